@@ -1,0 +1,5 @@
+"""The kernel: links, addresses, routes, network namespaces, firewall and sysctls, as small typed verbs.
+
+The only package that imports pyroute2. No word of CNI in here. Import the module you need:
+`netlink.namespace` and `netlink.sysctl` are light (no pyroute2), `netlink.rtnl` and the firewall modules are not.
+"""

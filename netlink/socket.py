@@ -1,0 +1,321 @@
+"""A netlink socket: many requests in one system call, dumps that are whole, errors in the kernel's own words.
+
+Messages are pyroute2's classes, used as a codec only (pyroute2's own sockets cost an event loop per call), or bytes
+that are encoded already. See netlink(7) and Documentation/userspace-api/netlink in the kernel.
+"""  # noqa: A005 - the package's name makes it netlink.socket
+
+import errno
+import os
+import socket
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+from netlink.codec import Message
+from netlink.namespace import Namespace, entered
+
+__all__ = [
+    "NETLINK_NETFILTER",
+    "NETLINK_ROUTE",
+    "NLM_F_ACK",
+    "NLM_F_APPEND",
+    "NLM_F_CREATE",
+    "NLM_F_DUMP",
+    "NLM_F_ECHO",
+    "NLM_F_EXCL",
+    "NLM_F_REPLACE",
+    "NLM_F_REQUEST",
+    "DumpInterruptedError",
+    "Encodable",
+    "Frame",
+    "NetlinkError",
+    "Socket",
+]
+
+Encodable = Message | bytes | bytearray
+
+NETLINK_ROUTE: Final = 0
+NETLINK_NETFILTER: Final = 12
+
+# include/uapi/linux/netlink.h
+NLM_F_REQUEST: Final = 0x1
+NLM_F_ACK: Final = 0x4
+NLM_F_ECHO: Final = 0x8
+NLM_F_DUMP: Final = 0x300
+NLM_F_REPLACE: Final = 0x100
+NLM_F_EXCL: Final = 0x200
+NLM_F_CREATE: Final = 0x400
+NLM_F_APPEND: Final = 0x800
+_NLM_F_DUMP_INTR = 0x10
+_NLM_F_CAPPED = 0x100
+_NLM_F_ACK_TLVS = 0x200
+_NLMSG_ERROR = 2
+_NLMSG_DONE = 3
+_NLMSGERR_ATTR_MSG = 1
+_NLMSGERR_ATTR_MISS_TYPE = 5
+_SOL_NETLINK = 270
+_NETLINK_CAP_ACK = 10
+_NETLINK_EXT_ACK = 11
+_NETLINK_GET_STRICT_CHK = 12
+_SO_SNDBUFFORCE = 32
+# include/uapi/linux/netfilter/nfnetlink.h
+_NFNL_MSG_BATCH_BEGIN = 0x10
+_NFNL_MSG_BATCH_END = 0x11
+
+_HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port id
+_FLAGS_AND_SEQUENCE = struct.Struct("=HI")
+_ATTRIBUTE = struct.Struct("=HH")
+_INT = struct.Struct("=i")
+_UINT32 = struct.Struct("=I")
+_NFGENMSG = struct.Struct(">BBH")
+
+# A reply is at most 32 KiB, unless somebody gives the kernel a larger buffer to fill; 64 KiB has room to spare.
+_RECEIVE_BUFFER = 1 << 16
+# The default send buffer (208 KiB), less what the kernel keeps for itself.
+_SEND_BUFFER = 200_000
+# The kernel answers before send(2) returns; a reply that takes this long (seconds) never comes.
+_TIME_LIMIT = 10
+_DUMP_ATTEMPTS = 5
+
+
+class NetlinkError(OSError):
+    """The kernel refused: `errno`, and `strerror` with what was asked for and the kernel's own text."""
+
+
+class DumpInterruptedError(NetlinkError):
+    """The table changed under every one of the attempts to read it whole."""
+
+
+class Frame(NamedTuple):
+    """One received message: its header's fields, and all its bytes, header included."""
+
+    type: int
+    flags: int
+    sequence: int
+    encoded: bytes
+
+
+class Socket:
+    """A netlink socket that stays in the network namespace it was opened in, wherever its users' threads go.
+
+    It sets the sequence numbers and the NLM_F_REQUEST and NLM_F_ACK flags; the type and all other flags are the
+    message's own (`message["header"]`). Not to be shared between threads.
+    """
+
+    def __init__(self, protocol: int, namespace: Namespace | None = None, *, groups: int = 0) -> None:
+        """Open in `namespace`, or else the thread's own; `groups` is a bit mask of multicast groups. Raises OSError."""
+        with entered(namespace) if namespace else nullcontext():
+            self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)
+        self._sequence = 0
+        self._buffer = bytearray(_RECEIVE_BUFFER)
+        for option in (_NETLINK_CAP_ACK, _NETLINK_EXT_ACK, _NETLINK_GET_STRICT_CHK):
+            self._socket.setsockopt(_SOL_NETLINK, option, 1)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", _TIME_LIMIT, 0))
+        if groups:
+            self._socket.bind((0, groups))
+
+    def close(self) -> None:
+        """Close; a second call does nothing."""
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        """Close at the end of the with block."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        """Close."""
+        self.close()
+
+    def fileno(self) -> int:
+        """Return the file descriptor, for poll."""
+        return self._socket.fileno()
+
+    def execute(self, messages: Iterable[Encodable], *, doing: str = "", subsystem: int | None = None) -> None:
+        """Send all `messages` in one system call and raise NetlinkError for the first that failed, if any.
+
+        Without `subsystem` each message stands alone: the kernel goes on after one that failed. With it (such as
+        NFNL_SUBSYS_NFTABLES) they are one nfnetlink transaction, of which all or nothing is done; the messages that
+        begin and end it are added here. `doing` says in the error what was attempted ("create bridge 'cni0'").
+        """
+        for failure in self.outcomes(messages, doing=doing, subsystem=subsystem):
+            if failure is not None:
+                raise failure
+
+    def outcomes(
+        self, messages: Iterable[Encodable], *, doing: str = "", subsystem: int | None = None
+    ) -> list[NetlinkError | None]:
+        """Do as `execute`, but return the error of each message, or None for each that succeeded.
+
+        Raises NetlinkError where the failure belongs to no single message, as when a transaction cannot be committed.
+        """
+        encoded = [_encode(message) for message in messages]
+        if not encoded:
+            return []
+        first = self._next_sequence(len(encoded))
+        last = first + len(encoded) - 1
+        for number, message in enumerate(encoded, first):
+            # Errors always come, in order, and acknowledgements on request: the last one's tells that all were dealt
+            # with, without a reply for each of the others.
+            _stamp(message, NLM_F_REQUEST | (NLM_F_ACK if number == last else 0), number)
+        begin = -1
+        if subsystem is not None:
+            begin = self._next_sequence(2)
+            encoded.insert(0, _batch_edge(_NFNL_MSG_BATCH_BEGIN, begin, subsystem))
+            encoded.append(_batch_edge(_NFNL_MSG_BATCH_END, begin + 1, subsystem))
+        self._send(b"".join(encoded))
+        failures: dict[int, NetlinkError] = {}
+        for frame in self._replies():
+            if frame.type != _NLMSG_ERROR:
+                continue
+            failure = _failure(frame, doing)
+            if failure is not None and frame.sequence == begin:
+                raise failure
+            if failure is not None and first <= frame.sequence <= last:
+                failures[frame.sequence] = failure
+            if frame.sequence == last:
+                break
+        return [failures.get(number) for number in range(first, last + 1)]
+
+    def request(self, message: Encodable, *, doing: str = "") -> Frame:
+        """Ask for one object and return the kernel's reply. Raises NetlinkError (ENOENT, ENODEV: no such object)."""
+        sequence = self._next_sequence()
+        encoded = _encode(message)
+        _stamp(encoded, NLM_F_REQUEST, sequence)
+        self._send(encoded)
+        for frame in self._replies():
+            if frame.sequence != sequence:
+                continue
+            if frame.type != _NLMSG_ERROR:
+                return frame
+            failure = _failure(frame, doing)
+            if failure is not None:
+                raise failure
+        raise AssertionError  # _replies never ends by itself
+
+    def dump(self, message: Encodable, *, doing: str = "") -> list[Frame]:
+        """Ask for all objects that match, and ask again when the table changed while it was read.
+
+        Raises DumpInterruptedError when it did so five times, and NetlinkError.
+        """
+        encoded = _encode(message)
+        for _ in range(_DUMP_ATTEMPTS):
+            sequence = self._next_sequence()
+            _stamp(encoded, NLM_F_REQUEST | NLM_F_DUMP, sequence)
+            self._send(encoded)
+            frames, whole = self._read_dump(sequence, doing)
+            if whole:
+                return frames
+        raise DumpInterruptedError(errno.EINTR, _text(doing, "the table kept changing while it was read"))
+
+    def events(self) -> list[Frame]:
+        """Return what the groups subscribed to have sent, waiting for at least one message.
+
+        Raises NetlinkError: ENOBUFS when messages were lost, ETIMEDOUT when nothing came within ten seconds.
+        """
+        return list(self._receive())
+
+    def _read_dump(self, sequence: int, doing: str) -> tuple[list[Frame], bool]:
+        frames: list[Frame] = []
+        whole = True
+        for frame in self._replies():
+            if frame.sequence != sequence:
+                continue
+            if frame.flags & _NLM_F_DUMP_INTR:
+                whole = False
+            if frame.type in {_NLMSG_ERROR, _NLMSG_DONE}:
+                failure = _failure(frame, doing)
+                if failure is not None:
+                    raise failure
+                break
+            frames.append(frame)
+        return frames, whole
+
+    def _next_sequence(self, count: int = 1) -> int:
+        # 32 bits hold more requests than any of our processes makes.
+        first = self._sequence + 1
+        self._sequence += count
+        return first
+
+    def _send(self, packet: bytes | bytearray) -> None:
+        if len(packet) > _SEND_BUFFER:
+            self._socket.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, len(packet) + _SEND_BUFFER)
+        self._socket.send(packet)
+
+    def _replies(self) -> Iterator[Frame]:
+        while True:
+            yield from self._receive()
+
+    def _receive(self) -> Iterator[Frame]:
+        try:
+            # MSG_TRUNC: the message's real length, even where it did not fit.
+            length = self._socket.recv_into(self._buffer, 0, socket.MSG_TRUNC)
+        except BlockingIOError:
+            raise NetlinkError(errno.ETIMEDOUT, f"no reply from the kernel within {_TIME_LIMIT} s") from None
+        except OSError as error:
+            raise NetlinkError(error.errno, error.strerror) from error
+        if length > len(self._buffer):
+            raise NetlinkError(errno.EMSGSIZE, f"a reply of {length} bytes")
+        received = bytes(memoryview(self._buffer)[:length])
+        return _frames(received)
+
+
+def _encode(message: Encodable) -> bytearray:
+    if isinstance(message, bytes | bytearray):
+        return bytearray(message)
+    message.data = bytearray()
+    message.encode()
+    return bytearray(message.data)
+
+
+def _stamp(encoded: bytearray, flags: int, sequence: int) -> None:
+    own_flags, _ = _FLAGS_AND_SEQUENCE.unpack_from(encoded, 6)
+    _FLAGS_AND_SEQUENCE.pack_into(encoded, 6, own_flags | flags, sequence)
+
+
+def _batch_edge(kind: int, sequence: int, subsystem: int) -> bytearray:
+    length = _HEADER.size + _NFGENMSG.size
+    header = _HEADER.pack(length, kind, NLM_F_REQUEST, sequence, 0)
+    return bytearray(header + _NFGENMSG.pack(socket.AF_UNSPEC, 0, subsystem))
+
+
+def _frames(received: bytes) -> Iterator[Frame]:
+    offset = 0
+    while offset + _HEADER.size <= len(received):
+        length, kind, flags, sequence, _ = _HEADER.unpack_from(received, offset)
+        yield Frame(kind, flags, sequence, received[offset : offset + length])
+        offset += (length + 3) & ~3
+
+
+def _failure(frame: Frame, doing: str) -> NetlinkError | None:
+    """Return the error in an NLMSG_ERROR or NLMSG_DONE message, or None if it says that all went well."""
+    if len(frame.encoded) < _HEADER.size + _INT.size:
+        return None
+    (number,) = _INT.unpack_from(frame.encoded, _HEADER.size)
+    if not number:
+        return None
+    return NetlinkError(-number, _text(doing, os.strerror(-number), *_explanations(frame)))
+
+
+def _text(*parts: str) -> str:
+    return ": ".join(part for part in parts if part)
+
+
+def _explanations(frame: Frame) -> Sequence[str]:
+    if not frame.flags & _NLM_F_ACK_TLVS:
+        return ()
+    offset = _HEADER.size + _INT.size
+    if frame.type == _NLMSG_ERROR:
+        (requested_length,) = _UINT32.unpack_from(frame.encoded, offset)
+        offset += _HEADER.size if frame.flags & _NLM_F_CAPPED else (requested_length + 3) & ~3
+    texts: list[str] = []
+    while offset + _ATTRIBUTE.size <= len(frame.encoded):
+        length, kind = _ATTRIBUTE.unpack_from(frame.encoded, offset)
+        value = frame.encoded[offset + _ATTRIBUTE.size : offset + length]
+        if kind == _NLMSGERR_ATTR_MSG:
+            texts.append(value.rstrip(b"\0").decode(errors="replace"))
+        elif kind == _NLMSGERR_ATTR_MISS_TYPE:
+            texts.append(f"attribute {_UINT32.unpack(value)[0]} is missing")
+        offset += max((length + 3) & ~3, _ATTRIBUTE.size)
+    return texts

@@ -1,0 +1,70 @@
+"""The few system calls that Python 3.11 does not have: setns(2), unshare(2), mount(2), umount2(2).
+
+All of them act on the calling *thread* (mount and umount on its mount namespace) and raise OSError.
+"""
+
+import ctypes
+import os
+
+__all__ = [
+    "CLONE_NEWNET",
+    "CLONE_NEWNS",
+    "MNT_DETACH",
+    "MS_BIND",
+    "MS_PRIVATE",
+    "MS_REC",
+    "MS_SHARED",
+    "MS_SLAVE",
+    "UMOUNT_NOFOLLOW",
+    "mount",
+    "setns",
+    "umount",
+    "unshare",
+]
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWNET = 0x40000000
+
+MS_BIND = 0x1000
+MS_REC = 0x4000
+MS_PRIVATE = 0x40000
+MS_SLAVE = 0x80000
+MS_SHARED = 0x100000
+
+MNT_DETACH = 0x2
+UMOUNT_NOFOLLOW = 0x8
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
+_libc.umount2.argtypes = (ctypes.c_char_p, ctypes.c_int)
+_libc.setns.argtypes = (ctypes.c_int, ctypes.c_int)
+_libc.unshare.argtypes = (ctypes.c_int,)
+
+
+def setns(fd: int, nstype: int) -> None:
+    """Move the calling thread into the namespace that `fd` refers to."""
+    if _libc.setns(fd, nstype):
+        raise _error()
+
+
+def unshare(flags: int) -> None:
+    """Give the calling thread new namespaces of its own."""
+    if _libc.unshare(flags):
+        raise _error()
+
+
+def mount(source: str, target: str, flags: int, filesystem: str = "none") -> None:
+    """Mount, bind or change the propagation of `target`, as `flags` (MS_*) say."""
+    if _libc.mount(os.fsencode(source), os.fsencode(target), os.fsencode(filesystem), flags, None):
+        raise _error(target)
+
+
+def umount(target: str, flags: int = 0) -> None:
+    """Unmount what is mounted on top at `target`."""
+    if _libc.umount2(os.fsencode(target), flags):
+        raise _error(target)
+
+
+def _error(path: str | None = None) -> OSError:
+    number = ctypes.get_errno()
+    return OSError(number, os.strerror(number), path)
