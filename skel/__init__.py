@@ -1,0 +1,83 @@
+"""What a CNI plugin is built on: protocol, errors, versions, typed configuration and results, delegation.
+
+from skel import Args, Config, Plugin, Result, field, main, string
+
+class Conf(Config):
+    greeting: str = field(string, default="hello")
+
+def add(args: Args[Conf]) -> Result: ...
+def delete(args: Args[Conf]) -> None: ...
+
+PLUGIN = Plugin("greet", config=Conf, add=add, delete=delete)
+
+if __name__ == "__main__":
+    raise SystemExit(main(PLUGIN))
+"""
+
+from .config import Attachment, Config, IpamConfig
+from .decoders import (
+    Address,
+    Cidr,
+    Network,
+    address,
+    boolean,
+    choice,
+    cidr,
+    dict_of,
+    integer,
+    integer_between,
+    list_of,
+    mac,
+    network,
+    optional,
+    raw,
+    record,
+    string,
+)
+from .dispatch import Outcome, dispatch, main
+from .errors import CniError, Code
+from .plugin import Args, Plugin, Verbatim
+from .record import Record, expected, field
+from .result import DNS, Interface, IPConfig, Result, Route
+from .versions import CURRENT, SUPPORTED
+
+__all__ = [
+    "CURRENT",
+    "DNS",
+    "SUPPORTED",
+    "Address",
+    "Args",
+    "Attachment",
+    "Cidr",
+    "CniError",
+    "Code",
+    "Config",
+    "IPConfig",
+    "Interface",
+    "IpamConfig",
+    "Network",
+    "Outcome",
+    "Plugin",
+    "Record",
+    "Result",
+    "Route",
+    "Verbatim",
+    "address",
+    "boolean",
+    "choice",
+    "cidr",
+    "dict_of",
+    "dispatch",
+    "expected",
+    "field",
+    "integer",
+    "integer_between",
+    "list_of",
+    "mac",
+    "main",
+    "network",
+    "optional",
+    "raw",
+    "record",
+    "string",
+]

@@ -1,0 +1,83 @@
+"""Network configurations as plugins receive them (SPEC.md sections 1 and 3)."""
+
+import json
+from typing import Self
+
+from .decoders import boolean, dict_of, list_of, raw, record, string
+from .errors import CniError, Code
+from .names import check_network_name
+from .record import Record, expected, field
+from .result import DNS
+
+__all__ = ["Attachment", "Config", "IpamConfig", "parse_config"]
+
+
+class Attachment(Record):
+    """One attachment as GC lists it: what CNI_CONTAINERID and CNI_IFNAME were at its ADD."""
+
+    container_id: str = field(string, "containerID")
+    ifname: str = field(string, "ifname")
+
+
+class IpamConfig(Record):
+    """The `ipam` section, of which an interface plugin reads no more than the delegate's name."""
+
+    type: str = field(string, default="")
+
+
+class Config(Record):
+    """The keys that the specification knows; plugins add theirs in a subclass."""
+
+    cni_version: str = field(string, default="")
+    name: str = field(string, default="")
+    type: str = field(string, default="")
+    ipam: IpamConfig = field(record(IpamConfig), default=IpamConfig)
+    dns: DNS = field(record(DNS), default=DNS)
+    capabilities: dict[str, bool] = field(dict_of(boolean), default=dict)
+    raw_prev_result: object = field(raw, "prevResult", default=None)
+    valid_attachments: list[Attachment] | None = field(
+        list_of(record(Attachment)), "cni.dev/valid-attachments", default=None
+    )
+    """The attachments that GC must keep; None when the runtime sent no list at all."""
+
+    attachments_alias: list[Attachment] | None = field(
+        list_of(record(Attachment)), "cni.dev/attachments", default=None
+    )
+
+    @classmethod
+    def decode(cls, value: object, path: str = "") -> Self:
+        """Read a configuration; GC's list in either spelling, where Go's nil slice (`null`) is an empty one.
+
+        Raises CniError (7). libcni sends both spellings (containernetworking/cni#1101).
+        """
+        config = super().decode(value, path)
+        if config.valid_attachments is None:
+            config.valid_attachments = config.attachments_alias
+        sent = isinstance(value, dict) and {key.lower() for key in value} & {
+            "cni.dev/valid-attachments",
+            "cni.dev/attachments",
+        }
+        if sent and config.valid_attachments is None:
+            config.valid_attachments = []
+        return config
+
+
+def parse_config(stdin: bytes) -> dict[str, object]:
+    """Return the JSON object on stdin, with a network name that is fit to be a file name.
+
+    Raises CniError: 6 where it is no JSON, 7 where it is no object or the name is unfit.
+    """
+    try:
+        parsed = json.loads(stdin.decode("utf-8"), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise CniError(Code.DECODING_FAILURE, f"network configuration is not JSON: {error}") from None
+    if not isinstance(parsed, dict):
+        raise expected("an object", parsed, "network configuration")
+    named = Config.decode({key: value for key, value in parsed.items() if key.lower() == "name"})
+    check_network_name(named.name)
+    return parsed
+
+
+def _refuse_constant(name: str) -> object:
+    message = f"{name} is not JSON"
+    raise ValueError(message)

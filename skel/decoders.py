@@ -1,0 +1,160 @@
+"""How single values of a configuration are read; the parts that `record.field` declarations are made of."""
+
+import ipaddress
+import re
+from typing import TypeVar
+
+from .record import Decoder, Record, expected
+
+__all__ = [
+    "Address",
+    "Cidr",
+    "Network",
+    "address",
+    "boolean",
+    "choice",
+    "cidr",
+    "dict_of",
+    "integer",
+    "integer_between",
+    "list_of",
+    "mac",
+    "network",
+    "optional",
+    "raw",
+    "record",
+    "string",
+]
+
+T = TypeVar("T")
+R = TypeVar("R", bound=Record)
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Cidr = ipaddress.IPv4Interface | ipaddress.IPv6Interface
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
+
+
+def string(value: object, path: str) -> str:
+    """Read a string."""
+    if not isinstance(value, str):
+        raise expected("a string", value, path)
+    return value
+
+
+def boolean(value: object, path: str) -> bool:
+    """Read true or false; nothing else counts as either."""
+    if not isinstance(value, bool):
+        raise expected("true or false", value, path)
+    return value
+
+
+def integer(value: object, path: str) -> int:
+    """Read a whole number of any size: runtimes send rates beyond 32 bits."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise expected("a whole number", value, path)
+    return value
+
+
+def integer_between(low: int, high: int, what: str = "a whole number") -> Decoder[int]:
+    """Return the decoder of a whole number from `low` to `high`, both included."""
+
+    def decode(value: object, path: str) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise expected(f"{what} from {low} to {high}", value, path)
+        return value
+
+    return decode
+
+
+def address(value: object, path: str) -> Address:
+    """Read an IP address without a prefix; IPv4 mapped into IPv6 is IPv4, as in Go."""
+    try:
+        parsed = ipaddress.ip_address(value) if isinstance(value, str) else None
+    except ValueError:
+        parsed = None
+    if parsed is None or (isinstance(parsed, ipaddress.IPv6Address) and parsed.scope_id):
+        raise expected("an IP address", value, path)
+    if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
+        return parsed.ipv4_mapped
+    return parsed
+
+
+def cidr(value: object, path: str) -> Cidr:
+    """Read an address with its prefix length, keeping the host bits (`10.1.0.5/16`)."""
+    head, slash, length = value.partition("/") if isinstance(value, str) else ("", "", "")
+    if not slash or not (length.isascii() and length.isdigit()) or "%" in head:
+        raise expected("a CIDR", value, path)
+    try:
+        return ipaddress.ip_interface(f"{head}/{length}")
+    except ValueError:
+        raise expected("a CIDR", value, path) from None
+
+
+def network(value: object, path: str) -> Network:
+    """Read a network in CIDR notation; host bits are dropped, as Go does for routes."""
+    return cidr(value, path).network
+
+
+def mac(value: object, path: str) -> str:
+    """Read a 48-bit hardware address in any of Go's notations; returned in lower case with colons."""
+    text = value.lower().replace("-", ":") if isinstance(value, str) else ""
+    if re.fullmatch(r"([0-9a-f]{4}\.){2}[0-9a-f]{4}", text):
+        digits = text.replace(".", "")
+        text = ":".join(digits[i : i + 2] for i in range(0, 12, 2))
+    if not _MAC.match(text):
+        raise expected("a MAC address", value, path)
+    return text
+
+
+def raw(value: object, path: str) -> object:  # noqa: ARG001 -- the decoder signature
+    """Take any JSON value as it is."""
+    return value
+
+
+def choice(*allowed: str) -> Decoder[str]:
+    """Return the decoder of one of a few strings."""
+
+    def decode(value: object, path: str) -> str:
+        if not isinstance(value, str) or value not in allowed:
+            raise expected(" or ".join(f'"{word}"' for word in allowed), value, path)
+        return value
+
+    return decode
+
+
+def optional(decode: Decoder[T]) -> Decoder[T | None]:
+    """Return a decoder to which an empty string is absent: runtimes send `"hostIP": ""`."""
+
+    def decode_optional(value: object, path: str) -> T | None:
+        return None if value == "" else decode(value, path)
+
+    return decode_optional
+
+
+def list_of(decode: Decoder[T]) -> Decoder[list[T]]:
+    """Return the decoder of a list; errors name the index."""
+
+    def decode_list(value: object, path: str) -> list[T]:
+        if not isinstance(value, list):
+            raise expected("a list", value, path)
+        return [decode(item, f"{path}[{index}]") for index, item in enumerate(value)]
+
+    return decode_list
+
+
+def dict_of(decode: Decoder[T]) -> Decoder[dict[str, T]]:
+    """Return the decoder of an object with free keys, which keep their spelling."""
+
+    def decode_dict(value: object, path: str) -> dict[str, T]:
+        if not isinstance(value, dict):
+            raise expected("an object", value, path)
+        return {key: decode(item, f"{path}.{key}") for key, item in value.items() if item is not None}
+
+    return decode_dict
+
+
+def record(cls: type[R]) -> Decoder[R]:
+    """Return the decoder of a nested record."""
+    return cls.decode

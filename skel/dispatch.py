@@ -1,0 +1,202 @@
+"""From an environment and a configuration to a plugin's answer.
+
+`dispatch` is a pure function of what it is given: the process, the delegate
+called in-process, the tests and the fork server all call it alike. Only `main`
+touches os.environ and the standard streams.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from .config import Config, parse_config
+from .environment import read_verb
+from .errors import CniError, Code
+from .names import parse_cni_args, select_cni_args
+from .plugin import Args, Plugin, ReadStdin, Verbatim
+from .record import rendered
+from .result import Result
+from .versions import CURRENT, at_least, parse
+
+__all__ = ["Outcome", "dispatch", "main"]
+
+C = TypeVar("C", bound=Config)
+
+_SINCE = {"CHECK": "0.4.0", "GC": "1.1.0", "STATUS": "1.1.0"}
+"""The version of the specification that introduced a verb."""
+
+
+class Outcome(NamedTuple):
+    """What a plugin's process leaves behind: at most one JSON document, log lines, an exit code."""
+
+    stdout: bytes
+    stderr: bytes
+    code: int
+
+
+def dispatch(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdin) -> Outcome:
+    """Carry out the verb that `environ` asks for. Never raises: what goes wrong is in the outcome."""
+    lines: list[str] = []
+    if not environ.get("CNI_COMMAND"):
+        return _about(plugin, environ, read_stdin)
+    call = _Call(plugin, environ, read_stdin, _logger(plugin.name, environ, lines.append))
+    try:
+        answer = call.answer()
+    except CniError as error:
+        answer = Verbatim(_document(error.encode(call.version)), 1)
+    # SystemExit too: a plugin that exits by itself must not look like one that succeeded.
+    except (Exception, SystemExit) as error:  # noqa: BLE001 -- the last line of defence, and it reports
+        call.log(f"unforeseen {type(error).__name__} {_whereabouts(error)}")
+        message = str(error) or type(error).__name__
+        answer = Verbatim(_document(CniError(Code.INTERNAL, message).encode(call.version)), 1)
+    stderr = "".join(f"{line}\n" for line in lines)
+    return Outcome(_bytes(answer.stdout), _bytes(stderr), answer.exit_code)
+
+
+def main(plugin: Plugin[C]) -> int:
+    """Run `plugin` as this process: environment and stdin in, stdout, stderr and exit code out."""
+    outcome = dispatch(plugin, os.environ, sys.stdin.buffer.read)
+    for stream, text in ((sys.stderr, outcome.stderr), (sys.stdout, outcome.stdout)):
+        if text:
+            stream.buffer.write(text)
+            stream.buffer.flush()
+    return outcome.code
+
+
+class _Call(Generic[C]):
+    """One invocation, and the version that its errors are rendered in as soon as it is known."""
+
+    def __init__(
+        self, plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdin, log: Callable[[str], None]
+    ) -> None:
+        self.plugin = plugin
+        self.environ = environ
+        self.read_stdin = read_stdin
+        self.log = log
+        self.version = CURRENT
+
+    def answer(self) -> Verbatim:
+        verb = read_verb(self.environ)
+        if verb == "VERSION":
+            supported = _versions(self.plugin, self.environ, self.read_stdin)
+            return Verbatim(_document({"cniVersion": CURRENT, "supportedVersions": list(supported)}))
+        args = self._args(verb)
+        if verb in {"ADD", "DEL"}:
+            _refuse_own_namespace(args)
+        if verb == "ADD":
+            result = self.plugin.add(args)
+            return (
+                Verbatim(_document(result.encode_as(self.version))) if isinstance(result, Result) else result
+            )
+        act = self.plugin.acts[verb]
+        return (act(args) if act else None) or Verbatim()
+
+    def _args(self, verb: str) -> Args[C]:
+        try:
+            stdin = self.read_stdin()
+        except OSError as error:
+            raise CniError(
+                Code.IO_FAILURE, f"reading the network configuration from stdin: {error}"
+            ) from None
+        parsed = parse_config(stdin)
+        found = {key.lower(): key for key in parsed}
+        # Before anything else of the configuration: the version says how to answer, even to an error.
+        base = Config.decode({"cniVersion": parsed.get(found.get("cniversion", ""))})
+        self._check_version(verb, base.cni_version, stdin)
+        cni_args = parse_cni_args(self.environ.get("CNI_ARGS", ""))
+        if self.plugin.env_args is not None:
+            cni_args = select_cni_args(cni_args, self.plugin.env_args)
+        config = self.plugin.config.decode(parsed)
+        return Args(
+            verb=verb,
+            config=config,
+            environ=self.environ,
+            stdin=stdin,
+            log=self.log,
+            cni_args=cni_args,
+            prev_result=self._prev_result(verb, config),
+        )
+
+    def _check_version(self, verb: str, version: str, stdin: bytes) -> None:
+        parse(version)
+        supported = _versions(self.plugin, self.environ, lambda: stdin)
+        if (version or "0.1.0") not in supported:
+            details = f"config is {rendered(version)}, plugin supports {rendered(list(supported))}"
+            raise CniError(Code.INCOMPATIBLE_VERSION, "incompatible CNI versions", details)
+        self.version = version or "0.1.0"
+        since = _SINCE.get(verb, "")
+        if since and not at_least(version, since):
+            details = f"config is {rendered(version)}, {verb} came with {since}"
+            raise CniError(Code.INCOMPATIBLE_VERSION, f"config version does not allow {verb}", details)
+
+    def _prev_result(self, verb: str, config: Config) -> Result | None:
+        if config.raw_prev_result is None:
+            return None
+        try:
+            return Result.decode_any(config.raw_prev_result)
+        except CniError as error:
+            if verb in {"ADD", "CHECK"}:
+                raise
+            # DEL is best effort (SPEC.md section 2): a broken record must not keep a pod from going.
+            self.log(f"ignoring an unreadable prevResult: {error}")
+            return None
+
+
+def _about(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdin) -> Outcome:
+    """Answer a call by hand, without CNI_COMMAND: who this is, on stderr."""
+    versions = ", ".join(_versions(plugin, environ, read_stdin))
+    return Outcome(b"", _bytes(f"{plugin.about}\nCNI protocol versions supported: {versions}\n"), 0)
+
+
+def _versions(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdin) -> Sequence[str]:
+    return plugin.versions(environ, read_stdin) if callable(plugin.versions) else plugin.versions
+
+
+def _refuse_own_namespace(args: Args[C]) -> None:
+    """Raise CniError (8) when CNI_NETNS is the plugin's own namespace; CNI_NETNS_OVERRIDE allows it."""
+    if not args.netns or args.environ.get("CNI_NETNS_OVERRIDE", "").lower() in {"1", "true"}:
+        return
+    try:
+        theirs, ours = os.stat(args.netns), os.stat("/proc/thread-self/ns/net")
+    except OSError:
+        return  # gone, or no namespace: for DEL that is fine, and ADD says so when it opens it
+    if (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino):
+        raise CniError(
+            Code.INVALID_NETNS, f'CNI_NETNS: "{args.netns}" is the network namespace of the plugin itself'
+        )
+
+
+def _logger(name: str, environ: Mapping[str, str], write: Callable[[str], None]) -> Callable[[str], None]:
+    """Return the function that writes a log line, labelled for who greps a node's journal."""
+    labels = []
+    if container_id := environ.get("CNI_CONTAINERID"):
+        labels.append(f"containerID={container_id}")
+    trace = environ.get("TRACEPARENT", "").split("-")
+    if len(trace) > 1:
+        labels.append(f"traceID={trace[1]}")
+
+    def log(message: str) -> None:
+        write(" ".join([f"{name}:", message.replace("\n", " | "), *labels]))
+
+    return log
+
+
+def _whereabouts(error: BaseException) -> str:
+    """Return where an unforeseen error was raised, innermost first, on one line."""
+    frames = []
+    walk = error.__traceback__
+    while walk is not None:
+        code = walk.tb_frame.f_code
+        frames.append(f"{code.co_filename}:{walk.tb_lineno} {code.co_name}")
+        walk = walk.tb_next
+    return f"at {' < '.join(reversed(frames[-4:]))}"
+
+
+def _document(value: dict[str, object]) -> str:
+    return json.dumps(value) + "\n"
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,53 @@
+"""The CNI_* variables: which verb needs which, and how each is checked (SPEC.md section 2, "Parameters")."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from .errors import CniError, Code
+from .names import check_container_id, check_ifname
+
+__all__ = ["VERBS", "read_verb"]
+
+VERBS = ("ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION")
+
+_ATTACHMENT = frozenset({"ADD", "CHECK", "DEL"})
+
+
+class _Variable(NamedTuple):
+    name: str
+    required: frozenset[str]
+    check: Callable[[str], None] | None = None
+
+
+# The Go skeleton asks for CNI_PATH with every verb. The specification does so for
+# GC alone, and some runtimes' clean-up processes call DEL with almost no environment.
+_TABLE = (
+    _Variable("CNI_CONTAINERID", _ATTACHMENT, check_container_id),
+    _Variable("CNI_NETNS", frozenset({"ADD", "CHECK"})),
+    _Variable("CNI_IFNAME", _ATTACHMENT, check_ifname),
+    _Variable("CNI_ARGS", frozenset()),
+    _Variable("CNI_PATH", frozenset({"GC"})),
+    _Variable("CNI_NETNS_OVERRIDE", frozenset()),
+)
+
+
+def read_verb(environ: Mapping[str, str]) -> str:
+    """Return the verb of an invocation whose variables are fit for it; empty counts as missing.
+
+    Raises CniError (4): one error names all that are missing, or the one that is invalid.
+    """
+    verb = environ.get("CNI_COMMAND", "")
+    if verb and verb not in VERBS:
+        raise CniError(
+            Code.INVALID_ENVIRONMENT, f'unknown CNI_COMMAND: "{verb}"', f"it is one of {', '.join(VERBS)}"
+        )
+    missing = [] if verb else ["CNI_COMMAND"]
+    missing += [known.name for known in _TABLE if verb in known.required and not environ.get(known.name)]
+    if missing:
+        raise CniError(
+            Code.INVALID_ENVIRONMENT, f"required environment variables are missing: {', '.join(missing)}"
+        )
+    for known in _TABLE:
+        if known.check and verb in known.required:
+            known.check(environ[known.name])
+    return verb

@@ -1,0 +1,49 @@
+"""Errors a plugin reports, with the codes of SPEC.md section 5 ("Error").
+
+An error is raised where it is known and rendered once, by the dispatcher.
+"""
+
+from enum import IntEnum
+
+__all__ = ["CniError", "Code"]
+
+
+class Code(IntEnum):
+    """Well-known error codes; 100 and above are free for plugins.
+
+    1-7, 11, 50 and 51 are SPEC.md's; 8 and 999 are what the Go skeleton
+    uses, so that log searches keep working on a node switched over to us.
+    """
+
+    INCOMPATIBLE_VERSION = 1
+    UNSUPPORTED_FIELD = 2
+    UNKNOWN_CONTAINER = 3
+    INVALID_ENVIRONMENT = 4
+    IO_FAILURE = 5
+    DECODING_FAILURE = 6
+    INVALID_CONFIG = 7
+    INVALID_NETNS = 8
+    TRY_AGAIN_LATER = 11
+    NOT_AVAILABLE = 50
+    LIMITED_CONNECTIVITY = 51
+    INTERNAL = 999
+
+
+class CniError(Exception):
+    """An error as the runtime will see it: a code, one line, and details."""
+
+    def __init__(self, code: int, msg: str, details: str = "") -> None:
+        super().__init__(msg)
+        self.code = int(code)
+        self.msg = msg
+        self.details = details
+
+    def __str__(self) -> str:
+        return f"{self.msg}; {self.details}" if self.details else self.msg
+
+    def encode(self, version: str) -> dict[str, object]:
+        """Return the error object of SPEC.md section 5, for a configuration of `version`."""
+        encoded: dict[str, object] = {"cniVersion": version, "code": self.code, "msg": self.msg}
+        if self.details:
+            encoded["details"] = self.details
+        return encoded

@@ -1,0 +1,84 @@
+"""Checks of the names that come from outside, and the parsing of CNI_ARGS.
+
+SPEC.md sections 1 and 2 say what a container ID and a network name may hold;
+the rules for interface names are the kernel's (dev_valid_name in
+net/core/dev.c). libcni checks the same on the runtime's side.
+"""
+
+import re
+from collections.abc import Collection
+
+from .errors import CniError, Code
+
+__all__ = ["check_container_id", "check_ifname", "check_network_name", "parse_cni_args", "select_cni_args"]
+
+IFNAME_MAX = 15
+"""Bytes in an interface name, without the NUL (IFNAMSIZ - 1)."""
+
+# \Z and not $: a trailing newline is no part of a file name either.
+_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]*\Z")
+
+
+def check_container_id(container_id: str) -> None:
+    """Raise CniError (4) for a container ID that SPEC.md section 2 does not allow."""
+    if not _NAME.match(container_id):
+        raise CniError(
+            Code.INVALID_ENVIRONMENT,
+            f'CNI_CONTAINERID: invalid characters in container ID "{container_id}"',
+            "it must start with a letter or digit, then letters, digits, '_', '.' or '-'",
+        )
+
+
+def check_network_name(name: str) -> None:
+    """Raise CniError (7) for a network name that SPEC.md section 1 does not allow."""
+    if not name:
+        raise CniError(Code.INVALID_CONFIG, "name: missing network name")
+    if not _NAME.match(name):
+        raise CniError(
+            Code.INVALID_CONFIG,
+            f'name: invalid characters in network name "{name}"',
+            "it must start with a letter or digit, then letters, digits, '_', '.' or '-'",
+        )
+
+
+def check_ifname(ifname: str) -> None:
+    """Raise CniError (4) for an interface name that the kernel would refuse."""
+    if len(ifname.encode(errors="surrogateescape")) > IFNAME_MAX:
+        reason = f"it is longer than {IFNAME_MAX} bytes"
+    elif ifname in {"", ".", ".."}:
+        reason = "it is empty, . or .."
+    elif any(char in "/:" or char.isspace() for char in ifname):
+        reason = "it contains / or : or white space"
+    else:
+        return
+    raise CniError(Code.INVALID_ENVIRONMENT, f'CNI_IFNAME: invalid interface name "{ifname}"', reason)
+
+
+def parse_cni_args(text: str) -> dict[str, str]:
+    """Return the pairs of CNI_ARGS (`K=V;K=V`, SPEC.md section 2); the last of a repeated key counts.
+
+    Raises CniError (4) that names the pair that is none.
+    """
+    pairs: dict[str, str] = {}
+    for pair in text.split(";") if text else ():
+        key, equals, value = pair.partition("=")
+        if not key or not equals or "=" in value:
+            raise CniError(Code.INVALID_ENVIRONMENT, f'CNI_ARGS: expected K=V;K=V, got the pair "{pair}"')
+        pairs[key] = value
+    return pairs
+
+
+def select_cni_args(pairs: dict[str, str], known: Collection[str]) -> dict[str, str]:
+    """Return the pairs that a plugin knows; the others need IgnoreUnknown=1 (CONVENTIONS.md, CNI_ARGS).
+
+    Raises CniError (4) that names every unknown key.
+    """
+    ignore = pairs.get("IgnoreUnknown", "0").lower()
+    if ignore not in {"0", "1", "true", "false"}:
+        raise CniError(
+            Code.INVALID_ENVIRONMENT, f'CNI_ARGS: IgnoreUnknown: expected a boolean, got "{ignore}"'
+        )
+    unknown = [key for key in pairs if key not in known and key != "IgnoreUnknown"]
+    if unknown and ignore in {"0", "false"}:
+        raise CniError(Code.INVALID_ENVIRONMENT, f"CNI_ARGS: unknown arguments: {', '.join(unknown)}")
+    return {key: value for key, value in pairs.items() if key in known}

@@ -1,0 +1,108 @@
+"""What a plugin is: a declaration of its name, its configuration and its five functions."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from .config import Config
+from .result import Result
+from .versions import SUPPORTED
+
+__all__ = ["Args", "Plugin", "ReadStdin", "Verbatim"]
+
+C = TypeVar("C", bound=Config)
+
+ReadStdin = Callable[[], bytes]
+
+
+class Verbatim(NamedTuple):
+    """An answer printed exactly as it is, with its exit code: for test doubles such as noop."""
+
+    stdout: str = ""
+    exit_code: int = 0
+
+
+class Args(Generic[C]):
+    """What one invocation was given (SPEC.md section 2, "Parameters"), read and checked."""
+
+    __slots__ = (
+        "cni_args",
+        "config",
+        "container_id",
+        "environ",
+        "ifname",
+        "log",
+        "netns",
+        "path",
+        "prev_result",
+        "stdin",
+        "verb",
+    )
+
+    def __init__(
+        self,
+        *,
+        verb: str,
+        config: C,
+        environ: Mapping[str, str],
+        stdin: bytes,
+        log: Callable[[str], None],
+        cni_args: Mapping[str, str] | None = None,
+        prev_result: Result | None = None,
+    ) -> None:
+        self.verb = verb
+        self.config = config
+        self.environ = environ
+        self.stdin = stdin
+        self.log = log
+        """Write one line to stderr; the dispatcher adds the container ID and the trace ID."""
+        self.cni_args = dict(cni_args or {})
+        self.prev_result = prev_result
+        self.container_id = environ.get("CNI_CONTAINERID", "")
+        self.netns = environ.get("CNI_NETNS", "")
+        self.ifname = environ.get("CNI_IFNAME", "")
+        self.path = [folder for folder in environ.get("CNI_PATH", "").split(":") if folder]
+
+
+Add = Callable[[Args[C]], Result | Verbatim]
+Act = Callable[[Args[C]], Verbatim | None]
+Versions = Callable[[Mapping[str, str], ReadStdin], Sequence[str]]
+
+
+class Plugin(Generic[C]):
+    """A plugin: `add` returns a result, the others return when all is well; each raises when it is not.
+
+    A verb without a function succeeds and does nothing, as with the Go skeleton.
+    """
+
+    def __init__(  # noqa: PLR0913 -- a declaration, read top to bottom
+        self,
+        name: str,
+        *,
+        config: type[C],
+        add: Add[C],
+        delete: Act[C],
+        check: Act[C] | None = None,
+        gc: Act[C] | None = None,
+        status: Act[C] | None = None,
+        env_args: Sequence[str] | None = (),
+        versions: Sequence[str] | Versions = SUPPORTED,
+        version: str = "0.1.0",
+    ) -> None:
+        """Declare a plugin.
+
+        `env_args` are the keys of CNI_ARGS that it knows; others need
+        IgnoreUnknown=1 (None: all are let through). `versions` are those of the
+        specification that it supports, `version` is its own.
+        """
+        self.name = name
+        self.config = config
+        self.add = add
+        self.acts: dict[str, Act[C] | None] = {"DEL": delete, "CHECK": check, "GC": gc, "STATUS": status}
+        self.env_args = env_args
+        self.versions = versions
+        self.version = version
+
+    @property
+    def about(self) -> str:
+        """The line that runtimes parse for a plugin's release (nerdctl: `CNI firewall plugin v1.x.y`)."""
+        return f"CNI {self.name} plugin v{self.version}"

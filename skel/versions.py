@@ -1,0 +1,31 @@
+"""Versions of the CNI specification: which there are and how they compare."""
+
+from .errors import CniError, Code
+
+__all__ = ["CURRENT", "SUPPORTED", "at_least", "parse"]
+
+SUPPORTED = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
+CURRENT = SUPPORTED[-1]
+
+_PARTS = 3
+
+
+def parse(version: str) -> tuple[int, int, int]:
+    """Return `version` as three numbers; an empty one is 0.1.0, as configurations once had none.
+
+    Raises CniError (6) for what is not one to three dotted numbers.
+    """
+    if not version:
+        return (0, 1, 0)
+    parts = version.split(".")
+    if len(parts) > _PARTS or not all(part.isascii() and part.isdigit() for part in parts):
+        raise CniError(
+            Code.DECODING_FAILURE, f'cniVersion: expected a version such as "{CURRENT}", got "{version}"'
+        )
+    major, minor, patch = (*map(int, parts), 0, 0)[:_PARTS]
+    return (major, minor, patch)
+
+
+def at_least(version: str, minimum: str) -> bool:
+    """Tell whether `version` is `minimum` or a later one. Raises CniError (6)."""
+    return parse(version) >= parse(minimum)
