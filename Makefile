@@ -1,0 +1,75 @@
+# The project's commands; `make help` lists them. Run as root: networks are made in the kernel.
+
+PYTHON ?= /usr/bin/python3
+POD ?= pod1
+BIN_DIR ?= /opt/cni/bin
+CONF_DIR ?= /etc/cni/net.d
+# Tests wait on the kernel more than they compute, so there are more workers than processors.
+JOBS ?= 4
+PYTEST_ARGS ?=
+
+SHELL := /bin/bash
+VENV := .venv
+RUN := $(VENV)/bin
+
+# A root shell without a login may lack the folders of nft and iptables.
+export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
+export PYTHON
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# Stamps carry what they depend on in their names: a clone has no useful file times.
+PLACE := $(shell echo '$(CURDIR) $(PYTHON)' | sha256sum | cut -c1-16)
+PROJECT := $(shell sha256sum pyproject.toml | cut -c1-16)
+MADE := $(VENV)/.made-$(PLACE)
+INSTALLED := $(VENV)/.installed-$(PROJECT)
+TESTABLE := $(VENV)/.testable-$(PROJECT)
+
+NEEDS := $(PYTHON)=python3 ip=iproute2 nft=nftables
+TEST_NEEDS := $(NEEDS) arping=iputils-arping conntrack=conntrack iptables=iptables ping=iputils-ping ps=procps \
+	tcpdump=tcpdump vagrant=vagrant /usr/lib/cni/bridge=containernetworking-plugins
+
+.PHONY: help up down test lint install clean needs test-needs
+
+help: ## this list
+	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+up: $(INSTALLED) ## install into .venv and give POD (pod1) its network
+	$(RUN)/cni-harness add --exist-ok $(POD)
+
+down: $(INSTALLED) ## take back every pod, and the interfaces that their networks made
+	$(RUN)/cni-harness del --all --prune
+
+test: lint ## install what the tests need and run them all; results also in build/junit.xml
+	$(RUN)/python -m pytest -n $(JOBS) --dist worksteal --junitxml build/junit.xml $(PYTEST_ARGS)
+
+lint: $(TESTABLE) ## ruff, mypy and the import directions
+	$(RUN)/ruff check
+	$(RUN)/ruff format --check
+	$(RUN)/mypy
+	$(RUN)/lint-imports --no-cache
+
+install: $(INSTALLED) ## put the plugins into BIN_DIR (/opt/cni/bin) and the network list into CONF_DIR
+	$(RUN)/cni-harness install --bin-dir $(BIN_DIR) --conf-dir $(CONF_DIR) --conf
+
+clean: ## remove what make made in this folder (`make down` first)
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+
+needs:
+	@tools/need.sh $(NEEDS)
+
+test-needs:
+	@tools/need.sh $(TEST_NEEDS)
+
+# Debian's python3 has no ensurepip of its own: the package of venv brings it.
+$(MADE): | needs
+	tools/need.sh module:ensurepip=python3-venv
+	$(PYTHON) -m venv --clear $(VENV)
+	touch $@
+
+$(INSTALLED): $(MADE) | needs
+	$(RUN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(TESTABLE): $(MADE) | test-needs
+	$(RUN)/python -m pip install --quiet --editable '.[test,lint]'
+	touch $(INSTALLED) $@

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Turns a clean Debian machine into a node: the plugins in /opt/cni/bin, the network list beside them, and a first pod.
+#
+#   tools/provision.sh            as root, from anywhere; the project stays where it is
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+tools/need.sh make=make python3=python3
+make install
+ln -sfn "$PWD/.venv/bin/cni-harness" "${COMMAND_DIR:-/usr/local/bin}/cni-harness"
+make up
