@@ -1,0 +1,157 @@
+"""`@pytest.mark.sudo`: a test that needs root runs as root, whoever started pytest.
+
+Started by root, the test runs as any other. Started by somebody else, each marked test runs in a pytest of its own
+through `sudo -n`, and its outcome is reported as if it had run here; where sudo would ask for a password, or is not
+there, the test is skipped and the reason says so. Neither its fixtures nor its body run in the unprivileged process.
+
+The privileged pytest gets the same rootdir, configuration file, `-p` and `-o` options, and of the environment PATH,
+PYTHONPATH and what belongs to CNI. Options that a `conftest.py` adds are not handed on.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from _pytest.nodes import Node
+
+__all__ = ["SudoItem", "pytest_collection_modifyitems", "pytest_configure", "pytest_runtest_logreport"]
+
+OUTCOME_FILE = "PYTEST_SUDO_OUTCOME"
+"""The variable that tells a pytest that it is the privileged one, and where to write what became of the test."""
+
+KEPT_VARIABLES = ("CAP_ARGS", "NETCONFPATH", "PATH", "PYTHONPATH")
+DECIDED_BY_THE_PRIVILEGED_RUN = frozenset({"skip", "skipif", "usefixtures", "xfail"})
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker."""
+    config.addinivalue_line(
+        "markers", "sudo: needs root; run through `sudo -n` when pytest is not, or skipped with the reason"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put a `SudoItem` in the place of every marked test when this process is not root."""
+    if os.geteuid() != 0:
+        items[:] = [SudoItem.standing_for(i) if i.get_closest_marker("sudo") else i for i in items]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Tell the unprivileged pytest that started this one what became of the test."""
+    outcome_file = os.environ.get(OUTCOME_FILE)
+    if outcome_file and report.outcome != "passed":
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        outcome = {"outcome": report.outcome, "reason": reason, "xfail": getattr(report, "wasxfail", None)}
+        with Path(outcome_file).open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(outcome) + "\n")
+
+
+class SudoItem(pytest.Item):
+    """Stands for one marked test in an unprivileged pytest, under the same node ID."""
+
+    location_of_test: tuple[os.PathLike[str] | str, int | None, str]
+
+    @classmethod
+    def standing_for(cls, item: pytest.Item) -> Self:
+        """The item to run in place of `item`, found by the same markers and keywords."""
+        stand_in: Self = cls.from_parent(item.parent or item.session, name=item.name)
+        stand_in.own_markers.extend(item.own_markers)
+        stand_in.keywords.update(item.keywords)
+        stand_in.location_of_test = item.reportinfo()
+        return stand_in
+
+    def iter_markers_with_node(self, name: str | None = None) -> "Iterator[tuple[Node, pytest.Mark]]":
+        """All markers but those that the privileged run judges."""
+        for node, mark in super().iter_markers_with_node(name):
+            if mark.name not in DECIDED_BY_THE_PRIVILEGED_RUN:
+                yield node, mark
+
+    def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
+        """Where the test is written."""
+        return self.location_of_test
+
+    def runtest(self) -> None:
+        """Run the test as root and come to the same end."""
+        if OUTCOME_FILE in os.environ:
+            pytest.fail("sudo was meant to make this pytest root, and did not", pytrace=False)
+        if refusal := why_not_sudo():
+            pytest.skip(f"needs root, and {refusal}")
+        with tempfile.TemporaryDirectory(prefix="pytest-sudo-") as folder:
+            outcome_file = Path(folder, "outcome")
+            run = subprocess.run(
+                ["sudo", "-n", "--", "env", *environment(outcome_file), *self.command()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                check=False,
+            )
+            outcomes = outcome_file.read_text(encoding="utf-8") if outcome_file.exists() else ""
+        self.conclude(run.returncode, run.stdout, [json.loads(line) for line in outcomes.splitlines()])
+
+    def command(self) -> list[str]:
+        """The pytest that runs this test alone, found from any working directory."""
+        config = self.config
+        options = ["--rootdir", str(config.rootpath)]
+        if config.inipath:
+            options += ["-c", str(config.inipath)]
+        for plugin in config.getoption("plugins"):
+            options += ["-p", plugin]
+        for override in config.getoption("override_ini") or ():
+            options += ["-o", override]
+        # A cache written by root could not be written by its owner any more.
+        options += ["-p", "no:cacheprovider"]
+        if config.pluginmanager.hasplugin("xdist"):
+            options.append("-n0")
+        test = f"{self.path}{self.nodeid[self.nodeid.index('::') :]}"
+        return [sys.executable, "-m", "pytest", *options, test]
+
+    def conclude(self, code: int, output: str, outcomes: list[dict[str, str | None]]) -> None:
+        """Pass, skip, xfail or fail, as the privileged run did.
+
+        Raises:
+            pytest.fail.Exception: with the whole output of the privileged run.
+            pytest.skip.Exception: the test skipped itself.
+            pytest.xfail.Exception: it failed as expected.
+        """
+        failed = any(outcome["outcome"] == "failed" for outcome in outcomes)
+        if code != 0 or failed:
+            pytest.fail(f"as root:\n{output}", pytrace=False)
+        for outcome in outcomes:
+            if outcome["xfail"] is not None:
+                pytest.xfail(outcome["xfail"].removeprefix("reason: "))
+            pytest.skip((outcome["reason"] or "").removeprefix("Skipped: "))
+
+
+@cache
+def why_not_sudo() -> str:
+    """What `sudo -n true` says when it cannot be used; empty when it can."""
+    try:
+        run = subprocess.run(
+            ["sudo", "-n", "true"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        return "there is no sudo here"
+    if run.returncode == 0:
+        return ""
+    return f"`sudo -n true` ended with {run.returncode}: {run.stderr.strip()}"
+
+
+def environment(outcome_file: Path) -> list[str]:
+    """What sudo would drop and the test may need, as arguments of env(1)."""
+    kept = {name: value for name, value in os.environ.items() if name.startswith("CNI_") or name in KEPT_VARIABLES}
+    # Byte code written by root could not be renewed by the owner of the tree.
+    kept |= {OUTCOME_FILE: str(outcome_file), "PYTHONDONTWRITEBYTECODE": "1"}
+    return [f"{name}={value}" for name, value in kept.items()]
