@@ -1,5 +1,9 @@
 """The kernel: links, addresses, routes, network namespaces, firewall and sysctls, as small typed verbs.
 
-The only package that imports pyroute2. No word of CNI in here. Import the module you need:
-`netlink.namespace` and `netlink.sysctl` are light (no pyroute2), `netlink.rtnl` and the firewall modules are not.
+The only package that imports pyroute2. No word of CNI in here. Import the module you need: `netlink.namespace` and
+`netlink.sysctl` are light (no pyroute2), `netlink.rtnl` and the firewall modules are not.
 """
+
+from netlink.lean_pyroute2 import install
+
+install()

@@ -68,7 +68,9 @@ class Namespace:
         """Close at the end of the with block (this does not move the thread: see `entered`)."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Close."""
         self.close()
 

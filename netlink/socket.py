@@ -2,10 +2,12 @@
 
 Messages are pyroute2's classes, used as a codec only (pyroute2's own sockets cost an event loop per call), or bytes
 that are encoded already. See netlink(7) and Documentation/userspace-api/netlink in the kernel.
-"""  # noqa: A005 - the package's name makes it netlink.socket
+"""
 
 import errno
+import fcntl
 import os
+import select
 import socket
 import struct
 from collections.abc import Iterable, Iterator, Sequence
@@ -60,6 +62,7 @@ _NETLINK_CAP_ACK = 10
 _NETLINK_EXT_ACK = 11
 _NETLINK_GET_STRICT_CHK = 12
 _SO_SNDBUFFORCE = 32
+_SIOCGSKNS = 0x894C  # include/uapi/linux/sockios.h
 # include/uapi/linux/netfilter/nfnetlink.h
 _NFNL_MSG_BATCH_BEGIN = 0x10
 _NFNL_MSG_BATCH_END = 0x11
@@ -124,7 +127,9 @@ class Socket:
         """Close at the end of the with block."""
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Close."""
         self.close()
 
@@ -209,12 +214,27 @@ class Socket:
                 return frames
         raise DumpInterruptedError(errno.EINTR, _text(doing, "the table kept changing while it was read"))
 
-    def events(self) -> list[Frame]:
-        """Return what the groups subscribed to have sent, waiting for at least one message.
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until one of the groups subscribed to says something, and discard what they said.
 
-        Raises NetlinkError: ENOBUFS when messages were lost, ETIMEDOUT when nothing came within ten seconds.
+        False when nothing came in `timeout_s` seconds. What was lost for lack of buffer space counts as said.
         """
-        return list(self._receive())
+        readable = select.poll()
+        readable.register(self._socket, select.POLLIN)
+        if not readable.poll(timeout_s * 1000):
+            return False
+        while True:
+            try:
+                self._socket.recv_into(self._buffer, 0, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return True
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:
+                    raise
+
+    def namespace(self) -> Namespace:
+        """Open the network namespace that this socket lives in. Raises OSError (EPERM without CAP_NET_ADMIN)."""
+        return Namespace("the namespace of a socket", fcntl.ioctl(self._socket, _SIOCGSKNS))
 
     def _read_dump(self, sequence: int, doing: str) -> tuple[list[Frame], bool]:
         frames: list[Frame] = []
