@@ -1,0 +1,214 @@
+"""Masquerading of pods' traffic that leaves their subnet: one element of a map for each address.
+
+    table inet cni_harness {
+        map masquerade4 { type ipv4_addr : verdict; elements = { 10.88.0.5 comment "…" : goto subnet-10.88.0.0-16 } }
+        map masquerade6 { type ipv6_addr : verdict; }
+        chain subnet-10.88.0.0-16 { ip daddr 10.88.0.0/16 return; masquerade; }
+        chain postrouting {
+            type nat hook postrouting priority srcnat
+            ip daddr 224.0.0.0/4 return
+            ip6 daddr ff00::/8 return
+            ip saddr vmap @masquerade4
+            ip6 saddr vmap @masquerade6
+        }
+    }
+
+What a packet meets does not grow with the number of pods, and neither does what a pod adds: an insertion into a hash
+table. Everything happens in the network namespace that the calling thread is in. The table is made for the first
+address and removed with the last.
+"""
+
+import errno
+from collections.abc import Container, Iterable, Mapping, Sequence
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Interface,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+from typing import Final
+
+from netlink.nft_wire import INET, RETURN, Element, destination_in, masquerading, matched, source, verdict
+from netlink.nftables import Hook, Table, Transaction
+from netlink.owner import Owner
+from netlink.socket import NetlinkError
+
+__all__ = ["Owner", "is_masqueraded", "masquerade", "masqueraded", "unmasquerade"]
+
+Address = IPv4Address | IPv6Address
+Interface = IPv4Interface | IPv6Interface
+Network = IPv4Network | IPv6Network
+
+_TABLE: Final = "cni_harness"
+_BASE_CHAIN = "postrouting"
+_HOOK = Hook("nat", 4, 100)  # NF_INET_POST_ROUTING; priority srcnat
+_MAPS = {4: "masquerade4", 6: "masquerade6"}
+_KEY_TYPES = {4: (7, 4), 6: (8, 16)}  # ipv4_addr and ipv6_addr of nft(8), and their lengths in bytes
+_MULTICAST = (ip_network("224.0.0.0/4"), ip_network("ff00::/8"))
+_RULES_OF_SUBNET = 2
+_OBJECTS_WITHOUT_SUBNETS = 3  # the maps and the base chain
+# A change made by somebody else between a look and what is done about it asks for another look. An attempt takes less
+# than a millisecond, and it fails only because another one succeeded.
+_ATTEMPTS = 200
+
+
+def masquerade(addresses: Sequence[Interface], owner: Owner) -> None:
+    """Masquerade traffic from `addresses` to anywhere but their subnets and multicast. Raises NetlinkError.
+
+    What is done already stays; an element that another owner left behind for one of `addresses` is replaced.
+    """
+    wanted = {address: Element(address.ip.packed, owner.label(), _chain(address.network)) for address in addresses}
+    if not wanted:
+        return
+    with Table(INET, _TABLE) as table:
+        transaction = table.transaction()
+        _add_elements(transaction, wanted)
+        try:
+            table.commit(transaction, doing=_doing(wanted))
+        except NetlinkError as error:
+            # No such table or subnet yet, or no such address any more.
+            if error.errno not in {errno.ENOENT, errno.EEXIST, errno.EBUSY}:
+                raise
+            _masquerade_after_a_look(table, wanted)
+
+
+def unmasquerade(owner: Owner, addresses: Sequence[Interface] = ()) -> None:
+    """Take back what `masquerade` did for `owner`; nothing there is fine. Raises NetlinkError.
+
+    With `addresses` the cost does not depend on how many elements there are; an address that has come to another owner
+    is left alone. Without, all elements are read to find the owner's.
+    """
+    doing = f"stop masquerading {', '.join(map(str, addresses)) or owner.label()}"
+    chains = {_chain(address.network) for address in addresses}
+    with Table(INET, _TABLE) as table:
+        for _ in range(_ATTEMPTS):
+            generation = table.generation()
+            elements = _present(table, addresses) if addresses else _all(table)
+            owned = {address: element for address, element in elements.items() if element.comment == owner.label()}
+            chains |= {element.chain for element in owned.values()}
+            if not owned:
+                break
+            transaction = table.transaction()
+            _delete_elements(transaction, owned)
+            # The guard keeps the look true: the element must still be this owner's when it is deleted.
+            if _committed(table, transaction, doing, {errno.ERESTART}, generation):
+                break
+        else:
+            raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
+        _remove_unused(table, chains)
+
+
+def masqueraded() -> list[tuple[Address, Owner]]:
+    """Return the addresses that are masqueraded and their owners, as `Owner.recorded` has them. Raises NetlinkError."""
+    with Table(INET, _TABLE) as table:
+        owners = {address: Owner.from_label(element.comment) for address, element in _all(table).items()}
+    return [(address, owner) for address, owner in owners.items() if owner]
+
+
+def is_masqueraded(address: Interface, owner: Owner) -> bool:
+    """Tell whether `masquerade` is in force for `address` and `owner`. Raises NetlinkError."""
+    with Table(INET, _TABLE) as table:
+        element = table.element(_MAPS[address.version], address.ip.packed)
+    return element == Element(address.ip.packed, owner.label(), _chain(address.network))
+
+
+def _masquerade_after_a_look(table: Table, wanted: dict[Interface, Element]) -> None:
+    for _ in range(_ATTEMPTS):
+        generation = table.generation()
+        present = _present(table, wanted)
+        missing = {address: element for address, element in wanted.items() if present.get(address.ip) != element}
+        stale = {address.ip: present[address.ip] for address in missing if address.ip in present}
+        if not missing:
+            return
+        transaction = table.transaction()
+        _add_structure(transaction, {address.network for address in missing})
+        _delete_elements(transaction, stale)
+        _add_elements(transaction, missing)
+        # Without anything stale the transaction is right whatever the others do, so it need not be guarded: on a cold
+        # node a hundred plugins come here at once.
+        if _committed(
+            table,
+            transaction,
+            _doing(wanted),
+            {errno.ERESTART, errno.EEXIST, errno.EBUSY},
+            generation if stale else None,
+        ):
+            return
+    raise NetlinkError(errno.EAGAIN, f"{_doing(wanted)}: the firewall's rules kept changing")
+
+
+def _remove_unused(table: Table, chains: Iterable[str]) -> None:
+    # Looked at first, because a transaction that fails half-way costs milliseconds (a grace period of RCU). The
+    # kernel decides: it refuses to delete what has come into use since.
+    lost_races = {errno.EBUSY, errno.ENOENT}
+    for chain in chains:
+        if table.chain_uses(chain) == _RULES_OF_SUBNET:
+            transaction = table.transaction()
+            transaction.delete_chain(chain)
+            _committed(table, transaction, f"delete chain {chain}", lost_races)
+    if table.uses() == _OBJECTS_WITHOUT_SUBNETS:
+        transaction = table.transaction()
+        transaction.delete_chain(_BASE_CHAIN)
+        for name in _MAPS.values():
+            transaction.delete_set(name)
+        transaction.delete_table()
+        _committed(table, transaction, f"delete table {_TABLE}", lost_races)
+
+
+def _committed(
+    table: Table, transaction: Transaction, doing: str, acceptable: Container[int], generation: int | None = None
+) -> bool:
+    try:
+        table.commit(transaction, doing=doing, generation=generation)
+    except NetlinkError as error:
+        if error.errno in acceptable:
+            return False
+        raise
+    return True
+
+
+def _add_structure(transaction: Transaction, networks: Iterable[Network]) -> None:
+    transaction.add_table()
+    for version, name in _MAPS.items():
+        transaction.add_set(name, *_KEY_TYPES[version], verdicts=True)
+    for network in networks:
+        transaction.add_chain(_chain(network))
+        transaction.set_rules(_chain(network), [*destination_in(network), *verdict(RETURN)], masquerading())
+    transaction.add_chain(_BASE_CHAIN, _HOOK)
+    transaction.set_rules(
+        _BASE_CHAIN,
+        *([*destination_in(multicast), *verdict(RETURN)] for multicast in _MULTICAST),
+        *([*source(version), *matched(name, verdicts=True)] for version, name in _MAPS.items()),
+    )
+
+
+def _add_elements(transaction: Transaction, wanted: Mapping[Interface, Element]) -> None:
+    for address, element in wanted.items():
+        transaction.add_elements(_MAPS[address.version], [element])
+
+
+def _delete_elements(transaction: Transaction, elements: Mapping[Address, Element]) -> None:
+    for address, element in elements.items():
+        transaction.delete_elements(_MAPS[address.version], [element])
+
+
+def _present(table: Table, addresses: Iterable[Interface]) -> dict[Address, Element]:
+    found = {address.ip: table.element(_MAPS[address.version], address.ip.packed) for address in addresses}
+    return {address: element for address, element in found.items() if element}
+
+
+def _all(table: Table) -> dict[Address, Element]:
+    return {ip_address(element.key): element for name in _MAPS.values() for element in table.elements(name)}
+
+
+def _chain(network: Network) -> str:
+    # nft(8) takes neither ":" nor "/" (at the end) in a name, and must be able to load what it has saved.
+    return f"subnet-{network}".replace(":", "_").replace("/", "-")
+
+
+def _doing(wanted: Iterable[Interface]) -> str:
+    return f"masquerade {', '.join(map(str, wanted))}"

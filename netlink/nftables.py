@@ -1,0 +1,248 @@
+"""nftables by netlink: transactions of which all or nothing is done, and look-ups of single objects.
+
+Interface: nf_tables, as in include/uapi/linux/netfilter/nf_tables.h. Nothing here is cached: what a table holds is
+known only to the kernel, as other processes change it at the same time.
+"""
+
+import errno
+import struct
+from collections.abc import Iterable
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from netlink.nft_wire import (
+    SUBSYSTEM,
+    Attributes,
+    Element,
+    attributes_of,
+    comment_in,
+    element_attributes,
+    elements_in,
+    encode_message,
+    number,
+)
+from netlink.socket import (
+    NETLINK_NETFILTER,
+    NLM_F_APPEND,
+    NLM_F_CREATE,
+    NLM_F_EXCL,
+    DumpInterruptedError,
+    NetlinkError,
+    Socket,
+)
+
+__all__ = ["Hook", "Rule", "Table", "Transaction"]
+
+# NFT_MSG_*
+_NEW_TABLE, _GET_TABLE, _DEL_TABLE = 0, 1, 2
+_NEW_CHAIN, _GET_CHAIN, _DEL_CHAIN = 3, 4, 5
+_NEW_RULE, _GET_RULE, _DEL_RULE = 6, 7, 8
+_NEW_SET, _DEL_SET = 9, 11
+_NEW_ELEMENT, _GET_ELEMENT, _DEL_ELEMENT = 12, 13, 14
+_GET_GENERATION = 16
+
+_NLM_F_NONREC = 0x100  # of a deletion: refuse (EBUSY) unless empty
+_NFNL_MSG_BATCH_BEGIN = 0x10
+_NFNL_BATCH_GENID = 1
+_BATCH_BEGIN_LENGTH = 20
+_VERDICT_TYPE = 0xFFFFFF00 - (1 << 32)
+_MAP = 1 << 3  # NFT_SET_MAP
+_DUMP_ATTEMPTS = 10
+
+
+class Hook(NamedTuple):
+    """Where packets enter a base chain: its type (nat, filter), the hook's number in its family, the priority."""
+
+    type: str
+    number: int
+    priority: int
+
+
+class Rule(NamedTuple):
+    """A rule in a chain: the handle to delete it by, and the comment that nft(8) shows."""
+
+    handle: bytes
+    comment: str
+
+
+class Transaction:
+    """Changes to one table, collected and then committed together.
+
+    Adding what exists already is not an error, except for the elements of a set.
+    """
+
+    def __init__(self, family: int, table: str) -> None:
+        """Begin with no changes to table `table` of `family` (`netlink.nft_wire.INET`, …)."""
+        self.messages: list[bytes] = []
+        self._family = family
+        self._table = table
+
+    def add_table(self) -> None:
+        """Create the table."""
+        self._append(_NEW_TABLE, NLM_F_CREATE, (2, 0))
+
+    def delete_table(self) -> None:
+        """Delete the table, if it is empty (else EBUSY)."""
+        self._append(_DEL_TABLE, _NLM_F_NONREC)
+
+    def add_chain(self, chain: str, hook: Hook | None = None) -> None:
+        """Create a chain, or with `hook` a base chain whose policy is to accept."""
+        attributes: list[tuple[int, int | str | Attributes]] = [(3, chain)]
+        if hook:
+            attributes += [(7, hook.type), (4, [(1, hook.number), (2, hook.priority)])]
+        self._append(_NEW_CHAIN, NLM_F_CREATE, *attributes)
+
+    def delete_chain(self, chain: str) -> None:
+        """Delete a chain with its rules, if nothing leads to it (else EBUSY)."""
+        self._append(_DEL_CHAIN, 0, (3, chain))
+
+    def set_rules(self, chain: str, *rules: Attributes) -> None:
+        """Make `rules` all that there is in `chain`. Each is a sequence of expressions."""
+        self._append(_DEL_RULE, 0, (2, chain))
+        for rule in rules:
+            self._append(_NEW_RULE, NLM_F_CREATE | NLM_F_APPEND, (2, chain), (4, rule))
+
+    def delete_rule(self, chain: str, rule: Rule) -> None:
+        """Delete one rule (else ENOENT)."""
+        self._append(_DEL_RULE, 0, (2, chain), (3, rule.handle))
+
+    def add_set(self, name: str, key_type: int, key_length: int, *, verdicts: bool = False) -> None:
+        """Create a set of keys of `key_length` bytes, or with `verdicts` a map from keys to verdicts.
+
+        `key_type` is how nft(8) is to show a key: a number from its list of data types.
+        """
+        attributes: list[tuple[int, int | str]] = [(2, name), (4, key_type), (5, key_length)]
+        if verdicts:
+            attributes += [(3, _MAP), (6, _VERDICT_TYPE), (7, 0)]
+        # The ID would serve to refer to the set within the transaction; it is obligatory all the same.
+        self._append(_NEW_SET, NLM_F_CREATE, *attributes, (10, len(self.messages)))
+
+    def delete_set(self, name: str) -> None:
+        """Delete a set that has no elements and that no rule uses (else EBUSY)."""
+        self._append(_DEL_SET, _NLM_F_NONREC, (2, name))
+
+    def add_elements(self, name: str, elements: Iterable[Element]) -> None:
+        """Add elements whose keys are not in the set yet (else EEXIST or EBUSY)."""
+        self._append(_NEW_ELEMENT, NLM_F_CREATE | NLM_F_EXCL, (2, name), (3, element_attributes(elements)))
+
+    def delete_elements(self, name: str, elements: Iterable[Element]) -> None:
+        """Delete elements by their keys (else ENOENT)."""
+        keys = element_attributes(Element(element.key) for element in elements)
+        self._append(_DEL_ELEMENT, 0, (2, name), (3, keys))
+
+    def _append(self, kind: int, flags: int, *attributes: tuple[int, int | str | bytes | Attributes]) -> None:
+        self.messages.append(encode_message(kind, flags, self._family, [(1, self._table), *attributes]))
+
+
+class Table:
+    """One table, present or not, in the network namespace that the calling thread is in."""
+
+    def __init__(self, family: int, name: str) -> None:
+        """Open a socket; to be closed, or used in a with statement."""
+        self.family = family
+        self.name = name
+        self._socket = _GuardedSocket(NETLINK_NETFILTER)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        """Close at the end of the with block."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def transaction(self) -> Transaction:
+        """Begin collecting changes."""
+        return Transaction(self.family, self.name)
+
+    def commit(self, transaction: Transaction, *, doing: str, generation: int | None = None) -> None:
+        """Make the changes, all or none. Raises NetlinkError.
+
+        With `generation` it raises ERESTART, having changed nothing, if any table of the namespace was changed since
+        `generation()` returned that number. `doing` says in the error what was attempted.
+        """
+        self._socket.generation = generation
+        try:
+            self._socket.execute(transaction.messages, doing=doing, subsystem=SUBSYSTEM)
+        finally:
+            self._socket.generation = None
+
+    def generation(self) -> int:
+        """Return a number that changes with every change to any table of the namespace."""
+        request = encode_message(_GET_GENERATION, 0, 0, [])
+        reply = self._socket.request(request, doing="read the generation of the firewall's rules")
+        return number(attributes_of(reply.encoded)[1])
+
+    def uses(self) -> int | None:
+        """Return how many chains, sets and objects the table has; None when it does not exist."""
+        attributes = self._look_up(_GET_TABLE, f"look up table {self.name}")
+        return number(attributes[3]) if attributes else None
+
+    def chain_uses(self, chain: str) -> int | None:
+        """Return the number of the chain's rules and of what leads to it; None when it does not exist."""
+        attributes = self._look_up(_GET_CHAIN, f"look up chain {chain}", (3, chain))
+        return number(attributes[6]) if attributes else None
+
+    def element(self, name: str, key: bytes) -> Element | None:
+        """Return the element of set `name` that has this key. O(1)."""
+        wanted = element_attributes([Element(key)])
+        attributes = self._look_up(_GET_ELEMENT, f"look up an element of {name}", (2, name), (3, wanted))
+        return next(elements_in(attributes[3])) if attributes else None
+
+    def elements(self, name: str) -> list[Element]:
+        """Return all elements of set `name`; none when it does not exist. O(n)."""
+        parts = self._list(_GET_ELEMENT, f"list the elements of {name}", (2, name))
+        return [element for part in parts for element in elements_in(part.get(3, b""))]
+
+    def rules(self, chain: str) -> list[Rule]:
+        """Return the rules of `chain`; none when it does not exist."""
+        parts = self._list(_GET_RULE, f"list the rules of {chain}", (2, chain))
+        return [Rule(part[3], comment_in(part.get(7, b""))) for part in parts if part.get(2) == chain.encode() + b"\0"]
+
+    def _look_up(self, kind: int, doing: str, *attributes: tuple[int, str | Attributes]) -> dict[int, bytes] | None:
+        try:
+            reply = self._socket.request(self._encoded(kind, *attributes), doing=doing)
+        except NetlinkError as error:
+            if error.errno == errno.ENOENT:
+                return None
+            raise
+        return attributes_of(reply.encoded)
+
+    def _list(self, kind: int, doing: str, *attributes: tuple[int, str | Attributes]) -> list[dict[int, bytes]]:
+        # A hundred plugins at once interrupt each other's listings, so the socket's own patience does not suffice.
+        for attempt in range(_DUMP_ATTEMPTS):
+            try:
+                replies = self._socket.dump(self._encoded(kind, *attributes), doing=doing)
+            except DumpInterruptedError:
+                if attempt == _DUMP_ATTEMPTS - 1:
+                    raise
+            except NetlinkError as error:
+                if error.errno == errno.ENOENT:
+                    break
+                raise
+            else:
+                return [attributes_of(reply.encoded) for reply in replies]
+        return []
+
+    def _encoded(self, kind: int, *attributes: tuple[int, str | Attributes]) -> bytes:
+        return encode_message(kind, 0, self.family, [(1, self.name), *attributes])
+
+
+class _GuardedSocket(Socket):
+    """Adds to a transaction the generation that it was made for, which its first message carries."""
+
+    generation: int | None = None
+
+    def _send(self, packet: bytes | bytearray) -> None:
+        length, kind = struct.unpack_from("=IH", packet)
+        if self.generation is not None and (length, kind) == (_BATCH_BEGIN_LENGTH, _NFNL_MSG_BATCH_BEGIN):
+            guard = struct.pack("=HH", 8, _NFNL_BATCH_GENID) + struct.pack(">i", self.generation)
+            begin = struct.pack("=I", length + len(guard)) + packet[4:length] + guard
+            packet = begin + packet[length:]
+        super()._send(packet)

@@ -1,0 +1,65 @@
+"""Whose a firewall element is: three words, kept in the element's comment. Free of pyroute2."""
+
+import hashlib
+import re
+from typing import NamedTuple, Self
+
+__all__ = ["MAX_LABEL", "Owner"]
+
+MAX_LABEL = 128
+"""Bytes. The kernel keeps 253, but nft(8) refuses longer comments, and so could not load what it has saved."""
+
+# nft(8) knows no way of quoting a quote in a comment, and "/" separates the parts. "~" marks a shortened part.
+_UNSAFE = re.compile(rb"[^A-Za-z0-9_.:@+=,~-]")
+_QUOTED = re.compile(rb"%([0-9A-F]{2})")
+_PARTS = 3
+
+
+class Owner(NamedTuple):
+    """An attachment: which interface of which container, in which network."""
+
+    network: str
+    container_id: str
+    ifname: str
+
+    def label(self) -> str:
+        """The owner as one line of at most `MAX_LABEL` printable ASCII characters, readable in `nft list ruleset`.
+
+        Where it would be longer, the container ID is replaced by a hash of itself, and only then the network too:
+        the same owner has always the same label.
+        """
+        for candidate in (self, self._shortened(network=False), self._shortened(network=True)):
+            label = "/".join(_quoted(part) for part in candidate)
+            if len(label) <= MAX_LABEL:
+                return label
+        raise ValueError(f"interface name {self.ifname!r} is too long")
+
+    @classmethod
+    def from_label(cls, label: str) -> Self | None:
+        """The owner as remembered by the kernel, or None when nobody of ours wrote `label`.
+
+        It has the same `label()` as the original; a shortened part stays shortened.
+        """
+        parts = label.split("/")
+        return cls(*map(_unquoted, parts)) if len(parts) == _PARTS else None
+
+    def recorded(self) -> "Owner":
+        """This owner as it comes back from the kernel: compare with what a listing returns."""
+        return Owner.from_label(self.label()) or self
+
+    def _shortened(self, *, network: bool) -> "Owner":
+        return self._replace(
+            network=_digest(self.network) if network else self.network, container_id=_digest(self.container_id)
+        )
+
+
+def _quoted(part: str) -> str:
+    return _UNSAFE.sub(lambda found: b"%%%02X" % ord(found[0]), part.encode()).decode()
+
+
+def _unquoted(part: str) -> str:
+    return _QUOTED.sub(lambda found: bytes([int(found[1], 16)]), part.encode()).decode(errors="replace")
+
+
+def _digest(part: str) -> str:
+    return "~" + hashlib.sha256(part.encode()).hexdigest()[:32]
