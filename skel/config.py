@@ -40,9 +40,7 @@ class Config(Record):
     )
     """The attachments that GC must keep; None when the runtime sent no list at all."""
 
-    attachments_alias: list[Attachment] | None = field(
-        list_of(record(Attachment)), "cni.dev/attachments", default=None
-    )
+    attachments_alias: list[Attachment] | None = field(list_of(record(Attachment)), "cni.dev/attachments", default=None)
 
     @classmethod
     def decode(cls, value: object, path: str = "") -> Self:

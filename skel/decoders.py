@@ -4,6 +4,7 @@ import ipaddress
 import re
 from typing import TypeVar
 
+from .names import ifname_flaw
 from .record import Decoder, Record, expected
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "dict_of",
     "integer",
     "integer_between",
+    "interface_name",
     "list_of",
     "mac",
     "network",
@@ -105,6 +107,14 @@ def mac(value: object, path: str) -> str:
         text = ":".join(digits[i : i + 2] for i in range(0, 12, 2))
     if not _MAC.match(text):
         raise expected("a MAC address", value, path)
+    return text
+
+
+def interface_name(value: object, path: str) -> str:
+    """Read the name of a network interface, of at most 15 bytes."""
+    text = string(value, path)
+    if flaw := ifname_flaw(text):
+        raise expected(f"an interface name ({flaw})", value, path)
     return text
 
 

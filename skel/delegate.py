@@ -110,9 +110,7 @@ def _failure(name: str, outcome: Outcome) -> CniError:
         return CniError(int(reported["code"]), str(reported["msg"]), str(reported.get("details", "")))
     except (ValueError, KeyError, TypeError, AttributeError):
         how = f"signal {-outcome.code}" if outcome.code < 0 else f"exit code {outcome.code}"
-        return CniError(
-            Code.INTERNAL, f"IPAM plugin {name} failed with {how}", outcome.stdout.decode(errors="replace")
-        )
+        return CniError(Code.INTERNAL, f"IPAM plugin {name} failed with {how}", outcome.stdout.decode(errors="replace"))
 
 
 def _addresses(name: str, stdout: bytes) -> Result:

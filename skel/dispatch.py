@@ -87,9 +87,7 @@ class _Call(Generic[C]):
             _refuse_own_namespace(args)
         if verb == "ADD":
             result = self.plugin.add(args)
-            return (
-                Verbatim(_document(result.encode_as(self.version))) if isinstance(result, Result) else result
-            )
+            return Verbatim(_document(result.encode_as(self.version))) if isinstance(result, Result) else result
         act = self.plugin.acts[verb]
         return (act(args) if act else None) or Verbatim()
 
@@ -97,9 +95,7 @@ class _Call(Generic[C]):
         try:
             stdin = self.read_stdin()
         except OSError as error:
-            raise CniError(
-                Code.IO_FAILURE, f"reading the network configuration from stdin: {error}"
-            ) from None
+            raise CniError(Code.IO_FAILURE, f"reading the network configuration from stdin: {error}") from None
         parsed = parse_config(stdin)
         found = {key.lower(): key for key in parsed}
         # Before anything else of the configuration: the version says how to answer, even to an error.
@@ -163,9 +159,7 @@ def _refuse_own_namespace(args: Args[C]) -> None:
     except OSError:
         return  # gone, or no namespace: for DEL that is fine, and ADD says so when it opens it
     if (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino):
-        raise CniError(
-            Code.INVALID_NETNS, f'CNI_NETNS: "{args.netns}" is the network namespace of the plugin itself'
-        )
+        raise CniError(Code.INVALID_NETNS, f'CNI_NETNS: "{args.netns}" is the network namespace of the plugin itself')
 
 
 def _logger(name: str, environ: Mapping[str, str], write: Callable[[str], None]) -> Callable[[str], None]:

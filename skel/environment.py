@@ -38,15 +38,11 @@ def read_verb(environ: Mapping[str, str]) -> str:
     """
     verb = environ.get("CNI_COMMAND", "")
     if verb and verb not in VERBS:
-        raise CniError(
-            Code.INVALID_ENVIRONMENT, f'unknown CNI_COMMAND: "{verb}"', f"it is one of {', '.join(VERBS)}"
-        )
+        raise CniError(Code.INVALID_ENVIRONMENT, f'unknown CNI_COMMAND: "{verb}"', f"it is one of {', '.join(VERBS)}")
     missing = [] if verb else ["CNI_COMMAND"]
     missing += [known.name for known in _TABLE if verb in known.required and not environ.get(known.name)]
     if missing:
-        raise CniError(
-            Code.INVALID_ENVIRONMENT, f"required environment variables are missing: {', '.join(missing)}"
-        )
+        raise CniError(Code.INVALID_ENVIRONMENT, f"required environment variables are missing: {', '.join(missing)}")
     for known in _TABLE:
         if known.check and verb in known.required:
             known.check(environ[known.name])

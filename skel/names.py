@@ -10,7 +10,14 @@ from collections.abc import Collection
 
 from .errors import CniError, Code
 
-__all__ = ["check_container_id", "check_ifname", "check_network_name", "parse_cni_args", "select_cni_args"]
+__all__ = [
+    "check_container_id",
+    "check_ifname",
+    "check_network_name",
+    "ifname_flaw",
+    "parse_cni_args",
+    "select_cni_args",
+]
 
 IFNAME_MAX = 15
 """Bytes in an interface name, without the NUL (IFNAMSIZ - 1)."""
@@ -43,15 +50,19 @@ def check_network_name(name: str) -> None:
 
 def check_ifname(ifname: str) -> None:
     """Raise CniError (4) for an interface name that the kernel would refuse."""
+    if flaw := ifname_flaw(ifname):
+        raise CniError(Code.INVALID_ENVIRONMENT, f'CNI_IFNAME: invalid interface name "{ifname}"', flaw)
+
+
+def ifname_flaw(ifname: str) -> str:
+    """Return why the kernel would refuse an interface name, or nothing."""
     if len(ifname.encode(errors="surrogateescape")) > IFNAME_MAX:
-        reason = f"it is longer than {IFNAME_MAX} bytes"
-    elif ifname in {"", ".", ".."}:
-        reason = "it is empty, . or .."
-    elif any(char in "/:" or char.isspace() for char in ifname):
-        reason = "it contains / or : or white space"
-    else:
-        return
-    raise CniError(Code.INVALID_ENVIRONMENT, f'CNI_IFNAME: invalid interface name "{ifname}"', reason)
+        return f"it is longer than {IFNAME_MAX} bytes"
+    if ifname in {"", ".", ".."}:
+        return "it is empty, . or .."
+    if any(char in "/:" or char.isspace() for char in ifname):
+        return "it contains / or : or white space"
+    return ""
 
 
 def parse_cni_args(text: str) -> dict[str, str]:
@@ -75,9 +86,7 @@ def select_cni_args(pairs: dict[str, str], known: Collection[str]) -> dict[str, 
     """
     ignore = pairs.get("IgnoreUnknown", "0").lower()
     if ignore not in {"0", "1", "true", "false"}:
-        raise CniError(
-            Code.INVALID_ENVIRONMENT, f'CNI_ARGS: IgnoreUnknown: expected a boolean, got "{ignore}"'
-        )
+        raise CniError(Code.INVALID_ENVIRONMENT, f'CNI_ARGS: IgnoreUnknown: expected a boolean, got "{ignore}"')
     unknown = [key for key in pairs if key not in known and key != "IgnoreUnknown"]
     if unknown and ignore in {"0", "false"}:
         raise CniError(Code.INVALID_ENVIRONMENT, f"CNI_ARGS: unknown arguments: {', '.join(unknown)}")

@@ -125,9 +125,7 @@ class Record:
         encoded = {}
         for known in self._fields.values():
             value = getattr(self, known.name)
-            empty = value is None or (
-                known.default is not _REQUIRED and not value and value == known.absent("")
-            )
+            empty = value is None or (known.default is not _REQUIRED and not value and value == known.absent(""))
             if not empty:
                 encoded[known.key] = _plain(value)
         return encoded

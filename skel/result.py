@@ -95,8 +95,7 @@ class Result(Record):
         if not at_least(version, "1.0.0"):
             encoded["ips"] = [{"version": str(ip.address.version)} | ip.encode() for ip in self.ips]
             encoded["interfaces"] = [
-                Interface(name=link.name, mac=link.mac, sandbox=link.sandbox).encode()
-                for link in self.interfaces
+                Interface(name=link.name, mac=link.mac, sandbox=link.sandbox).encode() for link in self.interfaces
             ]
             encoded = {key: value for key, value in encoded.items() if value}
         return {"cniVersion": version} | encoded

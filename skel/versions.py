@@ -19,9 +19,7 @@ def parse(version: str) -> tuple[int, int, int]:
         return (0, 1, 0)
     parts = version.split(".")
     if len(parts) > _PARTS or not all(part.isascii() and part.isdigit() for part in parts):
-        raise CniError(
-            Code.DECODING_FAILURE, f'cniVersion: expected a version such as "{CURRENT}", got "{version}"'
-        )
+        raise CniError(Code.DECODING_FAILURE, f'cniVersion: expected a version such as "{CURRENT}", got "{version}"')
     major, minor, patch = (*map(int, parts), 0, 0)[:_PARTS]
     return (major, minor, patch)
 

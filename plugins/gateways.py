@@ -1,0 +1,36 @@
+"""Gateways and default routes that follow from the addresses an IPAM plugin reserved. Pure arithmetic."""
+
+import ipaddress
+
+from skel import Address, Cidr, IPConfig, Network, Result, Route
+
+__all__ = ["add_default_routes", "default_network", "gateway_of", "set_gateways"]
+
+_DEFAULT = {4: ipaddress.ip_network("0.0.0.0/0"), 6: ipaddress.ip_network("::/0")}
+
+
+def default_network(version: int) -> Network:
+    """Return 0.0.0.0/0 or ::/0."""
+    return _DEFAULT[version]
+
+
+def set_gateways(ips: list[IPConfig]) -> list[Cidr]:
+    """Give each address that has none a gateway, the first of its network; return all, as a bridge holds them."""
+    for ip in ips:
+        if ip.gateway is None:
+            ip.gateway = ip.address.network.network_address + 1
+    return list(dict.fromkeys(ipaddress.ip_interface((ip.gateway, ip.address.network.prefixlen)) for ip in ips))
+
+
+def gateway_of(result: Result, version: int) -> Address | None:
+    """Return the first gateway of a family: where routes go that name none (SPEC.md section 5, `gw`)."""
+    return next((ip.gateway for ip in result.ips if ip.gateway is not None and ip.gateway.version == version), None)
+
+
+def add_default_routes(result: Result) -> None:
+    """Give each family with a gateway a default route, unless the result has one."""
+    for version in dict.fromkeys(ip.address.version for ip in result.ips):
+        default = default_network(version)
+        gateway = gateway_of(result, version)
+        if gateway is not None and not any(route.dst == default for route in result.routes):
+            result.routes.append(Route(dst=default, gw=gateway))
