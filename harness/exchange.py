@@ -1,0 +1,115 @@
+"""The conversation with one running plugin: its input written, its output read, its end awaited, all at once."""
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from functools import partial
+from typing import IO
+
+__all__ = ["Exchange"]
+
+_CHUNK = 1 << 16
+_FLOOD = 64 << 20
+"""Bytes of output that no plugin needs; one that writes more is killed before it takes the node's memory."""
+
+
+class Exchange:
+    """Feeds a process, the leader of a process group, and reads what it says.
+
+    `timeout` is how long the process may take and `linger` how long its output is waited for after its end, both
+    in seconds. After `finish` the other attributes say what came of it.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], stdin: bytes, *, timeout: float, linger: float) -> None:
+        self.stdout = bytearray()
+        self.stderr = bytearray()
+        self.exit_code = 0
+        self.timed_out = False
+        self.flooded = False
+        self.output_held = False
+        self._process = process
+        self._unwritten = memoryview(stdin)
+        self._deadline = time.monotonic() + timeout
+        self._linger = linger
+        self._running = True
+        self._outputs = 0
+        self._selector = selectors.DefaultSelector()
+
+    def finish(self) -> None:
+        """Talk until the process has ended and its output too, or the time is up; then let go of the process."""
+        # It is not reaped before the end: until then its process group can be nobody else's.
+        exit_fd = os.pidfd_open(self._process.pid)
+        try:
+            self._register(exit_fd)
+            self._talk()
+            self.exit_code = -signal.SIGKILL if self._running else self._process.wait()
+        except BaseException:
+            # Ctrl-C at a terminal does not reach a process group of its own.
+            if self._process.returncode is None:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+            raise
+        finally:
+            self._selector.close()
+            os.close(exit_fd)
+            for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
+                if stream is not None:
+                    stream.close()
+
+    def _register(self, exit_fd: int) -> None:
+        self._selector.register(exit_fd, selectors.EVENT_READ, partial(self._end, exit_fd))
+        feed = self._process.stdin
+        if feed is not None:
+            os.set_blocking(feed.fileno(), False)
+            self._selector.register(feed, selectors.EVENT_WRITE, partial(self._write, feed))
+        for stream, said in ((self._process.stdout, self.stdout), (self._process.stderr, self.stderr)):
+            if stream is not None:
+                os.set_blocking(stream.fileno(), False)
+                self._selector.register(stream, selectors.EVENT_READ, partial(self._read, stream, said))
+                self._outputs += 1
+
+    def _talk(self) -> None:
+        while self._running or self._outputs:
+            ready = self._selector.select(max(0.0, self._deadline - time.monotonic()))
+            for key, _ in ready:
+                key.data()
+            if time.monotonic() >= self._deadline and (self._running or self._outputs):
+                if self.timed_out or not self._running:
+                    self.output_held = not self._running
+                    return
+                self.timed_out = True
+                self._kill()
+
+    def _end(self, exit_fd: int) -> None:
+        self._running = False
+        self._selector.unregister(exit_fd)
+        self._deadline = min(self._deadline, time.monotonic() + self._linger)
+
+    def _write(self, stream: IO[bytes]) -> None:
+        try:
+            self._unwritten = self._unwritten[os.write(stream.fileno(), self._unwritten[:_CHUNK]) :]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:  # a plugin need not read what it does not want to know
+            self._unwritten = self._unwritten[:0]
+        if not self._unwritten:
+            self._selector.unregister(stream)
+            stream.close()
+
+    def _read(self, stream: IO[bytes], said: bytearray) -> None:
+        with suppress(BlockingIOError):
+            chunk = os.read(stream.fileno(), _CHUNK)
+            said += chunk
+            if not chunk:
+                self._selector.unregister(stream)
+                self._outputs -= 1
+            elif len(said) > _FLOOD and not self.flooded:
+                self.flooded = True
+                self._kill()
+
+    def _kill(self) -> None:
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._deadline = time.monotonic() + self._linger
