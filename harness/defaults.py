@@ -1,0 +1,105 @@
+"""What is used where nothing is configured: this project's own network lists and plugins."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.install import write_launchers
+from harness.networks import NetworkError, NetworkList, load_networks
+from harness.options import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, Settings, say
+from skel.suite import PLUGINS
+
+__all__ = ["configured_networks", "network_folder", "own_conf_dir", "plugin_folders", "plugin_types", "select_networks"]
+
+
+def own_conf_dir() -> Path:
+    """Return the folder of the network lists that come with this project."""
+    from importlib.resources import files
+
+    return Path(str(files("conf")))
+
+
+def network_folder(settings: Settings) -> Path:
+    """Return where network lists are read from.
+
+    That is the project's own folder where none was named and the usual one holds no list. Raises NetworkError where
+    the one that was named is missing.
+    """
+    if settings.conf_dir is not None:
+        if not settings.conf_dir.is_dir():
+            raise NetworkError(f"{settings.conf_dir}: no such folder (--conf-dir, or NETCONFPATH in the environment)")
+        return settings.conf_dir
+    if DEFAULT_CONF_DIR.is_dir() and any(path.suffix in _SUFFIXES for path in DEFAULT_CONF_DIR.iterdir()):
+        return DEFAULT_CONF_DIR
+    own = own_conf_dir()
+    say(f"No network lists in {DEFAULT_CONF_DIR}: using this project's own, {own}")
+    return own
+
+
+_SUFFIXES = frozenset({".conflist", ".conf", ".json"})
+
+
+def configured_networks(settings: Settings) -> list[NetworkList]:
+    """Return every network list, by file name; a broken file is warned of and left out. Raises NetworkError."""
+    return load_networks(network_folder(settings), on_error=lambda error: say(f"Warning: {error}"))
+
+
+def select_networks(settings: Settings, names: Sequence[str]) -> list[NetworkList]:
+    """Return the networks of these names, in this order; without names the first list, as containerd takes it.
+
+    Raises NetworkError, which names the networks that there are.
+    """
+    networks = configured_networks(settings)
+    if not networks:
+        raise NetworkError(f"{settings.conf_dir or DEFAULT_CONF_DIR}: no network lists")
+    if not names:
+        return networks[:1]
+    known = {network.name: network for network in networks}
+    if missing := [name for name in names if name not in known]:
+        raise NetworkError(f"no network named {', '.join(missing)} (there are: {', '.join(known)})")
+    return [known[name] for name in names]
+
+
+def plugin_types(networks: Iterable[NetworkList]) -> set[str]:
+    """Return the executables that these networks need: the plugins, and the IPAM plugins they delegate to."""
+    types = set()
+    for network in networks:
+        for plugin in network.plugins:
+            types.add(plugin.type)
+            ipam = plugin.raw.get("ipam")
+            if isinstance(ipam, dict) and isinstance(ipam.get("type"), str):
+                types.add(ipam["type"])
+    return types - {""}
+
+
+@contextmanager
+def plugin_folders(settings: Settings, types: Iterable[str]) -> Iterator[tuple[Path, ...]]:
+    """Yield the folders of CNI_PATH; the project's own plugins come last where one of `types` is nowhere else.
+
+    They are written into `<state-dir>/bin`, or for the with block into a temporary folder where this user may not
+    write there. Raises InstallError, OSError.
+    """
+    configured = settings.bin_dirs or (DEFAULT_BIN_DIR,)
+    missing = sorted(name for name in types if not any((folder / name).exists() for folder in configured))
+    own = [name for name in missing if name in PLUGINS]
+    if not own:
+        yield configured
+        return
+    with _own_plugins(settings.state_dir) as folder:
+        if settings.verbose:
+            say(f"Not in {':'.join(map(str, configured))}: {', '.join(own)}; using this project's own, {folder}")
+        yield (*configured, folder)
+
+
+@contextmanager
+def _own_plugins(state_dir: Path) -> Iterator[Path]:
+    try:
+        write_launchers(state_dir / "bin")
+    except PermissionError:
+        from tempfile import TemporaryDirectory
+
+        with TemporaryDirectory(prefix="cni-harness-") as temporary:
+            write_launchers(Path(temporary))
+            yield Path(temporary)
+    else:
+        yield state_dir / "bin"

@@ -1,0 +1,191 @@
+"""Putting files where runtimes look for them, and taking back exactly those.
+
+What was put where is kept in `<state-dir>/install.json`, noted before each file is placed, so that a crash at any
+moment leaves nothing that `uninstall` does not know of.
+"""
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.files import locked, write_atomically
+from skel.decoders import list_of, record, string
+from skel.errors import CniError
+from skel.launcher import is_ours, launcher_text
+from skel.record import Record, field
+from skel.suite import PLUGINS
+
+__all__ = ["Content", "InstallError", "Uninstalled", "install", "launchers", "uninstall", "write_launchers"]
+
+
+class InstallError(Exception):
+    """Nothing was installed; the message says why."""
+
+
+class Content(NamedTuple):
+    """What a file is to hold, and its permissions."""
+
+    text: bytes
+    mode: int
+
+    @property
+    def sha256(self) -> str:
+        """The digest in hex."""
+        return hashlib.sha256(self.text).hexdigest()
+
+
+class Uninstalled(NamedTuple):
+    """What became of the files that were installed."""
+
+    removed: list[Path]
+    restored: list[Path]
+    """Files of somebody else's that had been replaced, back in their place."""
+    changed: list[Path]
+    """Files that are no longer what was put there, and were left alone."""
+
+
+class _Placed(Record):
+    path: str = field(string)
+    sha256: str = field(string, "sha256")
+    saved: str = field(string, default="")
+
+
+class _Manifest(Record):
+    files: list[_Placed] = field(list_of(record(_Placed)), default=list)
+    folders: list[str] = field(list_of(string), default=list)
+
+
+def launchers(folder: Path) -> dict[Path, Content]:
+    """Return the suite's executables as they are to be in `folder`. Raises InstallError."""
+    try:
+        text = launcher_text()
+    except ValueError as error:
+        raise InstallError(str(error)) from error
+    return {folder / name: Content(text, 0o755) for name in PLUGINS}
+
+
+def write_launchers(folder: Path) -> None:
+    """Make `folder` a CNI_PATH of the suite's plugins; what is there already stays. Raises InstallError, OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, content in launchers(folder).items():
+        if _digest(path) != content.sha256 or not os.access(path, os.X_OK):
+            write_atomically(path, content.text, mode=content.mode)
+
+
+def install(files: Mapping[Path, Content], state_dir: Path, *, force: bool = False) -> list[Path]:
+    """Put files in their places by rename, so that nobody ever sees half of one; return those that were not there yet.
+
+    A file that is neither from an earlier `install` nor a launcher of this installation is somebody else's: all is
+    refused before anything is written, unless `force`, which keeps the original aside for `uninstall`.
+    Raises InstallError, OSError.
+    """
+    with locked(state_dir / "install.lock"):
+        manifest = _read_manifest(state_dir)
+        placed = {entry.path: entry for entry in manifest.files}
+        foreign = [path for path, new in files.items() if _is_foreign(path, new, placed.get(str(path)))]
+        if foreign and not force:
+            names = ", ".join(map(str, foreign))
+            raise InstallError(f"somebody else's, and kept: {names} (--force replaces them until `uninstall`)")
+        written = []
+        for path, new in files.items():
+            _make_folder(path.parent, manifest)
+            entry = _Placed(path=str(path), sha256=new.sha256)
+            earlier = placed.get(str(path))
+            entry.saved = _save(path) if path in foreign else earlier.saved if earlier is not None else ""
+            manifest.files = [known for known in manifest.files if known.path != entry.path] + [entry]
+            _write_manifest(manifest, state_dir)
+            if _digest(path) != new.sha256 or not os.access(path, os.R_OK):
+                write_atomically(path, new.text, mode=new.mode)
+                written.append(path)
+        return written
+
+
+def uninstall(state_dir: Path) -> Uninstalled:
+    """Take back what `install` put there: only files that are still what it put there. Raises InstallError, OSError."""
+    done = Uninstalled([], [], [])
+    if not (state_dir / "install.json").exists():
+        return done
+    with locked(state_dir / "install.lock"):
+        manifest = _read_manifest(state_dir)
+        for entry in list(manifest.files):
+            _take_back(entry, done)
+            manifest.files.remove(entry)
+            _write_manifest(manifest, state_dir)
+        for folder in reversed(manifest.folders):
+            with suppress(OSError):  # somebody else's file is in it, or it is gone
+                Path(folder).rmdir()
+        (state_dir / "install.json").unlink()
+        (state_dir / "install.lock").unlink()
+    return done
+
+
+def _is_foreign(path: Path, new: Content, earlier: _Placed | None) -> bool:
+    there = _digest(path)
+    if there is None or there == new.sha256 or (earlier is not None and there == earlier.sha256):
+        return False
+    return not is_ours(str(path))
+
+
+def _save(path: Path) -> str:
+    """Keep a second name for the file at `path`; it stays in use under the first until that is replaced."""
+    saved = path.with_name(f".{path.name}.cni-harness-saved")
+    with suppress(FileNotFoundError):
+        saved.unlink()
+    os.link(path, saved, follow_symlinks=False)
+    return str(saved)
+
+
+def _take_back(entry: _Placed, done: Uninstalled) -> None:
+    path, saved = Path(entry.path), Path(entry.saved) if entry.saved else None
+    there = _digest(path)
+    if there == entry.sha256:
+        if saved is not None and os.path.lexists(saved):
+            saved.replace(path)
+            done.restored.append(path)
+        else:
+            path.unlink()
+            done.removed.append(path)
+    elif there is None and saved is not None and os.path.lexists(saved):
+        saved.replace(path)
+        done.restored.append(path)
+    elif there is not None:
+        if saved is not None and _digest(saved) == there:
+            saved.unlink()
+        done.changed.append(path)
+
+
+def _digest(path: Path) -> str | None:
+    """Return the digest of a file, None where there is none. Raises InstallError for what is no file."""
+    try:
+        # Not open() first: opening a FIFO would wait for its writer.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise InstallError(f"{path} is not a file")
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return None
+
+
+def _make_folder(folder: Path, manifest: _Manifest) -> None:
+    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    for parent in reversed(missing):
+        parent.mkdir(exist_ok=True)
+        manifest.folders.append(str(parent))
+
+
+def _read_manifest(state_dir: Path) -> _Manifest:
+    path = state_dir / "install.json"
+    try:
+        return _Manifest.decode(json.loads(path.read_bytes()), str(path))
+    except FileNotFoundError:
+        return _Manifest()
+    except (ValueError, CniError) as error:
+        raise InstallError(f"{path}: not a record of what was installed: {error}") from error
+
+
+def _write_manifest(manifest: _Manifest, state_dir: Path) -> None:
+    write_atomically(state_dir / "install.json", json.dumps(manifest.encode(), indent=1).encode() + b"\n")

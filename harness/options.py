@@ -1,0 +1,156 @@
+"""The options that every verb shares, before it or after it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from harness.node import Node
+
+__all__ = [
+    "DEFAULT_BIN_DIR",
+    "DEFAULT_CONF_DIR",
+    "DEFAULT_STATE_DIR",
+    "Settings",
+    "complete_pod",
+    "global_options",
+    "namespace_option",
+    "needs_root",
+    "pass_settings",
+    "say",
+]
+
+DEFAULT_CONF_DIR = Path("/etc/cni/net.d")
+DEFAULT_BIN_DIR = Path("/opt/cni/bin")
+DEFAULT_STATE_DIR = Path("/var/lib/cni-harness")
+
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass
+class Settings:
+    """What the shared options say; None and the empty tuple where they, and the environment, say nothing."""
+
+    conf_dir: Path | None = None
+    bin_dirs: tuple[Path, ...] = ()
+    state_dir: Path = DEFAULT_STATE_DIR
+    node: str | None = None
+    output: str = "table"
+    verbose: int = 0
+
+    def open_node(self, *, create: bool = False, threads: int = 8) -> "Node":
+        """Return the node that pods are on. Raises NodeError, OSError."""
+        from harness.node import Node
+
+        return Node.open(self.node, self.state_dir, create=create, threads=threads)
+
+
+pass_settings = click.make_pass_decorator(Settings, ensure=True)
+
+
+def say(message: str) -> None:
+    """Tell the user something that is not the result: one line on stderr."""
+    click.echo(message, err=True)
+
+
+def needs_root(verb: str, reason: str) -> None:
+    """Raise ClickException, one line, unless this is root; `reason` completes "it …"."""
+    import os
+
+    if os.geteuid() != 0:
+        raise click.ClickException(f"`cni-harness {verb}` needs root: it {reason}")
+
+
+def _remember(ctx: click.Context, param: click.Parameter, value: object) -> None:
+    """Put a value that was given into the settings; what stands after the verb comes later, and counts."""
+    settings = ctx.ensure_object(Settings)
+    if param.name == "verbose":
+        settings.verbose += value if isinstance(value, int) else 0
+    elif param.name == "bin_dirs" and value:
+        settings.bin_dirs = tuple(Path(folder).absolute() for folder in str(value).split(":") if folder)
+    elif value:
+        # Absolute: paths are kept in records, and used from other working folders.
+        setattr(settings, str(param.name), value.absolute() if isinstance(value, Path) else value)
+
+
+def global_options(*, environment: bool = False) -> Callable[[F], F]:
+    """Add the shared options to a command; to the group, `environment` adds the variables that stand for them.
+
+    Only there: a variable must not overrule an option written before the verb.
+    """
+
+    def option(*names: str, envvar: str, **settings: Any) -> Callable[[F], F]:  # noqa: ANN401 -- click's own
+        return click.option(
+            *names,
+            envvar=envvar if environment else None,
+            show_envvar=environment,
+            expose_value=False,
+            callback=_remember,
+            **settings,
+        )
+
+    options = [
+        option("--conf-dir", envvar="NETCONFPATH", type=_FOLDER, help=f"Network lists.  [default: {DEFAULT_CONF_DIR}]"),
+        option(
+            "--bin-dir",
+            "bin_dirs",
+            envvar="CNI_PATH",
+            metavar="DIR[:DIR]",
+            help=f"Plugins; several folders with ':' between.  [default: {DEFAULT_BIN_DIR}]",
+        ),
+        option(
+            "--state-dir",
+            envvar="CNI_HARNESS_STATE_DIR",
+            type=_FOLDER,
+            help=f"What is known of pods and nodes.  [default: {DEFAULT_STATE_DIR}]",
+        ),
+        option(
+            "--node",
+            envvar="CNI_HARNESS_NODE",
+            metavar="NAME",
+            help="Work on a network namespace that stands for the host, made on first use.",
+        ),
+        option(
+            "-o",
+            "--output",
+            envvar="CNI_HARNESS_OUTPUT",
+            type=click.Choice(["table", "json", "yaml"]),
+            help="How the result is printed.  [default: table]",
+        ),
+        click.option(
+            "-v",
+            "--verbose",
+            count=True,
+            expose_value=False,
+            callback=_remember,
+            help="Log each execution of a plugin on stderr; -vv also what went in and came out.",
+        ),
+    ]
+
+    def decorate(command: F) -> F:
+        for add in reversed(options):
+            command = add(command)
+        return command
+
+    return decorate
+
+
+def namespace_option(command: F) -> F:
+    """Add --namespace, the pod's Kubernetes namespace."""
+    return click.option(
+        "--namespace", default="default", show_default=True, metavar="NS", help="The pods' Kubernetes namespace."
+    )(command)
+
+
+def complete_pod(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of pods for the shell to complete."""
+    del param
+    settings = ctx.find_object(Settings) or Settings()
+    namespace = ctx.params.get("namespace", "default")
+    pods = settings.open_node().pods.all()
+    return [pod.name for pod in pods if pod.namespace == namespace and pod.name.startswith(incomplete)]

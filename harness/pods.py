@@ -1,0 +1,147 @@
+"""What is known of each pod, on disk before anything of it exists, so that no crash makes one unfindable.
+
+A pod is a folder, `<pods>/<namespace>_<name>` (an underscore is in neither), with
+
+- `pod.json`, the record;
+- `resolv.conf`, which `cni-harness exec` shows the pod;
+- `lock`, held while something is being done to the pod (SPEC.md section 3 forbids parallel operations on one).
+"""
+
+import json
+import secrets
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from harness.files import locked, write_atomically
+from skel.decoders import dict_of, list_of, raw, record, string
+from skel.errors import CniError
+from skel.record import Record, expected, field
+
+__all__ = ["INCOMPLETE", "READY", "Pod", "PodNetwork", "PodRecordError", "PodStore", "new_pod"]
+
+INCOMPLETE: Final = "incomplete"
+"""Being made or taken away, or left half-way by a crash or by a plugin's error."""
+READY: Final = "ready"
+
+
+class PodRecordError(Exception):
+    """The record of a pod is there but cannot be read."""
+
+
+def _json_object(value: object, path: str) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise expected("an object", value, path)
+    return value
+
+
+class PodNetwork(Record):
+    """One network of a pod: what it was, or is to be, added with, and what came of it.
+
+    `config` is the network list as text; `result` is in the list's own version, None before the ADD has succeeded.
+    """
+
+    name: str = field(string)
+    ifname: str = field(string)
+    config: str = field(string, default="")
+    source: str = field(string, default="")
+    cni_args: dict[str, str] = field(dict_of(string), default=dict)
+    capability_args: dict[str, object] = field(dict_of(raw), default=dict)
+    result: dict[str, object] | None = field(_json_object, default=None)
+
+
+class Pod(Record):
+    """A pod: its names, its sandbox, its networks. `created` is UTC, as RFC 3339 writes it."""
+
+    name: str = field(string)
+    namespace: str = field(string)
+    uid: str = field(string)
+    container_id: str = field(string, "containerID")
+    netns: str = field(string)
+    state: str = field(string)
+    created: str = field(string)
+    bin_dirs: list[str] = field(list_of(string), default=list)
+    networks: list[PodNetwork] = field(list_of(record(PodNetwork)), default=list)
+
+    @property
+    def title(self) -> str:
+        """The pod as kubectl names it across namespaces."""
+        return f"{self.namespace}/{self.name}"
+
+
+def new_pod(namespace: str, name: str, *, netns: str, bin_dirs: list[str], networks: list[PodNetwork]) -> Pod:
+    """Return a pod that nothing exists of yet, with a new container ID (64 hex digits, as containerd's) and UID."""
+    return Pod(
+        name=name,
+        namespace=namespace,
+        uid=str(uuid.uuid4()),
+        container_id=secrets.token_hex(32),
+        netns=netns,
+        state=INCOMPLETE,
+        created=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        bin_dirs=bin_dirs,
+        networks=networks,
+    )
+
+
+class PodStore:
+    """The records of one node's pods."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def pod_folder(self, namespace: str, name: str) -> Path:
+        """Return where everything of the pod is kept."""
+        return self.folder / f"{namespace}_{name}"
+
+    def resolv_conf(self, pod: Pod) -> Path:
+        """Return the pod's resolv.conf."""
+        return self.pod_folder(pod.namespace, pod.name) / "resolv.conf"
+
+    @contextmanager
+    def claimed(self, namespace: str, name: str, *, wait: bool = True) -> Iterator[Pod | None]:
+        """Be the only one that does something to the pod; yields its record, None where there is none.
+
+        A folder without a record at the end is removed. Raises LockHeldError when `wait` is False and somebody else is
+        at it, PodRecordError.
+        """
+        folder = self.pod_folder(namespace, name)
+        with locked(folder / "lock", wait=wait):
+            try:
+                yield self.read(namespace, name)
+            finally:
+                if not (folder / "pod.json").exists():
+                    shutil.rmtree(folder, ignore_errors=True)
+
+    def read(self, namespace: str, name: str) -> Pod | None:
+        """Return the record of a pod, None where there is none. Raises PodRecordError."""
+        return _read(self.pod_folder(namespace, name) / "pod.json")
+
+    def write(self, pod: Pod) -> None:
+        """Keep the record; from here on the pod is listed and can be deleted. Raises OSError."""
+        text = json.dumps(pod.encode(), indent=1)
+        write_atomically(self.pod_folder(pod.namespace, pod.name) / "pod.json", text.encode() + b"\n")
+
+    def remove(self, pod: Pod) -> None:
+        """Forget the pod: the record first, what is beside it after. Raises OSError."""
+        folder = self.pod_folder(pod.namespace, pod.name)
+        (folder / "pod.json").unlink(missing_ok=True)
+        (folder / "resolv.conf").unlink(missing_ok=True)
+
+    def all(self) -> list[Pod]:
+        """Return every pod, by namespace and name. Raises PodRecordError, PermissionError."""
+        found = (_read(path) for path in sorted(self.folder.glob("*/pod.json")))
+        return [pod for pod in found if pod is not None]
+
+
+def _read(path: Path) -> Pod | None:
+    try:
+        return Pod.decode(json.loads(path.read_bytes()), str(path))
+    except FileNotFoundError:
+        return None
+    except (ValueError, CniError) as error:
+        raise PodRecordError(f"{path}: not the record of a pod: {error}") from error

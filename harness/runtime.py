@@ -1,0 +1,237 @@
+"""What a container runtime does with a pod: makes the sandbox, adds it to its networks, and takes both away."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.attachment import Attachment
+from harness.cache import ResultCache
+from harness.execute import Execution, Executor, PluginError
+from harness.files import LockHeldError, write_atomically
+from harness.kubernetes import pod_cni_args
+from harness.libcni import Libcni
+from harness.networks import NetworkError, NetworkList, parse_network_list
+from harness.node import Node
+from harness.output import message_of
+from harness.pods import INCOMPLETE, READY, Pod, PodNetwork, new_pod
+from harness.resolv_conf import pod_resolv_conf
+from harness.sandbox import create_sandbox, new_sandbox_path, remove_sandbox, sandbox_exists
+from skel.errors import CniError
+from skel.result import Result
+
+__all__ = ["AddedPod", "NetworkPlan", "PodError", "PodPlan", "Runtime", "decode_result"]
+
+_EXPECTED = (PluginError, NetworkError, CniError, OSError)
+"""What goes wrong with plugins, configurations and the kernel; anything else is a mistake of ours and is not kept."""
+
+
+class PodError(Exception):
+    """Something went wrong with one pod."""
+
+
+@dataclass(frozen=True)
+class NetworkPlan:
+    """A network that a pod is to be added to; `cni_args` are pairs beside, or instead of, those of every pod."""
+
+    network: NetworkList
+    ifname: str
+    cni_args: Mapping[str, str]
+    capability_args: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class PodPlan:
+    """A pod that is to be made."""
+
+    namespace: str
+    name: str
+    networks: Sequence[NetworkPlan]
+    bin_dirs: Sequence[Path]
+
+
+@dataclass(frozen=True)
+class AddedPod:
+    """A pod that is there now; `seconds` is how long it took to make, None where it was there already."""
+
+    pod: Pod
+    seconds: float | None
+
+
+def decode_result(network: PodNetwork) -> Result:
+    """Return the result of an attachment; an empty one where it has none, or none that can be read."""
+    if network.result is not None:
+        with suppress(CniError):
+            return Result.decode_any(network.result, "result")
+    return Result()
+
+
+class _NodeExecutor(Executor):
+    """Runs plugins on a node."""
+
+    def __init__(self, node: Node, bin_dirs: Sequence[Path], observe: Callable[[Execution], None] | None) -> None:
+        super().__init__(bin_dirs, observe=observe)
+        self._node = node
+
+    def run(self, type: str, verb: str, stdin: bytes, environ: Mapping[str, str]) -> Execution:
+        """Run a plugin in the namespaces of the node."""
+        return self._node.run(super().run, type, verb, stdin, environ)
+
+
+class Runtime:
+    """The pods of one node. Its methods may be called from several threads, each for another pod.
+
+    `bin_dirs` is CNI_PATH; where it is None, each pod's plugins are looked for where they were when it was made.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        *,
+        bin_dirs: Sequence[Path] | None = None,
+        observe: Callable[[Execution], None] | None = None,
+        warn: Callable[[str], None],
+    ) -> None:
+        self.node = node
+        self.cache = ResultCache(node.var_lib_cni, warn=warn)
+        self._bin_dirs = bin_dirs
+        self._observe = observe
+        self._warn = warn
+
+    def libcni(self, bin_dirs: Sequence[Path]) -> Libcni:
+        """Return the operations of SPEC.md section 3 on this node, with plugins from `bin_dirs`."""
+        return Libcni(_NodeExecutor(self.node, bin_dirs, self._observe), self.cache, warn=self._warn)
+
+    def add(self, plan: PodPlan, *, exist_ok: bool = False) -> AddedPod:
+        """Make a pod. One that fails is taken back, all of it.
+
+        With `exist_ok`, one that is there already is left as it is, and one that is half there is made anew.
+        Raises PodError, PluginError, NetworkError, OSError.
+        """
+        begin = time.monotonic()
+        try:
+            with self.node.pods.claimed(plan.namespace, plan.name, wait=exist_ok) as existing:
+                if existing is not None:
+                    if exist_ok and existing.state == READY and sandbox_exists(existing.netns):
+                        return AddedPod(existing, None)
+                    self._make_room(existing, exist_ok=exist_ok)
+                pod = self._make(plan)
+        except LockHeldError:
+            raise PodError("is being made or taken away by somebody else at this moment") from None
+        return AddedPod(pod, time.monotonic() - begin)
+
+    def delete(self, namespace: str, name: str, *, force: bool = False) -> Pod | None:
+        """Take a pod away and return what it was; None where there is none.
+
+        Goes on past errors and reports them together; the pod then stays on record, so that it can be deleted once
+        more, unless `force`. Raises PodError, PodRecordError.
+        """
+        if self.node.pods.read(namespace, name) is None:
+            return None
+        with self.node.pods.claimed(namespace, name) as pod:
+            if pod is None:
+                return None
+            was = Pod.decode(pod.encode())
+            errors = self._take_away(pod)
+            if errors and force:
+                self.node.pods.remove(pod)
+            if errors:
+                raise PodError("; ".join(errors))
+            return was
+
+    def check(self, pod: Pod) -> list[tuple[PodNetwork, str]]:
+        """CHECK every network of a pod; returns each with what is wrong, an empty string where nothing is."""
+        found = []
+        for network in pod.networks:
+            problem = ""
+            try:
+                libcni = self.libcni(self._folders(pod))
+                libcni.check(self._configuration(pod, network), _attachment(pod, network))
+            except _EXPECTED as error:
+                problem = message_of(error)
+            found.append((network, problem))
+        return found
+
+    def _make_room(self, existing: Pod, *, exist_ok: bool) -> None:
+        if not exist_ok:
+            state = "" if existing.state == READY else f" ({existing.state})"
+            raise PodError(f"exists already{state}; `cni-harness del {existing.name}` takes it away")
+        if errors := self._take_away(existing):
+            raise PodError(f"is {existing.state}, and cannot be taken away: {'; '.join(errors)}")
+
+    def _make(self, plan: PodPlan) -> Pod:
+        wanted = [
+            PodNetwork(
+                name=planned.network.name,
+                ifname=planned.ifname,
+                config=planned.network.raw.decode(),
+                source=str(planned.network.source or ""),
+                cni_args=dict(planned.cni_args),
+                capability_args=dict(planned.capability_args),
+            )
+            for planned in plan.networks
+        ]
+        bin_dirs = [str(folder) for folder in plan.bin_dirs]
+        pod = new_pod(plan.namespace, plan.name, netns=new_sandbox_path(), bin_dirs=bin_dirs, networks=wanted)
+        self.node.pods.write(pod)
+        try:
+            create_sandbox(pod.netns)
+            libcni = self.libcni(plan.bin_dirs)
+            for planned, network in zip(plan.networks, pod.networks, strict=True):
+                network.result = libcni.add(planned.network, _attachment(pod, network))
+            dns = [decode_result(network).dns for network in pod.networks]
+            write_atomically(self.node.pods.resolv_conf(pod), pod_resolv_conf(dns).encode())
+            pod.state = READY
+            self.node.pods.write(pod)
+        except BaseException as error:
+            if errors := self._take_away(pod):
+                raise PodError(f"{message_of(error)}; and could not be taken back: {'; '.join(errors)}") from error
+            raise
+        return pod
+
+    def _take_away(self, pod: Pod) -> list[str]:
+        """Undo all of a pod and return what went wrong; then the record keeps what is still to be done."""
+        errors: list[str] = []
+        left: list[PodNetwork] = []
+        for network in reversed(pod.networks):
+            try:
+                libcni = self.libcni(self._folders(pod))
+                libcni.delete(self._configuration(pod, network), _attachment(pod, network))
+            except _EXPECTED as error:
+                errors.append(f"network {network.name}: {message_of(error)}")
+                left.insert(0, network)
+        try:
+            remove_sandbox(pod.netns)
+        except OSError as error:
+            errors.append(f"sandbox {pod.netns}: {error.strerror}")
+        if errors:
+            pod.state = INCOMPLETE
+            pod.networks = left
+            self.node.pods.write(pod)
+        else:
+            self.node.pods.remove(pod)
+        return errors
+
+    def _folders(self, pod: Pod) -> Sequence[Path]:
+        return self._bin_dirs if self._bin_dirs is not None else [Path(folder) for folder in pod.bin_dirs]
+
+    def _configuration(self, pod: Pod, network: PodNetwork) -> NetworkList:
+        """Return the network as it was at ADD; it "should not change between ADD and DEL" (SPEC.md section 3)."""
+        cached = self.cache.load(network.name, pod.container_id, network.ifname)
+        if cached is not None and cached.config:
+            with suppress(NetworkError):
+                return parse_network_list(cached.config)
+        return parse_network_list(network.config.encode())
+
+
+def _attachment(pod: Pod, network: PodNetwork) -> Attachment:
+    pairs = pod_cni_args(pod.namespace, pod.name, pod.container_id, pod.uid) | network.cni_args
+    return Attachment(
+        container_id=pod.container_id,
+        # Empty for one that is gone, as after a reboot: SPEC.md wants DEL to cope without, not with a dead path.
+        netns=pod.netns if sandbox_exists(pod.netns) else "",
+        ifname=network.ifname,
+        cni_args=tuple(pairs.items()),
+        capability_args=network.capability_args,
+    )
