@@ -1,0 +1,140 @@
+"""The nodes that tests run on: apart from the machine and from each other, and every change to one is seen."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.node_state import differences
+from tests.nodes import Node, until, veth_between
+
+MakeNode = Callable[[], Node]
+
+
+def test_a_new_node_has_lo_up_and_nothing_else(node: Node) -> None:
+    state = node.state()
+
+    assert list(state["links"]) == ["lo"]
+    assert state["addresses"] == {"lo": ["127.0.0.1/8 scope host", "::1/128 scope host"]}
+    assert state["nft"] == {}
+
+
+def test_a_node_is_another_namespace_than_the_test_runs_in(node: Node) -> None:
+    inside = node.run(["readlink", "/proc/self/ns/net"]).stdout.strip()
+
+    assert inside != str(Path("/proc/self/ns/net").readlink())
+
+
+def test_var_lib_cni_is_the_nodes_own(make_node: MakeNode) -> None:
+    one, other = make_node(), make_node()
+
+    one.run(["sh", "-c", f"echo one > /var/lib/cni/{one.name}"])
+
+    assert (one.var_lib_cni / one.name).read_text() == "one\n"
+    assert one.run(["cat", f"/var/lib/cni/{one.name}"]).stdout == "one\n"
+    assert list(other.var_lib_cni.iterdir()) == []
+    assert not Path("/var/lib/cni", one.name).exists()
+
+
+def test_a_namespace_made_on_the_node_is_seen_by_the_test_and_by_the_next_command(node: Node) -> None:
+    name = f"{node.name}-inner"
+    node.run(["ip", "netns", "add", name])
+    try:
+        assert Path("/run/netns", name).stat().st_dev == Path(node.path).stat().st_dev
+        assert node.ip("link", netns=f"/run/netns/{name}")[0]["ifname"] == "lo"
+    finally:
+        node.run(["ip", "netns", "del", name])
+
+
+def test_neighbours_reach_each_other_over_both_families(make_node: MakeNode) -> None:
+    one, other = make_node(), make_node()
+
+    wire = veth_between(one, other)
+
+    one.run(["ping", "-c1", "-W2", wire.ipv4[1]])
+    # The wire's carrier comes a moment after both ends are up.
+    until(lambda: one.run(["ping", "-c1", "-W1", wire.ipv6[1]], check=False).returncode == 0)
+
+
+CHANGES = {
+    "links/d0": "ip link add d0 type bridge",
+    "links/b0": "ip link set b0 mtu 1400",
+    "links/v0": "ip link set v0 type bridge_slave hairpin on",
+    "addresses/b0": "ip address add 192.0.2.9/24 dev b0",
+    "routes/inet type blackhole dst 198.51.100.0/24*": "ip route add blackhole 198.51.100.0/24",
+    "routes/inet6 type blackhole dst 2001:db8:9::/64*": "ip -6 route add blackhole 2001:db8:9::/64",
+    "rules/inet priority 77 *": "ip rule add priority 77 from 192.0.2.0/24 table 77",
+    "nft/table ip t": "nft add table ip t",
+    "nft/set ip owned s": "nft add element ip owned s { 192.0.2.7 }",
+    "nft/rule ip owned c #1": "nft add rule ip owned c ip daddr 192.0.2.1 drop",
+    "iptables/inet": "iptables -t nat -N LEFT-BEHIND",
+    "sysctls/net/ipv4/ip_forward": "echo 1 > /proc/sys/net/ipv4/ip_forward",
+    "files/var-lib-cni/networks": "mkdir /var/lib/cni/networks",
+    "files/var-lib-cni/kept": "echo changed > /var/lib/cni/kept",
+}
+
+
+@pytest.mark.parametrize(("thing", "change"), CHANGES.items(), ids=CHANGES)
+def test_every_kind_of_change_is_a_difference(node: Node, thing: str, change: str) -> None:
+    node.run(["sh", "-ec", "ip link add b0 type bridge; ip link add v0 type veth; ip link set v0 master b0"])
+    node.run(["nft", "add table ip owned; add chain ip owned c; add rule ip owned c counter accept"])
+    node.run(["nft", "add set ip owned s { type ipv4_addr; }"])
+    (node.var_lib_cni / "kept").write_text("as it was")
+    before = node.state()
+
+    node.run(["sh", "-ec", change])
+
+    assert differences(before, node.state()) != []
+    with pytest.raises(AssertionError, match="is not as it was"):
+        node.assert_same_state(before)
+    node.assert_same_state(before, ignore=[thing, "nft/*nat*" if thing.startswith("iptables/") else thing])
+
+
+def test_what_changes_by_itself_is_no_difference(node: Node) -> None:
+    node.run(["nft", "add table ip t; add chain ip t c { type filter hook output priority 0; }"])
+    node.run(["nft", "add rule ip t c counter; add set ip t s { type ipv4_addr; }"])
+    node.run(["nft", "add element ip t s { 192.0.2.1, 192.0.2.2 }"])
+    before = node.state()
+
+    node.run(["ping", "-c1", "127.0.0.1"])
+    node.run(["nft", "delete element ip t s { 192.0.2.1 }"])
+    node.run(["nft", "add element ip t s { 192.0.2.1 }"])
+    node.run(["ip", "link", "add", "gone", "type", "bridge"])
+    node.run(["ip", "link", "delete", "gone"])
+
+    node.assert_same_state(before)
+
+
+def test_closing_a_node_removes_its_namespaces_though_a_pod_is_gone_already(
+    tmp_path: Path, make_node: MakeNode
+) -> None:
+    node = Node(tmp_path)
+    pods = [node.pod_namespace("a"), node.pod_namespace("b")]
+    node.run(["ip", "netns", "del", Path(pods[0]).name])
+
+    node.close()
+
+    assert [path for path in (node.path, *pods) if os.path.lexists(path)] == []
+
+
+def test_a_plugin_is_executed_with_exactly_the_variables_given(node: Node) -> None:
+    script = '#!/bin/sh\necho noted >&2\nenv > $SEEN/env; cat > $SEEN/stdin; echo \'{"cniVersion": "1.0.0"}\'; exit 3\n'
+    plugin = node.bin_dir / "spy"
+    plugin.write_text(script)
+    plugin.chmod(0o755)
+
+    run = node.plugin(
+        node.bin_dir, "spy", "ADD", {"name": "n"}, container_id="c1", netns="", extra_env={"SEEN": str(node.folder)}
+    )
+
+    assert run == (3, {"cniVersion": "1.0.0"}, "noted\n")
+    assert json.loads((node.folder / "stdin").read_text()) == {"name": "n"}
+    seen = dict(line.split("=", 1) for line in (node.folder / "env").read_text().splitlines())
+    assert {name: value for name, value in seen.items() if name.startswith("CNI_") and "HARNESS" not in name} == {
+        "CNI_COMMAND": "ADD",
+        "CNI_CONTAINERID": "c1",
+        "CNI_NETNS": "",
+        "CNI_PATH": str(node.bin_dir),
+    }

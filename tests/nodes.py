@@ -1,0 +1,259 @@
+"""Nodes for tests: a network namespace and a mount namespace that together stand for a host.
+
+What a test changes, it changes in a node: the machine's own network namespace and its `/var/lib/cni` are never
+touched, so tests run in parallel, two nodes are neighbours, and a leak is a difference between two states of one node.
+The tools that look at the kernel here (ip, nft, iptables-save) are not the code under test.
+"""
+
+import itertools
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from netlink.namespace import create_namespace, remove_namespace
+from tests.node_state import SCRIPT, State, differences, read_state
+
+__all__ = ["Neighbours", "Node", "PluginRun", "until", "veth_between"]
+
+T = TypeVar("T")
+
+# What runtimes give a plugin when they give it little (see the notes on real runtimes).
+BARE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+_numbers = itertools.count()
+
+
+class PluginRun(NamedTuple):
+    """What one execution of a plugin gave back."""
+
+    code: int
+    stdout: Any
+    """The JSON document on stdout, None when there was none."""
+    stderr: str
+
+
+class Neighbours(NamedTuple):
+    """Two ends of a wire: the interface on both nodes, and their addresses without prefix."""
+
+    ifname: str
+    ipv4: tuple[str, str]
+    ipv6: tuple[str, str]
+
+
+def until(condition: Callable[[], T], *, within: float = 5.0) -> T:
+    """Return the first true value of `condition`, asked again for at most `within` seconds; AssertionError after."""
+    deadline = time.monotonic() + within
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            message = f"not so within {within} s: {condition}"
+            raise AssertionError(message)
+        time.sleep(0.01)
+    return value
+
+
+class Node:
+    """One node. `close` takes back every network namespace that it made, whatever else went wrong."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make the node, its files below `folder`."""
+        self.name = f"t-{os.environ.get('PYTEST_XDIST_WORKER', 'main')}-{os.getpid()}-{next(_numbers)}"
+        self.path = f"/run/netns/{self.name}"
+        self.folder = folder / self.name
+        self.bin_dir = self.folder / "bin"
+        self.conf_dir = self.folder / "conf"
+        self.state_dir = self.folder / "state"
+        self.var_lib_cni = self.folder / "var-lib-cni"
+        for private in (self.bin_dir, self.conf_dir, self.state_dir, self.var_lib_cni):
+            private.mkdir(parents=True)
+        self.environment = {"PATH": BARE_PATH, "CNI_HARNESS_STATE_DIR": str(self.state_dir)}
+        self._undo = ExitStack()
+        with ExitStack() as on_failure:
+            on_failure.callback(self.close)
+            self._hold_namespace(self.path)
+            self._mounts = _mounts_of_a_node(self.var_lib_cni)
+            self._undo.callback(os.close, self._mounts)
+            on_failure.pop_all()
+
+    def close(self) -> None:
+        """Remove the node and its pods' namespaces; errors come last and together."""
+        self._undo.close()
+
+    def command(self, args: Sequence[str | os.PathLike[str]], netns: str | None = None) -> list[str]:
+        """The command that runs `args` with this node's files, in its network namespace or in `netns`."""
+        # Opened through /proc, so that what is executed does not inherit the descriptor.
+        mounts = f"/proc/{os.getpid()}/fd/{self._mounts}"
+        return ["nsenter", f"--net={netns or self.path}", f"--mount={mounts}", "--", *[str(arg) for arg in args]]
+
+    def run(
+        self,
+        args: Sequence[str | os.PathLike[str]],
+        *,
+        netns: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: str = "",
+        check: bool = True,
+        timeout: float = 60.0,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `args` on this node, or in the pod `netns`, in the folder `/` with a bare environment and `env`.
+
+        Raises AssertionError with all output when `check` and the exit code is not 0.
+        """
+        run = subprocess.run(
+            self.command(args, netns),
+            env={**self.environment, **(env or {})},
+            input=stdin,
+            capture_output=True,
+            encoding="utf-8",
+            errors="backslashreplace",
+            timeout=timeout,
+            check=False,
+        )
+        if check and run.returncode != 0:
+            message = f"{[str(arg) for arg in args]} ended with {run.returncode}\n{run.stdout}{run.stderr}"
+            raise AssertionError(message)
+        return run
+
+    @contextmanager
+    def background(
+        self,
+        args: Sequence[str | os.PathLike[str]],
+        *,
+        netns: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Iterator[subprocess.Popen[str]]:
+        """Run `args` for as long as the block lasts, stdout and stderr in one pipe; then end it."""
+        with subprocess.Popen(
+            self.command(args, netns),
+            env={**self.environment, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.terminate()
+                try:
+                    process.wait(5)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+
+    def ip(self, *args: str, netns: str | None = None) -> list[Any]:
+        """What `ip -j ARGS` prints, on this node or in `netns`; the empty list when it prints nothing."""
+        answer: list[Any] = json.loads(self.run(["ip", "-j", *args], netns=netns).stdout or "[]")
+        return answer
+
+    def nft(self) -> list[dict[str, Any]]:
+        """The objects of this node's nftables ruleset, as `nft -j list ruleset` describes them."""
+        ruleset = json.loads(self.run(["nft", "-j", "list", "ruleset"]).stdout)
+        return [entry for entry in ruleset["nftables"] if "metainfo" not in entry]
+
+    def pod_namespace(self, name: str) -> str:
+        """Make the network namespace of a pod, and return its path; it goes when the node goes."""
+        path = f"{self.path}-{name}"
+        self._hold_namespace(path)
+        return path
+
+    def plugin(
+        self,
+        bin_dir: str | os.PathLike[str],
+        type: str,
+        verb: str,
+        config: Mapping[str, object] | str,
+        *,
+        container_id: str | None = None,
+        ifname: str | None = None,
+        netns: str | None = None,
+        args: str | None = None,
+        extra_env: Mapping[str, str] | None = None,
+        timeout: float = 60.0,
+    ) -> PluginRun:
+        """Execute one plugin as cnitool and runtimes do; what is None is absent from its environment.
+
+        `config` is passed as one line of JSON, or as it is when it is text. Raises AssertionError when stdout is
+        neither empty nor one JSON document.
+        """
+        variables = {
+            "CNI_COMMAND": verb,
+            "CNI_CONTAINERID": container_id,
+            "CNI_IFNAME": ifname,
+            "CNI_NETNS": netns,
+            "CNI_ARGS": args,
+            "CNI_PATH": os.fspath(bin_dir),
+        }
+        present = {name: value for name, value in variables.items() if value is not None}
+        stdin = config if isinstance(config, str) else json.dumps(config, separators=(",", ":"))
+        run = self.run(
+            [Path(bin_dir, type)], env={**present, **(extra_env or {})}, stdin=stdin, check=False, timeout=timeout
+        )
+        try:
+            answer = json.loads(run.stdout) if run.stdout else None
+        except ValueError:
+            message = f"{type} {verb} printed what is not JSON: {run.stdout!r}\n{run.stderr}"
+            raise AssertionError(message) from None
+        return PluginRun(run.returncode, answer, run.stderr)
+
+    def state(self) -> State:
+        """A snapshot of the network and of the files, without what changes by itself (see `tests.node_state`)."""
+        return read_state(self.run(["sh", "-c", SCRIPT]).stdout, self.folder)
+
+    def assert_same_state(self, before: State, *, ignore: Sequence[str] = (), within: float = 0.0) -> None:
+        """Raise AssertionError that lists what differs from `before`, but for what matches a pattern in `ignore`.
+
+        A pattern is for `section/key`, as the list shows it: `links/cni0`, `files/var-lib-cni/*`. What the kernel does
+        after the fact (the end of a namespace takes its links away) may be waited for, `within` seconds.
+        """
+        deadline = time.monotonic() + within
+        while lines := differences(before, self.state(), ignore):
+            if time.monotonic() >= deadline:
+                raise AssertionError("\n".join([f"node {self.name} is not as it was:", *lines]))
+            time.sleep(0.02)
+
+    def _hold_namespace(self, path: str) -> None:
+        create_namespace(path)
+        self._undo.callback(remove_namespace, path)
+
+
+def veth_between(one: Node, other: Node, number: int = 0) -> Neighbours:
+    """Connect two nodes by a wire, with addresses of the documentation ranges on both ends; `number` 0 to 2."""
+    ifname = f"uplink{number}"
+    ipv4 = ("192.0.2", "198.51.100", "203.0.113")[number]
+    neighbours = Neighbours(ifname, (f"{ipv4}.1", f"{ipv4}.2"), (f"2001:db8:{number}::1", f"2001:db8:{number}::2"))
+    one.run(["ip", "link", "add", ifname, "type", "veth", "peer", "name", ifname, "netns", other.name])
+    for end, node in enumerate((one, other)):
+        node.run(["ip", "address", "add", f"{neighbours.ipv4[end]}/24", "dev", ifname])
+        # nodad: the addresses are known to be free, and usable at once without it.
+        node.run(["ip", "address", "add", f"{neighbours.ipv6[end]}/64", "dev", ifname, "nodad"])
+        node.run(["ip", "link", "set", ifname, "up"])
+    return neighbours
+
+
+_MOUNTS_SCRIPT = """
+set -e
+mkdir -p /var/lib/cni
+# Only this one mount: what is mounted below /run/netns must be seen by all, as on a real host.
+mount --make-private "$(stat -c %m /var/lib/cni)"
+mount --bind "$1" /var/lib/cni
+echo ready
+read -r _ || :
+"""
+
+
+def _mounts_of_a_node(var_lib_cni: Path) -> int:
+    """Open a new mount namespace with `var_lib_cni` at /var/lib/cni; it lives as long as the descriptor is open."""
+    script = ["sh", "-c", _MOUNTS_SCRIPT, "sh", str(var_lib_cni)]
+    with subprocess.Popen(
+        ["unshare", "--mount", "--propagation", "unchanged", *script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "ready\n"
+        return os.open(f"/proc/{holder.pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
