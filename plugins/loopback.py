@@ -1,0 +1,101 @@
+"""loopback: brings `lo` of the pod up and down, whatever CNI_IFNAME says.
+
+containerd calls it for each pod, at the same time as the pod's own networks, so it changes nothing but that flag and
+needs nothing that is slow to import. Where it stands in a chain it hands the previous result on untouched.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from netlink.loopback import LOOPBACK, Loopback
+from netlink.namespace import NotANamespaceError, open_namespace
+from skel import Args, Cidr, CniError, Code, Config, Interface, IPConfig, Plugin, Result
+from skel.suite import REFERENCE_RELEASE
+
+__all__ = ["PLUGIN"]
+
+_NO_MAC = "00:00:00:00:00:00"
+
+
+def add(args: Args[Config]) -> Result:
+    """Bring `lo` up; its first address of each family is in the result. Raises CniError (8, 999)."""
+    with _loopback(args) as loopback:
+        # Before the change, so that a refusal leaves the pod as it was.
+        _refuse_others(loopback.addresses())
+        loopback.set_up()
+        addresses = loopback.addresses()
+    if args.prev_result is not None:
+        return args.prev_result
+    first_of_family = {address.version: address for address in reversed(addresses)}
+    return Result(
+        interfaces=[Interface(name=LOOPBACK, mac=_NO_MAC, sandbox=args.netns)],
+        ips=[IPConfig(address=first_of_family[version], interface=0) for version in sorted(first_of_family)],
+    )
+
+
+def check(args: Args[Config]) -> None:
+    """Raise CniError (999) where `lo` is down or lacks an address that ADD reported, and 8."""
+    with _loopback(args) as loopback:
+        if not loopback.is_up():
+            raise CniError(Code.INTERNAL, f"{LOOPBACK} in {args.netns} is down")
+        missing = [str(ip) for ip in _reported(args.prev_result) if ip not in loopback.addresses()]
+    if missing:
+        raise CniError(Code.INTERNAL, f"{LOOPBACK} in {args.netns} has lost {', '.join(missing)}")
+
+
+def delete(args: Args[Config]) -> None:
+    """Bring `lo` down, where there still is a namespace. Raises CniError (5)."""
+    if not args.netns:
+        return
+    try:
+        with open_namespace(args.netns) as sandbox, Loopback(sandbox) as loopback:
+            loopback.set_down()
+    except FileNotFoundError:
+        return
+    except NotANamespaceError:
+        args.log(f"{args.netns} is no network namespace any more")
+    except OSError as error:
+        raise CniError(Code.IO_FAILURE, f"{LOOPBACK} in {args.netns}: {error.strerror}") from None
+
+
+@contextmanager
+def _loopback(args: Args[Config]) -> Iterator[Loopback]:
+    """Open `lo` of the pod. Raises CniError: 8 where CNI_NETNS is no namespace, 5 where the kernel refuses."""
+    try:
+        with open_namespace(args.netns) as sandbox, Loopback(sandbox) as loopback:
+            yield loopback
+    except (FileNotFoundError, NotANamespaceError) as error:
+        raise CniError(Code.INVALID_NETNS, f'CNI_NETNS: "{args.netns}": {error.strerror}') from None
+    except OSError as error:
+        raise CniError(Code.IO_FAILURE, f"{LOOPBACK} in {args.netns}: {error.strerror}") from None
+
+
+def _refuse_others(addresses: list[Cidr]) -> None:
+    """Raise CniError (999) for an address that does not belong on a loopback interface."""
+    others = [str(address) for address in addresses if not address.ip.is_loopback]
+    if others:
+        raise CniError(Code.INTERNAL, f"{LOOPBACK} has a non-loopback address: {', '.join(others)}")
+
+
+def _reported(prev_result: Result | None) -> list[Cidr]:
+    """Return the addresses on the pod's `lo`; a chain's result may have none."""
+    if prev_result is None:
+        return []
+    ours = {
+        index
+        for index, interface in enumerate(prev_result.interfaces)
+        if interface.name == LOOPBACK and interface.sandbox
+    }
+    return [ip.address for ip in prev_result.ips if ip.interface in ours]
+
+
+PLUGIN = Plugin(
+    "loopback",
+    config=Config,
+    add=add,
+    check=check,
+    delete=delete,
+    # None: it has no use for any of CNI_ARGS and so no reason to refuse one.
+    env_args=None,
+    version=REFERENCE_RELEASE,
+)
