@@ -86,6 +86,9 @@ _DUMP_ATTEMPTS = 5
 class NetlinkError(OSError):
     """The kernel refused: `errno`, and `strerror` with what was asked for and the kernel's own text."""
 
+    explained = False
+    """Whether the kernel gave a text besides the number."""
+
 
 class DumpInterruptedError(NetlinkError):
     """The table changed under every one of the attempts to read it whole."""
@@ -315,7 +318,10 @@ def _failure(frame: Frame, doing: str) -> NetlinkError | None:
     (number,) = _INT.unpack_from(frame.encoded, _HEADER.size)
     if not number:
         return None
-    return NetlinkError(-number, _text(doing, os.strerror(-number), *_explanations(frame)))
+    explanations = _explanations(frame)
+    failure = NetlinkError(-number, _text(doing, os.strerror(-number), *explanations))
+    failure.explained = bool(explanations)
+    return failure
 
 
 def _text(*parts: str) -> str:

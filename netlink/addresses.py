@@ -1,0 +1,84 @@
+"""IP addresses of links."""
+
+import errno
+from ipaddress import IPv4Interface, IPv6Interface, ip_interface
+from typing import NamedTuple
+
+from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
+
+from netlink import messages
+from netlink.codec import decode
+from netlink.handle import Handle
+from netlink.socket import Frame
+
+__all__ = ["Address", "AddressVerbs"]
+
+_IFA_F_DADFAILED = 0x08
+_IFA_F_TENTATIVE = 0x40
+
+
+class Address(NamedTuple):
+    """An address of a link as it was when asked for."""
+
+    interface: IPv4Interface | IPv6Interface
+    index: int
+    """Of the link."""
+    flags: int
+    """IFA_F_* of include/uapi/linux/if_addr.h."""
+    scope: int
+    """RT_SCOPE_*: 0 universe, 253 link, 254 host."""
+
+    @property
+    def tentative(self) -> bool:
+        """Whether duplicate address detection is not over."""
+        return bool(self.flags & _IFA_F_TENTATIVE)
+
+    @property
+    def dadfailed(self) -> bool:
+        """Whether somebody else was found to have the address."""
+        return bool(self.flags & _IFA_F_DADFAILED)
+
+
+class AddressVerbs(Handle):
+    """IP addresses; each verb raises NetlinkError, with ENODEV where the link is not there."""
+
+    def addresses(self, index: int, family: int = 0) -> list[Address]:
+        """Return the addresses of one link, of both families if `family` (AF_INET, AF_INET6) is 0."""
+        frames = self._socket.dump(messages.get_addresses(index, family), doing=f"list the addresses of link {index}")
+        return [_address(frame) for frame in frames]
+
+    def add_address(
+        self,
+        index: int,
+        interface: IPv4Interface | IPv6Interface,
+        *,
+        nodad: bool = False,
+        optimistic: bool = False,
+        exist_ok: bool = False,
+    ) -> bool:
+        """Add an address; with `exist_ok`, False when it was there already.
+
+        IPv6: `nodad` skips duplicate address detection, `optimistic` lets the address be used while it goes on, where
+        the sysctl optimistic_dad allows that.
+        """
+        request = messages.new_address(index, interface, nodad=nodad, optimistic=optimistic)
+        harmless = (errno.EEXIST,) if exist_ok else ()
+        return self._tried(request, *harmless, doing=f"add address {interface} to link {index}")
+
+    def delete_address(self, index: int, interface: IPv4Interface | IPv6Interface) -> bool:
+        """Take an address away; False when it, or the link, was not there."""
+        request = messages.delete_address(index, interface)
+        missing = (errno.EADDRNOTAVAIL, errno.ENODEV)
+        return self._tried(request, *missing, doing=f"delete address {interface} of link {index}")
+
+
+def _address(frame: Frame) -> Address:
+    message = decode(ifaddrmsg, frame.encoded)
+    # With a peer, IFA_ADDRESS is the peer's; without one IPv6 has no IFA_LOCAL.
+    address = message.get_attr("IFA_LOCAL") or message.get_attr("IFA_ADDRESS")
+    return Address(
+        interface=ip_interface(f"{address}/{message['prefixlen']}"),
+        index=message["index"],
+        flags=message.get_attr("IFA_FLAGS", message["flags"]),
+        scope=message["scope"],
+    )

@@ -1,0 +1,55 @@
+"""What every group of rtnetlink verbs stands on: one socket, and errors that say what was attempted."""
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from netlink.codec import Message
+from netlink.namespace import Namespace
+from netlink.socket import NETLINK_ROUTE, NetlinkError, Socket
+
+__all__ = ["Handle"]
+
+
+class Handle:
+    """A socket for rtnetlink(7), opened in `namespace` (or the thread's own) and staying there; a context manager.
+
+    Not to be shared between threads. Opening raises OSError.
+    """
+
+    def __init__(self, namespace: Namespace | None = None) -> None:
+        self._socket = Socket(NETLINK_ROUTE, namespace)
+
+    def close(self) -> None:
+        """Close; a second call does nothing."""
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        """Close at the end of the with block."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()
+
+    def execute(self, messages: Iterable[Message], *, doing: str = "") -> None:
+        """Send requests of `netlink.messages` in one system call; they are dealt with in order.
+
+        Raises NetlinkError for the first that failed, when all were tried: the kernel goes on after a failure.
+        """
+        self._socket.execute(messages, doing=doing)
+
+    def outcomes(self, messages: Iterable[Message], *, doing: str = "") -> list[NetlinkError | None]:
+        """Do as `execute`, but return the error of each request, or None."""
+        return self._socket.outcomes(messages, doing=doing)
+
+    def _tried(self, message: Message, *harmless: int, doing: str) -> bool:
+        """Execute one request; False when it failed with one of the `harmless` error numbers."""
+        (failure,) = self._socket.outcomes([message], doing=doing)
+        if failure is None:
+            return True
+        if failure.errno in harmless:
+            return False
+        raise failure

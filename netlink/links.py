@@ -1,0 +1,217 @@
+"""Links: look them up, make bridges and veth pairs, change and delete them."""
+
+import errno
+from typing import NamedTuple
+
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+
+from netlink import messages
+from netlink.codec import Message, decode
+from netlink.handle import Handle
+from netlink.namespace import Namespace
+from netlink.socket import Frame, NetlinkError
+
+__all__ = ["Link", "LinkVerbs", "VlanFilteringUnsupportedError"]
+
+
+class VlanFilteringUnsupportedError(NetlinkError):
+    """The kernel was built without CONFIG_BRIDGE_VLAN_FILTERING."""
+
+
+class Link(NamedTuple):
+    """A link as it was when asked for."""
+
+    index: int
+    name: str
+    mac: str
+    mtu: int
+    """Bytes."""
+    kind: str
+    """"bridge", "veth", …; "" for hardware and lo."""
+    up: bool
+    """Whether it was set up, whatever its carrier."""
+    oper_state: str
+    """"UP", "DOWN", "LOWERLAYERDOWN", "UNKNOWN", … (RFC 2863)."""
+    promiscuous: bool
+    """Whether it was set so; a bridge's ports are promiscuous without it."""
+    master: int
+    """Index of the bridge that it is a port of, or 0."""
+    peer_index: int
+    """Index of a veth's other end in the namespace that one is in, or 0."""
+    alias: str
+    altnames: tuple[str, ...]
+    vlan_filtering: bool
+    """Of a bridge."""
+    hairpin: bool
+    """Of a bridge's port, as are the others below."""
+    isolated: bool
+    learning: bool
+
+
+class LinkVerbs(Handle):
+    """Links; each verb raises NetlinkError, with ENODEV where the link is not there."""
+
+    def link(self, name_or_index: str | int) -> Link | None:
+        """Return the link of that name, alternative name or index, or None."""
+        request = messages.get_link(name_or_index)
+        try:
+            return _link(self._socket.request(request, doing=f"look up link {name_or_index!r}"))
+        except NetlinkError as error:
+            if error.errno == errno.ENODEV:
+                return None
+            raise
+
+    def links(self) -> list[Link]:
+        """Return all links of the namespace."""
+        return [_link(frame) for frame in self._socket.dump(messages.get_links(), doing="list links")]
+
+    def links_of(self, master_index: int) -> list[Link]:
+        """Return the ports of a bridge."""
+        request = messages.get_links(master=master_index)
+        frames = self._socket.dump(request, doing=f"list the ports of link {master_index}")
+        return [_link(frame) for frame in frames]
+
+    def create_bridge(self, name: str, *, mtu: int = 0, mac: str = "", vlan_filtering: bool = False) -> bool:
+        """Make a bridge that is down; False, with nothing changed, when a link of that name exists.
+
+        With `mac` the address stays; else it is random until there are ports, and then the lowest of theirs. `mtu` is
+        in bytes, 0 for that of the ports. Raises VlanFilteringUnsupportedError, having made nothing.
+        """
+        request = messages.new_bridge(name, mtu=mtu, mac=mac, vlan_filtering=vlan_filtering)
+        try:
+            return self._tried(request, errno.EEXIST, doing=f"create bridge {name!r}")
+        except NetlinkError as error:
+            raise vlan_error(error) if vlan_filtering else error from None
+
+    def create_veth(  # noqa: PLR0913 - what a link may be born with, each by its name
+        self,
+        name: str,
+        *,
+        peer_name: str,
+        peer_namespace: Namespace,
+        mtu: int = 0,
+        mac: str = "",
+        peer_mac: str = "",
+        master: int = 0,
+        up: bool = True,
+        alias: str = "",
+        hairpin: bool = False,
+        isolated: bool = False,
+    ) -> Link:
+        """Make a veth pair, `name` here and `peer_name`, down, in `peer_namespace`; return the end that is here.
+
+        It is a port of the bridge `master` (an index) from the start. MACs that are not given are random. Raises
+        NetlinkError, having made nothing: EEXIST when either name is taken.
+        """
+        doing = f"create veth {name!r} with peer {peer_name!r}"
+        request = messages.new_veth(
+            name,
+            peer_name=peer_name,
+            peer_namespace=peer_namespace,
+            mtu=mtu,
+            mac=mac,
+            peer_mac=peer_mac,
+            master=master,
+            up=up,
+        )
+        self.execute([request], doing=doing)
+        # Not in the same send: had the name been taken, what follows would change somebody else's link.
+        try:
+            return self._finish_veth(name, alias=alias, hairpin=hairpin, isolated=isolated, doing=doing)
+        except BaseException:
+            self.delete_link(name)
+            raise
+
+    def set_up(self, index: int) -> None:
+        """Set a link up."""
+        self.execute([messages.change_link(index, up=True)], doing=f"set link {index} up")
+
+    def set_down(self, index: int) -> None:
+        """Set a link down."""
+        self.execute([messages.change_link(index, up=False)], doing=f"set link {index} down")
+
+    def set_master(self, index: int, master_index: int) -> None:
+        """Make a link a port of a bridge, or of none with 0."""
+        self.execute([messages.change_link(index, master=master_index)], doing=f"set the master of link {index}")
+
+    def set_mac(self, index: int, mac: str) -> None:
+        """Give a link another MAC address."""
+        self.execute([messages.change_link(index, mac=mac)], doing=f"set the address of link {index} to {mac}")
+
+    def set_mtu(self, index: int, mtu: int) -> None:
+        """Set the MTU, in bytes."""
+        self.execute([messages.change_link(index, mtu=mtu)], doing=f"set the MTU of link {index} to {mtu}")
+
+    def set_promiscuous(self, index: int, on: bool) -> None:  # noqa: FBT001 - a setter's value
+        """Let a link take frames that are not for it, or not."""
+        request = messages.change_link(index, promiscuous=on)
+        self.execute([request], doing=f"set link {index} promiscuous {'on' if on else 'off'}")
+
+    def set_alias(self, index: int, alias: str) -> None:
+        """Set a link's alias, a text of at most 255 bytes that is only shown; "" removes it."""
+        self.execute([messages.change_link(index, alias=alias)], doing=f"set the alias of link {index}")
+
+    def rename(self, index: int, name: str) -> None:
+        """Give a link another name."""
+        self.execute([messages.change_link(index, name=name)], doing=f"rename link {index} to {name!r}")
+
+    def delete_link(self, name_or_index: str | int) -> bool:
+        """Delete a link; False when it was not there."""
+        request = messages.delete_link(name_or_index)
+        return self._tried(request, errno.ENODEV, doing=f"delete link {name_or_index!r}")
+
+    def _finish_veth(self, name: str, *, alias: str, hairpin: bool, isolated: bool, doing: str) -> Link:
+        made = _link(self._socket.request(messages.get_link(name), doing=doing))
+        changes = []
+        if alias:
+            changes.append(messages.change_link(made.index, alias=alias))
+        if hairpin or isolated:
+            changes.append(messages.change_port(made.index, hairpin=hairpin, isolated=isolated))
+        self.execute(changes, doing=doing)
+        return made._replace(alias=alias, hairpin=hairpin, isolated=isolated)
+
+
+def vlan_error(error: NetlinkError) -> NetlinkError:
+    """Return what to raise for `error` of a request that is about VLANs."""
+    # The kernel's stubs say EOPNOTSUPP and no more; a text with it is about something else.
+    if error.errno != errno.EOPNOTSUPP or error.explained:
+        return error
+    return VlanFilteringUnsupportedError(
+        errno.EOPNOTSUPP,
+        f"{error.strerror}: this kernel has no VLAN filtering on bridges (CONFIG_BRIDGE_VLAN_FILTERING)",
+    )
+
+
+def _link(frame: Frame) -> Link:
+    message = decode(ifinfmsg, frame.encoded)
+    linkinfo = message.get_attr("IFLA_LINKINFO")
+    kind, bridge, port = "", None, None
+    if linkinfo is not None:
+        kind = linkinfo.get_attr("IFLA_INFO_KIND", "")
+        if kind == "bridge":
+            bridge = linkinfo.get_attr("IFLA_INFO_DATA")
+        if linkinfo.get_attr("IFLA_INFO_SLAVE_KIND") == "bridge":
+            port = linkinfo.get_attr("IFLA_INFO_SLAVE_DATA")
+    altnames = message.get_attr("IFLA_PROP_LIST")
+    return Link(
+        index=message["index"],
+        name=message.get_attr("IFLA_IFNAME"),
+        mac=message.get_attr("IFLA_ADDRESS", ""),
+        mtu=message.get_attr("IFLA_MTU", 0),
+        kind=kind,
+        up=bool(message["flags"] & messages.IFF_UP),
+        oper_state=message.get_attr("IFLA_OPERSTATE", "UNKNOWN"),
+        promiscuous=bool(message["flags"] & messages.IFF_PROMISC),
+        master=message.get_attr("IFLA_MASTER", 0),
+        peer_index=message.get_attr("IFLA_LINK", 0),
+        alias=message.get_attr("IFLA_IFALIAS", ""),
+        altnames=tuple(altnames.altnames()) if altnames else (),
+        vlan_filtering=_flag(bridge, "IFLA_BR_VLAN_FILTERING"),
+        hairpin=_flag(port, "IFLA_BRPORT_MODE"),
+        isolated=_flag(port, "IFLA_BRPORT_ISOLATED"),
+        learning=_flag(port, "IFLA_BRPORT_LEARNING"),
+    )
+
+
+def _flag(nest: Message | None, attribute: str) -> bool:
+    return bool(nest is not None and nest.get_attr(attribute))

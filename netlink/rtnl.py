@@ -1,0 +1,89 @@
+"""rtnetlink: all verbs on one handle."""
+
+import errno
+from collections.abc import Callable
+from socket import AF_INET6
+from time import monotonic
+
+from netlink.addresses import Address, AddressVerbs
+from netlink.bridge_ports import PortVerbs
+from netlink.links import Link, LinkVerbs, VlanFilteringUnsupportedError
+from netlink.neighbours import Neighbour, NeighbourVerbs
+from netlink.routes import RT_TABLE_MAIN, Route, RouteVerbs
+from netlink.socket import NETLINK_ROUTE, NetlinkError, Socket
+
+__all__ = [
+    "RT_TABLE_MAIN",
+    "Address",
+    "DuplicateAddressError",
+    "Link",
+    "Neighbour",
+    "NetlinkError",
+    "Route",
+    "Rtnl",
+    "VlanFilteringUnsupportedError",
+]
+
+# include/uapi/linux/rtnetlink.h
+_RTMGRP_LINK = 0x1
+_RTMGRP_IPV6_IFADDR = 0x100
+# Seconds until a change is noticed even if the kernel's word of it was lost.
+_LOOK_AGAIN = 0.05
+
+
+class DuplicateAddressError(OSError):
+    """Somebody else on the link has the address."""
+
+
+class Rtnl(LinkVerbs, PortVerbs, AddressVerbs, RouteVerbs, NeighbourVerbs):
+    """The links, addresses, routes and neighbours of one network namespace.
+
+    One verb is one round trip. Where several changes belong together, `execute` sends the requests that
+    `netlink.messages` builds all at once:
+
+        rtnl.execute([new_address(index, interface), change_link(index, up=True), new_route(index, dst)])
+    """
+
+    def wait_oper_up(self, index: int, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` seconds for a link to be operational; False if it is not by then.
+
+        Raises NetlinkError (ENODEV).
+        """
+
+        def is_up() -> bool:
+            link = self.link(index)
+            if link is None:
+                raise NetlinkError(errno.ENODEV, f"wait for link {index}: it is gone")
+            # UNKNOWN: the driver does not tell, as that of lo.
+            return link.up and link.oper_state in {"UP", "UNKNOWN"}
+
+        return self._wait(is_up, _RTMGRP_LINK, timeout_s)
+
+    def wait_addresses_settled(self, index: int, timeout_s: float) -> bool:
+        """Wait at most `timeout_s` seconds for duplicate address detection to end; False if it has not by then.
+
+        Raises DuplicateAddressError (EADDRINUSE), and NetlinkError.
+        """
+
+        def are_settled() -> bool:
+            addresses = self.addresses(index, AF_INET6)
+            for address in addresses:
+                if address.dadfailed:
+                    raise DuplicateAddressError(
+                        errno.EADDRINUSE, f"address {address.interface} of link {index} is in use by somebody else"
+                    )
+            return not any(address.tentative for address in addresses)
+
+        return self._wait(are_settled, _RTMGRP_IPV6_IFADDR, timeout_s)
+
+    def _wait(self, condition: Callable[[], bool], groups: int, timeout_s: float) -> bool:
+        deadline = monotonic() + timeout_s
+        if condition():
+            return True
+        with self._socket.namespace() as namespace, Socket(NETLINK_ROUTE, namespace, groups=groups) as news:
+            while not condition():
+                remaining = deadline - monotonic()
+                if remaining <= 0:
+                    return False
+                news.wait(min(remaining, _LOOK_AGAIN))
+        return True
