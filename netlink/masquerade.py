@@ -19,7 +19,7 @@ address and removed with the last.
 """
 
 import errno
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import (
     IPv4Address,
     IPv4Interface,
@@ -33,7 +33,7 @@ from ipaddress import (
 from typing import Final
 
 from netlink.nft_wire import INET, RETURN, Element, destination_in, masquerading, matched, source, verdict
-from netlink.nftables import Hook, Table, Transaction
+from netlink.nftables import ATTEMPTS, LOST_RACES, Hook, KeyType, Table, Transaction
 from netlink.owner import Owner
 from netlink.socket import NetlinkError
 
@@ -47,13 +47,10 @@ _TABLE: Final = "cni_harness"
 _BASE_CHAIN = "postrouting"
 _HOOK = Hook("nat", 4, 100)  # NF_INET_POST_ROUTING; priority srcnat
 _MAPS = {4: "masquerade4", 6: "masquerade6"}
-_KEY_TYPES = {4: (7, 4), 6: (8, 16)}  # ipv4_addr and ipv6_addr of nft(8), and their lengths in bytes
+_KEY_TYPES = {4: KeyType(7, 4, 2), 6: KeyType(8, 16, 2)}  # ipv4_addr, ipv6_addr
 _MULTICAST = (ip_network("224.0.0.0/4"), ip_network("ff00::/8"))
 _RULES_OF_SUBNET = 2
 _OBJECTS_WITHOUT_SUBNETS = 3  # the maps and the base chain
-# A change made by somebody else between a look and what is done about it asks for another look. An attempt takes less
-# than a millisecond, and it fails only because another one succeeded.
-_ATTEMPTS = 200
 
 
 def masquerade(addresses: Sequence[Interface], owner: Owner) -> None:
@@ -62,18 +59,29 @@ def masquerade(addresses: Sequence[Interface], owner: Owner) -> None:
     What is done already stays; an element that another owner left behind for one of `addresses` is replaced.
     """
     wanted = {address: Element(address.ip.packed, owner.label(), _chain(address.network)) for address in addresses}
-    if not wanted:
-        return
+    doing = f"masquerade {', '.join(map(str, wanted))}"
     with Table(INET, _TABLE) as table:
-        transaction = table.transaction()
-        _add_elements(transaction, wanted)
-        try:
-            table.commit(transaction, doing=_doing(wanted))
-        except NetlinkError as error:
-            # No such table or subnet yet, or no such address any more.
-            if error.errno not in {errno.ENOENT, errno.EEXIST, errno.EBUSY}:
-                raise
-            _masquerade_after_a_look(table, wanted)
+        for _ in range(ATTEMPTS):
+            # Looked at first, because a transaction that fails costs milliseconds: a grace period of RCU, during
+            # which no other can begin.
+            generation = table.generation()
+            present = _present(table, wanted)
+            missing = {address: element for address, element in wanted.items() if present.get(address.ip) != element}
+            if not missing:
+                return
+            stale = {address.ip: present[address.ip] for address in missing if address.ip in present}
+            transaction = table.transaction()
+            lost_races = LOST_RACES
+            if _add_structure(table, transaction, {address.network for address in missing}):
+                # With nothing relied upon, "no such object" is what this kernel lacks.
+                lost_races = LOST_RACES - {errno.ENOENT}
+            _delete_elements(transaction, stale)
+            _add_elements(transaction, missing)
+            # With nothing to delete the transaction is right whatever others do: it needs no guard against a hundred
+            # plugins that start on a cold node.
+            if table.try_commit(transaction, doing, lost_races, generation if stale else None):
+                return
+    raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
 
 
 def unmasquerade(owner: Owner, addresses: Sequence[Interface] = ()) -> None:
@@ -85,7 +93,7 @@ def unmasquerade(owner: Owner, addresses: Sequence[Interface] = ()) -> None:
     doing = f"stop masquerading {', '.join(map(str, addresses)) or owner.label()}"
     chains = {_chain(address.network) for address in addresses}
     with Table(INET, _TABLE) as table:
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             generation = table.generation()
             elements = _present(table, addresses) if addresses else _all(table)
             owned = {address: element for address, element in elements.items() if element.comment == owner.label()}
@@ -95,7 +103,7 @@ def unmasquerade(owner: Owner, addresses: Sequence[Interface] = ()) -> None:
             transaction = table.transaction()
             _delete_elements(transaction, owned)
             # The guard keeps the look true: the element must still be this owner's when it is deleted.
-            if _committed(table, transaction, doing, {errno.ERESTART}, generation):
+            if table.try_commit(transaction, doing, generation=generation):
                 break
         else:
             raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
@@ -116,74 +124,40 @@ def is_masqueraded(address: Interface, owner: Owner) -> bool:
     return element == Element(address.ip.packed, owner.label(), _chain(address.network))
 
 
-def _masquerade_after_a_look(table: Table, wanted: dict[Interface, Element]) -> None:
-    for _ in range(_ATTEMPTS):
-        generation = table.generation()
-        present = _present(table, wanted)
-        missing = {address: element for address, element in wanted.items() if present.get(address.ip) != element}
-        stale = {address.ip: present[address.ip] for address in missing if address.ip in present}
-        if not missing:
-            return
-        transaction = table.transaction()
-        _add_structure(transaction, {address.network for address in missing})
-        _delete_elements(transaction, stale)
-        _add_elements(transaction, missing)
-        # Without anything stale the transaction is right whatever the others do, so it need not be guarded: on a cold
-        # node a hundred plugins come here at once.
-        if _committed(
-            table,
-            transaction,
-            _doing(wanted),
-            {errno.ERESTART, errno.EEXIST, errno.EBUSY},
-            generation if stale else None,
-        ):
-            return
-    raise NetlinkError(errno.EAGAIN, f"{_doing(wanted)}: the firewall's rules kept changing")
-
-
 def _remove_unused(table: Table, chains: Iterable[str]) -> None:
-    # Looked at first, because a transaction that fails half-way costs milliseconds (a grace period of RCU). The
-    # kernel decides: it refuses to delete what has come into use since.
-    lost_races = {errno.EBUSY, errno.ENOENT}
+    # The kernel decides: it refuses to delete what has come into use since it was looked at.
     for chain in chains:
         if table.chain_uses(chain) == _RULES_OF_SUBNET:
             transaction = table.transaction()
             transaction.delete_chain(chain)
-            _committed(table, transaction, f"delete chain {chain}", lost_races)
+            table.try_commit(transaction, f"delete chain {chain}")
     if table.uses() == _OBJECTS_WITHOUT_SUBNETS:
         transaction = table.transaction()
         transaction.delete_chain(_BASE_CHAIN)
         for name in _MAPS.values():
             transaction.delete_set(name)
         transaction.delete_table()
-        _committed(table, transaction, f"delete table {_TABLE}", lost_races)
+        table.try_commit(transaction, f"delete table {_TABLE}")
 
 
-def _committed(
-    table: Table, transaction: Transaction, doing: str, acceptable: Container[int], generation: int | None = None
-) -> bool:
-    try:
-        table.commit(transaction, doing=doing, generation=generation)
-    except NetlinkError as error:
-        if error.errno in acceptable:
-            return False
-        raise
-    return True
-
-
-def _add_structure(transaction: Transaction, networks: Iterable[Network]) -> None:
-    transaction.add_table()
-    for version, name in _MAPS.items():
-        transaction.add_set(name, *_KEY_TYPES[version], verdicts=True)
-    for network in networks:
+def _add_structure(table: Table, transaction: Transaction, networks: Iterable[Network]) -> bool:
+    """Add what is missing for elements of `networks`; True when that is everything."""
+    new = [network for network in networks if table.chain_uses(_chain(network)) is None]
+    cold = bool(new) and table.chain_uses(_BASE_CHAIN) is None
+    if cold:
+        transaction.add_table()
+        for version, name in _MAPS.items():
+            transaction.add_set(name, _KEY_TYPES[version], verdicts=True)
+        transaction.add_chain(_BASE_CHAIN, _HOOK)
+        transaction.set_rules(
+            _BASE_CHAIN,
+            *([*destination_in(multicast), *verdict(RETURN)] for multicast in _MULTICAST),
+            *([*source(version), *matched(name, verdicts=True)] for version, name in _MAPS.items()),
+        )
+    for network in new:
         transaction.add_chain(_chain(network))
         transaction.set_rules(_chain(network), [*destination_in(network), *verdict(RETURN)], masquerading())
-    transaction.add_chain(_BASE_CHAIN, _HOOK)
-    transaction.set_rules(
-        _BASE_CHAIN,
-        *([*destination_in(multicast), *verdict(RETURN)] for multicast in _MULTICAST),
-        *([*source(version), *matched(name, verdicts=True)] for version, name in _MAPS.items()),
-    )
+    return cold
 
 
 def _add_elements(transaction: Transaction, wanted: Mapping[Interface, Element]) -> None:
@@ -208,7 +182,3 @@ def _all(table: Table) -> dict[Address, Element]:
 def _chain(network: Network) -> str:
     # nft(8) takes neither ":" nor "/" (at the end) in a name, and must be able to load what it has saved.
     return f"subnet-{network}".replace(":", "_").replace("/", "-")
-
-
-def _doing(wanted: Iterable[Interface]) -> str:
-    return f"masquerade {', '.join(map(str, wanted))}"

@@ -6,7 +6,8 @@ known only to the kernel, as other processes change it at the same time.
 
 import errno
 import struct
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from threading import Thread
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -31,7 +32,7 @@ from netlink.socket import (
     Socket,
 )
 
-__all__ = ["Hook", "Rule", "Table", "Transaction"]
+__all__ = ["ATTEMPTS", "LOST_RACES", "Hook", "KeyType", "Rule", "Table", "Transaction"]
 
 # NFT_MSG_*
 _NEW_TABLE, _GET_TABLE, _DEL_TABLE = 0, 1, 2
@@ -40,14 +41,22 @@ _NEW_RULE, _GET_RULE, _DEL_RULE = 6, 7, 8
 _NEW_SET, _DEL_SET = 9, 11
 _NEW_ELEMENT, _GET_ELEMENT, _DEL_ELEMENT = 12, 13, 14
 _GET_GENERATION = 16
+_DELETIONS = frozenset({_DEL_TABLE, _DEL_CHAIN, _DEL_RULE, _DEL_SET, _DEL_ELEMENT})
 
 _NLM_F_NONREC = 0x100  # of a deletion: refuse (EBUSY) unless empty
 _NFNL_MSG_BATCH_BEGIN = 0x10
 _NFNL_BATCH_GENID = 1
 _BATCH_BEGIN_LENGTH = 20
 _VERDICT_TYPE = 0xFFFFFF00 - (1 << 32)
+_KEY_BYTE_ORDER = 0  # NFTNL_UDATA_SET_KEYBYTEORDER
 _MAP = 1 << 3  # NFT_SET_MAP
 _DUMP_ATTEMPTS = 10
+
+LOST_RACES = frozenset({errno.ENOENT, errno.EEXIST, errno.EBUSY, errno.ERESTART})
+"""How a transaction fails that was right for what was seen before it, but no longer for what there is."""
+
+ATTEMPTS = 200
+"""How often to look again. An attempt fails only because somebody else's succeeded, so as a rule few are needed."""
 
 
 class Hook(NamedTuple):
@@ -56,6 +65,18 @@ class Hook(NamedTuple):
     type: str
     number: int
     priority: int
+
+
+class KeyType(NamedTuple):
+    """What the keys of a set are: a data type of nft(8), the key's length in bytes, its byte order.
+
+    Only nft(8) needs the number and the order, to show the key (and does so wrongly without): 1 is that of the host,
+    2 that of the network, 0 that of each part.
+    """
+
+    number: int
+    length: int
+    byte_order: int
 
 
 class Rule(NamedTuple):
@@ -74,6 +95,7 @@ class Transaction:
     def __init__(self, family: int, table: str) -> None:
         """Begin with no changes to table `table` of `family` (`netlink.nft_wire.INET`, …)."""
         self.messages: list[bytes] = []
+        self.deletes = False
         self._family = family
         self._table = table
 
@@ -106,14 +128,12 @@ class Transaction:
         """Delete one rule (else ENOENT)."""
         self._append(_DEL_RULE, 0, (2, chain), (3, rule.handle))
 
-    def add_set(self, name: str, key_type: int, key_length: int, *, verdicts: bool = False) -> None:
-        """Create a set of keys of `key_length` bytes, or with `verdicts` a map from keys to verdicts.
-
-        `key_type` is how nft(8) is to show a key: a number from its list of data types.
-        """
-        attributes: list[tuple[int, int | str]] = [(2, name), (4, key_type), (5, key_length)]
+    def add_set(self, name: str, key: KeyType, *, verdicts: bool = False) -> None:
+        """Create a set of `key`s, or with `verdicts` a map from keys to verdicts."""
+        attributes: list[tuple[int, int | str | bytes]] = [(2, name), (4, key.number), (5, key.length)]
         if verdicts:
             attributes += [(3, _MAP), (6, _VERDICT_TYPE), (7, 0)]
+        attributes.append((13, struct.pack("=BBI", _KEY_BYTE_ORDER, 4, key.byte_order)))
         # The ID would serve to refer to the set within the transaction; it is obligatory all the same.
         self._append(_NEW_SET, NLM_F_CREATE, *attributes, (10, len(self.messages)))
 
@@ -131,6 +151,7 @@ class Transaction:
         self._append(_DEL_ELEMENT, 0, (2, name), (3, keys))
 
     def _append(self, kind: int, flags: int, *attributes: tuple[int, int | str | bytes | Attributes]) -> None:
+        self.deletes |= kind in _DELETIONS
         self.messages.append(encode_message(kind, flags, self._family, [(1, self._table), *attributes]))
 
 
@@ -142,10 +163,16 @@ class Table:
         self.family = family
         self.name = name
         self._socket = _GuardedSocket(NETLINK_NETFILTER)
+        self._deleted = False
 
     def close(self) -> None:
-        """Close the socket."""
-        self._socket.close()
+        """Close the socket, in the background where that takes long."""
+        if self._deleted:
+            # The kernel lets go of the socket only after what was deleted is freed: a grace period of RCU, 10 ms or
+            # more, in which the caller has better to do. The thread ends before the process does.
+            Thread(target=self._socket.close, name="close-nftables").start()
+        else:
+            self._socket.close()
 
     def __enter__(self) -> Self:
         """Close at the end of the with block."""
@@ -168,10 +195,27 @@ class Table:
         `generation()` returned that number. `doing` says in the error what was attempted.
         """
         self._socket.generation = generation
+        self._deleted |= transaction.deletes
         try:
             self._socket.execute(transaction.messages, doing=doing, subsystem=SUBSYSTEM)
         finally:
             self._socket.generation = None
+
+    def try_commit(
+        self,
+        transaction: Transaction,
+        doing: str,
+        lost_races: Container[int] = LOST_RACES,
+        generation: int | None = None,
+    ) -> bool:
+        """Commit; False, having changed nothing, where somebody else was faster. Raises NetlinkError otherwise."""
+        try:
+            self.commit(transaction, doing=doing, generation=generation)
+        except NetlinkError as error:
+            if error.errno in lost_races:
+                return False
+            raise
+        return True
 
     def generation(self) -> int:
         """Return a number that changes with every change to any table of the namespace."""

@@ -6,8 +6,9 @@ from typing import NamedTuple, Self
 
 __all__ = ["MAX_LABEL", "Owner"]
 
-MAX_LABEL = 128
-"""Bytes. The kernel keeps 253, but nft(8) refuses longer comments, and so could not load what it has saved."""
+MAX_LABEL = 108
+"""Bytes. The kernel keeps 253, but nft(8) refuses comments of more than 128, and so could not load what it has saved;
+20 are left for what else an element needs to say."""
 
 # nft(8) knows no way of quoting a quote in a comment, and "/" separates the parts. "~" marks a shortened part.
 _UNSAFE = re.compile(rb"[^A-Za-z0-9_.:@+=,~-]")
@@ -62,4 +63,4 @@ def _unquoted(part: str) -> str:
 
 
 def _digest(part: str) -> str:
-    return "~" + hashlib.sha256(part.encode()).hexdigest()[:32]
+    return "~" + hashlib.sha256(part.encode()).hexdigest()[:24]

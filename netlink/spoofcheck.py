@@ -1,0 +1,160 @@
+"""Source address checks on the ports of bridges: only frames from the pod's own MAC address come in.
+
+    table bridge cni_harness {
+        map checked_ports { type ifname : verdict; elements = { "veth1" comment "…" : goto check_source } }
+        set allowed_macs { type ifname . ether_addr; elements = { "veth1" . 02:00:00:00:00:01 comment "…" } }
+        chain check_source { iifname . ether saddr != @allowed_macs drop; }
+        chain prerouting { type filter hook prerouting priority -300; iifname vmap @checked_ports; }
+    }
+
+What a frame meets does not grow with the number of ports. Everything happens in the network namespace that the
+calling thread is in. The table is made for the first port and removed with the last.
+"""
+
+import errno
+from typing import Final
+
+from netlink.nft_wire import BRIDGE, DROP, Element, incoming_port, matched, source_ethernet, verdict
+from netlink.nftables import ATTEMPTS, LOST_RACES, Hook, KeyType, Table, Transaction
+from netlink.owner import Owner
+from netlink.socket import NetlinkError
+
+__all__ = ["Owner", "allow_only", "disallow", "is_spoof_checked", "spoof_checked"]
+
+_TABLE: Final = "cni_harness"
+_PORTS = "checked_ports"
+_MACS = "allowed_macs"
+_CHECK = "check_source"
+_BASE_CHAIN = "prerouting"
+_HOOK = Hook("filter", 0, -300)  # NF_BR_PRE_ROUTING; priority dstnat, which comes before the bridge looks at a frame
+_IFNAME = KeyType(41, 16, 1)
+_IFNAME_AND_MAC = KeyType(41 << 6 | 9, 24, 0)  # ifname . ether_addr, each filled up to a multiple of 4 bytes
+_RULES_OF_CHECK = 1
+
+
+def allow_only(port: str, mac: str, owner: Owner) -> None:
+    """Drop frames that enter through bridge port `port` with another Ethernet source than `mac`.
+
+    What is done already stays; what another owner left behind for a port of that name is replaced. Raises
+    NetlinkError: EOPNOTSUPP on a kernel without nftables for bridges.
+    """
+    doing = f"check source addresses on port {port!r}"
+    wanted = _elements(port, mac, owner)
+    with Table(BRIDGE, _TABLE) as table:
+        for _ in range(ATTEMPTS):
+            generation = table.generation()
+            present = _present(table, port, mac)
+            if present == wanted:
+                return
+            transaction = table.transaction()
+            cold = table.chain_uses(_CHECK) is None
+            if cold:
+                _add_structure(transaction)
+            for name, element in present.items():
+                transaction.delete_elements(name, [element])
+            for name, element in wanted.items():
+                transaction.add_elements(name, [element])
+            lost_races = LOST_RACES - {errno.ENOENT} if cold else LOST_RACES
+            if _try_commit(table, transaction, doing, lost_races, generation if present else None):
+                return
+    raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
+
+
+def disallow(owner: Owner, port: str) -> None:
+    """Take back what `allow_only` did; nothing there, or there for another owner, is fine. Raises NetlinkError."""
+    doing = f"stop checking source addresses on port {port!r}"
+    with Table(BRIDGE, _TABLE) as table:
+        for _ in range(ATTEMPTS):
+            generation = table.generation()
+            checked = table.element(_PORTS, _port_key(port))
+            if not checked or _label(checked) != owner.label():
+                break
+            transaction = table.transaction()
+            for name, element in _present(table, port, _mac(checked)).items():
+                transaction.delete_elements(name, [element])
+            if table.try_commit(transaction, doing, generation=generation):
+                break
+        else:
+            raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
+        if table.chain_uses(_CHECK) == _RULES_OF_CHECK:
+            _remove_structure(table)
+
+
+def spoof_checked() -> list[tuple[str, Owner]]:
+    """Return the checked ports and their owners, as `Owner.recorded` has them. Raises NetlinkError."""
+    with Table(BRIDGE, _TABLE) as table:
+        owners = {element.key: Owner.from_label(_label(element)) for element in table.elements(_PORTS)}
+    return [(key.rstrip(b"\0").decode(), owner) for key, owner in owners.items() if owner]
+
+
+def is_spoof_checked(port: str, mac: str, owner: Owner) -> bool:
+    """Tell whether `allow_only` is in force for this port, MAC address and owner. Raises NetlinkError."""
+    with Table(BRIDGE, _TABLE) as table:
+        return _present(table, port, mac) == _elements(port, mac, owner)
+
+
+def _elements(port: str, mac: str, owner: Owner) -> dict[str, Element]:
+    # The MAC address stands in the comment, so that the other element can be found by the port alone.
+    comment = f"{owner.label()} {mac.lower()}"
+    return {
+        _PORTS: Element(_port_key(port), comment, _CHECK),
+        _MACS: Element(_mac_key(port, mac), owner.label()),
+    }
+
+
+def _present(table: Table, port: str, mac: str) -> dict[str, Element]:
+    """Return the elements there are for `port`: also that of another MAC address which it was checked for before."""
+    checked = table.element(_PORTS, _port_key(port))
+    allowed = table.element(_MACS, _mac_key(port, _mac(checked) if checked else mac))
+    return {name: element for name, element in ((_PORTS, checked), (_MACS, allowed)) if element}
+
+
+def _label(checked: Element) -> str:
+    return checked.comment.partition(" ")[0]
+
+
+def _mac(checked: Element) -> str:
+    return checked.comment.partition(" ")[2]
+
+
+def _port_key(port: str) -> bytes:
+    return port.encode().ljust(_IFNAME.length, b"\0")
+
+
+def _mac_key(port: str, mac: str) -> bytes:
+    return (_port_key(port) + bytes.fromhex(mac.replace(":", ""))).ljust(_IFNAME_AND_MAC.length, b"\0")
+
+
+def _add_structure(transaction: Transaction) -> None:
+    transaction.add_table()
+    transaction.add_set(_PORTS, _IFNAME, verdicts=True)
+    transaction.add_set(_MACS, _IFNAME_AND_MAC)
+    for chain, hook, rule in (
+        (_CHECK, None, [*source_ethernet(), *matched(_MACS, absent=True), *verdict(DROP)]),
+        (_BASE_CHAIN, _HOOK, matched(_PORTS, verdicts=True)),
+    ):
+        transaction.add_chain(chain, hook)
+        transaction.set_rules(chain, [*incoming_port(), *rule])
+
+
+def _remove_structure(table: Table) -> None:
+    # The kernel decides: it refuses to delete what has come into use since it was looked at.
+    transaction = table.transaction()
+    for chain in (_BASE_CHAIN, _CHECK):
+        transaction.delete_chain(chain)
+    for name in (_PORTS, _MACS):
+        transaction.delete_set(name)
+    transaction.delete_table()
+    table.try_commit(transaction, f"delete table {_TABLE}")
+
+
+def _try_commit(
+    table: Table, transaction: Transaction, doing: str, lost_races: frozenset[int], generation: int | None
+) -> bool:
+    try:
+        return table.try_commit(transaction, doing, lost_races, generation)
+    except NetlinkError as error:
+        if error.errno in {errno.EOPNOTSUPP, errno.EAFNOSUPPORT}:
+            lack = "this kernel has no nftables for bridges (CONFIG_NF_TABLES_BRIDGE)"
+            raise NetlinkError(errno.EOPNOTSUPP, f"{doing}: {lack}") from error
+        raise
