@@ -39,18 +39,20 @@ class Outcome(NamedTuple):
 def dispatch(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdin) -> Outcome:
     """Carry out the verb that `environ` asks for. Never raises: what goes wrong is in the outcome."""
     lines: list[str] = []
-    if not environ.get("CNI_COMMAND"):
-        return _about(plugin, environ, read_stdin)
     call = _Call(plugin, environ, read_stdin, _logger(plugin.name, environ, lines.append))
     try:
-        answer = call.answer()
+        if environ.get("CNI_COMMAND"):
+            answer = call.answer()
+        else:
+            lines += _about(plugin, environ, read_stdin)
+            answer = Verbatim()
     except CniError as error:
         answer = Verbatim(_document(error.encode(call.version)), 1)
-    # SystemExit too: a plugin that exits by itself must not look like one that succeeded.
-    except (Exception, SystemExit) as error:  # noqa: BLE001 -- the last line of defence, and it reports
+    # SystemExit too: a plugin that exits by itself must not look like one that succeeded. And KeyboardInterrupt:
+    # whoever started an ADD that was cut off needs its one document as well.
+    except BaseException as error:  # noqa: BLE001 -- the last line of defence, and it reports
         call.log(f"unforeseen {type(error).__name__} {_whereabouts(error)}")
-        message = str(error) or type(error).__name__
-        answer = Verbatim(_document(CniError(Code.INTERNAL, message).encode(call.version)), 1)
+        answer = Verbatim(_document(CniError(Code.INTERNAL, _message(error)).encode(call.version)), 1)
     stderr = "".join(f"{line}\n" for line in lines)
     return Outcome(_bytes(answer.stdout), _bytes(stderr), answer.exit_code)
 
@@ -86,10 +88,13 @@ class _Call(Generic[C]):
         if verb in {"ADD", "DEL"}:
             _refuse_own_namespace(args)
         if verb == "ADD":
-            result = self.plugin.add(args)
-            return Verbatim(_document(result.encode_as(self.version))) if isinstance(result, Result) else result
+            made = self.plugin.add(args)
+            if isinstance(made, Result):
+                return Verbatim(_document(made.encode_as(self.version)))
+            return _verbatim(made, "a Result", verb)
         act = self.plugin.acts[verb]
-        return (act(args) if act else None) or Verbatim()
+        done = act(args) if act else None
+        return Verbatim() if done is None else _verbatim(done, "None", verb)
 
     def _args(self, verb: str) -> Args[C]:
         try:
@@ -97,9 +102,8 @@ class _Call(Generic[C]):
         except OSError as error:
             raise CniError(Code.IO_FAILURE, f"reading the network configuration from stdin: {error}") from None
         parsed = parse_config(stdin)
-        found = {key.lower(): key for key in parsed}
         # Before anything else of the configuration: the version says how to answer, even to an error.
-        base = Config.decode({"cniVersion": parsed.get(found.get("cniversion", ""))})
+        base = Config.decode({key: value for key, value in parsed.items() if key.lower() == "cniversion"})
         self._check_version(verb, base.cni_version, stdin)
         cni_args = parse_cni_args(self.environ.get("CNI_ARGS", ""))
         if self.plugin.env_args is not None:
@@ -140,14 +144,22 @@ class _Call(Generic[C]):
             return None
 
 
-def _about(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdin) -> Outcome:
-    """Answer a call by hand, without CNI_COMMAND: who this is, on stderr."""
+def _about(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdin) -> list[str]:
+    """Return the answer to a call by hand, without CNI_COMMAND: who this is, in lines for stderr."""
     versions = ", ".join(_versions(plugin, environ, read_stdin))
-    return Outcome(b"", _bytes(f"{plugin.about}\nCNI protocol versions supported: {versions}\n"), 0)
+    return [plugin.about, f"CNI protocol versions supported: {versions}"]
 
 
 def _versions(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdin) -> Sequence[str]:
     return plugin.versions(environ, read_stdin) if callable(plugin.versions) else plugin.versions
+
+
+def _verbatim(returned: object, due: str, verb: str) -> Verbatim:
+    """Return what a plugin's function returned, which its author may have forgotten to make what is `due`."""
+    if not isinstance(returned, Verbatim):
+        message = f"{verb} returned {type(returned).__name__} where {due} was due"
+        raise TypeError(message)
+    return returned
 
 
 def _refuse_own_namespace(args: Args[C]) -> None:
@@ -172,9 +184,18 @@ def _logger(name: str, environ: Mapping[str, str], write: Callable[[str], None])
         labels.append(f"traceID={trace[1]}")
 
     def log(message: str) -> None:
-        write(" ".join([f"{name}:", message.replace("\n", " | "), *labels]))
+        # One event, one line; and a delegate that ran in this process has put its labels on already.
+        new = [label for label in labels if label not in message]
+        write(" | ".join(" ".join([f"{name}:", message, *new]).splitlines()))
 
     return log
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error) or type(error).__name__
+    except Exception:  # noqa: BLE001 -- an exception that cannot even say what it is
+        return type(error).__name__
 
 
 def _whereabouts(error: BaseException) -> str:
@@ -189,8 +210,12 @@ def _whereabouts(error: BaseException) -> str:
 
 
 def _document(value: dict[str, object]) -> str:
-    return json.dumps(value) + "\n"
+    return json.dumps(value, default=str) + "\n"
 
 
 def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
+    """Return `text` as bytes: those of the environment as they were, half a surrogate pair (JSON has them) escaped."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace")
