@@ -31,7 +31,11 @@ _REQUIRED: Final = object()
 
 def rendered(value: object, limit: int = 120) -> str:
     """Return `value` as the JSON it came from, cut to `limit` characters, for a message."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except RecursionError:
+        # What json.loads could just read, further up the stack, json.dumps may not be able to write down here.
+        text = f"{type(value).__name__} nested too deeply"
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

@@ -8,6 +8,8 @@ SUPPORTED = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
 CURRENT = SUPPORTED[-1]
 
 _PARTS = 3
+_DIGITS = 9
+"""More than a version needs; int() gives up on a few thousand with an error of its own."""
 
 
 def parse(version: str) -> tuple[int, int, int]:
@@ -18,7 +20,7 @@ def parse(version: str) -> tuple[int, int, int]:
     if not version:
         return (0, 1, 0)
     parts = version.split(".")
-    if len(parts) > _PARTS or not all(part.isascii() and part.isdigit() for part in parts):
+    if len(parts) > _PARTS or not all(part.isascii() and part.isdigit() and len(part) <= _DIGITS for part in parts):
         raise CniError(Code.DECODING_FAILURE, f'cniVersion: expected a version such as "{CURRENT}", got "{version}"')
     major, minor, patch = (*map(int, parts), 0, 0)[:_PARTS]
     return (major, minor, patch)
