@@ -16,10 +16,12 @@ def default_network(version: int) -> Network:
 
 def set_gateways(ips: list[IPConfig]) -> list[Cidr]:
     """Give each address that has none a gateway, the first of its network; return all, as a bridge holds them."""
+    held: dict[Cidr, None] = {}
     for ip in ips:
-        if ip.gateway is None:
-            ip.gateway = ip.address.network.network_address + 1
-    return list(dict.fromkeys(ipaddress.ip_interface((ip.gateway, ip.address.network.prefixlen)) for ip in ips))
+        network = ip.address.network
+        ip.gateway = gateway = ip.gateway or network.network_address + 1
+        held[ipaddress.ip_interface((gateway, network.prefixlen))] = None
+    return list(held)
 
 
 def gateway_of(result: Result, version: int) -> Address | None:

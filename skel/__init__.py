@@ -40,6 +40,7 @@ from .errors import CniError, Code
 from .plugin import Args, Plugin, Verbatim
 from .record import Record, expected, field
 from .result import DNS, Interface, IPConfig, Result, Route
+from .undo import Undo
 from .versions import CURRENT, SUPPORTED
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "Record",
     "Result",
     "Route",
+    "Undo",
     "Verbatim",
     "address",
     "boolean",

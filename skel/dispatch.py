@@ -9,7 +9,9 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from contextlib import suppress
+from errno import EBADF
+from typing import Generic, NamedTuple, TextIO, TypeVar
 
 from .config import Config, parse_config
 from .environment import read_verb
@@ -48,6 +50,10 @@ def dispatch(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdi
             answer = Verbatim()
     except CniError as error:
         answer = Verbatim(_document(error.encode(call.version)), 1)
+    except OSError as error:
+        # The kernel or a file refused: netlink's errors say what was attempted.
+        message = ": ".join(part for part in (error.filename, error.strerror or str(error)) if part)
+        answer = Verbatim(_document(CniError(Code.INTERNAL, message).encode(call.version)), 1)
     # SystemExit too: a plugin that exits by itself must not look like one that succeeded. And KeyboardInterrupt:
     # whoever started an ADD that was cut off needs its one document as well.
     except BaseException as error:  # noqa: BLE001 -- the last line of defence, and it reports
@@ -59,12 +65,35 @@ def dispatch(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdi
 
 def main(plugin: Plugin[C]) -> int:
     """Run `plugin` as this process: environment and stdin in, stdout, stderr and exit code out."""
-    outcome = dispatch(plugin, os.environ, sys.stdin.buffer.read)
-    for stream, text in ((sys.stderr, outcome.stderr), (sys.stdout, outcome.stdout)):
-        if text:
-            stream.buffer.write(text)
-            stream.buffer.flush()
+    stdout, sys.stdout = sys.stdout, sys.stderr  # where a stray print does no harm
+    try:
+        outcome = dispatch(plugin, os.environ, _read_stdin)
+    finally:
+        sys.stdout = stdout
+    with suppress(OSError):  # the log is worth less than the answer
+        _write(sys.stderr, outcome.stderr)
+    try:
+        _write(sys.stdout, outcome.stdout)
+    except OSError as error:
+        with suppress(OSError):
+            _write(sys.stderr, _bytes(f"{plugin.name}: writing to stdout: {error}\n"))
+        return outcome.code or 1
     return outcome.code
+
+
+def _read_stdin() -> bytes:
+    """Return all of stdin. Raises OSError, also when the caller closed it: then Python has None in its place."""
+    if sys.stdin is None:
+        raise OSError(EBADF, os.strerror(EBADF))
+    return sys.stdin.buffer.read()
+
+
+def _write(stream: TextIO | None, text: bytes) -> None:
+    # Not by the stream's buffer: the interpreter would try again at exit with what could not be written.
+    while text:
+        if stream is None:
+            raise OSError(EBADF, os.strerror(EBADF))
+        text = text[os.write(stream.fileno(), text) :]
 
 
 class _Call(Generic[C]):

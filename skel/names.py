@@ -56,12 +56,16 @@ def check_ifname(ifname: str) -> None:
 
 def ifname_flaw(ifname: str) -> str:
     """Return why the kernel would refuse an interface name, or nothing."""
-    if len(ifname.encode(errors="surrogateescape")) > IFNAME_MAX:
+    try:
+        length = len(ifname.encode(errors="surrogateescape"))
+    except UnicodeEncodeError:
+        return "it contains half a surrogate pair"
+    if length > IFNAME_MAX:
         return f"it is longer than {IFNAME_MAX} bytes"
     if ifname in {"", ".", ".."}:
         return "it is empty, . or .."
-    if any(char in "/:" or char.isspace() for char in ifname):
-        return "it contains / or : or white space"
+    if any(char in "/:\0" or char.isspace() for char in ifname):
+        return "it contains / or : or NUL or white space"
     return ""
 
 

@@ -1,0 +1,186 @@
+"""bridge: a pod's interface is one end of a veth pair, the other is a port of a bridge on the host.
+
+ADD makes the bridge where it is not there, then the pair; asks the IPAM plugin
+for addresses and configures the pod's end with them; and, as the configuration
+says, gives the bridge the pods' gateway addresses and masquerades what leaves
+their networks. DEL finds what to remove from the container ID alone.
+"""
+
+from collections.abc import Callable
+
+from skel import Args, CniError, Code, Interface, Plugin, Result, Undo
+from skel.delegate import ipam_add, ipam_check, ipam_delete, ipam_gc, ipam_status
+from skel.suite import REFERENCE_RELEASE
+
+from .bridge_config import BridgeConfig
+from .gateways import add_default_routes, set_gateways
+from .host_veth import host_veth_name
+
+__all__ = ["PLUGIN"]
+
+_POD = 2
+"""Index of the pod's interface in the result, after the bridge and the host's end."""
+
+
+def add(args: Args[BridgeConfig]) -> Result:
+    """Connect the pod; return the bridge, both ends of the pair, and the pod's addresses and routes."""
+    from netlink.namespace import current_namespace
+    from netlink.rtnl import Rtnl
+
+    from . import bridge_host, ip_masq, pod_interface, spoof_check
+
+    config = args.config
+    config.check_for_add()
+    mac = config.requested_mac(args.cni_args)
+    name = host_veth_name(args.container_id, args.ifname)
+    with (
+        pod_interface.open_pod(args.netns) as namespace,
+        Rtnl() as host,
+        Rtnl(namespace) as pod,
+        Undo(args.log) as undo,
+    ):
+        bridge = bridge_host.ensure_bridge(host, config, undo)
+        alias = ip_masq.owner_of(args).label()
+        port = bridge_host.connect(
+            host, bridge, config, undo, name=name, peer=args.ifname, namespace=namespace, mac=mac, alias=alias
+        )
+        bridge_host.tag(host, port, config, config.trunk_vlans())
+        inner = pod_interface.require_interface(pod, args.ifname)
+        result = Result(
+            interfaces=[
+                Interface(name=bridge.name, mac=bridge.mac, mtu=bridge.mtu),
+                Interface(name=port.name, mac=port.mac, mtu=port.mtu),
+                Interface(name=inner.name, mac=inner.mac, mtu=inner.mtu, sandbox=args.netns),
+            ]
+        )
+        if config.mac_spoof_check:
+            undo.add(spoof_check.disallow, args, port.name)
+            spoof_check.allow_only(args, port.name, inner.mac)
+
+        if config.ipam.type:
+            reserved = ipam_add(args)
+            undo.add(ipam_delete, args)
+            result.ips, result.routes, result.dns = reserved.ips, reserved.routes, reserved.dns
+            for ip in result.ips:
+                ip.interface = _POD
+            gateways = set_gateways(result.ips) if config.gateway else []
+            if config.is_default_gateway:
+                add_default_routes(result)
+            pod_interface.configure(pod, namespace, inner, result, dad=config.enable_dad)
+            holder = bridge
+            if gateways and config.vlan:
+                with current_namespace() as here:
+                    holder = bridge_host.ensure_vlan_gateway(host, bridge, config, here, undo)
+                result.interfaces.append(Interface(name=holder.name, mac=holder.mac, mtu=holder.mtu))
+            bridge_host.ensure_gateways(host, holder, gateways, force=config.force_address, undo=undo)
+            bridge_host.forward(gateways)
+            if config.ip_masq:
+                addresses = [ip.address for ip in result.ips]
+                undo.add(ip_masq.unmasquerade, args, addresses)
+                ip_masq.masquerade(args, addresses, config.ip_masq_backend)
+        elif not config.disable_container_interface:
+            pod.set_up(inner.index)
+
+        if not config.disable_container_interface:
+            bridge_host.wait_port_up(host, port, bridge)
+            pod_interface.announce(pod, inner)
+        result.dns = config.dns or result.dns
+    return result
+
+
+def delete(args: Args[BridgeConfig]) -> None:
+    """Take the pod's connection away, then its addresses and what the firewall knows of it; go on past errors."""
+    from . import bridge_host, ip_masq, pod_interface, spoof_check
+
+    config = args.config
+    addresses = pod_interface.pod_addresses(args.prev_result, args.ifname, args.netns)
+    steps: list[Callable[[], object]] = [
+        lambda: bridge_host.disconnect(host_veth_name(args.container_id, args.ifname), args.netns, args.ifname)
+    ]
+    if config.ipam.type:
+        steps.append(lambda: ipam_delete(args))
+    if config.mac_spoof_check:
+        steps.append(lambda: spoof_check.disallow(args, host_veth_name(args.container_id, args.ifname)))
+    if config.ipam.type and config.ip_masq:
+        steps.append(lambda: ip_masq.unmasquerade(args, addresses))
+    _all_of(steps)
+
+
+def check(args: Args[BridgeConfig]) -> None:
+    """Raise CniError where the kernel differs from what ADD returned (SPEC.md section 2, CHECK)."""
+    from netlink.rtnl import Rtnl
+
+    from . import bridge_check, ip_masq, pod_interface, spoof_check
+
+    config, result = args.config, args.prev_result
+    if config.ipam.type:
+        ipam_check(args)
+    if result is None:
+        raise CniError(Code.INVALID_CONFIG, "prevResult: required key is missing")
+    with pod_interface.open_pod(args.netns) as namespace, Rtnl() as host, Rtnl(namespace) as pod:
+        bridge = bridge_check.check_bridge(host, config, result)
+        inner = bridge_check.check_pod_interface(pod, result, args.ifname, args.netns)
+        port = bridge_check.check_port(host, result, inner, bridge)
+        addresses = pod_interface.pod_addresses(result, args.ifname, args.netns)
+        pod_interface.check_addresses_and_routes(pod, inner, result.routes, addresses)
+    if config.mac_spoof_check:
+        spoof_check.check(args, port.name, inner.mac)
+    if config.ipam.type and config.ip_masq:
+        ip_masq.check_masquerade(args, addresses)
+
+
+def gc(args: Args[BridgeConfig]) -> None:
+    """Remove what attachments of this network left that are no longer valid; go on past errors."""
+    from netlink.owner import Owner
+
+    from . import bridge_host, ip_masq, spoof_check
+
+    steps: list[Callable[[], object]] = []
+    if args.config.valid_attachments is None:
+        args.log("GC without a list of valid attachments: nothing is removed")
+    else:
+        valid = {
+            Owner(args.config.name, attachment.container_id, attachment.ifname).recorded()
+            for attachment in args.config.valid_attachments
+        }
+        steps += [
+            lambda: bridge_host.collect_ports(args.config, valid),
+            lambda: ip_masq.collect_masquerade(args, valid),
+            lambda: spoof_check.collect(args, valid),
+        ]
+    if args.config.ipam.type:
+        steps.append(lambda: ipam_gc(args))
+    _all_of(steps)
+
+
+def status(args: Args[BridgeConfig]) -> None:
+    """Raise CniError (50, 51) where the IPAM plugin could not serve an ADD."""
+    if args.config.ipam.type:
+        ipam_status(args)
+
+
+def _all_of(steps: list[Callable[[], object]]) -> None:
+    """Take every step, whatever becomes of the others. Raises what failed: one CniError, or one that tells all."""
+    failures: list[Exception] = []
+    for step in steps:
+        try:
+            step()
+        except (CniError, OSError) as error:
+            failures.append(error)
+    if len(failures) == 1:
+        raise failures[0]
+    if failures:
+        raise CniError(Code.INTERNAL, "; ".join(map(str, failures)))
+
+
+PLUGIN = Plugin(
+    "bridge",
+    config=BridgeConfig,
+    add=add,
+    delete=delete,
+    check=check,
+    gc=gc,
+    status=status,
+    env_args=("MAC", "IP"),
+    version=REFERENCE_RELEASE,
+)

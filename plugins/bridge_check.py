@@ -1,0 +1,52 @@
+"""CHECK of the bridge plugin: what ADD returned, held against the kernel (SPEC.md section 2)."""
+
+from netlink.rtnl import Link, Rtnl
+from skel import CniError, Code, Interface, Result
+
+from .bridge_config import BridgeConfig
+from .bridge_host import require_bridge
+from .pod_interface import require_interface
+
+__all__ = ["check_bridge", "check_pod_interface", "check_port"]
+
+
+def check_bridge(host: Rtnl, config: BridgeConfig, result: Result) -> Link:
+    """Return the network's bridge. Raises CniError where it is missing or not as configured."""
+    bridge = require_bridge(host, config.bridge)
+    for interface in result.interfaces:
+        if interface.name == bridge.name and not interface.sandbox:
+            _check_mac(interface, bridge)
+    if bridge.promiscuous != config.promisc_mode:
+        message = f'bridge "{bridge.name}" is promiscuous: {bridge.promiscuous}, promiscMode says {config.promisc_mode}'
+        raise CniError(Code.INTERNAL, message)
+    return bridge
+
+
+def check_pod_interface(pod: Rtnl, result: Result, ifname: str, netns: str) -> Link:
+    """Return the pod's end of the pair. Raises CniError where it is missing or not as `result` says."""
+    expected = [interface for interface in result.interfaces if (interface.name, interface.sandbox) == (ifname, netns)]
+    if not expected:
+        raise CniError(Code.INVALID_CONFIG, f'prevResult.interfaces: no "{ifname}" in the sandbox "{netns}"')
+    inner = require_interface(pod, ifname)
+    if inner.kind != "veth":
+        raise CniError(Code.INTERNAL, f'interface "{ifname}" in the container is no veth but "{inner.kind}"')
+    _check_mac(expected[0], inner)
+    return inner
+
+
+def check_port(host: Rtnl, result: Result, inner: Link, bridge: Link) -> Link:
+    """Return the host's end of the pair. Raises CniError where it is missing or no port of the bridge."""
+    for interface in result.interfaces:
+        port = None if interface.sandbox or interface.name == bridge.name else host.link(interface.name)
+        if port is None or port.kind != "veth" or port.index != inner.peer_index or port.peer_index != inner.index:
+            continue
+        _check_mac(interface, port)
+        if port.master != bridge.index:
+            raise CniError(Code.INTERNAL, f'"{port.name}" is no port of the bridge "{bridge.name}"')
+        return port
+    raise CniError(Code.INTERNAL, f'the host\'s end of "{inner.name}" is missing')
+
+
+def _check_mac(expected: Interface, found: Link) -> None:
+    if expected.mac and expected.mac.lower() != found.mac:
+        raise CniError(Code.INTERNAL, f'MAC of "{found.name}" is {found.mac}, prevResult says {expected.mac}')

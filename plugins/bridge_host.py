@@ -1,0 +1,236 @@
+"""The host's side of the bridge plugin: the bridge, its gateway addresses, the ports of pods.
+
+Each function that makes something registers how to unmake it on `undo`, so
+that an ADD that fails later leaves the node as it found it.
+"""
+
+import errno
+import os
+from collections.abc import Collection
+
+from netlink.namespace import Namespace, open_namespace
+from netlink.owner import Owner
+from netlink.rtnl import Link, Rtnl
+from netlink.socket import NetlinkError
+from netlink.sysctl import write_sysctl
+from skel import Cidr, CniError, Code, Undo
+
+from .bridge_config import BridgeConfig
+from .host_veth import host_veth_name
+
+__all__ = [
+    "collect_ports",
+    "connect",
+    "disconnect",
+    "ensure_bridge",
+    "ensure_gateways",
+    "ensure_vlan_gateway",
+    "forward",
+    "require_bridge",
+    "tag",
+    "wait_port_up",
+]
+
+_IPV4 = 4
+_FORWARDING = {4: "net/ipv4/ip_forward", 6: "net/ipv6/conf/all/forwarding"}
+_PORT_SECONDS = 2.5
+"""How long a port may take to come up; the reference gives it as much."""
+
+
+def ensure_bridge(host: Rtnl, config: BridgeConfig, undo: Undo) -> Link:
+    """Return the network's bridge, up; make it where it is not there.
+
+    A bridge of ours has a MAC of its own: without one it takes the lowest of
+    its ports', which changes as pods come and go. Raises CniError (7) where
+    the name belongs to something else, NetlinkError.
+    """
+    made = host.create_bridge(config.bridge, mtu=config.mtu, mac=_random_mac(), vlan_filtering=config.filters_vlans)
+    if made:
+        undo.add(_delete_unused_bridge, host, config.bridge)
+        # The routes of this interface are ours to set, not a router's to advertise.
+        _write_ipv6(f"net/ipv6/conf/{config.bridge}/accept_ra", "0")
+    bridge = require_bridge(host, config.bridge)
+    if config.filters_vlans and not bridge.vlan_filtering:
+        message = f'bridge: "{bridge.name}" has VLAN filtering off, so vlan and vlanTrunk would do nothing'
+        raise CniError(Code.INVALID_CONFIG, message)
+    if config.promisc_mode and not bridge.promiscuous:
+        host.set_promiscuous(bridge.index, on=True)
+    if not bridge.up:
+        host.set_up(bridge.index)
+    return bridge
+
+
+def require_bridge(host: Rtnl, name: str) -> Link:
+    """Return the bridge called `name`. Raises CniError (7) where it is missing or no bridge."""
+    bridge = host.link(name)
+    if bridge is None:
+        raise CniError(Code.INTERNAL, f'bridge "{name}" is missing')
+    if bridge.kind != "bridge":
+        raise CniError(Code.INVALID_CONFIG, f'bridge: "{name}" exists already but is not a bridge')
+    return bridge
+
+
+def connect(  # noqa: PLR0913 -- what a port is made from, each by its name
+    host: Rtnl,
+    bridge: Link,
+    config: BridgeConfig,
+    undo: Undo,
+    *,
+    name: str,
+    peer: str,
+    namespace: Namespace,
+    mac: str = "",
+    alias: str = "",
+) -> Link:
+    """Make a veth pair: `name`, a port of the bridge, and `peer` in `namespace`. Return the port.
+
+    Raises CniError where either name is taken: an interface of that name must
+    not exist (SPEC.md section 2, ADD), and NetlinkError.
+    """
+    try:
+        port = host.create_veth(
+            name,
+            peer_name=peer,
+            peer_namespace=namespace,
+            mtu=config.mtu,
+            peer_mac=mac,
+            master=bridge.index,
+            alias=alias,
+            hairpin=config.hairpin_mode,
+            isolated=config.port_isolation,
+        )
+    except NetlinkError as error:
+        if error.errno != errno.EEXIST:
+            raise
+        message = f'cannot connect "{peer}" in {namespace.path} by "{name}": an interface of that name exists already'
+        raise CniError(Code.INTERNAL, message) from None
+    undo.add(host.delete_link, name)
+    return port
+
+
+def tag(host: Rtnl, port: Link, config: BridgeConfig, trunk: list[int]) -> None:
+    """Put a port into the configuration's VLANs. Raises NetlinkError."""
+    if not config.filters_vlans:
+        return
+    if not config.preserve_default_vlan:
+        for vid in host.vlans(port.index):
+            host.delete_vlan(port.index, vid)
+    # A trunk without a VLAN of its own keeps 1 as its native one, as the reference has it.
+    host.add_vlan(port.index, config.vlan or 1, pvid=True, untagged=True)
+    for vid in trunk:
+        host.add_vlan(port.index, vid)
+
+
+def ensure_vlan_gateway(host: Rtnl, bridge: Link, config: BridgeConfig, here: Namespace, undo: Undo) -> Link:
+    """Return the interface that holds the gateway addresses of a VLAN: BRIDGE.VLAN, a veth into the bridge."""
+    name = f"{bridge.name}.{config.vlan}"
+    gateway = host.link(name)
+    if gateway is None:
+        port = connect(host, bridge, config, undo, name=host_veth_name(bridge.name, name), peer=name, namespace=here)
+        tag(host, port, config, [])
+        gateway = host.link(name)
+    if gateway is None:
+        raise CniError(Code.TRY_AGAIN_LATER, f'"{name}" disappeared while it was being made')
+    if not gateway.up:
+        host.set_up(gateway.index)
+    return gateway
+
+
+def ensure_gateways(host: Rtnl, holder: Link, gateways: list[Cidr], *, force: bool, undo: Undo) -> None:
+    """Give `holder` (the bridge, or a VLAN's gateway) the pods' gateway addresses.
+
+    Raises CniError (7) where it has another one already, unless `force`; NetlinkError.
+    """
+    for gateway in gateways:
+        _ensure_address(host, holder, gateway, force=force, undo=undo)
+
+
+def forward(gateways: list[Cidr]) -> None:
+    """Let the kernel forward packets of the gateways' families. Raises OSError."""
+    for version in {gateway.version for gateway in gateways}:
+        write_sysctl(_FORWARDING[version], "1")
+
+
+def wait_port_up(host: Rtnl, port: Link, bridge: Link) -> Link:
+    """Return the port once it forwards. Raises CniError (11) where it does not in time, or has lost its bridge."""
+    if not host.wait_oper_up(port.index, _PORT_SECONDS):
+        raise CniError(Code.TRY_AGAIN_LATER, f'bridge port "{port.name}" did not come up in {_PORT_SECONDS} s')
+    settled = host.link(port.index)
+    if settled is None or settled.master != bridge.index:
+        message = f'"{port.name}" is no port of "{bridge.name}" any more: the bridge was removed meanwhile'
+        raise CniError(Code.TRY_AGAIN_LATER, message)
+    return settled
+
+
+def disconnect(name: str, netns: str, ifname: str) -> None:
+    """Delete a pod's veth pair by the host's end, or by the pod's where another suite named the host's.
+
+    Nothing there, or no namespace any more, is fine. Raises NetlinkError.
+    """
+    with Rtnl() as host:
+        if host.delete_link(name) or not netns:
+            return
+    try:
+        namespace = open_namespace(netns)
+    except OSError:
+        return  # gone, and its interfaces with it
+    with namespace, Rtnl(namespace) as pod:
+        inner = pod.link(ifname)
+        if inner is not None and inner.kind == "veth":
+            pod.delete_link(inner.index)
+
+
+def collect_ports(config: BridgeConfig, valid: Collection[Owner]) -> None:
+    """Delete the ports of pods of this network that are no longer valid. Raises NetlinkError."""
+    with Rtnl() as host:
+        bridge = host.link(config.bridge)
+        for port in host.links_of(bridge.index) if bridge else ():
+            owner = Owner.from_label(port.alias)
+            if owner is not None and owner.network == config.name and owner not in valid:
+                host.delete_link(port.index)
+
+
+def _ensure_address(host: Rtnl, holder: Link, gateway: Cidr, *, force: bool, undo: Undo) -> None:
+    for present in host.addresses(holder.index):
+        if present.interface == gateway:
+            return
+        if present.interface.version != gateway.version:
+            continue
+        # Several IPv6 addresses may live together as long as their networks are apart; IPv4 takes one.
+        if gateway.version != _IPV4 and not present.interface.network.overlaps(gateway.network):
+            continue
+        if not force:
+            message = f'"{holder.name}" already has an IP address different from {gateway}: {present.interface}'
+            raise CniError(Code.INVALID_CONFIG, message)
+        host.delete_address(holder.index, present.interface)
+        undo.add(host.add_address, holder.index, present.interface, nodad=True, exist_ok=True)
+    # Without duplicate address detection: a pod's gateway must answer now, not in two seconds.
+    if host.add_address(holder.index, gateway, nodad=True, exist_ok=True):
+        undo.add(_delete_unused_address, host, holder, gateway)
+
+
+def _delete_unused_bridge(host: Rtnl, name: str) -> None:
+    """Take back a bridge, unless another pod has been connected to it meanwhile."""
+    bridge = host.link(name)
+    if bridge is not None and not host.links_of(bridge.index):
+        host.delete_link(bridge.index)
+
+
+def _delete_unused_address(host: Rtnl, holder: Link, gateway: Cidr) -> None:
+    # Undoing runs backwards: the failed pod's own port is still there.
+    if len(host.links_of(holder.index)) <= 1:
+        host.delete_address(holder.index, gateway)
+
+
+def _write_ipv6(key: str, value: str) -> None:
+    """Set a parameter that a kernel without IPv6 does not have."""
+    try:
+        write_sysctl(key, value)
+    except FileNotFoundError:
+        return
+
+
+def _random_mac() -> str:
+    """Return a MAC that is locally administered and no group's (IEEE 802, the two low bits of the first byte)."""
+    first, *rest = os.urandom(6)
+    return ":".join(f"{byte:02x}" for byte in (first & 0xFC | 0x02, *rest))

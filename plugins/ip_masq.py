@@ -1,0 +1,66 @@
+"""`ipMasq` as interface plugins share it: which backend, and what the other one may have left.
+
+A pod may have been added by the reference plugins, or under another
+`ipMasqBackend`; DEL looks for all of them, with a look-up each where there is
+nothing.
+"""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from netlink.iptables import (
+    iptables_chain_exists,
+    masquerade_iptables,
+    unmasquerade_iptables,
+    unmasquerade_reference_nftables,
+)
+
+from netlink import masquerade as nft
+from netlink.owner import Owner
+from skel import Args, Cidr, CniError, Code, Config
+
+__all__ = ["check_masquerade", "collect_masquerade", "masquerade", "owner_of", "unmasquerade"]
+
+C = TypeVar("C", bound=Config)
+
+
+def owner_of(args: Args[C]) -> Owner:
+    """Return whose the firewall elements of an attachment are."""
+    return Owner(args.config.name, args.container_id, args.ifname)
+
+
+def masquerade(args: Args[C], addresses: Sequence[Cidr], backend: str | None) -> None:
+    """Masquerade what leaves the addresses' networks; nftables unless `backend` says "iptables".
+
+    Raises NetlinkError, or OSError where iptables cannot be run.
+    """
+    if backend == "iptables":
+        masquerade_iptables(addresses, args.config.name, args.container_id)
+    else:
+        nft.masquerade(addresses, owner_of(args))
+
+
+def unmasquerade(args: Args[C], addresses: Sequence[Cidr]) -> None:
+    """Take back `masquerade`, whichever backend or plugin suite did it. Raises NetlinkError, OSError."""
+    nft.unmasquerade(owner_of(args), addresses)
+    unmasquerade_reference_nftables(args.config.name, args.ifname, args.container_id)
+    if iptables_chain_exists(args.config.name, args.container_id):
+        unmasquerade_iptables(addresses, args.config.name, args.container_id)
+
+
+def check_masquerade(args: Args[C], addresses: Sequence[Cidr]) -> None:
+    """Raise CniError (999) for an address that nothing masquerades (SPEC.md section 2, CHECK)."""
+    if iptables_chain_exists(args.config.name, args.container_id):
+        return
+    for address in addresses:
+        if not nft.is_masqueraded(address, owner_of(args)):
+            raise CniError(Code.INTERNAL, f"{address} is not masqueraded")
+
+
+def collect_masquerade(args: Args[C], valid: set[Owner]) -> None:
+    """Remove what belongs to attachments of this network that are no longer valid. Raises NetlinkError."""
+    stale: dict[Owner, None] = {
+        owner: None for _, owner in nft.masqueraded() if owner.network == args.config.name and owner not in valid
+    }
+    for owner in stale:
+        nft.unmasquerade(owner)

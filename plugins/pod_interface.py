@@ -1,0 +1,139 @@
+"""The pod's end of an attachment: addresses, routes, and the checks of them.
+
+Every interface plugin configures its interface by this one sequence, from the
+result that the IPAM plugin began.
+"""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from socket import AF_INET, AF_INET6
+
+from netlink.namespace import Namespace, entered, open_namespace
+from netlink.rtnl import RT_TABLE_MAIN, Link, Rtnl
+from netlink.rtnl import Route as KernelRoute
+from netlink.sysctl import write_sysctl
+from skel import Cidr, CniError, Code, Result, Route
+
+from .gateways import default_network, gateway_of
+
+__all__ = [
+    "announce",
+    "check_addresses_and_routes",
+    "configure",
+    "open_pod",
+    "pod_addresses",
+    "require_interface",
+]
+
+_IPV6 = 6
+
+_DAD_SECONDS = 5.0
+_FAMILIES = {4: AF_INET, 6: AF_INET6}
+
+
+def open_pod(path: str) -> Namespace:
+    """Open the pod's network namespace. Raises CniError (4) that names CNI_NETNS where there is none."""
+    try:
+        return open_namespace(path)
+    except OSError as error:
+        message = f'CNI_NETNS: cannot open the network namespace "{path}": {error.strerror}'
+        raise CniError(Code.INVALID_ENVIRONMENT, message) from None
+
+
+def pod_addresses(result: Result | None, ifname: str, netns: str) -> list[Cidr]:
+    """Return the addresses that `result` gives to the pod's interface; those without an index count as its own."""
+    if result is None:
+        return []
+    own = {
+        index
+        for index, interface in enumerate(result.interfaces)
+        if interface.name == ifname and (interface.sandbox == netns or not netns)
+    }
+    return [ip.address for ip in result.ips if ip.interface is None or ip.interface in own]
+
+
+def require_interface(pod: Rtnl, ifname: str) -> Link:
+    """Return the pod's interface. Raises CniError (999) where it is missing."""
+    link = pod.link(ifname)
+    if link is None:
+        raise CniError(Code.INTERNAL, f'interface "{ifname}" is missing in the container')
+    return link
+
+
+def configure(pod: Rtnl, namespace: Namespace, inner: Link, result: Result, *, dad: bool) -> None:
+    """Give the pod's interface the addresses and routes of `result` and bring it up.
+
+    `dad` turns IPv6 duplicate address detection on; it takes a fifth of a
+    second then. Raises CniError (11) where that does not end, NetlinkError, and
+    OSError for a kernel parameter or a duplicate.
+    """
+    has_ipv6 = any(ip.address.version == _IPV6 for ip in result.ips)
+    with entered(namespace):
+        _set_parameters(inner.name, ipv6=has_ipv6, dad=dad)
+    for ip in result.ips:
+        pod.add_address(inner.index, ip.address, nodad=not dad)
+    pod.set_up(inner.index)
+    if has_ipv6 and dad and not pod.wait_addresses_settled(inner.index, _DAD_SECONDS):
+        message = f'duplicate address detection on "{inner.name}" did not end in {_DAD_SECONDS} s'
+        raise CniError(Code.TRY_AGAIN_LATER, message)
+    for route in result.routes:
+        pod.add_route(
+            inner.index,
+            route.dst,
+            gateway=route.gw or gateway_of(result, route.dst.version),
+            mtu=route.mtu,
+            advmss=route.advmss,
+            priority=route.priority,
+            table=route.table,
+            scope=route.scope,
+        )
+
+
+def announce(pod: Rtnl, inner: Link) -> None:
+    """Tell the neighbours who has the pod's addresses now, so that a reused address works at once.
+
+    The kernel sends gratuitous ARP (arp_notify) and unsolicited neighbour
+    advertisements (ndisc_notify) when a MAC is set, even to what it was. Raises NetlinkError.
+    """
+    pod.set_mac(inner.index, inner.mac)
+
+
+def check_addresses_and_routes(pod: Rtnl, inner: Link, routes: Iterable[Route], addresses: Iterable[Cidr]) -> None:
+    """Raise CniError (999) for an address or a route that the kernel does not have (SPEC.md section 2, CHECK)."""
+    present = {address.interface for address in pod.addresses(inner.index)}
+    for address in addresses:
+        if address not in present:
+            raise CniError(Code.INTERNAL, f'address {address} is missing on "{inner.name}" in the container')
+    for wanted in routes:
+        if not any(_fulfils(route, wanted) for route in _routes(pod, wanted)):
+            via = f" via {wanted.gw}" if wanted.gw else ""
+            raise CniError(Code.INTERNAL, f"route to {wanted.dst}{via} is missing in the container")
+
+
+def _routes(pod: Rtnl, wanted: Route) -> list[KernelRoute]:
+    table = RT_TABLE_MAIN if wanted.table is None else wanted.table
+    return pod.routes(_FAMILIES[wanted.dst.version], table=table)
+
+
+def _fulfils(route: KernelRoute, wanted: Route) -> bool:
+    # A default route may have been pointed elsewhere by a later plugin: the reference accepts that, too.
+    is_default = wanted.dst == default_network(wanted.dst.version)
+    return route.dst == wanted.dst and (is_default or wanted.gw in {None, route.gateway})
+
+
+def _set_parameters(ifname: str, *, ipv6: bool, dad: bool) -> None:
+    """Set the kernel parameters of an interface before it gets addresses and comes up."""
+    write_sysctl(f"net/ipv4/conf/{ifname}/arp_notify", "1")
+    if not ipv6:
+        return
+    for name in ("lo", ifname):
+        write_sysctl(f"net/ipv6/conf/{name}/disable_ipv6", "0")
+    write_sysctl(f"net/ipv6/conf/{ifname}/keep_addr_on_down", "1")
+    write_sysctl(f"net/ipv6/conf/{ifname}/ndisc_notify", "1")
+    write_sysctl(f"net/ipv6/conf/{ifname}/accept_dad", "1" if dad else "0")
+    if dad:
+        # One probe without the random delay: a pod's start must not wait for seconds.
+        write_sysctl(f"net/ipv6/conf/{ifname}/router_solicitation_delay", "0")
+        write_sysctl(f"net/ipv6/neigh/{ifname}/retrans_time_ms", "200")
+        with suppress(FileNotFoundError):  # kernels before 4.10
+            write_sysctl(f"net/ipv6/conf/{ifname}/enhanced_dad", "1")

@@ -1,0 +1,37 @@
+"""`macspoofchk`: a pod sends from its own MAC address alone."""
+
+from collections.abc import Collection
+from typing import TypeVar
+
+from netlink import spoofcheck
+from netlink.owner import Owner
+from skel import Args, CniError, Code, Config
+
+from .ip_masq import owner_of
+
+__all__ = ["allow_only", "check", "collect", "disallow"]
+
+C = TypeVar("C", bound=Config)
+
+
+def allow_only(args: Args[C], port: str, mac: str) -> None:
+    """Drop what enters through `port` from another MAC than `mac`. Raises NetlinkError."""
+    spoofcheck.allow_only(port, mac, owner_of(args))
+
+
+def disallow(args: Args[C], port: str) -> None:
+    """Take back `allow_only`; nothing there is fine. Raises NetlinkError."""
+    spoofcheck.disallow(owner_of(args), port)
+
+
+def check(args: Args[C], port: str, mac: str) -> None:
+    """Raise CniError (999) where frames from other MACs could pass."""
+    if not spoofcheck.is_spoof_checked(port, mac, owner_of(args)):
+        raise CniError(Code.INTERNAL, f'source addresses of "{port}" are not checked')
+
+
+def collect(args: Args[C], valid: Collection[Owner]) -> None:
+    """Remove the checks of attachments of this network that are no longer valid. Raises NetlinkError."""
+    for port, owner in spoofcheck.spoof_checked():
+        if owner.network == args.config.name and owner not in valid:
+            spoofcheck.disallow(owner, port)
