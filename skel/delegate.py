@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from .config import Config
+from .decoders import integer, string
 from .dispatch import Outcome, dispatch
 from .errors import CniError, Code
 from .launcher import is_ours
 from .plugin import Args
+from .record import Record, field
 from .result import Result
 from .suite import PLUGINS, load
 
@@ -23,44 +25,52 @@ __all__ = ["find_in_path", "ipam_add", "ipam_check", "ipam_delete", "ipam_gc", "
 C = TypeVar("C", bound=Config)
 
 
+class _Reported(Record):
+    """The error that a delegate printed (SPEC.md section 5)."""
+
+    code: int = field(integer)
+    msg: str = field(string, default="")
+    details: str = field(string, default="")
+
+
 def ipam_add(args: Args[C]) -> Result:
     """Have the delegate reserve addresses; when it fails, its DEL is called before its error is raised.
 
     Raises CniError: the delegate's own, or 6 and 7 where its result is unusable.
     """
+    path = _find(args)
     try:
-        return _addresses(args.config.ipam.type, _call(args, "ADD").stdout)
-    except CniError:
+        return _addresses(args.config.ipam.type, _call(path, args, "ADD").stdout)
+    except BaseException:
         try:
-            ipam_delete(args)
-        except CniError as error:
+            _call(path, args, "DEL")
+        except Exception as error:  # noqa: BLE001 -- the ADD's error is the one to report
             args.log(f"DEL of {args.config.ipam.type} after its failed ADD: {error}")
         raise
 
 
 def ipam_delete(args: Args[C]) -> None:
     """Have the delegate release what it reserved. Raises its CniError."""
-    _call(args, "DEL")
+    _call(_find(args), args, "DEL")
 
 
 def ipam_check(args: Args[C]) -> None:
     """Ask the delegate whether its reservation stands. Raises its CniError."""
-    _call(args, "CHECK")
+    _call(_find(args), args, "CHECK")
 
 
 def ipam_gc(args: Args[C]) -> None:
     """Forward GC to the delegate, as SPEC.md section 2 demands. Raises its CniError."""
-    _call(args, "GC")
+    _call(_find(args), args, "GC")
 
 
 def ipam_status(args: Args[C]) -> None:
     """Ask the delegate whether it can serve an ADD. Raises its CniError, or 50 where there is no delegate."""
     try:
-        _call(args, "STATUS")
+        path = _find(args)
     except CniError as error:
-        if error.code == Code.INVALID_CONFIG:
-            raise CniError(Code.NOT_AVAILABLE, error.msg, error.details) from None
-        raise
+        raise CniError(Code.NOT_AVAILABLE, error.msg, error.details) from None
+    _call(path, args, "STATUS")
 
 
 def find_in_path(name: str, folders: list[str]) -> str:
@@ -77,10 +87,13 @@ def find_in_path(name: str, folders: list[str]) -> str:
     raise CniError(Code.INVALID_CONFIG, f'failed to find plugin "{name}" in CNI_PATH "{":".join(folders)}"')
 
 
-def _call(args: Args[C], verb: str) -> Outcome:
+def _find(args: Args[C]) -> str:
+    return find_in_path(args.config.ipam.type, args.path)
+
+
+def _call(path: str, args: Args[C], verb: str) -> Outcome:
     """Run the delegate and pass its log on. Raises CniError where it fails."""
     name = args.config.ipam.type
-    path = find_in_path(name, args.path)
     environ = {**args.environ, "CNI_COMMAND": verb}
     if name in PLUGINS and is_ours(path):
         outcome = dispatch(load(name), environ, lambda: args.stdin)
@@ -106,17 +119,17 @@ def _execute(path: str, environ: Mapping[str, str], stdin: bytes) -> Outcome:
 def _failure(name: str, outcome: Outcome) -> CniError:
     """Return the delegate's own error, or what can be said of one that printed none."""
     try:
-        reported = json.loads(outcome.stdout)
-        return CniError(int(reported["code"]), str(reported["msg"]), str(reported.get("details", "")))
-    except (ValueError, KeyError, TypeError, AttributeError):
+        reported = _Reported.decode(json.loads(outcome.stdout))
+    except (ValueError, RecursionError, CniError):
         how = f"signal {-outcome.code}" if outcome.code < 0 else f"exit code {outcome.code}"
         return CniError(Code.INTERNAL, f"IPAM plugin {name} failed with {how}", outcome.stdout.decode(errors="replace"))
+    return CniError(reported.code, reported.msg, reported.details)
 
 
 def _addresses(name: str, stdout: bytes) -> Result:
     try:
         printed = json.loads(stdout)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CniError(Code.DECODING_FAILURE, f"IPAM plugin {name} printed no result: {error}") from None
     result = Result.decode_any(printed, f"result of {name}")
     if not result.ips:
