@@ -1,0 +1,203 @@
+"""Masquerading as the reference plugins (containernetworking/plugins) do it, to take over from them and to hand back.
+
+Their iptables backend makes one chain for each container, named by a hash, and a jump to it for each address; it is
+driven here through the iptables programs, which are the only interface to those rules that iptables itself goes on to
+understand. Their nftables backend keeps rules with comments in a table of its own, removed here by netlink.
+
+Everything happens in the network namespace that the calling thread is in.
+"""
+
+import errno
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Interface, IPv6Interface
+from typing import Final, NamedTuple
+
+from netlink.nft_wire import INET, IPV4, IPV6
+from netlink.nftables import ATTEMPTS, Table
+from netlink.socket import NetlinkError
+
+__all__ = [
+    "IptablesError",
+    "iptables_chain_exists",
+    "masquerade_iptables",
+    "unmasquerade_iptables",
+    "unmasquerade_reference_nftables",
+]
+
+Interface = IPv4Interface | IPv6Interface
+
+_CHAIN_LENGTH = 28
+_DEFAULT_PATH: Final = "/usr/sbin:/sbin"
+_ATTEMPTS = 5
+_REFERENCE_TABLE: Final = "cni_plugins_masquerade"
+_REFERENCE_CHAIN: Final = "masq_checks"
+
+
+class _Family(NamedTuple):
+    version: int
+    protocol: int
+    program: str
+    legacy_tables: str
+    multicast: str
+
+
+_FAMILIES = (
+    _Family(4, IPV4, "iptables", "/proc/thread-self/net/ip_tables_names", "224.0.0.0/4"),
+    _Family(6, IPV6, "ip6tables", "/proc/thread-self/net/ip6_tables_names", "ff00::/8"),
+)
+
+
+class IptablesError(OSError):
+    """An iptables program is missing (ENOENT) or failed (EIO, with what it said)."""
+
+
+def masquerade_iptables(addresses: Sequence[Interface], network: str, container_id: str) -> None:
+    """Masquerade traffic from `addresses` to anywhere but their subnets and multicast. Raises IptablesError.
+
+    All rules of a family are put in place at once, or none. What is done already stays as it is.
+    """
+    chain = _chain_name(network, container_id)
+    comment = f'-m comment --comment "{_escaped(_comment(network, container_id))}"'
+    for family in _FAMILIES:
+        own = [address for address in addresses if address.version == family.version]
+        if not own:
+            continue
+        jumps = [f"POSTROUTING -s {address.ip}/{address.max_prefixlen} {comment} -j {chain}" for address in own]
+        program = _backend(family, chain)
+        present = _jumps(program, chain) if program else []
+        rules = [
+            *(f"-A {chain} -d {address.network} {comment} -j ACCEPT" for address in own),
+            f"-A {chain} ! -d {family.multicast} {comment} -j MASQUERADE",
+            *(f"-A {jump}" for jump in jumps if jump not in present),
+        ]
+        _restore(program or family.program, [f":{chain} - [0:0]", *rules])
+
+
+def unmasquerade_iptables(addresses: Sequence[Interface], network: str, container_id: str) -> None:
+    """Remove the container's chain and all jumps to it; nothing there is fine. Raises IptablesError, NetlinkError.
+
+    The families of `addresses` are looked at, or both if there are none. No program is run where nothing is to be done.
+    """
+    chain = _chain_name(network, container_id)
+    versions = {address.version for address in addresses} or {4, 6}
+    for family in _FAMILIES:
+        program = _backend(family, chain) if family.version in versions else None
+        if program:
+            _remove(program, family, chain)
+
+
+def iptables_chain_exists(network: str, container_id: str) -> bool:
+    """Tell whether the container has a chain in the nat table of iptables. Raises IptablesError, NetlinkError.
+
+    nftables is asked, where today's iptables keeps its rules: one look-up by name and family. A program is run only
+    where the kernel has a nat table of the older iptables in this namespace.
+    """
+    chain = _chain_name(network, container_id)
+    return any(_backend(family, chain) for family in _FAMILIES)
+
+
+def unmasquerade_reference_nftables(network: str, ifname: str, container_id: str) -> None:
+    """Remove the rules that the reference's nftables backend made for an attachment; none is fine.
+
+    One look-up where it never ran. Raises NetlinkError.
+    """
+    prefix = f"{_hash(network, 16)}-{_hash(f'{ifname}:{container_id}', 16)}"
+    doing = f"remove the rules of {container_id} from table {_REFERENCE_TABLE}"
+    with Table(INET, _REFERENCE_TABLE) as table:
+        for _ in range(ATTEMPTS):
+            if table.uses() is None:
+                return
+            own = [rule for rule in table.rules(_REFERENCE_CHAIN) if rule.comment.startswith(prefix)]
+            if not own:
+                return
+            transaction = table.transaction()
+            for rule in own:
+                transaction.delete_rule(_REFERENCE_CHAIN, rule)
+            if table.try_commit(transaction, doing):
+                return
+    raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
+
+
+def _remove(program: str, family: _Family, chain: str) -> None:
+    for attempt in range(_ATTEMPTS):
+        deletions = [f"-D {jump}" for jump in _jumps(program, chain)]
+        try:
+            _restore(program, [*deletions, f"-F {chain}", f"-X {chain}"])
+        except IptablesError:
+            # All or nothing was done; somebody else may have removed part of it since it was listed.
+            if not _backend(family, chain):
+                return
+            if attempt == _ATTEMPTS - 1:
+                raise
+        else:
+            return
+
+
+def _backend(family: _Family, chain: str) -> str | None:
+    """Return the program to change `chain` with, or None when it does not exist."""
+    with Table(family.protocol, "nat") as table:
+        if table.chain_uses(chain) is not None:
+            return f"{family.program}-nft" if _found(f"{family.program}-nft") else family.program
+    try:
+        with open(family.legacy_tables, encoding="ascii") as tables:
+            has_legacy_nat = "nat" in tables.read().split()
+    except FileNotFoundError:
+        has_legacy_nat = False
+    if has_legacy_nat:
+        program = f"{family.program}-legacy" if _found(f"{family.program}-legacy") else family.program
+        if _run([program, "-w", "-t", "nat", "-S", chain], check=False)[0] == 0:
+            return program
+    return None
+
+
+def _jumps(program: str, chain: str) -> list[str]:
+    """Return the rules of POSTROUTING that lead to `chain`, as `iptables -S` shows them, without the `-A`."""
+    _, listing = _run([program, "-w", "-t", "nat", "-S", "POSTROUTING"])
+    rules = [line.removeprefix("-A ") for line in listing.splitlines() if line.startswith("-A ")]
+    return [rule for rule in rules if rule.endswith(f" -j {chain}")]
+
+
+def _restore(program: str, lines: Iterable[str]) -> None:
+    script = "\n".join(["*nat", *lines, "COMMIT", ""])
+    _run([f"{program}-restore", "-w", "--noflush"], script)
+
+
+def _run(command: list[str], script: str = "", *, check: bool = True) -> tuple[int, str]:
+    import subprocess
+
+    program = _found(command[0])
+    if program is None:
+        raise IptablesError(errno.ENOENT, f"no program {command[0]!r} on PATH or in {_DEFAULT_PATH}")
+    done = subprocess.run(  # noqa: S603 - a fixed name, and arguments made above
+        [program, *command[1:]], input=script, capture_output=True, text=True, errors="replace", check=False
+    )
+    if check and done.returncode:
+        raise IptablesError(errno.EIO, f"{' '.join(command)}: exit code {done.returncode}: {done.stderr.strip()}")
+    return done.returncode, done.stdout
+
+
+def _found(program: str) -> str | None:
+    # Some runtimes call plugins without a PATH, or with one that has no folder for system programs.
+    for folder in f"{os.environ.get('PATH', '')}:{_DEFAULT_PATH}".split(":"):
+        candidate = f"{folder}/{program}"
+        if folder and os.access(candidate, os.X_OK):
+            return candidate
+    return None
+
+
+def _chain_name(network: str, container_id: str) -> str:
+    return "CNI-" + _hash(network + container_id, _CHAIN_LENGTH - 4)
+
+
+def _comment(network: str, container_id: str) -> str:
+    return f'name: "{_escaped(network)}" id: "{_escaped(container_id)}"'
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _hash(text: str, length: int) -> str:
+    return hashlib.sha512(text.encode()).hexdigest()[:length]
