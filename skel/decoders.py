@@ -95,7 +95,7 @@ def cidr(value: object, path: str) -> Cidr:
 
 
 def network(value: object, path: str) -> Network:
-    """Read a network in CIDR notation; host bits are dropped, as Go does for routes."""
+    """Read a network in CIDR notation; host bits are dropped, as the kernel refuses a route that has them."""
     return cidr(value, path).network
 
 
