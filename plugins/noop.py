@@ -1,0 +1,241 @@
+"""noop: does nothing, for nodes whose pods use the host's network alone; with a debug file, a test double.
+
+Alone in a list it answers ADD with an empty result, in a chain with the previous one, and all other verbs with
+success. (The reference prints `{}` for every verb then, which lacks the version that SPEC.md section 5 demands of a
+result, loses the previous one, and stops with a panic under a runtime that sends CNI_ARGS without DEBUG.)
+
+A debug file, named by `DEBUG=PATH` in CNI_ARGS or `debugFile` in the configuration, says what to report, and noop
+writes into it what it was called with. Its keys are those of the reference's noop, so that tests written for one run
+with the other:
+
+- `ReportResult` is printed as it is. PASSTHROUGH prints the previous result, INJECT-DNS does so with a name server.
+- `ReportError` and `ReportErrorCode` are reported as an error, `ReportStderr` on stderr.
+- `ReportVersionSupport` replaces the versions that VERSION lists and other verbs accept, `ExitWithCode` the exit code.
+- `Command` and `CmdArgs` are written: the verb, the variables, and stdin in base64.
+
+`commandLog` in the configuration names a file to which each such call is appended, as an element of a JSON list.
+
+Without a debug file the versions are those that there are. The reference lists "0.-42.0" besides, for a test of its
+own; a runtime on a real node would be told of a version that no result can be printed in.
+"""
+
+import fcntl
+import json
+import os
+from binascii import b2a_base64
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+
+from skel import (
+    SUPPORTED,
+    Args,
+    CniError,
+    Code,
+    Config,
+    Plugin,
+    Record,
+    Result,
+    Verbatim,
+    field,
+    integer,
+    integer_between,
+    list_of,
+    raw,
+    string,
+)
+from skel.config import parse_config
+from skel.names import parse_cni_args
+
+__all__ = ["PLUGIN"]
+
+_CALLS = list_of(raw)
+
+_NAME_SERVER = "1.2.3.4"  # what the reference injects, and its tests look for
+
+
+class NoopConfig(Config):
+    """The keys of noop: paths, both optional."""
+
+    debug_file: str = field(string, default="")
+    command_log: str = field(string, default="")
+
+
+class Debug(Record):
+    """What a debug file asks for."""
+
+    report_result: str = field(string, "ReportResult", default="")
+    report_error: str = field(string, "ReportError", default="")
+    report_error_code: int = field(integer_between(0, 2**64 - 1), "ReportErrorCode", default=0)
+    report_stderr: str = field(string, "ReportStderr", default="")
+    report_version_support: list[str] | None = field(list_of(string), "ReportVersionSupport", default=None)
+    exit_with_code: int = field(integer, "ExitWithCode", default=0)
+
+
+# All keys, as Go writes them, so that whoever edits the file finds them there.
+_ALL_KEYS: dict[str, object] = {
+    "ReportResult": "",
+    "ReportError": "",
+    "ReportErrorCode": 0,
+    "ReportStderr": "",
+    "ReportVersionSupport": None,
+    "ExitWithCode": 0,
+}
+
+
+def add(args: Args[NoopConfig]) -> Result | Verbatim:
+    """Report what the debug file says, or else the previous result. Raises CniError."""
+    path = _debug_path(args.cni_args, args.config)
+    if path:
+        return _report(args, path)
+    args.log("no debug file is named by CNI_ARGS or the configuration: doing nothing")
+    return args.prev_result or Result()
+
+
+def act(args: Args[NoopConfig]) -> Verbatim | None:
+    """Report what the debug file says, or do nothing. Raises CniError."""
+    path = _debug_path(args.cni_args, args.config)
+    return _report(args, path) if path else None
+
+
+def versions(environ: Mapping[str, str], read_stdin: Callable[[], bytes]) -> Sequence[str]:
+    """Return the versions that the debug file lists, or else all there are. Raises CniError.
+
+    VERSION comes without a configuration, so there only DEBUG counts.
+    """
+    verb = environ.get("CNI_COMMAND", "")
+    if not verb:
+        return SUPPORTED
+    cni_args = parse_cni_args(environ.get("CNI_ARGS", ""))
+    config = NoopConfig() if verb == "VERSION" else NoopConfig.decode(parse_config(read_stdin()))
+    path = _debug_path(cni_args, config)
+    if not path:
+        return SUPPORTED
+    with _blaming("debug file", path):
+        listed = Debug.decode(_read_json(path), "Debug").report_version_support
+    return SUPPORTED if listed is None else listed
+
+
+def _debug_path(cni_args: Mapping[str, str], config: NoopConfig) -> str:
+    return cni_args.get("DEBUG", config.debug_file)
+
+
+def _report(args: Args[NoopConfig], path: str) -> Verbatim:
+    """Record the call, then do as the debug file says."""
+    call: dict[str, object] = {"Command": args.verb, "CmdArgs": _cmd_args(args)}
+    with _blaming("debug file", path), _locked(path):
+        debug = Debug.decode(_read_json(path), "Debug")
+        _replace(path, _ALL_KEYS | debug.encode() | call, 0o600)
+    if args.config.command_log:
+        _append(args.config.command_log, call)
+    for line in debug.report_stderr.splitlines():
+        args.log(line)
+    if debug.report_error:
+        raise CniError(debug.report_error_code or Code.INTERNAL, debug.report_error)
+    return Verbatim(_stdout(args, debug.report_result), max(debug.exit_with_code, 0))
+
+
+def _cmd_args(args: Args[NoopConfig]) -> dict[str, str]:
+    """Return the call in the words of the Go skeleton's CmdArgs."""
+    return {
+        "ContainerID": args.container_id,
+        "Netns": args.netns,
+        "IfName": args.ifname,
+        "Args": args.environ.get("CNI_ARGS", ""),
+        "Path": args.environ.get("CNI_PATH", ""),
+        "NetnsOverride": args.environ.get("CNI_NETNS_OVERRIDE", ""),
+        "StdinData": b2a_base64(args.stdin, newline=False).decode(),
+    }
+
+
+def _stdout(args: Args[NoopConfig], report: str) -> str:
+    if report not in {"PASSTHROUGH", "INJECT-DNS"}:
+        return report
+    result = args.prev_result
+    if result is None:
+        if args.verb in {"ADD", "CHECK"}:
+            raise CniError(Code.INVALID_CONFIG, f"prevResult: required key is missing, ReportResult is {report}")
+        return ""  # the runtime need not send one
+    if report == "INJECT-DNS":
+        result.dns.nameservers = [_NAME_SERVER]
+    return json.dumps(result.encode_as(args.config.cni_version))
+
+
+def _append(path: str, call: dict[str, object]) -> None:
+    """Add `call` to the JSON list in the file at `path`, which need not be there yet or may be empty."""
+    with _blaming("command log", path), _locked(path):
+        exists = os.path.exists(path) and os.path.getsize(path) > 0
+        calls = _CALLS(_read_json(path), "CmdLog") if exists else []
+        _replace(path, [*calls, call], 0o644)
+
+
+@contextmanager
+def _blaming(what: str, path: str) -> Iterator[None]:
+    """Turn what goes wrong with a file into a CniError that names it: 5 where the system refused."""
+    try:
+        yield
+    except OSError as error:
+        raise CniError(Code.IO_FAILURE, f"{what} {path}: {error.strerror}") from None
+    except CniError as error:
+        raise CniError(error.code, f"{what} {path}: {error.msg}") from None
+
+
+def _read_json(path: str) -> object:
+    """Return what the file holds. Raises OSError, and CniError (6) where that is no JSON."""
+    with open(path, "rb") as file:
+        content = file.read()
+    try:
+        parsed: object = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise CniError(Code.DECODING_FAILURE, f"not JSON: {error}") from None
+    return parsed
+
+
+@contextmanager
+def _locked(path: str) -> Iterator[None]:
+    """Keep other noops, which may run at the same time, from the folder that the file at `path` is in."""
+    folder = os.open(os.path.dirname(os.path.realpath(path)), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _replace(path: str, content: object, mode: int) -> None:
+    """Write the file anew, all or nothing; one that exists keeps its owner and mode. Raises OSError."""
+    path = os.path.realpath(path)
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, f".{name}.new")
+    # The folder is locked: a file of this name is what a crash left. It is made anew and never followed, because
+    # in a folder such as /tmp anybody may have put a link there.
+    with suppress(FileNotFoundError):
+        os.unlink(temporary)
+    with open(temporary, "xb") as file:
+        os.fchmod(file.fileno(), mode)
+        with suppress(FileNotFoundError):
+            _keep_owner(file.fileno(), os.stat(path))
+        file.write(json.dumps(content).encode())
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(temporary, path)
+
+
+def _keep_owner(fd: int, before: os.stat_result) -> None:
+    # Only root may give a file away; to anybody else it stays their own.
+    with suppress(PermissionError):
+        os.fchown(fd, before.st_uid, before.st_gid)
+    os.fchmod(fd, before.st_mode & 0o777)
+
+
+PLUGIN = Plugin(
+    "noop",
+    config=NoopConfig,
+    add=add,
+    check=act,
+    delete=act,
+    gc=act,
+    status=act,
+    env_args=None,
+    versions=versions,
+    version="0.7.0",
+)
