@@ -101,7 +101,7 @@ class Runtime:
 
     def libcni(self, bin_dirs: Sequence[Path]) -> Libcni:
         """Return the operations of SPEC.md section 3 on this node, with plugins from `bin_dirs`."""
-        return Libcni(_NodeExecutor(self.node, bin_dirs, self._observe), self.cache, warn=self._warn)
+        return Libcni(self._executor(bin_dirs), self.cache, warn=self._warn)
 
     def add(self, plan: PodPlan, *, exist_ok: bool = False) -> AddedPod:
         """Make a pod. One that fails is taken back, all of it.
@@ -152,6 +152,16 @@ class Runtime:
                 problem = message_of(error)
             found.append((network, problem))
         return found
+
+    def status(self, network: NetworkList, bin_dirs: Sequence[Path]) -> None:
+        """Find the plugins of a network, also where its version has no STATUS, and ask them. Raises PluginError."""
+        executor = self._executor(bin_dirs)
+        for plugin in network.plugins:
+            executor.find(plugin.type, "STATUS")
+        self.libcni(bin_dirs).status(network)
+
+    def _executor(self, bin_dirs: Sequence[Path]) -> Executor:
+        return _NodeExecutor(self.node, bin_dirs, self._observe)
 
     def _make_room(self, existing: Pod, *, exist_ok: bool) -> None:
         if not exist_ok:

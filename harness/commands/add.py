@@ -1,0 +1,146 @@
+"""`cni-harness add`: pods with networks, from nothing."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.options import Settings, global_options, namespace_option, needs_root, pass_settings, say
+from harness.output import Table, emit, seconds
+from harness.parallel import for_each_pod, jobs_option
+
+if TYPE_CHECKING:
+    from harness.plan import Wishes
+    from harness.runtime import AddedPod
+
+__all__ = ["command"]
+
+_HEADINGS = ("POD", "INTERFACE", "ADDRESS", "GATEWAY", "BRIDGE", "TIME")
+
+
+@click.command("add")
+@click.argument("pods", nargs=-1, required=True, metavar="POD...")
+@click.option(
+    "--network",
+    "networks",
+    multiple=True,
+    metavar="NAME",
+    help="A network to join; may be repeated.  [default: the first list in order of file name, as containerd does]",
+)
+@namespace_option
+@click.option(
+    "--ifname",
+    envvar="CNI_IFNAME",
+    default="eth0",
+    show_default=True,
+    show_envvar=True,
+    help="Interface on the first network; those on further ones are net1, net2 and so on.",
+)
+@click.option(
+    "-p",
+    "--publish",
+    "ports",
+    multiple=True,
+    metavar="[IP:]HOST:POD[/PROTO]",
+    help="Map a port of the node (capability portMappings) on the first network; may be repeated.",
+)
+@click.option(
+    "--ip",
+    "ips",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Ask for this address on the first network; may be repeated, once a family.",
+)
+@click.option("--mac", default="", metavar="MAC", help="Ask for this hardware address on the first network.")
+@click.option(
+    "--arg", "cni_args", multiple=True, metavar="K=V", help="A pair for CNI_ARGS, beside those of CNI_ARGS itself."
+)
+@click.option(
+    "--cap",
+    "capabilities",
+    multiple=True,
+    metavar="NAME=JSON",
+    help="An argument for plugins with this capability, beside those of CAP_ARGS.",
+)
+@click.option("--exist-ok", is_flag=True, help="A pod that is there already is left as it is, and no error.")
+@jobs_option
+@global_options()
+@pass_settings
+def command(
+    settings: Settings,
+    *,
+    pods: tuple[str, ...],
+    networks: tuple[str, ...],
+    namespace: str,
+    ifname: str,
+    ports: tuple[str, ...],
+    ips: tuple[str, ...],
+    mac: str,
+    cni_args: tuple[str, ...],
+    capabilities: tuple[str, ...],
+    exist_ok: bool,
+    jobs: int,
+) -> int:
+    """Make pods: a network namespace each, joined to networks.
+
+    A pod that fails is taken back, all of it; the others are made nonetheless, and the exit code is 1.
+    """
+    from harness.plan import Wishes
+    from harness.pod_view import pod_document
+
+    needs_root("add", "makes network namespaces")
+    names_once = list(dict.fromkeys(pods))
+    if len(names_once) > 1 and (ips or mac or ports):
+        raise click.UsageError("--ip, --mac and -p are for one pod: two cannot have the same")
+    wishes = Wishes(ifname, ports, ips, mac, cni_args, capabilities)
+    wanted = [(namespace, name) for name in names_once]
+    added = _add(settings, wanted, networks, wishes, exist_ok=exist_ok, jobs=jobs)
+    document = [pod_document(each.pod) | {"seconds": each.seconds} for each in added]
+    emit(settings.output, {"pods": document}, Table(_HEADINGS, [row for each in added for row in _rows(each)]))
+    return 0 if len(added) == len(wanted) else 1
+
+
+def _add(
+    settings: Settings,
+    pods: list[tuple[str, str]],
+    names: tuple[str, ...],
+    wishes: "Wishes",
+    *,
+    exist_ok: bool,
+    jobs: int,
+) -> list["AddedPod"]:
+    from harness.defaults import plugin_folders, plugin_types, select_networks
+    from harness.kubernetes import check_pod_name
+    from harness.plan import plan_networks
+    from harness.runtime import PodPlan, Runtime
+    from harness.trace import trace_executions
+
+    for namespace, name in pods:
+        check_pod_name(name)
+        check_pod_name(namespace, "namespace")
+    networks = select_networks(settings, names)
+    plans = plan_networks(networks, wishes)
+    node = settings.open_node(threads=jobs)
+    with node.in_use(), plugin_folders(settings, plugin_types(networks)) as bin_dirs:
+        runtime = Runtime(node, bin_dirs=bin_dirs, observe=trace_executions(settings.verbose), warn=say)
+
+        def add(namespace: str, name: str) -> "AddedPod":
+            return runtime.add(PodPlan(namespace, name, plans, bin_dirs), exist_ok=exist_ok)
+
+        return [added for _, added in for_each_pod(pods, add, jobs=jobs, label="Adding pods")]
+
+
+def _rows(added: "AddedPod") -> list[list[str]]:
+    from harness.pod_view import addresses, gateways, host_links
+
+    time = "there already" if added.seconds is None else seconds(added.seconds)
+    return [
+        [
+            added.pod.name,
+            network.ifname,
+            addresses(network),
+            gateways(network),
+            next(iter(host_links(network)), ""),
+            time,
+        ]
+        for network in added.pod.networks
+    ]

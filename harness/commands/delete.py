@@ -1,0 +1,106 @@
+"""`cni-harness del`: pods taken away, with everything that was made for them."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.options import (
+    Settings,
+    complete_pod,
+    global_options,
+    namespace_option,
+    needs_root,
+    pass_settings,
+    say,
+)
+from harness.output import Table, emit
+from harness.parallel import for_each_pod, jobs_option
+
+if TYPE_CHECKING:
+    from harness.node import Node
+    from harness.pods import Pod
+    from harness.runtime import Runtime
+
+__all__ = ["command"]
+
+
+@click.command("del")
+@click.argument("pods", nargs=-1, metavar="[POD]...", shell_complete=complete_pod)
+@click.option("--all", "everything", is_flag=True, help="Every pod of the node, in every namespace.")
+@click.option(
+    "--prune",
+    is_flag=True,
+    help="Take away too what these pods were the last to use: bridges without ports, and a --node without pods.",
+)
+@click.option("--force", is_flag=True, help="Forget a pod even where a plugin could not clean up after it.")
+@namespace_option
+@jobs_option
+@global_options()
+@pass_settings
+def command(
+    settings: Settings,
+    *,
+    pods: tuple[str, ...],
+    everything: bool,
+    prune: bool,
+    force: bool,
+    namespace: str,
+    jobs: int,
+) -> int:
+    """Delete pods: from their networks, as they were when the pods were added, then their network namespaces.
+
+    A pod that is not there is no error. What fails is reported, after all else was done; the pod then stays on record
+    and can be deleted again.
+    """
+    if bool(pods) == everything:
+        raise click.UsageError("name pods, or say --all")
+    needs_root("del", "removes network namespaces")
+    node = settings.open_node(threads=jobs)
+    if not node.exists():
+        return _report(settings, [(namespace, name) for name in pods], [], 0)
+    wanted = [(pod.namespace, pod.name) for pod in node.pods.all()] if everything else []
+    wanted += [(namespace, name) for name in dict.fromkeys(pods)]
+    from harness.runtime import Runtime
+    from harness.trace import trace_executions
+
+    with node.in_use():
+        observe = trace_executions(settings.verbose)
+        runtime = Runtime(node, bin_dirs=settings.bin_dirs or None, observe=observe, warn=say)
+
+        def delete(namespace: str, name: str) -> "Pod | None":
+            return runtime.delete(namespace, name, force=force)
+
+        done = for_each_pod(wanted, delete, jobs=jobs, label="Deleting pods")
+        deleted = [pod for _, pod in done if pod is not None]
+        if prune:
+            _prune_links(runtime, deleted)
+    if prune:
+        _prune_node(node)
+    missing = [pod for pod, was in done if was is None]
+    return _report(settings, missing, deleted, len(wanted) - len(done))
+
+
+def _report(settings: Settings, missing: list[tuple[str, str]], deleted: list["Pod"], failed: int) -> int:
+    for namespace, name in missing:
+        say(f"There is no pod {namespace}/{name}")
+    document = [{"name": pod.name, "namespace": pod.namespace, "containerID": pod.container_id} for pod in deleted]
+    rows = [[pod.name, pod.namespace, pod.container_id] for pod in deleted]
+    if rows or settings.output != "table":
+        emit(settings.output, {"deleted": document}, Table(("DELETED", "NAMESPACE", "CONTAINER ID"), rows))
+    return 1 if failed else 0
+
+
+def _prune_links(runtime: "Runtime", deleted: list["Pod"]) -> None:
+    from harness.prune import prune_links
+
+    for name in prune_links(runtime, deleted):
+        say(f"Removed {name}, which had no ports left")
+
+
+def _prune_node(node: "Node") -> None:
+    if node.name is None:
+        return
+    if node.remove():
+        say(f"Removed node {node.name}")
+    else:
+        say(f"Kept node {node.name}: it has pods")

@@ -1,0 +1,59 @@
+"""`cni-harness gc`: what lost pods left behind, cleaned up."""
+
+import click
+
+from harness.options import Settings, global_options, needs_root, pass_settings, say
+from harness.output import Table, emit, message_of
+
+__all__ = ["command"]
+
+_SHORT_ID = 12
+
+
+@click.command("gc")
+@click.option("--network", "names", multiple=True, metavar="NAME", help="Only this network; may be repeated.")
+@global_options()
+@pass_settings
+def command(settings: Settings, *, names: tuple[str, ...]) -> int:
+    """Free what the networks hold for attachments other than those of the pods on record.
+
+    That includes what other runtimes have on these networks: run it only for networks that nobody else uses. Waits
+    until no pod is being added or deleted. Networks with disableGC are left alone; plugins of lists below 1.1.0 have
+    no GC, for those only cached attachments are deleted.
+    """
+    from harness.defaults import configured_networks, plugin_folders, plugin_types, select_networks
+    from harness.runtime import Runtime
+    from harness.trace import trace_executions
+
+    needs_root("gc", "deletes attachments")
+    networks = select_networks(settings, names) if names else configured_networks(settings)
+    node = settings.open_node()
+    document: list[dict[str, object]] = []
+    rows: list[list[str]] = []
+    failed = False
+    with node.alone(), plugin_folders(settings, plugin_types(networks)) as bin_dirs:
+        runtime = Runtime(node, bin_dirs=bin_dirs, observe=trace_executions(settings.verbose), warn=say)
+        libcni = runtime.libcni(bin_dirs)
+        pods = node.pods.all()
+        for network in networks:
+            valid = [
+                (pod.container_id, attached.ifname)
+                for pod in pods
+                for attached in pod.networks
+                if attached.name == network.name
+            ]
+            problem = ""
+            deleted: list[dict[str, str]] = []
+            try:
+                deleted += [
+                    {"containerID": attachment.container_id, "ifname": attachment.ifname}
+                    for attachment in libcni.gc(network, valid)
+                ]
+            except ExceptionGroup as errors:
+                problem, failed = message_of(errors), True
+            document.append({"name": network.name, "valid": len(valid), "deleted": deleted, "error": problem})
+            gone = ", ".join(f"{each['containerID'][:_SHORT_ID]}/{each['ifname']}" for each in deleted)
+            outcome = problem or ("disabled" if network.disable_gc else "ok")
+            rows.append([network.name, str(len(valid)), gone, outcome])
+    emit(settings.output, {"networks": document}, Table(("NETWORK", "VALID", "DELETED", "GC"), rows))
+    return 1 if failed else 0

@@ -1,0 +1,57 @@
+"""`cni-harness install`: the plugins where runtimes look for them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.options import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, Settings, global_options, pass_settings
+from harness.output import Table, emit
+
+if TYPE_CHECKING:
+    from harness.install import Content
+
+__all__ = ["command"]
+
+_FIRST = "10-cni-harness.conflist"
+
+
+@click.command("install")
+@click.option(
+    "--conf",
+    is_flag=False,
+    flag_value=_FIRST,
+    metavar="[FILE]",
+    help=f"Also put a network list of this project into --conf-dir.  [{_FIRST} unless named]",
+)
+@click.option("--force", is_flag=True, help="Replace other plugins of the same names, until `uninstall` restores them.")
+@global_options()
+@pass_settings
+def command(settings: Settings, *, conf: str | None, force: bool) -> None:
+    """Write the plugins of this project into --bin-dir, each by rename: no runtime ever sees half of one.
+
+    `cni-harness uninstall` takes back exactly what this put there.
+    """
+    from harness.install import install, launchers
+
+    folders = settings.bin_dirs or (DEFAULT_BIN_DIR,)
+    if len(folders) > 1:
+        raise click.UsageError(f"install wants one --bin-dir, not {':'.join(map(str, folders))}")
+    files = launchers(folders[0])
+    # After the plugins: containerd starts to use a list as soon as it is there.
+    if conf is not None:
+        files |= _list(conf, settings.conf_dir or DEFAULT_CONF_DIR)
+    written = install(files, settings.state_dir, force=force)
+    document = [{"path": str(path), "written": path in written} for path in files]
+    rows = [[str(path), "installed" if path in written else "is there already"] for path in files]
+    emit(settings.output, {"files": document}, Table(("FILE", "STATE"), rows))
+
+
+def _list(name: str, conf_dir: Path) -> "dict[Path, Content]":
+    from harness.defaults import own_conf_dir
+    from harness.install import Content
+
+    own = {path.name: path for path in sorted(own_conf_dir().glob("*.conflist"))}
+    if name not in own:
+        raise click.UsageError(f"--conf {name}: no such list of this project (there are: {', '.join(own)})")
+    return {conf_dir / name: Content(own[name].read_bytes(), 0o644)}

@@ -1,0 +1,35 @@
+"""`cni-harness list`: the pods there are."""
+
+import click
+
+from harness.options import Settings, global_options, pass_settings
+from harness.output import Table, emit
+
+__all__ = ["command"]
+
+_SHORT_ID = 12
+
+
+@click.command("list")
+@click.option("--namespace", metavar="NS", help="Only those in this Kubernetes namespace.")
+@global_options()
+@pass_settings
+def command(settings: Settings, *, namespace: str | None) -> None:
+    """List pods, those too that a crash left incomplete: `del` takes them away like any other."""
+    from harness.pod_view import addresses, pod_document, pod_state
+
+    pods = [pod for pod in settings.open_node().pods.all() if namespace in {None, pod.namespace}]
+    rows = [
+        [
+            pod.name,
+            pod.namespace,
+            pod_state(pod),
+            ", ".join(network.name for network in pod.networks),
+            ", ".join(filter(None, map(addresses, pod.networks))),
+            pod.container_id[:_SHORT_ID],
+            pod.created,
+        ]
+        for pod in pods
+    ]
+    headings = ("POD", "NAMESPACE", "STATE", "NETWORKS", "ADDRESSES", "CONTAINER ID", "CREATED")
+    emit(settings.output, {"pods": [pod_document(pod) for pod in pods]}, Table(headings, rows))

@@ -1,0 +1,43 @@
+"""`cni-harness status`: can the networks serve an ADD?"""
+
+import click
+
+from harness.options import Settings, global_options, needs_root, pass_settings, say
+from harness.output import Table, emit, message_of
+
+__all__ = ["command"]
+
+
+@click.command("status")
+@click.option("--network", "names", multiple=True, metavar="NAME", help="Only this network; may be repeated.")
+@global_options()
+@pass_settings
+def command(settings: Settings, *, names: tuple[str, ...]) -> int:
+    """Ask the plugins of each network for their STATUS. The exit code is 1 where one is not ready.
+
+    Lists below version 1.1.0 have no STATUS: for them only the plugins' being there is looked at.
+    """
+    from harness.defaults import configured_networks, plugin_folders, plugin_types, select_networks
+    from harness.execute import PluginError
+    from harness.runtime import Runtime
+    from harness.trace import trace_executions
+
+    needs_root("status", "runs plugins, which look at the node's network")
+    networks = select_networks(settings, names) if names else configured_networks(settings)
+    node = settings.open_node()
+    document: list[dict[str, object]] = []
+    with node.in_use(), plugin_folders(settings, plugin_types(networks)) as bin_dirs:
+        runtime = Runtime(node, bin_dirs=bin_dirs, observe=trace_executions(settings.verbose), warn=say)
+        for network in networks:
+            code, message = 0, ""
+            try:
+                runtime.status(network, bin_dirs)
+            except PluginError as error:
+                code, message = error.code, message_of(error)
+            document.append({"name": network.name, "ready": not message, "code": code, "message": message})
+    rows = [
+        [str(each["name"]), "ready" if each["ready"] else "not ready", str(each["code"] or ""), str(each["message"])]
+        for each in document
+    ]
+    emit(settings.output, {"networks": document}, Table(("NETWORK", "STATUS", "CODE", "MESSAGE"), rows))
+    return 0 if all(each["ready"] for each in document) else 1

@@ -1,0 +1,78 @@
+"""`cni-harness version`: who we are and who the plugins are."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import click
+
+from harness.options import DEFAULT_BIN_DIR, Settings, global_options, pass_settings, say
+from harness.output import Table, emit
+from skel.versions import SUPPORTED
+
+__all__ = ["command"]
+
+_TIMEOUT_S = 5.0
+_AT_ONCE = 8
+
+
+@click.command("version")
+@global_options()
+@pass_settings
+def command(settings: Settings) -> None:
+    """Show the version of this program, the CNI versions that it speaks, and those of each plugin. Needs no root."""
+    from harness.defaults import plugin_folders
+    from skel.suite import PLUGINS
+
+    # Our own are shown where there are no others, not beside somebody else's.
+    configured = settings.bin_dirs or (DEFAULT_BIN_DIR,)
+    wanted = () if any(_executables(folder) for folder in configured) else PLUGINS
+    with plugin_folders(settings, wanted) as folders:
+        found = dict[str, Path]()
+        for folder in folders:
+            for name in _executables(folder):
+                found.setdefault(name, folder)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            plugins = list(pool.map(lambda item: _plugin(settings, *item), sorted(found.items())))
+    own = _own_version()
+    rows = [["cni-harness", own, ", ".join(SUPPORTED), ""]]
+    rows += [[str(each["type"]), "", _listed(each), str(each["folder"])] for each in plugins]
+    document = {"version": own, "cniVersions": list(SUPPORTED), "plugins": plugins}
+    emit(settings.output, document, Table(("NAME", "VERSION", "CNI VERSIONS", "FOLDER"), rows))
+
+
+def _executables(folder: Path) -> list[str]:
+    """Return the names of the executable files of a folder; hidden ones are nobody's plugin."""
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError:
+        return []
+    return [path.name for path in paths if path.name[0] != "." and path.is_file() and os.access(path, os.X_OK)]
+
+
+def _plugin(settings: Settings, name: str, folder: Path) -> dict[str, object]:
+    from harness.cache import ResultCache
+    from harness.execute import Executor, PluginError
+    from harness.libcni import Libcni
+    from harness.trace import trace_executions
+
+    executor = Executor([folder], timeout=_TIMEOUT_S, observe=trace_executions(settings.verbose))
+    entry: dict[str, object] = {"type": name, "folder": str(folder)}
+    try:
+        return entry | {"cniVersions": Libcni(executor, ResultCache(), warn=say).versions(name)}
+    except PluginError as error:
+        return entry | {"error": str(error)}
+
+
+def _listed(plugin: dict[str, object]) -> str:
+    versions = plugin.get("cniVersions")
+    return ", ".join(map(str, versions)) if isinstance(versions, list) else str(plugin["error"])
+
+
+def _own_version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("cni-harness")
+    except PackageNotFoundError:  # run from a checkout that is not installed
+        return "unknown"
