@@ -21,7 +21,7 @@ class Address(NamedTuple):
     """An address of a link as it was when asked for."""
 
     interface: IPv4Interface | IPv6Interface
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which has no use here
     """Of the link."""
     flags: int
     """IFA_F_* of include/uapi/linux/if_addr.h."""

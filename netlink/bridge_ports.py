@@ -55,7 +55,7 @@ class PortVerbs(Handle):
             raise vlan_error(error) from None
 
     def delete_vlan(self, index: int, vid: int, *, through: int = 0, self_: bool = False) -> None:
-        """Let VLAN `vid`, or all from `vid` through `through`, through no longer."""
+        """Let VLAN `vid`, or all from `vid` through `through`, through no longer; of those it did not is no error."""
         request = messages.change_vlan(index, vid, through=through, self_=self_, delete=True)
         try:
             self.execute([request], doing=f"delete VLAN {vid} of link {index}")

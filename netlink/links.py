@@ -21,7 +21,7 @@ class VlanFilteringUnsupportedError(NetlinkError):
 class Link(NamedTuple):
     """A link as it was when asked for."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which has no use here
     name: str
     mac: str
     mtu: int

@@ -21,7 +21,7 @@ class Route(NamedTuple):
 
     dst: IPv4Network | IPv6Network
     gateway: IPv4Address | IPv6Address | None
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index, which has no use here
     """Of the link it leaves through, or 0."""
     mtu: int
     """Bytes; 0 for that of the link. So with `advmss`."""
@@ -88,7 +88,8 @@ class RouteVerbs(Handle):
     ) -> bool:
         """Delete the first route to `dst` that fits what is given; False when there was none."""
         request = messages.delete_route(dst, index=index, gateway=gateway, priority=priority, table=table)
-        return self._tried(request, errno.ESRCH, errno.ENODEV, doing=f"delete route to {dst}")
+        # ENOENT: nothing but IPv6's own entry for what has no route.
+        return self._tried(request, errno.ESRCH, errno.ENOENT, errno.ENODEV, doing=f"delete route to {dst}")
 
 
 def _routes(frame: Frame) -> list[Route]:

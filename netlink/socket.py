@@ -62,6 +62,7 @@ _NETLINK_CAP_ACK = 10
 _NETLINK_EXT_ACK = 11
 _NETLINK_GET_STRICT_CHK = 12
 _SO_SNDBUFFORCE = 32
+_SO_RCVBUFFORCE = 33
 _SIOCGSKNS = 0x894C  # include/uapi/linux/sockios.h
 # include/uapi/linux/netfilter/nfnetlink.h
 _NFNL_MSG_BATCH_BEGIN = 0x10
@@ -78,6 +79,9 @@ _NFGENMSG = struct.Struct(">BBH")
 _RECEIVE_BUFFER = 1 << 16
 # The default send buffer (208 KiB), less what the kernel keeps for itself.
 _SEND_BUFFER = 200_000
+# Errors that fit into the default receive buffer, each in an skb of its own, and the bytes to reserve for one more.
+_ERRORS_THAT_FIT = 100
+_ERROR_SIZE = 2048
 # The kernel answers before send(2) returns; a reply that takes this long (seconds) never comes.
 _TIME_LIMIT = 10
 _DUMP_ATTEMPTS = 5
@@ -172,6 +176,8 @@ class Socket:
             begin = self._next_sequence(2)
             encoded.insert(0, _batch_edge(_NFNL_MSG_BATCH_BEGIN, begin, subsystem))
             encoded.append(_batch_edge(_NFNL_MSG_BATCH_END, begin + 1, subsystem))
+        if len(encoded) > _ERRORS_THAT_FIT:
+            self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, len(encoded) * _ERROR_SIZE)
         self._send(b"".join(encoded))
         failures: dict[int, NetlinkError] = {}
         for frame in self._replies():

@@ -1,0 +1,264 @@
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from netlink.namespace import Namespace, open_namespace
+from netlink.rtnl import NetlinkError, Rtnl, VlanFilteringUnsupportedError
+from tests.nodes import Node
+
+pytestmark = pytest.mark.sudo
+
+
+@pytest.fixture
+def host(node: Node) -> Iterator[Rtnl]:
+    with open_namespace(node.path) as namespace, Rtnl(namespace) as rtnl:
+        yield rtnl
+
+
+@pytest.fixture
+def pod(node: Node) -> Iterator[Namespace]:
+    with open_namespace(node.pod_namespace("pod")) as namespace:
+        yield namespace
+
+
+def bridge_index(host: Rtnl) -> int:
+    host.create_bridge("br0")
+    bridge = host.link("br0")
+    assert bridge is not None
+    return bridge.index
+
+
+def shown(node: Node, name: str, netns: str | None = None) -> dict[str, Any]:
+    (link,) = node.ip("-d", "link", "show", name, netns=netns)
+    return dict(link)
+
+
+def test_create_bridge_sets_what_was_asked_for(node: Node, host: Rtnl) -> None:
+    assert host.create_bridge("br0", mtu=1400, mac="02:00:00:00:00:01") is True
+
+    link = shown(node, "br0")
+    assert (link["mtu"], link["address"], link["linkinfo"]["info_kind"]) == (1400, "02:00:00:00:00:01", "bridge")
+    assert "UP" not in link["flags"]
+
+
+def test_create_bridge_leaves_an_existing_link_alone(node: Node, host: Rtnl) -> None:
+    host.create_bridge("br0", mac="02:00:00:00:00:01")
+
+    assert host.create_bridge("br0", mtu=1300, mac="02:00:00:00:00:02") is False
+
+    assert (shown(node, "br0")["address"], shown(node, "br0")["mtu"]) == ("02:00:00:00:00:01", 1500)
+
+
+def test_a_given_bridge_mac_stays_when_ports_come_and_go(node: Node, host: Rtnl, pod: Namespace) -> None:
+    host.create_bridge("br0", mac="0a:00:00:00:00:01")
+    index = bridge_index(host)
+
+    host.create_veth("v0", peer_name="eth0", peer_namespace=pod, mac="02:00:00:00:00:01", master=index)
+    assert shown(node, "br0")["address"] == "0a:00:00:00:00:01"
+
+    host.delete_link("v0")
+    assert shown(node, "br0")["address"] == "0a:00:00:00:00:01"
+
+
+def test_vlan_filtering_is_set_or_refused_by_name(node: Node, host: Rtnl) -> None:
+    try:
+        host.create_bridge("br0", vlan_filtering=True)
+    except VlanFilteringUnsupportedError as error:
+        # This kernel has none: nothing is made, and the error says what is missing.
+        assert "CONFIG_BRIDGE_VLAN_FILTERING" in str(error)
+        assert "br0" in str(error)
+        assert [link for link in node.ip("link") if link["ifname"] == "br0"] == []
+    else:
+        assert shown(node, "br0")["linkinfo"]["info_data"]["vlan_filtering"] == 1
+
+
+def test_create_veth_makes_both_ends_in_their_places(node: Node, host: Rtnl, pod: Namespace) -> None:
+    master = bridge_index(host)
+
+    link = host.create_veth(
+        "veth0",
+        peer_name="eth0",
+        peer_namespace=pod,
+        mtu=1400,
+        mac="02:00:00:00:00:01",
+        peer_mac="02:00:00:00:00:02",
+        master=master,
+        alias="net/container/eth0",
+        hairpin=True,
+        isolated=True,
+    )
+
+    here, there = shown(node, "veth0"), shown(node, "eth0", pod.path)
+    assert (link.index, "veth", "br0", 1400, "02:00:00:00:00:01", "net/container/eth0") == (
+        here["ifindex"],
+        here["linkinfo"]["info_kind"],
+        here["master"],
+        here["mtu"],
+        here["address"],
+        here["ifalias"],
+    )
+    assert "UP" in here["flags"]
+    assert (
+        here["linkinfo"]["info_slave_data"]["hairpin"],
+        here["linkinfo"]["info_slave_data"]["isolated"],
+    ) == (True, True)
+    assert (link.peer_index, 1400, "02:00:00:00:00:02") == (there["ifindex"], there["mtu"], there["address"])
+    assert "UP" not in there["flags"]
+    assert host.link("veth0") == link
+
+
+def test_create_veth_defaults(node: Node, host: Rtnl, pod: Namespace) -> None:
+    host.create_veth("veth0", peer_name="eth0", peer_namespace=pod, up=False)
+
+    here = shown(node, "veth0")
+    assert here["mtu"] == 1500
+    assert "UP" not in here["flags"]
+    assert not {"master", "ifalias"} & here.keys()
+
+
+@pytest.mark.parametrize(("name", "peer_name"), [("taken", "eth0"), ("veth0", "taken")])
+def test_a_taken_name_is_eexist_and_changes_nothing(
+    node: Node, host: Rtnl, pod: Namespace, name: str, peer_name: str
+) -> None:
+    host.create_veth("taken", peer_name="taken", peer_namespace=pod, alias="first")
+    before = node.ip("-d", "link"), node.ip("-d", "link", netns=pod.path)
+
+    with pytest.raises(NetlinkError, match=f"create veth '{name}' with peer '{peer_name}': File exists"):
+        host.create_veth(name, peer_name=peer_name, peer_namespace=pod, alias="second", hairpin=True)
+
+    assert before == (node.ip("-d", "link"), node.ip("-d", "link", netns=pod.path))
+
+
+def test_a_veth_that_cannot_be_finished_is_taken_back(node: Node, host: Rtnl, pod: Namespace) -> None:
+    # Settings of a port for what is no port of a bridge.
+    with pytest.raises(NetlinkError):
+        host.create_veth("veth0", peer_name="eth0", peer_namespace=pod, hairpin=True)
+
+    assert [link["ifname"] for link in node.ip("link")] == ["lo"]
+    assert [link["ifname"] for link in node.ip("link", netns=pod.path)] == ["lo"]
+
+
+def test_link_is_found_by_name_index_and_alternative_name(node: Node, host: Rtnl) -> None:
+    index = bridge_index(host)
+    node.run(["ip", "link", "property", "add", "dev", "br0", "altname", "a-name-longer-than-15-bytes"])
+
+    by_name = host.link("br0")
+
+    assert by_name is not None
+    assert by_name.altnames == ("a-name-longer-than-15-bytes",)
+    assert by_name == host.link(index) == host.link("a-name-longer-than-15-bytes")
+    assert host.link("nope") is None
+    assert host.link("nope-longer-than-15-bytes") is None
+    assert host.link(4242) is None
+
+
+def test_links_of_a_bridge_are_its_ports_only(node: Node, host: Rtnl, pod: Namespace) -> None:
+    master = bridge_index(host)
+    for number in range(3):
+        host.create_veth(f"port{number}", peer_name=f"eth{number}", peer_namespace=pod, master=master)
+    host.create_veth("other", peer_name="eth9", peer_namespace=pod)
+
+    assert sorted(link.name for link in host.links_of(master)) == ["port0", "port1", "port2"]
+    assert sorted(link["ifname"] for link in node.ip("link")) == sorted(link.name for link in host.links())
+
+
+def test_changing_a_link(node: Node, host: Rtnl, pod: Namespace) -> None:
+    master = bridge_index(host)
+    index = host.create_veth("veth0", peer_name="eth0", peer_namespace=pod, up=False).index
+
+    host.set_mac(index, "02:00:00:00:00:03")
+    host.set_mtu(index, 1280)
+    host.set_alias(index, "text")
+    host.rename(index, "veth1")
+    host.set_master(index, master)
+    host.set_promiscuous(index, True)
+    host.set_up(index)
+
+    link = shown(node, "veth1")
+    assert (
+        link["address"],
+        link["mtu"],
+        link["ifalias"],
+        link["master"],
+    ) == ("02:00:00:00:00:03", 1280, "text", "br0")
+    assert {"UP", "PROMISC"} <= set(link["flags"])
+    ours = host.link(index)
+    assert ours is not None
+    assert (True, True, master, "text") == (ours.up, ours.promiscuous, ours.master, ours.alias)
+
+
+def test_changing_a_link_back(node: Node, host: Rtnl, pod: Namespace) -> None:
+    master = bridge_index(host)
+    index = host.create_veth("veth0", peer_name="eth0", peer_namespace=pod, master=master, alias="text").index
+    host.set_promiscuous(index, True)
+
+    host.set_alias(index, "")
+    host.set_master(index, 0)
+    host.set_promiscuous(index, False)
+    host.set_down(index)
+
+    link = shown(node, "veth0")
+    assert not {"master", "ifalias"} & link.keys()
+    assert not {"UP", "PROMISC"} & set(link["flags"])
+
+
+def test_port_settings_change_one_by_one(node: Node, host: Rtnl, pod: Namespace) -> None:
+    index = host.create_veth("veth0", peer_name="eth0", peer_namespace=pod, master=bridge_index(host)).index
+
+    def settings() -> list[bool]:
+        port = shown(node, "veth0")["linkinfo"]["info_slave_data"]
+        link = host.link(index)
+        assert link is not None
+        assert [link.hairpin, link.isolated, link.learning] == [port["hairpin"], port["isolated"], port["learning"]]
+        return [link.hairpin, link.isolated, link.learning]
+
+    assert settings() == [False, False, True]
+    host.set_bridge_port(index, hairpin=True)
+    assert settings() == [True, False, True]
+    host.set_bridge_port(index, isolated=True, learning=False)
+    assert settings() == [True, True, False]
+    host.set_bridge_port(index, hairpin=False, isolated=False, learning=True)
+    assert settings() == [False, False, True]
+
+
+def test_delete_link_takes_the_peer_and_tells_whether_it_was_there(node: Node, host: Rtnl, pod: Namespace) -> None:
+    host.create_veth("veth0", peer_name="eth0", peer_namespace=pod)
+
+    assert host.delete_link("veth0") is True
+
+    assert [link["ifname"] for link in node.ip("link", netns=pod.path)] == ["lo"]
+    assert host.delete_link("veth0") is False
+    assert host.delete_link(4242) is False
+
+
+def test_changing_a_link_that_is_gone_says_which(host: Rtnl) -> None:
+    with pytest.raises(NetlinkError, match="set link 4242 up: No such device"):
+        host.set_up(4242)
+
+
+def test_vlans_of_a_port_are_kept_or_refused_by_name(node: Node, host: Rtnl, pod: Namespace) -> None:
+    index = host.create_veth("veth0", peer_name="eth0", peer_namespace=pod, master=bridge_index(host)).index
+    try:
+        host.add_vlan(index, 5, pvid=True, untagged=True)
+    except VlanFilteringUnsupportedError:
+        for verb in (
+            lambda: host.vlans(index),
+            lambda: host.set_vlan_filtering(bridge_index(host), on=True),
+        ):
+            with pytest.raises(VlanFilteringUnsupportedError, match="CONFIG_BRIDGE_VLAN_FILTERING"):
+                verb()
+        return
+
+    host.add_vlan(index, 10, through=12)
+    host.delete_vlan(index, 1)
+    assert host.vlans(index) == [5, 10, 11, 12]
+    assert "PVID Egress Untagged" in node.run(["bridge", "vlan", "show", "dev", "veth0"]).stdout
+
+
+def test_a_handle_stays_in_its_namespace(node: Node, host: Rtnl, pod: Namespace) -> None:
+    with Rtnl(pod) as inside:
+        inside.create_bridge("inside")
+
+    assert host.link("inside") is None
+    assert "inside" in [link["ifname"] for link in node.ip("link", netns=pod.path)]

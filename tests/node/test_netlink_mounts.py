@@ -1,0 +1,41 @@
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from netlink.mounts import private_mounts
+from tests.nodes import Node
+
+pytestmark = pytest.mark.sudo
+
+
+def test_one_thread_and_its_children_see_the_bound_folder(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    for folder in (source, target):
+        folder.mkdir()
+        (folder / "name").write_text(folder.name)
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(private_mounts, {str(target): str(source)}).result()
+        seen = thread.submit((target / "name").read_text).result()
+        child = thread.submit(subprocess.check_output, ["cat", str(target / "name")], text=True).result()
+
+    assert seen == "source"
+    assert child == "source"
+    assert (target / "name").read_text() == "target"
+    assert str(target) not in Path("/proc/self/mountinfo").read_text()
+
+
+def test_namespaces_made_later_arrive_in_the_private_mounts(node: Node, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(private_mounts, {}).result()
+        later = node.pod_namespace("later")
+        kind = thread.submit(subprocess.check_output, ["stat", "-f", "-c", "%T", later], text=True).result()
+
+    assert kind.strip() == "nsfs"
+
+
+def test_a_missing_target_is_an_error(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as thread, pytest.raises(FileNotFoundError, match="nowhere"):
+        thread.submit(private_mounts, {str(tmp_path / "nowhere"): str(tmp_path)}).result()

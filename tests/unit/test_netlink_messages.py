@@ -1,0 +1,69 @@
+"""Requests that not every kernel can carry out, byte by byte against include/uapi/linux/if_bridge.h and if_link.h."""
+
+import struct
+from socket import AF_BRIDGE
+
+import pytest
+
+from netlink.bridge_ports import _vlans
+from netlink.codec import Message
+from netlink.messages import change_vlan, get_vlans
+from netlink.socket import Frame
+
+RTM_SETLINK, RTM_DELLINK, RTM_GETVLAN, RTM_NEWVLAN = 19, 17, 114, 112
+IFLA_AF_SPEC = 26
+IFLA_BRIDGE_FLAGS, IFLA_BRIDGE_VLAN_INFO = 0, 2
+BRIDGE_FLAGS_MASTER, BRIDGE_FLAGS_SELF = 1, 2
+PVID, UNTAGGED, RANGE_BEGIN, RANGE_END = 0x2, 0x4, 0x8, 0x10
+BRIDGE_VLANDB_ENTRY, BRIDGE_VLANDB_ENTRY_INFO, BRIDGE_VLANDB_ENTRY_RANGE = 1, 1, 2
+
+
+def attribute(kind: int, value: bytes) -> bytes:
+    return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+
+
+def encoded(message: Message) -> tuple[int, bytes]:
+    """The message's type, and what follows the netlink header."""
+    message.encode()
+    return message["header"]["type"], bytes(message.data[16:])
+
+
+def bridge_request(index: int, flags: int, *vlans: tuple[int, int]) -> bytes:
+    spec = attribute(IFLA_BRIDGE_FLAGS, struct.pack("=H", flags))
+    spec += b"".join(attribute(IFLA_BRIDGE_VLAN_INFO, struct.pack("=HH", *vlan)) for vlan in vlans)
+    return struct.pack("=BxHiII", AF_BRIDGE, 0, index, 0, 0) + attribute(IFLA_AF_SPEC, spec)
+
+
+@pytest.mark.parametrize(
+    ("message", "kind", "body"),
+    [
+        (change_vlan(7, 5), RTM_SETLINK, bridge_request(7, BRIDGE_FLAGS_MASTER, (0, 5))),
+        (
+            change_vlan(7, 5, pvid=True, untagged=True),
+            RTM_SETLINK,
+            bridge_request(7, BRIDGE_FLAGS_MASTER, (PVID | UNTAGGED, 5)),
+        ),
+        (change_vlan(7, 5, self_=True), RTM_SETLINK, bridge_request(7, BRIDGE_FLAGS_SELF, (0, 5))),
+        (
+            change_vlan(7, 10, through=20, untagged=True),
+            RTM_SETLINK,
+            bridge_request(7, BRIDGE_FLAGS_MASTER, (UNTAGGED | RANGE_BEGIN, 10), (UNTAGGED | RANGE_END, 20)),
+        ),
+        (change_vlan(7, 10, through=10), RTM_SETLINK, bridge_request(7, BRIDGE_FLAGS_MASTER, (0, 10))),
+        (change_vlan(7, 5, delete=True), RTM_DELLINK, bridge_request(7, BRIDGE_FLAGS_MASTER, (0, 5))),
+        (get_vlans(7), RTM_GETVLAN, struct.pack("=B3xi", AF_BRIDGE, 7)),
+    ],
+)
+def test_vlan_requests(message: Message, kind: int, body: bytes) -> None:
+    assert (kind, body) == encoded(message)
+
+
+def test_vlan_listing_unfolds_ranges() -> None:
+    single = attribute(BRIDGE_VLANDB_ENTRY_INFO, struct.pack("=HH", PVID | UNTAGGED, 1))
+    folded = attribute(BRIDGE_VLANDB_ENTRY_INFO, struct.pack("=HH", 0, 10))
+    folded += attribute(BRIDGE_VLANDB_ENTRY_RANGE, struct.pack("=H", 12))
+    body = struct.pack("=B3xi", AF_BRIDGE, 7)
+    body += attribute(BRIDGE_VLANDB_ENTRY | 0x8000, single) + attribute(BRIDGE_VLANDB_ENTRY | 0x8000, folded)
+    message = struct.pack("=IHHII", 16 + len(body), RTM_NEWVLAN, 2, 1, 0) + body
+
+    assert _vlans(Frame(RTM_NEWVLAN, 2, 1, message)) == [1, 10, 11, 12]
