@@ -87,8 +87,8 @@ def masquerade(addresses: Sequence[Interface], owner: Owner) -> None:
 def unmasquerade(owner: Owner, addresses: Sequence[Interface] = ()) -> None:
     """Take back what `masquerade` did for `owner`; nothing there is fine. Raises NetlinkError.
 
-    With `addresses` the cost does not depend on how many elements there are; an address that has come to another owner
-    is left alone. Without, all elements are read to find the owner's.
+    With `addresses` (whatever their prefixes) the cost does not depend on how many elements there are; an address that
+    has come to another owner is left alone. Without, all elements are read to find the owner's.
     """
     doing = f"stop masquerading {', '.join(map(str, addresses)) or owner.label()}"
     chains = {_chain(address.network) for address in addresses}
@@ -111,7 +111,7 @@ def unmasquerade(owner: Owner, addresses: Sequence[Interface] = ()) -> None:
 
 
 def masqueraded() -> list[tuple[Address, Owner]]:
-    """Return the addresses that are masqueraded and their owners, as `Owner.recorded` has them. Raises NetlinkError."""
+    """Return the addresses that are masqueraded and their owners. O(n). Raises NetlinkError."""
     with Table(INET, _TABLE) as table:
         owners = {address: Owner.from_label(element.comment) for address, element in _all(table).items()}
     return [(address, owner) for address, owner in owners.items() if owner]

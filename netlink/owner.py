@@ -39,14 +39,21 @@ class Owner(NamedTuple):
     def from_label(cls, label: str) -> Self | None:
         """The owner as remembered by the kernel, or None when nobody of ours wrote `label`.
 
-        It has the same `label()` as the original; a shortened part stays shortened.
+        It equals the original; a shortened part stays shortened.
         """
         parts = label.split("/")
         return cls(*map(_unquoted, parts)) if len(parts) == _PARTS else None
 
-    def recorded(self) -> "Owner":
-        """This owner as it comes back from the kernel: compare with what a listing returns."""
-        return Owner.from_label(self.label()) or self
+    def in_network(self, network: str) -> bool:
+        """Tell whether the attachment is one of `network`, also where only a hash of the name is left."""
+        return self.network in {network, _digest(network)}
+
+    def __eq__(self, other: object) -> bool:
+        """Equal are owners that the kernel could not tell apart: a shortened one and its original, too."""
+        return isinstance(other, Owner) and self.label() == other.label()
+
+    def __hash__(self) -> int:
+        return hash(self.label())
 
     def _shortened(self, *, network: bool) -> "Owner":
         return self._replace(

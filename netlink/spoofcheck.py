@@ -81,7 +81,7 @@ def disallow(owner: Owner, port: str) -> None:
 
 
 def spoof_checked() -> list[tuple[str, Owner]]:
-    """Return the checked ports and their owners, as `Owner.recorded` has them. Raises NetlinkError."""
+    """Return the checked ports and their owners. O(n). Raises NetlinkError."""
     with Table(BRIDGE, _TABLE) as table:
         owners = {element.key: Owner.from_label(_label(element)) for element in table.elements(_PORTS)}
     return [(key.rstrip(b"\0").decode(), owner) for key, owner in owners.items() if owner]

@@ -1,0 +1,58 @@
+"""What the tests of the firewall share: being in a node, sockets in its pods, many processes at once."""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from netlink.namespace import entered, open_namespace
+from tests.nodes import Node
+
+__all__ = ["all_at_once", "inside", "socket_in"]
+
+_FORK = """
+import os, sys
+{setup}
+go, ready = os.pipe()
+def child(number):
+    os.close(ready)
+    os.read(go, 1)
+{work}
+children = []
+for number in range({count}):
+    pid = os.fork()
+    if not pid:
+        try:
+            child(number)
+        except BaseException as error:
+            print(f"{{number}}: {{error!r}}", file=sys.stderr, flush=True)
+            os._exit(1)
+        os._exit(0)
+    children.append(pid)
+os.close(ready)
+sys.exit(min(255, sum(os.waitpid(pid, 0)[1] != 0 for pid in children)))
+"""
+
+
+@contextmanager
+def inside(path: str) -> Iterator[None]:
+    """Move this thread into the network namespace at `path`."""
+    with open_namespace(path) as namespace, entered(namespace):
+        yield
+
+
+def socket_in(path: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
+    """Open a socket in the network namespace at `path`: it stays there. It gives up after five seconds."""
+    with inside(path):
+        opened = socket.socket(family, kind, protocol)
+    opened.settimeout(5)
+    return opened
+
+
+def all_at_once(node: Node, count: int, setup: str, work: str) -> subprocess.CompletedProcess[str]:
+    """Run `work`, which knows its `number`, in `count` processes of the node that start at the same moment."""
+    indented = "\n".join(f"    {line}" for line in work.splitlines())
+    script = _FORK.format(setup=setup, work=indented, count=count)
+    return node.run([sys.executable, "-c", script], env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))})

@@ -1,0 +1,303 @@
+import errno
+from collections.abc import Callable
+from ipaddress import IPv4Interface, IPv6Interface, ip_interface
+
+import pytest
+
+from netlink import masquerade as module
+from netlink.masquerade import Owner, is_masqueraded, masquerade, masqueraded, unmasquerade
+from netlink.socket import NetlinkError, Socket
+from tests.node.firewall import all_at_once, inside
+from tests.nodes import Node
+
+pytestmark = pytest.mark.sudo
+
+OWNER = Owner("net", "c1", "eth0")
+OTHER = Owner("net", "c2", "eth0")
+ADDRESS4 = ip_interface("10.88.0.5/16")
+ADDRESS6 = ip_interface("fd00:88::5/64")
+BOTH = [ADDRESS4, ADDRESS6]
+
+EXPECTED = """
+table inet cni_harness {
+    map masquerade4 { type ipv4_addr : verdict; }
+    map masquerade6 { type ipv6_addr : verdict; }
+    chain postrouting {
+        type nat hook postrouting priority srcnat
+        ip daddr 224.0.0.0/4 return
+        ip6 daddr ff00::/8 return
+        ip saddr vmap @masquerade4
+        ip6 saddr vmap @masquerade6
+    }
+    chain subnet-10.88.0.0-16 { ip daddr 10.88.0.0/16 return; masquerade; }
+    chain subnet-fd00_88__-64 { ip6 daddr fd00:88::/64 return; masquerade; }
+}
+add element inet cni_harness masquerade4 { 10.88.0.5 comment "net/c1/eth0" : goto subnet-10.88.0.0-16 }
+add element inet cni_harness masquerade6 { fd00:88::5 comment "net/c1/eth0" : goto subnet-fd00_88__-64 }
+"""
+
+SETUP = """
+from ipaddress import ip_interface
+from netlink.masquerade import Owner, is_masqueraded, masquerade, unmasquerade
+"""
+
+
+def test_the_rules_are_those_that_nft_makes_of_the_documented_text(make_node: Callable[[], Node]) -> None:
+    ours, theirs = make_node(), make_node()
+    theirs.run(["nft", "-f", "-"], stdin=EXPECTED)
+
+    with inside(ours.path):
+        masquerade(BOTH, OWNER)
+
+    assert theirs.state()["nft"] == ours.state()["nft"]
+    assert ours.state()["nft"]
+
+
+def test_what_nft_saved_and_loaded_again_is_still_ours(node: Node) -> None:
+    with inside(node.path):
+        masquerade(BOTH, OWNER)
+    saved = node.run(["nft", "list", "ruleset"]).stdout
+    node.run(["nft", "flush", "ruleset"])
+    node.run(["nft", "-f", "-"], stdin=saved)
+
+    with inside(node.path):
+        assert is_masqueraded(ADDRESS4, OWNER)
+        unmasquerade(OWNER, BOTH)
+
+    assert node.nft() == []
+
+
+def test_the_last_address_takes_the_table_with_it(node: Node) -> None:
+    node.run(["nft", "add", "table", "inet", "somebody_elses"])
+    before = node.state()
+
+    with inside(node.path):
+        masquerade([ADDRESS4], OWNER)
+        masquerade([ip_interface("10.88.0.6/16"), ip_interface("10.99.0.6/24")], OTHER)
+        unmasquerade(OWNER, [ADDRESS4])
+        assert len(masqueraded()) == 2
+        unmasquerade(OTHER)
+        unmasquerade(OTHER)
+
+    node.assert_same_state(before)
+
+
+def test_a_subnet_that_nobody_uses_any_more_takes_its_chain_with_it(node: Node) -> None:
+    with inside(node.path):
+        masquerade([ADDRESS4], OWNER)
+        before = node.state()
+        masquerade([ip_interface("10.99.0.6/24")], OTHER)
+        unmasquerade(OTHER, [ip_interface("10.99.0.6/24")])
+
+    node.assert_same_state(before)
+
+
+def test_doing_it_twice_is_doing_it_once(node: Node) -> None:
+    with inside(node.path):
+        masquerade(BOTH, OWNER)
+        before = node.state()
+        masquerade(BOTH, OWNER)
+
+    node.assert_same_state(before)
+
+
+def test_a_second_address_is_added_to_what_is_there(node: Node) -> None:
+    with inside(node.path):
+        masquerade([ADDRESS4], OWNER)
+        masquerade(BOTH, OWNER)
+
+        assert {(ADDRESS4.ip, OWNER), (ADDRESS6.ip, OWNER)} == set(masqueraded())
+
+
+def test_nothing_to_masquerade_leaves_no_trace(node: Node) -> None:
+    with inside(node.path):
+        masquerade([], OWNER)
+        unmasquerade(OWNER)
+        unmasquerade(OWNER, BOTH)
+
+        assert masqueraded() == []
+        assert not is_masqueraded(ADDRESS4, OWNER)
+
+    assert node.nft() == []
+
+
+def test_an_element_left_behind_for_a_reused_address_is_replaced(node: Node) -> None:
+    with inside(node.path):
+        masquerade(BOTH, OWNER)
+
+        masquerade([ADDRESS4], OTHER)
+
+        assert is_masqueraded(ADDRESS4, OTHER)
+        assert is_masqueraded(ADDRESS6, OWNER)
+        assert len(masqueraded()) == 2
+
+
+def test_the_former_owner_of_a_reused_address_cannot_take_it_away(node: Node) -> None:
+    with inside(node.path):
+        masquerade(BOTH, OWNER)
+        masquerade([ADDRESS4], OTHER)
+
+        unmasquerade(OWNER, BOTH)
+
+        assert [(ADDRESS4.ip, OTHER)] == masqueraded()
+        unmasquerade(OWNER)
+        assert is_masqueraded(ADDRESS4, OTHER)
+
+
+def test_an_address_that_came_to_another_subnet_is_moved(node: Node) -> None:
+    narrow = ip_interface("10.88.0.5/24")
+    with inside(node.path):
+        masquerade([ADDRESS4], OWNER)
+
+        masquerade([narrow], OWNER)
+
+        assert is_masqueraded(narrow, OWNER)
+        assert not is_masqueraded(ADDRESS4, OWNER)
+        unmasquerade(OWNER, [narrow])
+        assert [
+            entry["chain"]["name"]
+            for entry in node.nft()
+            if "chain" in entry and entry["chain"]["name"] != "postrouting"
+        ] == ["subnet-10.88.0.0-16"]
+
+
+@pytest.mark.parametrize("of_address", [ADDRESS4, ADDRESS6])
+def test_only_the_owners_address_in_its_subnet_counts_as_masqueraded(
+    node: Node, of_address: IPv4Interface | IPv6Interface
+) -> None:
+    wider = ip_interface(f"{of_address.ip}/{of_address.network.prefixlen - 1}")
+    with inside(node.path):
+        masquerade(BOTH, OWNER)
+
+        assert is_masqueraded(of_address, OWNER)
+        assert not is_masqueraded(of_address, OTHER)
+        assert not is_masqueraded(wider, OWNER)
+        assert not is_masqueraded(ip_interface(f"{of_address.ip + 1}/{of_address.network.prefixlen}"), OWNER)
+
+
+def test_an_owner_with_a_long_name_is_found_again(node: Node) -> None:
+    owner = Owner("n" * 100, "c" * 200, '"quoted"')
+    with inside(node.path):
+        masquerade([ADDRESS4], owner)
+        saved = node.run(["nft", "list", "ruleset"]).stdout
+        node.run(["nft", "flush", "ruleset"])
+        node.run(["nft", "-f", "-"], stdin=saved)
+
+        assert [(ADDRESS4.ip, owner)] == masqueraded()
+        assert is_masqueraded(ADDRESS4, owner)
+        unmasquerade(owner)
+
+    assert node.nft() == []
+
+
+def test_an_address_taken_over_at_the_last_moment_is_not_taken_away(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Between the look and the deletion, the address comes to another owner.
+    with inside(node.path):
+        masquerade([ADDRESS4], OWNER)
+        take_over_once(monkeypatch, lambda: masquerade([ADDRESS4], OTHER))
+
+        unmasquerade(OWNER, [ADDRESS4])
+
+        assert [(ADDRESS4.ip, OTHER)] == masqueraded()
+
+
+def test_a_pod_added_while_the_last_one_goes_keeps_its_table(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    other_address = ip_interface("10.99.0.6/24")
+    with inside(node.path):
+        masquerade([ADDRESS4], OWNER)
+        # The third commit is that of the table's removal, after those of the element and of the chain.
+        take_over_once(monkeypatch, lambda: masquerade([other_address], OTHER), commit=3)
+
+        unmasquerade(OWNER, [ADDRESS4])
+
+        assert is_masqueraded(other_address, OTHER)
+        unmasquerade(OTHER)
+
+    assert node.nft() == []
+
+
+def test_a_pod_removed_while_one_is_added_does_not_take_the_table_from_under_it(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = ip_interface("10.88.0.6/16")
+    with inside(node.path):
+        masquerade([ADDRESS4], OWNER)
+        take_over_once(monkeypatch, lambda: unmasquerade(OWNER))
+
+        masquerade([address], OTHER)
+
+        assert [(address.ip, OTHER)] == masqueraded()
+
+
+def test_a_rule_that_cannot_be_made_is_an_error_and_changes_nothing(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown_expression() -> object:
+        return [(1, [(1, "no_such_expression")])]
+
+    monkeypatch.setattr(module, "masquerading", unknown_expression)
+
+    with inside(node.path), pytest.raises(NetlinkError) as raised:
+        masquerade([ADDRESS4], OWNER)
+
+    assert raised.value.errno == errno.ENOENT
+    assert "masquerade 10.88.0.5/16" in str(raised.value)
+    assert node.nft() == []
+
+
+def test_a_hundred_pods_on_a_cold_node_are_all_masqueraded_and_all_go(node: Node) -> None:
+    before = node.state()
+    addresses = 'addresses = [ip_interface(f"10.88.1.{number}/16"), ip_interface(f"fd00:88::1:{number}/64")]\n'
+
+    all_at_once(node, 100, SETUP, f'{addresses}masquerade(addresses, Owner("net", f"c{{number}}", "eth0"))')
+
+    with inside(node.path):
+        owners = masqueraded()
+    rules = [entry["rule"]["chain"] for entry in node.nft() if "rule" in entry]
+    assert {Owner("net", f"c{number}", "eth0") for number in range(100)} == {owner for _, owner in owners}
+    assert len(owners) == 200
+    assert {chain: rules.count(chain) for chain in rules} == {
+        "postrouting": 4,
+        "subnet-10.88.0.0-16": 2,
+        "subnet-fd00_88__-64": 2,
+    }
+
+    # Every other one without knowing its addresses, which takes a listing that the others interrupt.
+    known = "addresses if number % 2 else ()"
+    all_at_once(node, 100, SETUP, f'{addresses}unmasquerade(Owner("net", f"c{{number}}", "eth0"), {known})')
+
+    node.assert_same_state(before)
+
+
+def test_pods_that_come_and_go_never_lose_what_they_have(node: Node) -> None:
+    # With so few at a time the table is removed and made again and again, while others count on it.
+    work = """
+owner = Owner("net", f"c{number}", "eth0")
+address = ip_interface(f"10.{number % 3}.1.{number}/16")
+for _ in range(40):
+    masquerade([address], owner)
+    assert is_masqueraded(address, owner)
+    unmasquerade(owner, [address])
+    assert not is_masqueraded(address, owner)
+"""
+    before = node.state()
+
+    all_at_once(node, 4, SETUP, work)
+
+    node.assert_same_state(before)
+
+
+def take_over_once(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None], *, commit: int = 1) -> None:
+    """Have somebody else act right before the given one of the next commits."""
+    execute = Socket.execute
+    left = [commit]
+
+    def execute_after(self: Socket, *args: object, **options: object) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            action()
+        execute(self, *args, **options)  # type: ignore[arg-type] # handed on as they came
+
+    monkeypatch.setattr(Socket, "execute", execute_after)
