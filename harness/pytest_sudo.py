@@ -61,14 +61,16 @@ class SudoItem(pytest.Item):
     """Stands for one marked test in an unprivileged pytest, under the same node ID."""
 
     location_of_test: tuple[os.PathLike[str] | str, int | None, str]
+    test: str
 
     @classmethod
     def standing_for(cls, item: pytest.Item) -> Self:
-        """The item to run in place of `item`, found by the same markers and keywords."""
+        """The item to run in place of `item`, found by the same names and markers."""
         stand_in: Self = cls.from_parent(item.parent or item.session, name=item.name)
         stand_in.own_markers.extend(item.own_markers)
-        stand_in.keywords.update(item.keywords)
         stand_in.location_of_test = item.reportinfo()
+        # Absolute, to be found from any working directory; and noted now, since xdist adds the group to the node ID.
+        stand_in.test = f"{item.path}{item.nodeid[item.nodeid.index('::') :]}"
         return stand_in
 
     def iter_markers_with_node(self, name: str | None = None) -> "Iterator[tuple[Node, pytest.Mark]]":
@@ -102,7 +104,7 @@ class SudoItem(pytest.Item):
         self.conclude(run.returncode, run.stdout, [json.loads(line) for line in outcomes.splitlines()])
 
     def command(self) -> list[str]:
-        """The pytest that runs this test alone, found from any working directory."""
+        """The pytest that runs this test alone."""
         config = self.config
         options = ["--rootdir", str(config.rootpath)]
         if config.inipath:
@@ -115,8 +117,7 @@ class SudoItem(pytest.Item):
         options += ["-p", "no:cacheprovider"]
         if config.pluginmanager.hasplugin("xdist"):
             options.append("-n0")
-        test = f"{self.path}{self.nodeid[self.nodeid.index('::') :]}"
-        return [sys.executable, "-m", "pytest", *options, test]
+        return [sys.executable, "-m", "pytest", *options, self.test]
 
     def conclude(self, code: int, output: str, outcomes: list[dict[str, str | None]]) -> None:
         """Pass, skip, xfail or fail, as the privileged run did.

@@ -135,6 +135,29 @@ def test_every_outcome_is_the_privileged_ones(pytester: pytest.Pytester, sudo: S
         ["*told by the test*", "*told by the fixture*", "*XPASS(strict)*", "XFAIL*known", "SKIPPED*: no such kernel"]
     )
     result.stdout.fnmatch_lines(["SKIPPED*: root has no use for it"])
+    result.stdout.fnmatch_lines(["*___ test_fails ___*"])
+    result.stdout.no_fnmatch_line("*Skipped: *")
+    result.stdout.no_fnmatch_line("*reason: *")
+
+
+def test_a_module_that_root_cannot_import_fails_the_test(
+    pytester: pytest.Pytester, sudo: Sudo, run_as_somebody: Run
+) -> None:
+    sudo.install(WILLING)
+    pytester.makepyfile(
+        """
+        import os, pytest
+        if os.geteuid() == 0:
+            raise OSError("not for root")
+        @pytest.mark.sudo
+        def test_it(): pass
+        """
+    )
+
+    result = run_as_somebody()
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*OSError: not for root*"])
 
 
 @pytest.mark.parametrize(
@@ -176,13 +199,16 @@ def test_a_sudo_that_gives_no_root_is_not_asked_again_and_again(
 
 def test_under_xdist_each_marked_test_runs_once(pytester: pytest.Pytester, sudo: Sudo, run_as_somebody: Run) -> None:
     sudo.install(WILLING)
-    pytester.makeini("[pytest]\naddopts = -n 2")
+    pytester.makeini("[pytest]\naddopts = -n 2 --dist loadgroup")
     pytester.makepyfile(
         """
         import os, pytest
         @pytest.mark.sudo
+        @pytest.mark.xdist_group("one")
         @pytest.mark.parametrize("number", range(4))
-        def test_marked(number): assert os.geteuid() == 0
+        def test_marked(number):
+            assert os.geteuid() == 0
+            assert "PYTEST_XDIST_WORKER" not in os.environ
         def test_unmarked(): assert os.geteuid() == 65534
         """
     )
@@ -199,7 +225,8 @@ def test_configuration_working_folder_and_environment_reach_the_privileged_run(
     sudo.install(WILLING)
     monkeypatch.setenv("CNI_PATH", "/opt/cni/bin with a space")
     monkeypatch.setenv("UNRELATED", "1")
-    pytester.makeini("[pytest]\nmarkers = ours: declared here\naddopts = --strict-markers")
+    pytester.makeini("[pytest]\naddopts = --not-this-file")
+    pytester.makefile(".ini", ours="[pytest]\nmarkers = ours: declared here\naddopts = --strict-markers")
     pytester.makeconftest("import pytest\n@pytest.fixture\ndef shared(): return 'from the root'")
     pytester.makepyfile(plugged="import pytest\n@pytest.fixture\ndef plugged(): return 'by -p'")
     monkeypatch.setenv("PYTHONPATH", str(pytester.path), prepend=":")
@@ -221,7 +248,8 @@ def test_it(pytestconfig, shared, plugged):
     )
     monkeypatch.chdir(below)
 
-    result = run_as_somebody("-p", "plugged", "-o", "console_output_style=classic", "test_below.py")
+    configuration = ["-c", "../ours.ini", "--rootdir", "..", "-p", "plugged", "-o", "console_output_style=classic"]
+    result = run_as_somebody(*configuration, "test_below.py")
 
     result.assert_outcomes(passed=1)
 
