@@ -6,17 +6,27 @@ that are encoded already. See netlink(7) and Documentation/userspace-api/netlink
 
 import errno
 import fcntl
-import os
 import select
 import socket
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 from netlink.codec import Message
 from netlink.namespace import Namespace, entered
+from netlink.replies import (
+    HEADER,
+    NLMSG_DONE,
+    NLMSG_ERROR,
+    DumpInterruptedError,
+    Frame,
+    NetlinkError,
+    described,
+    frames,
+    refusal,
+)
 
 __all__ = [
     "NETLINK_NETFILTER",
@@ -51,12 +61,6 @@ NLM_F_EXCL: Final = 0x200
 NLM_F_CREATE: Final = 0x400
 NLM_F_APPEND: Final = 0x800
 _NLM_F_DUMP_INTR = 0x10
-_NLM_F_CAPPED = 0x100
-_NLM_F_ACK_TLVS = 0x200
-_NLMSG_ERROR = 2
-_NLMSG_DONE = 3
-_NLMSGERR_ATTR_MSG = 1
-_NLMSGERR_ATTR_MISS_TYPE = 5
 _SOL_NETLINK = 270
 _NETLINK_CAP_ACK = 10
 _NETLINK_EXT_ACK = 11
@@ -68,11 +72,7 @@ _SIOCGSKNS = 0x894C  # include/uapi/linux/sockios.h
 _NFNL_MSG_BATCH_BEGIN = 0x10
 _NFNL_MSG_BATCH_END = 0x11
 
-_HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port id
 _FLAGS_AND_SEQUENCE = struct.Struct("=HI")
-_ATTRIBUTE = struct.Struct("=HH")
-_INT = struct.Struct("=i")
-_UINT32 = struct.Struct("=I")
 _NFGENMSG = struct.Struct(">BBH")
 
 # A reply is at most 32 KiB, unless somebody gives the kernel a larger buffer to fill; 64 KiB has room to spare.
@@ -85,26 +85,6 @@ _ERROR_SIZE = 2048
 # The kernel answers before send(2) returns; a reply that takes this long (seconds) never comes.
 _TIME_LIMIT = 10
 _DUMP_ATTEMPTS = 5
-
-
-class NetlinkError(OSError):
-    """The kernel refused: `errno`, and `strerror` with what was asked for and the kernel's own text."""
-
-    explained = False
-    """Whether the kernel gave a text besides the number."""
-
-
-class DumpInterruptedError(NetlinkError):
-    """The table changed under every one of the attempts to read it whole."""
-
-
-class Frame(NamedTuple):
-    """One received message: its header's fields, and all its bytes, header included."""
-
-    type: int
-    flags: int
-    sequence: int
-    encoded: bytes
 
 
 class Socket:
@@ -181,9 +161,9 @@ class Socket:
         self._send(b"".join(encoded))
         failures: dict[int, NetlinkError] = {}
         for frame in self._replies():
-            if frame.type != _NLMSG_ERROR:
+            if frame.type != NLMSG_ERROR:
                 continue
-            failure = _failure(frame, doing)
+            failure = refusal(frame, doing)
             if failure is not None and frame.sequence == begin:
                 raise failure
             if failure is not None and first <= frame.sequence <= last:
@@ -201,9 +181,9 @@ class Socket:
         for frame in self._replies():
             if frame.sequence != sequence:
                 continue
-            if frame.type != _NLMSG_ERROR:
+            if frame.type != NLMSG_ERROR:
                 return frame
-            failure = _failure(frame, doing)
+            failure = refusal(frame, doing)
             if failure is not None:
                 raise failure
         raise AssertionError  # _replies never ends by itself
@@ -218,10 +198,10 @@ class Socket:
             sequence = self._next_sequence()
             _stamp(encoded, NLM_F_REQUEST | NLM_F_DUMP, sequence)
             self._send(encoded)
-            frames, whole = self._read_dump(sequence, doing)
+            found, whole = self._read_dump(sequence, doing)
             if whole:
-                return frames
-        raise DumpInterruptedError(errno.EINTR, _text(doing, "the table kept changing while it was read"))
+                return found
+        raise DumpInterruptedError(errno.EINTR, described(doing, "the table kept changing while it was read"))
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until one of the groups subscribed to says something, and discard what they said.
@@ -246,20 +226,20 @@ class Socket:
         return Namespace("the namespace of a socket", fcntl.ioctl(self._socket, _SIOCGSKNS))
 
     def _read_dump(self, sequence: int, doing: str) -> tuple[list[Frame], bool]:
-        frames: list[Frame] = []
+        found: list[Frame] = []
         whole = True
         for frame in self._replies():
             if frame.sequence != sequence:
                 continue
             if frame.flags & _NLM_F_DUMP_INTR:
                 whole = False
-            if frame.type in {_NLMSG_ERROR, _NLMSG_DONE}:
-                failure = _failure(frame, doing)
+            if frame.type in {NLMSG_ERROR, NLMSG_DONE}:
+                failure = refusal(frame, doing)
                 if failure is not None:
                     raise failure
                 break
-            frames.append(frame)
-        return frames, whole
+            found.append(frame)
+        return found, whole
 
     def _next_sequence(self, count: int = 1) -> int:
         # 32 bits hold more requests than any of our processes makes.
@@ -287,7 +267,7 @@ class Socket:
         if length > len(self._buffer):
             raise NetlinkError(errno.EMSGSIZE, f"a reply of {length} bytes")
         received = bytes(memoryview(self._buffer)[:length])
-        return _frames(received)
+        return frames(received)
 
 
 def _encode(message: Encodable) -> bytearray:
@@ -304,50 +284,6 @@ def _stamp(encoded: bytearray, flags: int, sequence: int) -> None:
 
 
 def _batch_edge(kind: int, sequence: int, subsystem: int) -> bytearray:
-    length = _HEADER.size + _NFGENMSG.size
-    header = _HEADER.pack(length, kind, NLM_F_REQUEST, sequence, 0)
+    length = HEADER.size + _NFGENMSG.size
+    header = HEADER.pack(length, kind, NLM_F_REQUEST, sequence, 0)
     return bytearray(header + _NFGENMSG.pack(socket.AF_UNSPEC, 0, subsystem))
-
-
-def _frames(received: bytes) -> Iterator[Frame]:
-    offset = 0
-    while offset + _HEADER.size <= len(received):
-        length, kind, flags, sequence, _ = _HEADER.unpack_from(received, offset)
-        yield Frame(kind, flags, sequence, received[offset : offset + length])
-        offset += (length + 3) & ~3
-
-
-def _failure(frame: Frame, doing: str) -> NetlinkError | None:
-    """Return the error in an NLMSG_ERROR or NLMSG_DONE message, or None if it says that all went well."""
-    if len(frame.encoded) < _HEADER.size + _INT.size:
-        return None
-    (number,) = _INT.unpack_from(frame.encoded, _HEADER.size)
-    if not number:
-        return None
-    explanations = _explanations(frame)
-    failure = NetlinkError(-number, _text(doing, os.strerror(-number), *explanations))
-    failure.explained = bool(explanations)
-    return failure
-
-
-def _text(*parts: str) -> str:
-    return ": ".join(part for part in parts if part)
-
-
-def _explanations(frame: Frame) -> Sequence[str]:
-    if not frame.flags & _NLM_F_ACK_TLVS:
-        return ()
-    offset = _HEADER.size + _INT.size
-    if frame.type == _NLMSG_ERROR:
-        (requested_length,) = _UINT32.unpack_from(frame.encoded, offset)
-        offset += _HEADER.size if frame.flags & _NLM_F_CAPPED else (requested_length + 3) & ~3
-    texts: list[str] = []
-    while offset + _ATTRIBUTE.size <= len(frame.encoded):
-        length, kind = _ATTRIBUTE.unpack_from(frame.encoded, offset)
-        value = frame.encoded[offset + _ATTRIBUTE.size : offset + length]
-        if kind == _NLMSGERR_ATTR_MSG:
-            texts.append(value.rstrip(b"\0").decode(errors="replace"))
-        elif kind == _NLMSGERR_ATTR_MISS_TYPE:
-            texts.append(f"attribute {_UINT32.unpack(value)[0]} is missing")
-        offset += max((length + 3) & ~3, _ATTRIBUTE.size)
-    return texts

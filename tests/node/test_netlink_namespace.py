@@ -108,10 +108,13 @@ def test_entering_moves_this_thread_only_and_back_after_an_error(path: str) -> N
     home = identity()
     with ThreadPoolExecutor(1) as other_thread:
         assert home == other_thread.submit(identity).result()
-        with open_namespace(path) as namespace, pytest.raises(ZeroDivisionError), entered(namespace):
-            assert namespace.identity == identity()
-            assert home == other_thread.submit(identity).result()
-            _ = 1 / 0
+        with open_namespace(path) as namespace:
+            with entered(namespace):
+                assert namespace.identity == identity()
+                assert home == other_thread.submit(identity).result()
+            assert home == identity()
+            with pytest.raises(ZeroDivisionError), entered(namespace):
+                _ = 1 / 0
     assert home == identity()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from netlink.messages import change_link, new_address, new_route
 from netlink.namespace import open_namespace
-from netlink.rtnl import NetlinkError, Route, Rtnl
+from netlink.rtnl import RT_TABLE_MAIN, NetlinkError, Route, Rtnl
 from tests.nodes import Node
 
 pytestmark = pytest.mark.sudo
@@ -37,8 +37,8 @@ def shown(node: Node, *what: str) -> list[dict[str, Any]]:
     return [dict(route) for route in node.ip("-d", *what) if route.get("dev", "br0") == "br0"]
 
 
-def ours(rtnl: Rtnl, family: int, dst: str, **where: Any) -> list[Route]:
-    return [route for route in rtnl.routes(family, **where) if str(route.dst) == dst]
+def ours(rtnl: Rtnl, family: int, dst: str, table: int | None = RT_TABLE_MAIN, index: int = 0) -> list[Route]:
+    return [route for route in rtnl.routes(family, table=table, index=index) if str(route.dst) == dst]
 
 
 def test_add_route_with_everything(node: Node, rtnl: Rtnl) -> None:
