@@ -86,8 +86,7 @@ def plugin_folders(settings: Settings, types: Iterable[str]) -> Iterator[tuple[P
         yield configured
         return
     with _own_plugins(settings.state_dir) as folder:
-        if settings.verbose:
-            say(f"Not in {':'.join(map(str, configured))}: {', '.join(own)}; using this project's own, {folder}")
+        say(f"No {', '.join(own)} in {':'.join(map(str, configured))}: using this project's own, {folder}")
         yield (*configured, folder)
 
 

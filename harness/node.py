@@ -9,7 +9,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, ParamSpec, Self, TypeVar
 
@@ -170,3 +170,5 @@ class Node:
         if self._made_here.exists() or not sandbox_exists(netns):
             remove_namespace(netns)
         shutil.rmtree(self.folder)
+        with suppress(OSError):  # there are other nodes
+            self.folder.parent.rmdir()

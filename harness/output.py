@@ -33,14 +33,14 @@ class Table(NamedTuple):
 
 
 def emit(output: str, document: object, table: Table) -> None:
-    """Print `document` as "json" or "yaml", otherwise `table`."""
+    """Print `document` as "json" or "yaml", otherwise `table`, unless it is empty."""
     if output == "json":
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     elif output == "yaml":
         import yaml
 
         click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
-    else:
+    elif table.rows:
         context = click.get_current_context(silent=True)
         wanted = context.color if context is not None else None
         click.echo(table.render(colour=sys.stdout.isatty() if wanted is None else wanted))

@@ -2,7 +2,7 @@
 
 import click
 
-from harness.options import Settings, global_options, pass_settings
+from harness.options import Settings, global_options, pass_settings, say
 from harness.output import Table, emit
 
 __all__ = ["command"]
@@ -32,4 +32,6 @@ def command(settings: Settings, *, namespace: str | None) -> None:
         for pod in pods
     ]
     headings = ("POD", "NAMESPACE", "STATE", "NETWORKS", "ADDRESSES", "CONTAINER ID", "CREATED")
+    if not pods:
+        say("No pods")
     emit(settings.output, {"pods": [pod_document(pod) for pod in pods]}, Table(headings, rows))

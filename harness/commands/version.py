@@ -26,7 +26,7 @@ def command(settings: Settings) -> None:
 
     # Our own are shown where there are no others, not beside somebody else's.
     configured = settings.bin_dirs or (DEFAULT_BIN_DIR,)
-    wanted = () if any(_executables(folder) for folder in configured) else PLUGINS
+    wanted = () if any(map(_executables, configured)) else PLUGINS
     with plugin_folders(settings, wanted) as folders:
         found = dict[str, Path]()
         for folder in folders:

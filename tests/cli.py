@@ -1,0 +1,154 @@
+"""`cni-harness` as a user runs it: a process, with files and a node of its own."""
+
+import json
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from netlink.namespace import remove_namespace
+
+__all__ = ["REFERENCE_BIN_DIR", "ROOT", "Cli", "bridge_network"]
+
+ROOT = Path(__file__).parent.parent
+REFERENCE_BIN_DIR = Path("/usr/lib/cni")
+"""Where Debian's containernetworking-plugins are."""
+
+
+def bridge_network(
+    name: str, *, subnet: str = "10.77.0.0/16", version: str = "1.0.0", **keys: object
+) -> dict[str, Any]:
+    """A network list with a bridge and host-local, of keys that every release of the reference plugins knows."""
+    ipam = {"type": "host-local", "ranges": [[{"subnet": subnet}]]}
+    plugin = {"type": "bridge", "bridge": f"{name}0", "isDefaultGateway": True, "ipam": ipam, **keys}
+    return {"cniVersion": version, "name": name, "plugins": [plugin]}
+
+
+class Cli:
+    """Runs the command line; `close` takes back what it made, whatever else went wrong."""
+
+    def __init__(self, folder: Path, bin_dir: Path) -> None:
+        self.folder = folder
+        self.bin_dir = bin_dir
+        self.conf_dir = folder / "conf"
+        self.state_dir = folder / "state"
+        self.conf_dir.mkdir(parents=True)
+        self.node = f"t-{uuid.uuid4().hex[:8]}"
+        self.node_dir = self.state_dir / "nodes" / self.node
+        self.var_lib_cni = self.node_dir / "var-lib-cni"
+        self.environment = {
+            "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "PYTHONPATH": str(ROOT),
+            "NETCONFPATH": str(self.conf_dir),
+            "CNI_PATH": str(bin_dir),
+            "CNI_HARNESS_STATE_DIR": str(self.state_dir),
+            "CNI_HARNESS_NODE": self.node,
+        }
+
+    def close(self) -> None:
+        """Remove every network namespace that the records name, and the node's."""
+        for record in self.node_dir.glob("pods/*/pod.json"):
+            remove_namespace(json.loads(record.read_text())["netns"])
+        remove_namespace(f"/run/netns/{self.node}")
+
+    def configure(self, *networks: dict[str, Any]) -> None:
+        """Write network lists, in this order."""
+        for number, network in enumerate(networks):
+            (self.conf_dir / f"{number}0-{network['name']}.conflist").write_text(json.dumps(network))
+
+    def plugin(self, name: str, script: str) -> None:
+        """Put an executable of our own into a folder that is searched first: a plugin in the language of the shell."""
+        folder = self.folder / "bin"
+        folder.mkdir(exist_ok=True)
+        path = folder / name
+        path.write_text(f"#!/bin/sh\n{script}")
+        path.chmod(0o755)
+        self.environment["CNI_PATH"] = f"{folder}:{self.bin_dir}"
+
+    def run(
+        self,
+        *args: str,
+        env: Mapping[str, str] | None = None,
+        check: bool = True,
+        user: str | None = None,
+        stdin: str = "",
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a verb to its end. Raises AssertionError with all output when `check` and the exit code is not 0."""
+        run = subprocess.run(
+            self.command(args),
+            env={**self.environment, **(env or {})},
+            cwd="/",
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+            user=user,
+        )
+        if check and run.returncode != 0:
+            message = f"{' '.join(args)} ended with {run.returncode}\n{run.stdout}{run.stderr}"
+            raise AssertionError(message)
+        return run
+
+    def json(self, *args: str) -> dict[str, Any]:
+        """The JSON document that a verb prints."""
+        document: dict[str, Any] = json.loads(self.run(*args, "-o", "json").stdout)
+        return document
+
+    def add(self, *args: str) -> list[dict[str, Any]]:
+        """Add pods and return what the harness says of each."""
+        pods: list[dict[str, Any]] = self.json("add", *args)["pods"]
+        return pods
+
+    def pods(self) -> list[dict[str, Any]]:
+        """The pods that there are."""
+        pods: list[dict[str, Any]] = self.json("list")["pods"]
+        return pods
+
+    @contextmanager
+    def background(self, *args: str) -> Iterator[subprocess.Popen[str]]:
+        """Run a verb for as long as the block lasts; then it is killed, if it still runs."""
+        with subprocess.Popen(
+            self.command(args),
+            env=self.environment,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            try:
+                yield process
+            finally:
+                if process.poll() is None:
+                    process.send_signal(signal.SIGKILL)
+
+    def command(self, args: Sequence[str]) -> list[str]:
+        """The command line, whole."""
+        return [sys.executable, "-m", "harness.cli", *args]
+
+    def ip(self, *args: str, netns: str = "") -> list[dict[str, Any]]:
+        """What `ip -j ARGS` prints on the node, or in the network namespace at the path `netns`."""
+        name = Path(netns).name or self.node
+        run = subprocess.run(["ip", "-n", name, "-j", *args], capture_output=True, text=True, timeout=30, check=True)
+        answer: list[dict[str, Any]] = json.loads(run.stdout or "[]")
+        return answer
+
+    def addresses(self, netns: str, ifname: str) -> set[str]:
+        """The global addresses that the kernel has on an interface, with prefix lengths."""
+        (link,) = self.ip("address", "show", "dev", ifname, netns=netns)
+        return {f"{each['local']}/{each['prefixlen']}" for each in link["addr_info"] if each["scope"] == "global"}
+
+    def reservations(self, network: str) -> set[str]:
+        """The addresses that host-local has reserved on the node."""
+        folder = self.var_lib_cni / "networks" / network
+        names = {path.name for path in folder.glob("*")} if folder.exists() else set()
+        return {name for name in names if name != "lock" and not name.startswith("last_reserved_ip")}
+
+    def cached_results(self) -> set[str]:
+        """The names of the result cache's files on the node."""
+        return {path.name for path in (self.var_lib_cni / "results").glob("*")}
