@@ -1,0 +1,1 @@
+"""Address management: the plugins that `ipam.type` names (SPEC.md section 4)."""

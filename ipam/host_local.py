@@ -1,0 +1,199 @@
+"""host-local: addresses from ranges in the configuration, noted in files of this host.
+
+ADD reserves one address of each range set for the attachment, DEL releases
+them, CHECK looks whether they stand, GC releases those of attachments that are
+gone and STATUS tells whether an ADD would find a free one. Configuration, order
+and files are those of the reference plugin of this name, whose reservations
+are honoured and released; see `store` for the files and `ranges` for the order.
+"""
+
+import ipaddress
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from skel import Address, Args, CniError, Code, IPConfig, Plugin, Result
+from skel.suite import REFERENCE_RELEASE
+
+from .host_local_config import DATA_DIR, HostLocalConfig, range_sets_of, requests_of
+from .owner import Owner
+from .ranges import RangeSet, Span
+from .resolv_conf import read_resolv_conf
+from .store import Store, Take
+
+__all__ = ["PLUGIN"]
+
+ALREADY_RESERVED = 100
+"""Our error code for an ADD of an attachment that has its addresses already."""
+NOT_RESERVED = 101
+"""Our error code for a CHECK that misses a reservation. (Spec code 3 would stop the runtime from cleaning up.)"""
+
+
+def add(args: Args[HostLocalConfig]) -> Result:
+    """Reserve an address of each range set."""
+    range_sets = range_sets_of(args.config)
+    requests = requests_of(args, range_sets)
+    result = Result(routes=args.config.ipam.routes)
+    if args.config.ipam.resolv_conf:
+        result.dns = read_resolv_conf(args.config.ipam.resolv_conf)
+    with _store(args.config) as store:
+        store.create()
+        with store.locked():
+            _refuse_second_add(args, store, range_sets)
+            with store.reserving(Owner(args.container_id, args.ifname)) as take:
+                result.ips = [
+                    _reserve(store, take, index, range_set, requests.get(index))
+                    for index, range_set in enumerate(range_sets)
+                ]
+    return result
+
+
+def delete(args: Args[HostLocalConfig]) -> None:
+    """Release what the attachment has; that may be nothing."""
+    with _store(args.config) as store:
+        if store.exists():
+            with store.locked():
+                store.release(*store.find(args.container_id, args.ifname, _noted(args)))
+
+
+def check(args: Args[HostLocalConfig]) -> None:
+    """Look whether the attachment has an address, and all those of prevResult that are ours."""
+    range_sets = range_sets_of(args.config)
+    with _store(args.config) as store:
+        if not store.exists():
+            raise _not_reserved(args, "any address")
+        with store.locked():
+            owner, found = store.find(args.container_id, args.ifname, _noted(args))
+            missing = {noted for noted in _noted(args) if store.owner(noted) != owner}
+    if not found:
+        raise _not_reserved(args, "any address")
+    for noted in sorted(missing):
+        if any(range_set.find(ipaddress.ip_address(noted)) for range_set in range_sets):
+            raise _not_reserved(args, noted)
+
+
+def gc(args: Args[HostLocalConfig]) -> None:
+    """Release the addresses of all attachments that the runtime does not list."""
+    valid = args.config.valid_attachments
+    if valid is None:
+        args.log("GC without a list of valid attachments: nothing is released")
+        return
+    keep = {Owner(known.container_id, known.ifname) for known in valid}
+    keep |= {Owner(known.container_id, "") for known in valid}
+    with _store(args.config) as store:
+        if not store.exists():
+            return
+        with store.locked():
+            failures = _release_all_but(store, keep)
+            store.rebuild_index()
+    if failures:
+        raise CniError(Code.IO_FAILURE, "not everything was released", "; ".join(failures))
+
+
+def status(args: Args[HostLocalConfig]) -> None:
+    """Tell whether an ADD would find a free address in each range set, and could note it."""
+    range_sets = range_sets_of(args.config)
+    with _store(args.config) as store:
+        if obstacle := store.obstacle():
+            raise CniError(Code.NOT_AVAILABLE, f"ipam.dataDir: {obstacle}")
+        taken = store.reserved() if store.exists() else []
+    for range_set in range_sets:
+        # Reading an address costs microseconds each, and runtimes ask every few seconds.
+        if range_set.size <= len(taken) and range_set.size <= _taken_of(range_set, taken):
+            raise _exhausted(Code.NOT_AVAILABLE, range_set)
+
+
+PLUGIN = Plugin(
+    "host-local",
+    config=HostLocalConfig,
+    add=add,
+    check=check,
+    delete=delete,
+    gc=gc,
+    status=status,
+    env_args=("IP", "MAC"),  # MAC is the interface plugin's: it passes its CNI_ARGS on as they are
+    version=REFERENCE_RELEASE,
+)
+
+
+@contextmanager
+def _store(config: HostLocalConfig) -> Iterator[Store]:
+    """Open the network's reservations; what the file system refuses becomes an error of code 5."""
+    try:
+        yield Store(config.ipam.data_dir or DATA_DIR, config.name)
+    except OSError as error:
+        where = error.filename2 or error.filename or config.ipam.data_dir or DATA_DIR
+        raise CniError(Code.IO_FAILURE, f"ipam.dataDir: {where}: {error.strerror}") from error
+
+
+def _refuse_second_add(args: Args[HostLocalConfig], store: Store, range_sets: list[RangeSet]) -> None:
+    """Raise CniError (100) when the attachment has an address (SPEC.md section 2, ADD)."""
+    _, found = store.find(args.container_id, args.ifname, thorough=False)
+    for reserved in found:
+        if any(range_set.find(ipaddress.ip_address(reserved)) for range_set in range_sets):
+            message = f"{reserved} is already reserved for {args.ifname} of container {args.container_id}"
+            raise CniError(ALREADY_RESERVED, message, "an attachment is added once")
+
+
+def _reserve(store: Store, take: Take, index: int, range_set: RangeSet, requested: Address | None) -> IPConfig:
+    """Reserve `requested` or the next free address. Raises CniError (11) when there is none."""
+    if requested is not None:
+        span = range_set.find(requested)
+        if span is None or not take(index, str(requested)):
+            message = f"requested address {requested} is not available in {range_set.path} ({range_set})"
+            raise CniError(Code.TRY_AGAIN_LATER, message)
+        return _ip_config(requested, span)
+    taken: frozenset[str] = frozenset()
+    for candidate, span in range_set.candidates(store.last_reserved(index)):
+        if str(candidate) in taken:
+            continue
+        if take(index, str(candidate)):
+            return _ip_config(candidate, span)
+        if not taken:
+            # The round robin met addresses in use: skip the others without a system call for each.
+            taken = frozenset(store.reserved())
+    raise _exhausted(Code.TRY_AGAIN_LATER, range_set)
+
+
+def _release_all_but(store: Store, keep: set[Owner]) -> list[str]:
+    """Release what no owner in `keep` has, and return what went wrong meanwhile."""
+    failures = []
+    stale: dict[Owner, list[str]] = {}
+    for reserved in store.reserved():
+        try:
+            owner = store.owner(reserved)
+        except OSError as error:
+            failures.append(f"{reserved}: {error.strerror}")
+            continue
+        # An empty file is what a crash of the reference leaves; other notes are an operator's own.
+        if owner is not None and owner not in keep and (owner.is_attachment or owner == Owner("", "")):
+            stale.setdefault(owner, []).append(reserved)
+    for owner, addresses in stale.items():
+        try:
+            store.release(owner, addresses)
+        except OSError as error:
+            failures.append(f"{', '.join(addresses)}: {error.strerror}")
+    return failures
+
+
+def _ip_config(reserved: Address, span: Span) -> IPConfig:
+    address = ipaddress.ip_interface(f"{reserved}/{span.subnet.prefixlen}")
+    return IPConfig(address=address, gateway=span.gateway)
+
+
+def _noted(args: Args[HostLocalConfig]) -> list[str]:
+    """Return the addresses that prevResult says the attachment got."""
+    return [str(ip.address.ip) for ip in args.prev_result.ips] if args.prev_result else []
+
+
+def _taken_of(range_set: RangeSet, taken: list[str]) -> int:
+    addresses = map(ipaddress.ip_address, taken)
+    return sum(address not in range_set.gateways and range_set.find(address) is not None for address in addresses)
+
+
+def _exhausted(code: Code, range_set: RangeSet) -> CniError:
+    return CniError(code, f"no address is free in {range_set.path} ({range_set})")
+
+
+def _not_reserved(args: Args[HostLocalConfig], what: str) -> CniError:
+    message = f"{what} is not reserved for {args.ifname} of container {args.container_id}"
+    return CniError(NOT_RESERVED, message)

@@ -1,0 +1,147 @@
+"""What host-local reads: its configuration, its ranges and the addresses that a runtime asks for."""
+
+from skel import (
+    Address,
+    Args,
+    Cidr,
+    CniError,
+    Code,
+    Config,
+    IpamConfig,
+    Record,
+    Route,
+    address,
+    cidr,
+    expected,
+    field,
+    list_of,
+    optional,
+    record,
+    string,
+)
+from skel.versions import at_least
+
+from .ranges import Range, RangeSet, resolve
+
+__all__ = ["DATA_DIR", "HostLocalConfig", "range_sets_of", "requests_of"]
+
+DATA_DIR = "/var/lib/cni/networks"
+
+
+def requested_address(value: object, path: str) -> Address:
+    """Decode an address that was asked for; a prefix length, which some runtimes send, is ignored."""
+    text = string(value, path)
+    try:
+        return address(str(cidr(text, path).ip) if "/" in text else text, path)
+    except CniError:
+        raise expected("an IP address, with or without a prefix", value, path) from None
+
+
+def file_path(value: object, path: str) -> str:
+    """Decode a path."""
+    text = string(value, path)
+    if "\0" in text:
+        raise expected("a path", value, path)
+    return text
+
+
+class HostLocalIpam(IpamConfig):
+    """The `ipam` section; the keys from `subnet` to `gateway` are the old style's only range."""
+
+    subnet: Cidr | None = field(cidr, default=None)
+    range_start: Address | None = field(optional(address), default=None)
+    range_end: Address | None = field(optional(address), default=None)
+    gateway: Address | None = field(optional(address), default=None)
+    ranges: list[list[Range]] = field(list_of(list_of(record(Range))), default=list)
+    routes: list[Route] = field(list_of(record(Route)), default=list)
+    data_dir: str = field(file_path, default="")
+    resolv_conf: str = field(file_path, default="")
+
+
+class RuntimeConfig(Record):
+    """What the runtime adds for the capabilities `ips` and `ipRanges`."""
+
+    ips: list[Address] = field(list_of(requested_address), default=list)
+    ip_ranges: list[list[Range]] = field(list_of(list_of(record(Range))), default=list)
+
+
+class CniConventionArgs(Record):
+    """`args.cni` (CONVENTIONS.md, "args")."""
+
+    ips: list[Address] = field(list_of(requested_address), default=list)
+
+
+class ConventionArgs(Record):
+    """`args`."""
+
+    cni: CniConventionArgs = field(record(CniConventionArgs), default=CniConventionArgs)
+
+
+class HostLocalConfig(Config):
+    """What host-local reads of a network configuration."""
+
+    ipam: HostLocalIpam = field(record(HostLocalIpam))
+    runtime_config: RuntimeConfig = field(record(RuntimeConfig), default=RuntimeConfig)
+    args: ConventionArgs = field(record(ConventionArgs), default=ConventionArgs)
+
+
+def range_sets_of(config: HostLocalConfig) -> list[RangeSet]:
+    """Return all range sets: the runtime's first, then the old style's, then those of `ranges`.
+
+    Raises CniError (7) for ranges that are not sound, and for more than one address
+    a family where the configuration's version cannot express that.
+    """
+    ipam = config.ipam
+    declared = [
+        (f"runtimeConfig.ipRanges[{index}]", ranges) for index, ranges in enumerate(config.runtime_config.ip_ranges)
+    ]
+    if ipam.subnet is not None:
+        only = Range(subnet=ipam.subnet, range_start=ipam.range_start, range_end=ipam.range_end, gateway=ipam.gateway)
+        declared.append(("ipam", [only]))
+    declared += [(f"ipam.ranges[{index}]", ranges) for index, ranges in enumerate(ipam.ranges)]
+    if not declared:
+        raise expected("at least one range set, or ipam.subnet", ipam.ranges, "ipam.ranges")
+    range_sets = resolve(declared)
+    families = [range_set.version for range_set in range_sets]
+    if len(families) > len(set(families)) and not at_least(config.cni_version, "0.3.0"):
+        message = (
+            f'cniVersion: "{config.cni_version}" allows one address a family, there are {len(families)} range sets'
+        )
+        raise CniError(Code.INVALID_CONFIG, message)
+    return range_sets
+
+
+def requests_of(args: Args[HostLocalConfig], range_sets: list[RangeSet]) -> dict[int, Address]:
+    """Return which address was asked for of which range set, by its index.
+
+    Raises CniError (7, or 4 for CNI_ARGS) for one that is none, or that no range set can give.
+    """
+    assigned: dict[int, Address] = {}
+    for asked, path in _requested(args).items():
+        index = next((index for index, known in enumerate(range_sets) if known.find(asked)), None)
+        if index is None:
+            raise expected("an address of the network's ranges", str(asked), path)
+        if asked in range_sets[index].gateways:
+            raise expected("an address that is not the gateway", str(asked), path)
+        if index in assigned:
+            what = f"one address of range set {range_sets[index].path}, beside {assigned[index]}"
+            raise expected(what, str(asked), path)
+        assigned[index] = asked
+    return assigned
+
+
+def _requested(args: Args[HostLocalConfig]) -> dict[Address, str]:
+    """Return the addresses that were asked for, and where."""
+    requested: dict[Address, str] = {}
+    if asked := args.cni_args.get("IP"):
+        try:
+            requested[requested_address(asked, "CNI_ARGS: IP")] = "CNI_ARGS: IP"
+        except CniError as error:
+            raise CniError(Code.INVALID_ENVIRONMENT, error.msg) from None
+    for path, addresses in (
+        ("args.cni.ips", args.config.args.cni.ips),
+        ("runtimeConfig.ips", args.config.runtime_config.ips),
+    ):
+        for index, asked_address in enumerate(addresses):
+            requested.setdefault(asked_address, f"{path}[{index}]")
+    return requested

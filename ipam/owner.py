@@ -1,0 +1,52 @@
+"""Whose a reservation is, as its file says and as the index names it."""
+
+import os
+from typing import Final, NamedTuple
+
+from skel import CniError
+from skel.names import check_container_id, check_ifname
+
+__all__ = ["LINK_PREFIX", "Owner"]
+
+LINK_PREFIX: Final = ".owner@"
+_NAME_MAX: Final = 255
+"""Bytes in a file name (NAME_MAX)."""
+
+
+class Owner(NamedTuple):
+    """An attachment; `ifname` is empty where the entry of a very old release names the container alone."""
+
+    container_id: str
+    ifname: str
+
+    @classmethod
+    def parse(cls, content: bytes) -> "Owner":
+        """Read a reservation's content; white space around it does not count."""
+        container_id, _, ifname = os.fsdecode(content.strip()).partition("\r\n")
+        return cls(container_id, ifname)
+
+    @property
+    def content(self) -> bytes:
+        """What the reservation file holds."""
+        return os.fsencode(f"{self.container_id}\r\n{self.ifname}")
+
+    @property
+    def is_attachment(self) -> bool:
+        """Whether a runtime can have named it so; operators may have written notes of their own."""
+        try:
+            check_container_id(self.container_id)
+            if self.ifname:
+                check_ifname(self.ifname)
+        except CniError:
+            return False
+        return True
+
+    @property
+    def link(self) -> str:
+        """The name of its link in the index: readable, and unambiguous since no container ID holds an @."""
+        name = f"{LINK_PREFIX}{self.container_id}@{self.ifname}"
+        if len(os.fsencode(name)) <= _NAME_MAX:
+            return name
+        import hashlib  # no runtime is known to use IDs that long
+
+        return LINK_PREFIX + hashlib.sha256(self.content).hexdigest()
