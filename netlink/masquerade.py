@@ -64,22 +64,18 @@ def masquerade(addresses: Sequence[Interface], owner: Owner) -> None:
         for _ in range(ATTEMPTS):
             # Looked at first, because a transaction that fails costs milliseconds: a grace period of RCU, during
             # which no other can begin.
-            generation = table.generation()
             present = _present(table, wanted)
             missing = {address: element for address, element in wanted.items() if present.get(address.ip) != element}
             if not missing:
                 return
             stale = {address.ip: present[address.ip] for address in missing if address.ip in present}
             transaction = table.transaction()
-            lost_races = LOST_RACES
-            if _add_structure(table, transaction, {address.network for address in missing}):
-                # With nothing relied upon, "no such object" is what this kernel lacks.
-                lost_races = LOST_RACES - {errno.ENOENT}
+            cold = _add_structure(table, transaction, {address.network for address in missing})
             _delete_elements(transaction, stale)
             _add_elements(transaction, missing)
-            # With nothing to delete the transaction is right whatever others do: it needs no guard against a hundred
-            # plugins that start on a cold node.
-            if table.try_commit(transaction, doing, lost_races, generation if stale else None):
+            # Where nothing seen is relied upon, "no such object" says what this kernel lacks.
+            lost_races = LOST_RACES - {errno.ENOENT} if cold and not stale else LOST_RACES
+            if table.try_commit(transaction, doing, lost_races):
                 return
     raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
 

@@ -42,7 +42,6 @@ def allow_only(port: str, mac: str, owner: Owner) -> None:
     wanted = _elements(port, mac, owner)
     with Table(BRIDGE, _TABLE) as table:
         for _ in range(ATTEMPTS):
-            generation = table.generation()
             present = _present(table, port, mac)
             if present == wanted:
                 return
@@ -54,8 +53,9 @@ def allow_only(port: str, mac: str, owner: Owner) -> None:
                 transaction.delete_elements(name, [element])
             for name, element in wanted.items():
                 transaction.add_elements(name, [element])
-            lost_races = LOST_RACES - {errno.ENOENT} if cold else LOST_RACES
-            if _try_commit(table, transaction, doing, lost_races, generation if present else None):
+            # Where nothing seen is relied upon, "no such object" says what this kernel lacks.
+            lost_races = LOST_RACES - {errno.ENOENT} if cold and not present else LOST_RACES
+            if _try_commit(table, transaction, doing, lost_races):
                 return
     raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
 
@@ -148,11 +148,9 @@ def _remove_structure(table: Table) -> None:
     table.try_commit(transaction, f"delete table {_TABLE}")
 
 
-def _try_commit(
-    table: Table, transaction: Transaction, doing: str, lost_races: frozenset[int], generation: int | None
-) -> bool:
+def _try_commit(table: Table, transaction: Transaction, doing: str, lost_races: frozenset[int]) -> bool:
     try:
-        return table.try_commit(transaction, doing, lost_races, generation)
+        return table.try_commit(transaction, doing, lost_races)
     except NetlinkError as error:
         if error.errno in {errno.EOPNOTSUPP, errno.EAFNOSUPPORT}:
             lack = "this kernel has no nftables for bridges (CONFIG_NF_TABLES_BRIDGE)"
