@@ -50,14 +50,11 @@ def dispatch(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdi
             answer = Verbatim()
     except CniError as error:
         answer = Verbatim(_document(error.encode(call.version)), 1)
-    except OSError as error:
-        # The kernel or a file refused: netlink's errors say what was attempted.
-        message = ": ".join(part for part in (error.filename, error.strerror or str(error)) if part)
-        answer = Verbatim(_document(CniError(Code.INTERNAL, message).encode(call.version)), 1)
     # SystemExit too: a plugin that exits by itself must not look like one that succeeded. And KeyboardInterrupt:
     # whoever started an ADD that was cut off needs its one document as well.
     except BaseException as error:  # noqa: BLE001 -- the last line of defence, and it reports
-        call.log(f"unforeseen {type(error).__name__} {_whereabouts(error)}")
+        if not isinstance(error, OSError):  # the kernel or a file refused: the message says what was attempted
+            call.log(f"unforeseen {type(error).__name__} {_whereabouts(error)}")
         answer = Verbatim(_document(CniError(Code.INTERNAL, _message(error)).encode(call.version)), 1)
     stderr = "".join(f"{line}\n" for line in lines)
     return Outcome(_bytes(answer.stdout), _bytes(stderr), answer.exit_code)
@@ -221,7 +218,10 @@ def _logger(name: str, environ: Mapping[str, str], write: Callable[[str], None])
 
 
 def _message(error: BaseException) -> str:
+    """Return what an error says; of the kernel's, what was attempted and why it failed, without its number."""
     try:
+        if isinstance(error, OSError) and error.strerror:
+            return ": ".join(str(part) for part in (error.filename, error.strerror) if part)
         return str(error) or type(error).__name__
     except Exception:  # noqa: BLE001 -- an exception that cannot even say what it is
         return type(error).__name__
