@@ -140,7 +140,7 @@ def gc(args: Args[BridgeConfig]) -> None:
         args.log("GC without a list of valid attachments: nothing is removed")
     else:
         valid = {
-            Owner(args.config.name, attachment.container_id, attachment.ifname).recorded()
+            Owner(args.config.name, attachment.container_id, attachment.ifname)
             for attachment in args.config.valid_attachments
         }
         steps += [

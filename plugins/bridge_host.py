@@ -186,7 +186,7 @@ def collect_ports(config: BridgeConfig, valid: Collection[Owner]) -> None:
         bridge = host.link(config.bridge)
         for port in host.links_of(bridge.index) if bridge else ():
             owner = Owner.from_label(port.alias)
-            if owner is not None and owner.network == config.name and owner not in valid:
+            if owner is not None and owner.in_network(config.name) and owner not in valid:
                 host.delete_link(port.index)
 
 

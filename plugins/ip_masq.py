@@ -8,14 +8,13 @@ nothing.
 from collections.abc import Sequence
 from typing import TypeVar
 
+from netlink import masquerade as nft
 from netlink.iptables import (
     iptables_chain_exists,
     masquerade_iptables,
     unmasquerade_iptables,
     unmasquerade_reference_nftables,
 )
-
-from netlink import masquerade as nft
 from netlink.owner import Owner
 from skel import Args, Cidr, CniError, Code, Config
 
@@ -60,7 +59,7 @@ def check_masquerade(args: Args[C], addresses: Sequence[Cidr]) -> None:
 def collect_masquerade(args: Args[C], valid: set[Owner]) -> None:
     """Remove what belongs to attachments of this network that are no longer valid. Raises NetlinkError."""
     stale: dict[Owner, None] = {
-        owner: None for _, owner in nft.masqueraded() if owner.network == args.config.name and owner not in valid
+        owner: None for _, owner in nft.masqueraded() if owner.in_network(args.config.name) and owner not in valid
     }
     for owner in stale:
         nft.unmasquerade(owner)

@@ -33,5 +33,5 @@ def check(args: Args[C], port: str, mac: str) -> None:
 def collect(args: Args[C], valid: Collection[Owner]) -> None:
     """Remove the checks of attachments of this network that are no longer valid. Raises NetlinkError."""
     for port, owner in spoofcheck.spoof_checked():
-        if owner.network == args.config.name and owner not in valid:
+        if owner.in_network(args.config.name) and owner not in valid:
             spoofcheck.disallow(owner, port)

@@ -1,0 +1,114 @@
+"""DEL of the bridge plugin: from the container ID alone, as often as asked, whatever is gone already."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netlink.namespace import remove_namespace
+from tests.attachments import Network, bridge_config
+from tests.node_state import State
+from tests.nodes import Node
+
+# What the first pod of a network makes for all of them, and the last one leaves as the reference does.
+SHARED = [
+    "links/br0",
+    "addresses/*",
+    "routes/*",
+    "sysctls/*",
+    "files/*networks",
+    "files/*networks/net",
+    "files/*/lock",
+    "files/*last_reserved_ip*",
+]
+
+
+@pytest.fixture
+def network(node: Node, bin_dir: Path) -> Network:
+    return Network(node, bin_dir, bridge_config(ipMasq=True, macspoofchk=True))
+
+
+@pytest.fixture
+def warm(network: Network) -> State:
+    """The state of a node that has had a pod."""
+    network.add("first")
+    network.succeed("DEL", "first")
+    return network.node.state()
+
+
+def test_nothing_is_left_but_the_bridge(network: Network) -> None:
+    before = network.node.state()
+    result = network.add("one")
+    network.succeed("DEL", "one", prevResult=result)
+
+    network.node.assert_same_state(before, ignore=SHARED)
+    assert network.node.ip("link", "show", "type", "veth") == []
+
+
+def test_every_way_of_calling_it_leaves_the_same(network: Network, warm: State) -> None:
+    ways: list[dict[str, Any]] = [{}, {"prevResult": None}, {"prevResult": {"ips": "corrupt"}}]
+    for number, keys in enumerate(ways):
+        pod = f"pod-{number}"
+        network.add(pod)
+        ran = network.run("DEL", pod, **keys)
+
+        assert ran.code == 0, ran
+        network.node.assert_same_state(warm, ignore=["files/*last_reserved_ip*", f"*{pod}*"])
+
+
+def test_twice(network: Network, warm: State) -> None:
+    result = network.add("one")
+
+    network.succeed("DEL", "one", prevResult=result)
+    network.succeed("DEL", "one", prevResult=result)
+    network.succeed("DEL", "one")
+    network.node.assert_same_state(warm, ignore=["files/*last_reserved_ip*"])
+
+
+def test_never_added(network: Network, warm: State) -> None:
+    network.node.pod_namespace("stranger")
+
+    network.succeed("DEL", "stranger")
+    network.node.assert_same_state(warm)
+
+
+@pytest.mark.parametrize("netns", ["", "/run/netns/never-there"])
+def test_the_namespace_is_not_given_or_gone(network: Network, warm: State, netns: str) -> None:
+    network.add("one")
+    if netns:
+        remove_namespace(network.namespace("one"))
+
+    network.succeed("DEL", "one", netns=netns)
+    # Without a namespace to look into, the pod's interface went with the host's end.
+    network.node.assert_same_state(warm, ignore=["files/*last_reserved_ip*"], within=5)
+
+
+def test_the_namespace_is_a_file(network: Network, tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.touch()
+    network.add("one")
+
+    network.succeed("DEL", "one", netns=str(plain))
+    assert network.node.ip("link", "show", "type", "veth") == []
+
+
+def test_another_pod_is_left_alone(network: Network) -> None:
+    network.add("one")
+    network.add("two")
+    address = network.addresses("two")[0]
+
+    network.succeed("DEL", "one")
+    assert network.ping("two", "10.88.0.1")
+    assert address in str(network.node.nft())
+
+
+def test_it_goes_on_past_a_failing_delegate(network: Network, tmp_path: Path) -> None:
+    network.add("one")
+    broken = tmp_path / "not-a-directory"
+    broken.write_text("")
+    ipam = network.config["ipam"] | {"dataDir": str(broken)}
+
+    ran = network.run("DEL", "one", ipam=ipam)
+    assert network.node.ip("link", "show", "type", "veth") == []
+    assert "10.88.0.2" not in str(network.node.nft())
+    assert ran.code in {0, 1}

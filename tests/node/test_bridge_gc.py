@@ -1,0 +1,92 @@
+"""GC of the bridge plugin frees what a lost DEL left, and nothing else."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netlink.namespace import remove_namespace
+from tests.attachments import Network, bridge_config
+from tests.nodes import Node
+
+
+@pytest.fixture
+def network(node: Node, bin_dir: Path) -> Network:
+    return Network(node, bin_dir, bridge_config(ipMasq=True, macspoofchk=True))
+
+
+def collect(network: Network, **keys: Any) -> None:
+    ran = network.node.plugin(network.bin_dir, "bridge", "GC", network.config | keys)
+
+    assert ran.code == 0, ran
+
+
+def attachments(*pods: str) -> list[dict[str, str]]:
+    return [{"containerID": f"id-{pod}", "ifname": "eth0"} for pod in pods]
+
+
+def reservations(network: Network) -> set[str]:
+    return {
+        file.name for file in (network.node.var_lib_cni / "networks/net").iterdir() if file.name[:2] in {"10", "fd"}
+    }
+
+
+def ports(network: Network) -> set[str]:
+    return {link["ifalias"] for link in network.node.ip("link", "show", "master", "br0")}
+
+
+@pytest.mark.parametrize("spelling", ["cni.dev/valid-attachments", "cni.dev/attachments"])
+def test_the_lost_one_goes(network: Network, spelling: str) -> None:
+    network.add("kept")
+    network.add("lost")
+    lost = network.addresses("lost")
+
+    collect(network, **{spelling: attachments("kept")})
+    rules = str(network.node.nft())
+    assert ports(network) == {"net/id-kept/eth0"}
+    assert not any(address in rules for address in lost)
+    assert "id-lost" not in rules
+    assert reservations(network) == set(network.addresses("kept"))
+    assert network.ping("kept", "10.88.0.1")
+
+
+@pytest.mark.parametrize("nothing", [[], None])
+def test_an_empty_list_frees_all(network: Network, nothing: object) -> None:
+    network.add("lost")
+
+    collect(network, **{"cni.dev/valid-attachments": nothing})
+    assert ports(network) == set()
+    assert reservations(network) == set()
+    assert network.node.nft() == []
+
+
+def test_without_a_list_nothing_is_freed(network: Network) -> None:
+    network.add("one")
+    before = network.node.state()
+
+    collect(network)
+    network.node.assert_same_state(before)
+
+
+def test_another_network_is_left_alone(network: Network) -> None:
+    network.add("one")
+    other = Network(network.node, network.bin_dir, network.config | {"name": "other"})
+    other.config["ipam"] = {"type": "host-local", "subnet": "10.88.128.0/17", "gateway": "10.88.0.1"}
+    other.config["isGateway"] = False
+    other.add("two")
+
+    collect(network, **{"cni.dev/valid-attachments": []})
+    assert ports(network) == {"other/id-two/eth0"}
+    assert "10.88.128" in str(network.node.nft())
+    assert (network.node.var_lib_cni / "networks/other/10.88.128.2").exists() or any(
+        (network.node.var_lib_cni / "networks/other").glob("10.88.128.*")
+    )
+
+
+def test_a_pod_whose_namespace_is_gone(network: Network) -> None:
+    network.add("lost")
+    remove_namespace(network.namespace("lost"))
+
+    collect(network, **{"cni.dev/valid-attachments": []})
+    assert reservations(network) == set()
+    assert network.node.nft() == []

@@ -1,0 +1,92 @@
+"""ipMasq of the bridge plugin, seen from a neighbour that has no way back to the pods' network."""
+
+from collections.abc import Callable
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+
+from tests.attachments import Network, bridge_config
+from tests.nodes import Node, veth_between
+
+# Answers each datagram with the address that it came from, and says when it is ready.
+_ECHO_SOURCE = """
+import socket, sys
+with socket.create_server((sys.argv[1], 9000), family=socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET) as s:
+    print("ready", flush=True)
+    for _ in range(2):
+        connection, peer = s.accept()
+        with connection:
+            connection.sendall(peer[0].encode())
+"""
+_ASK = """
+import socket, sys
+with socket.create_connection((sys.argv[1], 9000), timeout=5) as s:
+    print(s.makefile().read())
+"""
+
+
+def seen_source(network: Network, pod: str, neighbour: Node, address: str) -> str:
+    """The source address of a pod's TCP connection as the neighbour at `address` sees it."""
+    with neighbour.background(["/usr/bin/python3", "-c", _ECHO_SOURCE, address]) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == "ready\n"
+        asked = network.node.run(["/usr/bin/python3", "-c", _ASK, address], netns=network.namespace(pod))
+    return asked.stdout.strip()
+
+
+@pytest.mark.parametrize("backend", ["nftables", "iptables"])
+def test_the_neighbour_sees_the_node(make_node: Callable[[], Node], bin_dir: Path, backend: str) -> None:
+    node, neighbour = make_node(), make_node()
+    wire = veth_between(node, neighbour)
+    network = Network(node, bin_dir, bridge_config(ipMasq=True, ipMasqBackend=backend))
+    network.add("one")
+
+    assert seen_source(network, "one", neighbour, wire.ipv4[1]) == wire.ipv4[0]
+    assert seen_source(network, "one", neighbour, wire.ipv6[1]) == str(ip_address(wire.ipv6[0]))
+
+
+def test_without_it_the_neighbour_sees_the_pod(make_node: Callable[[], Node], bin_dir: Path) -> None:
+    node, neighbour = make_node(), make_node()
+    wire = veth_between(node, neighbour)
+    neighbour.run(["ip", "route", "add", "10.88.0.0/16", "via", wire.ipv4[0]])
+    network = Network(node, bin_dir, bridge_config())
+    network.add("one")
+
+    assert seen_source(network, "one", neighbour, wire.ipv4[1]) == network.addresses("one")[0]
+
+
+def test_pods_see_each_others_own_addresses(node: Node, bin_dir: Path) -> None:
+    network = Network(node, bin_dir, bridge_config(ipMasq=True))
+    network.add("one")
+    network.add("two")
+    address = network.addresses("two")[0]
+    two = network.namespace("two")
+
+    with node.background(["/usr/bin/python3", "-c", _ECHO_SOURCE, address], netns=two) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline() == "ready\n"
+        asked = node.run(["/usr/bin/python3", "-c", _ASK, address], netns=network.namespace("one"))
+
+    assert asked.stdout.strip() == network.addresses("one")[0]
+
+
+@pytest.mark.parametrize("backend", ["nftables", "iptables"])
+def test_check_notices_that_it_is_gone(node: Node, bin_dir: Path, backend: str) -> None:
+    network = Network(node, bin_dir, bridge_config(ipMasq=True, ipMasqBackend=backend))
+    result = network.add("one")
+
+    network.succeed("CHECK", "one", prevResult=result)
+    node.run(["nft", "flush", "ruleset"])
+    error = network.fail("CHECK", "one", prevResult=result)
+    assert "not masqueraded" in error["msg"]
+
+
+@pytest.mark.parametrize(("added", "deleted"), [("nftables", "iptables"), ("iptables", "nftables")])
+def test_del_cleans_up_after_either_backend(node: Node, bin_dir: Path, added: str, deleted: str) -> None:
+    network = Network(node, bin_dir, bridge_config(ipMasq=True))
+    network.add("one", ipMasqBackend=added)
+    assert "10.88.0.2" in str(node.nft())
+
+    network.succeed("DEL", "one", ipMasqBackend=deleted)
+    assert "10.88.0.2" not in str(node.nft())

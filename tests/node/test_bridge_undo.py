@@ -1,0 +1,189 @@
+"""An ADD of the bridge plugin that fails, at whatever step, leaves the node as it found it."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netlink.namespace import entered, open_namespace
+from netlink.socket import NetlinkError, Socket
+from plugins.bridge import PLUGIN
+from skel import Outcome, dispatch
+from tests.attachments import Network, bridge_config
+from tests.node_state import State
+from tests.nodes import Node
+
+# ip_forward stays on: another program may rely on it by now. A reservation's traces that are no reservation stay, too.
+KEPT = ["sysctls/*", "files/*networks", "files/*networks/net", "files/*/lock", "files/*last_reserved_ip*"]
+
+
+def add_in_this_process(node: Node, bin_dir: Path, config: dict[str, Any]) -> Outcome:
+    """Dispatch an ADD for the pod "one" in a thread that is on the node; its files are the node's by `dataDir`."""
+    environ = {
+        "CNI_COMMAND": "ADD",
+        "CNI_CONTAINERID": "id-one",
+        "CNI_NETNS": f"{node.path}-one",
+        "CNI_IFNAME": "eth0",
+        "CNI_PATH": str(bin_dir),
+    }
+    with open_namespace(node.path) as namespace, entered(namespace):
+        return dispatch(PLUGIN, environ, json.dumps(config).encode)
+
+
+class InjectedError(NetlinkError):
+    pass
+
+
+@contextmanager
+def failing_at(step: int) -> Iterator[list[str]]:
+    """Let the netlink request number `step` fail after the kernel has not even seen it; those of the undoing pass."""
+    seen: list[str] = []
+    send = Socket._send
+
+    def send_or_fail(self: Socket, packet: bytes | bytearray) -> None:
+        seen.append("sent")
+        if len(seen) == step:
+            raise InjectedError(5, "fault injected by the test")
+        send(self, packet)
+
+    Socket._send = send_or_fail  # type: ignore[method-assign]
+    try:
+        yield seen
+    finally:
+        Socket._send = send  # type: ignore[method-assign]
+
+
+def test_at_every_request_to_the_kernel(node: Node, bin_dir: Path) -> None:
+    config = bridge_config(ipMasq=True, macspoofchk=True, isDefaultGateway=True, hairpinMode=True)
+    config["ipam"]["dataDir"] = str(node.var_lib_cni / "networks")
+    node.pod_namespace("one")
+    before = node.state()
+    pod_before = pod_state(node)
+    step = 0
+    while True:
+        step += 1
+        with failing_at(step) as seen:
+            outcome = add_in_this_process(node, bin_dir, config)
+        if outcome.code == 0:
+            break
+
+        assert b"fault injected" in outcome.stdout, outcome
+        assert b"undoing" not in outcome.stderr, outcome
+        node.assert_same_state(before, ignore=KEPT, within=2)
+        assert pod_state(node) == pod_before, step
+
+    assert len(seen) < step
+    assert step > 15
+
+
+def pod_state(node: Node) -> list[Any]:
+    return [link["ifname"] for link in node.ip("link", "show", netns=f"{node.path}-one")]
+
+
+@pytest.fixture
+def cold(node: Node, bin_dir: Path) -> tuple[Network, State]:
+    """A network without a pod, and the state of its node: an existing namespace, nothing else."""
+    network = Network(node, bin_dir, bridge_config(ipMasq=True, macspoofchk=True))
+    node.pod_namespace("one")
+    return network, node.state()
+
+
+def fails_without_trace(cold: tuple[Network, State], fragment: str, **keys: object) -> None:
+    network, before = cold
+    error = network.fail("ADD", "one", **keys)
+
+    assert fragment in error["msg"] + error.get("details", "")
+    network.node.assert_same_state(before, ignore=KEPT, within=2)
+    assert pod_state(network.node) == ["lo"]
+
+
+def test_the_delegate_is_missing(cold: tuple[Network, State]) -> None:
+    fails_without_trace(cold, "no-such-plugin", ipam={"type": "no-such-plugin"})
+
+
+def test_the_delegate_fails(cold: tuple[Network, State]) -> None:
+    fails_without_trace(cold, "10.1", ipam={"type": "host-local", "subnet": "10.1"})
+
+
+def test_no_address_is_free(cold: tuple[Network, State]) -> None:
+    network, _ = cold
+    ranges = {"subnet": "10.88.0.0/29", "rangeStart": "10.88.0.2", "rangeEnd": "10.88.0.2"}
+    taken = network.config | {"ipam": {"type": "host-local", **ranges}}
+    netns = network.namespace("one")
+    ran = network.node.plugin(
+        network.bin_dir, "host-local", "ADD", taken, container_id="other", ifname="eth0", netns=netns
+    )
+    assert ran.code == 0
+
+    before = network.node.state()
+    fails_without_trace((network, before), "10.88.0.2", ipam={"type": "host-local", **ranges})
+
+
+def test_the_interface_exists_in_the_pod(cold: tuple[Network, State]) -> None:
+    network, before = cold
+    netns = network.namespace("one")
+    network.node.run(["ip", "link", "add", "eth0", "type", "bridge"], netns=netns)
+
+    error = network.fail("ADD", "one")
+    assert "eth0" in error["msg"]
+    network.node.assert_same_state(before, ignore=KEPT)
+    assert pod_state(network.node) == ["lo", "eth0"]
+
+
+def test_a_route_that_the_kernel_refuses(cold: tuple[Network, State]) -> None:
+    ipam = {"type": "host-local", "subnet": "10.88.0.0/16", "routes": [{"dst": "0.0.0.0/0", "gw": "203.0.113.1"}]}
+    fails_without_trace(cold, "203.0.113.1", ipam=ipam)
+
+
+def test_the_bridge_has_another_address(cold: tuple[Network, State]) -> None:
+    network, _ = cold
+    network.node.run(["ip", "link", "add", "br0", "address", "02:00:00:00:00:01", "type", "bridge"])
+    network.node.run(["ip", "link", "set", "br0", "addrgenmode", "none"])  # no address of the kernel's own
+    network.node.run(["ip", "address", "add", "192.0.2.1/24", "dev", "br0"])
+    network.node.run(["ip", "link", "set", "br0", "up"])
+
+    before = network.node.state()
+    fails_without_trace((network, before), '"br0" already has an IP address different from 10.88.0.1/16')
+
+
+def test_the_bridge_is_none(cold: tuple[Network, State]) -> None:
+    network, _ = cold
+    network.node.run(["ip", "link", "add", "br0", "type", "veth", "peer", "name", "br1"])
+
+    before = network.node.state()
+    fails_without_trace((network, before), '"br0" exists already but is not a bridge')
+
+
+def test_the_pod_has_no_namespace(cold: tuple[Network, State]) -> None:
+    network, before = cold
+    error = network.fail("ADD", "one", netns="/run/netns/never-there")
+
+    assert error["code"] == 4
+    assert "CNI_NETNS" in error["msg"]
+    network.node.assert_same_state(before)
+
+
+def test_a_second_add_fails_and_changes_nothing(cold: tuple[Network, State]) -> None:
+    network, _ = cold
+    result = network.succeed("ADD", "one")
+    before = network.node.state()
+    addresses = network.addresses("one")
+
+    for keys in ({}, {"prevResult": result}):
+        error = network.fail("ADD", "one", **keys)
+        assert "exists already" in error["msg"]
+    network.node.assert_same_state(before)
+    assert network.addresses("one") == addresses
+    assert network.ping("one", "10.88.0.1")
+
+
+def test_a_shared_bridge_survives_another_pods_failure(cold: tuple[Network, State]) -> None:
+    network, _ = cold
+    network.succeed("ADD", "one")
+    network.node.pod_namespace("two")
+
+    network.fail("ADD", "two", ipam={"type": "no-such-plugin"})
+    assert network.ping("one", "10.88.0.1")
