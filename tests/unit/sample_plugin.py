@@ -130,7 +130,7 @@ class Sample:
             version="1.2.3",
         )
 
-    def _called(self, args: Args[SampleConfig]) -> Any:  # noqa: ANN401 -- behave may return what it must not
+    def _called(self, args: Args[SampleConfig]) -> Any:
         self.calls.append(args)
         (self.folder / f"{args.verb}-{len(self.calls)}").touch()
         if self.behave:

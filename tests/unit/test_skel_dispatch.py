@@ -445,7 +445,7 @@ def any_environ(chance: random.Random) -> dict[str, str | None]:
 
 
 def any_behaviour(chance: random.Random) -> Callable[[Any], object]:
-    def behave(args: Any) -> object:  # noqa: ANN401 -- whatever the plugin is given
+    def behave(args: Any) -> object:
         args.log(f"{args.config} {args.prev_result}")
         if chance.random() < 0.2:
             raise chance.choice((CniError(7, "\ud800"), ValueError("\udcff\n"), SystemExit(0), MuteError()))

@@ -1,0 +1,168 @@
+"""Typed records: what declarations read, what they write, and how decoders take what is not malformed."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from skel import (
+    CniError,
+    Record,
+    address,
+    boolean,
+    choice,
+    cidr,
+    dict_of,
+    field,
+    integer,
+    list_of,
+    mac,
+    network,
+    optional,
+    raw,
+    record,
+    string,
+)
+from skel.record import rendered
+
+
+class Port(Record):
+    host_port: int = field(integer)
+    protocol: str = field(choice("tcp", "udp"), default="tcp")
+
+
+class Settings(Record):
+    name: str = field(string)
+    pci_id: str = field(string, "pciID", default="")
+    limit: int | None = field(integer, default=None)
+    mtu: int = field(integer, default=1500)
+    enabled: bool = field(boolean, default=False)
+    ports: list[Port] = field(list_of(record(Port)), default=list)
+    labels: dict[str, str] = field(dict_of(string), default=dict)
+    extra: object = field(raw, default=None)
+
+
+class Wider(Settings):
+    name: str = field(string, default="unnamed")
+    depth: int = field(integer, default=0)
+
+
+def test_keys_are_the_attributes_in_camel_case_unless_given() -> None:
+    settings = Settings.decode({"name": "a", "pciID": "0000:01:00.0", "ports": [{"hostPort": 80}]})
+
+    assert settings.pci_id == "0000:01:00.0"
+    assert settings.ports == [Port(host_port=80)]
+
+
+def test_unknown_keys_are_ignored() -> None:
+    assert Settings.decode({"name": "a", "vlanTrunk": [], "": 1}) == Settings(name="a")
+
+
+def test_what_is_written_is_read_back_the_same() -> None:
+    settings = Settings(
+        name="a",
+        limit=0,
+        mtu=9000,
+        enabled=True,
+        ports=[Port(host_port=80, protocol="udp")],
+        labels={"Tier": "web"},
+        extra={"a": [1, None, 1.5]},
+    )
+
+    assert Settings.decode(settings.encode()) == settings
+
+
+def test_what_is_empty_by_default_is_not_written_and_what_is_not_is() -> None:
+    assert Settings(name="").encode() == {"name": "", "mtu": 1500}
+    assert Settings(name="", mtu=0, limit=0).encode() == {"name": "", "mtu": 0, "limit": 0}
+
+
+def test_records_do_not_share_their_defaults() -> None:
+    one, other = Settings(name="a"), Settings.decode({"name": "a"})
+
+    one.ports.append(Port(host_port=80))
+    one.labels["a"] = "b"
+
+    assert other == Settings(name="a")
+
+
+def test_a_subclass_redeclares_and_adds() -> None:
+    assert Wider.decode({"Depth": 2}) == Wider(name="unnamed", depth=2)
+    assert Wider() != Settings(name="unnamed")
+
+
+def test_a_declaration_is_not_a_value() -> None:
+    with pytest.raises(AttributeError):
+        _ = Settings.mtu
+
+
+def test_a_missing_required_key_names_its_path() -> None:
+    with pytest.raises(CniError, match=r"^at\.ports\[1\]\.hostPort: required key is missing$"):
+        Settings.decode({"name": "a", "ports": [{"hostPort": 1}, {"hostPort": None}]}, "at")
+    with pytest.raises(CniError, match=r"^Port\.hostPort: required key is missing$"):
+        Port()  # type: ignore[call-arg]
+
+
+def test_a_misspelt_field_is_the_authors_mistake() -> None:
+    with pytest.raises(TypeError, match=r"^Port has no field port$"):
+        Port(port=80)  # type: ignore[call-arg]
+
+
+def test_a_record_shows_what_it_holds() -> None:
+    assert repr(Port(host_port=80)) == "Port(host_port=80, protocol='tcp')"
+
+
+@pytest.mark.parametrize(
+    ("decode", "value", "read"),
+    [
+        (address, "10.1.0.5", "10.1.0.5"),
+        (address, "FD00::0005", "fd00::5"),
+        (address, "::ffff:10.1.0.5", "10.1.0.5"),
+        (cidr, "10.1.0.5/16", "10.1.0.5/16"),
+        (cidr, "10.1.0.5/0", "10.1.0.5/0"),
+        (cidr, "fd00::5/128", "fd00::5/128"),
+        (network, "10.1.0.5/16", "10.1.0.0/16"),
+        (network, "::/0", "::/0"),
+        (mac, "0A-00-00-00-00-0F", "0a:00:00:00:00:0f"),
+        (mac, "0A:00:00:00:00:0F", "0a:00:00:00:00:0f"),
+        (mac, "0a00.0000.000F", "0a:00:00:00:00:0f"),
+        (optional(address), "10.1.0.5", "10.1.0.5"),
+        (optional(address), "", "None"),
+        (integer, 34359738359, "34359738359"),
+    ],
+)
+def test_values_are_read_as_go_reads_them(decode: Callable[[object, str], Any], value: object, read: str) -> None:
+    assert str(decode(value, "key")) == read
+
+
+@pytest.mark.parametrize(
+    ("decode", "value"),
+    [
+        (address, "10.1.0.5/16"),
+        (address, "fe80::1%eth0"),
+        (address, "10.1"),
+        (address, 167837701),
+        (address, ""),
+        (address, True),
+        (optional(address), " "),
+        (cidr, "10.1.0.5/\u0661\u0666"),
+        (cidr, "/16"),
+        (cidr, "10.1.0.5/16/16"),
+        (network, "10.1.0.0"),
+        (mac, ""),
+        (mac, "0a:00:00:00:00:0f:00:00"),
+        (mac, "0a00.0000.000f\n"),
+        (mac, 1),
+    ],
+)
+def test_what_go_refuses_is_refused(decode: Callable[[object, str], Any], value: object) -> None:
+    with pytest.raises(CniError, match=r"^key: expected ") as raised:
+        decode(value, "key")
+
+    assert raised.value.code == 7
+    assert raised.value.msg.endswith(f", got {rendered(value)}")
+
+
+def test_a_long_value_is_cut_in_messages() -> None:
+    assert rendered("x" * 1000) == '"' + "x" * 118 + "\u2026"
+    assert rendered("x" * 118) == '"' + "x" * 118 + '"'
