@@ -84,6 +84,8 @@ def test_gateways_and_forwarding_on_the_node(network: Network) -> None:
     after = network.node.run(["sysctl", "-n", "net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"]).stdout
     assert before.split() == ["0", "0"]
     assert addresses == {"10.88.0.1/16", "fd00:88::1/64"}
+    # Usable now, not when duplicate address detection has ended in a second or two.
+    assert not any(address.get("tentative") for address in bridge["addr_info"] if address["scope"] == "global")
     assert after.split() == ["1", "1"]
 
 
