@@ -36,10 +36,11 @@ def add(args: Args[HostLocalConfig]) -> Result:
     if args.config.ipam.resolv_conf:
         result.dns = read_resolv_conf(args.config.ipam.resolv_conf)
     with _store(args.config) as store:
+        owner = Owner(args.container_id, args.ifname)
         store.create()
-        with store.locked():
+        with store.draft(owner) as draft, store.locked():
             _refuse_second_add(args, store, range_sets)
-            with store.reserving(Owner(args.container_id, args.ifname)) as take:
+            with store.reserving(owner, draft) as take:
                 result.ips = [
                     _reserve(store, take, index, range_set, requests.get(index))
                     for index, range_set in enumerate(range_sets)
@@ -60,15 +61,15 @@ def check(args: Args[HostLocalConfig]) -> None:
     range_sets = range_sets_of(args.config)
     with _store(args.config) as store:
         if not store.exists():
-            raise _not_reserved(args, "any address")
+            raise _not_reserved(args, "no address is")
         with store.locked():
             owner, found = store.find(args.container_id, args.ifname, _noted(args))
             missing = {noted for noted in _noted(args) if store.owner(noted) != owner}
     if not found:
-        raise _not_reserved(args, "any address")
+        raise _not_reserved(args, "no address is")
     for noted in sorted(missing):
         if any(range_set.find(ipaddress.ip_address(noted)) for range_set in range_sets):
-            raise _not_reserved(args, noted)
+            raise _not_reserved(args, f"{noted} is not")
 
 
 def gc(args: Args[HostLocalConfig]) -> None:
@@ -195,5 +196,5 @@ def _exhausted(code: Code, range_set: RangeSet) -> CniError:
 
 
 def _not_reserved(args: Args[HostLocalConfig], what: str) -> CniError:
-    message = f"{what} is not reserved for {args.ifname} of container {args.container_id}"
+    message = f"{what} reserved for {args.ifname} of container {args.container_id}"
     return CniError(NOT_RESERVED, message)

@@ -26,11 +26,10 @@ that its attachment has an address already. (Comparing a recorded time would not
 do: the kernel's clock ticks every 4 ms, and a process that waits takes the lock
 and adds its entry within one tick.)
 
-A reservation is written to a temporary file, flushed to the disk and linked to
-its name, so it is there as a whole or not at all; one file serves all addresses
-of an ADD. Its name need not be unique, for the lock is held. The folder itself is
-not flushed: a power failure that takes back the last reservations has taken the
-pods that they were for.
+A reservation is flushed to the disk before it gets its name, so it is there as a
+whole or not at all; one file serves all addresses of an ADD. Nothing else is
+flushed. A power failure that takes back the last reservations has taken the pods
+that they were for, and losing `last_reserved_ip` only starts the round again.
 """
 
 import fcntl
@@ -42,6 +41,7 @@ from typing import Final
 
 from skel import Address
 
+from .draft import TEMPORARY, Draft, replace
 from .owner import LINK_PREFIX, Owner
 
 __all__ = ["Store", "Take"]
@@ -57,11 +57,10 @@ _TARGET_MAX: Final = 1000
 """Bytes in the target of a symbolic link that every file system can store (XFS: 1023)."""
 _MANY: Final = "*"
 """The target for an owner with more addresses than fit."""
-_TEMPORARY: Final = ".temporary"
 
 
 class Store:
-    """The reservations of one network; all but `exists`, `create`, `obstacle` and `reserved` want the lock.
+    """The reservations of one network; what reads or changes who has what wants the lock.
 
     Every method raises OSError as the file system does.
     """
@@ -133,30 +132,31 @@ class Store:
         except ValueError:
             return None
 
+    def draft(self, owner: Owner) -> Draft:
+        """Write an owner's reservation to the disk; flushing takes longest, so this wants no lock."""
+        return Draft(self.folder, owner.content)
+
     @contextmanager
-    def reserving(self, owner: Owner) -> Iterator[Take]:
+    def reserving(self, owner: Owner, draft: Draft) -> Iterator[Take]:
         """Reserve addresses for an owner; all that were taken are free again if the body raises."""
         taken: dict[int, str] = {}
 
         def take(range_set: int, address: str) -> bool:
-            with suppress(FileExistsError):
-                os.link(temporary, self._path(address))
+            if draft.link(address):
                 taken[range_set] = address
-                return True
-            return False
+            return range_set in taken
 
         try:
-            temporary = self._write_temporary(owner.content)
             yield take
             for range_set, address in taken.items():
-                os.replace(self._write_temporary(address.encode()), self._path(f"last_reserved_ip.{range_set}"))
+                replace(self.folder, f"last_reserved_ip.{range_set}", address.encode())
             self._write_link(owner.link, [*self._linked(owner), *taken.values()])
         except BaseException:
             for address in taken.values():
                 self._remove(address)
             raise
         finally:
-            self._remove(_TEMPORARY)
+            self._remove(TEMPORARY)
             self._seal()
 
     def release(self, owner: Owner, addresses: Iterable[str]) -> None:
@@ -176,7 +176,7 @@ class Store:
                 if owner is not None and owner.is_attachment:
                     wanted.setdefault(owner.link, []).append(address)
         for name in os.listdir(self.folder):
-            if name == _TEMPORARY or (name.startswith(LINK_PREFIX) and name not in wanted):
+            if name == TEMPORARY or (name.startswith(LINK_PREFIX) and name not in wanted):
                 self._remove(name)
         for link, addresses in wanted.items():
             if self._target(link) != _target(addresses):
@@ -228,19 +228,6 @@ class Store:
                 return file.read()
         except (FileNotFoundError, IsADirectoryError):
             return None
-
-    def _write_temporary(self, content: bytes) -> str:
-        """Write a file that survives a power failure, and return its path."""
-        path = self._path(_TEMPORARY)
-        # A crash may have left one that is linked to a reservation: never write into that.
-        self._remove(_TEMPORARY)
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(file, content)
-            os.fsync(file)
-        finally:
-            os.close(file)
-        return path
 
     def _remove(self, name: str) -> None:
         with suppress(FileNotFoundError):
