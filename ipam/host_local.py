@@ -96,11 +96,13 @@ def status(args: Args[HostLocalConfig]) -> None:
     with _store(args.config) as store:
         if obstacle := store.obstacle():
             raise CniError(Code.NOT_AVAILABLE, f"ipam.dataDir: {obstacle}")
-        taken = store.reserved() if store.exists() else []
-    for range_set in range_sets:
-        # Reading an address costs microseconds each, and runtimes ask every few seconds.
-        if range_set.size <= len(taken) and range_set.size <= _taken_of(range_set, taken):
-            raise _exhausted(Code.NOT_AVAILABLE, range_set)
+        if not store.exists():
+            return
+        most = len(store.entries())
+        for range_set in range_sets:
+            # Reading every address costs milliseconds, and runtimes ask every few seconds.
+            if range_set.size <= most and range_set.size <= _taken_of(range_set, store.reserved()):
+                raise _exhausted(Code.NOT_AVAILABLE, range_set)
 
 
 PLUGIN = Plugin(
@@ -151,7 +153,7 @@ def _reserve(store: Store, take: Take, index: int, range_set: RangeSet, requeste
             return _ip_config(candidate, span)
         if not taken:
             # The round robin met addresses in use: skip the others without a system call for each.
-            taken = frozenset(store.reserved())
+            taken = frozenset(store.entries())
     raise _exhausted(Code.TRY_AGAIN_LATER, range_set)
 
 

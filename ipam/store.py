@@ -87,9 +87,13 @@ class Store:
             return f"{place} is not a directory"
         return "" if os.access(place, os.W_OK | os.X_OK) else f"{place} is not writable"
 
+    def entries(self) -> list[str]:
+        """Return the names of all reservations, and of few files more; this opens none and reads no name."""
+        return [name for name in os.listdir(self.folder) if not name.startswith(".")]
+
     def reserved(self) -> list[str]:
         """Return all addresses that are taken, by whomever; this opens no file."""
-        return [name for name in os.listdir(self.folder) if _is_address(name)]
+        return [name for name in self.entries() if _is_address(name)]
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -117,7 +121,7 @@ class Store:
         With `thorough`, a search without success is certain.
         """
         owners = (Owner(container_id, ifname), Owner(container_id, ""))
-        if not self._sealed and self._is_small():
+        if not self._sealed and len(self.entries()) <= _SMALL:
             self.rebuild_index()
         found = self._find(owners, also)
         if not found[1] and thorough and not self._sealed:
@@ -192,10 +196,6 @@ class Store:
                 return owner, found
         return first, []
 
-    def _is_small(self) -> bool:
-        names = os.listdir(self.folder)
-        return sum(not name.startswith(".") for name in names) <= _SMALL
-
     def _linked(self, owner: Owner) -> list[str]:
         target = self._target(owner.link)
         if target == _MANY:
@@ -240,8 +240,6 @@ def _target(addresses: Iterable[str]) -> str:
 
 
 def _is_address(name: str) -> bool:
-    if name.startswith("."):
-        return False
     try:
         return str(ipaddress.ip_address(name)) == name
     except ValueError:
