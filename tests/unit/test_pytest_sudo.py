@@ -120,6 +120,7 @@ def test_every_outcome_is_the_privileged_ones(pytester: pytest.Pytester, sudo: S
         def test_is_skipped_for_somebody(): assert os.geteuid() == 0
         @pytest.mark.xfail(reason="known", strict=True)
         def test_fails_as_expected(): assert False
+        def test_gives_up(): pytest.xfail("midway")
         @pytest.mark.xfail(reason="known", strict=True)
         def test_passes_unexpectedly(): pass
         @pytest.fixture
@@ -130,12 +131,13 @@ def test_every_outcome_is_the_privileged_ones(pytester: pytest.Pytester, sudo: S
 
     result = run_as_somebody()
 
-    result.assert_outcomes(passed=1, failed=3, skipped=2, xfailed=1)
+    result.assert_outcomes(passed=1, failed=3, skipped=2, xfailed=2)
     result.stdout.fnmatch_lines_random(
         ["*told by the test*", "*told by the fixture*", "*XPASS(strict)*", "XFAIL*known", "SKIPPED*: no such kernel"]
     )
     result.stdout.fnmatch_lines(["SKIPPED*: root has no use for it"])
-    result.stdout.fnmatch_lines(["*___ test_fails ___*"])
+    # Once by the privileged run, once around it.
+    assert result.stdout.str().count("___ test_fails ___") == 2
     result.stdout.no_fnmatch_line("*Skipped: *")
     result.stdout.no_fnmatch_line("*reason: *")
 
@@ -225,19 +227,22 @@ def test_configuration_working_folder_and_environment_reach_the_privileged_run(
     sudo.install(WILLING)
     monkeypatch.setenv("CNI_PATH", "/opt/cni/bin with a space")
     monkeypatch.setenv("UNRELATED", "1")
+    pytester.mkdir("settings")
     pytester.makeini("[pytest]\naddopts = --not-this-file")
-    pytester.makefile(".ini", ours="[pytest]\nmarkers = ours: declared here\naddopts = --strict-markers")
-    pytester.makeconftest("import pytest\n@pytest.fixture\ndef shared(): return 'from the root'")
+    pytester.makefile(
+        ".ini", **{"settings/ours": "[pytest]\nmarkers = ours: declared here\naddopts = --strict-markers"}
+    )
     pytester.makepyfile(plugged="import pytest\n@pytest.fixture\ndef plugged(): return 'by -p'")
     monkeypatch.setenv("PYTHONPATH", str(pytester.path), prepend=":")
     below = pytester.mkpydir("below")
+    (below / "conftest.py").write_text("import pytest\n@pytest.fixture\ndef shared(): return 'by conftest'")
     (below / "test_below.py").write_text(
         f"""
 import os, pytest
 @pytest.mark.ours
 @pytest.mark.sudo
 def test_it(pytestconfig, shared, plugged):
-    assert (shared, plugged) == ("from the root", "by -p")
+    assert (shared, plugged) == ("by conftest", "by -p")
     assert str(pytestconfig.rootpath) == {str(pytester.path)!r}
     assert pytestconfig.getini("console_output_style") == "classic"
     assert os.getcwd() == {str(below)!r}
@@ -248,7 +253,16 @@ def test_it(pytestconfig, shared, plugged):
     )
     monkeypatch.chdir(below)
 
-    configuration = ["-c", "../ours.ini", "--rootdir", "..", "-p", "plugged", "-o", "console_output_style=classic"]
+    configuration = [
+        "-c",
+        "../settings/ours.ini",
+        "--rootdir",
+        "..",
+        "-p",
+        "plugged",
+        "-o",
+        "console_output_style=classic",
+    ]
     result = run_as_somebody(*configuration, "test_below.py")
 
     result.assert_outcomes(passed=1)
