@@ -196,7 +196,13 @@ def _comment(network: str, container_id: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
+    return "".join(_escaped_character(character) for character in text)
+
+
+def _escaped_character(character: str) -> str:
+    if character in '\\"':
+        return f"\\{character}"
+    return character if character.isprintable() else f"\\x{ord(character):02x}"
 
 
 def _hash(text: str, length: int) -> str:

@@ -4,13 +4,16 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from netlink.namespace import entered, open_namespace
+from netlink.socket import Socket
 from tests.nodes import Node
 
-__all__ = ["all_at_once", "inside", "socket_in"]
+__all__ = ["act_before_commit", "all_at_once", "inside", "socket_in"]
 
 _FORK = """
 import os, sys
@@ -56,3 +59,20 @@ def all_at_once(node: Node, count: int, setup: str, work: str) -> subprocess.Com
     indented = "\n".join(f"    {line}" for line in work.splitlines())
     script = _FORK.format(setup=setup, work=indented, count=count)
     return node.run([sys.executable, "-c", script], env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
+
+
+def act_before_commit(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None], *, number: int = 1) -> None:
+    """Have somebody else act between a look at the rules and what is done about it, once, at the next commit.
+
+    Or at a later one: that with the given `number`.
+    """
+    execute = Socket.execute
+    left = [number]
+
+    def execute_after(self: Socket, *args: object, **options: object) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            action()
+        execute(self, *args, **options)  # type: ignore[arg-type] # handed on as they came
+
+    monkeypatch.setattr(Socket, "execute", execute_after)

@@ -6,8 +6,8 @@ import pytest
 
 from netlink import masquerade as module
 from netlink.masquerade import Owner, is_masqueraded, masquerade, masqueraded, unmasquerade
-from netlink.socket import NetlinkError, Socket
-from tests.node.firewall import all_at_once, inside
+from netlink.socket import NetlinkError
+from tests.node.firewall import act_before_commit, all_at_once, inside
 from tests.nodes import Node
 
 pytestmark = pytest.mark.sudo
@@ -196,7 +196,7 @@ def test_an_address_taken_over_at_the_last_moment_is_not_taken_away(
     # Between the look and the deletion, the address comes to another owner.
     with inside(node.path):
         masquerade([ADDRESS4], OWNER)
-        take_over_once(monkeypatch, lambda: masquerade([ADDRESS4], OTHER))
+        act_before_commit(monkeypatch, lambda: masquerade([ADDRESS4], OTHER))
 
         unmasquerade(OWNER, [ADDRESS4])
 
@@ -208,7 +208,7 @@ def test_a_pod_added_while_the_last_one_goes_keeps_its_table(node: Node, monkeyp
     with inside(node.path):
         masquerade([ADDRESS4], OWNER)
         # The third commit is that of the table's removal, after those of the element and of the chain.
-        take_over_once(monkeypatch, lambda: masquerade([other_address], OTHER), commit=3)
+        act_before_commit(monkeypatch, lambda: masquerade([other_address], OTHER), number=3)
 
         unmasquerade(OWNER, [ADDRESS4])
 
@@ -224,7 +224,7 @@ def test_a_pod_removed_while_one_is_added_does_not_take_the_table_from_under_it(
     address = ip_interface("10.88.0.6/16")
     with inside(node.path):
         masquerade([ADDRESS4], OWNER)
-        take_over_once(monkeypatch, lambda: unmasquerade(OWNER))
+        act_before_commit(monkeypatch, lambda: unmasquerade(OWNER))
 
         masquerade([address], OTHER)
 
@@ -287,17 +287,3 @@ for _ in range(40):
     all_at_once(node, 4, SETUP, work)
 
     node.assert_same_state(before)
-
-
-def take_over_once(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None], *, commit: int = 1) -> None:
-    """Have somebody else act right before the given one of the next commits."""
-    execute = Socket.execute
-    left = [commit]
-
-    def execute_after(self: Socket, *args: object, **options: object) -> None:
-        left[0] -= 1
-        if left[0] == 0:
-            action()
-        execute(self, *args, **options)  # type: ignore[arg-type] # handed on as they came
-
-    monkeypatch.setattr(Socket, "execute", execute_after)

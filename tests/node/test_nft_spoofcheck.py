@@ -10,7 +10,7 @@ import pytest
 from netlink import spoofcheck
 from netlink.socket import NetlinkError
 from netlink.spoofcheck import Owner, allow_only, disallow, is_spoof_checked, spoof_checked
-from tests.node.firewall import all_at_once, inside, socket_in
+from tests.node.firewall import act_before_commit, all_at_once, inside, socket_in
 from tests.nodes import Node
 
 pytestmark = pytest.mark.sudo
@@ -194,6 +194,16 @@ def test_what_was_left_behind_for_a_port_of_that_name_is_replaced(node: Node, ma
 def test_the_former_owner_of_a_port_cannot_take_the_check_away(node: Node) -> None:
     with inside(node.path):
         allow_only("port1", MAC, OTHER)
+
+        disallow(OWNER, "port1")
+
+        assert is_spoof_checked("port1", MAC, OTHER)
+
+
+def test_a_port_taken_over_at_the_last_moment_stays_checked(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    with inside(node.path):
+        allow_only("port1", MAC, OWNER)
+        act_before_commit(monkeypatch, lambda: allow_only("port1", MAC, OTHER))
 
         disallow(OWNER, "port1")
 

@@ -1,0 +1,265 @@
+import errno
+import os
+from collections.abc import Callable
+from ipaddress import ip_interface
+from pathlib import Path
+
+import pytest
+
+from netlink import iptables
+from netlink.iptables import (
+    IptablesError,
+    iptables_chain_exists,
+    masquerade_iptables,
+    unmasquerade_iptables,
+    unmasquerade_reference_nftables,
+)
+from tests.node.firewall import all_at_once, inside
+from tests.nodes import Node
+
+pytestmark = pytest.mark.sudo
+
+REFERENCE = Path("/usr/lib/cni")
+LEGACY = Path("/usr/sbin/xtables-legacy-multi")
+
+ADDRESS4 = ip_interface("10.1.0.2/16")
+ADDRESS6 = ip_interface("fd01::2/64")
+BOTH = [ADDRESS4, ADDRESS6]
+CONFIG = {
+    "cniVersion": "1.0.0",
+    "name": "net",
+    "type": "bridge",
+    "bridge": "br0",
+    "isGateway": True,
+    "ipMasq": True,
+    "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.1.0.0/16"}], [{"subnet": "fd01::/64"}]]},
+}
+
+# As the reference's nftables backend leaves them; the hashes are those of its own tests.
+ONE = "6fd94d501e58f0aa-287fc69eff0574a2, net: unit-test, if: eth0, id: one"
+TWO = "6fd94d501e58f0aa-d750b2c8f0f25d5f, net: unit-test, if: eth0, id: two"
+REFERENCE_TABLE = f"""
+table inet cni_plugins_masquerade {{
+    comment "Masquerading for plugins from github.com/containernetworking/plugins"
+    chain masq_checks {{
+        ip saddr 192.168.1.1 ip daddr != 192.168.1.0/24 masquerade comment "{ONE}"
+        ip saddr 192.168.1.2 ip daddr != 192.168.1.0/24 masquerade comment "{TWO}"
+        ip6 saddr 2001:db8::1 ip6 daddr != 2001:db8::/64 masquerade comment "{ONE}"
+        ip saddr 192.168.1.9 masquerade
+    }}
+    chain postrouting {{ type nat hook postrouting priority srcnat; goto masq_checks; }}
+}}
+"""
+
+
+@pytest.fixture(params=["nft", "legacy"])
+def backend(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Which of its two backends `iptables` on PATH is."""
+    name = str(request.param)
+    if name == "legacy":
+        if not LEGACY.exists():
+            pytest.skip(f"no {LEGACY}")
+        for program in ("iptables", "ip6tables", "iptables-restore", "ip6tables-restore"):
+            (tmp_path / program).symlink_to(LEGACY)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    return name
+
+
+def add_by_reference(node: Node) -> str:
+    """Add a pod with the reference plugin, and return its namespace."""
+    netns = node.pod_namespace("pod")
+    run = node.plugin(REFERENCE, "bridge", "ADD", CONFIG, container_id="c1", ifname="eth0", netns=netns)
+    assert run.code == 0, run
+    assert {ip["address"] for ip in run.stdout["ips"]} == {str(address) for address in BOTH}
+    return netns
+
+
+def nat_rules(node: Node, backend: str = "nft") -> list[str]:
+    """The rules in the nat tables of both families, as `iptables -S` shows them."""
+    programs = [f"{program}-{backend}" for program in ("iptables", "ip6tables")]
+    lines = [node.run([program, "-t", "nat", "-S"]).stdout.splitlines() for program in programs]
+    return [line for family in lines for line in family if not line.startswith("-P")]
+
+
+def test_what_the_reference_added_is_the_same_as_what_we_add(make_node: Callable[[], Node]) -> None:
+    ours, theirs = make_node(), make_node()
+    add_by_reference(theirs)
+
+    with inside(ours.path):
+        masquerade_iptables(BOTH, "net", "c1")
+
+    assert nat_rules(ours) == nat_rules(theirs)
+    assert len(nat_rules(ours)) == 8
+
+
+@pytest.mark.parametrize("addresses", [BOTH, []])
+def test_what_the_reference_added_is_found_and_removed(node: Node, addresses: list[object]) -> None:
+    add_by_reference(node)
+
+    with inside(node.path):
+        assert iptables_chain_exists("net", "c1")
+        unmasquerade_iptables(addresses, "net", "c1")  # type: ignore[arg-type] # an empty list of anything
+        assert not iptables_chain_exists("net", "c1")
+
+    assert nat_rules(node) == []
+
+
+def test_what_we_added_is_removed_by_the_reference(node: Node) -> None:
+    netns = add_by_reference(node)
+    with inside(node.path):
+        unmasquerade_iptables(BOTH, "net", "c1")
+        masquerade_iptables(BOTH, "net", "c1")
+    assert len(nat_rules(node)) == 8
+
+    run = node.plugin(REFERENCE, "bridge", "DEL", CONFIG, container_id="c1", ifname="eth0", netns=netns)
+
+    assert run.code == 0
+    assert nat_rules(node) == []
+
+
+def test_doing_it_twice_is_doing_it_once(node: Node, backend: str) -> None:
+    with inside(node.path):
+        masquerade_iptables(BOTH, "net", "c1")
+        before = nat_rules(node, backend)
+        masquerade_iptables(BOTH, "net", "c1")
+
+    assert len(before) == 8
+    assert nat_rules(node, backend) == before
+
+
+def test_only_the_containers_own_rules_are_removed(node: Node, backend: str) -> None:
+    with inside(node.path):
+        masquerade_iptables([ip_interface("10.1.0.3/16")], "net", "c2")
+        before = nat_rules(node, backend)
+        masquerade_iptables(BOTH, "net", "c1")
+        assert iptables_chain_exists("net", "c1")
+
+        unmasquerade_iptables(BOTH, "net", "c1")
+        unmasquerade_iptables([], "net", "c1")
+
+        assert iptables_chain_exists("net", "c2")
+        assert not iptables_chain_exists("net", "c1")
+
+    assert nat_rules(node, backend) == before
+
+
+def test_rules_are_removed_by_the_program_of_the_backend_they_are_in(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not LEGACY.exists():
+        pytest.skip(f"no {LEGACY}")
+    with inside(node.path):
+        masquerade_iptables(BOTH, "net", "c1")
+        (tmp_path / "iptables").symlink_to(LEGACY)
+        (tmp_path / "ip6tables").symlink_to(LEGACY)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+        unmasquerade_iptables(BOTH, "net", "c1")
+
+    assert nat_rules(node) == []
+
+
+def test_all_addresses_of_a_family_share_the_chain(node: Node) -> None:
+    # The reference puts the second subnet behind the rule that masquerades everything, where it has no effect.
+    second = ip_interface("10.2.0.2/24")
+    with inside(node.path):
+        masquerade_iptables([ADDRESS4, second], "net", "c1")
+
+    [first_jump, second_jump] = [rule.split()[3] for rule in nat_rules(node) if rule.startswith("-A POSTROUTING")]
+    targets = [rule.split()[-1] for rule in nat_rules(node) if rule.startswith("-A CNI-")]
+    assert (first_jump, second_jump) == ("10.1.0.2/32", "10.2.0.2/32")
+    assert targets == ["ACCEPT", "ACCEPT", "MASQUERADE"]
+
+
+def test_no_program_is_run_where_there_is_nothing_to_remove(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    node.run(["iptables-nft", "-t", "nat", "-N", "SOMEBODY_ELSES"])
+
+    def unexpected(command: list[str], *_: object, **__: object) -> None:
+        pytest.fail(f"run: {command}")
+
+    monkeypatch.setattr(iptables, "_run", unexpected)
+    with inside(node.path):
+        assert not iptables_chain_exists("net", "c1")
+        unmasquerade_iptables(BOTH, "net", "c1")
+        unmasquerade_iptables([], "net", "c1")
+
+
+def test_the_programs_are_found_without_a_path(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PATH")
+
+    with inside(node.path):
+        masquerade_iptables(BOTH, "net", "c1")
+
+    assert len(nat_rules(node)) == 8
+
+
+def test_a_missing_program_is_named(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iptables, "_DEFAULT_PATH", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with inside(node.path), pytest.raises(IptablesError, match="no program 'iptables-restore'") as raised:
+        masquerade_iptables(BOTH, "net", "c1")
+
+    assert raised.value.errno == errno.ENOENT
+
+
+def test_a_failure_says_what_iptables_said_and_changes_nothing(node: Node) -> None:
+    with inside(node.path):
+        masquerade_iptables(BOTH, "net", "c1")
+        chain = nat_rules(node)[0].removeprefix("-N ")
+        node.run(["iptables-nft", "-t", "nat", "-N", "ANOTHER"])
+        node.run(["iptables-nft", "-t", "nat", "-A", "ANOTHER", "-j", chain])
+        before = nat_rules(node)
+
+        with pytest.raises(IptablesError, match=r"(?s)iptables-nft-restore .*exit code 4: .*busy") as raised:
+            unmasquerade_iptables([ADDRESS4], "net", "c1")
+
+    assert raised.value.errno == errno.EIO
+    assert nat_rules(node) == before
+
+
+def test_no_name_can_say_more_than_a_name(node: Node) -> None:
+    names = 'n"et\\', "c1\n-A POSTROUTING -j ACCEPT"
+    with inside(node.path):
+        masquerade_iptables([ADDRESS4], *names)
+        assert iptables_chain_exists(*names)
+        assert len(nat_rules(node)) == 4
+
+        unmasquerade_iptables([ADDRESS4], *names)
+
+    assert nat_rules(node) == []
+
+
+def test_many_at_once_are_all_added_and_all_removed(node: Node) -> None:
+    setup = "from ipaddress import ip_interface\nfrom netlink.iptables import *"
+    arguments = '[ip_interface(f"10.1.1.{number}/16")], "net", f"c{number}"'
+
+    all_at_once(node, 20, setup, f"masquerade_iptables({arguments})")
+
+    assert len([rule for rule in nat_rules(node) if rule.startswith("-A POSTROUTING")]) == 20
+    assert len(nat_rules(node)) == 80
+
+    all_at_once(node, 20, setup, f"unmasquerade_iptables({arguments})")
+
+    assert nat_rules(node) == []
+
+
+def test_the_rules_of_the_references_nftables_backend_are_removed(node: Node) -> None:
+    node.run(["nft", "-f", "-"], stdin=REFERENCE_TABLE)
+
+    with inside(node.path):
+        unmasquerade_reference_nftables("unit-test", "eth1", "one")
+        assert sum("rule" in entry for entry in node.nft()) == 5
+
+        unmasquerade_reference_nftables("unit-test", "eth0", "one")
+        unmasquerade_reference_nftables("unit-test", "eth0", "one")
+
+    rules = [entry["rule"] for entry in node.nft() if "rule" in entry]
+    assert [rule.get("comment") for rule in rules] == [TWO, None, None]
+
+
+def test_where_the_references_nftables_backend_never_ran_nothing_happens(node: Node) -> None:
+    with inside(node.path):
+        unmasquerade_reference_nftables("unit-test", "eth0", "one")
+
+    assert node.nft() == []
