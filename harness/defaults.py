@@ -62,14 +62,8 @@ def select_networks(settings: Settings, names: Sequence[str]) -> list[NetworkLis
 
 def plugin_types(networks: Iterable[NetworkList]) -> set[str]:
     """Return the executables that these networks need: the plugins, and the IPAM plugins they delegate to."""
-    types = set()
-    for network in networks:
-        for plugin in network.plugins:
-            types.add(plugin.type)
-            ipam = plugin.raw.get("ipam")
-            if isinstance(ipam, dict) and isinstance(ipam.get("type"), str):
-                types.add(ipam["type"])
-    return types - {""}
+    plugins = [plugin for network in networks for plugin in network.plugins]
+    return {name for plugin in plugins for name in (plugin.type, plugin.delegate) if name}
 
 
 @contextmanager

@@ -170,7 +170,16 @@ class Runtime:
         if errors := self._take_away(existing):
             raise PodError(f"is {existing.state}, and cannot be taken away: {'; '.join(errors)}")
 
+    def _find_plugins(self, plan: PodPlan) -> None:
+        """Find every plugin before anything is made: one that cannot be run cannot be undone either."""
+        executor = self._executor(plan.bin_dirs)
+        for planned in plan.networks:
+            for plugin in planned.network.plugins:
+                for name in filter(None, (plugin.type, plugin.delegate)):
+                    executor.find(name, "ADD")
+
     def _make(self, plan: PodPlan) -> Pod:
+        self._find_plugins(plan)
         wanted = [
             PodNetwork(
                 name=planned.network.name,
@@ -185,16 +194,19 @@ class Runtime:
         bin_dirs = [str(folder) for folder in plan.bin_dirs]
         pod = new_pod(plan.namespace, plan.name, netns=new_sandbox_path(), bin_dirs=bin_dirs, networks=wanted)
         self.node.pods.write(pod)
+        attempted = 0
         try:
             create_sandbox(pod.netns)
             libcni = self.libcni(plan.bin_dirs)
-            for planned, network in zip(plan.networks, pod.networks, strict=True):
+            for attempted, planned in enumerate(plan.networks, start=1):
+                network = pod.networks[attempted - 1]
                 network.result = libcni.add(planned.network, _attachment(pod, network))
             dns = [decode_result(network).dns for network in pod.networks]
             write_atomically(self.node.pods.resolv_conf(pod), pod_resolv_conf(dns).encode())
             pod.state = READY
             self.node.pods.write(pod)
         except BaseException as error:
+            pod.networks = pod.networks[:attempted]
             if errors := self._take_away(pod):
                 raise PodError(f"{message_of(error)}; and could not be taken back: {'; '.join(errors)}") from error
             raise

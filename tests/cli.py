@@ -52,7 +52,7 @@ class Cli:
     def close(self) -> None:
         """Remove every network namespace that the records name, and the node's."""
         for record in self.node_dir.glob("pods/*/pod.json"):
-            remove_namespace(json.loads(record.read_text())["netns"])
+            remove_namespace(json.loads(record.read_text()).get("netns", "/run/netns/none"))
         remove_namespace(f"/run/netns/{self.node}")
 
     def configure(self, *networks: dict[str, Any]) -> None:
@@ -147,7 +147,7 @@ class Cli:
         """The addresses that host-local has reserved on the node."""
         folder = self.var_lib_cni / "networks" / network
         names = {path.name for path in folder.glob("*")} if folder.exists() else set()
-        return {name for name in names if name != "lock" and not name.startswith("last_reserved_ip")}
+        return {name for name in names if name != "lock" and not name.startswith((".", "last_reserved_ip"))}
 
     def cached_results(self) -> set[str]:
         """The names of the result cache's files on the node."""

@@ -22,11 +22,22 @@ def make_cli(tmp_path: Path) -> Iterator[Callable[[Path], Cli]]:
         yield make
 
 
-@pytest.fixture(params=["reference", "ours"])
-def cli(request: pytest.FixtureRequest, make_cli: Callable[[Path], Cli], bin_dir: Path) -> Cli:
-    """A command line on a node of its own; each test runs with the reference's plugins and with ours."""
-    if request.param == "ours":
-        return make_cli(bin_dir)
+@pytest.fixture
+def reference_cli(make_cli: Callable[[Path], Cli]) -> Cli:
+    """A command line on a node of its own, with the reference's plugins."""
     if not (REFERENCE_BIN_DIR / "bridge").exists():
         pytest.skip(f"the reference plugins (Debian: containernetworking-plugins) are not in {REFERENCE_BIN_DIR}")
     return make_cli(REFERENCE_BIN_DIR)
+
+
+@pytest.fixture
+def own_cli(make_cli: Callable[[Path], Cli], bin_dir: Path) -> Cli:
+    """A command line on a node of its own, with our plugins."""
+    return make_cli(bin_dir)
+
+
+@pytest.fixture(params=["reference_cli", "own_cli"])
+def cli(request: pytest.FixtureRequest) -> Cli:
+    """A command line on a node of its own; each test runs with the reference's plugins and with ours."""
+    made: Cli = request.getfixturevalue(request.param)
+    return made

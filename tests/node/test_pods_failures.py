@@ -1,0 +1,174 @@
+"""Pods that cannot be made or taken away as they should, and several hands at one pod."""
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.cli import Cli, bridge_network
+from tests.nodes import until
+
+pytestmark = pytest.mark.sudo
+
+# Passes on what came before it, except for pods whose name says otherwise.
+PICKY = """stdin=$(cat)
+case "$CNI_COMMAND:$CNI_ARGS" in
+ADD:*K8S_POD_NAME=bad*|DEL:*K8S_POD_NAME=*stuck*)
+    echo '{"cniVersion": "1.0.0", "code": 111, "msg": "not this one", "details": "on principle"}'
+    exit 1;;
+ADD:*) echo '{"cniVersion": "1.0.0", "interfaces": [{"name": "picky0"}]}';;
+esac
+"""
+
+
+def with_picky(cli: Cli) -> None:
+    cli.plugin("picky", PICKY)
+    picky = {"cniVersion": "1.0.0", "name": "picky", "plugins": [{"type": "picky"}]}
+    cli.configure(bridge_network("net"), picky)
+
+
+def test_pod_that_fails_is_taken_back_and_the_others_stay(cli: Cli) -> None:
+    with_picky(cli)
+
+    run = cli.run("add", "good1", "bad", "good2", "--network", "net", "--network", "picky", check=False)
+
+    assert run.returncode == 1
+    assert run.stderr == (
+        "Error: pod default/bad: plugin picky: ADD failed with code 111: not this one; on principle\n"
+    )
+    pods = cli.pods()
+    assert [pod["name"] for pod in pods] == ["good1", "good2"]
+    assert len(cli.reservations("net")) == 2
+    assert len(cli.ip("link", "show", "master", "net0")) == 2
+    assert len(cli.cached_results()) == 4
+    assert sorted(path.name for path in (cli.node_dir / "pods").iterdir()) == ["default_good1", "default_good2"]
+
+
+def test_pod_that_fails_leaves_no_sandbox(cli: Cli) -> None:
+    with_picky(cli)
+    seen = cli.folder / "netns"
+    cli.plugin("picky", f'echo "$CNI_NETNS" > {seen}\n{PICKY}')
+
+    cli.run("add", "bad", "--network", "picky", check=False)
+
+    netns = seen.read_text().strip()
+    assert netns.startswith("/run/netns/cni-")
+    assert not Path(netns).exists()
+
+
+def test_delete_goes_on_past_errors_and_can_be_repeated(cli: Cli) -> None:
+    with_picky(cli)
+    (pod,) = cli.add("stuck", "--network", "net", "--network", "picky")
+
+    first = cli.run("del", "stuck", check=False)
+
+    assert first.returncode == 1
+    assert "network picky: plugin picky: DEL failed with code 111: not this one" in first.stderr
+    assert cli.reservations("net") == set()
+    assert not Path(pod["netns"]).exists()
+    (left,) = cli.pods()
+    assert left["state"] == "incomplete"
+    assert [network["name"] for network in left["networks"]] == ["picky"]
+    cli.plugin("picky", "cat > /dev/null")
+    cli.run("del", "stuck")
+    assert cli.pods() == []
+
+
+def test_delete_by_force_forgets_what_cannot_be_cleaned_up(cli: Cli) -> None:
+    with_picky(cli)
+    cli.add("stuck", "--network", "picky")
+
+    forced = cli.run("del", "stuck", "--force", check=False)
+
+    assert (forced.returncode, cli.pods()) == (1, [])
+
+
+def test_pod_that_cannot_be_taken_back_stays_on_record(cli: Cli) -> None:
+    with_picky(cli)
+
+    failed = cli.run("add", "bad-and-stuck", "--network", "picky", check=False)
+
+    assert failed.returncode == 1
+    assert "could not be taken back" in failed.stderr
+    assert [pod["state"] for pod in cli.pods()] == ["incomplete"]
+
+
+def test_missing_plugin_is_named_before_anything_is_made(cli: Cli) -> None:
+    cli.configure({"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "missing"}]})
+
+    failed = cli.run("add", "pod1", check=False)
+
+    assert failed.returncode == 1
+    assert 'no executable "missing"' in failed.stderr
+    assert str(cli.bin_dir) in failed.stderr
+    assert cli.pods() == []
+
+
+def test_two_adds_of_one_name_make_one_pod(cli: Cli) -> None:
+    cli.configure(bridge_network("net"))
+
+    with ExitStack() as stack:
+        both = [stack.enter_context(cli.background("add", "pod1")) for _ in range(2)]
+        said = [process.communicate(timeout=60)[1] for process in both]
+
+    assert sorted(process.returncode for process in both) == [0, 1]
+    (loser,) = [text for text in said if text]
+    assert loser.startswith("Error: pod default/pod1: ")
+    assert len(cli.pods()) == 1
+    assert len(cli.reservations("net")) == 1
+
+
+def test_two_deletes_of_one_pod_both_succeed(cli: Cli) -> None:
+    cli.configure(bridge_network("net"))
+    cli.add("pod1")
+
+    with ExitStack() as stack:
+        both = [stack.enter_context(cli.background("del", "pod1")) for _ in range(2)]
+        said = [process.communicate(timeout=60)[1] for process in both]
+
+    assert [process.returncode for process in both] == [0, 0], said
+    assert (cli.pods(), cli.reservations("net")) == ([], set())
+
+
+def test_many_processes_make_one_node(cli: Cli) -> None:
+    cli.configure(bridge_network("net"))
+
+    with ExitStack() as stack:
+        processes = [stack.enter_context(cli.background("add", f"pod{number}")) for number in range(8)]
+        said = [process.communicate(timeout=90)[1] for process in processes]
+
+    assert [process.returncode for process in processes] == [0] * 8, said
+    assert len(cli.reservations("net")) == 8
+
+
+def test_gc_waits_until_no_pod_is_being_added(cli: Cli) -> None:
+    started, gate, order = (cli.folder / name for name in ("started", "gate", "order"))
+    os.mkfifo(gate)
+    cli.plugin(
+        "slow",
+        f"""cat > /dev/null
+if [ "$CNI_COMMAND" = ADD ]; then
+    touch {started}
+    read -r line < {gate}
+    echo '{{"cniVersion": "1.1.0"}}'
+fi
+echo $CNI_COMMAND >> {order}
+""",
+    )
+    cli.configure({"cniVersion": "1.1.0", "name": "net", "plugins": [{"type": "slow"}]})
+
+    with cli.background("add", "pod1") as add:
+        until(started.exists)
+        with cli.background("gc") as gc:
+            until(lambda: waits_for_a_lock(gc.pid))
+            gate.write_text("\n")
+            assert (add.wait(30), gc.wait(30)) == (0, 0)
+
+    assert order.read_text().split() == ["ADD", "GC"]
+
+
+def waits_for_a_lock(pid: int) -> bool:
+    # "1: -> FLOCK  ADVISORY  WRITE 4711 ..." is one that waits, proc(5).
+    lines = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return any(line[1] == "->" and line[5] == str(pid) for line in lines)

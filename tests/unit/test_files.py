@@ -1,0 +1,101 @@
+"""Files that are whole or not there, and locks that outlive their files."""
+
+import errno
+import os
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from harness import files
+from harness.files import LockHeldError, locked, write_atomically
+
+
+@pytest.mark.parametrize("unnamed", [True, False])
+def test_write_replaces_and_leaves_nothing_else(tmp_path: Path, unnamed: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001
+    if not unnamed:
+        monkeypatch.setattr(files, "_write_unnamed", lambda *_: None)
+
+    write_atomically(tmp_path / "file", b"old")
+    write_atomically(tmp_path / "file", b"new", mode=0o750)
+
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o750
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def test_mode_does_not_depend_on_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        write_atomically(tmp_path / "file", b"")
+    finally:
+        os.umask(before)
+
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o644
+
+
+def test_reader_of_the_old_file_keeps_it(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "file", b"old")
+    with (tmp_path / "file").open("rb") as reader:
+        write_atomically(tmp_path / "file", b"new")
+
+        assert reader.read() == b"old"
+
+
+def test_running_program_can_be_replaced(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    write_atomically(program, Path("/bin/cat").read_bytes(), mode=0o755)
+    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        write_atomically(program, b"#!/bin/sh\nexit 3\n", mode=0o755)
+
+        assert subprocess.run([program], check=False).returncode == 3
+        assert running.communicate(b"still here")[0] == b"still here"
+
+
+def test_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_atomically(tmp_path / "file", b"old")
+
+    def full(fd: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_atomically(tmp_path / "file", b"new")
+
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"]
+
+
+def test_lock_excludes_threads_too(tmp_path: Path) -> None:
+    with locked(tmp_path / "lock"), pytest.raises(LockHeldError), locked(tmp_path / "lock", wait=False):
+        pass
+
+
+def test_shared_locks_do_not_exclude_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    with (
+        locked(path, shared=True),
+        locked(path, shared=True, wait=False),
+        pytest.raises(LockHeldError),
+        locked(path, wait=False),
+    ):
+        pass
+
+
+def test_who_waits_for_a_lock_whose_folder_goes_gets_a_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "lock"
+    got_it = threading.Event()
+
+    def wait() -> None:
+        with locked(path):
+            assert path.exists()
+            got_it.set()
+
+    waiter = threading.Thread(target=wait)
+    with locked(path):
+        waiter.start()
+        path.unlink()
+        path.parent.rmdir()
+    waiter.join(10)
+
+    assert got_it.is_set()
