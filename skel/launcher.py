@@ -29,7 +29,8 @@ def launcher_text() -> bytes:
     """
     from importlib.util import find_spec
 
-    if len(sys.executable) + 6 > _SHEBANG_MAX or any(char.isspace() for char in sys.executable):
+    first = _head().partition(b"\n")[0]
+    if len(first) > _SHEBANG_MAX or any(char.isspace() for char in sys.executable):
         message = f'"{sys.executable}": an interpreter\'s path must be short and without white space'
         raise ValueError(message)
     folders = [_ROOT]
