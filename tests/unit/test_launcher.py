@@ -1,0 +1,310 @@
+"""The executable behind every plugin's name, as a process: whatever surrounds it, one answer and an exit code."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skel import SUPPORTED
+from skel.launcher import is_ours, launcher_text
+from skel.suite import PLUGINS
+from tests.unit.sample_plugin import ENVIRON, configuration
+
+NONSENSE = {
+    "PYTHONPATH": "/nonsense",
+    "PYTHONHOME": "/nonsense",
+    "PYTHONSTARTUP": "/nonsense",
+    "PYTHONWARNINGS": "error",
+    "PYTHONIOENCODING": "utf-16",
+    "LC_ALL": "xx_XX.nonsense",
+}
+
+
+def run(
+    command: Sequence[str | Path],
+    environ: Mapping[str, str] | None = None,
+    *,
+    stdin: bytes = b"",
+    cwd: Path | str = "/",
+    redirection: str = "",
+) -> subprocess.CompletedProcess[bytes]:
+    """Run with exactly this environment; `redirection` is the shell's (`<&-` closes stdin)."""
+    if redirection:
+        command = ["/bin/sh", "-c", f'exec "$0" "$@" {redirection}', *command]
+    return subprocess.run(
+        command, env=environ or {}, input=stdin, capture_output=True, cwd=cwd, timeout=30, check=False
+    )
+
+
+def stdin_of(name: str, folder: Path) -> bytes:
+    ipam = {"type": "host-local", "dataDir": str(folder / "networks"), "subnet": "192.0.2.0/29"}
+    return json.dumps(configuration(type=name, ipam=ipam)).encode()
+
+
+def supported(ran: subprocess.CompletedProcess[bytes]) -> Any:  # JSON
+    assert (ran.returncode, ran.stderr) == (0, b""), ran
+    assert ran.stdout.count(b"\n") == 1
+    return json.loads(ran.stdout)["supportedVersions"]
+
+
+@pytest.fixture(scope="session")
+def renamed(bin_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The launcher under a name that is no plugin's."""
+    path = tmp_path_factory.mktemp("renamed") / "unknown"
+    path.write_bytes((bin_dir / "noop").read_bytes())
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+@pytest.mark.parametrize("environ", [{}, NONSENSE], ids=["empty", "nonsense"])
+def test_version_needs_nothing_of_its_environment(bin_dir: Path, name: str, environ: dict[str, str]) -> None:
+    ran = run([bin_dir / name], {"CNI_COMMAND": "VERSION", **environ})
+
+    assert supported(ran) == list(SUPPORTED)
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_called_by_hand_it_says_who_it_is(bin_dir: Path, name: str) -> None:
+    ran = run([bin_dir / name])
+
+    about, versions = ran.stderr.decode().splitlines()
+    assert (ran.returncode, ran.stdout) == (0, b"")
+    assert re.fullmatch(rf"CNI {name} plugin v\d+\.\d+\.\d+", about)
+    assert versions.startswith("CNI protocol versions supported: 0.1.0, ")
+
+
+def test_modules_in_the_current_folder_are_not_ours(bin_dir: Path, tmp_path: Path) -> None:
+    """The folder is the bundle's under some runtimes, and what is in it is the pod's."""
+    for module in ("json", "os", "re", "skel", "plugins", "ipam", "typing", "encodings", "sitecustomize"):
+        (tmp_path / f"{module}.py").write_text("print('hijacked')\n")
+
+    ran = run([bin_dir / "bridge"], {"CNI_COMMAND": "VERSION", "PYTHONPATH": str(tmp_path)}, cwd=tmp_path)
+
+    assert supported(ran) == list(SUPPORTED)
+
+
+@pytest.mark.parametrize("verb", ["", "VERSION", "ADD"])
+def test_an_unknown_name_is_refused_in_one_line(renamed: Path, verb: str) -> None:
+    ran = run([renamed], {"CNI_COMMAND": verb} if verb else {})
+
+    assert (ran.returncode, ran.stdout) == (1, b"")
+    assert re.fullmatch(r"unknown: [^\n]*bridge, host-local, loopback, noop\n", ran.stderr.decode())
+
+
+def test_the_name_is_that_of_the_link(bin_dir: Path, tmp_path: Path) -> None:
+    (tmp_path / "loopback").symlink_to(bin_dir / "noop")
+    (tmp_path / "other").symlink_to(bin_dir / "noop")
+
+    assert run([tmp_path / "loopback"]).stderr.startswith(b"CNI loopback plugin v")
+    assert run([tmp_path / "other"]).returncode == 1
+
+
+def test_it_runs_by_a_relative_path_and_from_the_search_path(bin_dir: Path) -> None:
+    for command in (["./bridge"], ["sh", "-c", "exec bridge"]):
+        ran = run(command, {"CNI_COMMAND": "VERSION", "PATH": f"{bin_dir}:/usr/bin:/bin"}, cwd=bin_dir)
+
+        assert supported(ran) == list(SUPPORTED)
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_version_does_not_wait_for_stdin(bin_dir: Path, name: str) -> None:
+    with subprocess.Popen(
+        [bin_dir / name], env={"CNI_COMMAND": "VERSION"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        # Its end comes while ours of its stdin is open and has never been written to.
+        assert process.wait(timeout=30) == 0
+        assert process.stdout is not None
+        assert json.loads(process.stdout.read())["supportedVersions"] == list(SUPPORTED)
+
+
+# --- streams that are not there
+
+
+@pytest.mark.parametrize("redirection", ["<&-", "2>&-", "<&- 2>&-", "</dev/null 2>/dev/full"])
+def test_version_needs_neither_stdin_nor_stderr(bin_dir: Path, redirection: str) -> None:
+    assert supported(run([bin_dir / "bridge"], {"CNI_COMMAND": "VERSION"}, redirection=redirection)) == list(SUPPORTED)
+
+
+@pytest.mark.parametrize("verb", ["ADD", "DEL", "CHECK", "GC", "STATUS"])
+@pytest.mark.parametrize("redirection", ["<&-", "<&- 2>&-", "0>/dev/null"], ids=["closed", "both", "for writing"])
+def test_without_stdin_an_invocation_is_an_input_output_failure(bin_dir: Path, verb: str, redirection: str) -> None:
+    ran = run([bin_dir / "host-local"], {**ENVIRON, "CNI_COMMAND": verb}, redirection=redirection)
+
+    assert (ran.returncode, ran.stderr) == (1, b"")
+    assert json.loads(ran.stdout)["code"] == 5
+    assert "stdin: [Errno 9] Bad file descriptor" in json.loads(ran.stdout)["msg"]
+
+
+@pytest.mark.parametrize(
+    ("redirection", "reason"), [(">&-", "Bad file descriptor"), (">/dev/full", "No space left on device")]
+)
+@pytest.mark.parametrize("verb", ["VERSION", "ADD"])
+def test_an_answer_that_cannot_be_written_is_no_success(
+    bin_dir: Path, tmp_path: Path, redirection: str, reason: str, verb: str
+) -> None:
+    stdin = stdin_of("host-local", tmp_path)
+
+    ran = run([bin_dir / "host-local"], {**ENVIRON, "CNI_COMMAND": verb}, stdin=stdin, redirection=redirection)
+
+    assert ran.returncode == 1
+    assert re.fullmatch(rf"host-local: writing to stdout: \[Errno \d+\] {reason}\n", ran.stderr.decode())
+
+
+def test_nor_is_one_that_nobody_reads(bin_dir: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as pipe:
+        ran = subprocess.run(
+            [bin_dir / "bridge"], env={"CNI_COMMAND": "VERSION"}, stdout=pipe, stderr=subprocess.PIPE, check=False
+        )
+
+    assert ran.returncode == 1
+    assert ran.stderr == b"bridge: writing to stdout: [Errno 32] Broken pipe\n"
+
+
+def test_without_stdout_what_has_no_answer_succeeds(bin_dir: Path, tmp_path: Path) -> None:
+    ran = run(
+        [bin_dir / "host-local"],
+        {**ENVIRON, "CNI_COMMAND": "DEL"},
+        stdin=stdin_of("host-local", tmp_path),
+        redirection=">&-",
+    )
+
+    assert (ran.returncode, ran.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
+def test_a_log_that_cannot_be_written_changes_no_answer(bin_dir: Path, tmp_path: Path, redirection: str) -> None:
+    """A broken prevResult is logged by DEL and is an error for ADD."""
+    config = {**json.loads(stdin_of("host-local", tmp_path)), "prevResult": 5}
+    stdin = json.dumps(config).encode()
+
+    ran = run([bin_dir / "host-local"], {**ENVIRON, "CNI_COMMAND": "DEL"}, stdin=stdin, redirection=redirection)
+    added = run([bin_dir / "host-local"], {**ENVIRON, "CNI_COMMAND": "ADD"}, stdin=stdin, redirection=redirection)
+
+    assert (ran.returncode, ran.stdout) == (0, b"")
+    assert (added.returncode, json.loads(added.stdout)["code"]) == (1, 7)
+
+
+PROGRAM = """
+import sys
+sys.path.insert(0, {root!r})
+from skel import Args, Config, Plugin, Result, main
+
+def add(args: Args[Config]) -> Result:
+    print("a stray line")
+    sys.stdout.write("without an end")
+    args.log("logged")
+    return Result()
+
+raise SystemExit(main(Plugin("stray", config=Config, add=add, delete=add)))
+"""
+
+
+def test_what_a_plugin_prints_by_mistake_does_not_reach_stdout() -> None:
+    root = str(Path(__file__).parents[2])
+
+    ran = run(
+        [sys.executable, "-c", PROGRAM.format(root=root)],
+        {**ENVIRON, "CNI_COMMAND": "ADD"},
+        stdin=json.dumps(configuration()).encode(),
+    )
+
+    assert (ran.returncode, ran.stdout) == (0, b'{"cniVersion": "1.1.0"}\n')
+    assert b"a stray line\n" in ran.stderr
+    assert b"without an end" in ran.stderr
+    assert b"stray: logged containerID=pod-1\n" in ran.stderr
+
+
+@pytest.mark.parametrize("name", ["bridge", "host-local", "loopback"])
+def test_bytes_of_the_environment_that_are_no_text_are_an_invalid_value(
+    bin_dir: Path, tmp_path: Path, name: str
+) -> None:
+    environ = {**ENVIRON, "CNI_COMMAND": "ADD", "CNI_CONTAINERID": os.fsdecode(b"pod\xff")}
+
+    ran = run([bin_dir / name], environ, stdin=stdin_of(name, tmp_path))
+
+    assert (ran.returncode, ran.stderr) == (1, b"")
+    assert json.loads(ran.stdout)["code"] == 4
+    assert "CNI_CONTAINERID" in json.loads(ran.stdout)["msg"]
+
+
+# --- start-up
+
+HEAVY = {"pyroute2", "netaddr", "subprocess", "logging", "inspect", "dataclasses", "pathlib", "tempfile", "asyncio"}
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+@pytest.mark.parametrize(
+    ("verb", "stdin"),
+    [("", b""), ("VERSION", b""), ("ADD", b"not JSON"), ("ADD", b'{"name":"net1","cniVersion":"9.9.9"}')],
+    ids=["about", "version", "garbage", "unsupported"],
+)
+def test_what_needs_no_kernel_loads_nothing_heavy(bin_dir: Path, name: str, verb: str, stdin: bytes) -> None:
+    ran = run(
+        [sys.executable, "-IS", "-X", "importtime", bin_dir / name],
+        {**ENVIRON, "CNI_COMMAND": verb},
+        stdin=stdin,
+    )
+
+    imported = set(re.findall(r"^import time: .*\| +([\w.]+)$", ran.stderr.decode(), re.MULTILINE))
+    assert "skel.dispatch" in imported
+    assert {module.partition(".")[0] for module in imported} & HEAVY == set()
+
+
+# --- the file
+
+
+def test_the_first_line_has_an_absolute_interpreter_that_looks_at_nothing_around_it() -> None:
+    first, second, *_ = launcher_text().decode().splitlines()
+
+    interpreter, options = first.removeprefix("#!").split(" ")
+    assert Path(interpreter).is_absolute()
+    assert os.access(interpreter, os.X_OK)
+    assert options == "-IS"
+    assert second.startswith("# cni-harness: ")
+    compile(launcher_text(), "launcher", "exec")
+
+
+@pytest.mark.parametrize("interpreter", ["/opt/my python/bin/python3", "/" + "p" * 250, "/" + "\u00e9" * 130])
+def test_an_interpreter_that_no_first_line_can_name_is_refused(
+    monkeypatch: pytest.MonkeyPatch, interpreter: str
+) -> None:
+    monkeypatch.setattr(sys, "executable", interpreter)
+
+    with pytest.raises(ValueError, match="must be short and without white space"):
+        launcher_text()
+
+
+def test_the_kernel_reads_the_longest_first_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / ("d" * (200 - len(str(tmp_path))))
+    folder.mkdir()
+    interpreter = folder / ("p" * (248 - len(str(folder))))
+    interpreter.symlink_to(sys.executable)
+    monkeypatch.setattr(sys, "executable", str(interpreter))
+    launcher = tmp_path / "bridge"
+    launcher.write_bytes(launcher_text())
+    launcher.chmod(0o755)
+
+    ran = run([launcher], {"CNI_COMMAND": "VERSION"})
+
+    assert len(launcher_text().splitlines()[0]) == 255
+    assert supported(ran) == list(SUPPORTED)
+
+
+def test_our_own_file_is_told_from_any_other(bin_dir: Path, renamed: Path, tmp_path: Path) -> None:
+    short = tmp_path / "short"
+    short.write_bytes(launcher_text()[:20])
+    other = tmp_path / "other"
+    other.write_bytes(launcher_text().replace(b" -IS\n", b" -I\n", 1))
+
+    assert is_ours(str(bin_dir / "bridge"))
+    assert is_ours(str(renamed))
+    assert [is_ours(str(path)) for path in (short, other, tmp_path, tmp_path / "absent", "/bin/sh")] == [False] * 5
