@@ -5,7 +5,6 @@ import selectors
 import signal
 import subprocess
 import time
-from contextlib import suppress
 from functools import partial
 from typing import IO
 
@@ -63,11 +62,11 @@ class Exchange:
         self._selector.register(exit_fd, selectors.EVENT_READ, partial(self._end, exit_fd))
         feed = self._process.stdin
         if feed is not None:
+            # A pipe counts as writable long before it takes a whole chunk; reading never takes longer than there is.
             os.set_blocking(feed.fileno(), False)
             self._selector.register(feed, selectors.EVENT_WRITE, partial(self._write, feed))
         for stream, said in ((self._process.stdout, self.stdout), (self._process.stderr, self.stderr)):
             if stream is not None:
-                os.set_blocking(stream.fileno(), False)
                 self._selector.register(stream, selectors.EVENT_READ, partial(self._read, stream, said))
                 self._outputs += 1
 
@@ -100,15 +99,14 @@ class Exchange:
             stream.close()
 
     def _read(self, stream: IO[bytes], said: bytearray) -> None:
-        with suppress(BlockingIOError):
-            chunk = os.read(stream.fileno(), _CHUNK)
-            said += chunk
-            if not chunk:
-                self._selector.unregister(stream)
-                self._outputs -= 1
-            elif len(said) > _FLOOD and not self.flooded:
-                self.flooded = True
-                self._kill()
+        chunk = os.read(stream.fileno(), _CHUNK)
+        said += chunk
+        if not chunk:
+            self._selector.unregister(stream)
+            self._outputs -= 1
+        elif len(said) > _FLOOD and not self.flooded:
+            self.flooded = True
+            self._kill()
 
     def _kill(self) -> None:
         os.killpg(self._process.pid, signal.SIGKILL)

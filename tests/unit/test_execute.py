@@ -157,12 +157,15 @@ def test_an_execution_is_described_and_observed(bin_dir: Path, plugin: Callable[
 def test_a_megabyte_each_way_at_once_is_no_deadlock(
     plugin: Callable[[str], Path], run: Callable[..., Execution]
 ) -> None:
-    plugin("head -c 1000000 /dev/zero >&2; head -c 1000000 /dev/zero; cat; head -c 1000000 /dev/zero >&2")
+    plugin(
+        "head -c 1000000 /dev/zero >&2; dd bs=8192 count=1 status=none; head -c 1000000 /dev/zero; cat;"
+        "head -c 1000000 /dev/zero >&2"
+    )
     request = b"x" * 3_000_000
 
-    execution = run(stdin=request)
+    execution = run(stdin=request, timeout=20)
 
-    assert execution.stdout == bytes(1_000_000) + request
+    assert execution.stdout == request[:8192] + bytes(1_000_000) + request[8192:]
     assert execution.stderr == bytes(2_000_000)
 
 

@@ -146,7 +146,13 @@ def test_removing_forgets(cache: ResultCache) -> None:
 def test_attachments_are_listed_by_file_name_without_broken_ones(
     cache: ResultCache, path: Path, warnings: list[str]
 ) -> None:
-    for container_id, ifname in (("pod2", "eth0"), ("pod1", "net1"), ("pod1", "eth0"), ("pod10", "eth0")):
+    for container_id, ifname in (
+        ("pod2", "eth0"),
+        ("pod1", "net1"),
+        ("pod1", "eth0"),
+        ("pod10", "eth0"),
+        ("x-pod1-y", "eth0"),
+    ):
         cache.store(NETWORK, Attachment(container_id, "", ifname), RESULT)
     (path.parent / "mynet-pod0-eth0").write_text("")
     (path.parent / ".mynet-pod1-eth0.1234.tmp").write_text(LIBCNI_FILE)
@@ -154,7 +160,7 @@ def test_attachments_are_listed_by_file_name_without_broken_ones(
     listed = [(entry.attachment.container_id, entry.attachment.ifname) for entry in cache.attachments()]
     of_one = [(entry.attachment.container_id, entry.attachment.ifname) for entry in cache.attachments("pod1")]
 
-    assert listed == [("pod1", "eth0"), ("pod1", "net1"), ("pod10", "eth0"), ("pod2", "eth0")]
+    assert listed == [("pod1", "eth0"), ("pod1", "net1"), ("pod10", "eth0"), ("pod2", "eth0"), ("x-pod1-y", "eth0")]
     assert of_one == [("pod1", "eth0"), ("pod1", "net1")]
     assert len(warnings) == 1
 
