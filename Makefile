@@ -28,7 +28,7 @@ NEEDS := $(PYTHON)=python3 ip=iproute2 nft=nftables
 TEST_NEEDS := $(NEEDS) arping=iputils-arping conntrack=conntrack iptables=iptables ping=iputils-ping ps=procps \
 	tcpdump=tcpdump vagrant=vagrant /usr/lib/cni/bridge=containernetworking-plugins
 
-.PHONY: help up down test lint install clean needs test-needs
+.PHONY: help up down test lint install venv clean needs test-needs
 
 help: ## this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -50,6 +50,8 @@ lint: $(TESTABLE) ## ruff, mypy and the import directions
 
 install: $(INSTALLED) ## put the plugins into BIN_DIR (/opt/cni/bin) and the network list into CONF_DIR
 	$(RUN)/cni-harness install --bin-dir $(BIN_DIR) --conf-dir $(CONF_DIR) --conf
+
+venv: $(INSTALLED) ## install into .venv and no more
 
 clean: ## remove what make made in this folder (`make down` first)
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
