@@ -125,7 +125,8 @@ class TestExample:
     def test_delete_succeeds_though_the_pod_is_gone(self, plugin: Run, netns: str | None) -> None:
         assert plugin("DEL", CONFIG, netns=netns) == (0, None, "")
 
-    @pytest.mark.parametrize("key", ["kernel/hostname", "net/../kernel/hostname"])
+    # A parameter that nobody can write: should the guard be lost, the machine that runs this test is not changed.
+    @pytest.mark.parametrize("key", ["kernel/osrelease", "net/../kernel/osrelease"])
     def test_what_is_not_the_pods_is_refused(self, plugin: Run, key: str) -> None:
         run = plugin("ADD", {**CONFIG, "sysctls": {key: "changed"}})
 
