@@ -48,7 +48,7 @@ def is_up(node: Node, netns: str) -> bool:
     return "UP" in link["flags"]
 
 
-def result_in(netns: str, result: object = RESULT) -> Any:  # noqa: ANN401 -- any JSON
+def result_in(netns: str, result: object = RESULT) -> Any:
     return json.loads(json.dumps(result).replace("NETNS", netns))
 
 

@@ -29,7 +29,7 @@ def call(verb: str, config: Mapping[str, object] | str, *, args: str = "", **env
     return dispatch(PLUGIN, variables, stdin.encode)
 
 
-def printed(outcome: Outcome) -> Any:  # noqa: ANN401 -- any JSON
+def printed(outcome: Outcome) -> Any:
     return json.loads(outcome.stdout)
 
 
