@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from netlink.namespace import open_namespace
+from netlink.namespace import entered, open_namespace
 from netlink.rtnl import DuplicateAddressError, Link, NetlinkError, Rtnl
 from tests.nodes import Node
 
@@ -30,7 +30,10 @@ class Pods(NamedTuple):
 @pytest.fixture
 def pods(node: Node) -> Iterator[Pods]:
     paths = [node.pod_namespace("a"), node.pod_namespace("b")]
+    # The thread is elsewhere, so that a handle that opened in the wrong place is seen, and does no harm.
     with (
+        open_namespace(node.pod_namespace("elsewhere")) as elsewhere,
+        entered(elsewhere),
         open_namespace(node.path) as namespace,
         Rtnl(namespace) as host,
         open_namespace(paths[0]) as a,

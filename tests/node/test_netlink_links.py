@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from netlink.namespace import Namespace, open_namespace
+from netlink.namespace import Namespace, entered, open_namespace
 from netlink.rtnl import NetlinkError, Rtnl, VlanFilteringUnsupportedError
 from tests.nodes import Node
 
@@ -12,7 +12,13 @@ pytestmark = pytest.mark.sudo
 
 @pytest.fixture
 def host(node: Node) -> Iterator[Rtnl]:
-    with open_namespace(node.path) as namespace, Rtnl(namespace) as rtnl:
+    # The thread is elsewhere, so that a handle that opened in the wrong place is seen, and does no harm.
+    with (
+        open_namespace(node.pod_namespace("elsewhere")) as elsewhere,
+        entered(elsewhere),
+        open_namespace(node.path) as namespace,
+        Rtnl(namespace) as rtnl,
+    ):
         yield rtnl
 
 

@@ -1,4 +1,5 @@
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -25,6 +26,31 @@ def test_one_thread_and_its_children_see_the_bound_folder(tmp_path: Path) -> Non
     assert child == "source"
     assert (target / "name").read_text() == "target"
     assert str(target) not in Path("/proc/self/mountinfo").read_text()
+
+
+def test_what_is_bound_does_not_leave_through_a_shared_mount(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "target").mkdir()
+    script = (
+        "import sys, threading\n"
+        "from pathlib import Path\n"
+        "from netlink.mounts import private_mounts\n"
+        "def mount():\n"
+        "    private_mounts({sys.argv[1] + '/target': sys.argv[1] + '/source'})\n"
+        "    print(Path('/proc/thread-self/mountinfo').read_text().count('/target'))\n"
+        "thread = threading.Thread(target=mount); thread.start(); thread.join()\n"
+        "print(Path('/proc/self/mountinfo').read_text().count('/target'))\n"
+    )
+    share = 'mount --bind "$1" "$1" && mount --make-shared "$1" && exec "$2" -c "$3" "$1"'
+    run = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", share, "sh", str(tmp_path), sys.executable, script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(Path.cwd()), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+    )
+
+    assert run.stdout.split() == ["1", "0"]
 
 
 def test_namespaces_made_later_arrive_in_the_private_mounts(node: Node, tmp_path: Path) -> None:

@@ -150,6 +150,27 @@ def test_a_namespace_is_seen_and_removed_from_another_mount_namespace(node: Node
     assert remove_namespace(f"{path}-2") is True
 
 
+def test_the_folder_is_made_a_shared_mount(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    script = (
+        "import sys\n"
+        "from netlink.namespace import create_namespace\n"
+        "for name in 'ab': create_namespace(f'{sys.argv[1]}/{name}')\n"
+        "for line in open('/proc/self/mountinfo'):\n"
+        "    if line.split()[4] == sys.argv[1]: print(line.split()[6])"
+    )
+    run = subprocess.run(
+        ["unshare", "--mount", sys.executable, "-c", script, str(folder)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(Path.cwd())},
+    )
+
+    (propagation,) = run.stdout.split()  # one mount, although two namespaces were made
+    assert propagation.startswith("shared:")
+
+
 def test_open_refuses_what_is_no_network_namespace(tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.touch()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from netlink.messages import change_link, new_address, new_route
-from netlink.namespace import open_namespace
+from netlink.namespace import entered, open_namespace
 from netlink.rtnl import RT_TABLE_MAIN, NetlinkError, Route, Rtnl
 from tests.nodes import Node
 
@@ -18,7 +18,13 @@ ADDRESSES = [ip_interface("10.1.0.2/24"), ip_interface("2001:db8::2/64")]
 @pytest.fixture
 def rtnl(node: Node) -> Iterator[Rtnl]:
     """A node with a link "br0", up, that has an address of both families."""
-    with open_namespace(node.path) as namespace, Rtnl(namespace) as handle:
+    # The thread is elsewhere, so that a handle that opened in the wrong place is seen, and does no harm.
+    with (
+        open_namespace(node.pod_namespace("elsewhere")) as elsewhere,
+        entered(elsewhere),
+        open_namespace(node.path) as namespace,
+        Rtnl(namespace) as handle,
+    ):
         handle.create_bridge("br0")
         index = index_of(handle)
         handle.execute(
@@ -145,6 +151,24 @@ def test_delete_route_tells_whether_it_was_there(node: Node, rtnl: Rtnl) -> None
         assert rtnl.delete_route(ip_network(dst)) is False
     assert shown(node, "route", "show", "192.0.2.0/24") == []
     assert shown(node, "-6", "route", "show", "default") == []
+
+
+def test_delete_route_whatever_its_scope(node: Node, rtnl: Rtnl) -> None:
+    rtnl.add_route(index_of(rtnl), ip_network("192.0.2.0/24"), scope=253)
+
+    assert rtnl.delete_route(ip_network("192.0.2.0/24")) is True
+    assert shown(node, "route", "show", "192.0.2.0/24") == []
+
+
+def test_of_a_multipath_route_only_the_paths_through_the_link_asked_for(node: Node, rtnl: Rtnl) -> None:
+    rtnl.create_bridge("br1")
+    node.run(["sh", "-c", "ip address add 10.9.0.1/24 dev br1 && ip link set br1 up"])
+    paths = "nexthop via 10.1.0.1 dev br0 nexthop via 10.9.0.9 dev br1"
+    node.run(["ip", "route", "add", "192.0.2.0/24", *paths.split()])
+
+    assert {str(route.gateway) for route in ours(rtnl, AF_INET, "192.0.2.0/24")} == {"10.1.0.1", "10.9.0.9"}
+    (route,) = ours(rtnl, AF_INET, "192.0.2.0/24", index=index_of(rtnl))
+    assert str(route.gateway) == "10.1.0.1"
 
 
 def test_several_requests_go_in_one_send_and_all_are_tried(node: Node, rtnl: Rtnl) -> None:
