@@ -91,7 +91,7 @@ def unmasquerade(owner: Owner, addresses: Sequence[Interface] = ()) -> None:
     with Table(INET, _TABLE) as table:
         for _ in range(ATTEMPTS):
             generation = table.generation()
-            elements = _present(table, addresses) if addresses else _all(table)
+            elements = _present(table, addresses) if addresses else _all(table, owner.label())
             owned = {address: element for address, element in elements.items() if element.comment == owner.label()}
             chains |= {element.chain for element in owned.values()}
             if not owned:
@@ -171,8 +171,8 @@ def _present(table: Table, addresses: Iterable[Interface]) -> dict[Address, Elem
     return {address: element for address, element in found.items() if element}
 
 
-def _all(table: Table) -> dict[Address, Element]:
-    return {ip_address(element.key): element for name in _MAPS.values() for element in table.elements(name)}
+def _all(table: Table, comment: str = "") -> dict[Address, Element]:
+    return {ip_address(element.key): element for name in _MAPS.values() for element in table.elements(name, comment)}
 
 
 def _chain(network: Network) -> str:

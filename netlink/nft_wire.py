@@ -109,9 +109,11 @@ def element_attributes(elements: Iterable[Element]) -> Attributes:
     return [(_LIST_ITEM, _element(element)) for element in elements]
 
 
-def elements_in(nest: bytes) -> Iterator[Element]:
-    """The elements in NFTA_SET_ELEM_LIST_ELEMENTS."""
+def elements_in(nest: bytes, containing: bytes = b"") -> Iterator[Element]:
+    """The elements in NFTA_SET_ELEM_LIST_ELEMENTS, only those in whose attributes `containing` occurs."""
     for _, item in _decoded(nest):
+        if containing not in item:
+            continue
         attributes = values(item)
         target = values(values(attributes.get(_DATA, b"")).get(_VERDICT, b""))
         yield Element(

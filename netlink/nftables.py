@@ -239,10 +239,11 @@ class Table:
         attributes = self._look_up(_GET_ELEMENT, f"look up an element of {name}", (2, name), (3, wanted))
         return next(elements_in(attributes[3])) if attributes else None
 
-    def elements(self, name: str) -> list[Element]:
-        """Return all elements of set `name`; none when it does not exist. O(n)."""
+    def elements(self, name: str, comment: str = "") -> list[Element]:
+        """Return all elements of set `name`, or those with this comment; none when it does not exist. O(n)."""
         parts = self._list(_GET_ELEMENT, f"list the elements of {name}", (2, name))
-        return [element for part in parts for element in elements_in(part.get(3, b""))]
+        found = (element for part in parts for element in elements_in(part.get(3, b""), comment.encode()))
+        return [element for element in found if comment in {"", element.comment}]
 
     def rules(self, chain: str) -> list[Rule]:
         """Return the rules of `chain`; none when it does not exist."""
