@@ -127,11 +127,10 @@ def _report(args: Args[NoopConfig], path: str) -> Verbatim:
         _replace(path, _ALL_KEYS | debug.encode() | call, 0o600)
     if args.config.command_log:
         _append(args.config.command_log, call)
-    for line in debug.report_stderr.splitlines():
-        args.log(line)
     if debug.report_error:
-        raise CniError(debug.report_error_code or Code.INTERNAL, debug.report_error)
-    return Verbatim(_stdout(args, debug.report_result), max(debug.exit_with_code, 0))
+        error = CniError(debug.report_error_code or Code.INTERNAL, debug.report_error)
+        return Verbatim(json.dumps(error.encode(args.config.cni_version)), 1, debug.report_stderr)
+    return Verbatim(_stdout(args, debug.report_result), max(debug.exit_with_code, 0), debug.report_stderr)
 
 
 def _cmd_args(args: Args[NoopConfig]) -> dict[str, str]:

@@ -57,7 +57,7 @@ def dispatch(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdi
             call.log(f"unforeseen {type(error).__name__} {_whereabouts(error)}")
         answer = Verbatim(_document(CniError(Code.INTERNAL, _message(error)).encode(call.version)), 1)
     stderr = "".join(f"{line}\n" for line in lines)
-    return Outcome(_bytes(answer.stdout), _bytes(stderr), answer.exit_code)
+    return Outcome(_bytes(answer.stdout), _bytes(stderr + answer.stderr), answer.exit_code)
 
 
 def main(plugin: Plugin[C]) -> int:

@@ -19,6 +19,8 @@ class Verbatim(NamedTuple):
 
     stdout: str = ""
     exit_code: int = 0
+    stderr: str = ""
+    """Follows the log."""
 
 
 class Args(Generic[C]):

@@ -137,7 +137,7 @@ class TestReport:
 
         outcome = call("ADD", conf(), args=f"DEBUG={debug_file}")
 
-        assert b"some stderr message" in outcome.stderr
+        assert outcome.stderr == b"some stderr message"
         assert printed(outcome)["msg"] == "banana"
 
     @pytest.mark.parametrize("version", ["0.3.1", "0.4.0", "1.0.0"])
