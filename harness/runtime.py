@@ -127,7 +127,7 @@ class Runtime:
         Goes on past errors and reports them together; the pod then stays on record, so that it can be deleted once
         more, unless `force`. Raises PodError, PodRecordError.
         """
-        if self.node.pods.read(namespace, name) is None:
+        if not self.node.pods.pod_folder(namespace, name).exists():
             return None
         with self.node.pods.claimed(namespace, name) as pod:
             if pod is None:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.sudo
 CRASHING = """
 import os, signal, sys
 moment, log = int(sys.argv.pop(1)), os.open(sys.argv.pop(1), os.O_WRONLY | os.O_APPEND)
-CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "subprocess.Popen", "fcntl.flock"}
+CHANGES = {"os.link", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "subprocess.Popen", "fcntl.flock"}
 count = 0
 
 def hook(event, args):
