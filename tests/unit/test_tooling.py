@@ -1,0 +1,297 @@
+"""What a newcomer, CI and a virtual machine start from: make, .ci/run, the Vagrantfile, the wheel and lint."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("conf", "harness", "ipam", "netlink", "plugins", "skel")
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+# A Python whose venv holds programs that only note how they were called.
+PYTHON = """#!/bin/bash
+echo "python $*" >> "$LOG"
+if [ "$1 $2" = "-m venv" ]; then
+    rm -rf "${!#}"; mkdir -p "${!#}/bin"
+    for program in python cni-harness ruff mypy lint-imports; do
+        printf '#!/bin/bash\\necho "%s $*" >> "$LOG"\\n[ "$FAILING" != %s ]\\n' $program $program > "${!#}/bin/$program"
+        chmod +x "${!#}/bin/$program"
+    done
+fi
+"""
+
+
+class Checkout:
+    """A copy of what make needs, with a log of what it started."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "checkout"
+        self.log = folder / "log"
+        self.python = folder / "python3"
+        self.folder.mkdir()
+        for name in ("Makefile", "pyproject.toml"):
+            shutil.copy(ROOT / name, self.folder)
+        shutil.copytree(ROOT / "tools", self.folder / "tools")
+        executable(self.python, PYTHON)
+
+    def make(self, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
+        self.log.unlink(missing_ok=True)
+        env |= {"PATH": SYSTEM_PATH, "LOG": str(self.log)}
+        command = ["make", "--no-print-directory", "-C", str(self.folder), f"PYTHON={self.python}", *args]
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+    def calls(self) -> list[str]:
+        return self.log.read_text().splitlines() if self.log.exists() else []
+
+
+def executable(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    return Checkout(tmp_path)
+
+
+VENV = ["python -c import ensurepip", "python -m venv --clear .venv"]
+INSTALL = ["python -m pip install --quiet --editable ."]
+
+
+def test_up_makes_the_environment_and_the_first_pod_and_the_second_time_only_the_pod(checkout: Checkout) -> None:
+    assert checkout.make("up").returncode == 0
+    assert checkout.calls() == [*VENV, *INSTALL, "cni-harness add --exist-ok pod1"]
+
+    assert checkout.make("up", "POD=pod2").returncode == 0
+    assert checkout.calls() == ["cni-harness add --exist-ok pod2"]
+
+
+def test_a_changed_project_is_installed_again_and_a_moved_one_anew(checkout: Checkout) -> None:
+    checkout.make("up")
+    with (checkout.folder / "pyproject.toml").open("a") as project:
+        project.write("# changed\n")
+
+    checkout.make("down")
+    assert checkout.calls() == [*INSTALL, "cni-harness del --all --prune"]
+
+    checkout.folder = checkout.folder.rename(checkout.folder.with_name("moved"))
+    checkout.make("down")
+    assert checkout.calls() == [*VENV, *INSTALL, "cni-harness del --all --prune"]
+
+
+def test_an_installation_that_fails_is_not_taken_for_done(checkout: Checkout) -> None:
+    assert checkout.make("up", FAILING="python").returncode != 0
+    assert "cni-harness add --exist-ok pod1" not in checkout.calls()
+
+    assert checkout.make("up").returncode == 0
+    assert checkout.calls() == [*INSTALL, "cni-harness add --exist-ok pod1"]
+
+
+def test_test_lints_before_it_runs_pytest(checkout: Checkout) -> None:
+    run = checkout.make("test", "JOBS=3", "PYTEST_ARGS=-k bridge")
+
+    assert run.returncode == 0, run.stderr
+    assert checkout.calls() == [
+        *VENV,
+        "python -m pip install --quiet --editable .[test,lint]",
+        "ruff check",
+        "ruff format --check",
+        "mypy ",
+        "lint-imports --no-cache",
+        "python -m pytest -n 3 --dist worksteal --junitxml build/junit.xml -k bridge",
+    ]
+    # The installation for tests includes the one to run.
+    checkout.make("up")
+    assert checkout.calls() == ["cni-harness add --exist-ok pod1"]
+
+
+@pytest.mark.parametrize("program", ["ruff", "mypy", "lint-imports", "python"])
+def test_test_fails_when_one_of_its_parts_fails(checkout: Checkout, program: str) -> None:
+    checkout.make("lint")
+
+    assert checkout.make("test", FAILING=program).returncode != 0
+    assert [call for call in checkout.calls() if "pytest" in call] == checkout.calls()[-1:] * (program == "python")
+
+
+def test_install_puts_plugins_and_a_list_where_runtimes_look(checkout: Checkout) -> None:
+    checkout.make("install")
+
+    assert checkout.calls()[-1] == "cni-harness install --bin-dir /opt/cni/bin --conf-dir /etc/cni/net.d --conf"
+
+
+def test_help_names_every_target_for_people(checkout: Checkout) -> None:
+    targets = {line.split()[1] for line in checkout.make("help").stdout.splitlines()}
+
+    assert targets == {"help", "up", "down", "test", "lint", "install", "venv", "clean"}
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_ci_runs_make_test_and_nothing_else(tmp_path: Path, code: int) -> None:
+    executable(tmp_path / "make", f'#!/bin/sh\necho "$PWD: make $*"\nexit {code}\n')
+
+    run = subprocess.run(
+        [ROOT / ".ci" / "run"],
+        cwd=tmp_path,
+        env={"PATH": f"{tmp_path}:{SYSTEM_PATH}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (run.returncode, run.stdout) == (code, f"{ROOT}: make test\n")
+
+
+class TestNeed:
+    """`tools/need.sh`, on a machine whose PATH is one folder."""
+
+    @pytest.fixture(autouse=True)
+    def machine(self, tmp_path: Path) -> None:
+        self.path = tmp_path
+        for name in ("bash", "env", "id"):
+            (tmp_path / name).symlink_to(f"/usr/bin/{name}")
+
+    def has_apt(self, code: int = 0) -> None:
+        executable(
+            self.path / "apt-get",
+            f'#!/bin/bash\necho "$DEBIAN_FRONTEND: $*" >> {self.path}/log\nexit {code}\n',
+        )
+
+    def need(self, *needs: str, prefix: tuple[str, ...] = ()) -> tuple[int, str, list[str]]:
+        run = subprocess.run(
+            [*prefix, ROOT / "tools" / "need.sh", *needs],
+            env={"PATH": str(self.path), "PYTHON": sys.executable},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        log = self.path / "log"
+        return run.returncode, run.stderr, log.read_text().splitlines() if log.exists() else []
+
+    def test_asks_for_nothing_when_all_is_there(self) -> None:
+        self.has_apt()
+
+        assert self.need("bash=bash", "/usr/bin/env=coreutils", "module:json=python3") == (0, "", [])
+
+    @pytest.mark.sudo
+    def test_installs_what_is_missing_and_only_that(self) -> None:
+        self.has_apt()
+
+        code, _, calls = self.need("bash=bash", "no-such=one", "/no/such=two", "module:no_such=three")
+
+        assert code == 0
+        assert calls == [
+            "noninteractive: update --quiet=2",
+            "noninteractive: install --quiet=2 --yes --no-install-recommends one two three",
+        ]
+
+    @pytest.mark.sudo
+    def test_fails_when_apt_fails(self) -> None:
+        self.has_apt(code=100)
+
+        assert self.need("no-such=one") == (100, "", ["noninteractive: update --quiet=2"])
+
+    def test_names_what_is_missing_where_there_is_no_apt(self) -> None:
+        code, message, _ = self.need("no-such=one", "neither=two")
+
+        assert (code, message) == (1, "missing here: one two (as root on Debian: apt-get install one two)\n")
+
+    @pytest.mark.sudo
+    def test_names_what_is_missing_to_who_is_not_root(self) -> None:
+        self.has_apt()
+        # The right to search folders stays, wherever this tree is.
+        somebody = ("/usr/bin/setpriv", "--reuid=65534", "--inh-caps=+dac_override", "--ambient-caps=+dac_override")
+
+        code, message, calls = self.need("no-such=one", prefix=somebody)
+
+        assert (code, message, calls) == (1, "missing here: one (as root on Debian: apt-get install one)\n", [])
+
+
+def test_vagrant_accepts_the_vagrantfile(tmp_path: Path) -> None:
+    env = {
+        "PATH": SYSTEM_PATH,
+        "VAGRANT_CHECKPOINT_DISABLE": "1",
+        "VAGRANT_CWD": str(ROOT),
+        "VAGRANT_DOTFILE_PATH": str(tmp_path / "dotfile"),
+        "VAGRANT_HOME": str(tmp_path / "home"),
+    }
+
+    run = subprocess.run(
+        ["vagrant", "validate", "--ignore-provider"], env=env, capture_output=True, text=True, check=False
+    )
+
+    assert (run.returncode, "validated successfully" in run.stdout) == (0, True), run.stdout + run.stderr
+
+
+def test_a_machine_is_provisioned_by_the_same_commands(tmp_path: Path) -> None:
+    executable(tmp_path / "make", '#!/bin/sh\necho "$PWD: make $*"\n')
+    [provisioner] = [line for line in (ROOT / "Vagrantfile").read_text().splitlines() if "vm.provision" in line]
+
+    run = subprocess.run(
+        [ROOT / "tools" / "provision.sh"],
+        env={"PATH": f"{tmp_path}:{SYSTEM_PATH}", "COMMAND_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert '"/opt/cni-harness/tools/provision.sh"' in provisioner
+    assert run.stdout == f"{ROOT}: make install\n{ROOT}: make up\n"
+    assert (tmp_path / "cni-harness").readlink() == ROOT / ".venv" / "bin" / "cni-harness"
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of the project that may be spoilt."""
+    folder = tmp_path / "tree"
+    folder.mkdir()
+    for name in ("pyproject.toml", "LICENSE", "README.md", "setup.py"):
+        if (ROOT / name).exists():
+            shutil.copy(ROOT / name, folder)
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+def test_the_wheel_holds_the_rooms_and_the_lists_and_nothing_else(tree: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"]
+    subprocess.run([*command, "--wheel-dir", tmp_path, tree], check=True)
+
+    [wheel] = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == set(ROOMS)
+    written = {str(path.relative_to(ROOT)) for room in ROOMS for path in (ROOT / room).rglob("*.py")}
+    written |= {f"conf/{path.name}" for path in (ROOT / "conf").glob("*.conflist")}
+    assert written - set(names) == set()
+    assert "skel/py.typed" in names
+
+
+VIOLATIONS = {
+    "skel stands on the standard library alone": ("skel", "import netlink"),
+    "netlink knows the kernel and nothing of CNI": ("netlink", "import skel"),
+    "only netlink imports pyroute2": ("plugins", "import pyroute2"),
+    "entering a namespace and reading a sysctl do not pay for pyroute2": ("netlink/sysctl.py", "import pyroute2"),
+    "ipam uses skel, netlink and netaddr": ("ipam", "import plugins"),
+    "plugins use skel and netlink": ("plugins", "import ipam"),
+    "plugins leave address arithmetic to ipam and netlink": ("plugins", "import netaddr"),
+    "harness executes plugins, it never imports them": ("harness", "import plugins"),
+}
+
+
+def test_every_import_direction_is_enforced(tree: Path) -> None:
+    for place, line in VIOLATIONS.values():
+        module = tree / place if place.endswith(".py") else tree / place / "stray.py"
+        with module.open("a") as text:
+            text.write(f"\n{line}\n")
+
+    lint_imports = Path(sys.executable).with_name("lint-imports")
+    env = {**os.environ, "PYTHONPATH": str(tree), "COLUMNS": "200"}
+    run = subprocess.run([lint_imports, "--no-cache"], cwd=tree, env=env, capture_output=True, text=True, check=False)
+
+    verdicts = dict(line.rsplit(" ", 1) for line in run.stdout.splitlines() if line.endswith((" KEPT", " BROKEN")))
+    assert run.returncode == 1
+    assert verdicts == dict.fromkeys(VIOLATIONS, "BROKEN")
