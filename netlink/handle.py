@@ -1,9 +1,8 @@
 """What every group of rtnetlink verbs stands on: one socket, and errors that say what was attempted."""
 
 from collections.abc import Iterable
-from types import TracebackType
-from typing import Self
 
+from netlink.closing import Closing
 from netlink.codec import Message
 from netlink.namespace import Namespace
 from netlink.socket import NETLINK_ROUTE, NetlinkError, Socket
@@ -11,7 +10,7 @@ from netlink.socket import NETLINK_ROUTE, NetlinkError, Socket
 __all__ = ["Handle"]
 
 
-class Handle:
+class Handle(Closing):
     """A socket for rtnetlink(7), opened in `namespace` (or the thread's own) and staying there; a context manager.
 
     Not to be shared between threads. Opening raises OSError.
@@ -23,16 +22,6 @@ class Handle:
     def close(self) -> None:
         """Close; a second call does nothing."""
         self._socket.close()
-
-    def __enter__(self) -> Self:
-        """Close at the end of the with block."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close."""
-        self.close()
 
     def execute(self, messages: Iterable[Message], *, doing: str = "") -> None:
         """Send requests of `netlink.messages` in one system call; they are dealt with in order.

@@ -1,8 +1,7 @@
-"""Masquerading as the reference plugins (containernetworking/plugins) do it, to take over from them and to hand back.
+"""Masquerading by iptables, as the reference plugins (containernetworking/plugins) do it: either takes over.
 
-Their iptables backend makes one chain for each container, named by a hash, and a jump to it for each address; it is
-driven here through the iptables programs, which are the only interface to those rules that iptables itself goes on to
-understand. Their nftables backend keeps rules with comments in a table of its own, removed here by netlink.
+One chain for each container, named by a hash, and a jump to it for each address; made through the iptables programs,
+which are the only interface to those rules that iptables itself goes on to understand.
 
 Everything happens in the network namespace that the calling thread is in.
 """
@@ -14,16 +13,14 @@ from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Interface, IPv6Interface
 from typing import Final, NamedTuple
 
-from netlink.nft_wire import INET, IPV4, IPV6
-from netlink.nftables import ATTEMPTS, Table
-from netlink.socket import NetlinkError
+from netlink.nft_wire import IPV4, IPV6
+from netlink.nftables import Table
 
 __all__ = [
     "IptablesError",
     "iptables_chain_exists",
     "masquerade_iptables",
     "unmasquerade_iptables",
-    "unmasquerade_reference_nftables",
 ]
 
 Interface = IPv4Interface | IPv6Interface
@@ -31,8 +28,6 @@ Interface = IPv4Interface | IPv6Interface
 _CHAIN_LENGTH = 28
 _DEFAULT_PATH: Final = "/usr/sbin:/sbin"
 _ATTEMPTS = 5
-_REFERENCE_TABLE: Final = "cni_plugins_masquerade"
-_REFERENCE_CHAIN: Final = "masq_checks"
 
 
 class _Family(NamedTuple):
@@ -96,28 +91,6 @@ def iptables_chain_exists(network: str, container_id: str) -> bool:
     """
     chain = _chain_name(network, container_id)
     return any(_backend(family, chain) for family in _FAMILIES)
-
-
-def unmasquerade_reference_nftables(network: str, ifname: str, container_id: str) -> None:
-    """Remove the rules that the reference's nftables backend made for an attachment; none is fine.
-
-    One look-up where it never ran. Raises NetlinkError.
-    """
-    prefix = f"{_hash(network, 16)}-{_hash(f'{ifname}:{container_id}', 16)}"
-    doing = f"remove the rules of {container_id} from table {_REFERENCE_TABLE}"
-    with Table(INET, _REFERENCE_TABLE) as table:
-        for _ in range(ATTEMPTS):
-            if table.uses() is None:
-                return
-            own = [rule for rule in table.rules(_REFERENCE_CHAIN) if rule.comment.startswith(prefix)]
-            if not own:
-                return
-            transaction = table.transaction()
-            for rule in own:
-                transaction.delete_rule(_REFERENCE_CHAIN, rule)
-            if table.try_commit(transaction, doing):
-                return
-    raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
 
 
 def _remove(program: str, family: _Family, chain: str) -> None:

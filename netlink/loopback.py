@@ -6,9 +6,9 @@ A container runtime has `lo` brought up for every pod, so this must start fast. 
 import socket
 import struct
 from ipaddress import IPv4Interface, IPv6Interface, ip_interface
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
+from netlink.closing import Closing
 from netlink.namespace import Namespace
 from netlink.socket import NETLINK_ROUTE, Frame, Socket
 
@@ -33,7 +33,7 @@ _IFADDRMSG = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, ind
 _ATTRIBUTE = struct.Struct("=HH")
 
 
-class Loopback:
+class Loopback(Closing):
     """The `lo` of one namespace; a context manager around its socket. Not to be shared between threads."""
 
     def __init__(self, namespace: Namespace | None = None) -> None:
@@ -43,16 +43,6 @@ class Loopback:
     def close(self) -> None:
         """Close; a second call does nothing."""
         self._socket.close()
-
-    def __enter__(self) -> Self:
-        """Close at the end of the with block."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close."""
-        self.close()
 
     def set_up(self) -> None:
         """Bring it up; the kernel gives it 127.0.0.1/8 (if it has no IPv4 address) and ::1. Raises NetlinkError."""

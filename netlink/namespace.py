@@ -11,10 +11,9 @@ import stat
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Self
 
 from netlink import syscalls
+from netlink.closing import Closing
 
 __all__ = [
     "Namespace",
@@ -42,7 +41,7 @@ class NotANamespaceError(OSError):
     """The path exists but is not a network namespace."""
 
 
-class Namespace:
+class Namespace(Closing):
     """An open network namespace; it stays alive as long as this is open, whatever becomes of its path."""
 
     __slots__ = ("fd", "path")
@@ -63,16 +62,6 @@ class Namespace:
         if self.fd >= 0:
             fd, self.fd = self.fd, -1
             os.close(fd)
-
-    def __enter__(self) -> Self:
-        """Close at the end of the with block (this does not move the thread: see `entered`)."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close."""
-        self.close()
 
     def __del__(self) -> None:
         """Close what nobody closed."""

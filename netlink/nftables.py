@@ -8,9 +8,9 @@ import errno
 import struct
 from collections.abc import Container, Iterable
 from threading import Thread
-from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
+from netlink.closing import Closing
 from netlink.nft_wire import (
     SUBSYSTEM,
     Attributes,
@@ -44,9 +44,6 @@ _GET_GENERATION = 16
 _DELETIONS = frozenset({_DEL_TABLE, _DEL_CHAIN, _DEL_RULE, _DEL_SET, _DEL_ELEMENT})
 
 _NLM_F_NONREC = 0x100  # of a deletion: refuse (EBUSY) unless empty
-_NFNL_MSG_BATCH_BEGIN = 0x10
-_NFNL_BATCH_GENID = 1
-_BATCH_BEGIN_LENGTH = 20
 _VERDICT_TYPE = 0xFFFFFF00 - (1 << 32)
 _KEY_BYTE_ORDER = 0  # NFTNL_UDATA_SET_KEYBYTEORDER
 _MAP = 1 << 3  # NFT_SET_MAP
@@ -155,14 +152,14 @@ class Transaction:
         self.messages.append(encode_message(kind, flags, self._family, [(1, self._table), *attributes]))
 
 
-class Table:
+class Table(Closing):
     """One table, present or not, in the network namespace that the calling thread is in."""
 
     def __init__(self, family: int, name: str) -> None:
         """Open a socket; to be closed, or used in a with statement."""
         self.family = family
         self.name = name
-        self._socket = _GuardedSocket(NETLINK_NETFILTER)
+        self._socket = Socket(NETLINK_NETFILTER)
         self._deleted = False
 
     def close(self) -> None:
@@ -174,16 +171,6 @@ class Table:
         else:
             self._socket.close()
 
-    def __enter__(self) -> Self:
-        """Close at the end of the with block."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close."""
-        self.close()
-
     def transaction(self) -> Transaction:
         """Begin collecting changes."""
         return Transaction(self.family, self.name)
@@ -194,12 +181,8 @@ class Table:
         With `generation` it raises ERESTART, having changed nothing, if any table of the namespace was changed since
         `generation()` returned that number. `doing` says in the error what was attempted.
         """
-        self._socket.generation = generation
         self._deleted |= transaction.deletes
-        try:
-            self._socket.execute(transaction.messages, doing=doing, subsystem=SUBSYSTEM)
-        finally:
-            self._socket.generation = None
+        self._socket.execute(transaction.messages, doing=doing, subsystem=SUBSYSTEM, generation=generation)
 
     def try_commit(
         self,
@@ -277,17 +260,3 @@ class Table:
 
     def _encoded(self, kind: int, *attributes: tuple[int, str | Attributes]) -> bytes:
         return encode_message(kind, 0, self.family, [(1, self.name), *attributes])
-
-
-class _GuardedSocket(Socket):
-    """Adds to a transaction the generation that it was made for, which its first message carries."""
-
-    generation: int | None = None
-
-    def _send(self, packet: bytes | bytearray) -> None:
-        length, kind = struct.unpack_from("=IH", packet)
-        if self.generation is not None and (length, kind) == (_BATCH_BEGIN_LENGTH, _NFNL_MSG_BATCH_BEGIN):
-            guard = struct.pack("=HH", 8, _NFNL_BATCH_GENID) + struct.pack(">i", self.generation)
-            begin = struct.pack("=I", length + len(guard)) + packet[4:length] + guard
-            packet = begin + packet[length:]
-        super()._send(packet)

@@ -11,9 +11,9 @@ import socket
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
+from netlink.closing import Closing
 from netlink.codec import Message
 from netlink.namespace import Namespace, entered
 from netlink.replies import (
@@ -71,8 +71,10 @@ _SIOCGSKNS = 0x894C  # include/uapi/linux/sockios.h
 # include/uapi/linux/netfilter/nfnetlink.h
 _NFNL_MSG_BATCH_BEGIN = 0x10
 _NFNL_MSG_BATCH_END = 0x11
+_NFNL_BATCH_GENID = 1
 
 _FLAGS_AND_SEQUENCE = struct.Struct("=HI")
+_ATTRIBUTE = struct.Struct("=HH")
 _NFGENMSG = struct.Struct(">BBH")
 
 # A reply is at most 32 KiB, unless somebody gives the kernel a larger buffer to fill; 64 KiB has room to spare.
@@ -87,7 +89,7 @@ _TIME_LIMIT = 10
 _DUMP_ATTEMPTS = 5
 
 
-class Socket:
+class Socket(Closing):
     """A netlink socket that stays in the network namespace it was opened in, wherever its users' threads go.
 
     It sets the sequence numbers and the NLM_F_REQUEST and NLM_F_ACK flags; the type and all other flags are the
@@ -110,33 +112,36 @@ class Socket:
         """Close; a second call does nothing."""
         self._socket.close()
 
-    def __enter__(self) -> Self:
-        """Close at the end of the with block."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close."""
-        self.close()
-
     def fileno(self) -> int:
         """Return the file descriptor, for poll."""
         return self._socket.fileno()
 
-    def execute(self, messages: Iterable[Encodable], *, doing: str = "", subsystem: int | None = None) -> None:
+    def execute(
+        self,
+        messages: Iterable[Encodable],
+        *,
+        doing: str = "",
+        subsystem: int | None = None,
+        generation: int | None = None,
+    ) -> None:
         """Send all `messages` in one system call and raise NetlinkError for the first that failed, if any.
 
         Without `subsystem` each message stands alone: the kernel goes on after one that failed. With it (such as
         NFNL_SUBSYS_NFTABLES) they are one nfnetlink transaction, of which all or nothing is done; the messages that
-        begin and end it are added here. `doing` says in the error what was attempted ("create bridge 'cni0'").
+        begin and end it are added here, with the `generation` of the subsystem's objects that it was made for: ERESTART
+        where that is past. `doing` says in the error what was attempted ("create bridge 'cni0'").
         """
-        for failure in self.outcomes(messages, doing=doing, subsystem=subsystem):
+        for failure in self.outcomes(messages, doing=doing, subsystem=subsystem, generation=generation):
             if failure is not None:
                 raise failure
 
     def outcomes(
-        self, messages: Iterable[Encodable], *, doing: str = "", subsystem: int | None = None
+        self,
+        messages: Iterable[Encodable],
+        *,
+        doing: str = "",
+        subsystem: int | None = None,
+        generation: int | None = None,
     ) -> list[NetlinkError | None]:
         """Do as `execute`, but return the error of each message, or None for each that succeeded.
 
@@ -154,7 +159,7 @@ class Socket:
         begin = -1
         if subsystem is not None:
             begin = self._next_sequence(2)
-            encoded.insert(0, _batch_edge(_NFNL_MSG_BATCH_BEGIN, begin, subsystem))
+            encoded.insert(0, _batch_edge(_NFNL_MSG_BATCH_BEGIN, begin, subsystem, generation))
             encoded.append(_batch_edge(_NFNL_MSG_BATCH_END, begin + 1, subsystem))
         if len(encoded) > _ERRORS_THAT_FIT:
             self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, len(encoded) * _ERROR_SIZE)
@@ -283,7 +288,10 @@ def _stamp(encoded: bytearray, flags: int, sequence: int) -> None:
     _FLAGS_AND_SEQUENCE.pack_into(encoded, 6, own_flags | flags, sequence)
 
 
-def _batch_edge(kind: int, sequence: int, subsystem: int) -> bytearray:
-    length = HEADER.size + _NFGENMSG.size
+def _batch_edge(kind: int, sequence: int, subsystem: int, generation: int | None = None) -> bytearray:
+    guard = b""
+    if generation is not None:
+        guard = _ATTRIBUTE.pack(8, _NFNL_BATCH_GENID) + generation.to_bytes(4, "big")
+    length = HEADER.size + _NFGENMSG.size + len(guard)
     header = HEADER.pack(length, kind, NLM_F_REQUEST, sequence, 0)
-    return bytearray(header + _NFGENMSG.pack(socket.AF_UNSPEC, 0, subsystem))
+    return bytearray(header + _NFGENMSG.pack(socket.AF_UNSPEC, 0, subsystem) + guard)

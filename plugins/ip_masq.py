@@ -5,7 +5,8 @@ A pod may have been added by the reference plugins, or under another
 nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from ipaddress import ip_interface
 from typing import TypeVar
 
 from netlink import masquerade as nft
@@ -13,9 +14,9 @@ from netlink.iptables import (
     iptables_chain_exists,
     masquerade_iptables,
     unmasquerade_iptables,
-    unmasquerade_reference_nftables,
 )
 from netlink.owner import Owner
+from netlink.reference_nftables import is_masqueraded_by_reference, unmasquerade_reference
 from skel import Args, Cidr, CniError, Code, Config
 
 __all__ = ["check_masquerade", "collect_masquerade", "masquerade", "owner_of", "unmasquerade"]
@@ -42,24 +43,24 @@ def masquerade(args: Args[C], addresses: Sequence[Cidr], backend: str | None) ->
 def unmasquerade(args: Args[C], addresses: Sequence[Cidr]) -> None:
     """Take back `masquerade`, whichever backend or plugin suite did it. Raises NetlinkError, OSError."""
     nft.unmasquerade(owner_of(args), addresses)
-    unmasquerade_reference_nftables(args.config.name, args.ifname, args.container_id)
-    if iptables_chain_exists(args.config.name, args.container_id):
-        unmasquerade_iptables(addresses, args.config.name, args.container_id)
+    unmasquerade_reference(args.config.name, args.ifname, args.container_id)
+    unmasquerade_iptables(addresses, args.config.name, args.container_id)
 
 
 def check_masquerade(args: Args[C], addresses: Sequence[Cidr]) -> None:
     """Raise CniError (999) for an address that nothing masquerades (SPEC.md section 2, CHECK)."""
-    if iptables_chain_exists(args.config.name, args.container_id):
-        return
-    for address in addresses:
-        if not nft.is_masqueraded(address, owner_of(args)):
-            raise CniError(Code.INTERNAL, f"{address} is not masqueraded")
+    missing = [address for address in addresses if not nft.is_masqueraded(address, owner_of(args))]
+    if missing and not _masqueraded_by_reference(args):
+        raise CniError(Code.INTERNAL, f"not masqueraded: {', '.join(map(str, missing))}")
 
 
-def collect_masquerade(args: Args[C], valid: set[Owner]) -> None:
+def collect_masquerade(args: Args[C], valid: Collection[Owner]) -> None:
     """Remove what belongs to attachments of this network that are no longer valid. Raises NetlinkError."""
-    stale: dict[Owner, None] = {
-        owner: None for _, owner in nft.masqueraded() if owner.in_network(args.config.name) and owner not in valid
-    }
-    for owner in stale:
-        nft.unmasquerade(owner)
+    for address, owner in nft.masqueraded():
+        if owner.in_network(args.config.name) and owner not in valid:
+            nft.unmasquerade(owner, [ip_interface(address)])
+
+
+def _masqueraded_by_reference(args: Args[C]) -> bool:
+    name, container_id = args.config.name, args.container_id
+    return iptables_chain_exists(name, container_id) or is_masqueraded_by_reference(name, args.ifname, container_id)

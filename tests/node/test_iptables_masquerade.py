@@ -12,8 +12,8 @@ from netlink.iptables import (
     iptables_chain_exists,
     masquerade_iptables,
     unmasquerade_iptables,
-    unmasquerade_reference_nftables,
 )
+from netlink.reference_nftables import is_masqueraded_by_reference, unmasquerade_reference
 from tests.node.firewall import all_at_once, inside
 from tests.nodes import Node
 
@@ -248,11 +248,13 @@ def test_the_rules_of_the_references_nftables_backend_are_removed(node: Node) ->
     node.run(["nft", "-f", "-"], stdin=REFERENCE_TABLE)
 
     with inside(node.path):
-        unmasquerade_reference_nftables("unit-test", "eth1", "one")
+        unmasquerade_reference("unit-test", "eth1", "one")
         assert sum("rule" in entry for entry in node.nft()) == 5
 
-        unmasquerade_reference_nftables("unit-test", "eth0", "one")
-        unmasquerade_reference_nftables("unit-test", "eth0", "one")
+        assert is_masqueraded_by_reference("unit-test", "eth0", "one")
+        unmasquerade_reference("unit-test", "eth0", "one")
+        unmasquerade_reference("unit-test", "eth0", "one")
+        assert not is_masqueraded_by_reference("unit-test", "eth0", "one")
 
     rules = [entry["rule"] for entry in node.nft() if "rule" in entry]
     assert [rule.get("comment") for rule in rules] == [TWO, None, None]
@@ -260,6 +262,6 @@ def test_the_rules_of_the_references_nftables_backend_are_removed(node: Node) ->
 
 def test_where_the_references_nftables_backend_never_ran_nothing_happens(node: Node) -> None:
     with inside(node.path):
-        unmasquerade_reference_nftables("unit-test", "eth0", "one")
+        unmasquerade_reference("unit-test", "eth0", "one")
 
     assert node.nft() == []
