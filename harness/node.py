@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, ParamSpec, Self, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from harness.files import locked, write_atomically
 from harness.pods import PodStore
@@ -55,15 +55,6 @@ class Node:
         self._entered = threading.local()
         self._pool: ThreadPoolExecutor | None = None
         self._namespace: Namespace | None = None
-
-    @classmethod
-    def open(cls, name: str | None, state_dir: Path, *, create: bool = True, threads: int = 8) -> Self:
-        """Return the node, made on first use where `create` says so. Raises NodeError, OSError."""
-        node = cls(name, state_dir, threads=threads)
-        if create:
-            with node.in_use():
-                pass
-        return node
 
     def exists(self) -> bool:
         """Tell whether there is anything of the node: its network namespace or its files."""

@@ -43,11 +43,11 @@ class Settings:
     output: str = "table"
     verbose: int = 0
 
-    def open_node(self, *, create: bool = False, threads: int = 8) -> "Node":
-        """Return the node that pods are on. Raises NodeError, OSError."""
+    def open_node(self, *, threads: int = 8) -> "Node":
+        """Return the node that pods are on; nothing is made yet. Raises NodeError."""
         from harness.node import Node
 
-        return Node.open(self.node, self.state_dir, create=create, threads=threads)
+        return Node(self.node, self.state_dir, threads=threads)
 
 
 pass_settings = click.make_pass_decorator(Settings, ensure=True)

@@ -1,7 +1,7 @@
 """The same thing done to many pods, several at a time, with the progress of it on a terminal."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import TypeVar
 
@@ -57,15 +57,10 @@ def for_each_pod(
     return [(pod, done[pod]) for pod in pods if pod in done]
 
 
-def _shown(futures: dict[Future[T], tuple[str, str]], label: str) -> "list[Future[T]]":
+def _shown(futures: Collection[Future[T]], label: str) -> list[Future[T]]:
     """Wait for all; more than one are shown as they end, where stderr is a terminal."""
-    ended: list[Future[T]] = []
-    with click.progressbar(
-        as_completed(futures), length=len(futures), label=label, file=sys.stderr, hidden=not _is_shown(futures)
-    ) as bar:
-        ended.extend(bar)
-    return ended
-
-
-def _is_shown(futures: dict[Future[T], tuple[str, str]]) -> bool:
-    return len(futures) > 1 and sys.stderr.isatty()
+    ending = as_completed(futures)
+    if len(futures) == 1 or not sys.stderr.isatty():
+        return list(ending)
+    with click.progressbar(ending, length=len(futures), label=label, file=sys.stderr) as bar:
+        return list(bar)

@@ -96,6 +96,8 @@ def _check(wishes: Wishes) -> None:
             ipaddress.ip_interface(address)
         except ValueError:
             raise PlanError(f"--ip {address}: wanted an IP address, with or without prefix length") from None
+    for port in wishes.ports:
+        parse_port(port)
     if wishes.mac:
         try:
             decode_mac(wishes.mac, "--mac")

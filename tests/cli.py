@@ -1,6 +1,8 @@
 """`cni-harness` as a user runs it: a process, with files and a node of its own."""
 
 import json
+import os
+import pty
 import signal
 import subprocess
 import sys
@@ -12,7 +14,7 @@ from typing import Any
 
 from netlink.namespace import remove_namespace
 
-__all__ = ["REFERENCE_BIN_DIR", "ROOT", "Cli", "bridge_network"]
+__all__ = ["REFERENCE_BIN_DIR", "ROOT", "Cli", "bridge_network", "on_a_terminal"]
 
 ROOT = Path(__file__).parent.parent
 REFERENCE_BIN_DIR = Path("/usr/lib/cni")
@@ -38,6 +40,8 @@ class Cli:
         self.state_dir = folder / "state"
         self.conf_dir.mkdir(parents=True)
         self.node = f"t-{uuid.uuid4().hex[:8]}"
+        self.user: str | None = None
+        """Who runs it, if not whoever runs the tests."""
         self.node_dir = self.state_dir / "nodes" / self.node
         self.var_lib_cni = self.node_dir / "var-lib-cni"
         self.environment = {
@@ -74,7 +78,6 @@ class Cli:
         *args: str,
         env: Mapping[str, str] | None = None,
         check: bool = True,
-        user: str | None = None,
         stdin: str = "",
     ) -> subprocess.CompletedProcess[str]:
         """Run a verb to its end. Raises AssertionError with all output when `check` and the exit code is not 0."""
@@ -87,7 +90,7 @@ class Cli:
             text=True,
             timeout=100,
             check=False,
-            user=user,
+            user=self.user,
         )
         if check and run.returncode != 0:
             message = f"{' '.join(args)} ended with {run.returncode}\n{run.stdout}{run.stderr}"
@@ -152,3 +155,22 @@ class Cli:
     def cached_results(self) -> set[str]:
         """The names of the result cache's files on the node."""
         return {path.name for path in (self.var_lib_cni / "results").glob("*")}
+
+
+def on_a_terminal(cli: Cli, *args: str, env: Mapping[str, str] | None = None) -> str:
+    """Run a verb with a terminal for its stdout and stderr, and return what it shows there."""
+    ours, its = pty.openpty()
+    with os.fdopen(ours, "rb", buffering=0) as screen:
+        environment = {**cli.environment, "TERM": "xterm", **(env or {})}
+        with subprocess.Popen(
+            cli.command(args), env=environment, cwd="/", stdin=subprocess.DEVNULL, stdout=its, stderr=its
+        ) as process:
+            os.close(its)
+            shown = b""
+            try:
+                while chunk := screen.read(4096):
+                    shown += chunk
+            except OSError:  # EIO: nobody has the other side open any more
+                pass
+            assert process.wait(60) == 0, shown
+    return shown.decode()

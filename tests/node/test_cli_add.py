@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli import Cli, bridge_network
+from tests.cli import Cli, bridge_network, on_a_terminal
 
 pytestmark = pytest.mark.sudo
 
@@ -235,3 +235,11 @@ def test_pods_made_with_other_plugins_are_deleted_with_these(reference_cli: Cli)
 
     assert reference_cli.reservations("net") == set()
     assert "bridge DEL" in run.stderr
+
+
+def test_several_pods_show_progress_on_a_terminal(own_cli: Cli) -> None:
+    own_cli.configure({"cniVersion": "1.1.0", "name": "none", "plugins": [{"type": "noop"}]})
+
+    assert "Adding pods" in on_a_terminal(own_cli, "add", "pod1", "pod2", "pod3")
+    assert "Adding pods" not in on_a_terminal(own_cli, "add", "pod4")
+    assert "Adding pods" not in own_cli.run("add", "pod5", "pod6").stderr

@@ -1,6 +1,7 @@
 """Pods that cannot be made or taken away as they should, and several hands at one pod."""
 
 import os
+import signal
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -166,6 +167,31 @@ echo $CNI_COMMAND >> {order}
             assert (add.wait(30), gc.wait(30)) == (0, 0)
 
     assert order.read_text().split() == ["ADD", "GC"]
+
+
+def test_interrupt_finishes_what_was_begun_and_begins_no_more(cli: Cli) -> None:
+    started, gate = cli.folder / "started", cli.folder / "gate"
+    os.mkfifo(gate)
+    cli.plugin(
+        "slow",
+        f"""cat > /dev/null
+if [ "$CNI_COMMAND" = ADD ]; then
+    touch {started}
+    read -r line < {gate}
+    echo '{{"cniVersion": "1.0.0"}}'
+fi
+""",
+    )
+    cli.configure({"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "slow"}]})
+
+    with cli.background("add", "pod1", "pod2", "--jobs", "1") as add:
+        until(started.exists)
+        add.send_signal(signal.SIGINT)
+        gate.write_text("\n")
+        _, said = add.communicate(timeout=30)
+
+    assert (add.returncode, said.strip()) == (130, "Error: interrupted")
+    assert [(pod["name"], pod["state"]) for pod in cli.pods()] == [("pod1", "ready")]
 
 
 def waits_for_a_lock(pid: int) -> bool:

@@ -1,0 +1,235 @@
+"""The command line without a kernel: options, errors, formats, and what needs no root."""
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+import yaml
+
+from harness.install import write_launchers
+from tests.cli import REFERENCE_BIN_DIR, ROOT, Cli, bridge_network, on_a_terminal
+
+
+@pytest.fixture
+def cli(tmp_path: Path, bin_dir: Path) -> Cli:
+    made = Cli(tmp_path / "cli", bin_dir)
+    made.configure(bridge_network("net"))
+    return made
+
+
+@pytest.fixture
+def anybody() -> Iterator[Cli]:
+    """A command line that is run by somebody who is not root, with our plugins."""
+    # pytest keeps its own temporary folders from everybody else.
+    with TemporaryDirectory(prefix="cni-harness-test-") as temporary:
+        folder = Path(temporary)
+        folder.chmod(0o755)
+        made = Cli(folder / "cli", folder / "bin")
+        made.configure(bridge_network("net"))
+        write_launchers(made.bin_dir)
+        if os.geteuid() == 0:
+            made.user = "nobody"
+            if locked := [parent for parent in ROOT.parents if not parent.stat().st_mode & stat.S_IXOTH]:
+                pytest.skip(f"nobody may not enter {locked[0]}, where this checkout is")
+        yield made
+
+
+def names(stdout: str) -> list[str]:
+    return [network["name"] for network in json.loads(stdout)["networks"]]
+
+
+def test_shared_options_stand_before_or_after_the_verb(cli: Cli) -> None:
+    folder = str(cli.conf_dir)
+
+    before = cli.run("--conf-dir", folder, "-o", "json", "networks", env={"NETCONFPATH": "/nowhere"})
+    after = cli.run("networks", "--conf-dir", folder, "-o", "json", env={"NETCONFPATH": "/nowhere"})
+
+    assert names(before.stdout) == names(after.stdout) == ["net"]
+
+
+def test_later_option_counts(cli: Cli) -> None:
+    run = cli.run("--conf-dir", "/nowhere", "-o", "yaml", "networks", "--conf-dir", str(cli.conf_dir), "-o", "json")
+
+    assert names(run.stdout) == ["net"]
+
+
+def test_variable_does_not_overrule_an_option_before_the_verb(cli: Cli) -> None:
+    run = cli.run("-o", "json", "networks", env={"CNI_HARNESS_OUTPUT": "yaml"})
+
+    assert names(run.stdout) == ["net"]
+
+
+def test_yaml_and_json_say_the_same(cli: Cli) -> None:
+    as_json, as_yaml = (cli.run("networks", "-o", output).stdout for output in ("json", "yaml"))
+
+    assert yaml.safe_load(as_yaml) == json.loads(as_json)
+
+
+def test_networks_shows_what_a_list_is_made_of(cli: Cli) -> None:
+    (network,) = cli.json("networks")["networks"]
+
+    assert network == {
+        "name": "net",
+        "cniVersion": "1.0.0",
+        "plugins": ["bridge"],
+        "capabilities": [],
+        "file": str(cli.conf_dir / "00-net.conflist"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["no-such-verb"], 2, "Error: No such command 'no-such-verb'"),
+        (["add"], 2, "Error: Missing argument 'POD...'. (see `cni-harness add --help`)"),
+        (["list", "-o", "xml"], 2, "Error: Invalid value for '-o'"),
+        (["networks", "--conf-dir", "/nowhere"], 1, "Error: /nowhere: no such folder"),
+        (["del"], 2, "Error: name pods, or say --all (see `cni-harness del --help`)"),
+        (["list", "--node", "a/b"], 1, "Error: node name 'a/b': wanted letters"),
+    ],
+)
+def test_error_is_one_line_on_stderr(cli: Cli, arguments: list[str], code: int, message: str) -> None:
+    failed = cli.run(*arguments, check=False)
+
+    assert (failed.returncode, failed.stdout) == (code, "")
+    assert failed.stderr.startswith(message)
+    assert failed.stderr.count("\n") == 1
+
+
+@pytest.mark.sudo
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["Pod_1"], "pod name 'Pod_1': wanted lower-case letters"),
+        (["pod1", "--namespace", "a/b"], "namespace 'a/b': wanted lower-case letters"),
+        (["pod1", "--network", "other"], "no network named other (there are: net)"),
+        (["pod1", "--ifname", "a" * 16], "--ifname aaaaaaaaaaaaaaaa: it is longer than 15 bytes"),
+        (["pod1", "--ip", "10.1"], "--ip 10.1: wanted an IP address"),
+        (["pod1", "--mac", "02:00"], '--mac: expected a MAC address, got "02:00"'),
+        (["pod1", "-p", "80"], "-p 80: wanted [hostIP:]hostPort:containerPort[/protocol]"),
+        (["pod1", "--arg", "A"], "--arg A: wanted KEY=VALUE"),
+        (["pod1", "--cap", "a=b"], "--cap a=b: "),
+        (["pod1", "pod2", "--ip", "10.77.0.9"], "--ip, --mac and -p are for one pod"),
+    ],
+)
+def test_add_refuses_before_it_makes_anything(cli: Cli, arguments: list[str], message: str) -> None:
+    failed = cli.run("add", *arguments, check=False)
+
+    assert failed.returncode in {1, 2}
+    assert failed.stderr.startswith(f"Error: {message}")
+    assert failed.stderr.count("\n") == 1
+    assert not cli.state_dir.exists()
+
+
+@pytest.mark.parametrize("verb", [["add", "p"], ["del", "p"], ["check"], ["inspect", "p"], ["exec", "p", "x"], ["gc"]])
+def test_what_needs_root_says_so_in_one_line(anybody: Cli, verb: list[str]) -> None:
+    failed = anybody.run(*verb, check=False)
+
+    assert failed.returncode == 1
+    assert failed.stderr.startswith(f"Error: `cni-harness {verb[0]}` needs root: it ")
+    assert failed.stderr.count("\n") == 1
+
+
+def test_version_needs_no_root(anybody: Cli) -> None:
+    shown = json.loads(anybody.run("version", "-o", "json").stdout)
+
+    assert shown["cniVersions"][-1] == "1.1.0"
+    assert {plugin["type"] for plugin in shown["plugins"]} >= {"bridge", "host-local", "loopback", "noop"}
+    assert all("1.1.0" in plugin["cniVersions"] for plugin in shown["plugins"])
+
+
+def test_version_without_any_plugin_shows_our_own(anybody: Cli) -> None:
+    empty = anybody.folder / "empty"
+    empty.mkdir()
+
+    shown = json.loads(anybody.run("version", "-o", "json", "--bin-dir", str(empty)).stdout)
+
+    assert {plugin["type"] for plugin in shown["plugins"]} == {"bridge", "host-local", "loopback", "noop"}
+    assert list(empty.iterdir()) == []
+
+
+@pytest.mark.skipif(not REFERENCE_BIN_DIR.exists(), reason="Debian's containernetworking-plugins are not installed")
+def test_version_of_the_reference_plugins(cli: Cli) -> None:
+    shown = cli.json("version", "--bin-dir", str(REFERENCE_BIN_DIR))
+
+    assert all("1.0.0" in plugin["cniVersions"] for plugin in shown["plugins"])
+
+
+def test_version_of_what_is_no_plugin_is_an_error_of_its_own(cli: Cli) -> None:
+    cli.plugin("wrong", "echo nonsense")
+
+    (wrong,) = [plugin for plugin in cli.json("version")["plugins"] if plugin["type"] == "wrong"]
+
+    assert wrong["error"].startswith("plugin wrong: VERSION failed")
+
+
+def test_validate_needs_no_root(anybody: Cli) -> None:
+    assert anybody.run("validate").stdout.splitlines()[1].split()[:2] == ["net", "ok"]
+
+
+def test_validate_names_each_problem(cli: Cli) -> None:
+    cli.configure(bridge_network("net"), {"cniVersion": "1.0.0", "name": "bad", "plugins": [{"type": "missing"}]})
+    (cli.conf_dir / "99-broken.conflist").write_text("{")
+
+    failed = cli.run("validate", "-o", "json", check=False)
+
+    assert failed.returncode == 1
+    problems = {network["name"]: network["problems"] for network in json.loads(failed.stdout)["networks"]}
+    assert problems["net"] == []
+    assert 'no executable "missing"' in " ".join(problems["bad"])
+    assert "99-broken.conflist" in problems[""][0]
+
+
+def test_validate_of_one_file(cli: Cli) -> None:
+    path = cli.folder / "one.conflist"
+    path.write_text(json.dumps(bridge_network("one") | {"plugins": []}))
+
+    failed = cli.run("validate", str(path), check=False)
+
+    assert failed.returncode == 1
+    assert "plugins" in failed.stdout
+
+
+def test_own_lists_are_valid(cli: Cli) -> None:
+    if Path("/etc/cni/net.d").exists():
+        pytest.skip("this machine has network lists of its own")
+
+    cli.run("validate", env={"NETCONFPATH": ""})
+
+
+def test_output_that_is_no_terminal_has_no_colour(cli: Cli) -> None:
+    assert "\x1b" not in cli.run("networks", env={"TERM": "xterm"}).stdout
+
+
+@pytest.mark.parametrize(("variables", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_no_color_counts_on_a_terminal(cli: Cli, variables: dict[str, str], *, coloured: bool) -> None:
+    assert ("\x1b[1m" in on_a_terminal(cli, "networks", env=variables)) is coloured
+
+
+def test_closed_output_is_no_traceback(cli: Cli) -> None:
+    with cli.background("networks") as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        process.wait(30)
+        assert process.stderr is not None
+        assert "Traceback" not in process.stderr.read()
+
+
+def test_shell_completes_verbs_and_pods(cli: Cli) -> None:
+    folder = cli.node_dir / "pods" / "default_pod1"
+    folder.mkdir(parents=True)
+    record = dict.fromkeys(["uid", "containerID", "netns", "state", "created"], "x")
+    (folder / "pod.json").write_text(json.dumps(record | {"name": "pod1", "namespace": "default"}))
+
+    def complete(words: str, position: int) -> list[str]:
+        variables = {"_CNI_HARNESS_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(position)}
+        answer = cli.run(env=variables, check=False).stdout
+        return [line.partition(",")[2] for line in answer.split()]
+
+    assert complete("cni-harness ins", 1) == ["inspect", "install"]
+    assert complete("cni-harness del p", 2) == ["pod1"]
+    assert complete("cni-harness del --namespace other p", 4) == []

@@ -1,0 +1,77 @@
+"""What the options of `add` mean."""
+
+import pytest
+
+from harness.kubernetes import PodNameError, check_pod_name, pod_cni_args
+from harness.plan import PlanError, parse_port
+from harness.resolv_conf import pod_resolv_conf, render_dns
+from skel.result import DNS
+
+
+@pytest.mark.parametrize(
+    ("text", "entry"),
+    [
+        ("8080:80", {"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}),
+        ("8080:80/UDP", {"hostPort": 8080, "containerPort": 80, "protocol": "udp"}),
+        ("192.0.2.1:1:65535/sctp", {"hostPort": 1, "containerPort": 65535, "protocol": "sctp", "hostIP": "192.0.2.1"}),
+        ("[2001:db8::1]:53:53/udp", {"hostPort": 53, "containerPort": 53, "protocol": "udp", "hostIP": "2001:db8::1"}),
+    ],
+)
+def test_port(text: str, entry: dict[str, object]) -> None:
+    assert parse_port(text) == entry
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "80",
+        "0:80",
+        "80:0",
+        "65536:80",
+        "a:80",
+        "8080:80/icmp",
+        "1.2.3:80:80",
+        "[::g]:80:80",
+        "::1:80:80",
+        "80:80/tcp\n",
+    ],
+)
+def test_what_is_no_port(text: str) -> None:
+    with pytest.raises(PlanError, match="-p "):
+        parse_port(text)
+
+
+@pytest.mark.parametrize("name", ["a", "pod-1", "0.b-c.d", "x" * 253])
+def test_pod_name(name: str) -> None:
+    check_pod_name(name)
+
+
+@pytest.mark.parametrize("name", ["", "-a", "a-", "A", "a_b", "a/b", "..", "a..b", "a\n", "x" * 254, "é"])
+def test_what_is_no_pod_name(name: str) -> None:
+    with pytest.raises(PodNameError):
+        check_pod_name(name)
+
+
+def test_arguments_of_a_pod_in_containerds_spelling() -> None:
+    pairs = pod_cni_args("ns", "pod", "c0ffee", "u-i-d")
+
+    assert ";".join(f"{key}={value}" for key, value in pairs.items()) == (
+        "IgnoreUnknown=1;K8S_POD_NAMESPACE=ns;K8S_POD_NAME=pod;K8S_POD_INFRA_CONTAINER_ID=c0ffee;K8S_POD_UID=u-i-d"
+    )
+
+
+def test_resolv_conf_has_every_part_of_dns() -> None:
+    dns = DNS(
+        nameservers=["192.0.2.1", "2001:db8::1"], domain="d.example", search=["a", "b"], options=["ndots:5", "rotate"]
+    )
+
+    assert render_dns(dns) == (
+        "nameserver 192.0.2.1\nnameserver 2001:db8::1\ndomain d.example\nsearch a b\noptions ndots:5 rotate\n"
+    )
+
+
+def test_resolv_conf_is_of_the_first_network_with_dns() -> None:
+    found = pod_resolv_conf([DNS(), DNS(domain="first"), DNS(domain="second")])
+
+    assert "domain first" in found
+    assert "second" not in found

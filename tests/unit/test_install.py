@@ -1,0 +1,190 @@
+"""Installing and taking back exactly that."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from skel.suite import PLUGINS
+from tests.cli import Cli
+
+FOREIGN = b"#!/bin/sh\necho somebody else\n"
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path / "cli", tmp_path / "opt" / "cni" / "bin")
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_every_plugin_is_there_and_runs(cli: Cli) -> None:
+    cli.run("install")
+
+    assert {path.name for path in cli.bin_dir.iterdir()} == set(PLUGINS)
+    for path in cli.bin_dir.iterdir():
+        run = subprocess.run(
+            [path], env={"CNI_COMMAND": "VERSION"}, input="{}", capture_output=True, text=True, check=True
+        )
+        assert "1.1.0" in json.loads(run.stdout)["supportedVersions"]
+
+
+def test_uninstall_takes_back_folders_too(cli: Cli, tmp_path: Path) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    cli.run("install", "--conf", "--conf-dir", str(tmp_path / "etc" / "cni" / "net.d"))
+    assert (tmp_path / "etc/cni/net.d/10-cni-harness.conflist").exists()
+
+    cli.run("uninstall")
+
+    left = sorted(tmp_path.rglob("*"))
+    assert [path for path in left if path not in before] == [cli.state_dir]
+
+
+def test_list_is_only_put_there_when_asked_for(cli: Cli) -> None:
+    cli.run("install")
+
+    assert list(cli.conf_dir.iterdir()) == []
+
+
+def test_list_by_name(cli: Cli) -> None:
+    cli.run("install", "--conf", "90-hostnetwork-noop.conflist")
+
+    assert [path.name for path in cli.conf_dir.iterdir()] == ["90-hostnetwork-noop.conflist"]
+
+
+def test_unknown_list_is_refused_before_anything_is_written(cli: Cli) -> None:
+    failed = cli.run("install", "--conf", "no-such.conflist", check=False)
+
+    assert failed.returncode == 2
+    assert "10-cni-harness.conflist" in failed.stderr
+    assert not cli.bin_dir.exists()
+
+
+def test_installing_again_changes_nothing(cli: Cli) -> None:
+    cli.run("install")
+    inodes = {path.name: path.stat().st_ino for path in cli.bin_dir.iterdir()}
+
+    again = cli.json("install")
+
+    assert {path.name: path.stat().st_ino for path in cli.bin_dir.iterdir()} == inodes
+    assert not any(file["written"] for file in again["files"])
+
+
+def test_somebody_elses_plugin_is_kept_and_nothing_written(cli: Cli) -> None:
+    cli.bin_dir.mkdir(parents=True)
+    (cli.bin_dir / "bridge").write_bytes(FOREIGN)
+
+    failed = cli.run("install", check=False)
+
+    assert failed.returncode == 1
+    assert f"kept: {cli.bin_dir}/bridge" in failed.stderr
+    assert files(cli.bin_dir) == {"bridge": FOREIGN}
+
+
+def test_force_replaces_and_uninstall_restores(cli: Cli) -> None:
+    cli.bin_dir.mkdir(parents=True)
+    original = cli.bin_dir / "bridge"
+    original.write_bytes(FOREIGN)
+    original.chmod(0o751)
+    (cli.bin_dir / "other").write_bytes(FOREIGN)
+
+    cli.run("install", "--force")
+    assert original.read_bytes() != FOREIGN
+    cli.run("uninstall")
+
+    assert files(cli.bin_dir) == {"bridge": FOREIGN, "other": FOREIGN}
+    assert original.stat().st_mode & 0o777 == 0o751
+
+
+def test_forcing_twice_still_restores_the_original(cli: Cli) -> None:
+    cli.bin_dir.mkdir(parents=True)
+    (cli.bin_dir / "bridge").write_bytes(FOREIGN)
+    cli.run("install", "--force")
+    cli.run("install", "--force")
+
+    cli.run("uninstall")
+
+    assert files(cli.bin_dir) == {"bridge": FOREIGN}
+
+
+def test_file_changed_since_is_kept(cli: Cli) -> None:
+    cli.run("install")
+    (cli.bin_dir / "bridge").write_bytes(FOREIGN)
+
+    done = cli.json("uninstall")
+
+    assert done["kept"] == [str(cli.bin_dir / "bridge")]
+    assert files(cli.bin_dir) == {"bridge": FOREIGN}
+
+
+def test_file_removed_since_is_no_error(cli: Cli) -> None:
+    cli.run("install")
+    (cli.bin_dir / "bridge").unlink()
+
+    cli.run("uninstall")
+
+    assert not cli.bin_dir.exists()
+
+
+def test_uninstall_without_install_does_nothing(cli: Cli) -> None:
+    assert cli.json("uninstall") == {"removed": [], "restored": [], "kept": []}
+
+
+def test_installs_in_two_places_are_both_taken_back(cli: Cli, tmp_path: Path) -> None:
+    cli.run("install")
+    cli.run("install", "--bin-dir", str(tmp_path / "second"))
+
+    cli.run("uninstall")
+
+    assert not cli.bin_dir.exists()
+    assert not (tmp_path / "second").exists()
+
+
+def test_own_files_of_an_older_installation_are_replaced(cli: Cli) -> None:
+    cli.run("install")
+    manifest = cli.state_dir / "install.json"
+    older = b"#!/bin/sh\n# what an older release put there\n"
+    (cli.bin_dir / "bridge").write_bytes(older)
+    placed = json.loads(manifest.read_text())
+    import hashlib
+
+    for entry in placed["files"]:
+        if entry["path"].endswith("/bridge"):
+            entry["sha256"] = hashlib.sha256(older).hexdigest()
+    manifest.write_text(json.dumps(placed))
+
+    cli.run("install")
+
+    assert (cli.bin_dir / "bridge").read_bytes() == (cli.bin_dir / "noop").read_bytes()
+
+
+def test_several_folders_are_refused(cli: Cli) -> None:
+    failed = cli.run("install", env={"CNI_PATH": "/one:/two"}, check=False)
+
+    assert (failed.returncode, failed.stderr.count("\n")) == (2, 1)
+
+
+def test_folder_that_cannot_be_written_is_one_line(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    failed = cli.run("install", "--bin-dir", str(tmp_path / "file" / "bin"), check=False)
+
+    assert failed.returncode != 0
+    assert failed.stderr.startswith("Error: ")
+    assert failed.stderr.count("\n") == 1
+
+
+def test_busy_executable_is_replaced_under_its_feet(cli: Cli) -> None:
+    cli.bin_dir.mkdir(parents=True)
+    busy = cli.bin_dir / "bridge"
+    busy.write_bytes(Path("/bin/cat").read_bytes())
+    busy.chmod(0o755)
+    with subprocess.Popen([busy], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        cli.run("install", "--force")
+
+        assert running.communicate(b"undisturbed")[0] == b"undisturbed"
+    assert os.access(busy, os.X_OK)
