@@ -114,7 +114,7 @@ def _rules(family: str, output: str) -> dict[str, object]:
     return {f"{family} {_words(rule)}": True for rule in json.loads(output or "[]")}
 
 
-def _words(fields: Any) -> str:  # noqa: ANN401 -- any JSON object
+def _words(fields: Any) -> str:
     return " ".join(f"{key} {value}" for key, value in fields.items())
 
 
@@ -132,7 +132,7 @@ def _nft(entries: list[dict[str, Any]]) -> dict[str, object]:
     return things
 
 
-def _settled(value: Any) -> Any:  # noqa: ANN401 -- any JSON
+def _settled(value: Any) -> Any:
     """The same JSON without handles and counters, the elements of sets in an order of their own."""
     if isinstance(value, dict):
         settled = {key: _settled(inner) for key, inner in value.items() if key not in VOLATILE_NFT_KEYS}

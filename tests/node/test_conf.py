@@ -1,0 +1,114 @@
+"""Each network list that the project ships serves a pod, by the plugins as a runtime executes them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import conf
+from tests.nodes import Node, PluginRun, until
+
+LISTS = sorted(Path(conf.__file__).parent.glob("*.conflist"))
+
+
+class Seen(NamedTuple):
+    """What there is to see of a network in the pod."""
+
+    links: dict[str, str]
+    """Kind of each interface that is up."""
+    networks: list[str]
+    """Those of the pod's addresses, but for `lo`'s and link-local ones."""
+    gateways: list[str]
+
+
+EXPECTED = {
+    "10-cni-harness": Seen(
+        {"lo": "", "eth0": "veth"},
+        ["10.88.0.2/16", "fd0d:6e1b:8b5c::2/64"],
+        ["10.88.0.1", "fd0d:6e1b:8b5c::1"],
+    ),
+    "20-bridge-ipv4": Seen({"lo": "", "eth0": "veth"}, ["10.89.0.2/24"], ["10.89.0.1"]),
+    "30-bridge-l2": Seen({"lo": "", "eth0": "veth"}, [], []),
+    "90-hostnetwork-noop": Seen({"lo": ""}, [], []),
+    "99-loopback": Seen({"lo": ""}, [], []),
+}
+
+# What a network keeps when its last pod is gone, as with the reference plugins: the bridge, forwarding, and the place
+# where to go on reserving; and with nftables, the table without pods.
+KEPT = ["*/cni-*", "*dev cni-*", "sysctls/net/ip*forward*", "nft/*", "files/var-lib-cni/networks*"]
+
+
+def requests(network: Path) -> list[dict[str, Any]]:
+    """The configuration of the list's only plugin, for each version that a runtime may choose."""
+    listed = json.loads(network.read_text())
+    [plugin] = listed["plugins"]
+    versions = listed.get("cniVersions", [listed["cniVersion"]])
+    assert listed["cniVersion"] in versions
+    return [{**plugin, "name": listed["name"], "cniVersion": version} for version in versions]
+
+
+REQUESTS = [
+    pytest.param(network.stem, request, id=f"{network.stem}-{request['cniVersion']}")
+    for network in LISTS
+    for request in requests(network)
+]
+
+
+def look(node: Node, pod: str) -> Seen:
+    links = {link["ifname"]: link for link in node.ip("-d", "link", netns=pod)}
+    addresses = [address for link in node.ip("address", netns=pod) for address in link["addr_info"]]
+    routes = node.ip("-4", "route", netns=pod) + node.ip("-6", "route", netns=pod)
+    return Seen(
+        {name: link.get("linkinfo", {}).get("info_kind", "") for name, link in links.items() if "UP" in link["flags"]},
+        [f"{each['local']}/{each['prefixlen']}" for each in addresses if each["scope"] == "global"],
+        [route["gateway"] for route in routes if route["dst"] == "default"],
+    )
+
+
+@pytest.fixture
+def call(node: Node, bin_dir: Path) -> Callable[..., PluginRun]:
+    def call(verb: str, config: dict[str, Any], pod: str, name: str = "pod") -> PluginRun:
+        ifname = "lo" if config["type"] == "loopback" else "eth0"
+        return node.plugin(bin_dir, config["type"], verb, config, container_id=name, ifname=ifname, netns=pod)
+
+    return call
+
+
+def test_every_list_is_expected_here() -> None:
+    assert [network.stem for network in LISTS] == list(EXPECTED)
+
+
+@pytest.mark.parametrize(("network", "config"), REQUESTS)
+def test_a_list_gives_a_pod_its_network_and_takes_it_back(
+    node: Node, call: Callable[..., PluginRun], network: str, config: dict[str, Any]
+) -> None:
+    pod = node.pod_namespace("pod")
+    node.run(["ip", "link", "set", "lo", "up" if config["type"] != "loopback" else "down"], netns=pod)
+    before = node.state()
+
+    added = call("ADD", config, pod)
+
+    assert added.code == 0, added
+    assert look(node, pod) == EXPECTED[network]
+    for gateway in EXPECTED[network].gateways:
+        node.run(["ping", "-c1", "-W2", gateway], netns=pod)
+    if config["cniVersion"] >= "0.4.0":
+        assert call("CHECK", {**config, "prevResult": added.stdout}, pod).code == 0
+
+    assert call("DEL", {**config, "prevResult": added.stdout}, pod) == (0, None, "")
+    assert look(node, pod) == Seen({} if network == "99-loopback" else {"lo": ""}, [], [])
+    node.assert_same_state(before, ignore=KEPT)
+
+
+def test_pods_of_the_layer_2_list_reach_each_other_with_addresses_of_their_own(
+    node: Node, call: Callable[..., PluginRun]
+) -> None:
+    [config] = requests(next(path for path in LISTS if path.stem == "30-bridge-l2"))
+    pods = [node.pod_namespace(name) for name in ("a", "b")]
+    for number, pod in enumerate(pods, start=1):
+        assert call("ADD", config, pod, f"pod{number}").code == 0
+        node.run(["ip", "address", "add", f"192.0.2.{number}/24", "dev", "eth0"], netns=pod)
+
+    until(lambda: node.run(["ping", "-c1", "-W1", "192.0.2.2"], netns=pods[0], check=False).returncode == 0)
