@@ -133,12 +133,9 @@ def _nft(entries: list[dict[str, Any]]) -> dict[str, object]:
 
 
 def _settled(value: Any) -> Any:
-    """The same JSON without handles and counters, the elements of sets in an order of their own."""
+    """The same JSON without handles and counters; nft sorts the elements of sets itself."""
     if isinstance(value, dict):
-        settled = {key: _settled(inner) for key, inner in value.items() if key not in VOLATILE_NFT_KEYS}
-        if isinstance(settled.get("elem"), list):
-            settled["elem"].sort(key=json.dumps)
-        return settled
+        return {key: _settled(inner) for key, inner in value.items() if key not in VOLATILE_NFT_KEYS}
     return [_settled(inner) for inner in value] if isinstance(value, list) else value
 
 
