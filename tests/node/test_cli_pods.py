@@ -200,6 +200,41 @@ def test_prune_keeps_a_bridge_that_is_still_used(cli: Cli) -> None:
     assert not cli.node_dir.exists()
 
 
+@pytest.fixture
+def two_bridges(cli: Cli) -> Cli:
+    """pod1 on net0, and pod2 on lone0, which keeps the node."""
+    cli.configure(bridge_network("net"), bridge_network("lone", subnet="10.78.0.0/16"))
+    cli.add("pod1")
+    cli.add("pod2", "--network", "lone")
+    return cli
+
+
+def test_prune_keeps_a_bridge_with_somebody_elses_port(two_bridges: Cli) -> None:
+    cli = two_bridges
+    cli.ip("link", "add", "port0", "master", "net0", "type", "veth", "peer", "port1")
+
+    cli.run("del", "pod1", "--prune")
+
+    assert "net0" in {link["ifname"] for link in cli.ip("link")}
+
+
+def test_prune_keeps_a_bridge_that_another_runtimes_result_names(two_bridges: Cli) -> None:
+    cli = two_bridges
+    (cached,) = (cli.var_lib_cni / "results").glob("net-*")
+    entry = json.loads(cached.read_text()) | {"containerId": "another"}
+    cached.with_name("net-another-eth0").write_text(json.dumps(entry))
+
+    cli.run("del", "pod1", "--prune")
+
+    assert "net0" in {link["ifname"] for link in cli.ip("link")}
+
+
+def test_delete_without_prune_keeps_the_bridge(two_bridges: Cli) -> None:
+    two_bridges.run("del", "pod1")
+
+    assert "net0" in {link["ifname"] for link in two_bridges.ip("link")}
+
+
 def test_node_that_was_there_before_stays(cli: Cli) -> None:
     cli.configure(bridge_network("net"))
     from netlink.namespace import create_namespace

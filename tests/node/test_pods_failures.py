@@ -58,6 +58,19 @@ def test_pod_that_fails_leaves_no_sandbox(cli: Cli) -> None:
     assert not Path(netns).exists()
 
 
+def test_network_that_was_never_tried_is_not_deleted(own_cli: Cli) -> None:
+    called = own_cli.folder / "called"
+    own_cli.plugin("witness", f'cat > /dev/null; echo "$CNI_COMMAND" >> {called}')
+    own_cli.plugin("picky", PICKY)
+    lists = ({"cniVersion": "1.0.0", "name": name, "plugins": [{"type": name}]} for name in ("picky", "witness"))
+    own_cli.configure(*lists)
+
+    own_cli.run("add", "bad", "--network", "picky", "--network", "witness", check=False)
+
+    assert not called.exists()
+    assert own_cli.pods() == []
+
+
 def test_delete_goes_on_past_errors_and_can_be_repeated(cli: Cli) -> None:
     with_picky(cli)
     (pod,) = cli.add("stuck", "--network", "net", "--network", "picky")
@@ -118,6 +131,51 @@ def test_two_adds_of_one_name_make_one_pod(cli: Cli) -> None:
     assert loser.startswith("Error: pod default/pod1: ")
     assert len(cli.pods()) == 1
     assert len(cli.reservations("net")) == 1
+
+
+@pytest.fixture
+def gated(own_cli: Cli) -> tuple[Cli, Path, Path]:
+    """A network whose ADD makes the first file, and goes on when the second, a FIFO, is written to."""
+    started, gate = own_cli.folder / "started", own_cli.folder / "gate"
+    os.mkfifo(gate)
+    own_cli.plugin(
+        "slow",
+        f"""cat > /dev/null
+if [ "$CNI_COMMAND" = ADD ]; then
+    touch {started}
+    read -r line < {gate}
+    echo '{{"cniVersion": "1.1.0"}}'
+fi
+""",
+    )
+    own_cli.configure({"cniVersion": "1.1.0", "name": "net", "plugins": [{"type": "slow"}]})
+    return own_cli, started, gate
+
+
+def test_add_of_a_pod_that_is_being_added_is_refused_at_once(gated: tuple[Cli, Path, Path]) -> None:
+    cli, started, gate = gated
+    with cli.background("add", "pod1") as first:
+        until(started.exists)
+
+        second = cli.run("add", "pod1", check=False)
+
+        gate.write_text("\n")
+        assert first.wait(30) == 0
+    assert second.returncode == 1
+    assert second.stderr.startswith("Error: pod default/pod1: is being made or taken away by somebody else")
+    assert [pod["state"] for pod in cli.pods()] == ["ready"]
+
+
+def test_delete_of_a_pod_that_is_being_added_waits(gated: tuple[Cli, Path, Path]) -> None:
+    cli, started, gate = gated
+    with cli.background("add", "pod1") as add:
+        until(started.exists)
+        with cli.background("del", "pod1") as delete:
+            until(lambda: waits_for_a_lock(delete.pid))
+            gate.write_text("\n")
+            assert (add.wait(30), delete.wait(30)) == (0, 0)
+
+    assert cli.pods() == []
 
 
 def test_two_deletes_of_one_pod_both_succeed(cli: Cli) -> None:
