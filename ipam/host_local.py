@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from skel import Address, Args, CniError, Code, IPConfig, Plugin, Result
 from skel.suite import REFERENCE_RELEASE
 
-from .host_local_config import DATA_DIR, HostLocalConfig, range_sets_of, requests_of
+from .host_local_config import DATA_DIR, HostLocalConfig, range_set_count, range_sets_of, requests_of
 from .owner import Owner
 from .ranges import RangeSet, Span
 from .resolv_conf import read_resolv_conf
@@ -53,7 +53,8 @@ def delete(args: Args[HostLocalConfig]) -> None:
     with _store(args.config) as store:
         if store.exists():
             with store.locked():
-                store.release(*store.find(args.container_id, args.ifname, _noted(args)))
+                enough = max(1, range_set_count(args.config))
+                store.release(*store.find(args.container_id, args.ifname, _noted(args), enough=enough))
 
 
 def check(args: Args[HostLocalConfig]) -> None:
@@ -130,7 +131,7 @@ def _store(config: HostLocalConfig) -> Iterator[Store]:
 
 def _refuse_second_add(args: Args[HostLocalConfig], store: Store, range_sets: list[RangeSet]) -> None:
     """Raise CniError (100) when the attachment has an address (SPEC.md section 2, ADD)."""
-    _, found = store.find(args.container_id, args.ifname, thorough=False)
+    _, found = store.find(args.container_id, args.ifname, enough=0)
     for reserved in found:
         if any(range_set.find(ipaddress.ip_address(reserved)) for range_set in range_sets):
             message = f"{reserved} is already reserved for {args.ifname} of container {args.container_id}"

@@ -23,7 +23,7 @@ from skel.versions import at_least
 
 from .ranges import Range, RangeSet, resolve
 
-__all__ = ["DATA_DIR", "HostLocalConfig", "range_sets_of", "requests_of"]
+__all__ = ["DATA_DIR", "HostLocalConfig", "range_set_count", "range_sets_of", "requests_of"]
 
 DATA_DIR = "/var/lib/cni/networks"
 
@@ -109,6 +109,11 @@ def range_sets_of(config: HostLocalConfig) -> list[RangeSet]:
         )
         raise CniError(Code.INVALID_CONFIG, message)
     return range_sets
+
+
+def range_set_count(config: HostLocalConfig) -> int:
+    """Return how many range sets there are, sound or not: that many addresses an ADD reserves."""
+    return len(config.runtime_config.ip_ranges) + (config.ipam.subnet is not None) + len(config.ipam.ranges)
 
 
 def requests_of(args: Args[HostLocalConfig], range_sets: list[RangeSet]) -> dict[int, Address]:

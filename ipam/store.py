@@ -112,19 +112,21 @@ class Store:
         return None if content is None else Owner.parse(content)
 
     def find(
-        self, container_id: str, ifname: str, also: Iterable[str] = (), *, thorough: bool = True
+        self, container_id: str, ifname: str, also: Iterable[str] = (), *, enough: int = 1
     ) -> tuple[Owner, list[str]]:
         """Return an attachment's addresses, and the owner that they are noted for.
 
         That is the attachment, or else its container, which is all that very old
         entries name. `also` are addresses to look at besides those of the index.
-        With `thorough`, a search without success is certain.
+        Where the index is not whole, it does for `enough` addresses; with fewer, all
+        reservations are read. (The reference lets go of the lock between the
+        addresses of an ADD, so the index may have been made with a part of them.)
         """
         owners = (Owner(container_id, ifname), Owner(container_id, ""))
         if not self._sealed and len(self.entries()) <= _SMALL:
             self.rebuild_index()
         found = self._find(owners, also)
-        if not found[1] and thorough and not self._sealed:
+        if len(found[1]) < enough and not self._sealed:
             self.rebuild_index()
             found = self._find(owners, also)
         return found

@@ -1,0 +1,281 @@
+"""host-local's DEL, CHECK, GC and STATUS."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.host_local import DUAL_STACK, HostLocal
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> HostLocal:
+    return HostLocal(tmp_path / "networks")
+
+
+def previous(*addresses: str) -> dict[str, Any]:
+    return {"cniVersion": "1.1.0", "ips": [{"address": address} for address in addresses]}
+
+
+def valid(*pods: str, ifname: str = "eth0") -> dict[str, Any]:
+    return {"cni.dev/valid-attachments": [{"containerID": pod, "ifname": ifname} for pod in pods]}
+
+
+# DEL
+
+
+def test_del_releases_all_of_the_attachment_and_nothing_else(net: HostLocal) -> None:
+    for pod, ifname in (("a", "eth0"), ("a", "eth1"), ("b", "eth0")):
+        net.add(pod, ifname)
+
+    net.succeed("DEL", "a", "eth0")
+
+    assert net.reservations() == {
+        "192.0.2.3": "a\r\neth1",
+        "192.0.2.4": "b\r\neth0",
+        "2001:db8::3": "a\r\neth1",
+        "2001:db8::4": "b\r\neth0",
+    }
+    assert net.index() == {".owner@a@eth1": "192.0.2.3,2001:db8::3", ".owner@b@eth0": "192.0.2.4,2001:db8::4"}
+
+
+@pytest.mark.parametrize("verb", ["DEL", "GC", "STATUS"])
+def test_nothing_is_made_where_nothing_is(net: HostLocal, verb: str) -> None:
+    net.succeed(verb, **valid())
+
+    assert not net.data_dir.exists()
+
+
+def test_del_twice(net: HostLocal) -> None:
+    net.add()
+
+    net.succeed("DEL")
+    net.succeed("DEL", netns="")
+
+    assert net.reservations() == net.index() == {}
+
+
+@pytest.mark.parametrize("content", ["pod\r\neth0", " pod\r\neth0\n\n", "pod", "pod\r\n"])
+def test_del_releases_what_others_wrote(net: HostLocal, content: str) -> None:
+    net.write("192.0.2.9", content)
+    net.write("192.0.2.10", "pod2\r\neth0")
+    net.write("192.0.2.11", "pod\r\neth1")
+
+    net.succeed("DEL", "pod", "eth0")
+
+    assert net.reservations().keys() == {"192.0.2.10", "192.0.2.11"}
+
+
+def test_del_prefers_the_entry_that_names_the_interface(net: HostLocal) -> None:
+    net.write("192.0.2.9", "pod")
+    net.write("192.0.2.10", "pod\r\neth0")
+
+    net.succeed("DEL", "pod", "eth0")
+
+    assert net.reservations() == {"192.0.2.9": "pod"}
+
+
+def test_del_believes_prev_result_only_where_the_file_agrees(net: HostLocal) -> None:
+    net.write("192.0.2.9", "pod\r\neth0")
+    net.write("192.0.2.10", "other\r\neth0")
+
+    net.succeed("DEL", prevResult=previous("192.0.2.9/24", "192.0.2.10/24"))
+
+    assert net.reservations() == {"192.0.2.10": "other\r\neth0"}
+
+
+def test_del_needs_no_ranges(net: HostLocal) -> None:
+    net.add()
+
+    net.succeed("DEL", ipam={"type": "host-local", "dataDir": str(net.data_dir)})
+
+    assert net.reservations() == {}
+
+
+def test_del_of_an_owner_with_very_many_addresses(net: HostLocal) -> None:
+    for number in range(1, 200):
+        net.write(f"203.0.113.{number}", "pod\r\neth0")
+    net.succeed("DEL", "none")
+
+    assert net.index() == {".owner@pod@eth0": "*"}
+
+    net.succeed("DEL", "pod")
+
+    assert net.reservations() == net.index() == {}
+
+
+# CHECK
+
+
+def test_check_finds_the_reservation(net: HostLocal) -> None:
+    net.add()
+
+    net.succeed("CHECK")
+    net.succeed("CHECK", prevResult=previous("192.0.2.2/24", "2001:db8::2/64", "203.0.113.5/24"))
+
+
+@pytest.mark.parametrize("content", ["pod\r\neth0", "pod"])
+def test_check_finds_what_others_wrote(net: HostLocal, content: str) -> None:
+    net.write("192.0.2.9", content)
+
+    net.succeed("CHECK", prevResult=previous("192.0.2.9/24"))
+
+
+def test_check_misses_a_reservation(net: HostLocal) -> None:
+    message = "no address is reserved for eth0 of container pod"
+
+    assert net.fail("CHECK") == (101, message)
+    assert not net.data_dir.exists()
+
+    net.add("other")
+
+    assert net.fail("CHECK") == (101, message)
+
+
+@pytest.mark.parametrize("content", [None, "other\r\neth0"])
+def test_check_misses_one_of_prev_result(net: HostLocal, content: str | None) -> None:
+    net.add()
+    (net.folder / "2001:db8::2").unlink()
+    if content:
+        net.write("2001:db8::2", content)
+
+    assert net.fail("CHECK", prevResult=previous("192.0.2.2/24", "2001:db8::2/64")) == (
+        101,
+        "2001:db8::2 is not reserved for eth0 of container pod",
+    )
+
+
+# GC
+
+
+def test_gc_releases_what_is_not_listed(net: HostLocal) -> None:
+    for pod in "abc":
+        net.add(pod)
+    net.add("a", "eth1")
+
+    net.succeed("GC", **valid("a", "c"))
+
+    assert set(net.reservations().values()) == {"a\r\neth0", "c\r\neth0"}
+    assert net.index().keys() == {".owner@a@eth0", ".owner@c@eth0"}
+
+
+def test_gc_reads_the_other_spelling(net: HostLocal) -> None:
+    net.add("a")
+
+    net.config["cni.dev/attachments"] = [{"containerID": "a", "ifname": "eth0"}]
+    net.succeed("GC")
+
+    assert len(net.reservations()) == 2
+
+
+@pytest.mark.parametrize("key", ["cni.dev/valid-attachments", "cni.dev/attachments"])
+def test_gc_with_an_empty_list_releases_all(net: HostLocal, key: str) -> None:
+    net.add("a")
+
+    net.config[key] = None
+    net.succeed("GC")
+
+    assert net.reservations() == net.index() == {}
+
+
+def test_gc_without_a_list_releases_nothing_and_says_so(net: HostLocal) -> None:
+    net.add("a")
+
+    ran = net.succeed("GC")
+
+    assert "nothing is released" in ran.log
+    assert len(net.reservations()) == 2
+
+
+def test_gc_keeps_old_entries_of_a_valid_container(net: HostLocal) -> None:
+    net.write("192.0.2.9", "a")
+    net.write("192.0.2.10", "b")
+
+    net.succeed("GC", **valid("a"))
+
+    assert net.reservations() == {"192.0.2.9": "a"}
+
+
+def test_gc_clears_what_a_crash_left_and_spares_notes_of_an_operator(net: HostLocal) -> None:
+    net.write("192.0.2.9", "")
+    net.write("192.0.2.10", "kept free for the printer\n")
+    net.write(".temporary", "a\r\neth0")
+    (net.folder / ".owner@gone@eth0").symlink_to("192.0.2.9")
+
+    net.succeed("GC", **valid())
+
+    assert net.reservations() == {"192.0.2.10": "kept free for the printer\n"}
+    assert net.index() == {}
+
+
+@pytest.fixture
+def immutable(net: HostLocal) -> Iterator[str]:
+    """The name of a reservation that nobody can remove, not even root."""
+    import subprocess
+
+    net.write("192.0.2.7", "stuck\r\neth0")
+    made = subprocess.run(["chattr", "+i", net.folder / "192.0.2.7"], check=False, capture_output=True)
+    if made.returncode:
+        pytest.skip(f"no immutable files here: {made.stderr.decode().strip()}")
+    yield "192.0.2.7"
+    subprocess.run(["chattr", "-i", net.folder / "192.0.2.7"], check=True)
+
+
+@pytest.mark.sudo
+def test_gc_goes_on_past_what_it_cannot_release(net: HostLocal, immutable: str) -> None:
+    net.add("a")
+    net.add("b")
+
+    ran = net.run("GC", **valid("b"))
+
+    assert ran.printed["code"] == 5
+    assert ran.printed["details"] == f"{immutable}: Operation not permitted"
+    assert set(net.reservations().values()) == {"stuck\r\neth0", "b\r\neth0"}
+
+
+# STATUS
+
+
+def test_status_names_the_range_set_that_is_exhausted(tmp_path: Path) -> None:
+    net = HostLocal(tmp_path, ranges=[[{"subnet": "2001:db8::/64"}], [{"subnet": "192.0.2.0/30"}]])
+    net.succeed("STATUS")
+
+    net.add()
+
+    assert net.fail("STATUS") == (50, "no address is free in ipam.ranges[1] (192.0.2.1-192.0.2.2)")
+
+    net.succeed("DEL")
+    net.succeed("STATUS")
+
+
+def test_status_does_not_count_what_is_not_of_the_range(tmp_path: Path) -> None:
+    net = HostLocal(tmp_path, subnet="192.0.2.0/29")
+    for number in range(10):
+        net.write(f"203.0.113.{number}", "other\r\neth0")
+    net.write("192.0.2.1", "the gateway")
+
+    net.succeed("STATUS")
+
+
+def test_status_of_a_range_that_is_all_gateway(tmp_path: Path) -> None:
+    net = HostLocal(tmp_path, subnet="192.0.2.0/29", rangeEnd="192.0.2.1")
+    net.folder.mkdir()
+
+    assert net.fail("STATUS")[0] == 50
+
+
+def test_status_where_the_data_dir_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    net = HostLocal(tmp_path / "file/networks", ranges=DUAL_STACK)
+
+    assert net.fail("STATUS") == (50, f"ipam.dataDir: {tmp_path}/file is not a directory")
+
+
+@pytest.mark.parametrize("verb", ["STATUS", "CHECK"])
+def test_verbs_that_need_the_ranges_check_them(net: HostLocal, verb: str) -> None:
+    code, message = net.fail(verb, ipam={"type": "host-local", "subnet": "192.0.2.0/31", "dataDir": str(net.data_dir)})
+
+    assert code == 7
+    assert message.startswith("ipam.subnet: ")
