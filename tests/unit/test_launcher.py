@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from skel import SUPPORTED
+from skel import SUPPORTED, dispatch
 from skel.launcher import is_ours, launcher_text
-from skel.suite import PLUGINS
+from skel.suite import PLUGINS, load
 from tests.unit.sample_plugin import ENVIRON, configuration
 
 NONSENSE = {
@@ -122,6 +122,20 @@ def test_version_does_not_wait_for_stdin(bin_dir: Path, name: str) -> None:
         assert process.wait(timeout=30) == 0
         assert process.stdout is not None
         assert json.loads(process.stdout.read())["supportedVersions"] == list(SUPPORTED)
+
+
+@pytest.mark.parametrize("verb", ["", "VERSION", "ADD", "DEL"])
+def test_a_plugin_that_cannot_be_imported_says_so_by_the_protocol(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    monkeypatch.setitem(PLUGINS, "lost", "plugins.lost")
+
+    outcome = dispatch(load("lost"), {**ENVIRON, "CNI_COMMAND": verb}, lambda: json.dumps(configuration()).encode())
+
+    assert outcome.code == 1
+    assert json.loads(outcome.stdout) == {
+        "cniVersion": "1.1.0",
+        "code": 999,
+        "msg": "No module named 'plugins.lost'",
+    }
 
 
 # --- streams that are not there

@@ -395,6 +395,12 @@ def test_a_log_line_is_one_line_with_its_labels(tmp_path: Path) -> None:
     assert outcome.stdout == b""
 
 
+def test_a_delegates_line_is_not_labelled_twice(tmp_path: Path) -> None:
+    sample = Sample(tmp_path, behave=lambda args: args.log("host-local: full containerID=pod-1"))
+
+    assert sample.run("DEL").stderr == b"sample: host-local: full containerID=pod-1\n"
+
+
 def test_labels_cannot_start_a_line_either(tmp_path: Path) -> None:
     sample = Sample(tmp_path, behave=lambda args: args.log("x"))
 
