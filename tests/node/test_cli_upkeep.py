@@ -1,0 +1,103 @@
+"""STATUS and GC from the command line."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cli import Cli
+
+pytestmark = pytest.mark.sudo
+
+
+def network(name: str, type: str, version: str = "1.1.0", **keys: object) -> dict[str, Any]:
+    return {"cniVersion": version, "name": name, "plugins": [{"type": type}], **keys}
+
+
+@pytest.fixture
+def keeper(own_cli: Cli) -> Cli:
+    """A plugin that keeps the configuration of its last GC, and is never ready."""
+    own_cli.plugin(
+        "keeper",
+        f"""config=$(cat)
+case "$CNI_COMMAND" in
+ADD) echo '{{"cniVersion": "1.1.0"}}';;
+GC) echo "$config" > {own_cli.folder}/gc.json;;
+STATUS) echo '{{"cniVersion": "1.1.0", "code": 50, "msg": "out of addresses"}}'; exit 1;;
+esac
+""",
+    )
+    return own_cli
+
+
+def valid_attachments(cli: Cli) -> list[dict[str, str]]:
+    listed: list[dict[str, str]] = json.loads((cli.folder / "gc.json").read_text())["cni.dev/valid-attachments"]
+    return listed
+
+
+def test_status_shows_the_code_of_what_is_not_ready(keeper: Cli) -> None:
+    keeper.configure(network("good", "noop"), network("full", "keeper"))
+
+    failed = keeper.run("status", "-o", "json", check=False)
+
+    assert failed.returncode == 1
+    good, full = json.loads(failed.stdout)["networks"]
+    assert good == {"name": "good", "ready": True, "code": 0, "message": ""}
+    assert (full["ready"], full["code"]) == (False, 50)
+    assert "out of addresses" in full["message"]
+
+
+def test_status_of_one_network(keeper: Cli) -> None:
+    keeper.configure(network("good", "noop"), network("full", "keeper"))
+
+    assert [each["name"] for each in keeper.json("status", "--network", "good")["networks"]] == ["good"]
+
+
+def test_status_below_its_version_looks_for_the_plugins(keeper: Cli) -> None:
+    keeper.configure(network("old", "keeper", "1.0.0"), network("gone", "missing", "1.0.0"))
+
+    failed = keeper.run("status", "-o", "json", check=False)
+
+    assert [each["ready"] for each in json.loads(failed.stdout)["networks"]] == [True, False]
+
+
+def test_gc_names_the_pods_on_record(keeper: Cli) -> None:
+    keeper.configure(network("net", "keeper"), network("other", "noop"))
+    pods = keeper.add("pod1", "pod2")
+    keeper.add("pod3", "--network", "other")
+
+    keeper.run("gc")
+
+    assert {(each["containerID"], each["ifname"]) for each in valid_attachments(keeper)} == {
+        (pod["containerID"], "eth0") for pod in pods
+    }
+
+
+def test_gc_of_one_network_leaves_the_others(keeper: Cli) -> None:
+    keeper.configure(network("net", "keeper"), network("other", "noop"))
+
+    keeper.run("gc", "--network", "other")
+
+    assert not (keeper.folder / "gc.json").exists()
+
+
+def test_gc_is_not_for_networks_that_forbid_it(keeper: Cli) -> None:
+    keeper.configure(network("net", "keeper", disableGC=True))
+
+    shown = keeper.run("gc").stdout
+
+    assert shown.splitlines()[1].split() == ["net", "0", "-", "disabled"]
+    assert not (keeper.folder / "gc.json").exists()
+
+
+def test_gc_that_fails_is_an_error_and_the_others_are_done(keeper: Cli) -> None:
+    keeper.plugin("broken", 'cat > /dev/null; [ "$CNI_COMMAND" != GC ] || exit 3')
+    keeper.configure(network("bad", "broken"), network("net", "keeper"))
+
+    failed = keeper.run("gc", "-o", "json", check=False)
+
+    assert failed.returncode == 1
+    bad, good = json.loads(failed.stdout)["networks"]
+    assert "plugin broken: GC failed" in bad["error"]
+    assert good["error"] == ""
+    assert valid_attachments(keeper) == []
