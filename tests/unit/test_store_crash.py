@@ -85,6 +85,7 @@ def assert_sound(net: HostLocal) -> None:
         return
     reservations = net.reservations()
     assert all(reservations.values())
+    assert all(note.stat().st_size for note in net.folder.glob("last_reserved_ip.*"))
     if net.folder.stat().st_mtime == 1_000_000_000:
         by_owner: dict[str, list[str]] = {}
         for address, owner in sorted(reservations.items()):
