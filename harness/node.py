@@ -8,16 +8,18 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from harness.files import locked, write_atomically
 from harness.pods import PodStore
 from harness.sandbox import NETNS_DIR, sandbox_exists
 from netlink.mounts import private_mounts
 from netlink.namespace import Namespace, create_namespace, entered, open_namespace, remove_namespace
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 __all__ = ["VAR_LIB_CNI", "Node", "NodeError"]
 
@@ -136,6 +138,8 @@ class Node:
         if self.netns is None:
             yield
             return
+        from concurrent.futures import ThreadPoolExecutor
+
         with (
             open_namespace(self.netns) as namespace,
             ThreadPoolExecutor(self._threads, thread_name_prefix=f"node-{self.name}") as pool,

@@ -2,13 +2,15 @@
 
 import sys
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from harness.options import say
 from harness.output import message_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 __all__ = ["DEFAULT_JOBS", "for_each_pod", "jobs_option"]
 
@@ -38,6 +40,8 @@ def for_each_pod(
     A failure is a line on stderr, and does not keep the others from being tried. On an interrupt the pods under way
     are finished, and no more begun.
     """
+    from concurrent.futures import ThreadPoolExecutor
+
     done: dict[tuple[str, str], T] = {}
     failures: list[str] = []
     with ThreadPoolExecutor(max(1, min(jobs, len(pods)))) as pool:
@@ -57,8 +61,10 @@ def for_each_pod(
     return [(pod, done[pod]) for pod in pods if pod in done]
 
 
-def _shown(futures: Collection[Future[T]], label: str) -> list[Future[T]]:
+def _shown(futures: "Collection[Future[T]]", label: str) -> "list[Future[T]]":
     """Wait for all; more than one are shown as they end, where stderr is a terminal."""
+    from concurrent.futures import as_completed
+
     ending = as_completed(futures)
     if len(futures) == 1 or not sys.stderr.isatty():
         return list(ending)

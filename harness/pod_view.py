@@ -1,7 +1,6 @@
 """How a pod is shown, in a table or as a document."""
 
 from harness.pods import READY, Pod, PodNetwork
-from harness.runtime import decode_result
 from harness.sandbox import sandbox_exists
 
 __all__ = ["addresses", "gateways", "host_links", "pod_document", "pod_state"]
@@ -32,14 +31,14 @@ def pod_state(pod: Pod) -> str:
 
 def addresses(network: PodNetwork) -> str:
     """Return the addresses of an attachment, with prefix lengths."""
-    return ", ".join(str(ip.address) for ip in decode_result(network).ips)
+    return ", ".join(str(ip.address) for ip in network.decoded().ips)
 
 
 def gateways(network: PodNetwork) -> str:
     """Return the gateways of an attachment."""
-    return ", ".join(str(ip.gateway) for ip in decode_result(network).ips if ip.gateway is not None)
+    return ", ".join(str(ip.gateway) for ip in network.decoded().ips if ip.gateway is not None)
 
 
 def host_links(network: PodNetwork) -> list[str]:
     """Return the interfaces of an attachment that are on the node; the first is the bridge, where there is one."""
-    return [link.name for link in decode_result(network).interfaces if not link.sandbox]
+    return [link.name for link in network.decoded().interfaces if not link.sandbox]

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -21,6 +21,7 @@ from harness.files import locked, write_atomically
 from skel.decoders import dict_of, list_of, raw, record, string
 from skel.errors import CniError
 from skel.record import Record, expected, field
+from skel.result import Result
 
 __all__ = ["INCOMPLETE", "READY", "Pod", "PodNetwork", "PodRecordError", "PodStore", "new_pod"]
 
@@ -52,6 +53,13 @@ class PodNetwork(Record):
     cni_args: dict[str, str] = field(dict_of(string), default=dict)
     capability_args: dict[str, object] = field(dict_of(raw), default=dict)
     result: dict[str, object] | None = field(_json_object, default=None)
+
+    def decoded(self) -> Result:
+        """Return the result; an empty one where there is none, or none that can be read."""
+        if self.result is not None:
+            with suppress(CniError):
+                return Result.decode_any(self.result, "result")
+        return Result()
 
 
 class Pod(Record):

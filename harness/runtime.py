@@ -19,9 +19,8 @@ from harness.pods import INCOMPLETE, READY, Pod, PodNetwork, new_pod
 from harness.resolv_conf import pod_resolv_conf
 from harness.sandbox import create_sandbox, new_sandbox_path, remove_sandbox, sandbox_exists
 from skel.errors import CniError
-from skel.result import Result
 
-__all__ = ["AddedPod", "NetworkPlan", "PodError", "PodPlan", "Runtime", "decode_result"]
+__all__ = ["AddedPod", "NetworkPlan", "PodError", "PodPlan", "Runtime"]
 
 _EXPECTED = (PluginError, NetworkError, CniError, OSError)
 """What goes wrong with plugins, configurations and the kernel; anything else is a mistake of ours and is not kept."""
@@ -57,14 +56,6 @@ class AddedPod:
 
     pod: Pod
     seconds: float | None
-
-
-def decode_result(network: PodNetwork) -> Result:
-    """Return the result of an attachment; an empty one where it has none, or none that can be read."""
-    if network.result is not None:
-        with suppress(CniError):
-            return Result.decode_any(network.result, "result")
-    return Result()
 
 
 class _NodeExecutor(Executor):
@@ -201,7 +192,7 @@ class Runtime:
             for attempted, planned in enumerate(plan.networks, start=1):
                 network = pod.networks[attempted - 1]
                 network.result = libcni.add(planned.network, _attachment(pod, network))
-            dns = [decode_result(network).dns for network in pod.networks]
+            dns = [network.decoded().dns for network in pod.networks]
             write_atomically(self.node.pods.resolv_conf(pod), pod_resolv_conf(dns).encode())
             pod.state = READY
             self.node.pods.write(pod)

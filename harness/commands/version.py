@@ -1,7 +1,6 @@
 """`cni-harness version`: who we are and who the plugins are."""
 
 import os
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click
@@ -21,6 +20,8 @@ _AT_ONCE = 8
 @pass_settings
 def command(settings: Settings) -> None:
     """Show the version of this program, the CNI versions that it speaks, and those of each plugin. Needs no root."""
+    from concurrent.futures import ThreadPoolExecutor
+
     from harness.defaults import plugin_folders
     from skel.suite import PLUGINS
 
