@@ -138,6 +138,28 @@ def test_a_plugin_that_cannot_be_imported_says_so_by_the_protocol(monkeypatch: p
     }
 
 
+def test_what_a_plugin_left_in_a_buffer_is_not_lost(tmp_path: Path) -> None:
+    """The process ends without the interpreter's own farewell."""
+    module = tmp_path / "plugins" / "noop.py"
+    module.parent.mkdir()
+    (module.parent / "__init__.py").touch()
+    module.write_text(
+        "import sys\n"
+        "from skel import Config, Plugin, Result\n"
+        "def act(args):\n"
+        "    sys.stdout.write('no end of line')\n"
+        "    return Result()\n"
+        "PLUGIN = Plugin('noop', config=Config, add=act, delete=act)\n"
+    )
+    launcher = tmp_path / "noop"
+    launcher.write_bytes(launcher_text().replace(b"sys.path[:0] = [", f"sys.path[:0] = [{str(tmp_path)!r}, ".encode()))
+    launcher.chmod(0o755)
+
+    ran = run([launcher], {**ENVIRON, "CNI_COMMAND": "ADD"}, stdin=json.dumps(configuration()).encode())
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, b'{"cniVersion": "1.1.0"}\n', b"no end of line")
+
+
 # --- streams that are not there
 
 
