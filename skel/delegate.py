@@ -5,6 +5,7 @@ configuration. One that is our own launcher is called in this process, through
 the same dispatcher that its process would run: same behaviour, no start-up.
 """
 
+import errno
 import json
 import os
 from collections.abc import Mapping
@@ -21,6 +22,9 @@ from .result import Result
 from .suite import PLUGINS, load
 
 __all__ = ["find_in_path", "ipam_add", "ipam_check", "ipam_delete", "ipam_gc", "ipam_status"]
+
+_BUSY_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6)
+"""Seconds between attempts to execute a file that somebody is writing."""
 
 C = TypeVar("C", bound=Config)
 
@@ -108,12 +112,19 @@ def _call(path: str, args: Args[C], verb: str) -> Outcome:
 
 def _execute(path: str, environ: Mapping[str, str], stdin: bytes) -> Outcome:
     import subprocess  # 7 ms that only a foreign delegate costs
+    from time import sleep
 
-    try:
-        ran = subprocess.run([path], input=stdin, env=dict(environ), capture_output=True, check=False)
-    except OSError as error:
-        raise CniError(Code.IO_FAILURE, f"executing {path}: {error.strerror}") from None
-    return Outcome(ran.stdout, ran.stderr, ran.returncode)
+    for pause in (*_BUSY_PAUSES, None):
+        try:
+            ran = subprocess.run([path], input=stdin, env=dict(environ), capture_output=True, check=False)
+        except OSError as error:
+            # Being written at this moment, as when it is upgraded in place: libcni waits for that, too.
+            if error.errno == errno.ETXTBSY and pause is not None:
+                sleep(pause)
+                continue
+            raise CniError(Code.IO_FAILURE, f"executing {path}: {error.strerror}") from None
+        return Outcome(ran.stdout, ran.stderr, ran.returncode)
+    raise AssertionError  # the last round returns or raises
 
 
 def _failure(name: str, outcome: Outcome) -> CniError:

@@ -27,6 +27,7 @@ def command(settings: Settings, *, files: tuple[Path, ...]) -> int:
     from harness.defaults import plugin_folders, plugin_types
     from harness.execute import Executor
     from harness.libcni import Libcni
+    from harness.overlaps import overlaps
     from harness.trace import trace_executions
 
     networks, broken = _read(settings, files)
@@ -37,6 +38,8 @@ def command(settings: Settings, *, files: tuple[Path, ...]) -> int:
         for network in networks:
             file = str(network.source or "")
             document.append({"file": file, "name": network.name, "problems": libcni.validate(network)})
+    for overlap in overlaps(networks):
+        say(f"Warning: {overlap}")
     rows = [
         [str(each["name"]), problem, str(each["file"])] for each in document for problem in (each["problems"] or ["ok"])
     ]

@@ -26,8 +26,8 @@ class Seen(NamedTuple):
 EXPECTED = {
     "10-cni-harness": Seen(
         {"lo": "", "eth0": "veth"},
-        ["10.88.0.2/16", "fd0d:6e1b:8b5c::2/64"],
-        ["10.88.0.1", "fd0d:6e1b:8b5c::1"],
+        ["10.86.0.2/16", "fd0d:6e1b:8b5c::2/64"],
+        ["10.86.0.1", "fd0d:6e1b:8b5c::1"],
     ),
     "20-bridge-ipv4": Seen({"lo": "", "eth0": "veth"}, ["10.89.0.2/24"], ["10.89.0.1"]),
     "30-bridge-l2": Seen({"lo": "", "eth0": "veth"}, [], []),

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -389,3 +390,13 @@ def test_a_name_of_the_suite_may_be_somebody_elses_file(foreign: Foreign) -> Non
     foreign.run("ADD", delegating("host-local"))
 
     assert foreign.verbs == ["ADD"]
+
+
+def test_a_delegate_that_is_being_written_is_tried_again(foreign: Foreign) -> None:
+    busy = os.open(foreign.path, os.O_WRONLY)
+    closing = threading.Timer(0.25, os.close, [busy])
+    closing.start()
+
+    outcome = foreign.run("ADD")
+    closing.join()
+    assert outcome.code == 0, outcome

@@ -1,0 +1,38 @@
+"""Which networks give away the same addresses."""
+
+import json
+from typing import Any
+
+from harness.networks import NetworkList, parse_network_list
+from harness.overlaps import overlaps
+
+
+def network(name: str, ipam: Any) -> NetworkList:
+    plugins = [{"type": "bridge", "ipam": ipam}]
+    return parse_network_list(json.dumps({"cniVersion": "1.0.0", "name": name, "plugins": plugins}).encode(), None)
+
+
+def test_a_subnet_inside_another_networks_ranges() -> None:
+    one = network("one", {"type": "host-local", "ranges": [[{"subnet": "10.1.0.0/16"}], [{"subnet": "fd00::/64"}]]})
+    other = network("other", {"type": "host-local", "Subnet": "10.1.2.0/24"})
+
+    assert list(overlaps([one, other])) == ["one and other both give away addresses of 10.1.2.0/24"]
+
+
+def test_both_families() -> None:
+    same = {"ranges": [[{"subnet": "10.1.0.0/16"}], [{"subnet": "fd00::/64"}]]}
+
+    found = list(overlaps([network("one", same), network("other", same)]))
+    assert found == ["one and other both give away addresses of 10.1.0.0/16, fd00::/64"]
+
+
+def test_apart() -> None:
+    assert (
+        list(overlaps([network("one", {"subnet": "10.1.0.0/16"}), network("other", {"subnet": "10.2.0.0/16"})])) == []
+    )
+
+
+def test_what_is_no_subnet_is_not_its_business() -> None:
+    broken = {"subnet": "10.1", "ranges": [None, 3, [{"subnet": 7}]]}
+
+    assert list(overlaps([network("one", broken), network("other", {}), network("third", None)])) == []
