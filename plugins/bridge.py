@@ -44,6 +44,7 @@ def add(args: Args[BridgeConfig]) -> Result:
         port = bridge_host.connect(
             host, bridge, config, undo, name=name, peer=args.ifname, namespace=namespace, mac=mac, alias=alias
         )
+        bridge = bridge_host.settled(host, bridge, port)
         bridge_host.tag(host, port, config, config.trunk_vlans())
         inner = pod_interface.require_interface(pod, args.ifname)
         result = Result(

@@ -27,6 +27,7 @@ __all__ = [
     "ensure_vlan_gateway",
     "forward",
     "require_bridge",
+    "settled",
     "tag",
     "wait_port_up",
 ]
@@ -108,6 +109,18 @@ def connect(  # noqa: PLR0913 -- what a port is made from, each by its name
     return port
 
 
+def settled(host: Rtnl, bridge: Link, port: Link) -> Link:
+    """Return the bridge as it is now that it has `port`, with the MAC that it had before. Raises CniError, NetlinkError.
+
+    A bridge whose MAC nobody has set, such as one of `ip link add`, takes the lowest of its ports': the pods would
+    lose their gateway until they ask for it anew. Setting it once keeps it.
+    """
+    found = require_bridge(host, bridge.name)
+    if found.mac == port.mac:
+        host.set_mac(found.index, bridge.mac)
+    return found._replace(mac=bridge.mac)
+
+
 def tag(host: Rtnl, port: Link, config: BridgeConfig, trunk: list[int]) -> None:
     """Put a port into the configuration's VLANs. Raises NetlinkError."""
     if not config.filters_vlans:
@@ -127,6 +140,7 @@ def ensure_vlan_gateway(host: Rtnl, bridge: Link, config: BridgeConfig, here: Na
     gateway = host.link(name)
     if gateway is None:
         port = connect(host, bridge, config, undo, name=host_veth_name(bridge.name, name), peer=name, namespace=here)
+        settled(host, bridge, port)
         tag(host, port, config, [])
         gateway = host.link(name)
     if gateway is None:
