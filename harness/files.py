@@ -110,6 +110,10 @@ def _acquire(path: Path, operation: int) -> int:
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except FileNotFoundError:  # the folder went between the two calls
             continue
+        except FileExistsError:  # or while mkdir looked what it is that exists
+            if path.parent.exists():
+                raise
+            continue
         try:
             fcntl.flock(fd, operation)
             if _is_still(path, fd):

@@ -40,7 +40,8 @@ class Cli:
         self.state_dir = folder / "state"
         self.conf_dir.mkdir(parents=True)
         self.node = f"t-{uuid.uuid4().hex[:8]}"
-        self.user: str | None = None
+        self.prefix: list[str] = []
+        """What runs the command, to change who does."""
         """Who runs it, if not whoever runs the tests."""
         self.node_dir = self.state_dir / "nodes" / self.node
         self.var_lib_cni = self.node_dir / "var-lib-cni"
@@ -82,7 +83,7 @@ class Cli:
     ) -> subprocess.CompletedProcess[str]:
         """Run a verb to its end. Raises AssertionError with all output when `check` and the exit code is not 0."""
         run = subprocess.run(
-            self.command(args),
+            [*self.prefix, *self.command(args)],
             env={**self.environment, **(env or {})},
             cwd="/",
             input=stdin,
@@ -90,7 +91,6 @@ class Cli:
             text=True,
             timeout=100,
             check=False,
-            user=self.user,
         )
         if check and run.returncode != 0:
             message = f"{' '.join(args)} ended with {run.returncode}\n{run.stdout}{run.stderr}"

@@ -32,9 +32,10 @@ def anybody() -> Iterator[Cli]:
         made.configure(bridge_network("net"))
         write_launchers(made.bin_dir)
         if os.geteuid() == 0:
-            made.user = "nobody"
-            if locked := [parent for parent in ROOT.parents if not parent.stat().st_mode & stat.S_IXOTH]:
-                pytest.skip(f"nobody may not enter {locked[0]}, where this checkout is")
+            made.prefix = ["/usr/bin/setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+            if not all(parent.stat().st_mode & stat.S_IXOTH for parent in (ROOT, *ROOT.parents)):
+                # Nobody may not enter the folder of this checkout, so this one may read everything.
+                made.prefix += ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
         yield made
 
 
@@ -195,10 +196,7 @@ def test_validate_of_one_file(cli: Cli) -> None:
 
 
 def test_own_lists_are_valid(cli: Cli) -> None:
-    if Path("/etc/cni/net.d").exists():
-        pytest.skip("this machine has network lists of its own")
-
-    cli.run("validate", env={"NETCONFPATH": ""})
+    cli.run("validate", *map(str, (ROOT / "conf").glob("*.conflist")))
 
 
 def test_output_that_is_no_terminal_has_no_colour(cli: Cli) -> None:

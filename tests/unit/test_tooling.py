@@ -19,7 +19,7 @@ echo "python $*" >> "$LOG"
 if [ "$1 $2" = "-m venv" ]; then
     rm -rf "${!#}"; mkdir -p "${!#}/bin"
     for program in python cni-harness ruff mypy lint-imports; do
-        printf '#!/bin/bash\\necho "%s $*" >> "$LOG"\\n[ "$FAILING" != %s ]\\n' $program $program > "${!#}/bin/$program"
+        printf '#!/bin/bash\\necho "%s $*" >> "$LOG"; readlink /proc/self/ns/net > "$LOG.$2"\\n[ "$FAILING" != %s ]\\n' $program $program > "${!#}/bin/$program"
         chmod +x "${!#}/bin/$program"
     done
 fi
@@ -116,6 +116,14 @@ def test_test_fails_when_one_of_its_parts_fails(checkout: Checkout, program: str
 
     assert checkout.make("test", FAILING=program).returncode != 0
     assert [call for call in checkout.calls() if "pytest" in call] == checkout.calls()[-1:] * (program == "python")
+
+
+def test_tests_run_where_they_cannot_reach_the_machines_network(checkout: Checkout) -> None:
+    checkout.make("test")
+
+    namespaces = {program: (checkout.log.with_name(f"log.{program}")).read_text() for program in ("pytest", "pip")}
+    assert namespaces["pip"].strip() == os.readlink("/proc/self/ns/net")
+    assert namespaces["pytest"] != namespaces["pip"]
 
 
 def test_install_puts_plugins_and_a_list_where_runtimes_look(checkout: Checkout) -> None:
