@@ -19,7 +19,12 @@ echo "python $*" >> "$LOG"
 if [ "$1 $2" = "-m venv" ]; then
     rm -rf "${!#}"; mkdir -p "${!#}/bin"
     for program in python cni-harness ruff mypy lint-imports; do
-        printf '#!/bin/bash\\necho "%s $*" >> "$LOG"; readlink /proc/self/ns/net > "$LOG.$2"\\n[ "$FAILING" != %s ]\\n' $program $program > "${!#}/bin/$program"
+        cat > "${!#}/bin/$program" <<END
+#!/bin/bash
+echo "$program \\$*" >> "\\$LOG"
+readlink /proc/self/ns/net > "\\$LOG.\\$2"
+[ "\\$FAILING" != $program ]
+END
         chmod +x "${!#}/bin/$program"
     done
 fi
@@ -122,7 +127,7 @@ def test_tests_run_where_they_cannot_reach_the_machines_network(checkout: Checko
     checkout.make("test")
 
     namespaces = {program: (checkout.log.with_name(f"log.{program}")).read_text() for program in ("pytest", "pip")}
-    assert namespaces["pip"].strip() == os.readlink("/proc/self/ns/net")
+    assert namespaces["pip"] == f"{Path('/proc/self/ns/net').readlink()}\n"
     assert namespaces["pytest"] != namespaces["pip"]
 
 
