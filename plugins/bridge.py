@@ -42,8 +42,9 @@ def add(args: Args[BridgeConfig]) -> Result:
         bridge = bridge_host.ensure_bridge(host, config, undo)
         alias = ip_masq.owner_of(args).label()
         port = bridge_host.connect(
-            host, bridge, config, undo, name=name, peer=args.ifname, namespace=namespace, mac=mac, alias=alias
+            host, bridge, config, name=name, peer=args.ifname, namespace=namespace, mac=mac, alias=alias
         )
+        undo.add(host.delete_link, name)
         bridge = bridge_host.settled(host, bridge, port)
         bridge_host.tag(host, port, config, config.trunk_vlans())
         inner = pod_interface.require_interface(pod, args.ifname)

@@ -1,6 +1,6 @@
 """The host's side of the bridge plugin: the bridge, its gateway addresses, the ports of pods.
 
-Each function that makes something registers how to unmake it on `undo`, so
+Each function that takes an `undo` registers on it how to unmake what it made, so
 that an ADD that fails later leaves the node as it found it.
 """
 
@@ -75,21 +75,21 @@ def connect(  # noqa: PLR0913 -- what a port is made from, each by its name
     host: Rtnl,
     bridge: Link,
     config: BridgeConfig,
-    undo: Undo,
     *,
     name: str,
     peer: str,
     namespace: Namespace,
     mac: str = "",
     alias: str = "",
+    for_pod: bool = True,
 ) -> Link:
     """Make a veth pair: `name`, a port of the bridge, and `peer` in `namespace`. Return the port.
 
-    Raises CniError where either name is taken: an interface of that name must
-    not exist (SPEC.md section 2, ADD), and NetlinkError.
+    `hairpinMode` and `portIsolation` are about pods' ports: isolated ones must reach their gateway's. Raises CniError
+    where either name is taken: an interface of that name must not exist (SPEC.md section 2, ADD), and NetlinkError.
     """
     try:
-        port = host.create_veth(
+        return host.create_veth(
             name,
             peer_name=peer,
             peer_namespace=namespace,
@@ -97,23 +97,21 @@ def connect(  # noqa: PLR0913 -- what a port is made from, each by its name
             peer_mac=mac,
             master=bridge.index,
             alias=alias,
-            hairpin=config.hairpin_mode,
-            isolated=config.port_isolation,
+            hairpin=for_pod and config.hairpin_mode,
+            isolated=for_pod and config.port_isolation,
         )
     except NetlinkError as error:
         if error.errno != errno.EEXIST:
             raise
         message = f'cannot connect "{peer}" in {namespace.path} by "{name}": an interface of that name exists already'
         raise CniError(Code.INTERNAL, message) from None
-    undo.add(host.delete_link, name)
-    return port
 
 
 def settled(host: Rtnl, bridge: Link, port: Link) -> Link:
-    """Return the bridge as it is now that it has `port`, with the MAC that it had before. Raises CniError, NetlinkError.
+    """Return the bridge as it is now that it has `port`, with the MAC that it had before.
 
     A bridge whose MAC nobody has set, such as one of `ip link add`, takes the lowest of its ports': the pods would
-    lose their gateway until they ask for it anew. Setting it once keeps it.
+    lose their gateway until they ask for it anew. Setting it once keeps it. Raises CniError, NetlinkError.
     """
     found = require_bridge(host, bridge.name)
     if found.mac == port.mac:
@@ -139,9 +137,15 @@ def ensure_vlan_gateway(host: Rtnl, bridge: Link, config: BridgeConfig, here: Na
     name = f"{bridge.name}.{config.vlan}"
     gateway = host.link(name)
     if gateway is None:
-        port = connect(host, bridge, config, undo, name=host_veth_name(bridge.name, name), peer=name, namespace=here)
-        settled(host, bridge, port)
-        tag(host, port, config, [])
+        end = host_veth_name(bridge.name, name)
+        try:
+            port = connect(host, bridge, config, name=end, peer=name, namespace=here, for_pod=False)
+        except CniError:
+            pass  # another ADD was faster, as the look below will show
+        else:
+            undo.add(_delete_unused_vlan_gateway, host, port)
+            settled(host, bridge, port)
+            tag(host, port, config, [])
         gateway = host.link(name)
     if gateway is None:
         raise CniError(Code.TRY_AGAIN_LATER, f'"{name}" disappeared while it was being made')
@@ -231,9 +235,20 @@ def _delete_unused_bridge(host: Rtnl, name: str) -> None:
 
 
 def _delete_unused_address(host: Rtnl, holder: Link, gateway: Cidr) -> None:
-    # Undoing runs backwards: the failed pod's own port is still there.
-    if len(host.links_of(holder.index)) <= 1:
+    # A VLAN's gateway is the other end of a port, whose bridge has the pods.
+    port = host.link(holder.peer_index) if holder.kind == "veth" else None
+    if not _has_other_pods(host, port.master if port else holder.index, gateways=1 if port else 0):
         host.delete_address(holder.index, gateway)
+
+
+def _delete_unused_vlan_gateway(host: Rtnl, port: Link) -> None:
+    if not _has_other_pods(host, port.master, gateways=1):
+        host.delete_link(port.index)
+
+
+def _has_other_pods(host: Rtnl, bridge_index: int, *, gateways: int) -> bool:
+    # Undoing runs backwards: the failed pod's own port is still there.
+    return len(host.links_of(bridge_index)) > gateways + 1
 
 
 def _write_ipv6(key: str, value: str) -> None:
