@@ -94,6 +94,8 @@ def connect(  # noqa: PLR0913 -- what a port is made from, each by its name
             peer_name=peer,
             peer_namespace=namespace,
             mtu=config.mtu,
+            # udev(7) gives a new link another MAC than the kernel's random one, in its own time, unless one was set.
+            mac=_random_mac(),
             peer_mac=mac,
             master=bridge.index,
             alias=alias,
@@ -139,7 +141,7 @@ def ensure_vlan_gateway(host: Rtnl, bridge: Link, config: BridgeConfig, here: Na
     if gateway is None:
         end = host_veth_name(bridge.name, name)
         try:
-            port = connect(host, bridge, config, name=end, peer=name, namespace=here, for_pod=False)
+            port = connect(host, bridge, config, name=end, peer=name, namespace=here, mac=_random_mac(), for_pod=False)
         except CniError:
             pass  # another ADD was faster, as the look below will show
         else:

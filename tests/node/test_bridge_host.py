@@ -21,6 +21,17 @@ AT_ONCE = 8
 GATEWAY = ip_interface("10.88.0.1/16")
 
 
+def test_udev_has_no_reason_to_give_links_another_mac(node: Node, bin_dir: Path) -> None:
+    result = Network(node, bin_dir, bridge_config()).add("one")
+
+    names = [interface["name"] for interface in result["interfaces"][:2]]
+    look = "mount -t sysfs none /sys && cd /sys/class/net && cat " + " ".join(
+        f"{name}/addr_assign_type" for name in names
+    )
+    # NET_ADDR_SET of include/uapi/linux/netdevice.h, not NET_ADDR_RANDOM.
+    assert node.run(["unshare", "--mount", "sh", "-c", look]).stdout.split() == ["3", "3"]
+
+
 @contextmanager
 def on(node: Node, kind: type[Rtnl] = Rtnl) -> Iterator[Rtnl]:
     with open_namespace(node.path) as namespace, entered(namespace), kind() as host:
