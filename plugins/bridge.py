@@ -96,9 +96,7 @@ def delete(args: Args[BridgeConfig]) -> None:
 
     config = args.config
     addresses = pod_interface.pod_addresses(args.prev_result, args.ifname, args.netns)
-    steps: list[Callable[[], object]] = [
-        lambda: bridge_host.disconnect(host_veth_name(args.container_id, args.ifname), args.netns, args.ifname)
-    ]
+    steps: list[Callable[[], object]] = [lambda: bridge_host.disconnect(ip_masq.owner_of(args), args.netns)]
     if config.ipam.type:
         steps.append(lambda: ipam_delete(args))
     if config.mac_spoof_check:

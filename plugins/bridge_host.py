@@ -182,22 +182,22 @@ def wait_port_up(host: Rtnl, port: Link, bridge: Link) -> Link:
     return settled
 
 
-def disconnect(name: str, netns: str, ifname: str) -> None:
-    """Delete a pod's veth pair by the host's end, or by the pod's where another suite named the host's.
+def disconnect(owner: Owner, netns: str) -> None:
+    """Delete an attachment's veth pair by the host's end, or by the pod's where another suite named the host's.
 
     Nothing there, or no namespace any more, is fine. Raises NetlinkError.
     """
     with Rtnl() as host:
-        if host.delete_link(name) or not netns:
+        if host.delete_link(host_veth_name(owner.container_id, owner.ifname)) or not netns:
             return
-    try:
-        namespace = open_namespace(netns)
-    except OSError:
-        return  # gone, and its interfaces with it
-    with namespace, Rtnl(namespace) as pod:
-        inner = pod.link(ifname)
-        if inner is not None and inner.kind == "veth":
-            pod.delete_link(inner.index)
+        try:
+            namespace = open_namespace(netns)
+        except OSError:
+            return  # gone, and its interfaces with it
+        with namespace, Rtnl(namespace) as pod:
+            inner = pod.link(owner.ifname)
+            if inner is not None and inner.kind == "veth" and not _is_of_another(host, inner, owner):
+                pod.delete_link(inner.index)
 
 
 def collect_ports(config: BridgeConfig, valid: Collection[Owner]) -> None:
@@ -227,6 +227,14 @@ def _ensure_address(host: Rtnl, holder: Link, gateway: Cidr, *, force: bool, und
     # Without duplicate address detection: a pod's gateway must answer now, not in two seconds.
     if host.add_address(holder.index, gateway, nodad=True, exist_ok=True):
         undo.add(_delete_unused_address, host, holder, gateway)
+
+
+def _is_of_another(host: Rtnl, inner: Link, owner: Owner) -> bool:
+    """Tell whether a pod's interface is another attachment's: /proc/PID/ns/net may be a later container's by now."""
+    port = host.link(inner.peer_index)
+    if port is None or port.peer_index != inner.index:
+        return False
+    return Owner.from_label(port.alias) not in {None, owner}
 
 
 def _delete_unused_bridge(host: Rtnl, name: str) -> None:

@@ -102,6 +102,16 @@ def test_another_pod_is_left_alone(network: Network) -> None:
     assert address in str(network.node.nft())
 
 
+def test_the_path_of_the_namespace_is_another_pods_by_now(network: Network) -> None:
+    """As with /proc/PID/ns/net, when the number has gone round."""
+    network.add("one")
+    network.add("two")
+    network.succeed("DEL", "one")
+
+    network.succeed("DEL", "one", netns=network.namespace("two"))
+    assert network.ping("two", "10.88.0.1")
+
+
 def test_it_goes_on_past_a_failing_delegate(network: Network, tmp_path: Path) -> None:
     network.add("one")
     broken = tmp_path / "not-a-directory"
