@@ -110,12 +110,17 @@ class Result(Record):
         return _Result02(ip4=families.get(_IPV4), ip6=families.get(6), dns=self.dns)
 
     @classmethod
-    def decode_any(cls, value: object, path: str = "prevResult") -> "Result":
-        """Read a result in the shape of any version. Raises CniError (7)."""
+    def decode_any(cls, value: object, path: str = "prevResult", *, abbreviated: bool = False) -> "Result":
+        """Read a result in the shape of any version. Raises CniError (7).
+
+        `abbreviated`: it is an IPAM plugin's, without interfaces; to which of them its addresses belong is not for it
+        to say (SPEC.md section 4), so what it does say of that is dropped.
+        """
         if not isinstance(value, dict):
             raise expected("an object", value, path)
         if not {key.lower() for key, item in value.items() if item is not None} & {"ip4", "ip6"}:
-            return _with_valid_indices(cls.decode(value, path), path)
+            result = cls.decode(value, path)
+            return _without_indices(result) if abbreviated else _with_valid_indices(result, path)
         old = _Result02.decode(value, path)
         found = [ip for ip in (old.ip4, old.ip6) if ip is not None]
         return cls(
@@ -130,4 +135,10 @@ def _with_valid_indices(result: Result, path: str) -> Result:
         if ip.interface is not None and not 0 <= ip.interface < len(result.interfaces):
             what = f"an index into the {len(result.interfaces)} interfaces"
             raise expected(what, ip.interface, f"{path}.ips[{index}].interface")
+    return result
+
+
+def _without_indices(result: Result) -> Result:
+    for ip in result.ips:
+        ip.interface = None
     return result

@@ -133,8 +133,9 @@ def test_the_verb_is_the_one_called_not_the_one_under_way(foreign: Foreign) -> N
         RESULT,
         '{"cniVersion":"0.2.0","ip4":{"ip":"10.1.0.5/16","gateway":"10.1.0.1"}}',
         '{"ips":[{"version":"4","address":"10.1.0.5/16","gateway":"10.1.0.1"}],"dns":{},"routes":null}',
+        '{"ips":[{"address":"10.1.0.5/16","gateway":"10.1.0.1","interface":2}],"cniVersion":"1.1.0"}',
     ],
-    ids=["1.1.0", "0.2.0", "without a version"],
+    ids=["1.1.0", "0.2.0", "without a version", "with an index into no interfaces"],
 )
 def test_its_result_is_read_in_any_version(foreign: Foreign, printed: str) -> None:
     foreign.answer("ADD", printed)
