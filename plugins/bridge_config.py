@@ -17,6 +17,7 @@ from skel import (
     mac,
     optional,
     record,
+    string,
 )
 
 __all__ = ["BridgeConfig", "mtu"]
@@ -42,7 +43,8 @@ class VlanTrunk(Record):
 
 
 class _Mac(Record):
-    mac: str | None = field(optional(mac), default=None)
+    # Any string: it comes with a single pod, and the DEL that follows a refused ADD must not fail for it.
+    mac: str = field(string, default="")
 
 
 class _Args(Record):
@@ -84,11 +86,13 @@ class BridgeConfig(Config):
     def requested_mac(self, cni_args: Mapping[str, str]) -> str:
         """Return the MAC that the pod's interface must get, or nothing; the capability counts first.
 
-        Raises CniError (4) for one in CNI_ARGS that is none.
+        Raises CniError for one that is none: 7, or 4 where it is in CNI_ARGS.
         """
-        asked = self.runtime_config.mac or self.args.cni.mac
-        if asked or not cni_args.get("MAC"):
-            return asked or ""
+        for asked, path in ((self.runtime_config.mac, "runtimeConfig.mac"), (self.args.cni.mac, "args.cni.mac")):
+            if asked:
+                return mac(asked, path)
+        if not cni_args.get("MAC"):
+            return ""
         try:
             return mac(cni_args["MAC"], "CNI_ARGS: MAC")
         except CniError as error:

@@ -112,6 +112,21 @@ def test_the_path_of_the_namespace_is_another_pods_by_now(network: Network) -> N
     assert network.ping("two", "10.88.0.1")
 
 
+@pytest.mark.parametrize(
+    ("keys", "code", "named"),
+    [
+        ({"runtimeConfig": {"mac": "none"}}, 7, "runtimeConfig.mac"),
+        ({"args": "MAC=none"}, 4, "CNI_ARGS: MAC"),
+    ],
+)
+def test_what_add_refused_a_pod_is_no_obstacle(network: Network, keys: dict[str, Any], code: int, named: str) -> None:
+    network.node.pod_namespace("one")
+    error = network.fail("ADD", "one", **keys)
+
+    assert (error["code"], error["msg"]) == (code, f'{named}: expected a MAC address, got "none"')
+    network.succeed("DEL", "one", **keys)
+
+
 def test_it_goes_on_past_a_failing_delegate(network: Network, tmp_path: Path) -> None:
     network.add("one")
     broken = tmp_path / "not-a-directory"
