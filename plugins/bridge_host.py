@@ -7,6 +7,7 @@ that an ADD that fails later leaves the node as it found it.
 import errno
 import os
 from collections.abc import Collection
+from contextlib import suppress
 
 from netlink.namespace import Namespace, open_namespace
 from netlink.owner import Owner
@@ -48,8 +49,10 @@ def ensure_bridge(host: Rtnl, config: BridgeConfig, undo: Undo) -> Link:
     made = host.create_bridge(config.bridge, mtu=config.mtu, mac=_random_mac(), vlan_filtering=config.filters_vlans)
     if made:
         undo.add(_delete_unused_bridge, host, config.bridge)
-        # The routes of this interface are ours to set, not a router's to advertise.
-        _write_ipv6(f"net/ipv6/conf/{config.bridge}/accept_ra", "0")
+        # The routes of this interface are ours to set, not a router's to advertise. As in the reference, where that
+        # cannot be said (no IPv6, a read-only /proc/sys) all else is done.
+        with suppress(OSError):
+            write_sysctl(f"net/ipv6/conf/{config.bridge}/accept_ra", "0")
     bridge = require_bridge(host, config.bridge)
     if config.filters_vlans and not bridge.vlan_filtering:
         message = f'bridge: "{bridge.name}" has VLAN filtering off, so vlan and vlanTrunk would do nothing'
@@ -259,14 +262,6 @@ def _delete_unused_vlan_gateway(host: Rtnl, port: Link) -> None:
 def _has_other_pods(host: Rtnl, bridge_index: int, *, gateways: int) -> bool:
     # Undoing runs backwards: the failed pod's own port is still there.
     return len(host.links_of(bridge_index)) > gateways + 1
-
-
-def _write_ipv6(key: str, value: str) -> None:
-    """Set a parameter that a kernel without IPv6 does not have."""
-    try:
-        write_sysctl(key, value)
-    except FileNotFoundError:
-        return
 
 
 def _random_mac() -> str:

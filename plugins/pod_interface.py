@@ -123,17 +123,22 @@ def _fulfils(route: KernelRoute, wanted: Route) -> bool:
 
 def _set_parameters(ifname: str, *, ipv6: bool, dad: bool) -> None:
     """Set the kernel parameters of an interface before it gets addresses and comes up."""
-    write_sysctl(f"net/ipv4/conf/{ifname}/arp_notify", "1")
+    _refine(f"net/ipv4/conf/{ifname}/arp_notify", "1")
     if not ipv6:
         return
     for name in ("lo", ifname):
         write_sysctl(f"net/ipv6/conf/{name}/disable_ipv6", "0")
-    write_sysctl(f"net/ipv6/conf/{ifname}/keep_addr_on_down", "1")
-    write_sysctl(f"net/ipv6/conf/{ifname}/ndisc_notify", "1")
-    write_sysctl(f"net/ipv6/conf/{ifname}/accept_dad", "1" if dad else "0")
+    _refine(f"net/ipv6/conf/{ifname}/keep_addr_on_down", "1")
+    _refine(f"net/ipv6/conf/{ifname}/ndisc_notify", "1")
+    _refine(f"net/ipv6/conf/{ifname}/accept_dad", "1" if dad else "0")
     if dad:
         # One probe without the random delay: a pod's start must not wait for seconds.
-        write_sysctl(f"net/ipv6/conf/{ifname}/router_solicitation_delay", "0")
-        write_sysctl(f"net/ipv6/neigh/{ifname}/retrans_time_ms", "200")
-        with suppress(FileNotFoundError):  # kernels before 4.10
-            write_sysctl(f"net/ipv6/conf/{ifname}/enhanced_dad", "1")
+        _refine(f"net/ipv6/conf/{ifname}/router_solicitation_delay", "0")
+        _refine(f"net/ipv6/neigh/{ifname}/retrans_time_ms", "200")
+        _refine(f"net/ipv6/conf/{ifname}/enhanced_dad", "1")
+
+
+def _refine(key: str, value: str) -> None:
+    """Set a parameter that a pod's network works without: an old kernel lacks some, and /proc/sys may be read-only."""
+    with suppress(OSError):
+        write_sysctl(key, value)
