@@ -64,8 +64,8 @@ def configure(pod: Rtnl, namespace: Namespace, inner: Link, result: Result, *, d
     """Give the pod's interface the addresses and routes of `result` and bring it up.
 
     `dad` turns IPv6 duplicate address detection on; it takes a fifth of a
-    second then. Raises CniError (11) where that does not end, NetlinkError, and
-    OSError for a kernel parameter or a duplicate.
+    second then. Raises CniError (11 where that does not end, 7 for a route that
+    mixes families), NetlinkError, and OSError for a kernel parameter or a duplicate.
     """
     has_ipv6 = any(ip.address.version == _IPV6 for ip in result.ips)
     with entered(namespace):
@@ -77,10 +77,13 @@ def configure(pod: Rtnl, namespace: Namespace, inner: Link, result: Result, *, d
         message = f'duplicate address detection on "{inner.name}" did not end in {_DAD_SECONDS} s'
         raise CniError(Code.TRY_AGAIN_LATER, message)
     for route in result.routes:
+        gateway = route.gw or gateway_of(result, route.dst.version)
+        if gateway is not None and gateway.version != route.dst.version:
+            raise CniError(Code.INVALID_CONFIG, f"route to {route.dst}: {gateway} is no gateway of its family")
         pod.add_route(
             inner.index,
             route.dst,
-            gateway=route.gw or gateway_of(result, route.dst.version),
+            gateway=gateway,
             mtu=route.mtu,
             advmss=route.advmss,
             priority=route.priority,

@@ -138,6 +138,11 @@ def test_a_route_that_the_kernel_refuses(cold: tuple[Network, State]) -> None:
     fails_without_trace(cold, "203.0.113.1", ipam=ipam)
 
 
+def test_a_route_that_mixes_families(cold: tuple[Network, State]) -> None:
+    ipam = {"type": "host-local", "subnet": "10.88.0.0/16", "routes": [{"dst": "0.0.0.0/0", "gw": "fd00:88::1"}]}
+    fails_without_trace(cold, "route to 0.0.0.0/0: fd00:88::1 is no gateway of its family", ipam=ipam)
+
+
 def test_the_bridge_has_another_address(cold: tuple[Network, State]) -> None:
     network, _ = cold
     network.node.run(["ip", "link", "add", "br0", "address", "02:00:00:00:00:01", "type", "bridge"])
