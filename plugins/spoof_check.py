@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from netlink import spoofcheck
 from netlink.owner import Owner
+from netlink.reference_spoofcheck import disallow_reference, is_spoof_checked_by_reference
 from skel import Args, CniError, Code, Config
 
 from .ip_masq import owner_of
@@ -20,13 +21,16 @@ def allow_only(args: Args[C], port: str, mac: str) -> None:
 
 
 def disallow(args: Args[C], port: str) -> None:
-    """Take back `allow_only`; nothing there is fine. Raises NetlinkError."""
+    """Take back `allow_only`, and what the reference plugin did; nothing there is fine. Raises NetlinkError."""
     spoofcheck.disallow(owner_of(args), port)
+    disallow_reference(args.container_id, args.ifname)
 
 
 def check(args: Args[C], port: str, mac: str) -> None:
     """Raise CniError (999) where frames from other MACs could pass."""
-    if not spoofcheck.is_spoof_checked(port, mac, owner_of(args)):
+    if spoofcheck.is_spoof_checked(port, mac, owner_of(args)):
+        return
+    if not is_spoof_checked_by_reference(args.container_id, args.ifname):
         raise CniError(Code.INTERNAL, f'source addresses of "{port}" are not checked')
 
 
