@@ -1,5 +1,8 @@
 """What host-local reads: its configuration, its ranges and the addresses that a runtime asks for."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from skel import (
     Address,
     Args,
@@ -19,13 +22,24 @@ from skel import (
     record,
     string,
 )
+from skel.record import Decoder
 from skel.versions import at_least
 
 from .ranges import Range, RangeSet, resolve
 
 __all__ = ["DATA_DIR", "HostLocalConfig", "range_set_count", "range_sets_of", "requests_of"]
 
+T = TypeVar("T")
+
 DATA_DIR = "/var/lib/cni/networks"
+
+
+def later(decode: Decoder[T]) -> Decoder[Callable[[], T]]:
+    """Decode a value when it is asked for, not before.
+
+    So is read what comes with a single pod: a DEL must not fail for what the ADD has refused.
+    """
+    return lambda value, path: lambda: decode(value, path)
 
 
 def requested_address(value: object, path: str) -> Address:
@@ -61,8 +75,8 @@ class HostLocalIpam(IpamConfig):
 class RuntimeConfig(Record):
     """What the runtime adds for the capabilities `ips` and `ipRanges`."""
 
-    ips: list[Address] = field(list_of(requested_address), default=list)
-    ip_ranges: list[list[Range]] = field(list_of(list_of(record(Range))), default=list)
+    ips: Callable[[], list[Address]] = field(later(list_of(requested_address)), default=lambda: list)
+    ip_ranges: Callable[[], list[list[Range]]] = field(later(list_of(list_of(record(Range)))), default=lambda: list)
 
 
 class CniConventionArgs(Record):
@@ -81,20 +95,19 @@ class HostLocalConfig(Config):
     """What host-local reads of a network configuration."""
 
     ipam: HostLocalIpam = field(record(HostLocalIpam))
-    runtime_config: RuntimeConfig = field(record(RuntimeConfig), default=RuntimeConfig)
-    args: ConventionArgs = field(record(ConventionArgs), default=ConventionArgs)
+    runtime_config: Callable[[], RuntimeConfig] = field(later(record(RuntimeConfig)), default=lambda: RuntimeConfig)
+    args: Callable[[], ConventionArgs] = field(later(record(ConventionArgs)), default=lambda: ConventionArgs)
 
 
 def range_sets_of(config: HostLocalConfig) -> list[RangeSet]:
     """Return all range sets: the runtime's first, then the old style's, then those of `ranges`.
 
-    Raises CniError (7) for ranges that are not sound, and for more than one address
-    a family where the configuration's version cannot express that.
+    Raises CniError (7) for ranges that cannot be read or are not sound, and for more
+    than one address a family where the configuration's version cannot express that.
     """
     ipam = config.ipam
-    declared = [
-        (f"runtimeConfig.ipRanges[{index}]", ranges) for index, ranges in enumerate(config.runtime_config.ip_ranges)
-    ]
+    of_the_pod = config.runtime_config().ip_ranges()
+    declared = [(f"runtimeConfig.ipRanges[{index}]", ranges) for index, ranges in enumerate(of_the_pod)]
     if ipam.subnet is not None:
         only = Range(subnet=ipam.subnet, range_start=ipam.range_start, range_end=ipam.range_end, gateway=ipam.gateway)
         declared.append(("ipam", [only]))
@@ -113,7 +126,11 @@ def range_sets_of(config: HostLocalConfig) -> list[RangeSet]:
 
 def range_set_count(config: HostLocalConfig) -> int:
     """Return how many range sets there are, sound or not: that many addresses an ADD reserves."""
-    return len(config.runtime_config.ip_ranges) + (config.ipam.subnet is not None) + len(config.ipam.ranges)
+    try:
+        of_the_pod = len(config.runtime_config().ip_ranges())
+    except CniError:
+        of_the_pod = 0  # the ADD has refused them
+    return of_the_pod + (config.ipam.subnet is not None) + len(config.ipam.ranges)
 
 
 def requests_of(args: Args[HostLocalConfig], range_sets: list[RangeSet]) -> dict[int, Address]:
@@ -144,8 +161,8 @@ def _requested(args: Args[HostLocalConfig]) -> dict[Address, str]:
         except CniError as error:
             raise CniError(Code.INVALID_ENVIRONMENT, error.msg) from None
     for path, addresses in (
-        ("args.cni.ips", args.config.args.cni.ips),
-        ("runtimeConfig.ips", args.config.runtime_config.ips),
+        ("args.cni.ips", args.config.args().cni.ips),
+        ("runtimeConfig.ips", args.config.runtime_config().ips()),
     ):
         for index, asked_address in enumerate(addresses):
             requested.setdefault(asked_address, f"{path}[{index}]")

@@ -130,3 +130,42 @@ def test_a_request_out_of_the_ranges_does_not_keep_a_pod_from_going(net: HostLoc
     net.succeed("DEL", args="IP=nonsense", runtimeConfig={"ips": ["203.0.113.1"]})
 
     assert net.reservations() == {}
+
+
+UNREADABLE = [
+    ({"runtimeConfig": {"ips": ["10.1"]}}, "runtimeConfig.ips[0]: expected an IP address"),
+    ({"runtimeConfig": {"ips": "192.0.2.5"}}, 'runtimeConfig.ips: expected a list, got "192.0.2.5"'),
+    ({"runtimeConfig": {"ipRanges": [[{"subnet": "10.1"}]]}}, "runtimeConfig.ipRanges[0][0].subnet: expected a CIDR"),
+    ({"runtimeConfig": {"ipRanges": {}}}, "runtimeConfig.ipRanges: expected a list, got {}"),
+    ({"runtimeConfig": []}, "runtimeConfig: expected an object, got []"),
+    (
+        {"args": {"cni": {"ips": ["pod"]}}},
+        'args.cni.ips[0]: expected an IP address, with or without a prefix, got "pod"',
+    ),
+    ({"args": {"cni": 5}}, "args.cni: expected an object, got 5"),
+    ({"args": "IP=192.0.2.5"}, 'args: expected an object, got "IP=192.0.2.5"'),
+]
+
+
+@pytest.mark.parametrize(("unreadable", "message"), UNREADABLE)
+def test_what_cannot_be_read_is_refused_by_add_alone(net: HostLocal, unreadable: dict[str, Any], message: str) -> None:
+    net.add()
+    net.config |= unreadable
+
+    code, said = net.fail("ADD", "other")
+    assert code == 7
+    assert said.startswith(message)
+
+    net.succeed("DEL", "other")
+    net.config["cni.dev/valid-attachments"] = [{"containerID": "pod", "ifname": "eth0"}]
+    net.succeed("GC")
+    assert set(net.reservations()) == {"192.0.2.2", "2001:db8::2"}
+    net.succeed("DEL")
+    assert net.reservations() == {}
+
+
+def test_check_reads_no_requests(net: HostLocal) -> None:
+    net.add()
+    net.config |= {"runtimeConfig": {"ips": ["10.1"]}, "args": {"cni": {"ips": "10.1"}}}
+
+    net.succeed("CHECK")
