@@ -153,7 +153,10 @@ def _span(known: Range, path: str) -> Span:
         raise expected(f"an address not before {first}", str(last), f"{path}.rangeEnd")
     if int(first) > int(last):
         raise expected(f"an address not after {last}", str(first), f"{path}.rangeStart")
-    return Span(subnet, first, last, known.gateway or make(network + 1))
+    gateway = known.gateway or make(network + 1)
+    if gateway.version != subnet.version:
+        raise expected(f"an IPv{subnet.version} address, as the subnet's", str(gateway), f"{path}.gateway")
+    return Span(subnet, first, last, gateway)
 
 
 def _subnet(declared: Cidr, path: str) -> Network:

@@ -75,6 +75,14 @@ def test_empty_ends_are_absent() -> None:
 @pytest.mark.parametrize(
     ("declared", "message"),
     [
+        (
+            {"subnet": "192.0.2.0/24", "gateway": "2001:db8::1"},
+            'gateway: expected an IPv4 address, as the subnet\'s, got "2001:db8::1"',
+        ),
+        (
+            {"subnet": "2001:db8::/64", "gateway": "192.0.2.1"},
+            'gateway: expected an IPv6 address, as the subnet\'s, got "192.0.2.1"',
+        ),
         ({"subnet": "192.0.2.0/31"}, 'subnet: expected a subnet large enough to allocate from, got "192.0.2.0/31"'),
         ({"subnet": "192.0.2.0/32"}, 'subnet: expected a subnet large enough to allocate from, got "192.0.2.0/32"'),
         ({"subnet": "2001:db8::/127"}, "subnet: expected a subnet large enough"),
