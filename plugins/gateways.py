@@ -2,7 +2,7 @@
 
 import ipaddress
 
-from skel import Address, Cidr, IPConfig, Network, Result, Route
+from skel import Address, Cidr, CniError, Code, IPConfig, Network, Result, Route
 
 __all__ = ["add_default_routes", "default_network", "gateway_of", "set_gateways"]
 
@@ -15,11 +15,17 @@ def default_network(version: int) -> Network:
 
 
 def set_gateways(ips: list[IPConfig]) -> list[Cidr]:
-    """Give each address that has none a gateway, the first of its network; return all, as a bridge holds them."""
+    """Give each address that has none a gateway, the first of its network; return all, as a bridge holds them.
+
+    Raises CniError (7) where that is no address any more, and for a gateway of another family than its address.
+    """
     held: dict[Cidr, None] = {}
     for ip in ips:
         network = ip.address.network
-        ip.gateway = gateway = ip.gateway or network.network_address + 1
+        ip.gateway = gateway = ip.gateway or _first_of(network)
+        if gateway.version != network.version:
+            message = f"ipam: {ip.address} has {gateway} for its gateway, an address of another family"
+            raise CniError(Code.INVALID_CONFIG, message)
         held[ipaddress.ip_interface((gateway, network.prefixlen))] = None
     return list(held)
 
@@ -36,3 +42,10 @@ def add_default_routes(result: Result) -> None:
         gateway = gateway_of(result, version)
         if gateway is not None and not any(route.dst == default for route in result.routes):
             result.routes.append(Route(dst=default, gw=gateway))
+
+
+def _first_of(network: Network) -> Address:
+    try:
+        return network.network_address + 1
+    except ipaddress.AddressValueError:
+        raise CniError(Code.INVALID_CONFIG, f"ipam: {network} has no gateway, and no address for one") from None
