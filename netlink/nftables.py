@@ -155,18 +155,20 @@ class Transaction:
 class Table(Closing):
     """One table, present or not, in the network namespace that the calling thread is in."""
 
+    _anything_deleted = False
+    """By whatever table of this process: the kernel lets go of *any* socket only after what was deleted is freed."""
+
     def __init__(self, family: int, name: str) -> None:
         """Open a socket; to be closed, or used in a with statement."""
         self.family = family
         self.name = name
         self._socket = Socket(NETLINK_NETFILTER)
-        self._deleted = False
 
     def close(self) -> None:
         """Close the socket, in the background where that takes long."""
-        if self._deleted:
-            # The kernel lets go of the socket only after what was deleted is freed: a grace period of RCU, 10 ms or
-            # more, in which the caller has better to do. The thread ends before the process does.
+        if Table._anything_deleted:
+            # A grace period of RCU, 10 ms or more, in which the caller has better to do. The thread ends before the
+            # process does.
             Thread(target=self._socket.close, name="close-nftables").start()
         else:
             self._socket.close()
@@ -181,7 +183,7 @@ class Table(Closing):
         With `generation` it raises ERESTART, having changed nothing, if any table of the namespace was changed since
         `generation()` returned that number. `doing` says in the error what was attempted.
         """
-        self._deleted |= transaction.deletes
+        Table._anything_deleted |= transaction.deletes
         self._socket.execute(transaction.messages, doing=doing, subsystem=SUBSYSTEM, generation=generation)
 
     def try_commit(

@@ -6,8 +6,6 @@ says, gives the bridge the pods' gateway addresses and masquerades what leaves
 their networks. DEL finds what to remove from the container ID alone.
 """
 
-from collections.abc import Callable
-
 from skel import Args, CniError, Code, Interface, Plugin, Result, Undo
 from skel.delegate import ipam_add, ipam_check, ipam_delete, ipam_gc, ipam_status
 from skel.suite import REFERENCE_RELEASE
@@ -93,17 +91,19 @@ def add(args: Args[BridgeConfig]) -> Result:
 def delete(args: Args[BridgeConfig]) -> None:
     """Take the pod's connection away, then its addresses and what the firewall knows of it; go on past errors."""
     from . import bridge_host, ip_masq, pod_interface, spoof_check
+    from .steps import Steps
 
     config = args.config
     addresses = pod_interface.pod_addresses(args.prev_result, args.ifname, args.netns)
-    steps: list[Callable[[], object]] = [lambda: bridge_host.disconnect(ip_masq.owner_of(args), args.netns)]
-    if config.ipam.type:
-        steps.append(lambda: ipam_delete(args))
-    if config.mac_spoof_check:
-        steps.append(lambda: spoof_check.disallow(args, host_veth_name(args.container_id, args.ifname)))
-    if config.ipam.type and config.ip_masq:
-        steps.append(lambda: ip_masq.unmasquerade(args, addresses))
-    _all_of(steps)
+    with Steps() as steps:
+        # The kernel takes longest over the links. Before they are gone no other pod may get the addresses.
+        with steps.meanwhile(bridge_host.disconnect, ip_masq.owner_of(args), args.netns):
+            if config.mac_spoof_check:
+                steps.take(spoof_check.disallow, args, host_veth_name(args.container_id, args.ifname))
+            if config.ipam.type and config.ip_masq:
+                steps.take(ip_masq.unmasquerade, args, addresses)
+        if config.ipam.type:
+            steps.take(ipam_delete, args)
 
 
 def check(args: Args[BridgeConfig]) -> None:
@@ -134,43 +134,27 @@ def gc(args: Args[BridgeConfig]) -> None:
     from netlink.owner import Owner
 
     from . import bridge_host, ip_masq, spoof_check
+    from .steps import Steps
 
-    steps: list[Callable[[], object]] = []
-    if args.config.valid_attachments is None:
-        args.log("GC without a list of valid attachments: nothing is removed")
-    else:
-        valid = {
-            Owner(args.config.name, attachment.container_id, attachment.ifname)
-            for attachment in args.config.valid_attachments
-        }
-        steps += [
-            lambda: bridge_host.collect_ports(args.config, valid),
-            lambda: ip_masq.collect_masquerade(args, valid),
-            lambda: spoof_check.collect(args, valid),
-        ]
-    if args.config.ipam.type:
-        steps.append(lambda: ipam_gc(args))
-    _all_of(steps)
+    with Steps() as steps:
+        if args.config.valid_attachments is None:
+            args.log("GC without a list of valid attachments: nothing is removed")
+        else:
+            valid = {
+                Owner(args.config.name, attachment.container_id, attachment.ifname)
+                for attachment in args.config.valid_attachments
+            }
+            steps.take(bridge_host.collect_ports, args.config, valid)
+            steps.take(ip_masq.collect_masquerade, args, valid)
+            steps.take(spoof_check.collect, args, valid)
+        if args.config.ipam.type:
+            steps.take(ipam_gc, args)
 
 
 def status(args: Args[BridgeConfig]) -> None:
     """Raise CniError (50, 51) where the IPAM plugin could not serve an ADD."""
     if args.config.ipam.type:
         ipam_status(args)
-
-
-def _all_of(steps: list[Callable[[], object]]) -> None:
-    """Take every step, whatever becomes of the others. Raises what failed: one CniError, or one that tells all."""
-    failures: list[Exception] = []
-    for step in steps:
-        try:
-            step()
-        except (CniError, OSError) as error:
-            failures.append(error)
-    if len(failures) == 1:
-        raise failures[0]
-    if failures:
-        raise CniError(Code.INTERNAL, "; ".join(map(str, failures)))
 
 
 PLUGIN = Plugin(

@@ -1,0 +1,59 @@
+"""Steps that are all taken, whatever becomes of the others: how DEL and GC go on past errors."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Thread
+from types import TracebackType
+from typing import ParamSpec, Self
+
+from skel import CniError, Code
+
+__all__ = ["Steps"]
+
+P = ParamSpec("P")
+
+
+class Steps:
+    """Takes steps and keeps their errors; the end of the `with` block raises what failed, together."""
+
+    def __init__(self) -> None:
+        self._failures: list[Exception] = []
+
+    def take(self, step: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Take a step now."""
+        try:
+            step(*args, **kwargs)
+        except (CniError, OSError) as error:
+            self._failures.append(error)
+
+    @contextmanager
+    def meanwhile(self, step: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Iterator[None]:
+        """Take a step that waits for the kernel while the block goes on; it has ended when the block has."""
+        unforeseen: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                self.take(step, *args, **kwargs)
+            except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+                unforeseen.append(error)
+
+        thread = Thread(target=run)
+        thread.start()
+        try:
+            yield
+        finally:
+            thread.join()
+        if unforeseen:
+            raise unforeseen[0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None or not self._failures:
+            return
+        if len(self._failures) == 1:
+            raise self._failures[0]
+        raise CniError(Code.INTERNAL, "; ".join(map(str, self._failures)))

@@ -1,0 +1,62 @@
+"""Steps that are all taken, and what failed told together."""
+
+from threading import Event
+
+import pytest
+
+from plugins.steps import Steps
+from skel import CniError
+
+
+def fail(error: Exception) -> None:
+    raise error
+
+
+def test_all_are_taken_and_the_failures_told_together() -> None:
+    taken = []
+
+    def take_all() -> None:
+        with Steps() as steps:
+            steps.take(fail, CniError(7, "one"))
+            steps.take(taken.append, "two")
+            steps.take(fail, OSError(5, "three"))
+
+    with pytest.raises(CniError, match=r"one; .*three"):
+        take_all()
+    assert taken == ["two"]
+
+
+def test_a_single_failure_is_raised_as_it_is() -> None:
+    error = CniError(11, "later")
+    with pytest.raises(CniError) as raised, Steps() as steps:
+        steps.take(fail, error)
+
+    assert raised.value is error
+
+
+def test_one_goes_on_meanwhile_and_has_ended_with_the_block() -> None:
+    begun, may_end = Event(), Event()
+    ended = []
+
+    def long() -> None:
+        begun.set()
+        ended.append(may_end.wait(5))
+
+    with Steps() as steps:
+        with steps.meanwhile(long):
+            assert begun.wait(5)
+            assert ended == []
+            may_end.set()
+        assert ended == [True]
+
+
+def test_what_fails_meanwhile_is_told_too() -> None:
+    with pytest.raises(CniError, match=r"meanwhile; and here"), Steps() as steps:
+        with steps.meanwhile(fail, CniError(999, "meanwhile")):
+            pass
+        steps.take(fail, CniError(999, "and here"))
+
+
+def test_what_nobody_foresaw_is_not_lost() -> None:
+    with pytest.raises(ZeroDivisionError), Steps() as steps, steps.meanwhile(fail, ZeroDivisionError()):
+        pass
