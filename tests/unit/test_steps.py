@@ -13,7 +13,7 @@ def fail(error: Exception) -> None:
 
 
 def test_all_are_taken_and_the_failures_told_together() -> None:
-    taken = []
+    taken: list[str] = []
 
     def take_all() -> None:
         with Steps() as steps:
@@ -36,7 +36,7 @@ def test_a_single_failure_is_raised_as_it_is() -> None:
 
 def test_one_goes_on_meanwhile_and_has_ended_with_the_block() -> None:
     begun, may_end = Event(), Event()
-    ended = []
+    ended: list[bool] = []
 
     def long() -> None:
         begun.set()
@@ -51,10 +51,14 @@ def test_one_goes_on_meanwhile_and_has_ended_with_the_block() -> None:
 
 
 def test_what_fails_meanwhile_is_told_too() -> None:
-    with pytest.raises(CniError, match=r"meanwhile; and here"), Steps() as steps:
-        with steps.meanwhile(fail, CniError(999, "meanwhile")):
-            pass
-        steps.take(fail, CniError(999, "and here"))
+    def take_both() -> None:
+        with Steps() as steps:
+            with steps.meanwhile(fail, CniError(999, "meanwhile")):
+                pass
+            steps.take(fail, CniError(999, "and here"))
+
+    with pytest.raises(CniError, match=r"meanwhile; and here"):
+        take_both()
 
 
 def test_what_nobody_foresaw_is_not_lost() -> None:
