@@ -1,0 +1,78 @@
+"""This installation of the suite: where its code is, and which code it is.
+
+A launcher carries the build ID of the code that it would run by itself; the fork server only serves launchers of the
+code that it has loaded. So an upgrade in place never has one half of it answer for the other.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+
+__all__ = ["PACKAGES", "ROOT", "build_id", "search_path", "stamp"]
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+"""The folder of our packages."""
+
+PACKAGES = ("skel", "netlink", "ipam", "plugins")
+"""What a plugin's process may import of ours."""
+
+_REQUIRED = ("pyroute2", "netaddr")
+
+
+def search_path() -> list[str]:
+    """Return the folders that `sys.path` needs for our packages and for those that they stand on.
+
+    Raises ValueError when one is not installed.
+    """
+    from importlib.util import find_spec
+
+    folders = [ROOT]
+    for package in _REQUIRED:
+        spec = find_spec(package)
+        if spec is None or spec.origin is None:
+            message = f"{package} is not installed for {sys.executable}"
+            raise ValueError(message)
+        folders.append(os.path.dirname(os.path.dirname(spec.origin)))
+    return list(dict.fromkeys(folders))
+
+
+def build_id() -> bytes:
+    """Return 16 bytes that change when the code, its interpreter or its place change. Raises OSError, ValueError.
+
+    What the files hold counts, not their times: those do not survive every way of copying an installation.
+    """
+    from hashlib import blake2b
+
+    digest = blake2b(digest_size=16)
+    for part in (os.path.realpath(sys.executable), sys.version, *search_path(), *_releases()):
+        digest.update(os.fsencode(part) + b"\0")
+    for path in _sources():
+        with open(path, "rb") as file:
+            source = file.read()
+        digest.update(b"%b\0%d\0%b" % (os.fsencode(path), len(source), source))
+    return digest.digest()
+
+
+def stamp() -> tuple[object, ...]:
+    """Return what differs as soon as a file of the installation has been touched: cheaper to compare than build IDs.
+
+    Raises OSError, as when the installation is just being replaced or has gone.
+    """
+    statuses = [(path, os.stat(path)) for path in _sources()]
+    return (*((path, status.st_mtime_ns, status.st_size, status.st_ino) for path, status in statuses), *_releases())
+
+
+def _sources() -> Iterator[str]:
+    for package in PACKAGES:
+        folder = os.path.join(ROOT, package)
+        for name in sorted(os.listdir(folder)):
+            if name.endswith(".py"):
+                yield os.path.join(folder, name)
+
+
+def _releases() -> Iterator[str]:
+    """The metadata folders of what we stand on: their names have the versions in them."""
+    for folder in search_path():
+        for name in sorted(os.listdir(folder)):
+            if name.endswith(".dist-info") and name.startswith(tuple(f"{package}-" for package in _REQUIRED)):
+                yield os.path.join(folder, name)
