@@ -1,18 +1,21 @@
 """IP addresses of links."""
 
 import errno
-from ipaddress import IPv4Interface, IPv6Interface, ip_interface
+import struct
+from ipaddress import IPv4Interface, IPv6Interface
+from socket import AF_INET
 from typing import NamedTuple
 
-from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
-
 from netlink import messages
-from netlink.codec import decode
+from netlink.attributes import uint32, values
 from netlink.handle import Handle
-from netlink.socket import Frame
+from netlink.replies import HEADER, Frame
 
 __all__ = ["Address", "AddressVerbs"]
 
+# include/uapi/linux/if_addr.h: struct ifaddrmsg is family, prefix length, flags, scope, index
+_IFADDRMSG = struct.Struct("=BBBBI")
+_IFA_ADDRESS, _IFA_LOCAL, _IFA_FLAGS = 1, 2, 8
 _IFA_F_DADFAILED = 0x08
 _IFA_F_TENTATIVE = 0x40
 
@@ -73,12 +76,13 @@ class AddressVerbs(Handle):
 
 
 def _address(frame: Frame) -> Address:
-    message = decode(ifaddrmsg, frame.encoded)
+    family, length, flags, scope, index = _IFADDRMSG.unpack_from(frame.encoded, HEADER.size)
+    attribute = values(frame.encoded, HEADER.size + _IFADDRMSG.size)
     # With a peer, IFA_ADDRESS is the peer's; without one IPv6 has no IFA_LOCAL.
-    address = message.get_attr("IFA_LOCAL") or message.get_attr("IFA_ADDRESS")
+    packed = attribute.get(_IFA_LOCAL) or attribute[_IFA_ADDRESS]
     return Address(
-        interface=ip_interface(f"{address}/{message['prefixlen']}"),
-        index=message["index"],
-        flags=message.get_attr("IFA_FLAGS", message["flags"]),
-        scope=message["scope"],
+        interface=(IPv4Interface if family == AF_INET else IPv6Interface)((packed, length)),
+        index=index,
+        flags=uint32(attribute[_IFA_FLAGS]) if _IFA_FLAGS in attribute else flags,
+        scope=scope,
     )

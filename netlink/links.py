@@ -1,17 +1,29 @@
 """Links: look them up, make bridges and veth pairs, change and delete them."""
 
 import errno
+import struct
 from typing import NamedTuple
 
-from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
-
 from netlink import messages
-from netlink.codec import Message, decode
+from netlink.attributes import items, uint32, values
 from netlink.handle import Handle
 from netlink.namespace import Namespace
+from netlink.replies import HEADER
 from netlink.socket import Frame, NetlinkError
 
 __all__ = ["Link", "LinkVerbs", "VlanFilteringUnsupportedError"]
+
+# include/uapi/linux/rtnetlink.h: struct ifinfomsg, with the index and the flags 4 bytes into it
+_INDEX_AND_FLAGS = struct.Struct("=iI")
+_BODY = HEADER.size + 16
+# include/uapi/linux/if_link.h
+_IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_LINK, _IFLA_MASTER = 1, 3, 4, 5, 10
+_IFLA_OPERSTATE, _IFLA_LINKINFO, _IFLA_IFALIAS, _IFLA_PROP_LIST, _IFLA_ALT_IFNAME = 16, 18, 20, 52, 53
+_IFLA_INFO_KIND, _IFLA_INFO_DATA, _IFLA_INFO_SLAVE_KIND, _IFLA_INFO_SLAVE_DATA = 1, 2, 4, 5
+_IFLA_BR_VLAN_FILTERING = 7
+_IFLA_BRPORT_MODE, _IFLA_BRPORT_LEARNING, _IFLA_BRPORT_ISOLATED = 4, 8, 33
+# include/uapi/linux/if.h, IF_OPER_*
+_OPER_STATES = ("UNKNOWN", "NOTPRESENT", "DOWN", "LOWERLAYERDOWN", "TESTING", "DORMANT", "UP")
 
 
 class VlanFilteringUnsupportedError(NetlinkError):
@@ -183,35 +195,33 @@ def vlan_error(error: NetlinkError) -> NetlinkError:
 
 
 def _link(frame: Frame) -> Link:
-    message = decode(ifinfmsg, frame.encoded)
-    linkinfo = message.get_attr("IFLA_LINKINFO")
-    kind, bridge, port = "", None, None
-    if linkinfo is not None:
-        kind = linkinfo.get_attr("IFLA_INFO_KIND", "")
-        if kind == "bridge":
-            bridge = linkinfo.get_attr("IFLA_INFO_DATA")
-        if linkinfo.get_attr("IFLA_INFO_SLAVE_KIND") == "bridge":
-            port = linkinfo.get_attr("IFLA_INFO_SLAVE_DATA")
-    altnames = message.get_attr("IFLA_PROP_LIST")
+    index, flags = _INDEX_AND_FLAGS.unpack_from(frame.encoded, HEADER.size + 4)
+    attribute = values(frame.encoded, _BODY).get
+    linkinfo = values(attribute(_IFLA_LINKINFO, b""))
+    kind = _text(linkinfo.get(_IFLA_INFO_KIND, b""))
+    bridge = values(linkinfo.get(_IFLA_INFO_DATA, b"")) if kind == "bridge" else {}
+    is_port = _text(linkinfo.get(_IFLA_INFO_SLAVE_KIND, b"")) == "bridge"
+    port = values(linkinfo.get(_IFLA_INFO_SLAVE_DATA, b"")) if is_port else {}
+    altnames = items(attribute(_IFLA_PROP_LIST, b""))
     return Link(
-        index=message["index"],
-        name=message.get_attr("IFLA_IFNAME"),
-        mac=message.get_attr("IFLA_ADDRESS", ""),
-        mtu=message.get_attr("IFLA_MTU", 0),
+        index=index,
+        name=_text(attribute(_IFLA_IFNAME, b"")),
+        mac=attribute(_IFLA_ADDRESS, b"").hex(":"),
+        mtu=uint32(attribute(_IFLA_MTU)),
         kind=kind,
-        up=bool(message["flags"] & messages.IFF_UP),
-        oper_state=message.get_attr("IFLA_OPERSTATE", "UNKNOWN"),
-        promiscuous=bool(message["flags"] & messages.IFF_PROMISC),
-        master=message.get_attr("IFLA_MASTER", 0),
-        peer_index=message.get_attr("IFLA_LINK", 0),
-        alias=message.get_attr("IFLA_IFALIAS", ""),
-        altnames=tuple(altnames.altnames()) if altnames else (),
-        vlan_filtering=_flag(bridge, "IFLA_BR_VLAN_FILTERING"),
-        hairpin=_flag(port, "IFLA_BRPORT_MODE"),
-        isolated=_flag(port, "IFLA_BRPORT_ISOLATED"),
-        learning=_flag(port, "IFLA_BRPORT_LEARNING"),
+        up=bool(flags & messages.IFF_UP),
+        oper_state=_OPER_STATES[attribute(_IFLA_OPERSTATE, b"\0")[0]],
+        promiscuous=bool(flags & messages.IFF_PROMISC),
+        master=uint32(attribute(_IFLA_MASTER)),
+        peer_index=uint32(attribute(_IFLA_LINK)),
+        alias=_text(attribute(_IFLA_IFALIAS, b"")),
+        altnames=tuple(_text(name) for number, name in altnames if number == _IFLA_ALT_IFNAME),
+        vlan_filtering=any(bridge.get(_IFLA_BR_VLAN_FILTERING, b"")),
+        hairpin=any(port.get(_IFLA_BRPORT_MODE, b"")),
+        isolated=any(port.get(_IFLA_BRPORT_ISOLATED, b"")),
+        learning=any(port.get(_IFLA_BRPORT_LEARNING, b"")),
     )
 
 
-def _flag(nest: Message | None, attribute: str) -> bool:
-    return bool(nest is not None and nest.get_attr(attribute))
+def _text(value: bytes) -> str:
+    return value.rstrip(b"\0").decode(errors="replace")

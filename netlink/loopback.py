@@ -8,6 +8,7 @@ import struct
 from ipaddress import IPv4Interface, IPv6Interface, ip_interface
 from typing import Final
 
+from netlink.attributes import values
 from netlink.closing import Closing
 from netlink.namespace import Namespace
 from netlink.socket import NETLINK_ROUTE, Frame, Socket
@@ -30,7 +31,6 @@ _IFF_UP = 0x1
 _HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port id
 _IFINFOMSG = struct.Struct("=BxHiII")  # family, type, index, flags, which of the flags to change
 _IFADDRMSG = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, index
-_ATTRIBUTE = struct.Struct("=HH")
 
 
 class Loopback(Closing):
@@ -77,12 +77,7 @@ def _message(kind: int, body: bytes) -> bytes:
 
 def _address(frame: Frame) -> IPv4Interface | IPv6Interface:
     family, prefix_length, _, _, _ = _IFADDRMSG.unpack_from(frame.encoded, _HEADER.size)
-    attributes = dict[int, bytes]()
-    offset = _HEADER.size + _IFADDRMSG.size
-    while offset + _ATTRIBUTE.size <= len(frame.encoded):
-        length, kind = _ATTRIBUTE.unpack_from(frame.encoded, offset)
-        attributes[kind] = frame.encoded[offset + _ATTRIBUTE.size : offset + length]
-        offset += max((length + 3) & ~3, _ATTRIBUTE.size)
+    attributes = values(frame.encoded, _HEADER.size + _IFADDRMSG.size)
     # IFA_ADDRESS is the peer's where there is one; IFA_LOCAL is ours, and IPv6 sends it only in that case.
     packed = attributes.get(_IFA_LOCAL, attributes[_IFA_ADDRESS])
     return ip_interface(f"{socket.inet_ntop(family, packed)}/{prefix_length}")

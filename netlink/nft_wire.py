@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import IPv4Network, IPv6Network
 from typing import NamedTuple
 
+from netlink.attributes import items, values
+
 __all__ = [
     "BRIDGE",
     "DROP",
@@ -48,7 +50,6 @@ _MESSAGE = struct.Struct("=IHHII")
 _NFGENMSG = struct.Struct(">BBH")
 _ATTRIBUTE = struct.Struct("=HH")
 _NUMBER = struct.Struct(">i")
-_TYPE_MASK = 0x3FFF
 _NESTED = 0x8000
 _BODY = _MESSAGE.size + _NFGENMSG.size
 
@@ -78,12 +79,7 @@ def encode_message(kind: int, flags: int, family: int, attributes: Attributes) -
 
 def attributes_of(message: bytes) -> dict[int, bytes]:
     """The attributes of a message received."""
-    return values(message[_BODY:])
-
-
-def values(nest: bytes) -> dict[int, bytes]:
-    """The attributes in `nest` by number; of equal numbers the last."""
-    return dict(_decoded(nest))
+    return values(message, _BODY)
 
 
 def number(value: bytes) -> int:
@@ -111,7 +107,7 @@ def element_attributes(elements: Iterable[Element]) -> Attributes:
 
 def elements_in(nest: bytes, containing: bytes = b"") -> Iterator[Element]:
     """The elements in NFTA_SET_ELEM_LIST_ELEMENTS, only those in whose attributes `containing` occurs."""
-    for _, item in _decoded(nest):
+    for _, item in items(nest):
         if containing not in item:
             continue
         attributes = values(item)
@@ -228,11 +224,3 @@ def _encoded(attributes: Attributes) -> bytes:
         length = _ATTRIBUTE.size + len(payload)
         parts.append(_ATTRIBUTE.pack(length, kind) + payload + bytes(-length % 4))
     return b"".join(parts)
-
-
-def _decoded(nest: bytes) -> Iterator[tuple[int, bytes]]:
-    offset = 0
-    while offset + _ATTRIBUTE.size <= len(nest):
-        length, kind = _ATTRIBUTE.unpack_from(nest, offset)
-        yield kind & _TYPE_MASK, nest[offset + _ATTRIBUTE.size : offset + length]
-        offset += max(_ATTRIBUTE.size, length + -length % 4)
