@@ -26,6 +26,8 @@ __all__ = [
 Interface = IPv4Interface | IPv6Interface
 
 _CHAIN_LENGTH = 28
+_COMMENT_LENGTH = 255
+"""Bytes that iptables keeps of a comment; it drops the rest without a word."""
 _DEFAULT_PATH: Final = "/usr/sbin:/sbin"
 _ATTEMPTS = 5
 
@@ -165,7 +167,9 @@ def _chain_name(network: str, container_id: str) -> str:
 
 
 def _comment(network: str, container_id: str) -> str:
-    return f'name: "{_escaped(network)}" id: "{_escaped(container_id)}"'
+    comment = f'name: "{_escaped(network)}" id: "{_escaped(container_id)}"'
+    # Shortened here, so that a rule that is there already is recognized.
+    return comment.encode()[:_COMMENT_LENGTH].decode(errors="ignore")
 
 
 def _escaped(text: str) -> str:

@@ -127,6 +127,16 @@ def test_doing_it_twice_is_doing_it_once(node: Node, backend: str) -> None:
     assert nat_rules(node, backend) == before
 
 
+def test_a_comment_that_iptables_shortens_is_recognized(node: Node, backend: str) -> None:
+    with inside(node.path):
+        masquerade_iptables(BOTH, "net", "c" * 250)
+        before = nat_rules(node, backend)
+        masquerade_iptables(BOTH, "net", "c" * 250)
+
+    assert len(before) == 8
+    assert nat_rules(node, backend) == before
+
+
 def test_only_the_containers_own_rules_are_removed(node: Node, backend: str) -> None:
     with inside(node.path):
         masquerade_iptables([ip_interface("10.1.0.3/16")], "net", "c2")
