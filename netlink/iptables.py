@@ -9,7 +9,8 @@ Everything happens in the network namespace that the calling thread is in.
 import errno
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from ipaddress import IPv4Interface, IPv6Interface
 from typing import Final, NamedTuple
 
@@ -18,6 +19,7 @@ from netlink.nftables import Table
 
 __all__ = [
     "IptablesError",
+    "collect_iptables",
     "iptables_chain_exists",
     "masquerade_iptables",
     "unmasquerade_iptables",
@@ -26,6 +28,8 @@ __all__ = [
 Interface = IPv4Interface | IPv6Interface
 
 _CHAIN_LENGTH = 28
+_CHAIN = re.compile(r"CNI-[0-9a-f]{24}")
+_JUMP = re.compile(rf'-A POSTROUTING .*--comment "((?:[^"\\]|\\.)*)" .*-j ({_CHAIN.pattern})')
 _COMMENT_LENGTH = 255
 """Bytes that iptables keeps of a comment; it drops the rest without a word."""
 _DEFAULT_PATH: Final = "/usr/sbin:/sbin"
@@ -95,6 +99,26 @@ def iptables_chain_exists(network: str, container_id: str) -> bool:
     return any(_backend(family, chain) for family in _FAMILIES)
 
 
+def collect_iptables(network: str, valid: Collection[str]) -> None:
+    """Remove the chains of the network's containers whose ID is not in `valid`, and all jumps to them.
+
+    The network is in the jumps' comments, and a chain to be kept is known by its name: an interface is in neither. No
+    program is run where iptables has no chain that might have to go. Goes on past failures. Raises IptablesError that
+    tells all of them, NetlinkError.
+    """
+    keep = {_chain_name(network, container_id) for container_id in valid}
+    failures = []
+    for family in _FAMILIES:
+        for program in _programs(family, keep):
+            for chain in sorted(_chains_of(program, network) - keep):
+                try:
+                    _remove(program, family, chain)
+                except IptablesError as error:
+                    failures.append(str(error.strerror))
+    if failures:
+        raise IptablesError(errno.EIO, "; ".join(failures))
+
+
 def _remove(program: str, family: _Family, chain: str) -> None:
     for attempt in range(_ATTEMPTS):
         deletions = [f"-D {jump}" for jump in _jumps(program, chain)]
@@ -114,17 +138,46 @@ def _backend(family: _Family, chain: str) -> str | None:
     """Return the program to change `chain` with, or None when it does not exist."""
     with Table(family.protocol, "nat") as table:
         if table.chain_uses(chain) is not None:
-            return f"{family.program}-nft" if _found(f"{family.program}-nft") else family.program
-    try:
-        with open(family.legacy_tables, encoding="ascii") as tables:
-            has_legacy_nat = "nat" in tables.read().split()
-    except FileNotFoundError:
-        has_legacy_nat = False
-    if has_legacy_nat:
-        program = f"{family.program}-legacy" if _found(f"{family.program}-legacy") else family.program
+            return _of_backend(family, "nft")
+    if _has_legacy_nat(family):
+        program = _of_backend(family, "legacy")
         if _run([program, "-w", "-t", "nat", "-S", chain], check=False)[0] == 0:
             return program
     return None
+
+
+def _programs(family: _Family, keep: Collection[str]) -> Iterator[str]:
+    """Return the programs that may know containers' chains other than those to `keep`."""
+    with Table(family.protocol, "nat") as table:
+        others = [chain for chain in table.chains() if _CHAIN.fullmatch(chain) and chain not in keep]
+    if others:
+        yield _of_backend(family, "nft")
+    if _has_legacy_nat(family):
+        yield _of_backend(family, "legacy")
+
+
+def _of_backend(family: _Family, backend: str) -> str:
+    program = f"{family.program}-{backend}"
+    return program if _found(program) else family.program
+
+
+def _has_legacy_nat(family: _Family) -> bool:
+    try:
+        with open(family.legacy_tables, encoding="ascii") as tables:
+            return "nat" in tables.read().split()
+    except FileNotFoundError:
+        return False
+
+
+def _chains_of(program: str, network: str) -> set[str]:
+    """Return the chains of the network's containers, but none that another network leads to as well."""
+    _, listing = _run([program, "-w", "-t", "nat", "-S", "POSTROUTING"])
+    own: set[str] = set()
+    others: set[str] = set()
+    for comment, chain in _JUMP.findall(listing):
+        is_own = re.sub(r"\\(.)", r"\1", comment).startswith(f'name: "{_escaped(network)}" id: "')
+        (own if is_own else others).add(chain)
+    return own - others
 
 
 def _jumps(program: str, chain: str) -> list[str]:

@@ -21,6 +21,7 @@ from netlink.nft_wire import (
     elements_in,
     encode_message,
     number,
+    text,
 )
 from netlink.socket import (
     NETLINK_NETFILTER,
@@ -217,6 +218,13 @@ class Table(Closing):
         """Return the number of the chain's rules and of what leads to it; None when it does not exist."""
         attributes = self._look_up(_GET_CHAIN, f"look up chain {chain}", (3, chain))
         return number(attributes[6]) if attributes else None
+
+    def chains(self) -> list[str]:
+        """Return the names of the table's chains; none when it does not exist. O(n) in those of the whole family."""
+        if self.uses() is None:
+            return []
+        parts = self._list(_GET_CHAIN, "list chains")
+        return [text(part[3]) for part in parts if text(part[1]) == self.name]
 
     def element(self, name: str, key: bytes) -> Element | None:
         """Return the element of set `name` that has this key. O(1)."""

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from netlink import masquerade as nft
 from netlink.iptables import (
+    collect_iptables,
     iptables_chain_exists,
     masquerade_iptables,
     unmasquerade_iptables,
@@ -55,10 +56,14 @@ def check_masquerade(args: Args[C], addresses: Sequence[Cidr]) -> None:
 
 
 def collect_masquerade(args: Args[C], valid: Collection[Owner]) -> None:
-    """Remove what belongs to attachments of this network that are no longer valid. Raises NetlinkError."""
+    """Remove what belongs to attachments of this network that are no longer valid. Raises NetlinkError, OSError.
+
+    The chains of iptables know their container and not the interface: they stay for any valid one of the container.
+    """
     for address, owner in nft.masqueraded():
         if owner.in_network(args.config.name) and owner not in valid:
             nft.unmasquerade(owner, [ip_interface(address)])
+    collect_iptables(args.config.name, {owner.container_id for owner in valid})
 
 
 def _masqueraded_by_reference(args: Args[C]) -> bool:

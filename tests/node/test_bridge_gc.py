@@ -1,5 +1,6 @@
 """GC of the bridge plugin frees what a lost DEL left, and nothing else."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,11 @@ def collect(network: Network, **keys: Any) -> None:
 
 def attachments(*pods: str) -> list[dict[str, str]]:
     return [{"containerID": f"id-{pod}", "ifname": "eth0"} for pod in pods]
+
+
+def nat_rules(network: Network) -> list[str]:
+    listings = [network.node.run([program, "-t", "nat", "-S"]).stdout for program in ("iptables-nft", "ip6tables-nft")]
+    return "".join(listings).splitlines()
 
 
 def reservations(network: Network) -> set[str]:
@@ -90,3 +96,19 @@ def test_a_pod_whose_namespace_is_gone(network: Network) -> None:
     collect(network, **{"cni.dev/valid-attachments": []})
     assert reservations(network) == set()
     assert network.node.nft() == []
+
+
+def test_the_chains_of_iptables_stay_for_any_interface_of_their_container(network: Network) -> None:
+    network.config["ipMasqBackend"] = "iptables"
+    before = nat_rules(network)
+    for pod in ("kept", "other", "lost"):
+        network.add(pod)
+    other = {"containerID": "id-other", "ifname": "eth9"}
+
+    collect(network, **{"cni.dev/valid-attachments": [*attachments("kept"), other]})
+    chains = {chain for rule in nat_rules(network) for chain in re.findall("CNI-[0-9a-f]+", rule)}
+    assert len(chains) == 2
+    assert not any("id-lost" in rule for rule in nat_rules(network))
+
+    collect(network, **{"cni.dev/valid-attachments": []})
+    assert nat_rules(network) == before

@@ -9,6 +9,7 @@ import pytest
 from netlink import iptables
 from netlink.iptables import (
     IptablesError,
+    collect_iptables,
     iptables_chain_exists,
     masquerade_iptables,
     unmasquerade_iptables,
@@ -192,6 +193,78 @@ def test_no_program_is_run_where_there_is_nothing_to_remove(node: Node, monkeypa
         assert not iptables_chain_exists("net", "c1")
         unmasquerade_iptables(BOTH, "net", "c1")
         unmasquerade_iptables([], "net", "c1")
+
+
+@pytest.mark.parametrize("network", ["net", "n\"e\\t's", "n" * 200])
+def test_of_a_network_only_the_valid_containers_stay(node: Node, backend: str, network: str) -> None:
+    long = "c" * 200
+    with inside(node.path):
+        for number, container_id in enumerate(["valid", f"valid-{long}"]):
+            masquerade_iptables([ip_interface(f"10.1.0.{number}/16")], network, container_id)
+        masquerade_iptables([ip_interface("10.2.0.1/16")], f"{network}2", "another")
+        masquerade_iptables([ip_interface("10.2.0.2/16")], network[:-1], "another")
+        before = nat_rules(node, backend)
+        for number, container_id in enumerate(["lost", "l\"o\\s't", f"lost-{long}"]):
+            masquerade_iptables([ip_interface(f"10.1.1.{number}/16"), ADDRESS6], network, container_id)
+
+        collect_iptables(network, ["valid", f"valid-{long}", "never-was"])
+
+    assert nat_rules(node, backend) == before
+    assert len(before) == 16
+
+
+def test_what_the_reference_added_is_collected(node: Node) -> None:
+    add_by_reference(node)
+
+    with inside(node.path):
+        collect_iptables("net", ["c1"])
+        assert len(nat_rules(node)) == 8
+        collect_iptables("net", [])
+
+    assert nat_rules(node) == []
+
+
+def test_a_chain_that_two_networks_share_stays(node: Node) -> None:
+    with inside(node.path):
+        masquerade_iptables([ip_interface("10.1.0.1/16")], "net", "1c")
+        masquerade_iptables([ip_interface("10.1.0.2/16")], "net1", "c")
+        before = nat_rules(node)
+        collect_iptables("net", [])
+
+    assert nat_rules(node) == before
+
+
+def test_one_that_cannot_be_collected_does_not_keep_the_others(node: Node) -> None:
+    with inside(node.path):
+        masquerade_iptables([ADDRESS4], "net", "c1")
+        chain = nat_rules(node)[0].removeprefix("-N ")
+        node.run(["iptables-nft", "-t", "nat", "-N", "ANOTHER"])
+        node.run(["iptables-nft", "-t", "nat", "-A", "ANOTHER", "-j", chain])
+        before = nat_rules(node)
+        for number in range(4):
+            masquerade_iptables([ip_interface(f"10.1.1.{number}/16"), ADDRESS6], "net", f"lost{number}")
+
+        with pytest.raises(IptablesError, match=r"(?s)iptables-nft-restore .*exit code 4: .*busy"):
+            collect_iptables("net", [])
+
+    assert nat_rules(node) == before
+
+
+def test_no_program_is_run_where_there_is_nothing_to_collect(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unexpected(command: list[str], *_: object, **__: object) -> None:
+        pytest.fail(f"run: {command}")
+
+    with inside(node.path):
+        with monkeypatch.context() as patched:
+            patched.setattr(iptables, "_run", unexpected)
+            collect_iptables("net", [])
+
+        for chain in ("CNI-HOSTPORT-DNAT", "CNI-DN-0123456789abcdef01234", "SOMEBODY_ELSES"):
+            node.run(["iptables-nft", "-t", "nat", "-N", chain])
+        node.run(["iptables-nft", "-t", "filter", "-N", "CNI-0123456789abcdef01234567"])
+        masquerade_iptables(BOTH, "net", "c1")
+        monkeypatch.setattr(iptables, "_run", unexpected)
+        collect_iptables("net", ["c1"])
 
 
 def test_the_programs_are_found_without_a_path(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
