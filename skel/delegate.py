@@ -142,7 +142,9 @@ def _addresses(name: str, stdout: bytes) -> Result:
         printed = json.loads(stdout)
     except (ValueError, RecursionError) as error:
         raise CniError(Code.DECODING_FAILURE, f"IPAM plugin {name} printed no result: {error}") from None
-    result = Result.decode_any(printed, f"result of {name}", abbreviated=True)
+    result = Result.decode_any(printed, f"result of {name}")
+    for ip in result.ips:
+        ip.interface = None  # an IPAM plugin knows of no interfaces (SPEC.md section 4), whatever it says
     if not result.ips:
         raise CniError(Code.INVALID_CONFIG, f"IPAM plugin {name} returned no addresses")
     return result

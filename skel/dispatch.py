@@ -161,13 +161,15 @@ class _Call(Generic[C]):
         if config.raw_prev_result is None:
             return None
         try:
-            return Result.decode_any(config.raw_prev_result)
+            result = Result.decode_any(config.raw_prev_result)
+            result.check_indices()
         except CniError as error:
             if verb in {"ADD", "CHECK"}:
                 raise
             # DEL is best effort (SPEC.md section 2): a broken record must not keep a pod from going.
             self.log(f"ignoring an unreadable prevResult: {error}")
             return None
+        return result
 
 
 def _about(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdin) -> list[str]:

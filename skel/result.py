@@ -110,17 +110,15 @@ class Result(Record):
         return _Result02(ip4=families.get(_IPV4), ip6=families.get(6), dns=self.dns)
 
     @classmethod
-    def decode_any(cls, value: object, path: str = "prevResult", *, abbreviated: bool = False) -> "Result":
+    def decode_any(cls, value: object, path: str = "prevResult") -> "Result":
         """Read a result in the shape of any version. Raises CniError (7).
 
-        `abbreviated`: it is an IPAM plugin's, without interfaces; to which of them its addresses belong is not for it
-        to say (SPEC.md section 4), so what it does say of that is dropped.
+        As in libcni, an address may name an interface that is not there; `check_indices` is for who relies on them.
         """
         if not isinstance(value, dict):
             raise expected("an object", value, path)
         if not {key.lower() for key, item in value.items() if item is not None} & {"ip4", "ip6"}:
-            result = cls.decode(value, path)
-            return _without_indices(result) if abbreviated else _with_valid_indices(result, path)
+            return cls.decode(value, path)
         old = _Result02.decode(value, path)
         found = [ip for ip in (old.ip4, old.ip6) if ip is not None]
         return cls(
@@ -129,16 +127,9 @@ class Result(Record):
             dns=old.dns,
         )
 
-
-def _with_valid_indices(result: Result, path: str) -> Result:
-    for index, ip in enumerate(result.ips):
-        if ip.interface is not None and not 0 <= ip.interface < len(result.interfaces):
-            what = f"an index into the {len(result.interfaces)} interfaces"
-            raise expected(what, ip.interface, f"{path}.ips[{index}].interface")
-    return result
-
-
-def _without_indices(result: Result) -> Result:
-    for ip in result.ips:
-        ip.interface = None
-    return result
+    def check_indices(self, path: str = "prevResult") -> None:
+        """Raise CniError (7) for an address of an interface that is not there; `path` is where the result was."""
+        for index, ip in enumerate(self.ips):
+            if ip.interface is not None and not 0 <= ip.interface < len(self.interfaces):
+                what = f"an index into the {len(self.interfaces)} interfaces"
+                raise expected(what, ip.interface, f"{path}.ips[{index}].interface")

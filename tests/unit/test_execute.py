@@ -375,6 +375,17 @@ def test_a_failure_without_an_error_object_is_described(
             "0.3.1",
             {"cniVersion": "0.3.1", "ips": [{"version": "4", "address": "10.1.0.5/16"}]},
         ),
+        # libcni looks at no index, so plugins that get theirs wrong work everywhere else.
+        (
+            '{"cniVersion":"1.1.0","ips":[{"address":"10.1.0.5/16","interface":2}]}',
+            "1.1.0",
+            {"cniVersion": "1.1.0", "ips": [{"address": "10.1.0.5/16", "interface": 2}]},
+        ),
+        (
+            '{"cniVersion":"1.1.0","ips":[{"address":"10.1.0.5/16","interface":-1}]}',
+            "0.4.0",
+            {"cniVersion": "0.4.0", "ips": [{"version": "4", "address": "10.1.0.5/16", "interface": -1}]},
+        ),
     ],
 )
 def test_a_result_is_read_in_the_configurations_version(
