@@ -1,5 +1,7 @@
 """A mount namespace of one thread's own, in which some folders are replaced by others."""
 
+import errno
+import os
 from collections.abc import Mapping
 
 from netlink import syscalls
@@ -16,6 +18,35 @@ def private_mounts(binds: Mapping[str, str]) -> None:
     working folder, root and umask (mount namespaces imply CLONE_FS to be unshared). Raises OSError.
     """
     syscalls.unshare(syscalls.CLONE_NEWNS)
-    syscalls.mount("", "/", syscalls.MS_SLAVE | syscalls.MS_REC)
+    try:
+        _make_slave()
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        _make_slave_from_outside()
     for target, source in binds.items():
         syscalls.mount(source, target, syscalls.MS_BIND | syscalls.MS_REC)
+
+
+def _make_slave() -> None:
+    syscalls.mount("", "/", syscalls.MS_SLAVE | syscalls.MS_REC)
+
+
+def _make_slave_from_outside() -> None:
+    """Do so where `/` is no mount point: in a chroot to a plain folder, whose mount has no name in it."""
+    root, folder = (os.open(path, os.O_PATH | os.O_CLOEXEC) for path in ("/", "."))
+    try:
+        own = os.open("/proc/thread-self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            syscalls.setns(own, syscalls.CLONE_NEWNS)  # moves the thread to the root of its mount namespace
+        finally:
+            os.close(own)
+        try:
+            _make_slave()
+        finally:
+            os.fchdir(root)
+            os.chroot(".")
+            os.fchdir(folder)
+    finally:
+        os.close(root)
+        os.close(folder)

@@ -53,6 +53,44 @@ def test_what_is_bound_does_not_leave_through_a_shared_mount(tmp_path: Path) -> 
     assert run.stdout.split() == ["1", "0"]
 
 
+def test_in_a_chroot_that_is_no_mount_point_nothing_leaves_either(tmp_path: Path) -> None:
+    for folder in ("source", "target"):
+        (tmp_path / "chroot" / folder).mkdir(parents=True)
+        (tmp_path / "chroot" / folder / "name").write_text(folder)
+    script = (
+        "import os, threading\n"
+        "from pathlib import Path\n"
+        "from netlink.mounts import private_mounts\n"
+        "def mount():\n"
+        "    private_mounts({'/target': '/source'})\n"
+        "    print(Path('/target/name').read_text(), os.getcwd())\n"
+        "os.chdir('/source')\n"
+        "thread = threading.Thread(target=mount); thread.start(); thread.join()\n"
+        "print(Path('/target/name').read_text(), os.getcwd())\n"
+    )
+    enter = """
+        set -e
+        mount --bind "$1" "$1"
+        mount --make-shared "$1"
+        for place in /*; do
+            if [ -h "$place" ]; then cp -P "$place" "$1/chroot"
+            elif [ -d "$place" ]; then mkdir "$1/chroot$place"; mount --bind "$place" "$1/chroot$place"
+            fi
+        done
+        exec chroot "$1/chroot" "$2" -c "$3"
+    """
+    run = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", enter, "sh", str(tmp_path), sys.executable, script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PYTHONPATH": str(Path.cwd()), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
+    )
+
+    assert run.stderr == ""
+    assert run.stdout.splitlines() == ["source /source", "target /source"]
+
+
 def test_namespaces_made_later_arrive_in_the_private_mounts(node: Node, tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as thread:
         thread.submit(private_mounts, {}).result()
