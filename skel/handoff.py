@@ -45,7 +45,7 @@ __all__ = [
     "MAX_DESCRIPTORS",
     "MAX_REQUEST_BYTES",
     "READY",
-    "SIGNALLED",
+    "SIGNALLED_BYTES",
     "STREAMS",
     "HandoffError",
     "Request",
@@ -68,13 +68,15 @@ MAX_DESCRIPTORS = STREAMS + 4
 MAX_REQUEST_BYTES = 1 << 18
 """More than the send buffer that a socket has by default: what is larger does not leave the launcher (EMSGSIZE)."""
 
+SIGNALLED_BYTES = 2
+"""The packet that tells of a signal: its second byte is the signal's number."""
 READY = b"R"
 GO = b"G"
-SIGNALLED = b"T"
 
 _MAGIC = b"CNIH\x01\0\0\0"
 _EXIT = b"X"
 _EXIT_BYTES = 5
+_SIGNALLED = b"T"
 _ORDER: Literal["little", "big"] = sys.byteorder
 _BUILD_ID = slice(8, 24)
 _UMASK = slice(24, 28)
@@ -157,7 +159,7 @@ def decode_exit(packet: bytes) -> int:
 
 def encode_signal(number: int) -> bytes:
     """Return the packet of a launcher that a signal ends."""
-    return SIGNALLED + bytes((number,))
+    return _SIGNALLED + bytes((number,))
 
 
 def _number(field: bytes) -> int:

@@ -72,7 +72,8 @@ def _sources() -> Iterator[str]:
 
 def _releases() -> Iterator[str]:
     """The metadata folders of what we stand on: their names have the versions in them."""
+    releases = tuple(f"{package}-" for package in _REQUIRED)
     for folder in search_path():
         for name in sorted(os.listdir(folder)):
-            if name.endswith(".dist-info") and name.startswith(tuple(f"{package}-" for package in _REQUIRED)):
+            if name.startswith(releases) and name.endswith((".dist-info", ".egg-info")):
                 yield os.path.join(folder, name)

@@ -1,0 +1,159 @@
+"""Taking on the circumstances of another process: what a plugin's process would have had from its caller.
+
+Of the process that does so nothing is left but its memory, and the connection that it answers on. What cannot be taken
+over is either required to be equal (`skel.peer`) or stays the server's: the control group, the session, the parent.
+"""
+
+import errno
+import os
+import resource
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from .handoff import MAX_DESCRIPTORS, STREAMS, HandoffError, Request, decode_environment
+from .syscalls import CLONE_NEWNET, CLONE_NEWNS, set_parent_death_signal, setns
+
+__all__ = [
+    "Descriptors",
+    "Inherited",
+    "descriptors_of",
+    "die_with",
+    "inherited",
+    "live_on",
+    "replace_files",
+    "take_on",
+]
+
+_ALL = 0x7FFFFFFF
+_RLIMITS = range(16)
+"""RLIM_NLIMITS of include/uapi/asm-generic/resource.h: all that there are."""
+_PYTHONS_OWN = {signal.SIGPIPE, signal.SIGXFSZ}
+"""Ignored by every Python from its start."""
+_OURS = {signal.SIGTERM, signal.SIGALRM}
+"""How the server ends an execution that is no longer wanted, or that takes too long."""
+
+
+class Descriptors(NamedTuple):
+    """The open files of a request, None for a closed stream."""
+
+    streams: tuple[int | None, int | None, int | None]
+    cwd: int
+    network: int
+    mounts: int
+    root: int
+
+
+class Inherited(NamedTuple):
+    """What a child inherits and any process may read of another; all of it can be taken on."""
+
+    limits: tuple[tuple[int, int], ...]
+    nice: int
+    oom_score_adj: bytes
+
+
+def descriptors_of(request: Request, received: Sequence[int]) -> Descriptors:
+    """Tell the file descriptors that came with a request apart. Raises HandoffError."""
+    if len(received) != MAX_DESCRIPTORS - len(request.closed):
+        raise HandoffError(f"{len(received)} file descriptors, {MAX_DESCRIPTORS - len(request.closed)} are due")
+    given = iter(received)
+    stdin, stdout, stderr = (None if number in request.closed else next(given) for number in range(STREAMS))
+    return Descriptors((stdin, stdout, stderr), *given)
+
+
+def inherited(pid: int) -> Inherited:
+    """Return what a child of `pid` would inherit. Raises OSError (ESRCH, ENOENT) when that has gone."""
+    with open(f"/proc/{pid}/oom_score_adj", "rb", buffering=0) as file:
+        oom_score_adj = file.read()
+    limits = tuple([resource.prlimit(pid, number) for number in _RLIMITS])
+    return Inherited(limits, os.getpriority(os.PRIO_PROCESS, pid), oom_score_adj)
+
+
+def take_on(request: Request, descriptors: Descriptors, theirs: Inherited, groups: Sequence[int]) -> None:
+    """Become what the caller's own child would be, but for the open files. Raises OSError, ValueError: half done.
+
+    The process must have one thread.
+    """
+    _inherit(theirs, groups)
+    _enter(descriptors)
+    if os.readlink("/proc/self") != str(os.getpid()):
+        raise OSError(errno.EXDEV, "the caller sees another PID namespace", "/proc")
+    os.umask(request.umask)
+    _replace_environment(decode_environment(request.environment))
+    _take_on_signals(request)
+
+
+def replace_files(descriptors: Descriptors, null: int, keep: int) -> None:
+    """Leave open the caller's streams as 0, 1 and 2, the descriptor `keep`, and nothing else. Raises OSError.
+
+    A stream that the caller has closed is `null` to what is executed from here, and None to Python, as it would be.
+    """
+    for number, fd in enumerate(descriptors.streams):
+        os.dup2(null if fd is None else fd, number)
+    os.closerange(STREAMS, keep)
+    os.closerange(keep + 1, _ALL)
+    stdin, stdout, stderr = descriptors.streams
+    # Anew: what the old one has found out about its file does not hold for this one.
+    sys.stdin = None if stdin is None else open(0, closefd=False)  # noqa: SIM115
+    if stdout is None:
+        sys.stdout = None
+    if stderr is None:
+        sys.stderr = None
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel kill this process when `parent` ends, which may have happened already. Raises OSError."""
+    set_parent_death_signal(signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+def live_on() -> None:
+    """Survive the parent. Raises OSError."""
+    set_parent_death_signal(0)
+
+
+def _inherit(theirs: Inherited, groups: Sequence[int]) -> None:
+    ours = inherited(os.getpid())
+    if ours.oom_score_adj != theirs.oom_score_adj:
+        with open("/proc/self/oom_score_adj", "wb", buffering=0) as file:
+            file.write(theirs.oom_score_adj)
+    for number, (our, their) in enumerate(zip(ours.limits, theirs.limits, strict=True)):
+        if our != their:
+            resource.setrlimit(number, their)
+    if ours.nice != theirs.nice:
+        os.setpriority(os.PRIO_PROCESS, 0, theirs.nice)
+    if sorted(os.getgroups()) != sorted(groups):
+        os.setgroups(groups)
+
+
+def _enter(descriptors: Descriptors) -> None:
+    """Go where the caller is; first into its mounts, which takes the root and the working directory along."""
+    namespaces = ((CLONE_NEWNS, "mnt", descriptors.mounts), (CLONE_NEWNET, "net", descriptors.network))
+    ours = [os.stat(f"/proc/self/ns/{name}") for _, name, _ in namespaces]
+    for (kind, _, fd), our in zip(namespaces, ours, strict=True):
+        their = os.fstat(fd)
+        if (our.st_dev, our.st_ino) != (their.st_dev, their.st_ino):
+            setns(fd, kind)
+    os.fchdir(descriptors.root)
+    os.chroot(".")
+    os.fchdir(descriptors.cwd)
+
+
+def _replace_environment(environ: Mapping[bytes, bytes]) -> None:
+    # One by one, through os.environb: the C library and what is executed see it, too.
+    os.environb.clear()
+    os.environb.update(environ)
+
+
+def _take_on_signals(request: Request) -> None:
+    if signal.SIGINT not in _signals(request.ignored):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in _signals(request.ignored) - _PYTHONS_OWN - _OURS:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, _signals(request.blocked) - _OURS)
+
+
+def _signals(mask: int) -> set[int]:
+    return {number for number in signal.valid_signals() if mask >> (number - 1) & 1}

@@ -1,0 +1,97 @@
+"""The socket that the fork server listens on: its own, or the one that systemd gave it."""
+
+import fcntl
+import os
+import socket
+import stat
+from contextlib import suppress
+
+__all__ = ["Listening", "ListeningError"]
+
+_BACKLOG = 4096
+"""Launchers that may wait at once; the kernel cuts it down to net.core.somaxconn, and beyond that they block."""
+_FIRST_PASSED = 3
+"""SD_LISTEN_FDS_START of sd_listen_fds(3)."""
+
+
+class ListeningError(Exception):
+    """There is no socket to be had; the message says why."""
+
+
+class Listening:
+    """A listening socket that only root can connect to.
+
+    One at a path has a lock file beside it, which belongs to the server for as long as the path does: a socket that
+    nobody holds the lock for is left over, and is replaced. systemd keeps its own, so that no launcher is turned away
+    between one server and the next.
+    """
+
+    def __init__(self, path: str) -> None:
+        """Take over systemd's socket, where there is one, or listen at `path`. Raises ListeningError, OSError."""
+        self._lock = -1
+        self._inode: tuple[int, int] | None = None
+        passed = _passed()
+        if passed is None:
+            self.path = path
+            self.socket = self._bind()
+        else:
+            self.socket = passed
+            self.path = str(passed.getsockname())
+
+    def close(self) -> None:
+        """Stop listening. A path that is still ours goes, and the next server may have it."""
+        self.socket.close()
+        if self._inode is not None:
+            with suppress(FileNotFoundError):
+                if _inode(self.path) == self._inode:
+                    os.unlink(self.path)
+            self._inode = None
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Close the lock, as in a worker: it is the server's alone."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _bind(self) -> socket.socket:
+        os.makedirs(os.path.dirname(os.path.abspath(self.path)), mode=0o755, exist_ok=True)
+        self._lock = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ListeningError(f"{self.path}: another server listens there") from None
+        with suppress(FileNotFoundError):
+            if not stat.S_ISSOCK(os.lstat(self.path).st_mode):
+                raise ListeningError(f"{self.path} is there, and is no socket")
+            os.unlink(self.path)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        umask = os.umask(0o177)  # root's alone from its first moment
+        try:
+            listening.bind(self.path)
+        finally:
+            os.umask(umask)
+        self._inode = _inode(self.path)
+        listening.listen(_BACKLOG)
+        return listening
+
+
+def _passed() -> socket.socket | None:
+    """Return the socket that systemd passed to this process, None for none. Raises ListeningError, OSError."""
+    mine = os.environ.pop("LISTEN_PID", "") == str(os.getpid())
+    number = os.environ.pop("LISTEN_FDS", "")
+    if not mine:
+        return None
+    if number != "1":
+        raise ListeningError(f"{number} sockets from systemd; one is due")
+    os.set_inheritable(_FIRST_PASSED, False)  # noqa: FBT003 -- it takes no keyword
+    passed = socket.socket(fileno=_FIRST_PASSED)
+    listens = passed.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+    if (passed.family, passed.type, listens) != (socket.AF_UNIX, socket.SOCK_SEQPACKET, 1):
+        raise ListeningError("the socket from systemd is no listening AF_UNIX socket of type SOCK_SEQPACKET")
+    return passed
+
+
+def _inode(path: str) -> tuple[int, int]:
+    status = os.lstat(path)
+    return status.st_dev, status.st_ino

@@ -1,0 +1,173 @@
+"""A worker of the fork server: forked in advance, it waits for one launcher, does its work as it, and dies.
+
+Until the launcher says go, nothing has been done for it, and whatever goes wrong here ends the connection: then the
+launcher executes the plugin by itself. What runs after that is what the launcher would have run.
+"""
+
+import fcntl
+import os
+import signal
+import socket
+import sys
+from contextlib import suppress
+from typing import NamedTuple, NoReturn
+
+from .circumstances import descriptors_of, die_with, inherited, live_on, replace_files, take_on
+from .dispatch import main
+from .handoff import (
+    GO,
+    MAX_DESCRIPTORS,
+    MAX_REQUEST_BYTES,
+    READY,
+    SIGNALLED_BYTES,
+    HandoffError,
+    Request,
+    decode_request,
+    encode_exit,
+)
+from .peer import PeerError, Standing, credentials, standing
+from .suite import PLUGINS, load
+
+__all__ = ["PID_BYTES", "Post", "work"]
+
+PID_BYTES = 4
+"""A worker's word to its parent: its process ID."""
+
+_HANDOFF_SECONDS = 10
+"""A launcher that takes longer to say what it wants is given up."""
+_UNDO_SECONDS = 20
+"""What is left to an execution to take back what it did, when its time is over."""
+
+
+class Post(NamedTuple):
+    """What all workers of a server share."""
+
+    listening: socket.socket
+    null: int
+    """/dev/null, open."""
+    busy: int
+    """A pipe: a worker writes its process ID when it has got work."""
+    parent: int
+    build_id: bytes
+    standing: Standing
+    limit_seconds: int
+    """For one execution."""
+
+
+def work(post: Post) -> NoReturn:
+    """Wait for a launcher and do its work. Signals are blocked when this is called."""
+    try:
+        _work(post)
+    except ConnectionError:
+        pass  # the launcher has gone, before the work or after it
+    except (HandoffError, PeerError, OSError, ValueError) as error:
+        with suppress(OSError):  # stderr is still the server's: it is replaced last
+            os.write(2, f"cni-harness server: left to the launcher: {error}\n".encode())
+    finally:
+        os._exit(0)
+
+
+def _work(post: Post) -> None:
+    die_with(post.parent)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    connection, _ = post.listening.accept()
+    # By its default action: before the launcher has said go, a worker may die at any time.
+    signal.alarm(_HANDOFF_SECONDS)
+    live_on()
+    os.write(post.busy, os.getpid().to_bytes(PID_BYTES, sys.byteorder))
+    request = _prepare(connection, post)
+    connection.send(READY, socket.MSG_NOSIGNAL)
+    if connection.recv(len(GO)) == GO:
+        _execute(connection, request.plugin, post.limit_seconds)
+
+
+def _prepare(connection: socket.socket, post: Post) -> Request:
+    """Do all that may fail. Raises ConnectionError, HandoffError, PeerError, OSError, ValueError."""
+    packet, received, flags, _ = socket.recv_fds(
+        connection, MAX_REQUEST_BYTES, MAX_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
+    )
+    if not packet:
+        raise ConnectionAbortedError
+    if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+        raise HandoffError(f"a request of more than {MAX_REQUEST_BYTES} bytes or {MAX_DESCRIPTORS} files")
+    request = decode_request(packet)
+    if request.build_id != post.build_id:
+        raise HandoffError("a launcher of another installation")
+    if request.plugin not in PLUGINS:
+        raise HandoffError(f"no plugin of this suite: {request.plugin}")
+    descriptors = descriptors_of(request, received)
+    peer = credentials(connection)
+    if (peer.uid, peer.gid) != (0, 0):
+        raise PeerError(f"not root: user {peer.uid}, group {peer.gid}")
+    theirs = standing(peer.pid)
+    post.standing.require(theirs)
+    take_on(request, descriptors, inherited(peer.pid), theirs.groups)
+    replace_files(descriptors, post.null, connection.fileno())
+    return request
+
+
+def _execute(connection: socket.socket, plugin: str, limit_seconds: int) -> None:
+    """Run the plugin as its own process would, and send its exit code."""
+    code = 1
+    end = _End(connection)
+    try:
+        end.watch(limit_seconds)
+        code = main(load(plugin))
+    except SystemExit:
+        pass  # so late that there was nothing to take back, or so early
+    finally:
+        end.come()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.flush()
+        connection.send(encode_exit(code), socket.MSG_NOSIGNAL)
+
+
+class _End:
+    """The end of an execution before its time: the launcher has ended, or it took too long.
+
+    It comes as SystemExit wherever the execution is, also out of a system call that waits, so that an ADD takes back
+    what it has done; and only once, so that nothing disturbs the taking back.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._come = False
+
+    def watch(self, limit_seconds: int) -> None:
+        """Let the end come from now on. Raises SystemExit when the launcher has ended already."""
+        signal.signal(signal.SIGTERM, self._on_word)
+        signal.signal(signal.SIGALRM, self._on_time)
+        signal.alarm(limit_seconds)
+        # The kernel sends SIGTERM for a packet on the connection and for its end.
+        connection = self._connection.fileno()
+        fcntl.fcntl(connection, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(connection, fcntl.F_SETSIG, signal.SIGTERM)
+        fcntl.fcntl(connection, fcntl.F_SETFL, fcntl.fcntl(connection, fcntl.F_GETFL) | os.O_ASYNC)
+        self._on_word()
+
+    def come(self) -> None:
+        """Note that there is nothing left to be ended."""
+        self._come = True
+
+    def _on_word(self, *_: object) -> None:
+        if self._come:
+            return
+        try:
+            word = self._connection.recv(SIGNALLED_BYTES, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return  # nothing was said: this SIGTERM is the server's, for a worker without work, and late
+        except ConnectionError:
+            word = b""
+        self._raise(f"the launcher was ended by signal {word[1]}" if word else "the launcher was killed")
+
+    def _on_time(self, *_: object) -> None:
+        if not self._come:
+            self._raise("took too long, and was ended by the server")
+
+    def _raise(self, why: str) -> NoReturn:
+        self._come = True
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(_UNDO_SECONDS)
+        raise SystemExit(why)
