@@ -16,6 +16,7 @@ from .handoff import MAX_DESCRIPTORS, STREAMS, HandoffError, Request, decode_env
 from .syscalls import CLONE_NEWNET, CLONE_NEWNS, set_parent_death_signal, setns
 
 __all__ = [
+    "ALL_DESCRIPTORS",
     "Descriptors",
     "Inherited",
     "descriptors_of",
@@ -26,7 +27,8 @@ __all__ = [
     "take_on",
 ]
 
-_ALL = 0x7FFFFFFF
+ALL_DESCRIPTORS = 0x7FFFFFFF
+"""The highest that a file descriptor could be."""
 _RLIMITS = range(16)
 """RLIM_NLIMITS of include/uapi/asm-generic/resource.h: all that there are."""
 _PYTHONS_OWN = {signal.SIGPIPE, signal.SIGXFSZ}
@@ -92,7 +94,7 @@ def replace_files(descriptors: Descriptors, null: int, keep: int) -> None:
     for number, fd in enumerate(descriptors.streams):
         os.dup2(null if fd is None else fd, number)
     os.closerange(STREAMS, keep)
-    os.closerange(keep + 1, _ALL)
+    os.closerange(keep + 1, ALL_DESCRIPTORS)
     stdin, stdout, stderr = descriptors.streams
     # Anew: what the old one has found out about its file does not hold for this one.
     sys.stdin = None if stdin is None else open(0, closefd=False)  # noqa: SIM115

@@ -6,7 +6,7 @@ import socket
 import stat
 from contextlib import suppress
 
-__all__ = ["Listening", "ListeningError"]
+__all__ = ["Listening", "ListeningError", "after_passed"]
 
 _BACKLOG = 4096
 """Launchers that may wait at once; the kernel cuts it down to net.core.somaxconn, and beyond that they block."""
@@ -76,12 +76,20 @@ class Listening:
         return listening
 
 
+def after_passed() -> int:
+    """Return the first file descriptor that nobody was to pass to this process."""
+    return _FIRST_PASSED + (int(os.environ.get("LISTEN_FDS", "0")) if _is_for_us() else 0)
+
+
+def _is_for_us() -> bool:
+    return os.environ.get("LISTEN_PID") == str(os.getpid())
+
+
 def _passed() -> socket.socket | None:
     """Return the socket that systemd passed to this process, None for none. Raises ListeningError, OSError."""
-    mine = os.environ.pop("LISTEN_PID", "") == str(os.getpid())
-    number = os.environ.pop("LISTEN_FDS", "")
-    if not mine:
+    if not _is_for_us():
         return None
+    number = os.environ.get("LISTEN_FDS", "")
     if number != "1":
         raise ListeningError(f"{number} sockets from systemd; one is due")
     os.set_inheritable(_FIRST_PASSED, False)  # noqa: FBT003 -- it takes no keyword

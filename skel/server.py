@@ -15,9 +15,10 @@ from contextlib import suppress
 from time import monotonic
 from typing import NamedTuple
 
+from .circumstances import ALL_DESCRIPTORS
 from .handoff import DEFAULT_SOCKET
 from .installation import build_id, stamp
-from .listening import Listening, ListeningError
+from .listening import Listening, ListeningError, after_passed
 from .peer import standing
 from .preload import load_all, rehearse
 from .worker import PID_BYTES, Post, work
@@ -67,6 +68,7 @@ class Server:
         self._at_work: set[int] = set()
         self._draining = False
         self._given_up = False
+        self._requests = 0
         self._pause_seconds = 0.0
         self._fork_again = self._last_request = self._last_look = monotonic()
         self._listening = Listening(options.socket)
@@ -92,7 +94,7 @@ class Server:
             self._bury()
             self._look_around()
         self._drain("nothing more to do")
-        _log("ended")
+        _log(f"ended after {self._requests} requests")
 
     def _on_signal(self, number: int, _: object) -> None:
         if number == signal.SIGCHLD:
@@ -160,6 +162,7 @@ class Server:
                     if pid in self._idle:
                         self._idle.remove(pid)
                         self._at_work.add(pid)
+                        self._requests += 1
                         self._pause_seconds = 0.0
 
     def _bury(self) -> None:
@@ -228,6 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _stand_alone() -> None:
     """Put off what was inherited, so that nothing of it reaches a worker."""
+    os.closerange(after_passed(), ALL_DESCRIPTORS)
     # 0, 1 and 2 are taken, so that no other file gets their numbers.
     for number in (0, 1, 2):
         try:

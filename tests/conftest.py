@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from skel.launcher import launcher_text
-from skel.suite import PLUGINS
+from skel.launcher import launcher_bytes, launcher_text
 from tests.nodes import Node
+from tests.servers import fork_server, write_launchers
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -18,13 +18,32 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.fixture(scope="session")
-def bin_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for CNI_PATH: one launcher under the name of each of our plugins."""
-    folder = tmp_path_factory.mktemp("bin")
-    for name in PLUGINS:
-        launcher = folder / name
-        launcher.write_bytes(launcher_text())
-        launcher.chmod(0o755)
+def direct_bin_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for CNI_PATH: one launcher under the name of each of our plugins, which executes it by itself."""
+    return write_launchers(tmp_path_factory.mktemp("bin"), launcher_bytes(socket=""))
+
+
+@pytest.fixture(scope="session")
+def python_bin_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, with the launcher that takes the compiled one's place: for what only Python can tell of itself."""
+    return write_launchers(tmp_path_factory.mktemp("python"), launcher_text(socket=""))
+
+
+@pytest.fixture(scope="session")
+def served_bin_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The same with launchers that have a fork server execute it."""
+    folder = tmp_path_factory.mktemp("served")
+    with fork_server(folder) as server:
+        yield write_launchers(folder / "bin", launcher_bytes(socket=str(server.socket)))
+
+        assert server.stop() == 0
+        assert server.requests() > 0
+
+
+@pytest.fixture(scope="session", params=["direct", "served"])
+def bin_dir(request: pytest.FixtureRequest) -> Path:
+    """A folder for CNI_PATH: whatever is tested with our plugins is tested with both kinds of execution."""
+    folder: Path = request.getfixturevalue(f"{request.param}_bin_dir")
     return folder
 
 

@@ -36,8 +36,10 @@ def own_cli(make_cli: Callable[[Path], Cli], bin_dir: Path) -> Cli:
     return make_cli(bin_dir)
 
 
-@pytest.fixture(params=["reference_cli", "own_cli"])
-def cli(request: pytest.FixtureRequest) -> Cli:
-    """A command line on a node of its own; each test runs with the reference's plugins and with ours."""
-    made: Cli = request.getfixturevalue(request.param)
-    return made
+@pytest.fixture(params=["reference", "direct", "served"])
+def cli(request: pytest.FixtureRequest, make_cli: Callable[[Path], Cli]) -> Cli:
+    """A command line on a node of its own; each test runs with the reference's plugins and with both kinds of ours."""
+    if request.param == "reference":
+        made: Cli = request.getfixturevalue("reference_cli")
+        return made
+    return make_cli(request.getfixturevalue(f"{request.param}_bin_dir"))

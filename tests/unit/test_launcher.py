@@ -5,16 +5,18 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from skel import SUPPORTED, dispatch
-from skel.launcher import is_ours, launcher_text
+from skel import SUPPORTED, dispatch, launcher
+from skel.launcher import compiled_launcher, is_ours, launcher_bytes, launcher_text
 from skel.suite import PLUGINS, load
 from tests.unit.sample_plugin import ENVIRON, configuration
+
+Kind = Callable[..., bytes | None]
 
 NONSENSE = {
     "PYTHONPATH": "/nonsense",
@@ -151,11 +153,11 @@ def test_what_a_plugin_left_in_a_buffer_is_not_lost(tmp_path: Path) -> None:
         "    return Result()\n"
         "PLUGIN = Plugin('noop', config=Config, add=act, delete=act)\n"
     )
-    launcher = tmp_path / "noop"
-    launcher.write_bytes(launcher_text().replace(b"sys.path[:0] = [", f"sys.path[:0] = [{str(tmp_path)!r}, ".encode()))
-    launcher.chmod(0o755)
+    noop = tmp_path / "noop"
+    noop.write_bytes(launcher_text().replace(b"sys.path[:0] = [", f"sys.path[:0] = [{str(tmp_path)!r}, ".encode()))
+    noop.chmod(0o755)
 
-    ran = run([launcher], {**ENVIRON, "CNI_COMMAND": "ADD"}, stdin=json.dumps(configuration()).encode())
+    ran = run([noop], {**ENVIRON, "CNI_COMMAND": "ADD"}, stdin=json.dumps(configuration()).encode())
 
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, b'{"cniVersion": "1.1.0"}\n', b"no end of line")
 
@@ -283,9 +285,9 @@ HEAVY = {"pyroute2", "netaddr", "subprocess", "logging", "inspect", "dataclasses
     [("", b""), ("VERSION", b""), ("ADD", b"not JSON"), ("ADD", b'{"name":"net1","cniVersion":"9.9.9"}')],
     ids=["about", "version", "garbage", "unsupported"],
 )
-def test_what_needs_no_kernel_loads_nothing_heavy(bin_dir: Path, name: str, verb: str, stdin: bytes) -> None:
+def test_what_needs_no_kernel_loads_nothing_heavy(python_bin_dir: Path, name: str, verb: str, stdin: bytes) -> None:
     ran = run(
-        [sys.executable, "-IS", "-X", "importtime", bin_dir / name],
+        [sys.executable, "-IS", "-X", "importtime", python_bin_dir / name],
         {**ENVIRON, "CNI_COMMAND": verb},
         stdin=stdin,
     )
@@ -325,22 +327,131 @@ def test_the_kernel_reads_the_longest_first_line(tmp_path: Path, monkeypatch: py
     interpreter = folder / ("p" * (248 - len(str(folder))))
     interpreter.symlink_to(sys.executable)
     monkeypatch.setattr(sys, "executable", str(interpreter))
-    launcher = tmp_path / "bridge"
-    launcher.write_bytes(launcher_text())
-    launcher.chmod(0o755)
+    bridge = tmp_path / "bridge"
+    bridge.write_bytes(launcher_text())
+    bridge.chmod(0o755)
 
-    ran = run([launcher], {"CNI_COMMAND": "VERSION"})
+    ran = run([bridge], {"CNI_COMMAND": "VERSION"})
 
     assert len(launcher_text().splitlines()[0]) == 255
     assert supported(ran) == list(SUPPORTED)
 
 
-def test_our_own_file_is_told_from_any_other(bin_dir: Path, renamed: Path, tmp_path: Path) -> None:
-    short = tmp_path / "short"
-    short.write_bytes(launcher_text()[:20])
-    other = tmp_path / "other"
-    other.write_bytes(launcher_text().replace(b" -IS\n", b" -I\n", 1))
+@pytest.mark.parametrize("kind", [compiled_launcher, launcher_text])
+def test_our_own_file_is_told_from_any_other(kind: Kind, tmp_path: Path) -> None:
+    ours, short, other = (tmp_path / name for name in ("ours", "short", "other"))
+    content = kind()
+    assert content is not None
+    ours.write_bytes(content)
+    short.write_bytes(content[:20])
+    other.write_bytes(content.replace(b" -IS\n", b" -I\n", 1))
 
-    assert is_ours(str(bin_dir / "bridge"))
-    assert is_ours(str(renamed))
+    assert is_ours(str(ours))
     assert [is_ours(str(path)) for path in (short, other, tmp_path, tmp_path / "absent", "/bin/sh")] == [False] * 5
+
+
+@pytest.mark.parametrize("kind", [compiled_launcher, launcher_text])
+def test_a_launcher_of_another_socket_is_ours_all_the_same(kind: Kind, tmp_path: Path) -> None:
+    content = kind(socket="/run/elsewhere/server.sock", patience=1.0)
+    assert content is not None
+    (tmp_path / "ours").write_bytes(content)
+
+    assert is_ours(str(tmp_path / "ours"))
+
+
+@pytest.mark.parametrize("kind", [compiled_launcher, launcher_text])
+@pytest.mark.parametrize("socket", ["relative", "/" + "s" * 107, "/nul\0", "/" + "\u00e9" * 60])
+def test_a_path_that_no_socket_can_have_is_refused(kind: Kind, socket: str) -> None:
+    with pytest.raises(ValueError, match="must be absolute and of at most 107 bytes"):
+        kind(socket=socket)
+
+
+# --- the compiled one
+
+
+def test_the_compiled_one_is_taken_where_it_runs() -> None:
+    assert launcher_bytes() == compiled_launcher()
+    assert launcher_bytes().startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"\x7fELF of another machine", b"#!/bin/sh\nexit 0\n"], ids=["absent", "foreign", "other"]
+)
+def test_where_it_does_not_run_the_one_in_python_takes_its_place(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes | None
+) -> None:
+    if content is not None:
+        (tmp_path / "_launcher").write_bytes(content)
+        (tmp_path / "_launcher").chmod(0o755)
+    monkeypatch.setattr(launcher, "_COMPILED", str(tmp_path / "_launcher"))
+
+    assert compiled_launcher() is None
+    assert launcher_bytes() == launcher_text()
+
+
+def test_what_is_not_of_this_source_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "_launcher").write_bytes(b"#!/bin/sh\nexit 121\n")
+    (tmp_path / "_launcher").chmod(0o755)
+    monkeypatch.setattr(launcher, "_COMPILED", str(tmp_path / "_launcher"))
+
+    with pytest.raises(ValueError, match=r"is not what launcher\.c compiles to"):
+        compiled_launcher()
+
+
+def test_without_its_settings_it_says_what_it_is() -> None:
+    ran = run([Path(launcher.__file__).with_name("_launcher")])
+
+    assert (ran.returncode, ran.stdout) == (121, b"")
+    assert ran.stderr == b"_launcher: `cni-harness install` makes plugins of this\n"
+
+
+def test_paths_that_it_has_no_room_for_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher, "search_path", lambda: ["/" + "d" * 4000])
+
+    with pytest.raises(ValueError, match=r"4\d{3} bytes of paths; a launcher has room for 4092"):
+        compiled_launcher()
+
+
+@pytest.mark.parametrize("interpreter", ['/opt/"/python3', "/opt/\\/python3", "/opt/\n/python3", "/opt/\udcff/python3"])
+def test_an_interpreter_that_no_error_can_name_is_refused(monkeypatch: pytest.MonkeyPatch, interpreter: str) -> None:
+    monkeypatch.setattr(sys, "executable", interpreter)
+
+    with pytest.raises(ValueError, match="must be fit for an error in JSON"):
+        compiled_launcher()
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [(None, "no such interpreter"), (b"\x7fELF of another machine", "this does not execute")],
+    ids=["absent", "foreign"],
+)
+def test_an_interpreter_that_is_no_longer_there_is_an_error_by_the_protocol(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes | None, complaint: str
+) -> None:
+    interpreter = tmp_path / "python 3\u00e9"
+    monkeypatch.setattr(sys, "executable", str(interpreter))
+    (tmp_path / "bridge").write_bytes(launcher_bytes(socket=""))
+    (tmp_path / "bridge").chmod(0o755)
+    if content is not None:
+        interpreter.write_bytes(content)
+        interpreter.chmod(0o755)
+
+    ran = run([tmp_path / "bridge"], {"CNI_COMMAND": "VERSION"})
+    closed = run([tmp_path / "bridge"], {"CNI_COMMAND": "VERSION"}, redirection=">&- 2>&-")
+
+    assert (ran.returncode, ran.stderr) == (1, b"")
+    assert json.loads(ran.stdout) == {"cniVersion": "1.1.0", "code": 999, "msg": f"{complaint}: {interpreter}"}
+    assert closed.returncode == 1
+
+
+def test_an_environment_without_room_for_the_program_is_an_error_by_the_protocol(tmp_path: Path) -> None:
+    (tmp_path / "bridge").write_bytes(launcher_bytes(socket=""))
+    (tmp_path / "bridge").chmod(0o755)
+    # The kernel takes a quarter of the stack's limit, pointers included, or 128 KiB where that is less.
+    shell = 'ulimit -s 256; LARGE=$(printf "%0130000d" 0) exec "$0"'
+    command = ["/bin/sh", "-c", shell, tmp_path / "bridge"]
+
+    ran = run(command)
+
+    assert (ran.returncode, ran.stderr) == (1, b"")
+    assert json.loads(ran.stdout)["msg"].startswith("the environment is too large for executing /")

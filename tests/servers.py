@@ -1,0 +1,104 @@
+"""Fork servers for tests: each a process with a socket of its own."""
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from skel.suite import PLUGINS
+from tests.cli import ROOT
+from tests.nodes import until
+
+__all__ = ["ForkServer", "children", "fork_server", "write_launchers"]
+
+
+class ForkServer:
+    """A running server, what it has logged, and its workers."""
+
+    def __init__(self, process: subprocess.Popen[bytes], socket: Path, log: Path) -> None:
+        self.process = process
+        self.socket = socket
+        self._log = log
+
+    @property
+    def pid(self) -> int:
+        """Of the server itself."""
+        return self.process.pid
+
+    def log(self) -> str:
+        """What it has written to stderr until now."""
+        return self._log.read_text()
+
+    def workers(self) -> set[int]:
+        """Those at work and those without."""
+        return children(self.pid)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal and wait for the end; return the exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(30)
+
+    def requests(self) -> int:
+        """How many it was asked for, known from its log when it has ended."""
+        found = re.search(r"ended after (\d+) requests", self.log())
+        assert found, self.log()
+        return int(found[1])
+
+
+@contextmanager
+def fork_server(
+    folder: Path,
+    *options: str,
+    prefix: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    cwd: str = "/",
+    umask: int = 0o022,
+    root: Path = ROOT,
+) -> Iterator[ForkServer]:
+    """Run a server for as long as the block lasts, its socket in `folder`; it listens when the block begins."""
+    socket, log = folder / "server.sock", folder / "server.log"
+    program = f"import sys; sys.path[:0] = {[str(root), *sys.path]!r}; from skel.server import main; sys.exit(main())"
+    with log.open("ab") as stderr:
+        process = subprocess.Popen(
+            [*prefix, sys.executable, "-I", "-c", program, "--socket", str(socket), *options],
+            stdin=subprocess.DEVNULL,
+            stdout=stderr,
+            stderr=stderr,
+            env=dict(env or {}),
+            cwd=cwd,
+            umask=umask,
+        )
+    server = ForkServer(process, socket, log)
+    try:
+        until(lambda: "listening at" in server.log() or process.poll() is not None, within=30)
+        assert process.poll() is None, server.log()
+        yield server
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(5)
+
+
+def write_launchers(folder: Path, content: bytes) -> Path:
+    """Make `folder` a CNI_PATH: a launcher of this content under the name of each of our plugins."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in PLUGINS:
+        launcher = folder / name
+        launcher.write_bytes(content)
+        launcher.chmod(0o755)
+    return folder
+
+
+def children(pid: int) -> set[int]:
+    """The processes whose parent is `pid`."""
+    found = subprocess.run(
+        ["ps", "--no-headers", "-o", "pid", "--ppid", str(pid)], stdout=subprocess.PIPE, text=True, check=False
+    )
+    return {int(line) for line in found.stdout.split()}
