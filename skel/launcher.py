@@ -1,63 +1,148 @@
 """The executable behind every plugin name (as busybox does): one file, told apart by its name.
 
-It names its interpreter by an absolute path, because `env python3` finds a
-different one under each runtime, and skips `site` (-S) and the caller's
-environment (-I): the folders that it needs are written into it.
+It has the fork server run the plugin (skel/handoff.py), and runs it itself where no server does. There are two of it:
+the compiled skel/launcher.c, into whose bytes the settings of this installation are written here, and the same in
+Python for where that was not built or does not run.
+
+Either names its interpreter by an absolute path, because `env python3` finds a different one under each runtime, and
+skips `site` (-S) and the caller's environment (-I): the folders that it needs are written into it.
 """
 
 import os
 import sys
 
-__all__ = ["is_ours", "launcher_text", "main"]
+from .installation import ROOT, build_id, search_path
 
-_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+__all__ = ["compiled_launcher", "is_ours", "launcher_bytes", "launcher_text", "main"]
+
+_COMPILED = os.path.join(ROOT, "skel", "_launcher")
+"""Built from launcher.c by setup.py, where there is a compiler."""
+_ELF = b"\x7fELF"
 _SHEBANG_MAX = 255
 """Bytes of a first line that the kernel reads (BINPRM_BUF_SIZE since Linux 5.1)."""
+_SOCKET_MAX = 107
+"""Bytes of a socket's path (unix(7)), without the NUL."""
+_PATIENCE = 30.0
+"""Seconds that a launcher waits in the server's queue; being refused takes no time."""
+
+# struct settings of launcher.c.
+_MARKER = b"cni-harness launcher 1\n\0"
+_STRINGS_MAX = 4092
+_NOT_INSTALLED = 121
+"""Exit code of a compiled launcher without its settings."""
 
 
 def _head() -> bytes:
-    """Return the lines that tell this installation's launchers from any other's."""
+    """Return the lines that tell this installation's launchers from any other's: the compiled one ends with them."""
     return os.fsencode(
-        f"#!{sys.executable} -IS\n# cni-harness: every plugin is this file, told apart by its name. {_ROOT}\n"
+        f"#!{sys.executable} -IS\n# cni-harness: every plugin is this file, told apart by its name. {ROOT}\n"
     )
 
 
-def launcher_text() -> bytes:
-    """Return the launcher's content for this installation and this interpreter.
+def launcher_bytes(*, socket: str | None = None, patience: float = _PATIENCE) -> bytes:
+    """Return the launcher's content for this installation: compiled where that runs, otherwise in Python.
 
-    Raises ValueError when the interpreter's path cannot stand in a first line.
+    It asks the server at the path `socket`, by default where a server listens that nobody told otherwise; "" is never
+    to ask any. What has not been accepted within `patience` seconds it does itself. Raises ValueError for what a
+    launcher cannot hold.
     """
-    from importlib.util import find_spec
+    compiled = compiled_launcher(socket=socket, patience=patience)
+    return launcher_text(socket=socket, patience=patience) if compiled is None else compiled
 
+
+def compiled_launcher(*, socket: str | None = None, patience: float = _PATIENCE) -> bytes | None:
+    """Return the content of the compiled launcher, as `launcher_bytes` does; None where there is none for here."""
+    if not _runs(_COMPILED):
+        return None
+    with open(_COMPILED, "rb") as file:
+        binary = file.read()
+    path = _socket_path(socket)
+    if '"' in sys.executable or "\\" in sys.executable or not sys.executable.isprintable():
+        message = f"{sys.executable!r}: an interpreter's path must be fit for an error in JSON"
+        raise ValueError(message)
+    strings = b"".join(os.fsencode(string) + b"\0" for string in (path, sys.executable, _program("sys.argv[1]")))
+    if len(strings) > _STRINGS_MAX:
+        message = f"{len(strings)} bytes of paths; a launcher has room for {_STRINGS_MAX}"
+        raise ValueError(message)
+    before, marker, after = binary.partition(_MARKER)
+    settings = build_id() + _milliseconds(patience).to_bytes(4, sys.byteorder) + strings
+    if not marker or _MARKER in after or any(after[: len(settings)]):
+        message = f"{_COMPILED} is not what launcher.c compiles to"
+        raise ValueError(message)
+    return before + marker + settings + after[len(settings) :] + _head()
+
+
+def launcher_text(*, socket: str | None = None, patience: float = _PATIENCE) -> bytes:
+    """Return the content of the launcher in Python, as `launcher_bytes` does.
+
+    Raises ValueError also when the interpreter's path cannot stand in a first line.
+    """
     first = _head().partition(b"\n")[0]
     if len(first) > _SHEBANG_MAX or any(char.isspace() for char in sys.executable):
         message = f'"{sys.executable}": an interpreter\'s path must be short and without white space'
         raise ValueError(message)
-    folders = [_ROOT]
-    for package in ("pyroute2", "netaddr"):
-        spec = find_spec(package)
-        if spec is None or spec.origin is None:
-            message = f"{package} is not installed for {sys.executable}"
-            raise ValueError(message)
-        folders.append(os.path.dirname(os.path.dirname(spec.origin)))
+    path = _socket_path(socket)
+    question = (path, build_id(), _milliseconds(patience) / 1000) if path else None
+    return _head() + os.fsencode(_program("sys.argv[0]", question))
+
+
+def _program(name: str, question: tuple[str, bytes, float] | None = None) -> str:
+    """Return what the interpreter is to run; `name` is the expression for the plugin's."""
     # A process of milliseconds: collecting garbage on the way and taking the interpreter apart at the end are a fifth
     # of its time.
-    body = (
-        "import gc, os, sys\n"
-        "gc.disable()\n"
-        f"sys.path[:0] = {list(dict.fromkeys(folders))!r}\n"
-        "from skel.launcher import main\n"
-        "os._exit(main(sys.argv[0]))\n"
-    )
-    return _head() + os.fsencode(body)
+    lines = ["import gc, os, sys", "gc.disable()", f"sys.path[:0] = {search_path()!r}"]
+    if question is not None:
+        # Only what skel.client needs: skel itself imports all that a plugin may.
+        lines += [
+            "skel = sys.modules['skel'] = type(sys)('skel')",
+            f"skel.__path__ = [{os.path.join(ROOT, 'skel')!r}]",
+            "from skel.client import hand_over",
+            f"code = hand_over({name}, *{question!r})",
+            "if code is not None:",
+            "    os._exit(code)",
+            "del sys.modules['skel']",
+        ]
+    return "\n".join([*lines, "from skel.launcher import main", f"os._exit(main({name}))", ""])
+
+
+def _socket_path(socket: str | None) -> str:
+    from .handoff import DEFAULT_SOCKET
+
+    path = DEFAULT_SOCKET if socket is None else socket
+    if "\0" in path or len(os.fsencode(path)) > _SOCKET_MAX or (path and not os.path.isabs(path)):
+        message = f'"{path}": a socket\'s path must be absolute and of at most {_SOCKET_MAX} bytes'
+        raise ValueError(message)
+    return path
+
+
+def _milliseconds(patience: float) -> int:
+    # Nothing would be no limit at all, to the kernel.
+    return max(1, round(patience * 1000))
+
+
+def _runs(path: str) -> bool:
+    """Tell whether this machine executes the compiled launcher."""
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        silence = [(os.POSIX_SPAWN_DUP2, null, stream) for stream in (1, 2)]
+        child = os.posix_spawn(path, [path], {}, file_actions=silence)
+    except OSError:
+        return False
+    finally:
+        os.close(null)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == _NOT_INSTALLED
 
 
 def is_ours(path: str) -> bool:
     """Tell whether the file at `path` would run this very installation."""
     head = _head()
     try:
-        with open(path, "rb") as file:
-            return file.read(len(head)) == head
+        with open(path, "rb", buffering=0) as file:
+            start = file.read(len(head))
+            if start.startswith(_ELF):
+                file.seek(-len(head), os.SEEK_END)
+                start = file.read(len(head))
+            return start == head
     except OSError:
         return False
 

@@ -17,6 +17,8 @@ from skel.suite import PLUGINS, load
 from tests.unit.sample_plugin import ENVIRON, configuration
 
 Kind = Callable[..., bytes | None]
+CANNOT_EXECUTE = 126
+"""Exit code of a shell."""
 
 NONSENSE = {
     "PYTHONPATH": "/nonsense",
@@ -447,11 +449,11 @@ def test_an_interpreter_that_is_no_longer_there_is_an_error_by_the_protocol(
 def test_an_environment_without_room_for_the_program_is_an_error_by_the_protocol(tmp_path: Path) -> None:
     (tmp_path / "bridge").write_bytes(launcher_bytes(socket=""))
     (tmp_path / "bridge").chmod(0o755)
-    # The kernel takes a quarter of the stack's limit, pointers included, or 128 KiB where that is less.
-    shell = 'ulimit -s 256; LARGE=$(printf "%0130000d" 0) exec "$0"'
-    command = ["/bin/sh", "-c", shell, tmp_path / "bridge"]
-
-    ran = run(command)
+    # Where the stack is small, the kernel takes 128 KiB: just enough for the launcher, and not for what it executes.
+    shell = 'ulimit -s 256; LARGE=$(printf "%0${1}d" 0) exec "$0"'
+    sizes = map(str, range(131_000, 129_000, -50))
+    attempts = (run(["/bin/sh", "-c", shell, tmp_path / "bridge", size]) for size in sizes)
+    ran = next(attempt for attempt in attempts if attempt.returncode != CANNOT_EXECUTE)
 
     assert (ran.returncode, ran.stderr) == (1, b"")
     assert json.loads(ran.stdout)["msg"].startswith("the environment is too large for executing /")

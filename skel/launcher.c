@@ -1,0 +1,340 @@
+/*
+ * The executable behind every plugin's name: it has the fork server run the plugin, and becomes the plugin itself
+ * where there is none.
+ *
+ * What passes between the two is described in skel/handoff.py. Up to the `G` that this sends, whatever goes wrong
+ * leads to direct execution, in circumstances that nothing here has changed; after it, never.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MARKER "cni-harness launcher 1\n"
+
+enum {
+    STREAMS = 3,
+    DESCRIPTORS = STREAMS + 4,
+    /* Of the kernel's sigset_t; NSIG may be one more. */
+    SIGNALS = 64,
+    /* Exit code of a launcher that skel.launcher has not filled in. */
+    NOT_INSTALLED = 121,
+};
+
+/* Filled in by skel.launcher, in the bytes of a copy of the file; the strings are ended by NUL each. */
+struct settings {
+    char marker[24];
+    unsigned char build_id[16];
+    uint32_t patience_ms;
+    /* The path of the server's socket (empty: ask none), the interpreter, the program that it is to run. */
+    char strings[4092];
+};
+
+static const struct settings patched = {.marker = MARKER};
+
+/* By a pointer that the compiler must read: it would otherwise reckon with what `patched` holds at build time. */
+static const struct settings *const volatile settings_at = &patched;
+
+struct header {
+    char magic[8];
+    unsigned char build_id[16];
+    uint32_t umask;
+    uint32_t closed;
+    uint64_t blocked;
+    uint64_t ignored;
+};
+_Static_assert(sizeof(struct header) == 48, "the header has no padding");
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* The file's name, as a script knows it; a file executed by its descriptor (fexecve) has only what argv[0] says. */
+static const char *plugin_name(const char *argv0)
+{
+    const char *file = (const char *)getauxval(AT_EXECFN);
+    const char *name = file ? base_name(file) : "";
+
+    return name[strspn(name, "0123456789")] || !argv0 ? name : base_name(argv0);
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Those of stdin, stdout and stderr that are closed; to be asked before anything is opened in their places. */
+static uint32_t closed_streams(void)
+{
+    uint32_t closed = 0;
+
+    for (int stream = 0; stream < STREAMS; stream++)
+        if (fcntl(stream, F_GETFD) < 0)
+            closed |= 1u << stream;
+    return closed;
+}
+
+/* Signals as the kernel's masks have them, signal N as bit N-1. */
+static uint64_t blocked_signals(void)
+{
+    sigset_t set;
+    uint64_t mask = 0;
+
+    sigprocmask(SIG_BLOCK, NULL, &set);
+    for (int number = 1; number <= SIGNALS; number++)
+        if (sigismember(&set, number) == 1)
+            mask |= UINT64_C(1) << (number - 1);
+    return mask;
+}
+
+static uint64_t ignored_signals(void)
+{
+    struct sigaction action;
+    uint64_t mask = 0;
+
+    for (int number = 1; number <= SIGNALS; number++)
+        if (sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN)
+            mask |= UINT64_C(1) << (number - 1);
+    return mask;
+}
+
+/* A server that may have our namespaces in its hands is root's, or of the user who asks. */
+static bool is_trusted(int connection)
+{
+    struct ucred server;
+    socklen_t size = sizeof(server);
+
+    return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &server, &size) == 0 &&
+           (server.uid == 0 || server.uid == geteuid());
+}
+
+/* A connection to the server, at the latest after the time limit; -1 without one. */
+static int connect_to(const char *path, uint32_t limit_ms)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct timeval limit = {.tv_sec = limit_ms / 1000, .tv_usec = limit_ms % 1000 * 1000};
+    int connection, done;
+
+    if (!*path || strlen(path) >= sizeof(address.sun_path))
+        return -1;
+    strcpy(address.sun_path, path);
+    connection = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (connection < 0)
+        return -1;
+    /* The time limit of connect, too, which waits where the server's queue is full. */
+    setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    do
+        done = connect(connection, (struct sockaddr *)&address, sizeof(address));
+    while (done < 0 && errno == EINTR);
+    if (done == 0 && is_trusted(connection))
+        return connection;
+    close(connection);
+    return -1;
+}
+
+/* Send the request with its descriptors; false where a part of it cannot be had or is too long. */
+static bool send_request(int connection, const char *name, uint32_t closed, char **environ_)
+{
+    struct header header = {.magic = "CNIH\1", .closed = closed};
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int[DESCRIPTORS]))];
+    } control = {0};
+    int descriptors[DESCRIPTORS] = {0}, count = 0, first;
+    char *start = environ_[0], *end = start;
+    /* The kernel lays out the environment without gaps, so one piece of memory holds all of it. */
+    for (char **variable = environ_; *variable; variable++) {
+        if (*variable != end)
+            return false;
+        end += strlen(end) + 1;
+    }
+
+    for (int stream = 0; stream < STREAMS; stream++)
+        if (!(closed & 1u << stream))
+            descriptors[count++] = stream;
+    first = count;
+    descriptors[count++] = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    descriptors[count++] = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    descriptors[count++] = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+    descriptors[count++] = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (int number = first; number < count; number++)
+        if (descriptors[number] < 0)
+            return false;
+
+    memcpy(header.build_id, settings_at->build_id, sizeof(header.build_id));
+    header.umask = umask(0);
+    umask((mode_t)header.umask);
+    header.blocked = blocked_signals();
+    header.ignored = ignored_signals();
+
+    struct iovec parts[] = {
+        {&header, sizeof(header)},
+        {(void *)name, strlen(name) + 1},
+        {start, (size_t)(end - start)},
+    };
+    struct msghdr message = {
+        .msg_iov = parts,
+        .msg_iovlen = sizeof(parts) / sizeof(parts[0]),
+        .msg_control = control.bytes,
+        .msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)count),
+    };
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)count);
+    memcpy(CMSG_DATA(rights), descriptors, sizeof(int) * (size_t)count);
+    return sendmsg(connection, &message, MSG_NOSIGNAL) >= 0;
+}
+
+/* Whether the server says `R` before the deadline. */
+static bool is_ready(int connection, int64_t deadline)
+{
+    struct pollfd answer = {.fd = connection, .events = POLLIN};
+    char packet[2];
+    int events;
+
+    do {
+        int64_t left = deadline - now_ms();
+
+        events = poll(&answer, 1, left > 0 ? (int)left : 0);
+    } while (events < 0 && errno == EINTR);
+    return events == 1 && recv(connection, packet, sizeof(packet), MSG_DONTWAIT) == 1 && packet[0] == 'R';
+}
+
+/* The signals that are to end the worker along with us: not those that would not end us. */
+static sigset_t ending_signals(void)
+{
+    const int numbers[] = {SIGHUP, SIGINT, SIGTERM};
+    uint64_t immune = blocked_signals() | ignored_signals();
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        if (!(immune >> (numbers[i] - 1) & 1))
+            sigaddset(&set, numbers[i]);
+    return set;
+}
+
+static void say(int stream, const char *first, const char *second, const char *third)
+{
+    struct iovec parts[] = {
+        {(void *)first, strlen(first)},
+        {(void *)second, strlen(second)},
+        {(void *)third, strlen(third)},
+    };
+
+    /* The exit code tells more than an end by this signal would. */
+    sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
+    while (writev(stream, parts, 3) < 0 && errno == EINTR)
+        ;
+}
+
+/* The one document that a plugin's failure must have on stdout (SPEC.md section 5). */
+static int fail(const char *what, const char *whom, uint32_t closed)
+{
+    if (!(closed & 1u << STDOUT_FILENO)) {
+        say(STDOUT_FILENO, "{\"cniVersion\": \"1.1.0\", \"code\": 999, \"msg\": \"", what, whom);
+        say(STDOUT_FILENO, "\"}\n", "", "");
+    }
+    return 1;
+}
+
+/* Tell the worker, and die as the sender of the signal expects it. */
+static int die_of(int connection, int signals, const sigset_t *blocked)
+{
+    struct signalfd_siginfo arrived;
+    unsigned char packet[] = {'T', 0};
+
+    if (read(signals, &arrived, sizeof(arrived)) != sizeof(arrived))
+        return 1;
+    packet[1] = (unsigned char)arrived.ssi_signo;
+    send(connection, packet, sizeof(packet), MSG_DONTWAIT | MSG_NOSIGNAL);
+    raise((int)arrived.ssi_signo);
+    sigprocmask(SIG_UNBLOCK, blocked, NULL);
+    return 128 + (int)arrived.ssi_signo; /* the first process of a PID namespace survives itself */
+}
+
+/* Wait for an accepted request to end; return its exit code. */
+static int outcome(int connection, int signals, const sigset_t *blocked, uint32_t closed)
+{
+    struct pollfd events[] = {{.fd = connection, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
+    char packet[6];
+    int32_t code;
+    ssize_t size;
+
+    for (;;) {
+        if (poll(events, 2, -1) < 0)
+            continue; /* EINTR, after a SIGSTOP and its SIGCONT */
+        if (events[0].revents) {
+            size = recv(connection, packet, sizeof(packet), MSG_DONTWAIT);
+            if (size != 1 + sizeof(code) || packet[0] != 'X')
+                return fail("the fork server's worker died while it ran the plugin", "", closed);
+            memcpy(&code, packet + 1, sizeof(code));
+            return code;
+        }
+        if (events[1].revents)
+            return die_of(connection, signals, blocked);
+    }
+}
+
+/* Become the plugin: the interpreter, with the program that finds it by this name. */
+static int execute(const char *interpreter, const char *program, const char *name, char **environ_, uint32_t closed)
+{
+    const char *arguments[] = {interpreter, "-IS", "-c", program, name, NULL};
+
+    execve(interpreter, (char *const *)arguments, environ_);
+    if (errno == E2BIG)
+        return fail("the environment is too large for executing ", interpreter, closed);
+    return fail(errno == ENOENT ? "no such interpreter: " : "this does not execute: ", interpreter, closed);
+}
+
+int main(int argc, char **argv, char **environ_)
+{
+    const struct settings *settings = settings_at;
+    const char *socket_path = settings->strings;
+    const char *interpreter = socket_path + strlen(socket_path) + 1;
+    const char *program = interpreter + strlen(interpreter) + 1;
+    const char *name = plugin_name(argc > 0 ? argv[0] : NULL);
+    uint32_t closed = closed_streams();
+    int64_t deadline = now_ms() + settings->patience_ms;
+    int connection, signals;
+    sigset_t ending, before;
+
+    if (!*interpreter) {
+        say(STDERR_FILENO, name, ": `cni-harness install` makes plugins of this", "\n");
+        return NOT_INSTALLED;
+    }
+    connection = connect_to(socket_path, settings->patience_ms);
+    if (connection < 0)
+        return execute(interpreter, program, name, environ_, closed);
+    if (send_request(connection, name, closed, environ_) && is_ready(connection, deadline)) {
+        /* From before the `G`, so that no signal is lost in between. */
+        ending = ending_signals();
+        sigprocmask(SIG_BLOCK, &ending, &before);
+        signals = signalfd(-1, &ending, SFD_CLOEXEC);
+        if (signals >= 0 && send(connection, "G", 1, MSG_NOSIGNAL) == 1)
+            return outcome(connection, signals, &ending, closed);
+        sigprocmask(SIG_SETMASK, &before, NULL);
+    }
+    /* Now, and not by execve: the server need not wait for the interpreter to start. */
+    close(connection);
+    return execute(interpreter, program, name, environ_, closed);
+}
