@@ -22,6 +22,7 @@ _VERBS: Final = {
     "status": "status",
     "gc": "gc",
     "version": "version",
+    "bench": "bench",
     "networks": "networks",
     "validate": "validate",
     "install": "install",

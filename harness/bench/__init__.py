@@ -1,0 +1,1 @@
+"""Measuring plugins side by side: what `cni-harness bench` is made of."""

@@ -1,0 +1,91 @@
+"""ADD and DEL of a pod, as libcni does it, in the form that can be timed."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from harness.attachment import PROTOCOL_VARIABLES, Attachment
+from harness.bench.process import Chain, Ended, Request, run_one
+from harness.bench.subjects import Suite
+from harness.execute import Executor
+from harness.kubernetes import pod_cni_args
+from harness.networks import NetworkList
+from harness.request import request_config
+from skel.versions import CURRENT, at_least
+
+__all__ = ["Attached", "Caller", "new_attachment"]
+
+_RESULT_IN_DELETE_SINCE: Final = "0.4.0"
+_STATUS_SINCE: Final = "1.1.0"
+_IFNAME: Final = "eth0"
+
+
+@dataclass
+class Attached:
+    """An attachment, the result of its ADD, and how long each plugin took: `(type, execution)` in their order."""
+
+    attachment: Attachment
+    result: Mapping[str, object] | None = None
+    executions: list[tuple[str, Ended]] = field(default_factory=list)
+
+
+def new_attachment(container_id: str, netns: str) -> Attachment:
+    """Return an attachment as containerd asks for one, to the namespace at the path `netns`."""
+    args = pod_cni_args("default", f"pod-{container_id[:8]}", container_id, container_id[:32])
+    return Attachment(container_id=container_id, netns=netns, ifname=_IFNAME, cni_args=tuple(args.items()))
+
+
+class Caller:
+    """Calls the plugins of a suite for one network, each for at most `timeout` seconds."""
+
+    def __init__(self, suite: Suite, network: NetworkList, *, timeout: float) -> None:
+        """Find the plugins. Raises PluginNotFoundError."""
+        self.suite = suite
+        self.network = network
+        self.timeout = timeout
+        executor = Executor(suite.bin_dirs)
+        self._paths = {plugin.type: str(executor.find(plugin.type)) for plugin in network.plugins}
+        inherited = {key: value for key, value in os.environ.items() if key not in PROTOCOL_VARIABLES}
+        self._environ = inherited | {"CNI_PATH": executor.cni_path}
+
+    def add(self, attached: Attached) -> Chain:
+        """ADD; the result is noted."""
+        for plugin in self.network.plugins:
+            config = request_config(self.network, plugin, prev_result=attached.result, attachment=attached.attachment)
+            ended = yield self._request(plugin.type, "ADD", attached.attachment.environment(), config)
+            attached.result = json.loads(ended.stdout)
+            attached.executions.append((plugin.type, ended))
+
+    def delete(self, attached: Attached) -> Chain:
+        """DEL, with the noted result where the network's version has that."""
+        result = attached.result if at_least(self.network.cni_version, _RESULT_IN_DELETE_SINCE) else None
+        for plugin in reversed(self.network.plugins):
+            config = request_config(self.network, plugin, prev_result=result, attachment=attached.attachment)
+            ended = yield self._request(plugin.type, "DEL", attached.attachment.environment(), config)
+            attached.executions.append((plugin.type, ended))
+
+    def version(self) -> Ended:
+        """Ask the first plugin for its versions. Raises PluginFailedError."""
+        dummies = {"CNI_NETNS": "dummy", "CNI_IFNAME": "dummy", "CNI_CONTAINERID": "", "CNI_ARGS": ""}
+        config = json.dumps({"cniVersion": CURRENT}).encode()
+        return run_one(self._request(self.network.plugins[0].type, "VERSION", dummies, config), timeout=self.timeout)
+
+    def has_status(self) -> bool:
+        """Tell whether the first plugin speaks a version that has STATUS. Raises PluginFailedError."""
+        return _STATUS_SINCE in json.loads(self.version().stdout).get("supportedVersions", ())
+
+    def status(self) -> Ended:
+        """Ask the first plugin for its STATUS, in the version that brought it. Raises PluginFailedError."""
+        plugin = self.network.plugins[0]
+        config = request_config(replace(self.network, cni_version=_STATUS_SINCE), plugin)
+        environ = Attachment(container_id="", netns="", ifname="").environment()
+        return run_one(self._request(plugin.type, "STATUS", environ, config), timeout=self.timeout)
+
+    def prepared_add(self, attachment: Attachment) -> Request:
+        """Return what the first plugin is given for ADD."""
+        return next(self.add(Attached(attachment)))
+
+    def _request(self, type: str, verb: str, environ: Mapping[str, str], stdin: bytes) -> Request:
+        return Request(self._paths[type], {**self._environ, **environ, "CNI_COMMAND": verb}, stdin)

@@ -1,0 +1,34 @@
+"""Tables within somebody's text: between two comments of Markdown, and nothing else is touched."""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from harness.files import write_atomically
+
+__all__ = ["MarkerError", "check_markers", "filled", "write_between_markers"]
+
+_MARKED = re.compile(r"(<!-- bench: (?P<name>[a-z]+) -->\n).*?(<!-- /bench -->)", re.DOTALL)
+
+
+class MarkerError(Exception):
+    """There is no place for the tables."""
+
+
+def filled(text: str, tables: Mapping[str, str]) -> str:
+    """Put each table between `<!-- bench: NAME -->` and `<!-- /bench -->`; a name without a table stays as it is."""
+    return _MARKED.sub(
+        lambda found: f"{found[1]}{tables[found['name']]}\n{found[3]}" if found["name"] in tables else found[0], text
+    )
+
+
+def check_markers(paths: Iterable[Path]) -> None:
+    """Raise MarkerError where no table has a place in a file, OSError where it cannot be read."""
+    for path in paths:
+        if not _MARKED.search(path.read_text()):
+            raise MarkerError(f"{path}: no <!-- bench: NAME --> with <!-- /bench --> after it")
+
+
+def write_between_markers(path: Path, tables: Mapping[str, str]) -> None:
+    """Fill the file at `path`. Raises OSError."""
+    write_atomically(path, filled(path.read_text(), tables).encode(), mode=path.stat().st_mode & 0o777)

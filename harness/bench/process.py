@@ -1,0 +1,219 @@
+"""Running a plugin and timing it as a runtime sees it, with as little of our own in the time as possible.
+
+The clock runs from just before posix_spawn(2) until the plugin has ended and its standard output too. Pipes are made,
+and the request is in the pipe of standard input, before; the process is born in the namespaces of the calling thread.
+"""
+
+import fcntl
+import os
+import select
+import signal
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+__all__ = ["Chain", "Ended", "PluginFailedError", "Process", "Request", "run_chains", "run_one"]
+
+_PIPE_SIZE = 1 << 16
+_CHUNK = 1 << 16
+# Python ignores these for itself, and what is executed would inherit that.
+_DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+class PluginFailedError(Exception):
+    """A plugin that ended with an error, or did not end; the message has what it said."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be executed: a path, its whole environment, and what it finds on standard input."""
+
+    path: str
+    environ: Mapping[str, str]
+    stdin: bytes
+
+
+@dataclass(frozen=True)
+class Ended:
+    """One execution: `seconds` of wall time; `cpu_seconds` of the process and of what it started and waited for."""
+
+    seconds: float
+    cpu_seconds: float
+    stdout: bytes
+
+
+Chain = Generator[Request, Ended, None]
+"""Processes one after the other, as the plugins of a list: yields what is to be executed, and gets what came of it."""
+
+
+class Process:
+    """A process that is to run, is running, or has ended. Every pipe is closed when it has."""
+
+    def __init__(self, request: Request) -> None:
+        """Make everything ready; nothing is started yet. Raises OSError."""
+        self.pid = 0
+        self._request = request
+        self._said = bytearray()
+        self._begin = 0.0
+        self._stdin, feed = os.pipe()
+        self.output, self._stdout = os.pipe()
+        # A file, so that nobody has to read it meanwhile.
+        self._stderr = os.memfd_create("stderr")
+        if len(request.stdin) > _PIPE_SIZE:
+            fcntl.fcntl(feed, fcntl.F_SETPIPE_SZ, len(request.stdin))
+        os.write(feed, request.stdin)
+        os.close(feed)
+
+    def spawn(self) -> None:
+        """Start it. Raises OSError."""
+        self._begin = time.perf_counter()
+        self.pid = os.posix_spawn(
+            self._request.path,
+            [self._request.path],
+            self._request.environ,
+            file_actions=(
+                (os.POSIX_SPAWN_DUP2, self._stdin, 0),
+                (os.POSIX_SPAWN_DUP2, self._stdout, 1),
+                (os.POSIX_SPAWN_DUP2, self._stderr, 2),
+            ),
+            # A group of its own: Ctrl-C ends the measurement, not a plugin in the middle of its work.
+            setpgroup=0,
+            setsigdef=_DEFAULT_SIGNALS,
+        )
+        os.close(self._stdout)
+        self._stdout = -1
+
+    def fill_stdout(self) -> None:
+        """Leave no room in the pipe of standard output: the plugin will stop where it writes its result."""
+        size = fcntl.fcntl(self._stdout, fcntl.F_SETPIPE_SZ, select.PIPE_BUF)
+        os.write(self._stdout, b" " * size)
+
+    def read(self) -> bool:
+        """Take what there is of its output; False at the end. Blocks where there is nothing."""
+        chunk = os.read(self.output, _CHUNK)
+        self._said += chunk
+        return bool(chunk)
+
+    def wait(self, deadline: float) -> Ended:
+        """Wait for its end, as its output has ended. Raises PluginFailedError, also past `deadline`."""
+        # Most are gone by now. A process may also close its output and go on, for ever.
+        exit_fd = os.pidfd_open(self.pid)
+        try:
+            poll = select.poll()
+            poll.register(exit_fd, select.POLLIN)
+            if not poll.poll(max(0.0, deadline - time.perf_counter()) * 1000):
+                raise self.overdue()
+        finally:
+            os.close(exit_fd)
+        _, status, usage = os.wait4(self.pid, 0)
+        seconds = time.perf_counter() - self._begin
+        self.pid = 0
+        if status != 0:
+            raise PluginFailedError(self._failure(os.waitstatus_to_exitcode(status)))
+        return Ended(seconds, usage.ru_utime + usage.ru_stime, bytes(self._said))
+
+    def close(self) -> None:
+        """Kill what still runs, and let go of everything."""
+        if self.pid:
+            os.killpg(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            self.pid = 0
+        for fd in (self._stdin, self.output, self._stdout, self._stderr):
+            if fd >= 0:
+                os.close(fd)
+        self._stdin = self.output = self._stdout = self._stderr = -1
+
+    def _failure(self, code: int) -> str:
+        said = os.pread(self._stderr, _CHUNK, 0)
+        text = b" ".join((bytes(self._said) + b" " + said).split()).decode(errors="replace")
+        return f"{self._named()}: exit code {code}: {text or 'nothing said'}"
+
+    def overdue(self) -> PluginFailedError:
+        """Return the error for one that takes too long."""
+        return PluginFailedError(f"{self._named()}: still running after {time.perf_counter() - self._begin:.1f} s")
+
+    def _named(self) -> str:
+        return f"{self._request.path} {self._request.environ.get('CNI_COMMAND', '')}".strip()
+
+
+def run_one(request: Request, *, timeout: float) -> Ended:
+    """Run one process to its end, for at most `timeout` seconds. Raises PluginFailedError, OSError."""
+    ended: list[Ended] = []
+
+    def chain() -> Chain:
+        ended.append((yield request))
+
+    run_chains([chain()], timeout=timeout)
+    return ended[0]
+
+
+def run_chains(chains: Sequence[Chain], *, timeout: float) -> float:
+    """Run chains of processes, all chains at once; return the seconds from the first start to the last end.
+
+    Raises PluginFailedError for the first chain that failed, when all have ended, or at once where all of it takes
+    longer than `timeout` seconds; OSError.
+    """
+    with ExitStack() as closing:
+        crowd = _Crowd(closing)
+        begin = crowd.start(chains)
+        crowd.see_out(begin + timeout)
+        seconds = time.perf_counter() - begin
+    if crowd.failures:
+        raise crowd.failures[0]
+    return seconds
+
+
+class _Crowd:
+    """The processes of many chains."""
+
+    def __init__(self, closing: ExitStack) -> None:
+        self.failures: list[PluginFailedError] = []
+        self._closing = closing
+        self._running: dict[int, tuple[Chain, Process]] = {}
+        self._poll = select.poll()
+
+    def start(self, chains: Sequence[Chain]) -> float:
+        """Start the first process of each chain; return when that began, in seconds of `time.perf_counter`."""
+        first = [(chain, self._ready(next(chain))) for chain in chains]
+        begin = time.perf_counter()
+        for chain, process in first:
+            self._spawn(chain, process)
+        return begin
+
+    def see_out(self, deadline: float) -> None:
+        """Go on until every chain has ended."""
+        while self._running:
+            ready = self._poll.poll(max(0.0, deadline - time.perf_counter()) * 1000)
+            if not ready:
+                _, process = next(iter(self._running.values()))
+                raise (self.failures or [process.overdue()])[0]
+            for output, _ in ready:
+                chain, process = self._running[output]
+                if not process.read():
+                    self._poll.unregister(output)
+                    del self._running[output]
+                    self._end(chain, process, deadline)
+
+    def _ready(self, request: Request) -> Process:
+        process = Process(request)
+        self._closing.callback(process.close)
+        return process
+
+    def _spawn(self, chain: Chain, process: Process) -> None:
+        self._running[process.output] = chain, process
+        self._poll.register(process.output, select.POLLIN)
+        process.spawn()
+
+    def _end(self, chain: Chain, process: Process, deadline: float) -> None:
+        try:
+            following = chain.send(process.wait(deadline))
+        except StopIteration:
+            pass
+        except PluginFailedError as failure:
+            self.failures.append(failure)
+            chain.close()
+        else:
+            self._spawn(chain, self._ready(following))
+        # Its number may be that of the next process's pipe, so it is let go of last.
+        process.close()

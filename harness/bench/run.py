@@ -1,0 +1,93 @@
+"""One run from beginning to end: suites, nodes, measurements, and all of it gone again."""
+
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from harness.bench.document import Document, machine, to_document
+from harness.bench.measure import Bench
+from harness.bench.recording import Extent, Recording
+from harness.bench.site import Site
+from harness.bench.subjects import Described, default_networks, described
+from harness.bench.suites import suites_of
+from harness.bench.tables import sections
+from harness.networks import NetworkList
+from harness.output import Table
+
+__all__ = ["Findings", "run_bench"]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a run has found; the last of the suites is what the others are compared with."""
+
+    recording: Recording
+    suites: Sequence[Described]
+    networks: Sequence[NetworkList]
+    extent: Extent
+    machine: Document
+
+    def document(self) -> Document:
+        """Return all of it as a JSON object."""
+        return to_document(self.recording, self.suites, self.extent, self.machine)
+
+    def tables(self) -> dict[str, Table]:
+        """Return it as tables, by their names."""
+        return sections(self.recording, self.suites)
+
+    def conditions(self) -> str:
+        """Say in a sentence of Markdown under which conditions it was measured."""
+        where = self.machine
+        return (
+            f"{where['processor']}, {where['processors']} processors, Linux {where['kernel']}, "
+            f"Python {where['python']}; load before the run {where['load']}; {self.extent.rounds} rounds, "
+            f"{self.extent.repetitions} of many at once."
+        )
+
+
+def run_bench(
+    named: Mapping[str, tuple[Path, ...]],
+    networks: Sequence[NetworkList],
+    extent: Extent,
+    *,
+    state_dir: Path,
+    serve: bool,
+    progress: Callable[[str], object],
+) -> Findings:
+    """Measure the suites in the `named` folders on `networks`; where there are none, those of this project.
+
+    Raises ServerError, PluginFailedError, PluginNotFoundError, NodeError, OSError; in each case, and when interrupted,
+    nothing of it is left.
+    """
+    networks = networks or default_networks()
+    where = machine()
+    with _interrupted_once(), suites_of(named, serve=serve) as suites:
+        sizes = [described(suite, networks) for suite in suites]
+        with Site(state_dir) as site:
+            recording = Bench(site, suites, extent, progress=progress).measure(networks)
+    return Findings(recording, sizes, networks, extent, where)
+
+
+@contextmanager
+def _interrupted_once() -> Iterator[None]:
+    """End at the first signal that asks for it; a second one must not keep the nodes from being removed."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def end(number: int, frame: FrameType | None) -> None:
+        del frame
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        sys.exit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

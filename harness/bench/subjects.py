@@ -1,0 +1,100 @@
+"""What is compared: suites of plugins, and the networks that they serve."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from harness.execute import Executor
+from harness.networks import NetworkList, parse_network_list
+from skel.installation import PACKAGES, ROOT, search_path
+from skel.launcher import is_ours
+
+if TYPE_CHECKING:
+    from harness.bench.server import Server
+
+__all__ = ["MASQUERADED", "PLAIN", "Described", "Suite", "bytes_on_disk", "default_networks", "described"]
+
+PLAIN: Final = "bench"
+MASQUERADED: Final = "bench-masq"
+"""The names of the networks that are measured where none are named."""
+
+_STOOD_ON: Final = ("pyroute2", "netaddr")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A folder of plugins, or several as in CNI_PATH, under a name for the report.
+
+    `server` is the process that executes them, where the executables only ask it to. Of one that is `brief`, no more
+    than single executions on a node without other pods are measured.
+    """
+
+    name: str
+    bin_dirs: tuple[Path, ...]
+    server: "Server | None" = None
+    brief: bool = False
+
+
+@dataclass(frozen=True)
+class Described:
+    """A suite and its size in bytes: the executables that were measured, and what else of it they load.
+
+    An interpreter, and libraries of the system, are not in it.
+    """
+
+    suite: Suite
+    plugins: int
+    code: int
+    form: str
+    """What the first of its plugins is: "binary" or "script"."""
+
+
+def default_networks() -> list[NetworkList]:
+    """Return a bridge with host-local, and the same with `ipMasq`, in a version that older plugins know."""
+    return [_bridge(PLAIN, "bench0", "10.80.0.0/16"), _bridge(MASQUERADED, "bench1", "10.81.0.0/16", ipMasq=True)]
+
+
+def described(suite: Suite, networks: Sequence[NetworkList]) -> Described:
+    """Measure the size of what of a suite these networks need. Raises PluginNotFoundError, OSError."""
+    executor = Executor(suite.bin_dirs)
+    paths = [executor.find(name) for name in sorted(_executables(networks))]
+    code = bytes_on_disk(_own_code()) if is_ours(str(paths[0])) else 0
+    with paths[0].open("rb") as file:
+        form = "script" if file.read(2) == b"#!" else "binary"
+    return Described(suite, bytes_on_disk(paths), code, form)
+
+
+def bytes_on_disk(paths: Iterable[Path]) -> int:
+    """Return the length of these files, and of those in these folders; one with several names counts once."""
+    sizes = {}
+    for path in paths:
+        for file in _files(path):
+            status = file.stat()
+            sizes[status.st_dev, status.st_ino] = status.st_size
+    return sum(sizes.values())
+
+
+def _bridge(name: str, bridge: str, subnet: str, **keys: object) -> NetworkList:
+    ipam = {"type": "host-local", "ranges": [[{"subnet": subnet}]]}
+    plugin = {"type": "bridge", "bridge": bridge, "isDefaultGateway": True, **keys, "ipam": ipam}
+    return parse_network_list(json.dumps({"cniVersion": "1.0.0", "name": name, "plugins": [plugin]}).encode())
+
+
+def _executables(networks: Sequence[NetworkList]) -> set[str]:
+    plugins = [plugin for network in networks for plugin in network.plugins]
+    return {name for plugin in plugins for name in (plugin.type, plugin.delegate) if name}
+
+
+def _own_code() -> list[Path]:
+    libraries = [Path(folder, name) for folder in search_path() for name in _STOOD_ON]
+    return [*(Path(ROOT, name) for name in PACKAGES), *(path for path in libraries if path.is_dir())]
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if not path.is_dir():
+        yield path
+    for folder, _, names in os.walk(path):
+        yield from (Path(folder, name) for name in names if Path(folder, name).is_file())

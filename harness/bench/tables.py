@@ -1,0 +1,146 @@
+"""The figures of a run as tables, for a terminal and for Markdown."""
+
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+from typing import Final
+
+from harness.bench.recording import Recording, Work
+from harness.bench.subjects import Described
+from harness.bench.summary import Ratio, Summary
+from harness.bench.targets import targets
+from harness.output import Table
+
+__all__ = ["markdown", "sections"]
+
+_MIB: Final = 1 << 20
+
+
+def sections(recording: Recording, suites: Sequence[Described]) -> dict[str, Table]:
+    """Return the tables under their names, without those that would be empty; ratios are to the last suite."""
+    names = [each.suite.name for each in suites]
+    tables = {
+        "targets": _targets(recording),
+        "latency": _latency(recording, names),
+        "crowds": _crowds(recording, names),
+        "growth": _growth(recording, names),
+        "costs": _costs(recording, suites),
+    }
+    return {name: table for name, table in tables.items() if table.rows}
+
+
+def markdown(table: Table) -> str:
+    """Return a table in Markdown: figures to the right."""
+    rows = [[cell or "-" for cell in row] for row in table.rows]
+    numeric = [all(not cell[:1].isalpha() for cell in column) for column in zip(*rows, strict=True)]
+    rule = ["---:" if right else "---" for right in numeric]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (table.headings, rule, *rows))
+
+
+def _targets(recording: Recording) -> Table:
+    rows = [
+        [
+            each.work,
+            _ms(each.ours),
+            _ms(each.theirs) if each.theirs is not None else "",
+            f"{each.measured:.2f}" if each.theirs is not None else f"{each.measured:.1f}",
+            f"{each.low:.2f} to {each.high:.2f}" if each.theirs is not None else "",
+            f"{each.at_most:g}",
+            "yes" if each.reached else "**no**",
+        ]
+        for each in targets(recording)
+    ]
+    return Table(("work", "median, ms", "against, ms", "ratio", "95 %", "at most", "reached"), rows)
+
+
+def _latency(recording: Recording, suites: Sequence[str]) -> Table:
+    rows = [["", "/bin/true", "", "", *_figures(recording.overhead), ""]] if recording.overhead else []
+    for work in _works(recording):
+        if work.cold:
+            continue
+        for suite in suites:
+            if samples := recording.samples(suite, work):
+                ratio = _ratio(recording, suite, suites[-1], work)
+                name = f"{work.verb} {work.plugin}".strip()
+                rows.append([work.network, name, f"{work.pods:,}", suite, *_figures(samples), ratio])
+    return Table(("network", "verb", "pods", "suite", "n", "min, ms", "median", "p90", "p99", "ratio"), rows)
+
+
+def _crowds(recording: Recording, suites: Sequence[str]) -> Table:
+    rows = []
+    for work in _works(recording):
+        if work.cold:
+            medians = [_median_ms(recording, suite, work) for suite in suites]
+            ratio = _ratio(recording, suites[0], suites[-1], work)
+            rows.append([work.network, work.verb, str(work.at_once), *medians, ratio])
+    return _without_empty_columns(
+        Table(("network", "verb", "at once", *[f"{suite}, ms" for suite in suites], "ratio"), rows)
+    )
+
+
+def _growth(recording: Recording, suites: Sequence[str]) -> Table:
+    rows = []
+    for work in _works(recording):
+        if not work.pods or work.plugin:
+            continue
+        none = Work(work.verb, work.network)
+        row = [work.network, work.verb, f"{work.pods:,}"]
+        for suite in suites:
+            many, few = recording.samples(suite, work), recording.samples(suite, none)
+            row.append(f"{Ratio.of(many, few).value:.2f}" if many and few else "")
+        rows.append(row)
+    return _without_empty_columns(Table(("network", "verb", "pods", *suites), rows))
+
+
+def _costs(recording: Recording, suites: Sequence[Described]) -> Table:
+    networks = list(dict.fromkeys(each.network for each in recording.cpu))
+    rows = []
+    for network in networks:
+        for each in suites:
+            cpu = [_cpu(recording, network, each.suite.name, verb) for verb in ("ADD", "DEL")]
+            memory = [one for one in recording.memory if (one.network, one.suite) == (network, each.suite.name)]
+            rss = _mib(memory[-1].peak_rss) if memory else ""
+            server = _mib(memory[-1].server_pss) if memory and memory[-1].server_pss else ""
+            rows.append(
+                [network, each.suite.name, *cpu, rss, server, _mib(each.plugins), _mib(each.code) if each.code else ""]
+            )
+    headings = ("CPU of ADD, ms", "CPU of DEL, ms", "peak RSS, MiB", "server, MiB", "plugins, MiB", "code, MiB")
+    return Table(("network", "suite", *headings), rows)
+
+
+def _cpu(recording: Recording, network: str, suite: str, verb: str) -> str:
+    found = [each for each in recording.cpu if (each.network, each.suite, each.verb) == (network, suite, verb)]
+    return _ms(fmean(each.process + each.server for each in found)) if found else ""
+
+
+def _figures(samples: Sequence[float]) -> list[str]:
+    summary = Summary.of(samples)
+    return [str(summary.count), *map(_ms, (summary.min, summary.median, summary.p90, summary.p99))]
+
+
+def _works(recording: Recording) -> Iterator[Work]:
+    yield from dict.fromkeys(series.work for series in recording.series)
+
+
+def _ratio(recording: Recording, suite: str, reference: str, work: Work) -> str:
+    ours, theirs = recording.samples(suite, work), recording.samples(reference, work)
+    return f"{Ratio.of(ours, theirs).value:.2f}" if ours and theirs and suite != reference else ""
+
+
+def _median_ms(recording: Recording, suite: str, work: Work) -> str:
+    samples = recording.samples(suite, work)
+    return _ms(Summary.of(samples).median) if samples else ""
+
+
+def _without_empty_columns(table: Table) -> Table:
+    if not table.rows:
+        return table
+    kept = [index for index, column in enumerate(zip(*table.rows, strict=True)) if any(column)]
+    return Table([table.headings[index] for index in kept], [[row[index] for index in kept] for row in table.rows])
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.1f}"
+
+
+def _mib(size: int) -> str:
+    return f"{size / _MIB:.1f}" if size >= _MIB // 10 else f"{size / _MIB:.2f}"
