@@ -19,14 +19,15 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # Stamps carry what they depend on in their names: a clone has no useful file times.
 PLACE := $(shell echo '$(CURDIR) $(PYTHON)' | sha256sum | cut -c1-16)
-PROJECT := $(shell sha256sum pyproject.toml | cut -c1-16)
+PROJECT := $(shell { cat pyproject.toml setup.py skel/*.c; command -v cc; } | sha256sum | cut -c1-16)
 MADE := $(VENV)/.made-$(PLACE)
 INSTALLED := $(VENV)/.installed-$(PROJECT)
 TESTABLE := $(VENV)/.testable-$(PROJECT)
 
 NEEDS := $(PYTHON)=python3 ip=iproute2 nft=nftables
 TEST_NEEDS := $(NEEDS) arping=iputils-arping conntrack=conntrack iptables=iptables ping=iputils-ping ps=procps \
-	tcpdump=tcpdump vagrant=vagrant /usr/lib/cni/bridge=containernetworking-plugins
+	tcpdump=tcpdump vagrant=vagrant /usr/lib/cni/bridge=containernetworking-plugins cc=gcc \
+	/usr/include/stdlib.h=libc6-dev
 
 # Tests make nodes of their own; should one go wrong, it still does not reach this machine's network.
 ELSEWHERE := $(if $(filter 0,$(shell id -u)),unshare --net -- sh -c 'ip link set lo up && exec "$$@"' sh)
@@ -57,7 +58,7 @@ install: $(INSTALLED) ## put the plugins into BIN_DIR (/opt/cni/bin) and the net
 venv: $(INSTALLED) ## install into .venv and no more
 
 clean: ## remove what make made in this folder (`make down` first)
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) skel/_launcher build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 
 needs:
 	@tools/need.sh $(NEEDS)

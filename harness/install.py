@@ -16,7 +16,7 @@ from typing import NamedTuple
 from harness.files import locked, write_atomically
 from skel.decoders import list_of, record, string
 from skel.errors import CniError
-from skel.launcher import is_ours, launcher_text
+from skel.launcher import is_ours, launcher_bytes
 from skel.record import Record, field
 from skel.suite import PLUGINS
 
@@ -63,7 +63,7 @@ class _Manifest(Record):
 def launchers(folder: Path) -> dict[Path, Content]:
     """Return the suite's executables as they are to be in `folder`. Raises InstallError."""
     try:
-        text = launcher_text()
+        text = launcher_bytes()
     except ValueError as error:
         raise InstallError(str(error)) from error
     return {folder / name: Content(text, 0o755) for name in PLUGINS}

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.options import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, Settings, global_options, pass_settings
+from harness.options import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, Settings, global_options, pass_settings, say
 from harness.output import Table, emit
 
 if TYPE_CHECKING:
@@ -33,11 +33,14 @@ def command(settings: Settings, *, conf: str | None, force: bool) -> None:
     `cni-harness uninstall` takes back exactly what this put there.
     """
     from harness.install import install, launchers
+    from skel.launcher import compiled_launcher
 
     folders = settings.bin_dirs or (DEFAULT_BIN_DIR,)
     if len(folders) > 1:
         raise click.UsageError(f"install wants one --bin-dir, not {':'.join(map(str, folders))}")
     files = launchers(folders[0])
+    if compiled_launcher() is None:
+        say("This was installed without a C compiler: the plugins get the slower launcher, in Python")
     # After the plugins: containerd starts to use a list as soon as it is there.
     if conf is not None:
         files |= _list(conf, settings.conf_dir or DEFAULT_CONF_DIR)

@@ -2,13 +2,14 @@
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from skel.suite import PLUGINS
-from tests.cli import Cli
+from tests.cli import ROOT, Cli
 
 FOREIGN = b"#!/bin/sh\necho somebody else\n"
 
@@ -188,3 +189,25 @@ def test_busy_executable_is_replaced_under_its_feet(cli: Cli) -> None:
 
         assert running.communicate(b"undisturbed")[0] == b"undisturbed"
     assert os.access(busy, os.X_OK)
+
+
+def test_the_slower_launcher_is_told_of_once(cli: Cli, tmp_path: Path) -> None:
+    """As where the project was installed without a compiler."""
+    tree = tmp_path / "tree"
+    for room in ("conf", "harness", "ipam", "netlink", "plugins", "skel"):
+        shutil.copytree(ROOT / room, tree / room, ignore=shutil.ignore_patterns("__pycache__", "_launcher"))
+    cli.environment["PYTHONPATH"] = str(tree)
+
+    installed = cli.run("install")
+
+    assert installed.stderr.splitlines() == [
+        "This was installed without a C compiler: the plugins get the slower launcher, in Python"
+    ]
+    assert (cli.bin_dir / "bridge").read_bytes().startswith(b"#!")
+    run = subprocess.run([cli.bin_dir / "bridge"], env={"CNI_COMMAND": "VERSION"}, capture_output=True, check=True)
+    assert b"1.1.0" in run.stdout
+
+
+def test_the_compiled_launcher_needs_no_word(cli: Cli) -> None:
+    assert cli.run("install").stderr == ""
+    assert (cli.bin_dir / "bridge").read_bytes().startswith(b"\x7fELF")

@@ -39,8 +39,11 @@ class Checkout:
         self.log = folder / "log"
         self.python = folder / "python3"
         self.folder.mkdir()
-        for name in ("Makefile", "pyproject.toml"):
+        for name in ("Makefile", "pyproject.toml", "setup.py"):
             shutil.copy(ROOT / name, self.folder)
+        self.launcher = self.folder / "skel" / "launcher.c"
+        self.launcher.parent.mkdir()
+        shutil.copy(ROOT / "skel" / "launcher.c", self.launcher)
         shutil.copytree(ROOT / "tools", self.folder / "tools")
         executable(self.python, PYTHON)
 
@@ -78,11 +81,12 @@ def test_up_makes_the_environment_and_the_first_pod_and_the_second_time_only_the
 
 def test_a_changed_project_is_installed_again_and_a_moved_one_anew(checkout: Checkout) -> None:
     checkout.make("up")
-    with (checkout.folder / "pyproject.toml").open("a") as project:
-        project.write("# changed\n")
+    for source in (checkout.folder / "pyproject.toml", checkout.launcher):
+        with source.open("a") as text:
+            text.write("# changed\n")
 
-    checkout.make("down")
-    assert checkout.calls() == [*INSTALL, "cni-harness del --all --prune"]
+        checkout.make("down")
+        assert checkout.calls() == [*INSTALL, "cni-harness del --all --prune"]
 
     checkout.folder = checkout.folder.rename(checkout.folder.with_name("moved"))
     checkout.make("down")
@@ -266,21 +270,78 @@ def tree(tmp_path: Path) -> Path:
         if (ROOT / name).exists():
             shutil.copy(ROOT / name, folder)
     for room in ROOMS:
-        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__", "_launcher"))
     return folder
 
 
-def test_the_wheel_holds_the_rooms_and_the_lists_and_nothing_else(tree: Path, tmp_path: Path) -> None:
+def wheel_of(tree: Path, folder: Path, **env: str) -> tuple[str, zipfile.ZipFile]:
+    """Build the wheel, and return the end of its name, which says what it runs on, and the wheel."""
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"]
-    subprocess.run([*command, "--wheel-dir", tmp_path, tree], check=True)
+    subprocess.run([*command, "--wheel-dir", folder, tree], env={**os.environ, **env}, check=True)
+    [wheel] = folder.glob("*.whl")
+    return wheel.name.removeprefix("cni_harness-0.1.0-"), zipfile.ZipFile(wheel)
 
-    [wheel] = tmp_path.glob("*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == set(ROOMS)
+
+def test_the_wheel_holds_the_rooms_and_the_lists_and_the_launcher_and_nothing_else(tree: Path, tmp_path: Path) -> None:
+    name, wheel = wheel_of(tree, tmp_path)
+
+    names = {name for name in wheel.namelist() if ".dist-info/" not in name and not name.endswith("/py.typed")}
     written = {str(path.relative_to(ROOT)) for room in ROOMS for path in (ROOT / room).rglob("*.py")}
     written |= {f"conf/{path.name}" for path in (ROOT / "conf").glob("*.conflist")}
-    assert written - set(names) == set()
-    assert "skel/py.typed" in names
+    assert names == written | {"skel/_launcher"}
+    assert "skel/py.typed" in wheel.namelist()
+    assert name == f"py3-none-linux_{os.uname().machine}.whl"
+    assert wheel.getinfo("skel/_launcher").external_attr >> 16 == 0o100755
+    assert runs(wheel, tmp_path)
+
+
+def runs(wheel: zipfile.ZipFile, folder: Path) -> bool:
+    launcher = Path(wheel.extract("skel/_launcher", folder))
+    launcher.chmod(0o755)
+    ran = subprocess.run([launcher], capture_output=True, text=True, check=False)
+    return "`cni-harness install` makes plugins of this" in ran.stderr
+
+
+@pytest.mark.parametrize("compiler", ["", "#!/bin/sh\nexit 1\n"], ids=["absent", "broken"])
+def test_the_wheel_made_without_a_compiler_runs_anywhere(tree: Path, tmp_path: Path, compiler: str) -> None:
+    folder = tmp_path / "path"
+    folder.mkdir()
+    if compiler:
+        executable(folder / "cc", compiler)
+
+    name, wheel = wheel_of(tree, tmp_path, PATH=str(folder), CC="")
+
+    assert name == "py3-none-any.whl"
+    assert "skel/_launcher" not in wheel.namelist()
+
+
+@pytest.mark.parametrize("missing", ["-nostdlib", "-static"])
+def test_where_the_best_launcher_cannot_be_linked_there_is_another(tree: Path, tmp_path: Path, missing: str) -> None:
+    cc = tmp_path / "cc"
+    executable(cc, f'#!/bin/sh\ncase " $* " in *" {missing} "*) exit 1 ;; esac\nexec cc "$@"\n')
+
+    _, wheel = wheel_of(tree, tmp_path, CC=str(cc))
+
+    assert runs(wheel, tmp_path)
+
+
+def test_the_source_distribution_can_be_compiled(tree: Path, tmp_path: Path) -> None:
+    build = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", build, tmp_path], cwd=tree, stdout=subprocess.PIPE, check=True)
+
+    [source] = tmp_path.glob("*.tar.gz")
+    _, wheel = wheel_of(source, tmp_path)
+
+    assert runs(wheel, tmp_path)
+
+
+def test_an_editable_installation_has_its_launcher_beside_the_source(tree: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps"]
+
+    subprocess.run([*command, "--ignore-installed", "--prefix", tmp_path / "prefix", "--editable", tree], check=True)
+
+    assert os.access(tree / "skel" / "_launcher", os.X_OK)
+    assert not (tree / "build").exists()
 
 
 VIOLATIONS = {
