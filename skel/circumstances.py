@@ -31,9 +31,9 @@ ALL_DESCRIPTORS = 0x7FFFFFFF
 """The highest that a file descriptor could be."""
 _RLIMITS = range(16)
 """RLIM_NLIMITS of include/uapi/asm-generic/resource.h: all that there are."""
-_PYTHONS_OWN = {signal.SIGPIPE, signal.SIGXFSZ}
+_PYTHONS_OWN = 1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1
 """Ignored by every Python from its start."""
-_OURS = {signal.SIGTERM, signal.SIGALRM}
+_OURS = 1 << signal.SIGTERM - 1 | 1 << signal.SIGALRM - 1
 """How the server ends an execution that is no longer wanted, or that takes too long."""
 
 
@@ -75,7 +75,7 @@ def inherited(pid: int) -> Inherited:
 def take_on(request: Request, descriptors: Descriptors, theirs: Inherited, groups: Sequence[int]) -> None:
     """Become what the caller's own child would be, but for the open files. Raises OSError, ValueError: half done.
 
-    The process must have one thread.
+    The process must have one thread, no environment, no signal blocked and none ignored but by Python.
     """
     _inherit(theirs, groups)
     _enter(descriptors)
@@ -145,17 +145,16 @@ def _enter(descriptors: Descriptors) -> None:
 
 def _replace_environment(environ: Mapping[bytes, bytes]) -> None:
     # One by one, through os.environb: the C library and what is executed see it, too.
-    os.environb.clear()
-    os.environb.update(environ)
+    for name, value in environ.items():
+        os.environb[name] = value
 
 
 def _take_on_signals(request: Request) -> None:
-    if signal.SIGINT not in _signals(request.ignored):
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    for number in _signals(request.ignored) - _PYTHONS_OWN - _OURS:
+    for number in _signals(request.ignored & ~(_PYTHONS_OWN | _OURS)):
         signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_SETMASK, _signals(request.blocked) - _OURS)
+    if blocked := _signals(request.blocked & ~_OURS):
+        signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
 
 
 def _signals(mask: int) -> set[int]:
-    return {number for number in signal.valid_signals() if mask >> (number - 1) & 1}
+    return {number for number in signal.valid_signals() if mask >> (number - 1) & 1} if mask else set()

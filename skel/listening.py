@@ -6,7 +6,7 @@ import socket
 import stat
 from contextlib import suppress
 
-__all__ = ["Listening", "ListeningError", "after_passed"]
+__all__ = ["Listening", "ListeningError", "passed_sockets"]
 
 _BACKLOG = 4096
 """Launchers that may wait at once; the kernel cuts it down to net.core.somaxconn, and beyond that they block."""
@@ -26,17 +26,19 @@ class Listening:
     between one server and the next.
     """
 
-    def __init__(self, path: str) -> None:
-        """Take over systemd's socket, where there is one, or listen at `path`. Raises ListeningError, OSError."""
+    def __init__(self, path: str, passed: int) -> None:
+        """Take over the socket that systemd has `passed`, or where it is none listen at `path`.
+
+        Raises ListeningError, OSError.
+        """
         self._lock = -1
         self._inode: tuple[int, int] | None = None
-        passed = _passed()
-        if passed is None:
+        if passed:
+            self.socket = _passed_socket(passed)
+            self.path = str(self.socket.getsockname())
+        else:
             self.path = path
             self.socket = self._bind()
-        else:
-            self.socket = passed
-            self.path = str(passed.getsockname())
 
     def close(self) -> None:
         """Stop listening. A path that is still ours goes, and the next server may have it."""
@@ -76,21 +78,14 @@ class Listening:
         return listening
 
 
-def after_passed() -> int:
-    """Return the first file descriptor that nobody was to pass to this process."""
-    return _FIRST_PASSED + (int(os.environ.get("LISTEN_FDS", "0")) if _is_for_us() else 0)
+def passed_sockets() -> int:
+    """Return how many sockets systemd has passed to this process: the file descriptors from 3 on."""
+    for_us = os.environ.get("LISTEN_PID") == str(os.getpid())
+    return int(os.environ.get("LISTEN_FDS", "0")) if for_us else 0
 
 
-def _is_for_us() -> bool:
-    return os.environ.get("LISTEN_PID") == str(os.getpid())
-
-
-def _passed() -> socket.socket | None:
-    """Return the socket that systemd passed to this process, None for none. Raises ListeningError, OSError."""
-    if not _is_for_us():
-        return None
-    number = os.environ.get("LISTEN_FDS", "")
-    if number != "1":
+def _passed_socket(number: int) -> socket.socket:
+    if number != 1:
         raise ListeningError(f"{number} sockets from systemd; one is due")
     os.set_inheritable(_FIRST_PASSED, False)  # noqa: FBT003 -- it takes no keyword
     passed = socket.socket(fileno=_FIRST_PASSED)

@@ -5,6 +5,7 @@ copied, or must not be, has to be as the server's own: otherwise the launcher is
 """
 
 import os
+import re
 import socket
 import struct
 from typing import NamedTuple
@@ -15,8 +16,9 @@ __all__ = ["Credentials", "PeerError", "Standing", "credentials", "standing"]
 _UCRED = struct.Struct("iII")
 _NAMESPACES = ("user", "pid", "uts", "ipc", "cgroup", "time")
 """Those besides the network's and the mounts', which the worker enters."""
-_PRIVILEGES = (b"Uid", b"Gid", b"CapInh", b"CapPrm", b"CapEff", b"CapBnd", b"CapAmb", b"NoNewPrivs", b"Seccomp")
-"""Lines of /proc/PID/status."""
+# Lines of /proc/PID/status.
+_PRIVILEGES = re.compile(rb"^(?:Uid|Gid|Cap...|NoNewPrivs|Seccomp):.*", re.MULTILINE)
+_GROUPS = re.compile(rb"^Groups:(.*)", re.MULTILINE)
 
 
 class PeerError(Exception):
@@ -61,8 +63,8 @@ def standing(pid: int) -> Standing:
     try:
         namespaces = tuple([os.readlink(f"/proc/{pid}/ns/{name}") for name in _NAMESPACES])
         with open(f"/proc/{pid}/status", "rb", buffering=0) as file:
-            status = dict([line.split(b":", 1) for line in file.read().splitlines()])
+            status = file.read()
     except OSError as error:
         raise PeerError(f"gone: {error}") from None
-    privileges = tuple([name + b":" + status[name] for name in _PRIVILEGES])
-    return Standing(namespaces, privileges, tuple(map(int, status[b"Groups"].split())))
+    (groups,) = _GROUPS.findall(status)
+    return Standing(namespaces, tuple(_PRIVILEGES.findall(status)), tuple(map(int, groups.split())))

@@ -16,9 +16,9 @@ from time import monotonic
 from typing import NamedTuple
 
 from .circumstances import ALL_DESCRIPTORS
-from .handoff import DEFAULT_SOCKET
+from .handoff import DEFAULT_SOCKET, STREAMS
 from .installation import build_id, stamp
-from .listening import Listening, ListeningError, after_passed
+from .listening import Listening, ListeningError, passed_sockets
 from .peer import standing
 from .preload import load_all, rehearse
 from .worker import PID_BYTES, Post, work
@@ -50,8 +50,11 @@ class Options(NamedTuple):
 class Server:
     """The parent: it forks and buries workers, and never touches a request."""
 
-    def __init__(self, options: Options) -> None:
-        """Load everything, then listen. Raises ImportError, ListeningError, OSError, ValueError."""
+    def __init__(self, options: Options, passed: int) -> None:
+        """Load everything, then listen, at the socket that systemd `passed` or at that of the options.
+
+        Raises ImportError, ListeningError, OSError, ValueError.
+        """
         before = stamp()
         load_all()
         rehearse(_log)
@@ -71,7 +74,7 @@ class Server:
         self._requests = 0
         self._pause_seconds = 0.0
         self._fork_again = self._last_request = self._last_look = monotonic()
-        self._listening = Listening(options.socket)
+        self._listening = Listening(options.socket, passed)
 
     def run(self) -> None:
         """Serve until a signal, a new installation or idleness ends it, and the last execution is over."""
@@ -132,8 +135,10 @@ class Server:
     def _become_worker(self, parent: int) -> None:
         try:
             signal.set_wakeup_fd(-1)
+            os.setsid()  # what a terminal says to the server (Ctrl-C) is not for those at work
             for number in _HANDLED:
                 signal.signal(number, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             self._listening.let_go()
             for fd in (self._busy, self._wake, self._signalled):
                 os.close(fd)
@@ -220,18 +225,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=int, dest="limit_seconds", default=default.limit_seconds)
     parser.add_argument("--idle-exit", type=float, dest="idle_exit_seconds", default=default.idle_exit_seconds)
     options = Options(**vars(parser.parse_args(arguments)))
-    _stand_alone()
+    passed = passed_sockets()
+    _stand_alone(passed)
     try:
-        Server(options).run()
+        Server(options, passed).run()
     except (ImportError, ListeningError, OSError, ValueError) as error:
         _log(str(error))
         return 1
     return 0
 
 
-def _stand_alone() -> None:
+def _stand_alone(passed: int) -> None:
     """Put off what was inherited, so that nothing of it reaches a worker."""
-    os.closerange(after_passed(), ALL_DESCRIPTORS)
+    os.closerange(STREAMS + passed, ALL_DESCRIPTORS)
     # 0, 1 and 2 are taken, so that no other file gets their numbers.
     for number in (0, 1, 2):
         try:
@@ -242,6 +248,7 @@ def _stand_alone() -> None:
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
     os.chdir("/")
     os.umask(0o022)
+    os.environ.clear()
     for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE, signal.SIGXFSZ}:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

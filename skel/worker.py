@@ -8,25 +8,27 @@ import fcntl
 import os
 import signal
 import socket
+import struct
 import sys
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
 from .circumstances import descriptors_of, die_with, inherited, live_on, replace_files, take_on
-from .dispatch import main
 from .handoff import (
     GO,
     MAX_DESCRIPTORS,
     MAX_REQUEST_BYTES,
     READY,
     SIGNALLED_BYTES,
+    STREAMS,
     HandoffError,
     Request,
     decode_request,
     encode_exit,
 )
+from .launcher import main
 from .peer import PeerError, Standing, credentials, standing
-from .suite import PLUGINS, load
+from .suite import PLUGINS
 
 __all__ = ["PID_BYTES", "Post", "work"]
 
@@ -37,6 +39,9 @@ _HANDOFF_SECONDS = 10
 """A launcher that takes longer to say what it wants is given up."""
 _UNDO_SECONDS = 20
 """What is left to an execution to take back what it did, when its time is over."""
+
+
+_INT = struct.Struct("i")
 
 
 class Post(NamedTuple):
@@ -83,8 +88,8 @@ def _work(post: Post) -> None:
 
 def _prepare(connection: socket.socket, post: Post) -> Request:
     """Do all that may fail. Raises ConnectionError, HandoffError, PeerError, OSError, ValueError."""
-    packet, received, flags, _ = socket.recv_fds(
-        connection, MAX_REQUEST_BYTES, MAX_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
+    packet, ancillary, flags, _ = connection.recvmsg(
+        MAX_REQUEST_BYTES, socket.CMSG_SPACE(MAX_DESCRIPTORS * _INT.size), socket.MSG_CMSG_CLOEXEC
     )
     if not packet:
         raise ConnectionAbortedError
@@ -95,6 +100,7 @@ def _prepare(connection: socket.socket, post: Post) -> Request:
         raise HandoffError("a launcher of another installation")
     if request.plugin not in PLUGINS:
         raise HandoffError(f"no plugin of this suite: {request.plugin}")
+    received = [fd for *_, rights in ancillary for (fd,) in _INT.iter_unpack(rights)]
     descriptors = descriptors_of(request, received)
     peer = credentials(connection)
     if (peer.uid, peer.gid) != (0, 0):
@@ -112,15 +118,13 @@ def _execute(connection: socket.socket, plugin: str, limit_seconds: int) -> None
     end = _End(connection)
     try:
         end.watch(limit_seconds)
-        code = main(load(plugin))
+        code = main(plugin)
     except SystemExit:
         pass  # so late that there was nothing to take back, or so early
     finally:
         end.come()
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                with suppress(OSError):
-                    stream.flush()
+        # The caller reads them to their end, which is not to wait until this process has been taken apart.
+        os.closerange(0, STREAMS)
         connection.send(encode_exit(code), socket.MSG_NOSIGNAL)
 
 
