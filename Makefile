@@ -7,6 +7,7 @@ CONF_DIR ?= /etc/cni/net.d
 # Tests wait on the kernel more than they compute, so there are more workers than processors.
 JOBS ?= 4
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
 SHELL := /bin/bash
 VENV := .venv
@@ -23,16 +24,19 @@ PROJECT := $(shell { cat pyproject.toml setup.py skel/*.c; command -v cc; } | sh
 MADE := $(VENV)/.made-$(PLACE)
 INSTALLED := $(VENV)/.installed-$(PROJECT)
 TESTABLE := $(VENV)/.testable-$(PROJECT)
+COMPARABLE := $(VENV)/.comparable-$(PROJECT)
 
 NEEDS := $(PYTHON)=python3 ip=iproute2 nft=nftables
 TEST_NEEDS := $(NEEDS) arping=iputils-arping conntrack=conntrack iptables=iptables ping=iputils-ping ps=procps \
 	tcpdump=tcpdump vagrant=vagrant /usr/lib/cni/bridge=containernetworking-plugins cc=gcc \
 	/usr/include/stdlib.h=libc6-dev
+BENCH_NEEDS := $(NEEDS) iptables=iptables /usr/lib/cni/bridge=containernetworking-plugins cc=gcc \
+	/usr/include/stdlib.h=libc6-dev
 
 # Tests make nodes of their own; should one go wrong, it still does not reach this machine's network.
 ELSEWHERE := $(if $(filter 0,$(shell id -u)),unshare --net -- sh -c 'ip link set lo up && exec "$$@"' sh)
 
-.PHONY: help up down test lint install venv clean needs test-needs
+.PHONY: help up down test lint bench install venv clean needs test-needs bench-needs
 
 help: ## this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -52,6 +56,10 @@ lint: $(TESTABLE) ## ruff, mypy and the import directions
 	$(RUN)/mypy
 	$(RUN)/lint-imports --no-cache
 
+bench: $(COMPARABLE) ## compare with Debian's plugins; the figures go into README.md, docs/ and build/
+	$(RUN)/cni-harness bench --save build/bench.json --plot build/bench.svg --plot build/bench.png \
+		--plot docs/performance.svg --report README.md --report docs/performance.md $(BENCH_ARGS)
+
 install: $(INSTALLED) ## put the plugins into BIN_DIR (/opt/cni/bin) and the network list into CONF_DIR
 	$(RUN)/cni-harness install --bin-dir $(BIN_DIR) --conf-dir $(CONF_DIR) --conf
 
@@ -66,6 +74,9 @@ needs:
 test-needs:
 	@tools/need.sh $(TEST_NEEDS)
 
+bench-needs:
+	@tools/need.sh $(BENCH_NEEDS)
+
 # Debian's python3 has no ensurepip of its own: the package of venv brings it.
 $(MADE): | needs
 	tools/need.sh module:ensurepip=python3-venv
@@ -78,4 +89,8 @@ $(INSTALLED): $(MADE) | needs
 
 $(TESTABLE): $(MADE) | test-needs
 	$(RUN)/python -m pip install --quiet --editable '.[test,lint]'
+	touch $(INSTALLED) $@
+
+$(COMPARABLE): $(MADE) | bench-needs
+	$(RUN)/python -m pip install --quiet --editable '.[bench]'
 	touch $(INSTALLED) $@

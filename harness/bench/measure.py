@@ -47,7 +47,7 @@ class Bench:
 
     def _overhead(self) -> None:
         """Execute a program that does nothing: what of every time below is not the plugin's."""
-        self._begin(f"{_NOTHING}: what the measurement itself takes")
+        self._begin(f"nodes {self._site.name}-N; {_NOTHING}: what the measurement itself takes")
         ground = self._site.ground()
         request = Request(_NOTHING, dict(os.environ), b"{}")
         for _ in range(self._extent.rounds):

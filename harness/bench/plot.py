@@ -46,9 +46,9 @@ def plot(recording: Recording, suites: Sequence[str], networks: Sequence[str], p
         rows = figure.subplots(len(networks), 3, squeeze=False)
         for network, (latency, crowds, growth) in zip(networks, rows, strict=True):
             _boxes(latency, recording, suites, network)
+            crowds.set(xscale="log", yscale="log")
             _lines(crowds, recording, suites, _crowds_of(recording, network), "at_once")
             crowds.set(title=f"{network}: many ADDs at once, cold node", xlabel="ADDs", ylabel="wall time, ms")
-            crowds.set(xscale="log", yscale="log")
             for axis in (crowds.xaxis, crowds.yaxis):
                 axis.set_major_formatter("{x:g}")
                 axis.set_minor_formatter(NullFormatter())

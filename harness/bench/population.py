@@ -127,8 +127,6 @@ def _copies(lines: Sequence[str], chain: str, standing: Attached, pods: Sequence
             for old, new in replacements.items():
                 copy = copy.replace(old, new)
             copies.append(copy)
-    # Chains are declared before rules lead to them.
-    copies.sort(key=lambda line: (line[0] != "*", line[0] != ":"))
     return "\n".join([*copies, "COMMIT", ""])
 
 

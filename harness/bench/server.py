@@ -16,6 +16,8 @@ from skel.installation import ROOT
 
 __all__ = ["Server", "ServerError", "serving"]
 
+_IDLE_S: Final = 300
+"""Of a server without requests, until it ends by itself: should nobody be left to end it."""
 _START_S: Final = 20.0
 _STOP_S: Final = 10.0
 _POLL_S: Final = 0.02
@@ -61,7 +63,7 @@ def serving(socket_path: Path, launcher: Path) -> Iterator[Server]:
     its work itself. Raises OSError.
     """
     with subprocess.Popen(
-        [sys.executable, "-m", "skel.server", "--socket", str(socket_path)],
+        [sys.executable, "-m", "skel.server", "--socket", str(socket_path), "--idle-exit", str(_IDLE_S)],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -42,7 +42,8 @@ def suites_of(named: Mapping[str, tuple[Path, ...]], *, serve: bool) -> Iterator
 
 
 def _served(name: str, closing: ExitStack) -> Suite:
-    socket = _temporary(closing) / "server.sock"
+    # Wherever other temporary files are, this path is short enough for a socket.
+    socket = _temporary(closing, within="/run") / "server.sock"
     folder = _folder(closing, socket=str(socket))
     return Suite(name, (folder,), closing.enter_context(serving(socket, folder / next(iter(PLUGINS)))))
 
@@ -57,8 +58,8 @@ def _folder(closing: ExitStack, *, socket: str) -> Path:
     return folder
 
 
-def _temporary(closing: ExitStack) -> Path:
-    folder = Path(mkdtemp(prefix="cni-harness-bench-"))
+def _temporary(closing: ExitStack, within: str | None = None) -> Path:
+    folder = Path(mkdtemp(prefix="cni-harness-bench-", dir=within))
     closing.callback(shutil.rmtree, folder)
     return folder
 

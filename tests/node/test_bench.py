@@ -1,0 +1,227 @@
+"""`cni-harness bench` for real: what it measures, what it fills nodes with, and that nothing of it is left."""
+
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.bench.attachments import Caller
+from harness.bench.population import PopulationError, populate
+from harness.bench.site import Ground, Site
+from harness.bench.stand import Stand, attached_to, furnish
+from harness.bench.subjects import MASQUERADED, PLAIN, Suite, default_networks
+from tests.cli import REFERENCE_BIN_DIR, Cli, bridge_network
+
+pytestmark = pytest.mark.sudo
+
+SMALL = ("--quick", "--rounds", "2", "--pods", "0,3", "--at-once", "2")
+TIMEOUT_S = 30.0
+
+
+@pytest.fixture
+def cli(make_cli: Callable[[Path], Cli], direct_bin_dir: Path, tmp_path: Path) -> Cli:
+    made = make_cli(direct_bin_dir)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    made.environment |= {"TMPDIR": str(temporary), "MPLCONFIGDIR": str(tmp_path)}
+    return made
+
+
+def assert_nothing_left(cli: Cli, stderr: str) -> None:
+    (name,) = re.findall(r"nodes (bench-[0-9a-f]{8})-N", stderr)
+    assert [path.name for path in Path("/run/netns").iterdir() if path.name.startswith(name)] == []
+    assert not (cli.state_dir / "nodes").exists()
+    assert list(Path(cli.environment["TMPDIR"]).iterdir()) == []
+    processes = subprocess.run(["ps", "-A", "-o", "args"], capture_output=True, text=True, check=True).stdout
+    for socket in re.findall(r"listening at (/run/cni-harness-bench-\S+)", stderr):
+        assert not Path(socket).parent.exists()
+        assert socket not in processes
+
+
+def series(document: dict[str, Any], **wanted: object) -> list[dict[str, Any]]:
+    return [each for each in document["series"] if wanted.items() <= each.items()]
+
+
+@pytest.mark.timeout(300)
+def test_two_suites_are_measured_side_by_side(cli: Cli, direct_bin_dir: Path, tmp_path: Path) -> None:
+    saved, page, plot = tmp_path / "bench.json", tmp_path / "page.md", tmp_path / "plot.svg"
+    page.write_text("a\n<!-- bench: latency -->\n<!-- /bench -->\nb\n")
+    folders = ["--bin-dir", f"ours={direct_bin_dir}", "--bin-dir", f"theirs={REFERENCE_BIN_DIR}"]
+    files = ["--save", str(saved), "--report", str(page), "--plot", str(plot)]
+
+    run = cli.run("bench", *SMALL, *folders, *files)
+
+    assert_nothing_left(cli, run.stderr)
+    document = json.loads(saved.read_text())
+    assert [(each["name"], each["served"]) for each in document["suites"]] == [("ours", True), ("theirs", False)]
+    for suite in ("ours", "theirs"):
+        for network in (PLAIN, MASQUERADED):
+            for verb in ("ADD", "DEL"):
+                for condition in ({"pods": 0, "cold": False}, {"pods": 3, "cold": False}):
+                    (each,) = series(document, suite=suite, network=network, verb=verb, **condition)
+                    assert each["count"] == len(each["samples"]) == 2
+                    assert 0 < each["min"] <= each["median"] <= each["p90"] <= each["p99"] == each["max"] < TIMEOUT_S
+                (crowd,) = series(document, suite=suite, network=network, verb=verb, cold=True)
+                assert (crowd["at_once"], crowd["count"]) == (2, 1)
+    assert [each["suite"] for each in series(document, verb="STATUS")] == ["ours"]
+    medians = {
+        (each["suite"], each["verb"], each["network"], each["pods"], each["cold"]): each["median"]
+        for each in document["series"]
+    }
+    for ratio in document["ratios"]:
+        assert (ratio["suite"], ratio["to"]) == ("ours", "theirs")
+        key = (ratio["verb"], ratio["network"], ratio["pods"], ratio["cold"])
+        assert ratio["value"] == pytest.approx(medians["ours", *key] / medians["theirs", *key], rel=1e-4)
+        assert 0 < ratio["low"] <= ratio["value"] <= ratio["high"]
+    assert len(document["ratios"]) == len(medians) // 2
+    _assert_costs(document)
+    assert "| bench-masq | ADD | 3 | theirs | 2 |" in page.read_text()
+    assert page.read_text().startswith("a\n")
+    assert page.read_text().endswith("\n<!-- /bench -->\nb\n")
+    assert re.search(r"^bench-masq +DEL +3 +ours +2 ", run.stdout, re.MULTILINE)
+    assert plot.read_text().startswith("<?xml")
+
+
+def _assert_costs(document: dict[str, Any]) -> None:
+    cpu = {(each["suite"], each["network"], each["verb"]): each for each in document["cpu"]}
+    assert len(cpu) == 8
+    for (suite, *_), each in cpu.items():
+        assert 0 < each["process"] + each["server"] < 1
+        assert (each["server"] > 0) == (suite == "ours")
+    memory = {(each["suite"], each["network"]): each for each in document["memory"]}
+    assert len(memory) == 4
+    for (suite, _), each in memory.items():
+        assert 4096 <= each["peak_rss"] < 1 << 28
+        assert (each["server_pss"] > 1 << 20) == (suite == "ours")
+    ours, theirs = document["suites"]
+    assert (
+        ours["plugins"]
+        < theirs["plugins"]
+        == sum((REFERENCE_BIN_DIR / name).stat().st_size for name in ("bridge", "host-local"))
+    )
+    assert ours["code"] > 1 << 20
+    assert theirs["code"] == 0
+
+
+def test_a_list_of_several_plugins_is_the_sum_of_them(cli: Cli, direct_bin_dir: Path, tmp_path: Path) -> None:
+    network = bridge_network("several")
+    network["plugins"].append({"type": "noop"})
+    conf = tmp_path / "several.conflist"
+    conf.write_text(json.dumps(network))
+    small = ["--quick", "--rounds", "3", "--at-once", "1", "--no-serve"]
+
+    document = cli.json("bench", *small, "--bin-dir", f"ours={direct_bin_dir}", "--conf", str(conf))
+
+    (chain,) = series(document, verb="ADD", plugin="", pods=0, cold=False)
+    shares = [series(document, verb="ADD", plugin=plugin, pods=0)[0]["samples"] for plugin in ("bridge", "noop")]
+    assert chain["samples"] == pytest.approx([sum(share) for share in zip(*shares, strict=True)])
+    assert document["ratios"] == []
+
+
+def _read_until(process: "subprocess.Popen[str]", text: str) -> str:
+    """What a process has said when it comes to `text`."""
+    said = ""
+    for line in process.stderr or ():
+        said += line
+        if text in line:
+            return said
+    raise AssertionError(said)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_nothing_is_left_of_a_run_that_is_interrupted(cli: Cli, direct_bin_dir: Path, number: signal.Signals) -> None:
+    with cli.background("bench", "--bin-dir", f"ours={direct_bin_dir}", "--pods", "0,5", "--rounds", "40") as process:
+        said = _read_until(process, "ADD and DEL")
+        process.send_signal(number)
+        said += process.communicate(timeout=60)[1]
+
+    assert process.returncode == (130 if number == signal.SIGINT else 143), said
+    assert_nothing_left(cli, said)
+
+
+def test_nothing_is_left_of_a_run_in_which_a_plugin_fails(cli: Cli) -> None:
+    cli.plugin("bridge", 'cat > /dev/null; [ $CNI_COMMAND = VERSION ] && exec echo "{}"; echo "no more room"; exit 7\n')
+
+    run = cli.run("bench", *SMALL, check=False)
+
+    assert run.returncode == 1
+    assert "bridge ADD: exit code 7: no more room" in run.stderr
+    assert_nothing_left(cli, run.stderr)
+
+
+def test_launchers_that_do_their_work_themselves_are_not_taken_for_served(cli: Cli, tmp_path: Path) -> None:
+    """The server is stopped behind the benchmark's back."""
+    with cli.background("bench", *SMALL, "--rounds", "50", "--bin-dir", cli.environment["CNI_PATH"]) as process:
+        said = _read_until(process, "VERSION")
+        servers = subprocess.run(
+            ["ps", "-A", "-o", "ppid,pid,args"], capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+        (server,) = [int(line.split()[1]) for line in servers if line.split()[0] == str(process.pid)]
+        subprocess.run(["kill", str(server)], check=True)
+        said += process.communicate(timeout=100)[1]
+
+    assert process.returncode == 1
+    assert f"the server (process {server}) has ended" in said
+    assert_nothing_left(cli, said)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    with Site(tmp_path / "state") as made:
+        yield made
+
+
+def shape(ground: Ground) -> tuple[list[str], list[str], str]:
+    """Reservations, index and rules of a node, with what is by chance replaced: IDs, names of chains, packets."""
+    folder = ground.var_lib_cni / "networks" / MASQUERADED
+    files = sorted(re.sub(r"[0-9a-f]{64}", "ID", path.name) for path in folder.iterdir())
+    contents = sorted(
+        f"{path.name}: {re.sub('[0-9a-f]{64}', 'ID', path.read_bytes().decode())}"
+        for path in folder.iterdir()
+        if path.name[0].isdigit() or path.name.startswith("last")
+    )
+    ruleset = subprocess.run(
+        ["ip", "netns", "exec", ground.node.name or "", "nft", "list", "ruleset"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    ruleset = re.sub(r"CNI-[0-9a-f]{24}", "CHAIN", re.sub(r"[0-9a-f]{64}", "ID", ruleset))
+    return files, contents, re.sub(r"packets \d+ bytes \d+", "", ruleset)
+
+
+@pytest.mark.parametrize("suite", ["ours", "reference"])
+def test_a_filled_node_is_as_if_the_pods_had_been_added(site: Site, direct_bin_dir: Path, suite: str) -> None:
+    folder = direct_bin_dir if suite == "ours" else REFERENCE_BIN_DIR
+    network = default_networks()[1]
+    caller = Caller(Suite(suite, (folder,)), network, timeout=TIMEOUT_S)
+    filled = furnish(site, caller, 3)
+    added = furnish(site, caller, 0)
+    for netns in site.pods(3):
+        added.add(attached_to(netns))
+
+    assert shape(filled.ground) == shape(added.ground)
+    next_pods = [attached_to(site.namespace()) for _ in range(2)]
+    for stand, pod in zip((filled, added), next_pods, strict=True):
+        stand.add(pod)
+    (first, second) = [pod.result["ips"] for pod in next_pods if pod.result]
+    assert first == second
+
+
+def test_a_network_without_room_is_not_filled(site: Site, direct_bin_dir: Path) -> None:
+    from harness.networks import parse_network_list
+
+    network = parse_network_list(json.dumps(bridge_network("narrow", subnet="10.77.0.0/28")).encode())
+    caller = Caller(Suite("ours", (direct_bin_dir,)), network, timeout=TIMEOUT_S)
+    stand = Stand(site.ground(), caller, 0)
+    standing = attached_to(site.namespace())
+    stand.add(standing)
+
+    with pytest.raises(PopulationError, match="room for 12 pods more, not for 13"):
+        populate(stand.ground, network, standing, 13)
+    populate(stand.ground, network, standing, 12)

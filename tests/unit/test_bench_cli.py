@@ -1,0 +1,44 @@
+"""The options of `cni-harness bench`."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli import ROOT, Cli
+
+
+@pytest.fixture
+def cli(tmp_path: Path, direct_bin_dir: Path) -> Cli:
+    return Cli(tmp_path / "cli", direct_bin_dir)
+
+
+@pytest.mark.parametrize(
+    ("args", "complaint"),
+    [
+        (["--pods", "a,b"], "Invalid value for '--pods': 'a,b': wanted numbers"),
+        (["--at-once", "-1"], "Invalid value for '--at-once': '-1': wanted numbers"),
+        (["--rounds", "0"], "Invalid value for '--rounds'"),
+        (["--bin-dir", "a=/x", "--bin-dir", "a=/y"], "--bin-dir a=/y: named twice"),
+        (["--bin-dir", "a="], "--bin-dir a=: no folder"),
+        (["--plot", "x.pdf"], "x.pdf: wanted the name of a file in .svg or .png"),
+        (["--report", "/dev/null"], "/dev/null: no <!-- bench: NAME -->"),
+        (["--conf", "/nowhere.conflist"], "/nowhere.conflist"),
+        (["--bin-dir", "/nowhere"], 'no executable "bridge" (searched: /nowhere)'),
+    ],
+)
+@pytest.mark.sudo
+def test_what_cannot_be_measured_is_refused_in_one_line(cli: Cli, args: list[str], complaint: str) -> None:
+    run = cli.run("bench", *args, check=False)
+
+    assert run.returncode != 0
+    assert complaint in run.stderr
+    assert len(run.stderr.splitlines()) == 1
+
+
+def test_make_bench_writes_the_pages_and_the_files() -> None:
+    run = subprocess.run(["make", "-n", "-C", ROOT, "bench"], capture_output=True, text=True, check=True)
+
+    assert "--report README.md --report docs/performance.md" in run.stdout
+    assert "--plot docs/performance.svg" in run.stdout
+    assert "--save build/bench.json" in run.stdout

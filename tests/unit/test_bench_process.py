@@ -1,0 +1,111 @@
+"""Executing and timing processes, with real ones."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.bench.process import Chain, Ended, PluginFailedError, Process, Request, run_chains, run_one
+
+PATH = {"PATH": "/usr/bin:/bin"}
+
+
+def shell(script: str) -> Request:
+    """A shell that reads its script, as plugins their configuration, from standard input."""
+    return Request("/bin/sh", PATH, script.encode())
+
+
+def one(request: Request) -> Chain:
+    yield request
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_open() -> Iterator[None]:
+    before = sorted(Path("/proc/self/fd").iterdir())
+    yield
+    assert sorted(Path("/proc/self/fd").iterdir()) == before
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_output_time_and_cpu_time() -> None:
+    ended = run_one(shell("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo done; sleep 0.1"), timeout=20)
+
+    assert ended.stdout == b"done\n"
+    assert ended.seconds >= 0.1 + ended.cpu_seconds * 0.5
+    assert 0 < ended.cpu_seconds < ended.seconds
+
+
+def test_a_request_larger_than_a_pipe_arrives_whole() -> None:
+    text = b"x" * 300_000
+    ended = run_one(Request("/usr/bin/wc", PATH, text), timeout=20)
+
+    assert ended.stdout.split()[2] == b"300000"
+
+
+def test_what_a_failed_plugin_said_is_in_the_error() -> None:
+    with pytest.raises(PluginFailedError, match=r"^/bin/sh: exit code 3: result complaint$"):
+        run_one(shell("echo complaint >&2; echo result; exit 3"), timeout=20)
+
+
+@pytest.mark.parametrize("script", ["sleep 100", "exec >&-; sleep 100", "sleep 100 & sleep 100"])
+def test_what_takes_too_long_is_killed(script: str) -> None:
+    begin = time.monotonic()
+    with pytest.raises(PluginFailedError, match="still running after 0"):
+        run_one(shell(script), timeout=0.3)
+
+    assert time.monotonic() - begin < 5
+
+
+def test_signals_that_python_ignores_are_not_ignored_in_plugins() -> None:
+    ended = run_one(shell("grep SigIgn /proc/self/status"), timeout=20)
+
+    ignored = int(ended.stdout.split()[1], 16)
+    assert [number for number in (signal.SIGPIPE, signal.SIGXFSZ) if ignored >> (number - 1) & 1] == []
+
+
+def test_chains_run_at_once_and_their_links_one_after_the_other(tmp_path: Path) -> None:
+    """Each of three waits for the files of the others: they could not end one by one."""
+    heard: dict[int, list[bytes]] = {}
+
+    def chain(number: int) -> Chain:
+        script = (
+            f"touch {tmp_path}/{number}; while [ $(ls {tmp_path} | wc -l) -lt 3 ]; do sleep 0.01; done; echo {number}"
+        )
+        first: Ended = yield shell(script)
+        second: Ended = yield shell(f"echo after {first.stdout.decode().strip()}")
+        heard[number] = [first.stdout, second.stdout]
+
+    seconds = run_chains([chain(number) for number in range(3)], timeout=20)
+
+    assert heard == {number: [b"%d\n" % number, b"after %d\n" % number] for number in range(3)}
+    assert 0 < seconds < 20
+
+
+def test_of_many_chains_all_end_before_a_failure_is_told(tmp_path: Path) -> None:
+    slow = tmp_path / "slow"
+
+    with pytest.raises(PluginFailedError, match="exit code 1"):
+        run_chains([one(shell("exit 1")), one(shell(f"sleep 0.2; touch {slow}"))], timeout=20)
+
+    assert slow.exists()
+
+
+def test_the_process_stops_where_it_writes_its_result_when_there_is_no_room() -> None:
+    from harness.bench.resources import is_writing, peak_rss
+    from tests.nodes import until
+
+    process = Process(shell("echo result"))
+    try:
+        process.fill_stdout()
+        process.spawn()
+        until(lambda: is_writing(process.pid))
+        assert 100_000 < peak_rss(process.pid) < 10_000_000
+        while process.read():
+            pass
+        assert process.wait(time.perf_counter() + 5).stdout.split() == [b"result"]
+    finally:
+        process.close()
