@@ -18,13 +18,19 @@ _LATER = ("subprocess", "threading", "tempfile")
 """What our modules import only when they need it."""
 
 
-def load_all() -> None:
-    """Import every module that a plugin's process might. Raises ImportError."""
+def load_all(log: Callable[[str], None]) -> None:
+    """Import every module that a plugin's process might.
+
+    One that cannot be imported costs those verbs that need it, as in a process of their own.
+    """
     for package in PACKAGES:
         for file in sorted(os.listdir(os.path.join(ROOT, package))):
             name, extension = os.path.splitext(file)
             if extension == ".py" and not name.startswith("__"):
-                import_module(f"{package}.{name}")
+                try:
+                    import_module(f"{package}.{name}")
+                except Exception as error:  # noqa: BLE001 -- whatever half an installation raises
+                    log(f"{package}.{name} cannot be imported: {error}")
     for module in _LATER:
         import_module(module)
 

@@ -53,10 +53,10 @@ class Server:
     def __init__(self, options: Options, passed: int) -> None:
         """Load everything, then listen, at the socket that systemd `passed` or at that of the options.
 
-        Raises ImportError, ListeningError, OSError, ValueError.
+        Raises ListeningError, OSError, ValueError.
         """
         before = stamp()
-        load_all()
+        load_all(_log)
         rehearse(_log)
         self._build_id, self._stamp = build_id(), stamp()
         if self._stamp != before:
@@ -229,7 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _stand_alone(passed)
     try:
         Server(options, passed).run()
-    except (ImportError, ListeningError, OSError, ValueError) as error:
+    except (ListeningError, OSError, ValueError) as error:
         _log(str(error))
         return 1
     return 0
