@@ -1,0 +1,158 @@
+"""What a plugin finds around it does not tell whether a fork server has executed it.
+
+The witness is a foreign IPAM plugin, which `bridge` executes: as a child of the plugin's process it has what that
+passes on.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skel.launcher import launcher_bytes, launcher_text
+from tests.attachments import bridge_config
+from tests.nodes import Node
+from tests.servers import ForkServer, fork_server, write_launchers
+
+WITNESS = """#!{python} -IS
+import json, os, resource, sys
+STATUS = (
+    "Umask", "Uid", "Gid", "Groups", "SigBlk", "SigIgn", "SigPnd", "ShdPnd", "NoNewPrivs", "Seccomp",
+    "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "Cpus_allowed", "Mems_allowed",
+)
+def text(name):
+    with open("/proc/self/" + name, "rb") as file:
+        return file.read().decode("latin-1")
+def identity(path):
+    status = os.stat(path)
+    return [status.st_dev, status.st_ino]
+def is_open(number):
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+lines = dict(line.split(":", 1) for line in text("status").splitlines())
+seen = {{
+    "environ": sorted(text("environ").split("\\0")),
+    "arguments": sys.argv,
+    "stdin": sys.stdin.read(),
+    "cwd": [os.readlink("/proc/self/cwd"), identity(".")],
+    "root": [identity("/"), sorted(os.listdir("/mnt"))],
+    "namespaces": {{name: os.readlink("/proc/self/ns/" + name) for name in os.listdir("/proc/self/ns")}},
+    "files": [number for number in range(1024) if is_open(number)],
+    "status": {{name: lines[name].strip() for name in STATUS}},
+    "nice": os.getpriority(os.PRIO_PROCESS, 0),
+    "limits": [resource.getrlimit(number) for number in range(16)],
+    "oom_score_adj": text("oom_score_adj"),
+}}
+with open(f"/proc/{{os.getppid()}}/status") as file:
+    seen["grandparent"] = next(int(line.split()[1]) for line in file if line.startswith("PPid"))
+with open(sys.argv[0] + ".seen", "w") as file:
+    json.dump(seen, file)
+open(sys.argv[0] + ".made", "w").close()
+print(json.dumps({{"cniVersion": "1.1.0", "ips": [{{"address": "192.0.2.5/24"}}]}}))
+"""
+
+# An odd caller: it has changed all that a process passes on to those that it executes.
+CALLER = """
+import os, resource, signal, sys
+root, cwd, program = sys.argv[1:]
+os.chroot(root)
+os.chdir(cwd)
+if os.listdir(".") == []:
+    os.rmdir(os.getcwd())
+os.umask(0o027)
+os.nice(4)
+os.setgroups([4, 24])
+resource.setrlimit(resource.RLIMIT_NOFILE, (900, 1100))
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2, signal.SIGRTMIN + 3})
+with open("/proc/self/oom_score_adj", "w") as file:
+    file.write("321")
+os.execve(program, [program], dict(os.environb, LC_ALL=b"C.UTF-8", EMPTY=b"", ODD=b"\\xff=\\xfe\\n", **{"A.b-c": b"x"}))
+"""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
+    """A server with other namespaces, limits, environment, umask and working directory than any caller here."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    odd = "ulimit -S -n 500; echo 77 >/proc/self/oom_score_adj; mount -t tmpfs none /mnt; exec nice -n 2 " + '"$@"'
+    with fork_server(
+        folder,
+        prefix=["unshare", "--net", "--mount", "sh", "-c", odd, "sh"],
+        env={"PATH": "/nonsense:/usr/bin:/bin", "LANG": "xx_XX", "SERVER": "its own", "TMPDIR": str(folder)},
+        cwd=str(folder),
+        umask=0o077,
+    ) as running:
+        yield running
+
+
+IN_ANOTHER_ROOT = """
+mount --rbind / "$1" && mount -t tmpfs none "$1/mnt" && touch "$1/mnt/inside" && shift && exec "$@"
+"""
+
+
+def witnessed(node: Node, bin_dir: Path, root: Path | None, cwd: Path) -> dict[str, Any]:
+    """What the witness has seen in an ADD by an odd caller; the ADD is undone."""
+    witness = node.bin_dir / "witness"
+    witness.write_text(WITNESS.format(python=sys.executable))
+    witness.chmod(0o755)
+    environ = {
+        "CNI_COMMAND": "ADD",
+        "CNI_CONTAINERID": "c1",
+        "CNI_IFNAME": "eth0",
+        "CNI_NETNS": f"{node.path}-pod",
+        "CNI_PATH": f"{bin_dir}:{node.bin_dir}",
+    }
+    config = json.dumps(bridge_config(ipam={"type": "witness"}, isGateway=False))
+    caller = [sys.executable, "-I", "-c", CALLER, str(root or "/"), str(cwd), str(bin_dir / "bridge")]
+    if root is not None:
+        caller = ["unshare", "--mount", "sh", "-c", IN_ANOTHER_ROOT, "sh", str(root), *caller]
+
+    cwd.mkdir(exist_ok=True)
+    added = json.loads(node.run(caller, env={**environ, "CNI_COMMAND": "ADD"}, stdin=config).stdout)
+    seen: dict[str, Any] = json.loads(Path(f"{witness}.seen").read_text())
+    seen["mode of a new file"] = Path(f"{witness}.made").stat().st_mode
+    Path(f"{witness}.made").unlink()
+    cwd.mkdir(exist_ok=True)
+    node.run(caller, env={**environ, "CNI_COMMAND": "DEL"}, stdin=config)
+
+    assert added["ips"] == [{"address": "192.0.2.5/24", "interface": 2}]
+    return seen
+
+
+@pytest.mark.parametrize("content", [launcher_bytes, launcher_text], ids=["compiled", "python"])
+@pytest.mark.parametrize("place", ["machine's root", "another root", "deleted directory"])
+def test_a_child_of_the_plugin_sees_the_caller_and_nothing_of_the_server(
+    node: Node, server: ForkServer, tmp_path: Path, content: Callable[..., bytes], place: str
+) -> None:
+    node.pod_namespace("pod")
+    bin_dir, cwd = tmp_path / "launchers", tmp_path / "cwd"
+    root = tmp_path / "root" if place == "another root" else None
+    for folder in (cwd, tmp_path / "root"):
+        folder.mkdir()
+    if place != "deleted directory":
+        (cwd / "a file").touch()
+
+    write_launchers(bin_dir, content(socket=""))
+    direct = witnessed(node, bin_dir, root, cwd)
+    write_launchers(bin_dir, content(socket=str(server.socket)))
+    served = witnessed(node, bin_dir, root, cwd)
+
+    assert served.pop("grandparent") == server.pid, server.log()
+    assert direct.pop("grandparent") != server.pid
+    if place == "deleted directory":  # each was another one
+        del served["cwd"][1], direct["cwd"][1]
+    if root is not None:  # each has its own, made for it: what is mounted there tells
+        assert served["namespaces"].pop("mnt") != direct["namespaces"].pop("mnt")
+        assert served["root"][1] == ["inside"]
+    assert served == direct

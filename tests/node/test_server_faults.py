@@ -1,0 +1,236 @@
+"""Executions that end before their time: whoever is killed, the node is clean afterwards and nobody waits for ever."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skel.launcher import launcher_bytes, launcher_text
+from tests.attachments import Network, bridge_config
+from tests.nodes import Node, until
+from tests.servers import ForkServer, children, fork_server, write_launchers
+
+# Reserves by host-local, and then does not say so before somebody writes to its FIFO.
+SLOW = """#!/bin/sh
+[ "$CNI_COMMAND" = ADD ] || exec {bin_dir}/host-local
+reserved=$({bin_dir}/host-local) || exit 1
+echo $$ >{folder}/running.new && mv {folder}/running.new {folder}/running
+read -r _ <{folder}/fifo
+echo "$reserved"
+"""
+
+# What an execution leaves on purpose: see tests.node.test_bridge_undo.
+KEPT = ["files/*/last_reserved_ip*"]
+
+
+class Place:
+    """A node with a network on it whose IPAM plugin can be held up, and a fork server."""
+
+    def __init__(self, node: Node, server: ForkServer, folder: Path, content: Callable[..., bytes]) -> None:
+        self.node = node
+        self.server = server
+        self.bin_dir = write_launchers(folder / "launchers", content(socket=str(server.socket)))
+        self.direct_bin_dir = write_launchers(folder / "direct", launcher_bytes(socket=""))
+        self.folder = folder  # not the node's: a FIFO is nothing to compare
+        os.mkfifo(self.folder / "fifo")
+        slow = node.bin_dir / "slow"
+        slow.write_text(SLOW.format(bin_dir=self.direct_bin_dir, folder=folder))
+        slow.chmod(0o755)
+        ipam = {"type": "slow", "ranges": [[{"subnet": "10.88.0.0/16"}], [{"subnet": "fd00:88::/64"}]]}
+        self.config = bridge_config(ipam=ipam, ipMasq=True)
+        quick = bridge_config(ipMasq=True, ipam={**ipam, "type": "host-local"})
+        # The bridge, and what comes with the first pod of all, are there before.
+        first = Network(node, self.direct_bin_dir, quick)
+        first.add("first")
+        first.succeed("DEL", "first")
+        node.pod_namespace("one")
+        self.before = node.state()
+
+    def environ(self, verb: str) -> dict[str, str]:
+        return {
+            **self.node.environment,
+            "CNI_COMMAND": verb,
+            "CNI_CONTAINERID": "id-one",
+            "CNI_IFNAME": "eth0",
+            "CNI_NETNS": f"{self.node.path}-one",
+            "CNI_PATH": f"{self.node.bin_dir}:{self.direct_bin_dir}",
+        }
+
+    def start_add(self) -> tuple[subprocess.Popen[bytes], int]:
+        """Start an ADD; return its launcher and its worker when the IPAM plugin is held up."""
+        launcher = subprocess.Popen(
+            self.node.command([self.bin_dir / "bridge"]),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.environ("ADD"),
+        )
+        assert launcher.stdin is not None
+        launcher.stdin.write(json.dumps(self.config).encode())
+        launcher.stdin.close()
+        launcher.stdin = None
+        delegate = int(until((self.folder / "running").exists, within=20) and self.delegate())
+        with Path(f"/proc/{delegate}/status").open() as status:
+            worker = next(int(line.split()[1]) for line in status if line.startswith("PPid"))
+
+        assert worker in children(self.server.pid), self.server.log()
+        return launcher, worker
+
+    def delegate(self) -> int:
+        return int((self.folder / "running").read_text())
+
+    def let_go(self) -> None:
+        """Let the held IPAM plugin go on, if it is still there."""
+        with suppress(OSError):  # ENXIO: nobody reads
+            fifo = os.open(self.folder / "fifo", os.O_WRONLY | os.O_NONBLOCK)
+            os.write(fifo, b"\n")
+            os.close(fifo)
+
+    def delete(self, bin_dir: Path) -> None:
+        """Execute DEL, which must succeed."""
+        ran = self.node.run([bin_dir / "bridge"], env=self.environ("DEL"), stdin=json.dumps(self.config))
+
+        assert (ran.returncode, ran.stdout) == (0, "")
+
+    def assert_clean(self, within: float = 0.0) -> None:
+        self.node.assert_same_state(self.before, ignore=KEPT, within=within)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ForkServer]:
+    (tmp_path / "server").mkdir()
+    with fork_server(tmp_path / "server") as running:
+        yield running
+
+
+@pytest.fixture(params=[launcher_bytes, launcher_text], ids=["compiled", "python"])
+def place(request: pytest.FixtureRequest, node: Node, server: ForkServer, tmp_path: Path) -> Iterator[Place]:
+    made = Place(node, server, tmp_path, request.param)
+    yield made
+    made.let_go()
+
+
+def answered(launcher: subprocess.Popen[bytes]) -> tuple[int, Any]:
+    stdout, _ = launcher.communicate(timeout=30)
+    return launcher.returncode, json.loads(stdout) if stdout else None
+
+
+def test_killed_worker_is_an_error_and_del_cleans_up(place: Place) -> None:
+    launcher, worker = place.start_add()
+
+    os.kill(worker, signal.SIGKILL)
+
+    code, error = answered(launcher)
+    assert code == 1
+    assert error["code"] == 999
+    assert "fork server" in error["msg"]
+    with pytest.raises(AssertionError, match="is not as it was"):
+        place.assert_clean()
+    place.delete(place.direct_bin_dir)
+    place.assert_clean()
+
+
+def test_killed_worker_has_a_successor_that_serves_the_del(place: Place) -> None:
+    launcher, worker = place.start_add()
+    os.kill(worker, signal.SIGKILL)
+    answered(launcher)
+
+    place.delete(place.bin_dir)
+
+    place.assert_clean()
+    assert place.server.stop() == 0
+    assert place.server.requests() == 2
+    assert f"worker {worker} was ended by signal 9" in place.server.log()
+
+
+def test_killed_server_takes_no_execution_along(place: Place) -> None:
+    launcher, worker = place.start_add()
+
+    place.server.stop(signal.SIGKILL)
+    place.let_go()
+
+    code, result = answered(launcher)
+    assert (code, len(result["ips"])) == (0, 2)
+    place.delete(place.bin_dir)  # by itself: there is nobody to ask any more
+    place.assert_clean()
+    until(lambda: not Path(f"/proc/{worker}").exists())
+
+
+def test_killed_server_takes_its_workers_without_work_along(place: Place) -> None:
+    workers = place.server.workers()
+    assert len(workers) == 4
+
+    place.server.stop(signal.SIGKILL)
+
+    until(lambda: not [pid for pid in workers if Path(f"/proc/{pid}").exists()])
+
+
+def test_server_and_worker_killed_together(place: Place) -> None:
+    launcher, worker = place.start_add()
+
+    place.server.stop(signal.SIGKILL)
+    os.kill(worker, signal.SIGKILL)
+
+    assert answered(launcher)[0] == 1
+    place.delete(place.bin_dir)
+    place.assert_clean()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
+def test_launcher_that_a_signal_ends_has_its_add_undone(place: Place, number: signal.Signals) -> None:
+    launcher, worker = place.start_add()
+
+    os.kill(launcher.pid, number)
+
+    assert answered(launcher)[0] == -number
+    until(lambda: not Path(f"/proc/{worker}").exists())
+    place.assert_clean(within=2)
+
+
+def test_execution_that_hangs_is_ended_and_undone(node: Node, tmp_path: Path) -> None:
+    with fork_server(tmp_path, "--limit", "1") as server:
+        place = Place(node, server, tmp_path, launcher_bytes)
+        launcher, worker = place.start_add()
+
+        code, error = answered(launcher)
+
+        assert (code, error["code"]) == (1, 999)
+        assert "took too long" in error["msg"]
+        until(lambda: not Path(f"/proc/{worker}").exists())
+        place.assert_clean(within=2)
+
+
+def test_server_that_is_told_to_end_finishes_what_it_has_begun(place: Place) -> None:
+    launcher, worker = place.start_add()
+    workers = place.server.workers()
+    assert len(workers) == 5
+
+    place.server.process.terminate()
+
+    until(lambda: not place.server.socket.exists())
+    until(lambda: place.server.workers() == {worker})
+    place.let_go()
+    code, result = answered(launcher)
+    assert (code, len(result["ips"])) == (0, 2)
+    assert place.server.process.wait(10) == 0
+    place.delete(place.bin_dir)
+    place.assert_clean()
+
+
+def test_server_that_is_told_twice_ends_at_once(place: Place) -> None:
+    launcher, _ = place.start_add()
+
+    place.server.process.terminate()
+    until(lambda: "draining" in place.server.log())
+    place.server.process.terminate()
+
+    assert place.server.process.wait(10) == 0
+    place.let_go()
+    code, result = answered(launcher)
+    assert (code, len(result["ips"])) == (0, 2)

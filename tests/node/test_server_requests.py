@@ -1,0 +1,244 @@
+"""Whom the fork server serves, and whom it leaves to execute the plugin by themselves."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from netlink.namespace import entered, open_namespace
+from skel import SUPPORTED
+from skel.handoff import encode_request
+from skel.launcher import launcher_bytes
+from tests.attachments import Network, bridge_config
+from tests.nodes import Node, until
+from tests.server_client import Client, client, request_for
+from tests.servers import ForkServer, fork_server, write_launchers
+
+VERSION = {"CNI_COMMAND": "VERSION"}
+VERSIONS = {"cniVersion": "1.1.0", "supportedVersions": list(SUPPORTED)}
+
+pytestmark = pytest.mark.sudo
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
+    with fork_server(tmp_path_factory.mktemp("server")) as running:
+        yield running
+
+
+def test_request_is_served(server: ForkServer) -> None:
+    with client(server.socket) as launcher:
+        assert launcher.ask(request_for("noop", VERSION))
+        assert launcher.go() == 0
+        assert json.loads(launcher.output()) == VERSIONS
+
+
+@pytest.mark.parametrize(
+    ("plugin", "changes", "why"),
+    [
+        ("noop", {"build_id": bytes(16)}, "another installation"),
+        ("tuning", {}, "no plugin of this suite: tuning"),
+        ("../noop", {}, "no plugin of this suite"),
+        ("", {}, "no plugin of this suite"),
+        ("noop", {"closed": (0,)}, "7 file descriptors, 6 are due"),
+        ("noop", {"environment": b"=nameless\0"}, "Invalid argument"),
+    ],
+)
+def test_other_requests_are_left_to_the_launcher(
+    server: ForkServer, plugin: str, changes: dict[str, Any], why: str
+) -> None:
+    before = server.log()
+
+    with client(server.socket) as launcher:
+        assert not launcher.ask(request_for(plugin, VERSION, **changes))
+
+    assert why in server.log().removeprefix(before)
+
+
+@pytest.mark.parametrize(
+    "packet",
+    [
+        b"x",
+        b"CNIH\x02" + bytes(100),
+        b"CNIH\x01" + bytes(43),
+        encode_request(request_for("noop", VERSION))[:60].replace(b"noop\0", b"noop."),
+        encode_request(request_for("noop", {}))[:-5],
+        bytes(150_000),
+    ],
+)
+def test_nonsense_is_answered_by_the_end_of_the_connection(server: ForkServer, packet: bytes) -> None:
+    with client(server.socket) as launcher:
+        launcher.send(packet, launcher.descriptors())
+
+        assert not launcher.is_ready()
+
+
+def test_request_without_files_is_refused(server: ForkServer) -> None:
+    with client(server.socket) as launcher:
+        launcher.send(encode_request(request_for("noop", VERSION)))
+
+        assert not launcher.is_ready()
+
+
+def test_request_with_the_wrong_files_is_refused(server: ForkServer) -> None:
+    with client(server.socket) as launcher:
+        stdin, stdout, stderr, *_ = launcher.descriptors()
+        launcher.send(encode_request(request_for("noop", VERSION)), [stdin, stdout, stderr, stdin, stdin, stdin, stdin])
+
+        assert not launcher.is_ready()
+
+
+def test_connections_that_say_nothing_cost_one_worker_each(server: ForkServer) -> None:
+    workers = server.workers()
+    for _ in range(20):
+        with client(server.socket):
+            pass
+
+    with client(server.socket) as launcher:
+        assert launcher.ask(request_for("noop", VERSION))
+        assert launcher.go() == 0
+    until(lambda: len(server.workers()) == len(workers) and not server.workers() & workers)
+
+
+def test_without_go_nothing_is_done(node: Node, tmp_path: Path) -> None:
+    environ = {
+        "CNI_COMMAND": "ADD",
+        "CNI_CONTAINERID": "c1",
+        "CNI_IFNAME": "eth0",
+        "CNI_NETNS": node.pod_namespace("pod"),
+        "CNI_PATH": str(tmp_path),
+    }
+    before = node.state()
+
+    with fork_server(tmp_path) as server:
+        with open_namespace(node.path) as namespace, entered(namespace):
+            turned_away = Client(server.socket, json.dumps(bridge_config(ipam={})))
+        with closing(turned_away) as launcher:
+            assert launcher.ask(request_for("bridge", environ))
+        server.stop()
+
+        assert server.requests() == 1
+    node.assert_same_state(before)
+
+
+def test_only_root_can_connect(server: ForkServer) -> None:
+    assert server.socket.stat().st_mode & 0o777 == 0o600
+
+
+# A launcher's request, handed in as hexadecimal digits, with files that are no more than that.
+STRANGER = """
+import socket, sys
+connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+connection.connect(sys.argv[1])
+socket.send_fds(connection, [bytes.fromhex(sys.argv[2])], [0, 1, 2, 0, 0, 0, 0])
+print(connection.recv(10))
+"""
+
+
+@pytest.mark.parametrize(("user", "group"), [(65534, 65534), (65534, 0), (0, 65534)])
+def test_others_are_refused_even_where_they_can_connect(user: int, group: int) -> None:
+    with TemporaryDirectory(prefix="cni-harness-test-") as folder, fork_server(Path(folder)) as server:
+        Path(folder).chmod(0o755)
+        server.socket.chmod(0o666)
+
+        run = subprocess.run(
+            ["/usr/bin/python3", "-IS", "-c", STRANGER, server.socket, encode_request(request_for("noop", {})).hex()],
+            user=user,
+            group=group,
+            extra_groups=[],
+            capture_output=True,
+            text=True,
+            cwd="/",
+            check=True,
+        )
+
+        assert run.stdout == "b''\n"
+        assert f"not root: user {user}, group {group}" in server.log()
+
+
+@pytest.mark.parametrize(
+    ("circumstance", "why"),
+    [
+        (["unshare", "--user", "--map-root-user"], "in another namespace: user:["),
+        (["unshare", "--pid", "--fork"], "in another namespace: pid:["),
+        (["unshare", "--uts"], "in another namespace: uts:["),
+        (["unshare", "--ipc"], "in another namespace: ipc:["),
+        (["unshare", "--cgroup"], "in another namespace: cgroup:["),
+        (["setpriv", "--bounding-set=-net_admin"], "with other privileges: CapPrm:"),
+        (["setpriv", "--no-new-privs"], "with other privileges: NoNewPrivs: 1"),
+    ],
+)
+def test_callers_of_another_standing_execute_by_themselves(
+    server: ForkServer, tmp_path: Path, circumstance: list[str], why: str
+) -> None:
+    before = server.log()
+    bin_dir = write_launchers(tmp_path / "bin", launcher_bytes(socket=str(server.socket)))
+
+    run = subprocess.run([*circumstance, bin_dir / "noop"], env=VERSION, capture_output=True, check=True)
+
+    assert json.loads(run.stdout) == VERSIONS
+    assert why in server.log().removeprefix(before)
+
+
+def test_environment_too_large_for_a_packet_is_executed_by_the_launcher(server: ForkServer, tmp_path: Path) -> None:
+    bin_dir = write_launchers(tmp_path / "bin", launcher_bytes(socket=str(server.socket)))
+    large = {f"LARGE{number}": "x" * 100_000 for number in range(5)}
+
+    run = subprocess.run([bin_dir / "noop"], env={**VERSION, **large}, capture_output=True, check=True)
+
+    assert json.loads(run.stdout) == VERSIONS
+
+
+def test_five_hundred_at_once_are_all_served(node: Node, tmp_path: Path) -> None:
+    with fork_server(tmp_path) as server:
+        bin_dir = write_launchers(tmp_path / "bin", launcher_bytes(socket=str(server.socket)))
+        ipam = {"type": "host-local", "subnet": "10.9.0.0/16"}
+        config = json.dumps({"cniVersion": "1.1.0", "name": "many", "type": "host-local", "ipam": ipam})
+        (tmp_path / "config").write_text(config)
+        environ = {"CNI_IFNAME": "eth0", "CNI_NETNS": "/run/netns/none", "CNI_PATH": str(bin_dir)}
+
+        def start(number: int) -> subprocess.Popen[bytes]:
+            verb = ("VERSION", "STATUS", "ADD", "ADD", "VERSION")[number % 5]
+            with (tmp_path / "config").open() as stdin:
+                return subprocess.Popen(
+                    node.command([bin_dir / "host-local"]),
+                    env={**environ, "CNI_COMMAND": verb, "CNI_CONTAINERID": f"id-{number}"},
+                    stdin=stdin,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                )
+
+        running = [start(number) for number in range(500)]
+        answers = [(*process.communicate(timeout=60), process.returncode) for process in running]
+
+        assert {(stderr, code) for _, stderr, code in answers} == {(b"", 0)}
+        added = [json.loads(answers[number][0])["ips"][0]["address"] for number in range(500) if number % 5 in {2, 3}]
+        assert len(set(added)) == 200
+        assert all(json.loads(answers[number][0]) == VERSIONS for number in range(500) if number % 5 in {0, 4})
+        assert server.stop() == 0
+        assert server.requests() == 500
+        assert server.log().count("\n") == 3, server.log()  # listening, draining, ended
+
+
+def test_memory_of_the_server_and_its_idle_workers(node: Node, tmp_path: Path) -> None:
+    with fork_server(tmp_path) as server:
+        bin_dir = write_launchers(tmp_path / "bin", launcher_bytes(socket=str(server.socket)))
+        network = Network(node, bin_dir, bridge_config(ipMasq=True))
+        for pod in range(6):
+            network.add(f"p{pod}")
+        until(lambda: len(server.workers()) == 4)
+
+        pss = {pid: proportional_set_size(pid) for pid in (server.pid, *server.workers())}
+
+    assert sum(pss.values()) <= 80 * 1024, pss
+
+
+def proportional_set_size(pid: int) -> int:
+    """The memory of a process in KiB, what it shares divided by how many share it."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
