@@ -73,6 +73,8 @@ def serving(socket_path: Path, launcher: Path) -> Iterator[Server]:
         try:
             server = Server(process.pid)
             _await(lambda: _listens(socket_path) or process.poll() is not None, f"no server on {socket_path}")
+            if process.poll() is not None:
+                raise ServerError(f"the server ended at its start, with exit code {process.returncode}")
             _require_service(server, launcher)
             yield server
             _require_service(server, launcher)
