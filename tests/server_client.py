@@ -34,7 +34,11 @@ class Client:
     def __init__(self, path: Path, stdin: str) -> None:
         self.connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.connection.settimeout(20)
-        self.connection.connect(str(path))
+        try:
+            self.connection.connect(str(path))
+        except OSError:
+            self.connection.close()
+            raise
         self._output, self._stdout = os.pipe()
         self._opened = [
             os.memfd_create("stdin"),

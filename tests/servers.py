@@ -1,5 +1,6 @@
 """Fork servers for tests: each a process with a socket of its own."""
 
+import itertools
 import re
 import signal
 import subprocess
@@ -13,6 +14,9 @@ from tests.cli import ROOT
 from tests.nodes import until
 
 __all__ = ["ForkServer", "children", "fork_server", "write_launchers"]
+
+
+_numbers = itertools.count()
 
 
 class ForkServer:
@@ -57,9 +61,10 @@ def fork_server(
     cwd: str = "/",
     umask: int = 0o022,
     root: Path = ROOT,
+    passed: Sequence[int] = (),
 ) -> Iterator[ForkServer]:
     """Run a server for as long as the block lasts, its socket in `folder`; it listens when the block begins."""
-    socket, log = folder / "server.sock", folder / "server.log"
+    socket, log = folder / "server.sock", folder / f"server-{next(_numbers)}.log"
     program = f"import sys; sys.path[:0] = {[str(root), *sys.path]!r}; from skel.server import main; sys.exit(main())"
     with log.open("ab") as stderr:
         process = subprocess.Popen(
@@ -70,6 +75,7 @@ def fork_server(
             env=dict(env or {}),
             cwd=cwd,
             umask=umask,
+            pass_fds=passed,
         )
     server = ForkServer(process, socket, log)
     try:

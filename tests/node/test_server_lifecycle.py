@@ -1,0 +1,345 @@
+"""The fork server's beginning and end: one at a path, none that outlives its installation."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from skel.handoff import encode_request
+from skel.installation import PACKAGES
+from tests.cli import ROOT
+from tests.nodes import until
+from tests.server_client import client, request_for
+from tests.servers import ForkServer, fork_server, write_launchers
+
+VERSION = {"CNI_COMMAND": "VERSION"}
+
+pytestmark = pytest.mark.sudo
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ForkServer]:
+    with fork_server(tmp_path) as running:
+        yield running
+
+
+def is_served(server: ForkServer) -> bool:
+    with client(server.socket) as launcher:
+        return launcher.ask(request_for("noop", VERSION)) and launcher.go() == 0
+
+
+def refused(folder: Path, *options: str) -> str:
+    """What a server says that does not start."""
+    run = subprocess.run(
+        [sys.executable, "-m", "skel.server", "--socket", folder / "server.sock", *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert run.returncode == 1
+    return run.stderr
+
+
+def test_second_server_at_a_path_is_refused_and_the_first_stays(server: ForkServer, tmp_path: Path) -> None:
+    assert "another server listens there" in refused(tmp_path)
+
+    assert is_served(server)
+
+
+def test_socket_that_a_killed_server_left_is_replaced(tmp_path: Path) -> None:
+    with fork_server(tmp_path) as first:
+        first.stop(signal.SIGKILL)
+        assert first.socket.exists()
+
+        with fork_server(tmp_path) as second:
+            assert is_served(second)
+
+
+def test_what_is_no_socket_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "server.sock"
+    path.write_text("somebody's")
+
+    assert "is no socket" in refused(tmp_path)
+
+    assert path.read_text() == "somebody's"
+
+
+def test_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    assert str(tmp_path / "file") in refused(tmp_path / "file")
+
+
+def test_socket_goes_with_the_server(server: ForkServer) -> None:
+    assert server.stop() == 0
+
+    assert not server.socket.exists()
+
+
+def test_socket_that_somebody_else_put_there_meanwhile_stays(server: ForkServer) -> None:
+    server.socket.unlink()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as other:
+        other.bind(str(server.socket))
+
+        assert server.stop() == 0
+
+        assert server.socket.exists()
+
+
+def test_path_is_free_while_the_last_executions_end(server: ForkServer, tmp_path: Path) -> None:
+    with client(server.socket) as held:
+        assert held.ask(request_for("noop", VERSION))
+        server.process.terminate()
+        until(lambda: "draining, 1 at work" in server.log())
+
+        with fork_server(tmp_path) as successor:
+            assert is_served(successor)
+            assert server.process.poll() is None
+            assert held.go() == 0
+            assert server.process.wait(10) == 0
+
+            assert is_served(successor)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signal_ends_it(server: ForkServer, number: signal.Signals) -> None:
+    assert server.stop(number) == 0
+
+    assert f"draining, 0 at work: {number.name}" in server.log()
+
+
+def test_ctrl_c_in_its_terminal_does_not_reach_the_workers(server: ForkServer) -> None:
+    groups = {os.getpgid(pid) for pid in (server.pid, *server.workers())}
+
+    assert len(groups) == 5
+
+
+def test_idle_server_ends(tmp_path: Path) -> None:
+    with fork_server(tmp_path, "--idle-exit", "0.2") as server:
+        assert server.process.wait(10) == 0
+
+        assert "no request in 0.2 s" in server.log()
+
+
+def test_server_with_work_is_not_idle(tmp_path: Path) -> None:
+    with fork_server(tmp_path, "--idle-exit", "0.2") as server:
+        with client(server.socket) as held:
+            assert held.ask(request_for("noop", VERSION))
+            with pytest.raises(subprocess.TimeoutExpired):
+                server.process.wait(0.6)
+            assert held.go() == 0
+
+        assert server.process.wait(10) == 0
+
+
+def test_workers_that_are_killed_are_replaced_after_a_pause(server: ForkServer) -> None:
+    killed = server.workers()
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+
+    until(lambda: len(server.workers()) == 4 and not server.workers() & killed, within=15)
+
+    assert is_served(server)
+    assert "ended without work by signal 9; the next one in 0.1 s" in server.log()
+
+
+def test_no_more_are_at_work_than_allowed_and_the_others_wait(tmp_path: Path) -> None:
+    with (
+        fork_server(tmp_path, "--workers", "2", "--most", "2") as server,
+        client(server.socket) as first,
+        client(server.socket) as second,
+        client(server.socket) as third,
+    ):
+        assert first.ask(request_for("noop", VERSION))
+        assert second.ask(request_for("noop", VERSION))
+        third.connection.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            third.ask(request_for("noop", VERSION))
+        third.connection.settimeout(20)
+
+        assert len(server.workers()) == 2
+        assert first.go() == 0
+        assert third.is_ready()
+        assert (second.go(), third.go()) == (0, 0)
+
+
+def test_it_needs_nothing_of_its_surroundings(tmp_path: Path) -> None:
+    command = 'exec 0<&- 1>&- 7</ 8</proc/self/ns/net; trap "" HUP USR1; umask 0777; exec "$@"'
+
+    with fork_server(tmp_path, prefix=["sh", "-c", command, "sh"]) as server:
+        workers = server.workers()
+
+        assert is_served(server)
+        for pid in workers & server.workers():
+            targets = {str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()}
+            assert not {"/", str(Path("/proc/self/ns/net").readlink())} & targets
+
+
+# --- systemd
+
+# As systemd does it (sd_listen_fds(3)).
+ACTIVATE = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=sys.argv[2])
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+
+@pytest.fixture
+def listening(tmp_path: Path) -> Iterator[socket.socket]:
+    """The socket that systemd holds."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as held:
+        held.bind(str(tmp_path / "systemd.sock"))
+        held.listen(100)
+        yield held
+
+
+def activated(folder: Path, passed: socket.socket, number: int = 1) -> AbstractContextManager[ForkServer]:
+    prefix = [sys.executable, "-I", "-c", ACTIVATE, str(passed.fileno()), str(number)]
+    return fork_server(folder, prefix=prefix, passed=[passed.fileno()])
+
+
+def test_socket_from_systemd_is_used_and_left_to_it(tmp_path: Path, listening: socket.socket) -> None:
+    path = Path(listening.getsockname())
+    for _ in range(2):
+        with client(path) as waiting, activated(tmp_path, listening) as server:
+            assert waiting.ask(request_for("noop", VERSION))
+            assert waiting.go() == 0
+            assert server.stop() == 0
+
+            assert f"listening at {path}" in server.log()
+            assert not server.socket.exists()
+    assert path.exists()
+
+
+def test_launcher_that_comes_between_two_servers_waits(tmp_path: Path, listening: socket.socket) -> None:
+    with activated(tmp_path, listening) as first:
+        first.stop()
+    with client(Path(listening.getsockname())) as waiting:
+        waiting.send(encode_request(request_for("noop", VERSION)), waiting.descriptors())
+        with activated(tmp_path, listening):
+            assert waiting.is_ready()
+            assert waiting.go() == 0
+
+
+def test_sockets_from_systemd_that_are_none_of_ours(tmp_path: Path, listening: socket.socket) -> None:
+    with pytest.raises(AssertionError, match="2 sockets from systemd"), activated(tmp_path, listening, 2):
+        pass
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other,
+        pytest.raises(AssertionError, match="is no listening AF_UNIX socket"),
+        activated(tmp_path, other),
+    ):
+        pass
+
+
+# --- installations
+
+
+@pytest.fixture
+def installation(tmp_path: Path) -> Path:
+    """A copy of this installation, to be changed."""
+    root = tmp_path / "installation"
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__"))
+    return root
+
+
+def evaluated(root: Path, expression: str) -> bytes:
+    """What a process that has the installation at `root` writes for an expression of its launcher's module."""
+    script = f"import sys; sys.path[:0] = {[str(root), *sys.path]!r}; from skel.launcher import *; "
+    script += f"from skel.installation import build_id; sys.stdout.buffer.write({expression})"
+    return subprocess.run([sys.executable, "-I", "-c", script], stdout=subprocess.PIPE, check=True).stdout
+
+
+def build_id_of(root: Path) -> bytes:
+    return evaluated(root, "build_id()")
+
+
+def launchers_of(root: Path, folder: Path, path: Path) -> Path:
+    """Launchers of the installation at `root` as it is now, which ask the server at `path`."""
+    return write_launchers(folder, evaluated(root, f"launcher_bytes(socket={str(path)!r})"))
+
+
+def about(bin_dir: Path) -> str:
+    run = subprocess.run([bin_dir / "noop"], env={}, capture_output=True, text=True, check=True)
+    return run.stderr
+
+
+def upgrade(installation: Path) -> None:
+    """What an upgrade does: a file is another one, by rename."""
+    noop = installation / "plugins" / "noop.py"
+    new = noop.with_suffix(".new")
+    new.write_text(noop.read_text() + "\nPLUGIN.version = '9.8.7'\n")
+    new.rename(noop)
+
+
+def test_server_that_was_upgraded_drains_and_its_launchers_run_the_new_code(installation: Path, tmp_path: Path) -> None:
+    with fork_server(tmp_path, root=installation) as server:
+        bin_dir = launchers_of(installation, tmp_path / "bin", server.socket)
+        assert "9.8.7" not in about(bin_dir)
+        with client(server.socket) as held:
+            assert held.ask(request_for("noop", VERSION, build_id=build_id_of(installation)))
+
+            upgrade(installation)
+
+            until(lambda: "9.8.7" in about(bin_dir))
+            assert "at work: the installation has changed" in server.log()
+            assert held.go() == 0
+        assert server.process.wait(10) == 0
+
+
+def test_server_does_not_work_for_launchers_of_another_build(installation: Path, tmp_path: Path) -> None:
+    with fork_server(tmp_path) as server:
+        upgrade(installation)
+        newer = launchers_of(installation, tmp_path / "newer", server.socket)
+
+        assert "9.8.7" in about(newer)
+        assert "a launcher of another installation" in server.log()
+
+
+def test_upgraded_server_serves_upgraded_launchers(installation: Path, tmp_path: Path) -> None:
+    upgrade(installation)
+    with fork_server(tmp_path, root=installation) as server:
+        newer = launchers_of(installation, tmp_path / "newer", server.socket)
+
+        assert "9.8.7" in about(newer)
+        server.stop()
+        assert server.requests() == 1
+
+
+def test_server_whose_installation_is_removed_drains(installation: Path, tmp_path: Path) -> None:
+    with fork_server(tmp_path, root=installation) as server:
+        shutil.rmtree(installation / "ipam")
+
+        def is_over() -> bool:
+            try:
+                with client(server.socket) as launcher:
+                    launcher.ask(request_for("noop", VERSION))
+            except OSError:
+                return server.process.poll() is not None
+            return False
+
+        until(is_over)
+        assert "the installation has changed" in server.log()
+
+
+def test_build_id_is_that_of_the_code_and_not_of_the_files_times(installation: Path) -> None:
+    before = build_id_of(installation)
+    os.utime(installation / "plugins" / "noop.py", (0, 0))
+    assert build_id_of(installation) == before
+
+    upgrade(installation)
+
+    assert build_id_of(installation) != before
