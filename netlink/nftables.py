@@ -5,6 +5,7 @@ known only to the kernel, as other processes change it at the same time.
 """
 
 import errno
+import os
 import struct
 from collections.abc import Container, Iterable
 from threading import Thread
@@ -167,12 +168,17 @@ class Table(Closing):
 
     def close(self) -> None:
         """Close the socket, in the background where that takes long."""
-        if Table._anything_deleted:
+        if self._anything_deleted:
             # A grace period of RCU, 10 ms or more, in which the caller has better to do. The thread ends before the
             # process does.
             Thread(target=self._socket.close, name="close-nftables").start()
         else:
             self._socket.close()
+
+    @classmethod
+    def forget_deletions(cls) -> None:
+        """Take it that nothing has been deleted for which closing a socket would wait."""
+        cls._anything_deleted = False
 
     def transaction(self) -> Transaction:
         """Begin collecting changes."""
@@ -270,3 +276,7 @@ class Table(Closing):
 
     def _encoded(self, kind: int, *attributes: tuple[int, str | Attributes]) -> bytes:
         return encode_message(kind, 0, self.family, [(1, self.name), *attributes])
+
+
+# What a parent has deleted, as a server's rehearsal does, is none of a child's waiting.
+os.register_at_fork(after_in_child=Table.forget_deletions)

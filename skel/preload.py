@@ -41,6 +41,14 @@ def rehearse(log: Callable[[str], None]) -> None:
     Much of what Python and pyroute2 do is done at the first use. Where it fails, as on a kernel without bridges, it
     is done by the workers instead: each anew.
     """
+    try:
+        _rehearse(log)
+    except OSError as error:
+        log(f"no rehearsal: {error}")
+    _wait_for_threads()
+
+
+def _rehearse(log: Callable[[str], None]) -> None:
     from tempfile import TemporaryDirectory
 
     for name in PLUGINS:
@@ -70,6 +78,15 @@ def rehearse(log: Callable[[str], None]) -> None:
                 log(f"rehearsing {verb}: {(outcome.stdout + outcome.stderr).decode(errors='replace').strip()}")
             elif verb == "ADD":
                 config["prevResult"] = json.loads(outcome.stdout)
+
+
+def _wait_for_threads() -> None:
+    """Wait for what the rehearsal left to be done in the background: a process with one thread is safe to fork."""
+    import threading
+
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread():
+            thread.join()
 
 
 @contextmanager
