@@ -25,6 +25,7 @@ _VERBS: Final = {
     "bench": "bench",
     "networks": "networks",
     "validate": "validate",
+    "serve": "serve",
     "install": "install",
     "uninstall": "uninstall",
 }

@@ -20,7 +20,16 @@ from skel.launcher import is_ours, launcher_bytes
 from skel.record import Record, field
 from skel.suite import PLUGINS
 
-__all__ = ["Content", "InstallError", "Uninstalled", "install", "launchers", "uninstall", "write_launchers"]
+__all__ = [
+    "Content",
+    "InstallError",
+    "Uninstalled",
+    "install",
+    "installed",
+    "launchers",
+    "uninstall",
+    "write_launchers",
+]
 
 
 class InstallError(Exception):
@@ -103,6 +112,11 @@ def install(files: Mapping[Path, Content], state_dir: Path, *, force: bool = Fal
                 write_atomically(path, new.text, mode=new.mode)
                 written.append(path)
         return written
+
+
+def installed(state_dir: Path) -> list[Path]:
+    """Return what `install` has put somewhere, and `uninstall` would take back. Raises InstallError, OSError."""
+    return [Path(entry.path) for entry in _read_manifest(state_dir).files]
 
 
 def uninstall(state_dir: Path) -> Uninstalled:

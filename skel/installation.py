@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 
-__all__ = ["PACKAGES", "ROOT", "build_id", "search_path", "stamp"]
+__all__ = ["PACKAGES", "ROOT", "build_id", "command", "search_path", "stamp"]
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The folder of our packages."""
@@ -34,6 +34,15 @@ def search_path() -> list[str]:
             raise ValueError(message)
         folders.append(os.path.dirname(os.path.dirname(spec.origin)))
     return list(dict.fromkeys(folders))
+
+
+def command(module: str) -> list[str]:
+    """Return the command that runs `main` of one of our modules, whatever surrounds it; arguments may follow.
+
+    Raises ValueError as `search_path` does.
+    """
+    program = f"import sys; sys.path[:0] = {search_path()!r}; from {module} import main; sys.exit(main())"
+    return [sys.executable, "-IS", "-c", program]
 
 
 def build_id() -> bytes:

@@ -33,6 +33,7 @@ class Listening:
         """
         self._lock = -1
         self._inode: tuple[int, int] | None = None
+        self.is_passed = passed > 0
         if passed:
             self.socket = _passed_socket(passed)
             self.path = str(self.socket.getsockname())
@@ -63,6 +64,8 @@ class Listening:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ListeningError(f"{self.path}: another server listens there") from None
+        if _is_served(self.path):
+            raise ListeningError(f"{self.path}: somebody else, such as systemd, listens there")
         with suppress(FileNotFoundError):
             if not stat.S_ISSOCK(os.lstat(self.path).st_mode):
                 raise ListeningError(f"{self.path} is there, and is no socket")
@@ -93,6 +96,18 @@ def _passed_socket(number: int) -> socket.socket:
     if (passed.family, passed.type, listens) != (socket.AF_UNIX, socket.SOCK_SEQPACKET, 1):
         raise ListeningError("the socket from systemd is no listening AF_UNIX socket of type SOCK_SEQPACKET")
     return passed
+
+
+def _is_served(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        connection.setblocking(False)  # noqa: FBT003 -- it takes no keyword
+        try:
+            connection.connect(path)
+        except BlockingIOError:
+            return True  # by somebody who is very busy
+        except OSError:
+            return False
+        return True
 
 
 def _inode(path: str) -> tuple[int, int]:

@@ -89,7 +89,7 @@ class Server:
         poll = select.poll()
         poll.register(self._wake, select.POLLIN)
         poll.register(self._busy, select.POLLIN)
-        while not (self._given_up or (self._draining and not self._at_work)):
+        while not (self._given_up or (self._draining and self._may_go())):
             self._fork_workers()
             poll.poll(self._patience_ms())
             with suppress(BlockingIOError):
@@ -97,7 +97,8 @@ class Server:
             self._bury()
             self._look_around()
         self._drain("nothing more to do")
-        _log(f"ended after {self._requests} requests")
+        left = f"; {len(self._at_work)} still at work" if self._at_work else ""
+        _log(f"ended after {self._requests} requests{left}")
 
     def _on_signal(self, number: int, _: object) -> None:
         if number == signal.SIGCHLD:
@@ -117,6 +118,11 @@ class Server:
         for pid in self._idle:
             # One that has just got work does not mind: see skel.worker.
             os.kill(pid, signal.SIGTERM)
+
+    def _may_go(self) -> bool:
+        # systemd starts the next server when this one has ended: launchers wait for it in the socket's queue, and are
+        # not to wait for the last executions of this one, which need it no more.
+        return self._listening.is_passed or not self._at_work
 
     def _fork_workers(self) -> None:
         while not self._draining and monotonic() >= self._fork_again and self._places() > 0:

@@ -1,5 +1,6 @@
 """Fixtures of all tests: nodes, and our plugins as executables."""
 
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -34,7 +35,9 @@ def served_bin_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The same with launchers that have a fork server execute it."""
     folder = tmp_path_factory.mktemp("served")
     with fork_server(folder) as server:
-        yield write_launchers(folder / "bin", launcher_bytes(socket=str(server.socket)))
+        bin_dir = write_launchers(folder / "bin", launcher_bytes(socket=str(server.socket)))
+        subprocess.run([bin_dir / "noop"], env={"CNI_COMMAND": "VERSION"}, capture_output=True, check=True)
+        yield bin_dir
 
         assert server.stop() == 0
         assert server.requests() > 0

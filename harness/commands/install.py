@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.options import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, Settings, global_options, pass_settings, say
+from harness.options import (
+    DEFAULT_BIN_DIR,
+    DEFAULT_CONF_DIR,
+    DEFAULT_STATE_DIR,
+    Settings,
+    global_options,
+    pass_settings,
+    say,
+)
 from harness.output import Table, emit
 
 if TYPE_CHECKING:
@@ -25,13 +33,20 @@ _FIRST = "10-cni-harness.conflist"
     help=f"Also put a network list of this project into --conf-dir.  [{_FIRST} unless named]",
 )
 @click.option("--force", is_flag=True, help="Replace other plugins of the same names, until `uninstall` restores them.")
+@click.option(
+    "--units/--no-units",
+    default=None,
+    help="Have systemd start the fork server when it is needed.  [where systemd runs, and --state-dir is the default]",
+)
+@click.option("--unit-dir", type=click.Path(file_okay=False, path_type=Path), hidden=True, help="For a look at them.")
 @global_options()
 @pass_settings
-def command(settings: Settings, *, conf: str | None, force: bool) -> None:
+def command(settings: Settings, *, conf: str | None, force: bool, units: bool | None, unit_dir: Path | None) -> None:
     """Write the plugins of this project into --bin-dir, each by rename: no runtime ever sees half of one.
 
     `cni-harness uninstall` takes back exactly what this put there.
     """
+    from harness import units as systemd
     from harness.install import install, launchers
     from skel.launcher import compiled_launcher
 
@@ -41,10 +56,16 @@ def command(settings: Settings, *, conf: str | None, force: bool) -> None:
     files = launchers(folders[0])
     if compiled_launcher() is None:
         say("This was installed without a C compiler: the plugins get the slower launcher, in Python")
+    if units is None:
+        units = systemd.is_systemd_running() and settings.state_dir == DEFAULT_STATE_DIR
+    if units:
+        files |= systemd.units((unit_dir or systemd.UNIT_DIR).absolute())
     # After the plugins: containerd starts to use a list as soon as it is there.
     if conf is not None:
         files |= _list(conf, settings.conf_dir or DEFAULT_CONF_DIR)
     written = install(files, settings.state_dir, force=force)
+    if units and unit_dir is None:
+        systemd.enable(changed=bool(written))
     document = [{"path": str(path), "written": path in written} for path in files]
     rows = [[str(path), "installed" if path in written else "is there already"] for path in files]
     emit(settings.output, {"files": document}, Table(("FILE", "STATE"), rows))

@@ -16,9 +16,11 @@ def command(settings: Settings) -> None:
 
     A file that was changed since is somebody else's now, and stays.
     """
-    from harness.install import uninstall
+    from harness.install import installed, uninstall
+    from harness.units import disabled
 
-    done = uninstall(settings.state_dir)
+    with disabled(installed(settings.state_dir)):
+        done = uninstall(settings.state_dir)
     outcomes = (("removed", done.removed), ("restored", done.restored), ("kept, changed since", done.changed))
     document = {state.partition(",")[0]: [str(path) for path in paths] for state, paths in outcomes}
     rows = [[str(path), state] for state, paths in outcomes for path in paths]

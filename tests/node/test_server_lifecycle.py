@@ -65,6 +65,14 @@ def test_socket_that_a_killed_server_left_is_replaced(tmp_path: Path) -> None:
             assert is_served(second)
 
 
+def test_socket_that_systemd_holds_is_left_to_it(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as held:
+        held.bind(str(tmp_path / "server.sock"))
+        held.listen(0)
+        for _ in range(3):  # the last time the queue is full
+            assert "somebody else" in refused(tmp_path)
+
+
 def test_what_is_no_socket_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "server.sock"
     path.write_text("somebody's")
@@ -119,9 +127,10 @@ def test_signal_ends_it(server: ForkServer, number: signal.Signals) -> None:
 
 
 def test_ctrl_c_in_its_terminal_does_not_reach_the_workers(server: ForkServer) -> None:
-    groups = {os.getpgid(pid) for pid in (server.pid, *server.workers())}
+    def groups() -> set[int]:
+        return {os.getpgid(pid) for pid in (server.pid, *server.workers())}
 
-    assert len(groups) == 5
+    assert until(lambda: len(groups()) == 5)
 
 
 def test_idle_server_ends(tmp_path: Path) -> None:
@@ -231,6 +240,22 @@ def test_launcher_that_comes_between_two_servers_waits(tmp_path: Path, listening
         with activated(tmp_path, listening):
             assert waiting.is_ready()
             assert waiting.go() == 0
+
+
+def test_server_under_systemd_makes_room_before_its_last_executions_end(
+    tmp_path: Path, listening: socket.socket
+) -> None:
+    path = Path(listening.getsockname())
+    with client(path) as held:
+        with activated(tmp_path, listening) as first:
+            assert held.ask(request_for("noop", VERSION))
+            assert first.stop() == 0
+            assert "; 1 still at work" in first.log()
+        with activated(tmp_path, listening), client(path) as launcher:
+            assert launcher.ask(request_for("noop", VERSION))
+            assert launcher.go() == 0
+
+        assert held.go() == 0
 
 
 def test_sockets_from_systemd_that_are_none_of_ours(tmp_path: Path, listening: socket.socket) -> None:

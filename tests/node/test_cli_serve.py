@@ -1,0 +1,42 @@
+"""`cni-harness serve` from the command line."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cli import Cli
+from tests.nodes import until
+from tests.server_client import client, request_for
+
+pytestmark = pytest.mark.sudo
+
+
+def test_it_serves_until_it_is_told_to_end(own_cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "run" / "server.sock"
+    with own_cli.background("serve", "--socket", str(path), "--workers", "2") as server:
+        until(path.exists, within=20)
+        with client(path) as launcher:
+            assert launcher.ask(request_for("noop", {"CNI_COMMAND": "VERSION"}))
+            assert launcher.go() == 0
+        server.send_signal(signal.SIGTERM)
+
+        assert server.wait(20) == 0
+        assert server.stderr is not None
+        assert "ended after 1 requests" in server.stderr.read()
+    assert not path.exists()
+
+
+def test_it_ends_by_itself_where_it_is_told_so(own_cli: Cli, tmp_path: Path) -> None:
+    ended = own_cli.run("serve", "--socket", str(tmp_path / "server.sock"), "--idle-exit", "0.1")
+
+    assert "no request in 0.1 s" in ended.stderr
+
+
+def test_it_is_for_root(own_cli: Cli) -> None:
+    own_cli.prefix = ["setpriv", "--reuid=65534", "--clear-groups"]
+
+    failed = own_cli.run("serve", check=False)
+
+    assert failed.returncode == 1
+    assert "needs root" in failed.stderr

@@ -1,0 +1,124 @@
+"""The fork server under systemd: the units, and what systemd is told."""
+
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness import units
+from harness.units import UnitError, disabled, enable
+from tests.cli import ROOT, Cli
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path / "cli", tmp_path / "opt" / "cni" / "bin")
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A `systemctl` that writes down what it is told, a line a call; it fails where `systemctl.fails` is."""
+    record = tmp_path / "told"
+    record.touch()
+    systemctl = tmp_path / "path" / "systemctl"
+    systemctl.parent.mkdir()
+    systemctl.write_text(f'#!/bin/sh\necho "$*" >>{record}\nif [ -e "$0.fails" ]; then echo no such >&2; exit 5; fi\n')
+    systemctl.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{systemctl.parent}:/usr/bin:/bin")
+    monkeypatch.setattr(units, "is_systemd_running", lambda: True)
+    return record
+
+
+def exec_start(service: Path) -> list[str]:
+    (line,) = [line for line in service.read_text().splitlines() if line.startswith("ExecStart=")]
+    return shlex.split(line.removeprefix("ExecStart=").replace("%%", "%").replace("$$", "$"))
+
+
+def test_units_are_installed_and_taken_back(cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "units"
+
+    cli.run("install", "--units", "--unit-dir", str(folder))
+
+    assert sorted(path.name for path in folder.iterdir()) == ["cni-harness.service", "cni-harness.socket"]
+    assert exec_start(folder / "cni-harness.service")[:3] == [sys.executable, "-IS", "-c"]
+    cli.run("uninstall")
+    assert not folder.exists()
+
+
+def test_units_are_not_for_an_installation_in_a_folder_of_its_own(cli: Cli) -> None:
+    written = cli.json("install")["files"]
+
+    assert {Path(file["path"]).parent for file in written} == {cli.bin_dir}
+
+
+def test_systemd_understands_them(cli: Cli, tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    cli.run("install", "--units", "--unit-dir", str(tmp_path / "units"))
+
+    run = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", tmp_path / "units" / "cni-harness.socket"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "cni-harness" not in run.stderr
+    assert run.returncode == 0, run.stderr
+
+
+def test_odd_folders_survive_the_unit(cli: Cli, tmp_path: Path) -> None:
+    tree = tmp_path / """a %h $HOME "quoted" it's"""
+    for room in ("conf", "harness", "ipam", "netlink", "plugins", "skel"):
+        shutil.copytree(ROOT / room, tree / room, ignore=shutil.ignore_patterns("__pycache__"))
+    cli.environment["PYTHONPATH"] = str(tree)
+    cli.run("install", "--units", "--unit-dir", str(tmp_path / "units"))
+
+    service = exec_start(tmp_path / "units" / "cni-harness.service")
+    run = subprocess.run([*service, "--help"], capture_output=True, text=True, env={}, cwd="/", check=True)
+
+    assert str(tree) in service[-1].replace("\\'", "'")
+    assert "--idle-exit" in run.stdout
+
+
+def test_systemd_is_told_to_listen(told: Path) -> None:
+    enable(changed=False)
+
+    assert told.read_text().splitlines() == ["daemon-reload", "enable --now cni-harness.socket"]
+
+
+def test_server_of_the_installation_before_is_sent_away(told: Path) -> None:
+    enable(changed=True)
+
+    assert told.read_text().splitlines()[-1] == "stop cni-harness.service"
+
+
+def test_systemd_is_told_before_the_units_go_and_after(told: Path) -> None:
+    with disabled([units.UNIT_DIR / "cni-harness.socket"]):
+        assert told.read_text().splitlines() == ["disable --now cni-harness.socket cni-harness.service"]
+
+    assert told.read_text().splitlines()[1:] == ["daemon-reload"]
+
+
+def test_systemd_has_nothing_to_do_with_units_elsewhere(told: Path) -> None:
+    with disabled([Path("/elsewhere/cni-harness.socket")]):
+        pass
+
+    assert told.read_text() == ""
+
+
+def test_what_systemd_refuses_is_said(told: Path) -> None:
+    (told.parent / "path" / "systemctl.fails").touch()
+
+    with pytest.raises(UnitError, match="systemctl daemon-reload: no such"):
+        enable(changed=False)
+
+
+def test_no_systemctl_is_said(told: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(told.parent))
+
+    with pytest.raises(UnitError, match="systemctl: No such file"):
+        enable(changed=False)
