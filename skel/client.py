@@ -89,6 +89,7 @@ def _outcome(connection: _socket.socket) -> int:
     if len(packet) == _EXIT_BYTES and packet.startswith(b"X"):
         return int.from_bytes(packet[1:], sys.byteorder, signed=True)
     answer = b'{"cniVersion": "1.1.0", "code": 999, "msg": "the fork server\'s worker died while it ran the plugin"}\n'
+    connection.close()  # before anything is written: it may have the number of a stdout that was closed
     try:  # noqa: SIM105 -- contextlib would be one more to load
         os.write(1, answer)
     except OSError:

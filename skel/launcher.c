@@ -131,7 +131,7 @@ static int connect_to(const char *path, uint32_t limit_ms)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct timeval limit = {.tv_sec = limit_ms / 1000, .tv_usec = limit_ms % 1000 * 1000};
-    int connection, done;
+    int connection;
 
     if (!*path || strlen(path) >= sizeof(address.sun_path))
         return -1;
@@ -141,10 +141,7 @@ static int connect_to(const char *path, uint32_t limit_ms)
         return -1;
     /* The time limit of connect, too, which waits where the server's queue is full. */
     setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-    do
-        done = connect(connection, (struct sockaddr *)&address, sizeof(address));
-    while (done < 0 && errno == EINTR);
-    if (done == 0 && is_trusted(connection))
+    if (connect(connection, (struct sockaddr *)&address, sizeof(address)) == 0 && is_trusted(connection))
         return connection;
     close(connection);
     return -1;
@@ -158,7 +155,7 @@ static bool send_request(int connection, const char *name, uint32_t closed, char
         struct cmsghdr align;
         char bytes[CMSG_SPACE(sizeof(int[DESCRIPTORS]))];
     } control = {0};
-    int descriptors[DESCRIPTORS] = {0}, count = 0, first;
+    int descriptors[DESCRIPTORS], count = 0;
     char *start = environ_[0], *end = start;
     /* The kernel lays out the environment without gaps, so one piece of memory holds all of it. */
     for (char **variable = environ_; *variable; variable++) {
@@ -170,14 +167,11 @@ static bool send_request(int connection, const char *name, uint32_t closed, char
     for (int stream = 0; stream < STREAMS; stream++)
         if (!(closed & 1u << stream))
             descriptors[count++] = stream;
-    first = count;
+    /* One that cannot be opened is -1, which sendmsg refuses. */
     descriptors[count++] = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     descriptors[count++] = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     descriptors[count++] = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
     descriptors[count++] = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    for (int number = first; number < count; number++)
-        if (descriptors[number] < 0)
-            return false;
 
     memcpy(header.build_id, settings_at->build_id, sizeof(header.build_id));
     header.umask = umask(0);
@@ -208,15 +202,11 @@ static bool send_request(int connection, const char *name, uint32_t closed, char
 static bool is_ready(int connection, int64_t deadline)
 {
     struct pollfd answer = {.fd = connection, .events = POLLIN};
+    int64_t left = deadline - now_ms();
     char packet[2];
-    int events;
 
-    do {
-        int64_t left = deadline - now_ms();
-
-        events = poll(&answer, 1, left > 0 ? (int)left : 0);
-    } while (events < 0 && errno == EINTR);
-    return events == 1 && recv(connection, packet, sizeof(packet), MSG_DONTWAIT) == 1 && packet[0] == 'R';
+    poll(&answer, 1, left > 0 ? (int)left : 0);
+    return recv(connection, packet, sizeof(packet), MSG_DONTWAIT) == 1 && packet[0] == 'R';
 }
 
 /* The signals that are to end the worker along with us: not those that would not end us. */
@@ -334,7 +324,5 @@ int main(int argc, char **argv, char **environ_)
             return outcome(connection, signals, &ending, closed);
         sigprocmask(SIG_SETMASK, &before, NULL);
     }
-    /* Now, and not by execve: the server need not wait for the interpreter to start. */
-    close(connection);
     return execute(interpreter, program, name, environ_, closed);
 }

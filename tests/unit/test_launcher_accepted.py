@@ -1,0 +1,170 @@
+"""What a launcher does once the server has accepted its request: never a second execution."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from skel.handoff import GO, READY, encode_exit, encode_signal
+from tests.launchers import SECONDS, VERSION, Conversation, Installed, Script, is_stopped, serve
+from tests.nodes import until
+
+DIED = {"cniVersion": "1.1.0", "code": 999, "msg": "the fork server's worker died while it ran the plugin"}
+
+
+def die(talk: Conversation) -> None:
+    talk.accept()
+
+
+def test_an_execution_may_take_longer_than_the_patience_of_the_queue(installed: Installed) -> None:
+    def script(talk: Conversation) -> None:
+        talk.accept()
+        assert not talk.says_something(within=0.5)
+        talk.finish(43)
+
+    with installed.serving(script):
+        assert installed.run(path=installed.write("loopback", patience=0.2)).returncode == 43
+
+
+def late_garbage(talk: Conversation) -> None:
+    talk.accept()
+    talk.connection.send(READY)
+    assert talk.rest() == []
+
+
+def late_excess(talk: Conversation) -> None:
+    talk.accept()
+    talk.connection.send(encode_exit(0) + b"\0")
+    assert talk.rest() == []
+
+
+@pytest.mark.parametrize("script", [die, late_garbage, late_excess])
+def test_a_worker_that_dies_is_an_error_and_no_second_try(installed: Installed, script: Script) -> None:
+    with installed.serving(script) as server:
+        ran = installed.run()
+
+    assert (ran.returncode, ran.stderr) == (1, b"")
+    assert json.loads(ran.stdout) == DIED
+    assert len(server.talks) == 1
+
+
+def test_an_error_that_nobody_reads_is_no_end_by_a_signal(installed: Installed) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    with installed.serving(die), os.fdopen(writer, "wb") as pipe:
+        ran = subprocess.run([installed.path], env=VERSION, stdout=pipe, timeout=SECONDS, check=False)
+
+    assert ran.returncode == 1
+
+
+def test_an_error_without_a_stdout_goes_nowhere(installed: Installed) -> None:
+    """Least of all to the server, by a connection that has got its number."""
+    with installed.serving(late_garbage):
+        ran = installed.run(redirection=">&-")
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (1, b"", b"")
+
+
+# --- signals
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_reaches_the_worker_and_ends_the_launcher(installed: Installed, number: signal.Signals) -> None:
+    rest = []
+
+    def script(talk: Conversation) -> None:
+        talk.accept()
+        os.kill(talk.pid, number)
+        rest.extend(talk.rest())
+
+    with installed.serving(script):
+        ran = installed.run()
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (-number, b"", b"")
+    assert rest == [encode_signal(number)]
+
+
+@pytest.mark.parametrize("how", ["ignored", "blocked"])
+def test_a_signal_that_would_not_have_ended_the_plugin_ends_nothing(installed: Installed, how: str) -> None:
+    preparation = {
+        "ignored": "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
+        "blocked": "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])",
+    }[how]
+    program = f"import os, signal, sys; {preparation}; os.execv(sys.argv[1], sys.argv[1:])"
+
+    def script(talk: Conversation) -> None:
+        request = talk.accept()
+        assert getattr(request, how) & 1 << signal.SIGTERM - 1
+        os.kill(talk.pid, signal.SIGTERM)
+        assert not talk.says_something()
+        talk.finish(43)
+
+    with installed.serving(script):
+        ran = installed.run(command=[sys.executable, "-c", program])
+
+    assert ran.returncode == 43
+
+
+def test_a_signal_before_the_acceptance_withdraws_the_request(installed: Installed) -> None:
+    rest = []
+
+    def script(talk: Conversation) -> None:
+        talk.read_request()
+        os.kill(talk.pid, signal.SIGTERM)
+        rest.extend(talk.rest())
+
+    with installed.serving(script):
+        ran = installed.run()
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGTERM, b"", b"")
+    assert rest == []
+
+
+def test_a_launcher_that_is_killed_ends_the_connection(installed: Installed) -> None:
+    rest = []
+
+    def script(talk: Conversation) -> None:
+        talk.accept()
+        os.kill(talk.pid, signal.SIGKILL)
+        rest.extend(talk.rest())
+
+    with installed.serving(script):
+        assert installed.run().returncode == -signal.SIGKILL
+
+    assert rest == []
+
+
+def test_one_that_was_stopped_goes_on(installed: Installed) -> None:
+    def pause(pid: int) -> None:
+        os.kill(pid, signal.SIGSTOP)
+        until(lambda: is_stopped(pid))
+        os.kill(pid, signal.SIGCONT)
+
+    def script(talk: Conversation) -> None:
+        talk.read_request()
+        pause(talk.pid)
+        talk.connection.send(READY)
+        assert talk.connection.recv(10) == GO
+        pause(talk.pid)
+        talk.finish(43)
+
+    with installed.serving(script):
+        assert installed.run().returncode == 43
+
+
+# --- many
+
+
+def test_two_hundred_at_once_are_all_served(installed: Installed) -> None:
+    """By one who takes them one by one, with a queue that has no room for all."""
+    with installed.serving(serve, backlog=20) as server:
+        launchers = [installed.start() for _ in range(200)]
+        outputs = [process.communicate(timeout=SECONDS * 2) for process in launchers]
+
+    assert outputs == [(b"served ", b"logged")] * 200
+    assert {process.returncode for process in launchers} == {43}
+    assert len(server.talks) == 200
