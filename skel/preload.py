@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from typing import NamedTuple
 
 from .dispatch import dispatch
 from .installation import PACKAGES, ROOT
@@ -12,7 +13,7 @@ from .launcher import launcher_bytes
 from .suite import PLUGINS, load
 from .syscalls import CLONE_NEWNET, setns, unshare
 
-__all__ = ["load_all", "rehearse"]
+__all__ = ["Scene", "load_all", "rehearse", "stage"]
 
 _LATER = ("subprocess", "threading", "tempfile")
 """What our modules import only when they need it."""
@@ -35,49 +36,62 @@ def load_all(log: Callable[[str], None]) -> None:
         import_module(module)
 
 
-def rehearse(log: Callable[[str], None]) -> None:
-    """Attach a pod and detach it, in network namespaces that go with their last file descriptor.
+class Scene(NamedTuple):
+    """What attaches a pod by the bridge plugin, but for CNI_COMMAND."""
 
-    Much of what Python and pyroute2 do is done at the first use. Where it fails, as on a kernel without bridges, it
-    is done by the workers instead: each anew.
-    """
-    try:
-        _rehearse(log)
-    except OSError as error:
-        log(f"no rehearsal: {error}")
-    _wait_for_threads()
+    environ: dict[str, str]
+    config: dict[str, object]
 
 
-def _rehearse(log: Callable[[str], None]) -> None:
+@contextmanager
+def stage() -> Iterator[Scene]:
+    """Be on a node with a pod: network namespaces that go with this block, which leaves nothing. Raises OSError."""
     from tempfile import TemporaryDirectory
 
-    for name in PLUGINS:
-        dispatch(load(name), {"CNI_COMMAND": "VERSION"}, lambda: b"{}")
     with TemporaryDirectory(prefix="cni-harness-rehearsal-") as folder, _pod_on_a_node() as netns:
         launcher = os.path.join(folder, "host-local")
         with open(launcher, "wb") as file:
             file.write(launcher_bytes(socket=""))
         os.chmod(launcher, 0o700)
-        config = {
-            "cniVersion": "1.1.0",
-            "name": "rehearsal",
-            "cni.dev/valid-attachments": [],
-            "type": "bridge",
-            "isDefaultGateway": True,
-            "ipMasq": True,
-            "ipam": {
-                "type": "host-local",
-                "dataDir": folder,
-                "ranges": [[{"subnet": "192.0.2.0/24"}], [{"subnet": "2001:db8::/64"}]],
+        yield Scene(
+            environ={
+                "CNI_CONTAINERID": "rehearsal",
+                "CNI_IFNAME": "eth0",
+                "CNI_NETNS": netns,
+                "CNI_PATH": folder,
+                "PATH": os.defpath,
             },
-        }
-        environ = {"CNI_CONTAINERID": "rehearsal", "CNI_IFNAME": "eth0", "CNI_NETNS": netns, "CNI_PATH": folder}
-        for verb in ("STATUS", "ADD", "CHECK", "DEL", "GC"):
-            outcome = dispatch(load("bridge"), {**environ, "CNI_COMMAND": verb}, json.dumps(config).encode)
-            if outcome.code != 0:
-                log(f"rehearsing {verb}: {(outcome.stdout + outcome.stderr).decode(errors='replace').strip()}")
-            elif verb == "ADD":
-                config["prevResult"] = json.loads(outcome.stdout)
+            config={
+                "cniVersion": "1.1.0",
+                "name": "rehearsal",
+                "cni.dev/valid-attachments": [],
+                "type": "bridge",
+                "isDefaultGateway": True,
+                "ipMasq": True,
+                "ipam": {
+                    "type": "host-local",
+                    "dataDir": folder,
+                    "ranges": [[{"subnet": "192.0.2.0/24"}], [{"subnet": "2001:db8::/64"}]],
+                },
+            },
+        )
+
+
+def rehearse(scene: Scene, log: Callable[[str], None]) -> None:
+    """Attach a pod and detach it: much of what Python and pyroute2 do, they do at the first use.
+
+    What fails, as on a kernel without bridges, is logged, and left to each worker.
+    """
+    for name in PLUGINS:
+        dispatch(load(name), {"CNI_COMMAND": "VERSION"}, lambda: b"{}")
+    config = scene.config
+    for verb in ("STATUS", "ADD", "CHECK", "DEL", "GC"):
+        outcome = dispatch(load("bridge"), {**scene.environ, "CNI_COMMAND": verb}, json.dumps(config).encode)
+        if outcome.code != 0:
+            log(f"rehearsing {verb}: {(outcome.stdout + outcome.stderr).decode(errors='replace').strip()}")
+        elif verb == "ADD":
+            config = {**config, "prevResult": json.loads(outcome.stdout)}
+    _wait_for_threads()
 
 
 def _wait_for_threads() -> None:
@@ -97,7 +111,7 @@ def _pod_on_a_node() -> Iterator[str]:
         try:
             with _network() as pod:
                 unshare(CLONE_NEWNET)
-                yield f"/proc/self/fd/{pod}"
+                yield f"/proc/{os.getpid()}/fd/{pod}"
         finally:
             setns(home, CLONE_NEWNET)
 

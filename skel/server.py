@@ -20,8 +20,10 @@ from .handoff import DEFAULT_SOCKET, STREAMS
 from .installation import build_id, stamp
 from .listening import Listening, ListeningError, passed_sockets
 from .peer import standing
-from .preload import load_all, rehearse
-from .worker import PID_BYTES, Post, work
+from .prefault import spans_of
+from .preload import load_all, rehearse, stage
+from .understudy import pages_of
+from .worker import PID_BYTES, Post, Terms, work
 
 __all__ = ["Options", "Server", "main"]
 
@@ -57,13 +59,17 @@ class Server:
         """
         before = stamp()
         load_all(_log)
-        rehearse(_log)
-        self._build_id, self._stamp = build_id(), stamp()
+        self._options = options
+        self._terms = Terms(
+            build_id=build_id(),
+            standing=standing(os.getpid()),
+            limit_seconds=options.limit_seconds,
+            null=os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC),
+        )
+        self._memory = _rehearsed(self._terms)
+        self._stamp = stamp()
         if self._stamp != before:
             raise ListeningError("the installation changed while it was being loaded")
-        self._options = options
-        self._standing = standing(os.getpid())
-        self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         self._busy, self._report = os.pipe2(os.O_CLOEXEC)
         self._wake, self._signalled = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         os.set_blocking(self._busy, False)
@@ -72,6 +78,7 @@ class Server:
         self._draining = False
         self._given_up = False
         self._requests = 0
+        self._orders: list[str] = []
         self._pause_seconds = 0.0
         self._fork_again = self._last_request = self._last_look = monotonic()
         self._listening = Listening(options.socket, passed)
@@ -81,31 +88,32 @@ class Server:
         for number in _HANDLED:
             signal.signal(number, self._on_signal)
         signal.set_wakeup_fd(self._signalled, warn_on_full_buffer=False)
-        # What is there now is there for good: no worker shall write to these pages to find that out.
-        gc.collect()
-        gc.freeze()
-        gc.disable()
         _log(f"listening at {self._listening.path}")
         poll = select.poll()
         poll.register(self._wake, select.POLLIN)
         poll.register(self._busy, select.POLLIN)
-        while not (self._given_up or (self._draining and self._may_go())):
+        while not (self._given_up or (self._draining and not self._idle and self._may_go())):
             self._fork_workers()
             poll.poll(self._patience_ms())
             with suppress(BlockingIOError):
                 os.read(self._wake, 4096)
             self._bury()
+            self._obey()
             self._look_around()
         self._drain("nothing more to do")
         left = f"; {len(self._at_work)} still at work" if self._at_work else ""
         _log(f"ended after {self._requests} requests{left}")
 
     def _on_signal(self, number: int, _: object) -> None:
-        if number == signal.SIGCHLD:
-            return
-        if self._draining:
-            self._given_up = True  # asked twice: executions end by themselves
-        self._drain(signal.Signals(number).name)
+        if number != signal.SIGCHLD:
+            self._orders.append(signal.Signals(number).name)  # that is all: this may be at any point of the loop
+
+    def _obey(self) -> None:
+        while self._orders:
+            order = self._orders.pop(0)
+            if self._draining:
+                self._given_up = True  # asked twice: executions end by themselves
+            self._drain(order)
 
     def _drain(self, why: str) -> None:
         """Accept nothing more; what is accepted is brought to its end."""
@@ -148,16 +156,13 @@ class Server:
             self._listening.let_go()
             for fd in (self._busy, self._wake, self._signalled):
                 os.close(fd)
-            options = self._options
             work(
                 Post(
+                    terms=self._terms,
                     listening=self._listening.socket,
-                    null=self._null,
                     busy=self._report,
                     parent=parent,
-                    build_id=self._build_id,
-                    standing=self._standing,
-                    limit_seconds=options.limit_seconds,
+                    memory=self._memory,
                 )
             )
         finally:
@@ -239,6 +244,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _log(str(error))
         return 1
     return 0
+
+
+def _rehearsed(terms: Terms) -> list[tuple[int, int]]:
+    """Do once what workers will do; return the memory that they will write to, as addresses and lengths."""
+    try:
+        with stage() as scene:
+            rehearse(scene, _log)
+            # What is there now is there for good: no worker shall write to these pages to find that out.
+            gc.collect()
+            gc.freeze()
+            gc.disable()
+            return spans_of([page for verb in ("ADD", "DEL") for page in pages_of(verb, scene, terms)])
+    except OSError as error:
+        _log(f"no rehearsal: {error}")
+        return []
 
 
 def _stand_alone(passed: int) -> None:

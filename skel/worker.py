@@ -6,10 +6,12 @@ launcher executes the plugin by itself. What runs after that is what the launche
 
 import fcntl
 import os
+import select
 import signal
 import socket
 import struct
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
@@ -28,9 +30,10 @@ from .handoff import (
 )
 from .launcher import main
 from .peer import PeerError, Standing, credentials, standing
+from .prefault import make_own
 from .suite import PLUGINS
 
-__all__ = ["PID_BYTES", "Post", "work"]
+__all__ = ["PID_BYTES", "Post", "Terms", "serve", "work"]
 
 PID_BYTES = 4
 """A worker's word to its parent: its process ID."""
@@ -44,25 +47,33 @@ _UNDO_SECONDS = 20
 _INT = struct.Struct("i")
 
 
-class Post(NamedTuple):
-    """What all workers of a server share."""
+class Terms(NamedTuple):
+    """On which a server works."""
 
-    listening: socket.socket
-    null: int
-    """/dev/null, open."""
-    busy: int
-    """A pipe: a worker writes its process ID when it has got work."""
-    parent: int
     build_id: bytes
     standing: Standing
     limit_seconds: int
     """For one execution."""
+    null: int
+    """/dev/null, open."""
+
+
+class Post(NamedTuple):
+    """What all workers of a server share."""
+
+    terms: Terms
+    listening: socket.socket
+    busy: int
+    """A pipe: a worker writes its process ID when it has got work."""
+    parent: int
+    memory: Sequence[tuple[int, int]]
+    """Addresses and lengths of what an execution writes to."""
 
 
 def work(post: Post) -> NoReturn:
     """Wait for a launcher and do its work. Signals are blocked when this is called."""
     try:
-        _work(post)
+        serve(_wait_for_launcher(post), post.terms)
     except ConnectionError:
         pass  # the launcher has gone, before the work or after it
     except (HandoffError, PeerError, OSError, ValueError) as error:
@@ -72,21 +83,29 @@ def work(post: Post) -> NoReturn:
         os._exit(0)
 
 
-def _work(post: Post) -> None:
+def serve(connection: socket.socket, terms: Terms) -> None:
+    """Do the work of the launcher at the other end, as it. Raises what `work` catches."""
+    request = _prepare(connection, terms)
+    connection.send(READY, socket.MSG_NOSIGNAL)
+    if connection.recv(len(GO)) == GO:
+        _execute(connection, request.plugin, terms.limit_seconds)
+
+
+def _wait_for_launcher(post: Post) -> socket.socket:
     die_with(post.parent)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    launchers = select.poll()
+    launchers.register(post.listening, select.POLLIN)
+    make_own(post.memory, lambda: bool(launchers.poll(0)))
     connection, _ = post.listening.accept()
     # By its default action: before the launcher has said go, a worker may die at any time.
     signal.alarm(_HANDOFF_SECONDS)
     live_on()
     os.write(post.busy, os.getpid().to_bytes(PID_BYTES, sys.byteorder))
-    request = _prepare(connection, post)
-    connection.send(READY, socket.MSG_NOSIGNAL)
-    if connection.recv(len(GO)) == GO:
-        _execute(connection, request.plugin, post.limit_seconds)
+    return connection
 
 
-def _prepare(connection: socket.socket, post: Post) -> Request:
+def _prepare(connection: socket.socket, terms: Terms) -> Request:
     """Do all that may fail. Raises ConnectionError, HandoffError, PeerError, OSError, ValueError."""
     packet, ancillary, flags, _ = connection.recvmsg(
         MAX_REQUEST_BYTES, socket.CMSG_SPACE(MAX_DESCRIPTORS * _INT.size), socket.MSG_CMSG_CLOEXEC
@@ -96,7 +115,7 @@ def _prepare(connection: socket.socket, post: Post) -> Request:
     if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
         raise HandoffError(f"a request of more than {MAX_REQUEST_BYTES} bytes or {MAX_DESCRIPTORS} files")
     request = decode_request(packet)
-    if request.build_id != post.build_id:
+    if request.build_id != terms.build_id:
         raise HandoffError("a launcher of another installation")
     if request.plugin not in PLUGINS:
         raise HandoffError(f"no plugin of this suite: {request.plugin}")
@@ -106,9 +125,9 @@ def _prepare(connection: socket.socket, post: Post) -> Request:
     if (peer.uid, peer.gid) != (0, 0):
         raise PeerError(f"not root: user {peer.uid}, group {peer.gid}")
     theirs = standing(peer.pid)
-    post.standing.require(theirs)
+    terms.standing.require(theirs)
     take_on(request, descriptors, inherited(peer.pid), theirs.groups)
-    replace_files(descriptors, post.null, connection.fileno())
+    replace_files(descriptors, terms.null, connection.fileno())
     return request
 
 

@@ -186,10 +186,9 @@ def test_it_needs_nothing_of_its_surroundings(tmp_path: Path) -> None:
     command = 'exec 0<&- 1>&- 7</ 8</proc/self/ns/net; trap "" HUP USR1; umask 0777; exec "$@"'
 
     with fork_server(tmp_path, prefix=["sh", "-c", command, "sh"]) as server:
-        workers = server.workers()
-
         assert is_served(server)
-        for pid in workers & server.workers():
+        until(lambda: len(server.workers()) == 4)
+        for pid in (server.pid, *server.workers()):
             targets = {str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()}
             assert not {"/", str(Path("/proc/self/ns/net").readlink())} & targets
 

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from skel.prefault import PAGE_BYTES, make_own
 from tests.attachments import bridge_config
 from tests.cli import ROOT
-from tests.nodes import Node
+from tests.nodes import Node, until
+from tests.server_client import client, request_for
+from tests.servers import fork_server
 
 pytestmark = pytest.mark.sudo
 
@@ -17,11 +20,12 @@ PREPARED = """
 import json, os, sys, threading
 sys.path[:0] = {path!r}
 logged = []
-from skel.preload import load_all, rehearse
+from skel.preload import load_all, rehearse, stage
 files = set(os.listdir("/proc/self/fd"))
 network = os.readlink("/proc/self/ns/net")
 load_all(logged.append)
-rehearse(logged.append)
+with stage() as scene:
+    rehearse(scene, logged.append)
 assert network == os.readlink("/proc/self/ns/net")
 threads = threading.active_count()
 loaded = set(sys.modules)
@@ -82,12 +86,31 @@ def test_rehearsal_leaves_nothing_on_the_node(node: Node, tmp_path: Path) -> Non
     assert not list(tmp_path.glob("cni-harness-rehearsal-*"))
 
 
-def test_rehearsal_that_fails_is_no_more_than_logged(node: Node) -> None:
-    script = PREPARED.format(path=[str(ROOT), *sys.path])
-    script = script.replace("rehearse(logged", "import resource; resource.setrlimit(1, (0, 0)); rehearse(logged")
+def test_server_that_cannot_rehearse_says_so_and_serves(tmp_path: Path) -> None:
+    no_large_files = 'ulimit -S -f 8 && exec "$@"'  # of 512 bytes
 
-    run = node.run([sys.executable, "-I", "-c", script], stdin="[]")
+    with fork_server(tmp_path, prefix=["sh", "-c", no_large_files, "sh"]) as server:
+        assert "no rehearsal: [Errno 27] File too large" in server.log()
+        with client(server.socket) as launcher:
+            assert launcher.ask(request_for("noop", {"CNI_COMMAND": "VERSION"}))
+            assert launcher.go() == 0
 
-    said = json.loads(run.stdout)
-    assert [line.partition(":")[0] for line in said["logged"]] == ["no rehearsal"]
-    assert said["left open"] == 0
+
+def test_waiting_workers_have_the_memory_of_an_execution_to_themselves(tmp_path: Path) -> None:
+    def private_kib(pid: int) -> int:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty:"))
+
+    with fork_server(tmp_path) as server:
+        until(lambda: len(server.workers()) == 4)
+
+        # An ADD writes to more than 2 MiB: see skel/prefault.py.
+        until(lambda: min(private_kib(pid) for pid in server.workers()) > 2 * 1024)
+
+
+def test_launchers_are_not_kept_waiting_for_memory(tmp_path: Path) -> None:
+    looks = iter([False, False, True])
+
+    make_own([(0, PAGE_BYTES)] * 1000, lambda: next(looks))
+
+    assert list(looks) == []
