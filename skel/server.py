@@ -144,7 +144,9 @@ class Server:
 
     def _places(self) -> int:
         options = self._options
-        return min(options.workers, options.most - len(self._at_work)) - len(self._idle)
+        # While there is work it gets the processors: half of the workers will do until it is done.
+        wanted = (options.workers + 1) // 2 if self._at_work else options.workers
+        return min(wanted, options.most - len(self._at_work)) - len(self._idle)
 
     def _become_worker(self, parent: int) -> None:
         try:
