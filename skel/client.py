@@ -14,6 +14,8 @@ _ROOT_USER = 0
 _STREAMS = range(3)
 # Python ignores these two from its start; whether its caller did cannot be known.
 _PYTHONS_OWN = 1 << 13 - 1 | 1 << 25 - 1  # SIGPIPE, SIGXFSZ
+# 32 and 33: no program can ignore or block them by way of glibc.
+_PRIVATE = 0b11 << 32 - 1
 _EXIT_BYTES = 5
 _CIRCUMSTANCES = (
     (".", os.O_PATH | os.O_DIRECTORY),
@@ -68,7 +70,7 @@ def _request(path: str, build_id: bytes, closed: list[int]) -> list[bytes]:
     os.umask(umask)
     flags = sum(1 << stream for stream in closed)
     status = dict(line.split(b":", 1) for line in _read("/proc/self/status").splitlines())
-    blocked, ignored = int(status[b"SigBlk"], 16), int(status[b"SigIgn"], 16) & ~_PYTHONS_OWN
+    blocked, ignored = int(status[b"SigBlk"], 16) & ~_PRIVATE, int(status[b"SigIgn"], 16) & ~(_PRIVATE | _PYTHONS_OWN)
     numbers = ((umask, 4), (flags, 4), (blocked, 8), (ignored, 8))
     name = os.fsencode(os.path.basename(path))
     return [

@@ -22,6 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
+/* 32 and 33: no program can ignore or block them by way of glibc. */
+#define PRIVATE_SIGNALS (UINT64_C(3) << 31)
 #define MARKER "cni-harness launcher 1\n"
 
 enum {
@@ -92,7 +94,7 @@ static uint32_t closed_streams(void)
     return closed;
 }
 
-/* Signals as the kernel's masks have them, signal N as bit N-1. */
+/* Signals as the kernel's masks have them, signal N as bit N-1; without those that glibc keeps to itself. */
 static uint64_t blocked_signals(void)
 {
     sigset_t set;
@@ -102,7 +104,7 @@ static uint64_t blocked_signals(void)
     for (int number = 1; number <= SIGNALS; number++)
         if (sigismember(&set, number) == 1)
             mask |= UINT64_C(1) << (number - 1);
-    return mask;
+    return mask & ~PRIVATE_SIGNALS;
 }
 
 static uint64_t ignored_signals(void)
@@ -113,7 +115,7 @@ static uint64_t ignored_signals(void)
     for (int number = 1; number <= SIGNALS; number++)
         if (sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN)
             mask |= UINT64_C(1) << (number - 1);
-    return mask;
+    return mask & ~PRIVATE_SIGNALS;
 }
 
 /* A server that may have our namespaces in its hands is root's, or of the user who asks. */
