@@ -163,8 +163,8 @@ def test_killed_server_takes_no_execution_along(place: Place) -> None:
 
 
 def test_killed_server_takes_its_workers_without_work_along(place: Place) -> None:
+    until(lambda: len(place.server.workers()) == 4)
     workers = place.server.workers()
-    assert len(workers) == 4
 
     place.server.stop(signal.SIGKILL)
 
@@ -208,8 +208,7 @@ def test_execution_that_hangs_is_ended_and_undone(node: Node, tmp_path: Path) ->
 
 def test_server_that_is_told_to_end_finishes_what_it_has_begun(place: Place) -> None:
     launcher, worker = place.start_add()
-    workers = place.server.workers()
-    assert len(workers) == 5
+    until(lambda: len(place.server.workers()) == 5)
 
     place.server.process.terminate()
 
