@@ -7,7 +7,8 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,21 @@ def test_workers_that_are_killed_are_replaced_after_a_pause(server: ForkServer) 
 
     assert is_served(server)
     assert "ended without work by signal 9; the next one in 0.1 s" in server.log()
+
+
+def test_workers_are_replaced_when_the_work_is_done_unless_half_of_them_are_gone(tmp_path: Path) -> None:
+    with fork_server(tmp_path) as server, ExitStack() as held:
+        for expected in (4, 4, 5, 6):
+            launcher = held.enter_context(client(server.socket))
+            assert launcher.ask(request_for("noop", VERSION))
+            assert until(partial(is_number_of_workers, server, expected))
+        held.close()
+
+        until(partial(is_number_of_workers, server, 4))
+
+
+def is_number_of_workers(server: ForkServer, expected: int) -> bool:
+    return len(server.workers()) == expected
 
 
 def test_no_more_are_at_work_than_allowed_and_the_others_wait(tmp_path: Path) -> None:
