@@ -7,7 +7,19 @@ from typing import Any
 
 from tests.nodes import Node, PluginRun
 
-__all__ = ["DUAL_STACK", "Network", "bridge_config"]
+__all__ = ["DUAL_STACK", "SHARED_BY_PODS", "Network", "bridge_config"]
+
+SHARED_BY_PODS = [
+    "links/br0",
+    "addresses/*",
+    "routes/*",
+    "sysctls/*",
+    "files/*networks",
+    "files/*networks/net",
+    "files/*/lock",
+    "files/*last_reserved_ip*",
+]
+"""What the first pod on a bridge makes for all of them, and the last one leaves as the reference does: for `ignore`."""
 
 DUAL_STACK = {
     "type": "host-local",

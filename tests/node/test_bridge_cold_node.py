@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.attachments import Network, bridge_config
+from tests.attachments import SHARED_BY_PODS, Network, bridge_config
 from tests.nodes import Node
 
 PODS = 100
@@ -30,14 +30,4 @@ def test_a_hundred_pods_at_once(node: Node, bin_dir: Path) -> None:
     with ThreadPoolExecutor(PODS) as at_once:
         deleted = list(at_once.map(lambda pod: network.run("DEL", pod), pods))
     assert [ran for ran in deleted if ran.code != 0] == []
-    shared = [
-        "links/br0",
-        "addresses/*",
-        "routes/*",
-        "sysctls/*",
-        "files/*networks",
-        "files/*networks/net",
-        "files/*/lock",
-        "files/*last_reserved_ip*",
-    ]
-    node.assert_same_state(before, ignore=shared)
+    node.assert_same_state(before, ignore=SHARED_BY_PODS)

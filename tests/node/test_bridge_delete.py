@@ -6,21 +6,9 @@ from typing import Any
 import pytest
 
 from netlink.namespace import remove_namespace
-from tests.attachments import Network, bridge_config
+from tests.attachments import SHARED_BY_PODS, Network, bridge_config
 from tests.node_state import State
 from tests.nodes import Node
-
-# What the first pod of a network makes for all of them, and the last one leaves as the reference does.
-SHARED = [
-    "links/br0",
-    "addresses/*",
-    "routes/*",
-    "sysctls/*",
-    "files/*networks",
-    "files/*networks/net",
-    "files/*/lock",
-    "files/*last_reserved_ip*",
-]
 
 
 @pytest.fixture
@@ -41,7 +29,7 @@ def test_nothing_is_left_but_the_bridge(network: Network) -> None:
     result = network.add("one")
     network.succeed("DEL", "one", prevResult=result)
 
-    network.node.assert_same_state(before, ignore=SHARED)
+    network.node.assert_same_state(before, ignore=SHARED_BY_PODS)
     assert network.node.ip("link", "show", "type", "veth") == []
 
 
