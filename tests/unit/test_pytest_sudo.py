@@ -52,6 +52,8 @@ class Sudo:
 def sudo(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Sudo:
     sudo = Sudo(pytester.path / "path")
     monkeypatch.setenv("PATH", f"{sudo.folder}:/nonexistent")
+    for name in ("CI", "BUILD_NUMBER"):  # by which pytest knows a CI, where it shows every failure once more
+        monkeypatch.delenv(name, raising=False)
     return sudo
 
 
