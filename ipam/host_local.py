@@ -38,9 +38,9 @@ def add(args: Args[HostLocalConfig]) -> Result:
     with _store(args.config) as store:
         owner = Owner(args.container_id, args.ifname)
         store.create()
-        with store.draft(owner) as draft, store.locked():
+        with store.locked():
             _refuse_second_add(args, store, range_sets)
-            with store.reserving(owner, draft) as take:
+            with store.reserving(owner) as take:
                 result.ips = [
                     _reserve(store, take, index, range_set, requests.get(index))
                     for index, range_set in enumerate(range_sets)
@@ -161,21 +161,14 @@ def _reserve(store: Store, take: Take, index: int, range_set: RangeSet, requeste
 def _release_all_but(store: Store, keep: set[Owner]) -> list[str]:
     """Release what no owner in `keep` has, and return what went wrong meanwhile."""
     failures = []
-    stale: dict[Owner, list[str]] = {}
     for reserved in store.reserved():
         try:
             owner = store.owner(reserved)
+            # An empty file is what a crash leaves; other notes are an operator's own.
+            if owner is not None and owner not in keep and (owner.is_attachment or owner == Owner("", "")):
+                store.free(reserved)
         except OSError as error:
             failures.append(f"{reserved}: {error.strerror}")
-            continue
-        # An empty file is what a crash of the reference leaves; other notes are an operator's own.
-        if owner is not None and owner not in keep and (owner.is_attachment or owner == Owner("", "")):
-            stale.setdefault(owner, []).append(reserved)
-    for owner, addresses in stale.items():
-        try:
-            store.release(owner, addresses)
-        except OSError as error:
-            failures.append(f"{', '.join(addresses)}: {error.strerror}")
     return failures
 
 

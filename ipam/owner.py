@@ -1,16 +1,12 @@
 """Whose a reservation is, as its file says and as the index names it."""
 
 import os
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from skel import CniError
 from skel.names import check_container_id, check_ifname
 
-__all__ = ["LINK_PREFIX", "Owner"]
-
-LINK_PREFIX: Final = ".owner@"
-_NAME_MAX: Final = 255
-"""Bytes in a file name (NAME_MAX)."""
+__all__ = ["Owner"]
 
 
 class Owner(NamedTuple):
@@ -42,11 +38,6 @@ class Owner(NamedTuple):
         return True
 
     @property
-    def link(self) -> str:
-        """The name of its link in the index: readable, and unambiguous since no container ID holds an @."""
-        name = f"{LINK_PREFIX}{self.container_id}@{self.ifname}"
-        if len(os.fsencode(name)) <= _NAME_MAX:
-            return name
-        import hashlib  # no runtime is known to use IDs that long
-
-        return LINK_PREFIX + hashlib.sha256(self.content).hexdigest()
+    def key(self) -> bytes:
+        """What its line in the index starts with: unambiguous, since no container ID holds an @."""
+        return os.fsencode(f"{self.container_id}@{self.ifname} ")

@@ -4,59 +4,48 @@ A network's folder holds, as containernetworking/plugins' disk backend has it:
 
 - `<address>`: who has it, as `<container ID>\r\n<interface>`; very old
   releases wrote the container ID alone, and such an entry is still honoured;
-- `last_reserved_ip.<n>`: the address handed out last of range set n;
+- `last_reserved_ip.<n>`: the address handed out last of range set n, a hint:
+  where it is unusable, the round starts again;
 - `lock`: held with flock(2) by whoever reads or changes the rest.
 
 The reference reads every file to find an owner's addresses. So that ADD and DEL
-read a bounded number, the folder also holds an index that the reference does
-not notice: a symbolic link per owner, `.owner@<container ID>@<interface>`, whose
-target lists the addresses, such as `10.1.0.5,fd00::5`. The reference cannot open
-a target of several; through a target of one it sees that very reservation, and
-removes the link with it. What a link says is believed only where the reservation
-itself confirms it.
+read a bounded number, the folder also holds an index (see there). Where that is
+not whole, a look-up that finds nothing reads all files once, as the reference
+does each time. An ADD does so in a small folder only: in a large one that
+someone else wrote it may, until then, not see that its attachment has an address
+already.
 
-The index is whole unless someone else added entries. To know that without
-reading, whoever leaves the folder with a whole index sets the folder's
-modification time to a fixed moment, the seal: any other program that adds or
-removes an entry breaks it, because the kernel then sets the time to now, and so
-does a crash half-way. Without the seal, a look-up that finds nothing reads all
-files once, as the reference does each time, and seals. An ADD does so in a small
-folder only: in a large one that someone else wrote it may, until then, not see
-that its attachment has an address already. (Comparing a recorded time would not
-do: the kernel's clock ticks every 4 ms, and a process that waits takes the lock
-and adds its entry within one tick.)
+Making a file costs most of what an ADD does to a disk. So it makes one: further
+addresses are links to it, and everything else is written in place.
 
-A reservation is flushed to the disk before it gets its name, so it is there as a
-whole or not at all; one file serves all addresses of an ADD. Nothing else is
-flushed. A power failure that takes back the last reservations has taken the pods
-that they were for, and losing `last_reserved_ip` only starts the round again.
+A reservation is made and written under the lock, by the reference too. One that
+is empty, or all zeros, and has the mode of both is thus what a crash or a power
+failure left, and is removed; `touch` makes another mode. Nothing is flushed: a
+power failure that takes reservations has taken the pods that they were for.
 """
 
 import fcntl
 import ipaddress
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
 from skel import Address
 
-from .draft import TEMPORARY, Draft, replace
-from .owner import LINK_PREFIX, Owner
+from .in_place import overwrite, write_all
+from .index import Index
+from .owner import Owner
 
 __all__ = ["Store", "Take"]
 
 Take = Callable[[int, str], bool]
 """Reserves an address as one of the range set with that index; False when it is taken."""
 
-_SEAL: Final = 1_000_000_000
-"""In seconds since 1970, which every file system can store exactly: a moment of 2001."""
 _SMALL: Final = 64
 """Reservations that an ADD reads at most, when the index is not whole."""
-_TARGET_MAX: Final = 1000
-"""Bytes in the target of a symbolic link that every file system can store (XFS: 1023)."""
-_MANY: Final = "*"
-"""The target for an owner with more addresses than fit."""
+_MODE: Final = 0o600
 
 
 class Store:
@@ -68,7 +57,7 @@ class Store:
     def __init__(self, data_dir: str, network: str) -> None:
         """Name the folder; nothing is made before `create`."""
         self.folder = os.path.join(data_dir, network)
-        self._sealed = False
+        self._index: Index
 
     def exists(self) -> bool:
         """Tell whether the network has a folder, and so may have reservations."""
@@ -101,7 +90,7 @@ class Store:
         lock = os.open(self._path("lock"), os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o750)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            self._sealed = os.stat(self.folder).st_mtime_ns == _SEAL * 10**9
+            self._index = Index(self.folder)
             yield
         finally:
             os.close(lock)
@@ -123,10 +112,10 @@ class Store:
         addresses of an ADD, so the index may have been made with a part of them.)
         """
         owners = (Owner(container_id, ifname), Owner(container_id, ""))
-        if not self._sealed and len(self.entries()) <= _SMALL:
+        if not self._index.whole and len(self.entries()) <= _SMALL:
             self.rebuild_index()
         found = self._find(owners, also)
-        if len(found[1]) < enough and not self._sealed:
+        if len(found[1]) < enough and not self._index.whole:
             self.rebuild_index()
             found = self._find(owners, also)
         return found
@@ -138,88 +127,85 @@ class Store:
         except ValueError:
             return None
 
-    def draft(self, owner: Owner) -> Draft:
-        """Write an owner's reservation to the disk; flushing takes longest, so this wants no lock."""
-        return Draft(self.folder, owner.content)
-
     @contextmanager
-    def reserving(self, owner: Owner, draft: Draft) -> Iterator[Take]:
+    def reserving(self, owner: Owner) -> Iterator[Take]:
         """Reserve addresses for an owner; all that were taken are free again if the body raises."""
         taken: dict[int, str] = {}
 
         def take(range_set: int, address: str) -> bool:
-            if draft.link(address):
-                taken[range_set] = address
-            return range_set in taken
+            try:
+                if taken:
+                    os.link(self._path(next(iter(taken.values()))), self._path(address))
+                else:
+                    self._reserve(address, owner)
+            except FileExistsError:
+                return False
+            taken[range_set] = address
+            return True
 
         try:
             yield take
             for range_set, address in taken.items():
-                replace(self.folder, f"last_reserved_ip.{range_set}", address.encode())
-            self._write_link(owner.link, [*self._linked(owner), *taken.values()])
+                overwrite(self._path(f"last_reserved_ip.{range_set}"), address.encode())
+            self._index.note(owner, [*self._index.addresses(owner), *taken.values()])
         except BaseException:
             for address in taken.values():
-                self._remove(address)
+                self.free(address)
             raise
         finally:
-            self._remove(TEMPORARY)
-            self._seal()
+            self._index.seal()
 
     def release(self, owner: Owner, addresses: Iterable[str]) -> None:
-        """Free addresses of `owner`: all that it has."""
+        """Free addresses of `owner`: all that it has, which may be none."""
         for address in addresses:
-            self._remove(address)
-        self._remove(owner.link)
-        self._seal()
+            self.free(address)
+        self._index.note(owner, [])
+        self._index.seal()
+
+    def free(self, address: str) -> None:
+        """Free an address and leave the index as it is, to be rebuilt."""
+        with suppress(FileNotFoundError):
+            os.unlink(self._path(address))
 
     def rebuild_index(self) -> None:
-        """Read all reservations and make the index whole; what a crash left is removed."""
-        wanted: dict[str, list[str]] = {}
+        """Read all reservations and make the index whole; what a crash left of a reservation is removed."""
+        owners: dict[Owner, list[str]] = {}
         for address in self.reserved():
             # As for the reference, what cannot be read is taken, by nobody we know.
             with suppress(OSError):
                 owner = self.owner(address)
-                if owner is not None and owner.is_attachment:
-                    wanted.setdefault(owner.link, []).append(address)
-        for name in os.listdir(self.folder):
-            if name == TEMPORARY or (name.startswith(LINK_PREFIX) and name not in wanted):
-                self._remove(name)
-        for link, addresses in wanted.items():
-            if self._target(link) != _target(addresses):
-                self._write_link(link, addresses)
-        self._sealed = True
-        self._seal()
+                if owner is None:
+                    continue
+                if owner.is_attachment:
+                    owners.setdefault(owner, []).append(address)
+                elif self._is_abandoned(address):
+                    self.free(address)
+        self._index.rewrite(owners)
+        self._index.seal()
 
     def _find(self, owners: Iterable[Owner], also: Iterable[str]) -> tuple[Owner, list[str]]:
         first, *others = owners
         for owner in (first, *others):
-            believed = dict.fromkeys([*self._linked(owner), *also])
+            believed = dict.fromkeys([*self._index.addresses(owner), *also])
             if found := [address for address in believed if self.owner(address) == owner]:
                 return owner, found
         return first, []
 
-    def _linked(self, owner: Owner) -> list[str]:
-        target = self._target(owner.link)
-        if target == _MANY:
-            return self.reserved()
-        return target.split(",") if target else []
-
-    def _target(self, link: str) -> str:
+    def _reserve(self, address: str, owner: Owner) -> None:
+        path = self._path(address)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
         try:
-            return os.readlink(self._path(link))
-        except FileNotFoundError:
-            return ""
+            try:
+                write_all(file, owner.content)
+            finally:
+                os.close(file)
+        except BaseException:
+            os.unlink(path)
+            raise
 
-    def _write_link(self, link: str, addresses: Iterable[str]) -> None:
-        self._remove(link)
-        os.symlink(_target(addresses), self._path(link))
-
-    def _seal(self) -> None:
-        """Vouch for the index, if it was whole before this change."""
-        if self._sealed:
-            # Only the folder's owner may set its times. Without the seal all works, but slower.
-            with suppress(PermissionError):
-                os.utime(self.folder, (_SEAL, _SEAL))
+    def _is_abandoned(self, address: str) -> bool:
+        blank = not (self._content(address) or b"").strip(b"\0")
+        return blank and os.lstat(self._path(address)).st_mode == stat.S_IFREG | _MODE
 
     def _path(self, name: str) -> str:
         return os.path.join(self.folder, name)
@@ -230,15 +216,6 @@ class Store:
                 return file.read()
         except (FileNotFoundError, IsADirectoryError):
             return None
-
-    def _remove(self, name: str) -> None:
-        with suppress(FileNotFoundError):
-            os.unlink(self._path(name))
-
-
-def _target(addresses: Iterable[str]) -> str:
-    target = ",".join(sorted(set(addresses)))
-    return target if len(target) <= _TARGET_MAX else _MANY
 
 
 def _is_address(name: str) -> bool:

@@ -133,12 +133,20 @@ def test_their_del_releases_what_ours_reserved_on_a_folder_of_both(pair: Pair, r
     assert pair.reservations() == {}
 
 
-def test_their_del_takes_the_index_along(pair: Pair) -> None:
-    pair.ranges = SINGLE_STACK
+def test_what_the_index_says_is_not_believed_after_their_del(pair: Pair) -> None:
     pair.succeed("ours", "ADD", "pod")
     pair.succeed("theirs", "DEL", "pod")
+    index = pair.folder / ".owners"
 
-    assert sorted(path.name for path in pair.folder.iterdir()) == ["last_reserved_ip.0", "lock"]
+    assert index.read_text() == "pod@eth0 192.0.2.2,2001:db8::2\n"
+    assert pair.run("ours", "CHECK", "pod")[0] == 1
+    assert index.read_text() == ""
+    assert sorted(path.name for path in pair.folder.iterdir()) == [
+        ".owners",
+        "last_reserved_ip.0",
+        "last_reserved_ip.1",
+        "lock",
+    ]
 
 
 def test_one_refuses_a_second_add_of_what_the_other_reserved(pair: Pair, one: str, other: str) -> None:
@@ -252,15 +260,21 @@ def elsewhere(bin_dir: Path, tmp_path: Path) -> Callable[..., Any]:
 
 
 @pytest.mark.sudo
-def test_without_proc_a_reservation_is_written_under_a_temporary_name(
+def test_without_proc_nothing_vouches_for_the_index_and_all_works(
     elsewhere: Callable[..., Any], tmp_path: Path
 ) -> None:
+    folder = tmp_path / "net"
     added = elsewhere("mount -t tmpfs none /proc", "ADD")
 
     assert added["ips"][0]["address"] == "192.0.2.2/24"
-    assert (tmp_path / "net/192.0.2.2").read_bytes() == b"pod\r\neth0"
-    names = sorted(path.name for path in (tmp_path / "net").iterdir())
-    assert names == [".owner@pod@eth0", "192.0.2.2", "last_reserved_ip.0", "lock"]
+    assert (folder / "192.0.2.2").read_bytes() == b"pod\r\neth0"
+    assert sorted(path.name for path in folder.iterdir()) == [".owners", "192.0.2.2", "last_reserved_ip.0", "lock"]
+
+    (folder / ".owners").unlink()
+    os.utime(folder, (0, 0))
+    elsewhere("mount -t tmpfs none /proc", "DEL")
+
+    assert not (folder / "192.0.2.2").exists()
 
 
 @pytest.mark.sudo
@@ -276,7 +290,9 @@ def test_a_read_only_file_system(elsewhere: Callable[..., Any], tmp_path: Path, 
 def test_a_full_file_system_keeps_no_part_of_a_reservation(elsewhere: Callable[..., Any], tmp_path: Path) -> None:
     mount = f"mount -t tmpfs -o size=4k none {tmp_path} && mkdir {tmp_path}/net && yes >{tmp_path}/net/big 2>/dev/null"
 
-    refused = elsewhere(f"{{ {mount}; true; }}", "ADD", check=f'test "$(ls -A {tmp_path}/net)" = big || echo more >&2')
+    refused = elsewhere(
+        f"{{ {mount}; true; }}", "ADD", check=f'test "$(ls -A {tmp_path}/net | xargs)" = "big lock" || echo more >&2'
+    )
 
     assert refused["code"] == 5
     assert "No space left on device" in refused["msg"]

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 from ipam.host_local import PLUGIN
 from skel.dispatch import dispatch
 
-__all__ = ["DUAL_STACK", "HostLocal", "Ran", "at_each_system_call", "system_calls"]
+__all__ = ["DUAL_STACK", "SEAL", "HostLocal", "Ran", "at_each_system_call", "system_calls"]
 
+SEAL = 1_000_000_000 + int(Path("/proc/sys/kernel/random/boot_id").read_text()[:7], 16)
+"""The modification time of a folder whose index is whole, until this machine boots again; seconds since 1970."""
 DUAL_STACK = [[{"subnet": "192.0.2.0/24"}], [{"subnet": "2001:db8::/64"}]]
 
 
@@ -85,12 +87,16 @@ class HostLocal:
         }
 
     def index(self) -> dict[str, str]:
-        """The links of the index, by name, and whatever else is hidden."""
-        return {
-            path.name: str(path.readlink()) if path.is_symlink() else "not a link"
-            for path in self.folder.iterdir()
-            if path.name.startswith(".")
-        }
+        """The lines of the index, by owner, and whatever else is hidden."""
+        hidden = {path.name: path for path in self.folder.glob(".*")}
+        lines = hidden.pop(".owners").read_text().splitlines() if ".owners" in hidden else []
+        owners = dict(line.split(" ") for line in lines)
+        assert len(owners) == len(lines), lines
+        return owners | dict.fromkeys(hidden, "not the index")
+
+    def is_sealed(self) -> bool:
+        """Whether whoever changed the folder last vouches for the index."""
+        return self.folder.stat().st_mtime_ns == SEAL * 10**9
 
     def names(self) -> list[str]:
         """The names of everything in the folder, in order."""

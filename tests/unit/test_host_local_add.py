@@ -99,6 +99,14 @@ def test_round_robin_wraps_and_passes_what_is_in_use(tmp_path: Path) -> None:
     assert net.fail("ADD", "g")[0] == 11
 
 
+def test_the_note_of_the_last_address_is_all_of_the_file(tmp_path: Path) -> None:
+    net = HostLocal(tmp_path, subnet="192.0.2.0/24")
+    net.add("a", args="IP=192.0.2.254")
+    net.add("b")
+
+    assert (net.folder / "last_reserved_ip.0").read_bytes() == b"192.0.2.2"
+
+
 @pytest.mark.parametrize("note", [b"", b"nonsense", b"203.0.113.5", b"\xff", b"2001:db8::9"])
 def test_an_unusable_note_of_the_last_address_starts_again(tmp_path: Path, note: bytes) -> None:
     net = HostLocal(tmp_path, subnet="192.0.2.0/24")
@@ -250,13 +258,19 @@ def test_a_data_dir_that_cannot_be_made_is_an_io_failure(tmp_path: Path) -> None
     assert str(tmp_path / "file") in message
 
 
-def test_a_long_container_id_has_a_short_name_in_the_index(net: HostLocal) -> None:
-    long = "a" * 300
-    net.add(long)
+def test_container_ids_may_be_long(net: HostLocal) -> None:
+    long, longer = "a" * 1023, "a" * 1024
+    for pod in (longer, long):
+        net.add(pod)
 
-    assert [len(name) for name in net.index()] == [len(".owner@") + 64]
+    assert net.index() == {f"{longer}@eth0": "192.0.2.2,2001:db8::2", f"{long}@eth0": "192.0.2.3,2001:db8::3"}
 
+    net.succeed("CHECK", long)
     net.succeed("DEL", long)
+
+    assert set(net.reservations().values()) == {f"{longer}\r\neth0"}
+
+    net.succeed("DEL", longer)
 
     assert net.reservations() == net.index() == {}
 
