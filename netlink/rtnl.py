@@ -4,6 +4,7 @@ import errno
 from collections.abc import Callable
 from socket import AF_INET6
 from time import monotonic
+from typing import TypeVar
 
 from netlink.addresses import Address, AddressVerbs
 from netlink.bridge_ports import PortVerbs
@@ -23,6 +24,8 @@ __all__ = [
     "Rtnl",
     "VlanFilteringUnsupportedError",
 ]
+
+_Seen = TypeVar("_Seen")
 
 # include/uapi/linux/rtnetlink.h
 _RTMGRP_LINK = 0x1
@@ -44,20 +47,20 @@ class Rtnl(LinkVerbs, PortVerbs, AddressVerbs, RouteVerbs, NeighbourVerbs):
         rtnl.execute([new_address(index, interface), change_link(index, up=True), new_route(index, dst)])
     """
 
-    def wait_oper_up(self, index: int, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` seconds for a link to be operational; False if it is not by then.
+    def wait_oper_up(self, index: int, timeout_s: float) -> Link | None:
+        """Wait at most `timeout_s` seconds for a link to be operational, and return it; None if it is not by then.
 
         Raises NetlinkError (ENODEV).
         """
 
-        def is_up() -> bool:
+        def found_up() -> Link | None:
             link = self.link(index)
             if link is None:
                 raise NetlinkError(errno.ENODEV, f"wait for link {index}: it is gone")
             # UNKNOWN: the driver does not tell, as that of lo.
-            return link.up and link.oper_state in {"UP", "UNKNOWN"}
+            return link if link.up and link.oper_state in {"UP", "UNKNOWN"} else None
 
-        return self._wait(is_up, _RTMGRP_LINK, timeout_s)
+        return self._wait(found_up, _RTMGRP_LINK, timeout_s)
 
     def wait_addresses_settled(self, index: int, timeout_s: float) -> bool:
         """Wait at most `timeout_s` seconds for duplicate address detection to end; False if it has not by then.
@@ -76,14 +79,16 @@ class Rtnl(LinkVerbs, PortVerbs, AddressVerbs, RouteVerbs, NeighbourVerbs):
 
         return self._wait(are_settled, _RTMGRP_IPV6_IFADDR, timeout_s)
 
-    def _wait(self, condition: Callable[[], bool], groups: int, timeout_s: float) -> bool:
+    def _wait(self, look: Callable[[], _Seen], groups: int, timeout_s: float) -> _Seen:
+        """Look until what is seen is true, or the time is over; return what was seen last."""
         deadline = monotonic() + timeout_s
-        if condition():
-            return True
+        seen = look()
+        if seen:
+            return seen
         with self._socket.namespace() as namespace, Socket(NETLINK_ROUTE, namespace, groups=groups) as news:
-            while not condition():
+            while not (seen := look()):
                 remaining = deadline - monotonic()
                 if remaining <= 0:
-                    return False
+                    break
                 news.wait(min(remaining, _LOOK_AGAIN))
-        return True
+        return seen

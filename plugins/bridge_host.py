@@ -46,14 +46,11 @@ def ensure_bridge(host: Rtnl, config: BridgeConfig, undo: Undo) -> Link:
     its ports', which changes as pods come and go. Raises CniError (7) where
     the name belongs to something else, NetlinkError.
     """
-    made = host.create_bridge(config.bridge, mtu=config.mtu, mac=_random_mac(), vlan_filtering=config.filters_vlans)
-    if made:
-        undo.add(_delete_unused_bridge, host, config.bridge)
-        # The routes of this interface are ours to set, not a router's to advertise. As in the reference, where that
-        # cannot be said (no IPv6, a read-only /proc/sys) all else is done.
-        with suppress(OSError):
-            write_sysctl(f"net/ipv6/conf/{config.bridge}/accept_ra", "0")
-    bridge = require_bridge(host, config.bridge)
+    found = host.link(config.bridge)
+    if found is None:
+        _make_bridge(host, config, undo)
+        found = host.link(config.bridge)
+    bridge = _required(found, config.bridge)
     if config.filters_vlans and not bridge.vlan_filtering:
         message = f'bridge: "{bridge.name}" has VLAN filtering off, so vlan and vlanTrunk would do nothing'
         raise CniError(Code.INVALID_CONFIG, message)
@@ -66,12 +63,7 @@ def ensure_bridge(host: Rtnl, config: BridgeConfig, undo: Undo) -> Link:
 
 def require_bridge(host: Rtnl, name: str) -> Link:
     """Return the bridge called `name`. Raises CniError (7) where it is missing or no bridge."""
-    bridge = host.link(name)
-    if bridge is None:
-        raise CniError(Code.INTERNAL, f'bridge "{name}" is missing')
-    if bridge.kind != "bridge":
-        raise CniError(Code.INVALID_CONFIG, f'bridge: "{name}" exists already but is not a bridge')
-    return bridge
+    return _required(host.link(name), name)
 
 
 def connect(  # noqa: PLR0913 -- what a port is made from, each by its name
@@ -176,13 +168,13 @@ def forward(gateways: list[Cidr]) -> None:
 
 def wait_port_up(host: Rtnl, port: Link, bridge: Link) -> Link:
     """Return the port once it forwards. Raises CniError (11) where it does not in time, or has lost its bridge."""
-    if not host.wait_oper_up(port.index, _PORT_SECONDS):
+    risen = host.wait_oper_up(port.index, _PORT_SECONDS)
+    if risen is None:
         raise CniError(Code.TRY_AGAIN_LATER, f'bridge port "{port.name}" did not come up in {_PORT_SECONDS} s')
-    settled = host.link(port.index)
-    if settled is None or settled.master != bridge.index:
+    if risen.master != bridge.index:
         message = f'"{port.name}" is no port of "{bridge.name}" any more: the bridge was removed meanwhile'
         raise CniError(Code.TRY_AGAIN_LATER, message)
-    return settled
+    return risen
 
 
 def disconnect(owner: Owner, netns: str) -> None:
@@ -211,6 +203,24 @@ def collect_ports(config: BridgeConfig, valid: Collection[Owner]) -> None:
             owner = Owner.from_label(port.alias)
             if owner is not None and owner.in_network(config.name) and owner not in valid:
                 host.delete_link(port.index)
+
+
+def _required(found: Link | None, name: str) -> Link:
+    if found is None:
+        raise CniError(Code.INTERNAL, f'bridge "{name}" is missing')
+    if found.kind != "bridge":
+        raise CniError(Code.INVALID_CONFIG, f'bridge: "{name}" exists already but is not a bridge')
+    return found
+
+
+def _make_bridge(host: Rtnl, config: BridgeConfig, undo: Undo) -> None:
+    """Make the network's bridge, unless another ADD is faster."""
+    if host.create_bridge(config.bridge, mtu=config.mtu, mac=_random_mac(), vlan_filtering=config.filters_vlans):
+        undo.add(_delete_unused_bridge, host, config.bridge)
+        # The routes of this interface are ours to set, not a router's to advertise. As in the reference, where that
+        # cannot be said (no IPv6, a read-only /proc/sys) all else is done.
+        with suppress(OSError):
+            write_sysctl(f"net/ipv6/conf/{config.bridge}/accept_ra", "0")
 
 
 def _ensure_address(host: Rtnl, holder: Link, gateway: Cidr, *, force: bool, undo: Undo) -> None:

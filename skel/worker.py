@@ -45,6 +45,7 @@ _UNDO_SECONDS = 20
 
 
 _INT = struct.Struct("i")
+_CUT_SHORT = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)
 
 
 class Terms(NamedTuple):
@@ -112,7 +113,7 @@ def _prepare(connection: socket.socket, terms: Terms) -> Request:
     )
     if not packet:
         raise ConnectionAbortedError
-    if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+    if flags & _CUT_SHORT:
         raise HandoffError(f"a request of more than {MAX_REQUEST_BYTES} bytes or {MAX_DESCRIPTORS} files")
     request = decode_request(packet)
     if request.build_id != terms.build_id:

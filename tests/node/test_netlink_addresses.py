@@ -153,11 +153,11 @@ def test_an_optimistic_address_is_usable_at_once(node: Node, pods: Pods) -> None
 
 def test_waiting_for_a_link_ends_when_it_is_operational(pods: Pods) -> None:
     pod = pods.handles[0]
-    assert pods.host.wait_oper_up(pods.ports[0].index, 0) is False
+    assert pods.host.wait_oper_up(pods.ports[0].index, 0) is None
     with ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(pods.host.wait_oper_up, pods.ports[0].index, 10)
         pod.set_up(pods.eth0)
 
-        assert waiting.result() is True
+        assert waiting.result() == pods.host.link(pods.ports[0].index)
     with pytest.raises(NetlinkError, match="link 4242"):
         pod.wait_oper_up(4242, 0)
