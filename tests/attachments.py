@@ -18,8 +18,9 @@ SHARED_BY_PODS = [
     "files/*networks/net",
     "files/*/lock",
     "files/*last_reserved_ip*",
+    "files/*/.owners",
 ]
-"""What the first pod on a bridge makes for all of them, and the last one leaves as the reference does: for `ignore`."""
+"""What the first pod on a bridge makes for all of them, and the last one leaves: for `ignore`."""
 
 DUAL_STACK = {
     "type": "host-local",

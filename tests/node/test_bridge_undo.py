@@ -17,7 +17,14 @@ from tests.node_state import State
 from tests.nodes import Node
 
 # ip_forward stays on: another program may rely on it by now. A reservation's traces that are no reservation stay, too.
-KEPT = ["sysctls/*", "files/*networks", "files/*networks/net", "files/*/lock", "files/*last_reserved_ip*"]
+KEPT = [
+    "sysctls/*",
+    "files/*networks",
+    "files/*networks/net",
+    "files/*/lock",
+    "files/*last_reserved_ip*",
+    "files/*/.owners",
+]
 
 
 def add_in_this_process(node: Node, bin_dir: Path, config: dict[str, Any]) -> Outcome:
@@ -74,6 +81,7 @@ def test_at_every_request_to_the_kernel(node: Node, bin_dir: Path) -> None:
         assert b"undoing" not in outcome.stderr, outcome
         node.assert_same_state(before, ignore=KEPT, within=2)
         assert pod_state(node) == pod_before, step
+        assert "id-one" not in owners(node), step
 
     assert len(seen) < step
     assert step > 15
@@ -81,6 +89,12 @@ def test_at_every_request_to_the_kernel(node: Node, bin_dir: Path) -> None:
 
 def pod_state(node: Node) -> list[Any]:
     return [link["ifname"] for link in node.ip("link", "show", netns=f"{node.path}-one")]
+
+
+def owners(node: Node) -> str:
+    """Whom the index of the reservations names."""
+    index = node.var_lib_cni / "networks/net/.owners"
+    return index.read_text() if index.exists() else ""
 
 
 @pytest.fixture
@@ -98,6 +112,7 @@ def fails_without_trace(cold: tuple[Network, State], fragment: str, **keys: obje
     assert fragment in error["msg"] + error.get("details", "")
     network.node.assert_same_state(before, ignore=KEPT, within=2)
     assert pod_state(network.node) == ["lo"]
+    assert "id-one" not in owners(network.node)
 
 
 def test_the_delegate_is_missing(cold: tuple[Network, State]) -> None:
