@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.install import Content
-from skel.handoff import DEFAULT_SOCKET
-from skel.installation import command
+from skel.installation import DEFAULT_SOCKET, command
 
 __all__ = ["UNIT_DIR", "UnitError", "disabled", "enable", "is_systemd_running", "units"]
 
@@ -63,9 +62,10 @@ def is_systemd_running() -> bool:
 
 def units(folder: Path, socket: str = DEFAULT_SOCKET) -> dict[Path, Content]:
     """Return the unit files as they are to be in `folder`. Raises ValueError where a path cannot stand in them."""
+    service = " ".join(map(_quoted, command("skel.forkserver.server")))
     files = {
         _SOCKET: _SOCKET_UNIT.format(path=_escaped(socket)),
-        _SERVICE: _SERVICE_UNIT.format(socket=_SOCKET, command=" ".join(map(_quoted, command("skel.server")))),
+        _SERVICE: _SERVICE_UNIT.format(socket=_SOCKET, command=service),
     }
     return {folder / name: Content(text.encode(), 0o644) for name, text in files.items()}
 

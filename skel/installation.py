@@ -8,13 +8,16 @@ import os
 import sys
 from collections.abc import Iterator
 
-__all__ = ["PACKAGES", "ROOT", "build_id", "command", "search_path", "stamp"]
+__all__ = ["DEFAULT_SOCKET", "PACKAGES", "ROOT", "build_id", "command", "modules", "search_path", "stamp"]
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The folder of our packages."""
 
 PACKAGES = ("skel", "netlink", "ipam", "plugins")
-"""What a plugin's process may import of ours."""
+"""What a plugin's process may import of ours, with the packages in them."""
+
+DEFAULT_SOCKET = "/run/cni-harness/server.sock"
+"""Where the fork server listens, and where the launchers of a default installation ask."""
 
 _REQUIRED = ("pyroute2", "netaddr")
 
@@ -45,6 +48,17 @@ def command(module: str) -> list[str]:
     return [sys.executable, "-IS", "-c", program]
 
 
+def modules() -> Iterator[str]:
+    """Yield the names of all our modules but for packages, which these bring, and programs (`__main__`).
+
+    Raises OSError.
+    """
+    for path in _sources():
+        name, _ = os.path.splitext(os.path.relpath(path, ROOT))
+        if not os.path.basename(name).startswith("__"):
+            yield name.replace(os.sep, ".")
+
+
 def build_id() -> bytes:
     """Return 16 bytes that change when the code, its interpreter or its place change. Raises OSError, ValueError.
 
@@ -73,10 +87,16 @@ def stamp() -> tuple[object, ...]:
 
 def _sources() -> Iterator[str]:
     for package in PACKAGES:
-        folder = os.path.join(ROOT, package)
-        for name in sorted(os.listdir(folder)):
-            if name.endswith(".py"):
-                yield os.path.join(folder, name)
+        yield from _sources_in(os.path.join(ROOT, package))
+
+
+def _sources_in(folder: str) -> Iterator[str]:
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
+        if name.endswith(".py"):
+            yield path
+        elif name != "__pycache__" and os.path.isdir(path):
+            yield from _sources_in(path)
 
 
 def _releases() -> Iterator[str]:

@@ -2,8 +2,8 @@
  * The executable behind every plugin's name: it has the fork server run the plugin, and becomes the plugin itself
  * where there is none.
  *
- * What passes between the two is described in skel/handoff.py. Up to the `G` that this sends, whatever goes wrong
- * leads to direct execution, in circumstances that nothing here has changed; after it, never.
+ * What passes between the two is described in skel/forkserver/handoff.py. Up to the `G` that this sends, whatever goes
+ * wrong leads to direct execution, in circumstances that nothing here has changed; after it, never.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,6 +1,6 @@
 """The executable behind every plugin name (as busybox does): one file, told apart by its name.
 
-It has the fork server run the plugin (skel/handoff.py), and runs it itself where no server does. There are two of it:
+It has the fork server run the plugin (skel/forkserver), and runs it itself where no server does. There are two of it:
 the compiled skel/launcher.c, into whose bytes the settings of this installation are written here, and the same in
 Python for where that was not built or does not run.
 
@@ -11,7 +11,7 @@ skips `site` (-S) and the caller's environment (-I): the folders that it needs a
 import os
 import sys
 
-from .installation import ROOT, build_id, search_path
+from .installation import DEFAULT_SOCKET, ROOT, build_id, search_path
 
 __all__ = ["compiled_launcher", "is_ours", "launcher_bytes", "launcher_text", "main"]
 
@@ -106,8 +106,6 @@ def _program(name: str, question: tuple[str, bytes, float] | None = None) -> str
 
 
 def _socket_path(socket: str | None) -> str:
-    from .handoff import DEFAULT_SOCKET
-
     path = DEFAULT_SOCKET if socket is None else socket
     if "\0" in path or len(os.fsencode(path)) > _SOCKET_MAX or (path and not os.path.isabs(path)):
         message = f'"{path}": a socket\'s path must be absolute and of at most {_SOCKET_MAX} bytes'

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from skel import SUPPORTED, launcher
-from skel.handoff import GO, MAX_DESCRIPTORS, MAX_REQUEST_BYTES, READY, Request, decode_request, encode_exit
+from skel.forkserver.handoff import GO, MAX_DESCRIPTORS, MAX_REQUEST_BYTES, READY, Request, decode_request, encode_exit
 from tests.nodes import until
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""A launcher that a test can make do anything: the protocol of skel/handoff.py, one step at a time."""
+"""A launcher that a test can make do anything: the protocol of skel/forkserver/handoff.py, one step at a time."""
 
 import os
 import socket
@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from skel.handoff import GO, READY, Request, decode_exit, encode_environment, encode_request
+from skel.forkserver.handoff import GO, READY, Request, decode_exit, encode_environment, encode_request
 from skel.installation import build_id
 
 __all__ = ["Client", "client", "request_for"]

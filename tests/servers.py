@@ -65,7 +65,8 @@ def fork_server(
 ) -> Iterator[ForkServer]:
     """Run a server for as long as the block lasts, its socket in `folder`; it listens when the block begins."""
     socket, log = folder / "server.sock", folder / f"server-{next(_numbers)}.log"
-    program = f"import sys; sys.path[:0] = {[str(root), *sys.path]!r}; from skel.server import main; sys.exit(main())"
+    path = [str(root), *sys.path]
+    program = f"import sys; sys.path[:0] = {path!r}; from skel.forkserver.server import main; sys.exit(main())"
     with log.open("ab") as stderr:
         process = subprocess.Popen(
             [*prefix, sys.executable, "-I", "-c", program, "--socket", str(socket), *options],

@@ -63,7 +63,7 @@ def serving(socket_path: Path, launcher: Path) -> Iterator[Server]:
     its work itself. Raises OSError.
     """
     with subprocess.Popen(
-        [sys.executable, "-m", "skel.server", "--socket", str(socket_path), "--idle-exit", str(_IDLE_S)],
+        [sys.executable, "-m", "skel.forkserver", "--socket", str(socket_path), "--idle-exit", str(_IDLE_S)],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

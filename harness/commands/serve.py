@@ -3,7 +3,7 @@
 import click
 
 from harness.options import global_options, needs_root
-from skel.handoff import DEFAULT_SOCKET
+from skel.installation import DEFAULT_SOCKET
 
 __all__ = ["command"]
 
@@ -33,5 +33,5 @@ def command(*, socket: str, workers: int, most: int, limit: int, idle_exit: floa
     if idle_exit:
         options["--idle-exit"] = idle_exit
     # Another program in this one's place: the harness itself never has plugins loaded.
-    arguments = [*command_of("skel.server"), *(str(word) for option in options.items() for word in option)]
+    arguments = [*command_of("skel.forkserver.server"), *(str(word) for option in options.items() for word in option)]
     os.execv(arguments[0], arguments)  # noqa: S606 -- no shell is wanted

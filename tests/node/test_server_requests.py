@@ -12,7 +12,7 @@ import pytest
 
 from netlink.namespace import entered, open_namespace
 from skel import SUPPORTED
-from skel.handoff import encode_request
+from skel.forkserver.handoff import encode_request
 from skel.launcher import launcher_bytes
 from tests.attachments import Network, bridge_config
 from tests.nodes import Node, until

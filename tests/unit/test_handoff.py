@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from skel.handoff import (
+from skel.forkserver.handoff import (
     HandoffError,
     Request,
     decode_environment,

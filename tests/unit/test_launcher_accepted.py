@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from skel.handoff import GO, READY, encode_exit, encode_signal
+from skel.forkserver.handoff import GO, READY, encode_exit, encode_signal
 from tests.launchers import SECONDS, VERSION, Conversation, Installed, Script, is_stopped, serve
 from tests.nodes import until
 

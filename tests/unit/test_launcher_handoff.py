@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from skel.handoff import GO, MAX_DESCRIPTORS, READY, Request, decode_environment
+from skel.forkserver.handoff import GO, MAX_DESCRIPTORS, READY, Request, decode_environment
 from skel.installation import build_id
 from tests.launchers import (
     DIRECT,

@@ -346,6 +346,7 @@ def test_an_editable_installation_has_its_launcher_beside_the_source(tree: Path,
 
 VIOLATIONS = {
     "skel stands on the standard library alone": ("skel", "import netlink"),
+    "a plugin's own process does without the fork server": ("skel/launcher.py", "import skel.forkserver.handoff"),
     "netlink knows the kernel and nothing of CNI": ("netlink", "import skel"),
     "only netlink imports pyroute2": ("plugins", "import pyroute2"),
     "entering a namespace and reading a sysctl do not pay for pyroute2": ("netlink/sysctl.py", "import pyroute2"),

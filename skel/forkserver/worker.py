@@ -15,6 +15,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
+from skel.launcher import main
+from skel.suite import PLUGINS
+
 from .circumstances import descriptors_of, die_with, inherited, live_on, replace_files, take_on
 from .handoff import (
     GO,
@@ -28,10 +31,8 @@ from .handoff import (
     decode_request,
     encode_exit,
 )
-from .launcher import main
 from .peer import PeerError, Standing, credentials, standing
 from .prefault import make_own
-from .suite import PLUGINS
 
 __all__ = ["PID_BYTES", "Post", "Terms", "serve", "work"]
 

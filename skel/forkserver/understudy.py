@@ -17,7 +17,7 @@ __all__ = ["pages_of"]
 _PATIENCE_SECONDS = 10.0
 _PAGE = struct.Struct("=Q")
 _MOST_BYTES = 1 << 18
-# What goes with a request, from stdout on: see skel/handoff.py.
+# What goes with a request, from stdout on: see skel/forkserver/handoff.py.
 _OPENED = (
     (os.devnull, os.O_WRONLY),
     (os.devnull, os.O_WRONLY),

@@ -40,7 +40,6 @@ from typing import Literal, NamedTuple
 
 __all__ = [
     "BUILD_ID_BYTES",
-    "DEFAULT_SOCKET",
     "GO",
     "MAX_DESCRIPTORS",
     "MAX_REQUEST_BYTES",
@@ -57,9 +56,6 @@ __all__ = [
     "encode_request",
     "encode_signal",
 ]
-
-DEFAULT_SOCKET = "/run/cni-harness/server.sock"
-"""Where the server listens, and where the launchers of a default installation ask."""
 
 BUILD_ID_BYTES = 16
 STREAMS = 3

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import NamedTuple
 
-from .dispatch import dispatch
-from .installation import PACKAGES, ROOT
-from .launcher import launcher_bytes
-from .suite import PLUGINS, load
+from skel.dispatch import dispatch
+from skel.installation import modules
+from skel.launcher import launcher_bytes
+from skel.suite import PLUGINS, load
+
 from .syscalls import CLONE_NEWNET, setns, unshare
 
 __all__ = ["Scene", "load_all", "rehearse", "stage"]
@@ -24,14 +25,11 @@ def load_all(log: Callable[[str], None]) -> None:
 
     One that cannot be imported costs those verbs that need it, as in a process of their own.
     """
-    for package in PACKAGES:
-        for file in sorted(os.listdir(os.path.join(ROOT, package))):
-            name, extension = os.path.splitext(file)
-            if extension == ".py" and not name.startswith("__"):
-                try:
-                    import_module(f"{package}.{name}")
-                except Exception as error:  # noqa: BLE001 -- whatever half an installation raises
-                    log(f"{package}.{name} cannot be imported: {error}")
+    for module in modules():
+        try:
+            import_module(module)
+        except Exception as error:  # noqa: BLE001 -- whatever half an installation raises
+            log(f"{module} cannot be imported: {error}")
     for module in _LATER:
         import_module(module)
 

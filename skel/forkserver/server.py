@@ -1,7 +1,7 @@
 """The fork server: has the suite loaded, and a few workers forked in advance that each execute one plugin.
 
 It saves what starting Python costs, and nothing else changes: a launcher that finds no server, or one that is not of
-its own installation, executes the plugin by itself. `python -m skel.server` or `cni-harness serve` runs it.
+its own installation, executes the plugin by itself. `python -m skel.forkserver` or `cni-harness serve` runs it.
 """
 
 import gc
@@ -15,9 +15,10 @@ from contextlib import suppress
 from time import monotonic
 from typing import NamedTuple
 
+from skel.installation import DEFAULT_SOCKET, build_id, stamp
+
 from .circumstances import ALL_DESCRIPTORS
-from .handoff import DEFAULT_SOCKET, STREAMS
-from .installation import build_id, stamp
+from .handoff import STREAMS
 from .listening import Listening, ListeningError, passed_sockets
 from .peer import standing
 from .prefault import spans_of
@@ -124,7 +125,7 @@ class Server:
         _log(f"draining, {len(self._at_work)} at work: {why}")
         self._listening.close()
         for pid in self._idle:
-            # One that has just got work does not mind: see skel.worker.
+            # One that has just got work does not mind: see skel.forkserver.worker.
             os.kill(pid, signal.SIGTERM)
 
     def _may_go(self) -> bool:
@@ -289,7 +290,3 @@ def _ending(exit_code: int) -> str:
 def _log(message: str) -> None:
     with suppress(OSError):
         os.write(2, f"cni-harness server: {message}\n".encode("utf-8", "backslashreplace"))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
