@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from harness.bench.attachments import Attached
-from harness.bench.site import Ground
+from harness.site import Ground
 from harness.networks import NetworkList
 from netlink.masquerade import Owner, masquerade, masqueraded
 

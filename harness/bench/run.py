@@ -11,7 +11,7 @@ from types import FrameType
 from harness.bench.document import Document, machine, to_document
 from harness.bench.measure import Bench
 from harness.bench.recording import Extent, Recording
-from harness.bench.site import Site
+from harness.site import Site
 from harness.bench.subjects import Described, default_networks, described
 from harness.bench.suites import suites_of
 from harness.bench.tables import sections
@@ -67,7 +67,7 @@ def run_bench(
     where = machine()
     with _interrupted_once(), suites_of(named, serve=serve) as suites:
         sizes = [described(suite, networks) for suite in suites]
-        with Site(state_dir) as site:
+        with Site(state_dir, "bench") as site:
             recording = Bench(site, suites, extent, progress=progress).measure(networks)
     return Findings(recording, sizes, networks, extent, where)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from harness.bench.attachments import Attached, Caller, new_attachment
 from harness.bench.population import populate
 from harness.bench.process import Chain, Ended, run_chains
-from harness.bench.site import Ground, Site
+from harness.site import Ground, Site
 
 __all__ = ["Stand", "attached_to", "furnish"]
 

@@ -12,7 +12,7 @@ import pytest
 
 from harness.bench.attachments import Caller
 from harness.bench.population import PopulationError, populate
-from harness.bench.site import Ground, Site
+from harness.site import Ground, Site
 from harness.bench.stand import Stand, attached_to, furnish
 from harness.bench.subjects import MASQUERADED, PLAIN, Suite, default_networks
 from tests.cli import REFERENCE_BIN_DIR, Cli, bridge_network
@@ -172,7 +172,7 @@ def test_launchers_that_do_their_work_themselves_are_not_taken_for_served(cli: C
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    with Site(tmp_path / "state") as made:
+    with Site(tmp_path / "state", "bench") as made:
         yield made
 
 

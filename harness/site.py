@@ -1,4 +1,4 @@
-"""Where it is measured: nodes and pods' network namespaces, made for one run and all taken away at its end."""
+"""Nodes and pods' network namespaces that are made for one purpose, and all taken away at its end."""
 
 import uuid
 from collections.abc import Callable
@@ -47,9 +47,9 @@ class Site:
     measured then.
     """
 
-    def __init__(self, state_dir: Path) -> None:
-        """Note where the nodes' files go; nothing is made yet."""
-        self.name = f"bench-{uuid.uuid4().hex[:8]}"
+    def __init__(self, state_dir: Path, purpose: str) -> None:
+        """Note where the nodes' files go, and the `purpose` that their names begin with; nothing is made yet."""
+        self.name = f"{purpose}-{uuid.uuid4().hex[:8]}"
         self._state_dir = state_dir
         self._undo = ExitStack()
         self._made = 0
@@ -64,9 +64,9 @@ class Site:
         # All that is there goes even where removing one of them fails.
         self._undo.__exit__(kind, error, trace)
 
-    def ground(self) -> Ground:
-        """Make a node on which nothing has happened yet. Raises OSError."""
-        node = Node(self._next_name(), self._state_dir, threads=1)
+    def ground(self, *, threads: int = 1) -> Ground:
+        """Make a node on which nothing has happened yet, with so many threads on it. Raises OSError."""
+        node = Node(self._next_name(), self._state_dir, threads=threads)
         self._undo.callback(node.remove)
         ground = Ground(node)
         self._undo.callback(ground.close)
