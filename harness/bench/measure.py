@@ -8,12 +8,12 @@ from harness.bench.attachments import Caller
 from harness.bench.population import PopulationError
 from harness.bench.process import Ended, Request, run_chains, run_one
 from harness.bench.recording import Extent, Recording, Work
-from harness.site import Site
 from harness.bench.stand import Stand, attached_to, furnish
 from harness.bench.subjects import Suite
 from harness.bench.summary import in_turns
 from harness.bench.usage import cpu_of, memory_of
 from harness.networks import NetworkList
+from harness.site import Site
 
 __all__ = ["Bench"]
 

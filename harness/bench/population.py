@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from harness.bench.attachments import Attached
-from harness.site import Ground
 from harness.networks import NetworkList
+from harness.site import Ground
 from netlink.masquerade import Owner, masquerade, masqueraded
 
 __all__ = ["PopulationError", "populate"]

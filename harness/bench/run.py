@@ -11,12 +11,12 @@ from types import FrameType
 from harness.bench.document import Document, machine, to_document
 from harness.bench.measure import Bench
 from harness.bench.recording import Extent, Recording
-from harness.site import Site
 from harness.bench.subjects import Described, default_networks, described
 from harness.bench.suites import suites_of
 from harness.bench.tables import sections
 from harness.networks import NetworkList
 from harness.output import Table
+from harness.site import Site
 
 __all__ = ["Findings", "run_bench"]
 

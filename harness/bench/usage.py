@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from harness.bench.process import Process, Request
 from harness.bench.recording import CpuTime, Memory
 from harness.bench.resources import is_writing, peak_rss, process_tree
-from harness.site import Site
 from harness.bench.stand import Stand, attached_to
+from harness.site import Site
 
 if TYPE_CHECKING:
     from harness.bench.process import Ended

@@ -12,9 +12,9 @@ import pytest
 
 from harness.bench.attachments import Caller
 from harness.bench.population import PopulationError, populate
-from harness.site import Ground, Site
 from harness.bench.stand import Stand, attached_to, furnish
 from harness.bench.subjects import MASQUERADED, PLAIN, Suite, default_networks
+from harness.site import Ground, Site
 from tests.cli import REFERENCE_BIN_DIR, Cli, bridge_network
 
 pytestmark = pytest.mark.sudo
