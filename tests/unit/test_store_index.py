@@ -1,7 +1,9 @@
 """How many files ADD and DEL touch, and an index that stays right whatever others do to the folder."""
 
 import os
-from collections.abc import Callable
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,22 @@ import pytest
 from tests.unit.host_local import SEAL, HostLocal, system_calls
 
 MANY = 5000
+
+GARBAGE = [
+    b"\0" * 99,
+    b"a@eth0 10.0.0.2",
+    b"a@eth0 10.0.0.2,2001:d",
+    b"a@eth0 10.0.0.\0,2001:db8::2\n",
+    b"a@eth0 ../net/10.0.0.2\n",
+    b"a@eth0 \n",
+    b"a@eth0 ,.,..\n",
+    b"a@eth0 \xff\n",
+    b"a@eth0\n",
+    b"\n\n a@eth0 10.0.0.2,2001:db8::2\n",
+    b"\r10.0.0.2",
+    bytes(range(256)),
+]
+"""Contents of an index, for an "a" that has 10.0.0.2 and 2001:db8::2."""
 
 
 @pytest.fixture
@@ -255,23 +273,7 @@ def test_the_seal_of_another_boot_is_not_believed(net: HostLocal) -> None:
 
 
 @pytest.mark.parametrize("verb", ["ADD", "DEL", "GC"])
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"\0" * 99,
-        b"a@eth0 10.0.0.2",
-        b"a@eth0 10.0.0.2,2001:d",
-        b"a@eth0 10.0.0.\0,2001:db8::2\n",
-        b"a@eth0 ../net/10.0.0.2\n",
-        b"a@eth0 \n",
-        b"a@eth0 ,.,..\n",
-        b"a@eth0 \xff\n",
-        b"a@eth0\n",
-        b"\n\n a@eth0 10.0.0.2,2001:db8::2\n",
-        b"\r10.0.0.2",
-        bytes(range(256)),
-    ],
-)
+@pytest.mark.parametrize("content", GARBAGE)
 def test_whatever_a_power_failure_leaves_of_the_index(net: HostLocal, content: bytes, verb: str) -> None:
     net.add("a")
     net.add("b")
@@ -290,6 +292,63 @@ def test_whatever_a_power_failure_leaves_of_the_index(net: HostLocal, content: b
     assert set(net.reservations()) == {address for listed in kept.values() for address in listed.split(",")}
     if net.is_sealed():
         assert net.index() == kept
+
+
+@pytest.mark.parametrize("content", GARBAGE)
+def test_and_in_a_folder_too_large_to_be_read_at_once(net: HostLocal, content: bytes) -> None:
+    net.add("a")
+    for number in range(100):
+        net.write(f"10.0.1.{number}", "other\r\neth0")
+    (net.folder / ".owners").write_bytes(content)
+
+    net.add("b")
+    net.succeed("DEL", "a")
+    net.succeed("CHECK", "b")
+    net.succeed("DEL", "b")
+
+    assert set(net.reservations().values()) == {"other\r\neth0"}
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Let the kernel write no file beyond `size` bytes, as on a disk that is full: a part, and then an error."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_reservation_that_is_written_in_part_is_undone(net: HostLocal) -> None:
+    net.add("a")
+    before = net.reservations(), net.index(), (net.folder / "last_reserved_ip.0").read_bytes()
+
+    with files_of_at_most(6):
+        code, message = net.fail("ADD", "b")
+
+    assert (code, message) == (5, f"ipam.dataDir: {net.data_dir}: File too large")
+    assert (net.reservations(), net.index(), (net.folder / "last_reserved_ip.0").read_bytes()) == before
+    assert net.is_sealed()
+
+
+def test_an_index_that_is_written_in_part_is_not_believed(net: HostLocal) -> None:
+    for pod in "abc":
+        net.add(pod)
+    size = (net.folder / ".owners").stat().st_size
+
+    with files_of_at_most(size + 12):
+        net.add("d")
+
+        assert not net.is_sealed()
+        assert net.fail("ADD", "d")[0] == 100
+        net.succeed("CHECK", "d")
+        net.succeed("DEL", "d")
+        net.succeed("DEL", "b")
+
+    assert net.index() == {"a@eth0": "10.0.0.2,2001:db8::2", "c@eth0": "10.0.0.4,2001:db8::4"}
+    assert net.is_sealed()
+    assert len(net.reservations()) == 4
 
 
 def test_an_index_that_cannot_be_written_is_no_reason_to_fail(net: HostLocal) -> None:
