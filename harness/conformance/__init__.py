@@ -1,0 +1,1 @@
+"""The conformance suite: what any CNI plugin is held to, checked from outside."""

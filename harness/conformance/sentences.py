@@ -1,0 +1,88 @@
+"""The sentences that a plugin or a runtime is held to: SPEC.md 1.1.0, CONVENTIONS.md, and what is de facto expected."""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Literal, NamedTuple, get_args
+
+import yaml
+
+__all__ = ["Sentence", "load", "parse"]
+
+Document = Literal["SPEC.md", "CONVENTIONS.md", "skel", "runtimes"]
+"""Where a sentence stands: quoted from the first two, said in our words of the library and of real runtimes."""
+
+Level = Literal["MUST", "SHOULD", "MAY", "CONVENTION"]
+"""How binding it is (RFC 2119); CONVENTION for all that SPEC.md does not say."""
+
+Side = Literal["plugin", "runtime", "both"]
+
+_VALUES = {"document": get_args(Document), "level": get_args(Level), "side": get_args(Side)}
+_ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+class Sentence(NamedTuple):
+    """One sentence. `section` is the heading it stands under, `why_not` says why no check can enforce it, or nothing.
+
+    A sentence about runtimes has no `why_not` and no check: the suite plays the runtime.
+    """
+
+    id: str
+    document: Document
+    section: str
+    text: str
+    level: Level
+    side: Side
+    why_not: str = ""
+
+    @property
+    def checkable(self) -> bool:
+        """Whether checks hold a plugin to it."""
+        return self.side != "runtime" and not self.why_not
+
+
+@cache
+def load() -> Mapping[str, Sentence]:
+    """Return the sentences by id, in the order of their documents. Raises ValueError for a wrong entry."""
+    return parse(files(__package__).joinpath("sentences.yaml").read_text(encoding="utf-8"))
+
+
+def parse(text: str) -> Mapping[str, Sentence]:
+    """Return the sentences of a YAML list of sections, by id. Raises ValueError, which names the one at fault."""
+    sentences: dict[str, Sentence] = {}
+    for entry in _entries(text):
+        sentence = _sentence(entry)
+        if sentence.id in sentences:
+            raise ValueError(f"sentence {sentence.id!r} is there twice")
+        sentences[sentence.id] = sentence
+    return MappingProxyType(sentences)
+
+
+def _entries(text: str) -> Iterator[Mapping[str, object]]:
+    """Yield each sentence's fields, with those that its section says once for all."""
+    # The one in C, where PyYAML was built with it, takes a tenth of the time.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    for section in yaml.load(text, loader):  # noqa: S506 -- either is a safe loader
+        match section:
+            case {"sentences": [*entries], **shared}:
+                yield from ({**shared, **entry} for entry in entries)
+            case _:
+                raise ValueError(f"a section is to have a list of sentences: {section!r}")
+
+
+def _sentence(entry: Mapping[str, object]) -> Sentence:
+    name = entry.get("id")
+    if unknown := entry.keys() - set(Sentence._fields):
+        raise ValueError(f"sentence {name!r} has the unknown fields {sorted(unknown)}")
+    if missing := set(Sentence._fields) - Sentence._field_defaults.keys() - entry.keys():
+        raise ValueError(f"sentence {name!r} lacks the fields {sorted(missing)}")
+    for field, value in entry.items():
+        if not isinstance(value, str) or not value:
+            raise ValueError(f"sentence {name!r}: {field} is to be text, not {value!r}")
+        if value not in _VALUES.get(field, (value,)):
+            raise ValueError(f"sentence {name!r}: {field} is {value!r}, which is none of {', '.join(_VALUES[field])}")
+    if not _ID.fullmatch(str(name)):
+        raise ValueError(f"sentence {name!r}: its id is to be words with hyphens between")
+    return Sentence(**entry)  # type: ignore[arg-type] # each was looked at above
