@@ -1,12 +1,8 @@
 """One run from beginning to end: suites, nodes, measurements, and all of it gone again."""
 
-import signal
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
 from harness.bench.document import Document, machine, to_document
 from harness.bench.measure import Bench
@@ -14,6 +10,7 @@ from harness.bench.recording import Extent, Recording
 from harness.bench.subjects import Described, default_networks, described
 from harness.bench.suites import suites_of
 from harness.bench.tables import sections
+from harness.interruption import interrupted_once
 from harness.networks import NetworkList
 from harness.output import Table
 from harness.site import Site
@@ -65,29 +62,8 @@ def run_bench(
     """
     networks = networks or default_networks()
     where = machine()
-    with _interrupted_once(), suites_of(named, serve=serve) as suites:
+    with interrupted_once(), suites_of(named, serve=serve) as suites:
         sizes = [described(suite, networks) for suite in suites]
         with Site(state_dir, "bench") as site:
             recording = Bench(site, suites, extent, progress=progress).measure(networks)
     return Findings(recording, sizes, networks, extent, where)
-
-
-@contextmanager
-def _interrupted_once() -> Iterator[None]:
-    """End at the first signal that asks for it; a second one must not keep the nodes from being removed."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-    def end(number: int, frame: FrameType | None) -> None:
-        del frame
-        for each in numbers:
-            signal.signal(each, signal.SIG_IGN)
-        if number == signal.SIGINT:
-            raise KeyboardInterrupt
-        sys.exit(128 + number)
-
-    before = {number: signal.signal(number, end) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
