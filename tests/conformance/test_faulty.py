@@ -1,0 +1,66 @@
+"""Each check is worth as much as the fault that it catches: a family of plugins, each with one fault of its own.
+
+A file in `faulty/` is installed under the name of the sound plugin of its profile, which it finds in the folder
+`sound/` beside it and executes, spoiling what goes in, what comes out or what is left on the node.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from harness.conformance.catalogue import Check, Level, Profile, checks
+from harness.conformance.run import Extent, run_check
+from harness.conformance.verdict import Outcome
+from tests.conformance.subjects import Faulty, faulty_plugins, install_faulty, subject
+
+CHECKS: Mapping[str, Check] = {check.id: check for check in checks()}
+FAMILY = faulty_plugins()
+EXTENT = Extent(timeout=20.0)
+CATCHES = [
+    pytest.param(faulty, name, id=f"{faulty.path.name}:{name}") for faulty in FAMILY for name in faulty.caught_by
+]
+PASSES = [
+    pytest.param(check.id, profile, id=f"{profile}:{check.id}")
+    for check in checks()
+    for profile in sorted(check.profiles)
+]
+
+
+@pytest.mark.sudo
+@pytest.mark.parametrize(("faulty", "name"), CATCHES)
+def test_a_faulty_plugin_is_caught(faulty: Faulty, name: str, sound_bin_dir: Path, tmp_path: Path) -> None:
+    check = CHECKS[name]
+    bin_dir = install_faulty(faulty, sound_bin_dir, tmp_path / "bin")
+
+    finding = run_check(check, subject(faulty.profile, bin_dir), state_dir=tmp_path / "state", extent=EXTENT)
+
+    binding = check.level in {Level.MUST, Level.SHOULD}
+    assert finding.outcome is (Outcome.FAIL if binding else Outcome.WARN), finding.detail
+    assert finding.expected in finding.detail
+    assert finding.got in finding.detail
+    assert faulty.says in finding.detail
+
+
+@pytest.mark.sudo
+@pytest.mark.parametrize(("name", "profile"), PASSES)
+def test_a_sound_plugin_is_not(name: str, profile: Profile, sound_bin_dir: Path, tmp_path: Path) -> None:
+    finding = run_check(CHECKS[name], subject(profile, sound_bin_dir), state_dir=tmp_path / "state", extent=EXTENT)
+
+    # Where a fault is caught, the check must have been able to see that there is none.
+    catches = any(name in faulty.caught_by and profile is faulty.profile for faulty in FAMILY)
+    allowed = {Outcome.PASS} if catches else {Outcome.PASS, Outcome.NOT_APPLICABLE}
+    assert finding.outcome in allowed, finding.detail
+
+
+def test_every_check_catches_a_fault() -> None:
+    assert set(CHECKS) == {name for faulty in FAMILY for name in faulty.caught_by}
+
+
+@pytest.mark.parametrize("faulty", FAMILY, ids=lambda faulty: faulty.path.name)
+def test_a_fault_is_of_a_profile_that_its_checks_are_for(faulty: Faulty) -> None:
+    assert all(faulty.profile in CHECKS[name].profiles for name in faulty.caught_by)
+
+
+def test_no_two_plugins_have_the_same_fault() -> None:
+    assert len({faulty.fault for faulty in FAMILY}) == len(FAMILY)
