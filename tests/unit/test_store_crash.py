@@ -110,6 +110,7 @@ def assert_sound(net: HostLocal) -> None:
             by_owner.setdefault(f"{container_id}@{ifname}", []).append(address)
         indexed = {owner: addresses.split(",") for owner, addresses in net.index().items()}
         assert by_owner.items() <= indexed.items()
+        assert indexed.keys() - by_owner.keys() <= {"pod@eth0"}
 
 
 def is_abandoned(net: HostLocal, address: str) -> bool:
