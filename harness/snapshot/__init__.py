@@ -1,0 +1,7 @@
+"""The state of a node as evidence: what there is in its network namespaces and folders, and what changed in between."""
+
+from harness.snapshot.compare import Difference, differences
+from harness.snapshot.state import Snapshot, SnapshotError, Things
+from harness.snapshot.take import take
+
+__all__ = ["Difference", "Snapshot", "SnapshotError", "Things", "differences", "take"]

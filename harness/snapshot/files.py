@@ -1,0 +1,75 @@
+"""What is below folders: every folder, file, symbolic link and other thing."""
+
+import stat
+from collections.abc import Iterable
+from hashlib import file_digest
+from pathlib import Path
+from typing import Final
+
+from harness.snapshot.state import Things
+
+__all__ = ["files"]
+
+_LONGEST_TEXT: Final = 4096
+
+_KINDS: Final = {
+    stat.S_IFREG: "file",
+    stat.S_IFDIR: "folder",
+    stat.S_IFLNK: "symbolic link",
+    stat.S_IFIFO: "named pipe",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFBLK: "block device",
+    stat.S_IFCHR: "character device",
+}
+
+
+def files(folders: Iterable[Path]) -> Things:
+    """Return the folders and all that is below them, by path; nothing for a folder that is not there. Raises OSError.
+
+    Symbolic links are not followed. What goes away meanwhile is not there.
+    """
+    found: Things = {}
+    for folder in folders:
+        _describe_all(folder, found)
+    return dict(sorted(found.items()))
+
+
+def _describe_all(path: Path, found: Things) -> None:
+    try:
+        described = _describe(path)
+        below = list(path.iterdir()) if described["kind"] == "folder" else []
+    except FileNotFoundError:
+        return
+    found[str(path)] = described
+    for each in below:
+        _describe_all(each, found)
+
+
+def _describe(path: Path) -> Things:
+    status = path.lstat()
+    kind = _KINDS.get(stat.S_IFMT(status.st_mode), "unknown")
+    described: Things = {"kind": kind, "mode": f"{stat.S_IMODE(status.st_mode):04o}"}
+    if (status.st_uid, status.st_gid) != (0, 0):
+        described["owner"] = f"{status.st_uid}:{status.st_gid}"
+    if kind == "symbolic link":
+        return {"kind": kind, "target": str(path.readlink())}
+    if kind == "file":
+        described |= _content(path)
+    return described
+
+
+def _content(path: Path) -> Things:
+    with path.open("rb") as stream:
+        digest = file_digest(stream, "sha256").hexdigest()
+        size = stream.tell()
+        described: Things = {"size": size, "sha256": digest}
+        if size <= _LONGEST_TEXT:
+            stream.seek(0)
+            content = stream.read(_LONGEST_TEXT)
+            try:
+                text = content.decode()
+            except UnicodeDecodeError:
+                return described
+            if "\0" not in text:
+                described["text"] = text
+        return described

@@ -1,0 +1,161 @@
+"""Links, their addresses, their VLANs as bridge ports, and the neighbours that somebody set by hand."""
+
+from collections.abc import Callable, Mapping, Sequence
+from ipaddress import ip_address
+from typing import Any, Final, TypeAlias
+
+from harness.snapshot.state import Things
+
+__all__ = ["PeerPlace", "addresses", "forwarding_entries", "links", "neighbours", "vlans"]
+
+PeerPlace: TypeAlias = Callable[[int, int], str]
+"""Says where the other end of a link is: of a namespace ID (netns ID, see ip-netns(8)) and an index there."""
+
+_FLAGS: Final = ("UP", "PROMISC", "ALLMULTI", "NOARP")
+
+_DERIVED_ENDINGS: Final = ("_id", "_timer", "_detected", "_change", "_str", "_ack", "_pending", "_port", "_cost")
+_DERIVED: Final = {"id", "no", "state", "cost"}
+"""Of a bridge, of a port, of any kind of link: what spanning tree, carrier and timers make, and no one sets."""
+
+_AUTOMATIC_ADDRESS_KEYS: Final = {
+    "family",
+    "local",
+    "prefixlen",
+    "valid_life_time",
+    "preferred_life_time",
+    "tentative",
+    "deprecated",
+    "dadfailed",
+    "protocol",
+}
+_WITHOUT_RESOLUTION: Final = {"LOOPBACK", "POINTOPOINT", "NOARP"}
+_LEARNED_ELSEWHERE: Final = ("extern_learn", "managed")
+_MULTICAST_BIT: Final = 1
+
+
+def links(entries: Sequence[Mapping[str, Any]], peer: PeerPlace) -> Things:
+    """Return the links that `ip -details address` lists."""
+    macs: dict[str, set[str]] = {}
+    for entry in entries:
+        macs.setdefault(entry.get("master", ""), set()).add(entry.get("address", ""))
+    return {entry["ifname"]: _link(entry, macs.get(entry["ifname"], set()), peer) for entry in entries}
+
+
+def _link(entry: Mapping[str, Any], port_macs: set[str], peer: PeerPlace) -> Things:
+    kinds = entry.get("linkinfo", {})
+    mac = entry.get("address", "")
+    found: Things = {
+        "kind": kinds.get("info_kind", entry.get("link_type", "")),
+        "mtu": entry["mtu"],
+        "flags": [flag for flag in _FLAGS if flag in entry["flags"]],
+        # The lowest MAC of the ports, as long as nobody gives the bridge one of its own.
+        "mac": "of a port" if kinds.get("info_kind") == "bridge" and mac in port_macs else mac,
+        "group": entry.get("group", "default"),
+        "queue length": entry.get("txqlen", 0),
+    }
+    optional = {
+        "port of": entry.get("master", ""),
+        "alias": entry.get("ifalias", ""),
+        "other names": sorted(entry.get("altnames", [])),
+        "peer": _peer(entry, peer),
+        "settings": _settings(kinds.get("info_data", {})),
+        "as port": _settings(kinds.get("info_slave_data", {})),
+    }
+    return found | {key: value for key, value in optional.items() if value}
+
+
+def _peer(entry: Mapping[str, Any], peer: PeerPlace) -> str:
+    if "link_netnsid" in entry:
+        return peer(entry["link_netnsid"], entry.get("link_index", 0))
+    return str(entry.get("link") or "")
+
+
+def _settings(options: Mapping[str, object]) -> Things:
+    return {key: value for key, value in options.items() if key not in _DERIVED and not key.endswith(_DERIVED_ENDINGS)}
+
+
+def addresses(entries: Sequence[Mapping[str, Any]]) -> Things:
+    """Return the addresses that `ip address` lists, but those that the kernel makes of the MAC and takes back itself.
+
+    Link-local ones of IPv6 come when the carrier does, which may be a second after everything else.
+    """
+    return {
+        f"{address['local']}/{address['prefixlen']} dev {entry['ifname']}": _address(address, entry["ifname"])
+        for entry in entries
+        for address in entry["addr_info"]
+        if "local" in address and not _automatic(address)
+    }
+
+
+def _address(address: Mapping[str, Any], ifname: str) -> Things:
+    found = {key: True if value is None else value for key, value in address.items()}
+    if found.get("label") == ifname:
+        del found["label"]
+    return {key: value for key, value in found.items() if key not in _AUTOMATIC_ADDRESS_KEYS}
+
+
+def _automatic(address: Mapping[str, Any]) -> bool:
+    if address.get("temporary") or address.get("protocol") == "kernel_ll":
+        return True
+    if address["family"] != "inet6" or address["scope"] != "link":
+        return False
+    # Older iproute2 does not tell who made it: then the form of RFC 4291, appendix A.
+    return ip_address(address["local"]).packed[11:13] == b"\xff\xfe"
+
+
+def neighbours(entries: Sequence[Mapping[str, Any]], proxies: Sequence[Mapping[str, Any]], flags: Things) -> Things:
+    """Return the neighbours that somebody set; `flags` are those of each link, by name.
+
+    The kernel has some of its own that need no resolution: of groups, of broadcast, of links that resolve nothing.
+    """
+    found: Things = {}
+    for entry in entries:
+        states, marks = entry.get("state", []), [mark for mark in _LEARNED_ELSEWHERE if mark in entry]
+        fixed = "PERMANENT" in states or ("NOARP" in states and not _needs_no_resolution(entry, flags))
+        if fixed or marks:
+            state = {"state": states[0].lower()} if fixed else {}
+            found[f"{entry['dst']} dev {entry['dev']}"] = {"lladdr": entry.get("lladdr", ""), **state} | dict.fromkeys(
+                marks, True
+            )
+    for entry in proxies:
+        found[f"proxy {entry['dst']} dev {entry.get('dev', '*')}"] = {}
+    return found
+
+
+def _needs_no_resolution(entry: Mapping[str, Any], flags: Things) -> bool:
+    link_flags = flags.get(entry["dev"], [])
+    resolves = isinstance(link_flags, list) and not _WITHOUT_RESOLUTION.intersection(link_flags)
+    return not resolves or ip_address(entry["dst"]).is_multicast or entry.get("lladdr", "") in {"", "ff:ff:ff:ff:ff:ff"}
+
+
+def forwarding_entries(entries: Sequence[Mapping[str, Any]], macs: Mapping[str, str]) -> Things:
+    """Return the entries that somebody put into forwarding tables (bridge-fdb); `macs` are those of links, by name.
+
+    Left out are learned ones, the links' own addresses and the groups that links listen to.
+    """
+    found: Things = {}
+    for entry in entries:
+        master, mac = entry.get("master", ""), entry.get("mac", "")
+        by_hand = entry.get("state") in {"permanent", "static"} or "extern_learn" in entry.get("flags", [])
+        own = bool(master) and mac in {macs.get(master), macs.get(entry.get("ifname", ""))}
+        group = not master and bool(int(mac[:2] or "0", 16) & _MULTICAST_BIT)
+        if by_hand and not own and not group:
+            named = [
+                f"{key} {entry[key]}" for key in ("ifname", "master", "vlan", "dst", "vni", "port") if key in entry
+            ]
+            flags = sorted(flag for flag in entry.get("flags", []) if flag != "offload")
+            found[" ".join([mac, *named])] = {"state": entry.get("state", ""), "flags": flags}
+    return found
+
+
+def vlans(entries: Sequence[Mapping[str, Any]]) -> Things:
+    """Return the VLANs of bridges and their ports (bridge-vlan)."""
+    return {
+        f"{_span(vlan)} dev {entry['ifname']}": {"flags": vlan.get("flags", [])}
+        for entry in entries
+        for vlan in entry.get("vlans", [])
+    }
+
+
+def _span(vlan: Mapping[str, Any]) -> str:
+    return f"{vlan['vlan']}-{vlan['vlanEnd']}" if "vlanEnd" in vlan else str(vlan["vlan"])

@@ -1,0 +1,127 @@
+"""nftables' JSON (libnftables-json(5)) in the words of nft(8), as far as a reader needs them."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+__all__ = ["element_key", "in_words", "rule_in_words"]
+
+_VOLATILE: Final = {"bytes", "expires", "handle", "index", "packets", "used"}
+
+
+def rule_in_words(rule: Mapping[str, Any]) -> str:
+    """Return a rule without counters: `ip saddr 10.1.0.2 masquerade comment "pod1"`."""
+    words = " ".join(filter(None, (in_words(expression) for expression in rule.get("expr", []))))
+    return f'{words} comment "{rule["comment"]}"' if "comment" in rule else words
+
+
+def in_words(value: object) -> str:
+    """Return an expression or a statement; one that is not known here as its JSON."""
+    if isinstance(value, dict) and len(value) == 1:
+        [(name, inner)] = value.items()
+        if name in _WORDS:
+            return _WORDS[name](inner)
+        return name if inner is None else f"{name} {_plain(inner)}"
+    if isinstance(value, list):
+        return ",".join(in_words(each) for each in value)
+    return str(value) if isinstance(value, str | int) else _plain(value)
+
+
+def element_key(element: object) -> tuple[str, dict[str, object]]:
+    """Return an element's key in words, and what is said of it beside: comment, timeout, statements."""
+    if isinstance(element, dict) and isinstance(described := element.get("elem"), dict):
+        beside = {key: value for key, value in described.items() if key not in {"val", "counter", *_VOLATILE}}
+        return in_words(described["val"]), beside
+    return in_words(element), {}
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{key} {in_words(inner)}" for key, inner in value.items() if key not in _VOLATILE)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _match(match: Mapping[str, Any]) -> str:
+    operator = "" if match["op"] in {"==", "in"} else f"{match['op']} "
+    return f"{in_words(match['left'])} {operator}{in_words(match['right'])}"
+
+
+def _payload(payload: Mapping[str, Any]) -> str:
+    if "protocol" in payload:
+        return f"{payload['protocol']} {payload['field']}"
+    return f"@{payload.get('base')},{payload.get('offset')},{payload.get('len')}"
+
+
+def _meta(meta: Mapping[str, Any]) -> str:
+    key = str(meta["key"])
+    bare = {"iif", "oif", "iifname", "oifname", "iifgroup", "oifgroup"}
+    return key if key in bare else f"meta {key}"
+
+
+def _keyed(word: str) -> Callable[[Any], str]:
+    return lambda inner: " ".join(
+        str(part) for part in (word, inner.get("family"), inner.get("dir"), inner["key"]) if part
+    )
+
+
+def _translation(word: str) -> Callable[[Any], str]:
+    def say(inner: Mapping[str, Any] | None) -> str:
+        given = inner or {}
+        words = [word]
+        if "family" in given:
+            words.append(str(given["family"]))
+        target = in_words(given["addr"]) if "addr" in given else ""
+        if "port" in given:
+            target += f":{in_words(given['port'])}"
+        words += [f"to {target}"] if target else []
+        flags = given.get("flags", [])
+        return " ".join([*words, in_words(flags)] if flags else words)
+
+    return say
+
+
+def _set(elements: list[object]) -> str:
+    return f"{{ {', '.join(_member(each) for each in elements)} }}"
+
+
+def _member(element: object) -> str:
+    if isinstance(element, list) and len(element) == 2:  # noqa: PLR2004 -- the key and what it maps to
+        return f"{element_key(element[0])[0]} : {in_words(element[1])}"
+    return element_key(element)[0]
+
+
+def _binary(operator: str) -> Callable[[Any], str]:
+    return lambda sides: f" {operator} ".join(in_words(side) for side in sides)
+
+
+_WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
+    "match": _match,
+    "payload": _payload,
+    "meta": _meta,
+    "ct": _keyed("ct"),
+    "rt": _keyed("rt"),
+    "exthdr": lambda inner: f"exthdr {_plain(inner)}",
+    "counter": lambda inner: f"counter name {inner}" if isinstance(inner, str) else "",
+    "prefix": lambda inner: f"{in_words(inner['addr'])}/{inner['len']}",
+    "range": lambda inner: f"{in_words(inner[0])}-{in_words(inner[1])}",
+    "concat": lambda inner: " . ".join(in_words(each) for each in inner),
+    "set": lambda inner: _set(inner) if isinstance(inner, list) else f"set {_plain(inner)}",
+    "elem": lambda inner: in_words(inner["val"]),
+    "map": lambda inner: f"{in_words(inner['key'])} map {in_words(inner['data'])}",
+    "vmap": lambda inner: f"{in_words(inner['key'])} vmap {in_words(inner['data'])}",
+    "mangle": lambda inner: f"{in_words(inner['key'])} set {in_words(inner['value'])}",
+    "jump": lambda inner: f"jump {inner['target']}",
+    "goto": lambda inner: f"goto {inner['target']}",
+    "limit": lambda inner: (
+        f"limit rate {inner['rate']}/{inner['per']}" if isinstance(inner, dict) else f"limit {inner}"
+    ),
+    "snat": _translation("snat"),
+    "dnat": _translation("dnat"),
+    "masquerade": _translation("masquerade"),
+    "redirect": _translation("redirect"),
+    "&": _binary("&"),
+    "|": _binary("|"),
+    "^": _binary("^"),
+    "<<": _binary("<<"),
+    ">>": _binary(">>"),
+}

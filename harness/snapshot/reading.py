@@ -1,0 +1,143 @@
+"""One network namespace, read by a thread that is in it."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from harness.snapshot.firewall import Saved, has_nftables, iptables, legacy_tables, nftables, shared_tables
+from harness.snapshot.links import addresses, forwarding_entries, neighbours, vlans
+from harness.snapshot.routing import routes, rules
+from harness.snapshot.state import SnapshotError, Things
+from harness.snapshot.sysctls import read, sysctls
+from harness.snapshot.tools import Listing, start
+from harness.snapshot.traffic_control import filters_and_classes, qdiscs
+from netlink.namespace import Namespace, entered
+from netlink.namespace_ids import namespace_id
+
+__all__ = ["Reading", "read_namespace"]
+
+_LINKS: Final = ("address show", "neighbour show nud all", "neighbour show proxy")
+_ROUTING: Final = ("route show table all", "rule show")
+_BRIDGES: Final = ("fdb show", "vlan show")
+
+_SHOWS: Final = {
+    "ip": "links, addresses, routes, rules and neighbours",
+    "bridge": "forwarding tables and VLANs",
+    "tc": "qdiscs, classes and filters",
+    "nft": "nftables",
+    "iptables-nft-save": "extensions in the rules of iptables",
+    "ip6tables-nft-save": "extensions in the rules of ip6tables",
+    "iptables-legacy-save": "the legacy rules of iptables",
+    "ip6tables-legacy-save": "the legacy rules of ip6tables",
+}
+
+
+@dataclass
+class Reading:
+    """What was found in a namespace; links are not yet told where their other ends are.
+
+    `entries` is what `ip address` listed, None without it; `labels` are the other namespaces by the number that this
+    one has for them.
+    """
+
+    sections: dict[str, Things] = field(default_factory=dict)
+    entries: Sequence[Mapping[str, Any]] | None = None
+    labels: dict[int, str] = field(default_factory=dict)
+    missing: set[str] = field(default_factory=set)
+
+
+class _Tools:
+    """The tools that are at work in the thread's namespace; what is not asked for in the end is ended."""
+
+    def __init__(self, reading: Reading, undo: ExitStack) -> None:
+        self._reading = reading
+        self._undo = undo
+
+    def start(self, tool: str, *arguments: str, batch: Sequence[str] = ()) -> Listing | None:
+        listing = start(tool, *arguments, batch=batch)
+        if listing is None:
+            self._reading.missing.add(f"{tool} is not installed: {_SHOWS[tool]} are not in the snapshot")
+        else:
+            self._undo.callback(listing.cancel)
+        return listing
+
+
+def read_namespace(namespace: Namespace, others: Mapping[str, Namespace]) -> Reading:
+    """Read a namespace whole; `others` are those that links may have their other ends in. Raises SnapshotError."""
+    reading = Reading()
+    try:
+        with ExitStack() as undo:
+            undo.enter_context(entered(namespace))
+            _read(reading, _Tools(reading, undo))
+            # Last: namespaces have numbers only once their links were listed.
+            reading.labels = _labels(others)
+    except SnapshotError:
+        raise
+    except OSError as error:
+        raise SnapshotError(error.errno, error.strerror, error.filename or namespace.path) from error
+    return reading
+
+
+def _read(reading: Reading, tools: _Tools) -> None:
+    families = ["-4", "-6"] if os.path.exists("/proc/thread-self/net/if_inet6") else ["-4"]  # noqa: PTH110
+    link = tools.start("ip", "-json", "-details", batch=_LINKS)
+    routing = [tools.start("ip", family, "-json", "-details", batch=_ROUTING) for family in families]
+    bridge = tools.start("bridge", "-json", batch=_BRIDGES)
+    traffic = tools.start("tc", "-json", "-details", "qdisc", "show")
+    nft = tools.start("nft", "--json", "list", "ruleset") if has_nftables() else None
+    parameters = read()
+    found = reading.sections
+    if link is not None:
+        _links(reading, link, bridge)
+    for family, listing in zip(("inet", "inet6"), routing, strict=False):
+        if listing is not None:
+            routes_of_family, rules_of_family = listing.documents(len(_ROUTING))
+            found["routes"] = found.get("routes", {}) | routes(family, routes_of_family)
+            found["rules"] = found.get("rules", {}) | rules(family, rules_of_family)
+    if traffic is not None:
+        (qdiscs_listed,) = traffic.documents(1)
+        found["qdiscs"] = qdiscs(qdiscs_listed)
+        found["filters"], found["classes"] = filters_and_classes(qdiscs_listed)
+    _firewall(found, nft, tools)
+    mtus = {entry["ifname"]: entry["mtu"] for entry in reading.entries or ()}
+    found["sysctls"], found["link sysctls"] = sysctls(parameters, mtus)
+
+
+def _links(reading: Reading, link: Listing, bridge: Listing | None) -> None:
+    entries, neighbours_listed, proxies = link.documents(len(_LINKS))
+    # `ip -details` may list a link without addresses as an empty object, in place of nothing.
+    reading.entries = [entry for entry in entries if entry]
+    reading.sections["addresses"] = addresses(reading.entries)
+    flags: Things = {entry["ifname"]: entry["flags"] for entry in reading.entries}
+    reading.sections["neighbours"] = neighbours(neighbours_listed, proxies, flags)
+    if bridge is not None:
+        macs = {entry["ifname"]: entry.get("address", "") for entry in reading.entries}
+        forwarding, vlans_listed = bridge.documents(len(_BRIDGES))
+        reading.sections["fdb entries"] = forwarding_entries(forwarding, macs)
+        reading.sections["vlans"] = vlans(vlans_listed)
+
+
+def _firewall(found: dict[str, Things], nft: Listing | None, tools: _Tools) -> None:
+    entries = nft.documents(1)[0]["nftables"] if nft is not None else []
+    shared, legacy = Saved({}, {}), Saved({}, {})
+    for family, tool in (("ip", "iptables"), ("ip6", "ip6tables")):
+        if family in shared_tables(entries) and (listing := tools.start(f"{tool}-nft-save")) is not None:
+            _merge(shared, iptables(family, listing.text()))
+        if legacy_tables(family) and (listing := tools.start(f"{tool}-legacy-save")) is not None:
+            _merge(legacy, iptables(f"legacy {family}", listing.text()))
+    if nft is not None or has_nftables() is False:
+        found |= nftables(entries, shared)
+    found["iptables rules"] = {**shared.rules, **legacy.rules}
+    found["iptables tables"], found["iptables chains"] = legacy.tables_and_chains()
+
+
+def _merge(whole: Saved, part: Saved) -> None:
+    whole.rules.update(part.rules)
+    whole.policies.update(part.policies)
+
+
+def _labels(others: Mapping[str, Namespace]) -> dict[int, str]:
+    numbers = {label: namespace_id(other) for label, other in others.items()}
+    return {number: label for label, number in numbers.items() if number is not None}

@@ -1,0 +1,66 @@
+"""What a snapshot is: sections of named things, and its JSON form."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+__all__ = ["FILES", "FORMAT", "Snapshot", "SnapshotError", "Things"]
+
+FORMAT: Final = 1
+"""The version of the JSON form; a document of another one is refused."""
+
+FILES: Final = "files"
+"""The section, and the place, of what is below folders."""
+
+Things: TypeAlias = dict[str, object]
+"""Named things of one kind, each a JSON value. A list is one of texts whose order counts, as rules in a chain."""
+
+
+class SnapshotError(OSError):
+    """The state of a node cannot be read, in the words of the tool that could not; or a document is none of ours."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state of network namespaces and folders at one moment.
+
+    `sections` are named `LABEL/WHAT` ("node/links", "pod/routes") and "files". A section that could not be read is not
+    there, and `missing` says why: "tc is not installed: qdiscs, filters". `namespaces` and `folders` are what it was
+    taken of.
+    """
+
+    sections: Mapping[str, Mapping[str, object]]
+    missing: tuple[str, ...] = ()
+    namespaces: Mapping[str, str] = field(default_factory=dict)
+    folders: tuple[str, ...] = ()
+
+    def section(self, place: str, what: str) -> Mapping[str, object]:
+        """Return the things of one kind in one place, none where nothing is known of them."""
+        return self.sections.get(f"{place}/{what}", {})
+
+    def to_document(self) -> dict[str, object]:
+        """Return the snapshot as JSON has it."""
+        return {
+            "format": FORMAT,
+            "namespaces": dict(self.namespaces),
+            "folders": list(self.folders),
+            "missing": list(self.missing),
+            "sections": {name: dict(things) for name, things in self.sections.items()},
+        }
+
+    @classmethod
+    def from_document(cls, document: object) -> "Snapshot":
+        """Read what `to_document` returned. Raises SnapshotError."""
+        match document:
+            case {"format": int(version)} if version != FORMAT:
+                raise SnapshotError(f"a snapshot of format {version}: this program reads format {FORMAT}")
+            case {
+                "format": int(),
+                "namespaces": dict(namespaces),
+                "folders": list(folders),
+                "missing": list(missing),
+                "sections": dict(sections),
+            } if all(isinstance(things, dict) for things in sections.values()):
+                return cls(sections, tuple(map(str, missing)), namespaces, tuple(map(str, folders)))
+            case _:
+                raise SnapshotError("not a snapshot: wanted an object with format, namespaces, folders and sections")

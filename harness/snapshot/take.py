@@ -1,0 +1,85 @@
+"""Taking a snapshot: everything is read at once in each namespace, by processes and by this one."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+from harness.snapshot.files import files
+from harness.snapshot.links import links
+from harness.snapshot.reading import Reading, read_namespace
+from harness.snapshot.state import FILES, Snapshot, SnapshotError, Things
+from netlink.namespace import Namespace, NotANamespaceError, open_namespace
+
+__all__ = ["take"]
+
+_AT_ONCE = 4
+
+
+def take(namespaces: Mapping[str, str], folders: Sequence[Path] = ()) -> Snapshot:
+    """Return the state of network namespaces, by label ("node", "pod1") and path, and of what is below folders.
+
+    Nothing is changed by it. A namespace that is gone is recorded as gone. Raises SnapshotError, an OSError, with the
+    words of the tool that failed; ValueError for a label that cannot be one.
+    """
+    for label in namespaces:
+        if not label or "/" in label or label == FILES:
+            raise ValueError(f"label {label!r}: wanted a name without '/', and not {FILES!r}")
+    sections: dict[str, Things] = {}
+    missing: set[str] = set()
+    with ExitStack() as opened:
+        there = {label: namespace for label, path in namespaces.items() if (namespace := _open(path, opened))}
+        readings = _read_all(there)
+    for label, path in namespaces.items():
+        sections[f"{label}/namespace"] = {path: {"state": "there" if label in there else "gone"}}
+        if label in readings:
+            missing |= readings[label].missing
+            sections |= _sections(label, readings)
+    if folders:
+        sections[FILES] = _files(folders)
+    return Snapshot(sections, tuple(sorted(missing)), dict(namespaces), tuple(map(str, folders)))
+
+
+def _open(path: str, opened: ExitStack) -> Namespace | None:
+    try:
+        return opened.enter_context(open_namespace(path))
+    except (FileNotFoundError, NotANamespaceError):
+        return None
+    except OSError as error:
+        raise SnapshotError(error.errno, error.strerror, path) from error
+
+
+def _read_all(namespaces: Mapping[str, Namespace]) -> dict[str, Reading]:
+    def read(label: str) -> Reading:
+        return read_namespace(namespaces[label], namespaces)
+
+    if len(namespaces) < 2:  # noqa: PLR2004 -- a thread for one would only cost its start
+        return {label: read(label) for label in namespaces}
+    with ThreadPoolExecutor(min(_AT_ONCE, len(namespaces)), thread_name_prefix="snapshot") as pool:
+        return dict(zip(namespaces, pool.map(read, namespaces), strict=True))
+
+
+def _sections(label: str, readings: Mapping[str, Reading]) -> dict[str, Things]:
+    reading = readings[label]
+    sections = {f"{label}/{what}": things for what, things in reading.sections.items()}
+    if reading.entries is not None:
+        sections[f"{label}/links"] = links(reading.entries, _peer_place(reading, readings))
+    return sections
+
+
+def _peer_place(reading: Reading, readings: Mapping[str, Reading]) -> Callable[[int, int], str]:
+    def place(number: int, index: int) -> str:
+        label = reading.labels.get(number)
+        if label is None:
+            return "elsewhere"
+        names = (entry["ifname"] for entry in readings[label].entries or () if entry["ifindex"] == index)
+        return f"{next(names, '?')} in {label}"
+
+    return place
+
+
+def _files(folders: Iterable[Path]) -> Things:
+    try:
+        return files(folders)
+    except OSError as error:
+        raise SnapshotError(error.errno, error.strerror, error.filename) from error

@@ -1,0 +1,108 @@
+"""The tools that look at the kernel: ip, bridge, tc, nft, iptables-save. They only list; nothing is changed by them."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Final
+
+from harness.snapshot.state import SnapshotError
+
+__all__ = ["Listing", "find_tool", "list_again", "start"]
+
+_MORE_FOLDERS: Final = "/usr/local/sbin:/usr/sbin:/sbin"
+"""A root shell without a login may lack these."""
+
+_ROUNDS: Final = 10
+"""A dump that changes while it is read is read again, so many times."""
+
+_INTERRUPTED: Final = "interrupted"
+_JSON: Final = json.JSONDecoder()
+
+
+@cache
+def find_tool(name: str) -> str | None:
+    """Return the path of a program, None where it is not installed."""
+    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{_MORE_FOLDERS}")
+
+
+class Listing:
+    """One execution of a tool that is under way; started in the network namespace of the thread that made it."""
+
+    def __init__(self, command: Sequence[str], stdin: str = "") -> None:
+        """Start `command`. Raises SnapshotError."""
+        self._command = command
+        self._stdin = stdin
+        self._process = _spawn(command, stdin)
+
+    def text(self) -> str:
+        """Return what it printed. Raises SnapshotError with what it said when it failed."""
+        complaint = ""
+        for _ in range(_ROUNDS):
+            output, complaint = (stream.decode(errors="backslashreplace") for stream in self._process.communicate())
+            if self._process.returncode == 0:
+                return output
+            if _INTERRUPTED not in complaint:
+                break
+            self._process = _spawn(self._command, self._stdin)
+        said = " ".join(complaint.split()) or f"ended with {self._process.returncode}"
+        raise SnapshotError(f"{' '.join(self._command)}: {said}")
+
+    def documents(self, count: int) -> list[Any]:
+        """Return the JSON documents that it printed, one for each of `count` commands. Raises SnapshotError."""
+        output, position, found = self.text().strip(), 0, []
+        while position < len(output):
+            try:
+                document, position = _JSON.raw_decode(output, position)
+            except ValueError:
+                raise SnapshotError(f"{self._command[0]} printed what is not JSON: {output[position:][:200]}") from None
+            found.append(document)
+            while position < len(output) and output[position].isspace():
+                position += 1
+        if len(found) != count:
+            raise SnapshotError(f"{' '.join(self._command)} answered {len(found)} of {count} questions")
+        return found
+
+    def cancel(self) -> None:
+        """End it, for what it says is not wanted any more."""
+        if self._process.returncode is None:
+            self._process.kill()
+            self._process.communicate()
+
+
+def start(tool: str, *arguments: str, batch: Sequence[str] = ()) -> Listing | None:
+    """Start a tool, with commands for its `-batch -`; None where it is not installed. Raises SnapshotError."""
+    path = find_tool(tool)
+    if path is None:
+        return None
+    lines = "".join(f"{line}\n" for line in batch)
+    return Listing([path, *arguments, *(("-batch", "-") if batch else ())], lines)
+
+
+def list_again(tool: str, *arguments: str, batch: Sequence[str] = ()) -> Listing:
+    """Start a tool that is known to be installed. Raises SnapshotError."""
+    listing = start(tool, *arguments, batch=batch)
+    if listing is None:
+        raise SnapshotError(f"{tool} has gone")
+    return listing
+
+
+def _spawn(command: Sequence[str], stdin: str) -> "subprocess.Popen[bytes]":
+    try:
+        process = subprocess.Popen(
+            command,
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"},
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+    except OSError as error:
+        raise SnapshotError(f"{command[0]}: {error.strerror}") from error
+    if process.stdin is not None:
+        # Given at once, so that it works while others are started; far less than a pipe holds.
+        process.stdin.write(stdin.encode())
+        process.stdin.close()
+        process.stdin = None
+    return process

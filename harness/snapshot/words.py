@@ -1,0 +1,120 @@
+"""Differences in words, one line each."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+__all__ = ["difference_in_words", "thing_in_words"]
+
+_LONGEST: Final = 200
+
+_UNSAID: Final[Mapping[str, Mapping[str, object]]] = {
+    "link": {"group": "default", "queue length": 1000, "mac": "00:00:00:00:00:00"},
+    "address": {"scope": "global"},
+    "route": {"protocol": "boot"},
+}
+"""What is not worth saying of a thing as a whole; changes of it are said."""
+
+_LINK_REST: Final = ("mac", "alias", "other names", "group", "queue length")
+_BRIDGE_DEFAULTS: Final[Mapping[str, object]] = {"vlan_filtering": 0, "stp_state": 0, "mcast_snooping": 1}
+_PORT_DEFAULTS: Final[Mapping[str, object]] = {
+    "hairpin": False,
+    "isolated": False,
+    "learning": True,
+    "flood": True,
+    "mcast_flood": True,
+    "bcast_flood": True,
+    "neigh_suppress": False,
+    "proxy_arp": False,
+}
+
+
+def difference_in_words(place: str, thing: str, name: str, before: object, after: object) -> str:
+    """Return `+`, `-` or `~`, the place, and what became of the thing there."""
+    if before is None or after is None:
+        sign, value = ("+", after) if before is None else ("-", before)
+        return f"{sign} {place}: {thing} {thing_in_words(thing, name, value)}"
+    if isinstance(before, dict) and isinstance(after, dict):
+        return f"~ {place}: {thing} {name}: {_changes(before, after)}"
+    return f"~ {place}: {thing} {name}: {_plain(before)} -> {_plain(after)}"
+
+
+def thing_in_words(thing: str, name: str, value: object) -> str:
+    """Return what a thing is called and what is to be said of it."""
+    if not isinstance(value, dict):
+        return f"{name} = {_plain(value)}"
+    if thing == "link":
+        said = _link(value)
+    elif thing == "file":
+        return _file(name, value)
+    else:
+        said = _attributes(thing, value)
+    return f"{name} ({', '.join(said)})" if said else name
+
+
+def _link(link: Mapping[str, Any]) -> list[str]:
+    flags = link.get("flags", [])
+    said = [str(link.get("kind", "")), f"port of {link['port of']}" if "port of" in link else ""]
+    said += ["up" if "UP" in flags else "down", f"mtu {link.get('mtu')}"]
+    said += [flag.lower() for flag in flags if flag != "UP"]
+    said += [f"peer {link['peer']}"] if "peer" in link else []
+    said += _attributes("link", {key: link[key] for key in _LINK_REST if key in link})
+    defaults = {"settings": _BRIDGE_DEFAULTS, "as port": _PORT_DEFAULTS}
+    for part, usual in defaults.items():
+        settings = link.get(part, {})
+        # Of other kinds of links there is no telling what is usual: all is said.
+        known = usual if link.get("kind") == "bridge" or part == "as port" else settings
+        told = [key for key in known if key in settings and settings[key] != usual.get(key)]
+        said += [f"{key} {_plain(settings[key])}" for key in told]
+    return [word for word in said if word]
+
+
+def _file(path: str, described: Mapping[str, object]) -> str:
+    kind, mode = described.get("kind", "file"), described.get("mode", "")
+    said = [str(kind)] if kind != "file" else [f"{described.get('size')} bytes"]
+    said += [f"mode {mode}"] if mode else []
+    said += [f"to {described['target']}"] if "target" in described else []
+    said += [f"owner {described['owner']}"] if "owner" in described else []
+    text = f": {_plain(described['text'])}" if described.get("text") else ""
+    return f"{path} ({', '.join(said)}){text}"
+
+
+def _attributes(thing: str, value: Mapping[str, object]) -> list[str]:
+    unsaid = _UNSAID.get(thing, {})
+    kept = {key: said for key, said in value.items() if key not in unsaid or unsaid[key] != said}
+    return [
+        key if said is True else f"{key} {_plain(said)}" for key, said in kept.items() if said not in ("", None, [], {})
+    ]
+
+
+def _changes(before: Mapping[str, object], after: Mapping[str, object]) -> str:
+    old, new = dict(_flat(before)), dict(_flat(after))
+    changed = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
+    if ("as port" in before) != ("as port" in after):
+        # That it is a port, or is none any more, says it all.
+        changed = [key for key in changed if not key.startswith("as port.")]
+    # The text of a file says it; otherwise only its digest can.
+    if "text" in changed:
+        changed = [key for key in changed if key not in {"sha256", "size"}]
+    return ", ".join(f"{key} {_plain(old.get(key))} -> {_plain(new.get(key))}" for key in changed)
+
+
+def _flat(value: Mapping[str, object], above: str = "") -> list[tuple[str, object]]:
+    found: list[tuple[str, object]] = []
+    for key, inner in value.items():
+        found += _flat(inner, f"{above}{key}.") if isinstance(inner, dict) else [(f"{above}{key}", inner)]
+    return found
+
+
+def _plain(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list) and all(isinstance(each, str | int) for each in value):
+        return "+".join(map(str, value)) or "none"
+    text = str(value) if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)
+    # Of one line, whatever is in a file.
+    if not text.isprintable() or not text:
+        text = json.dumps(text, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
