@@ -22,6 +22,7 @@ _VERBS: Final = {
     "status": "status",
     "gc": "gc",
     "version": "version",
+    "conformance": "conformance",
     "bench": "bench",
     "networks": "networks",
     "validate": "validate",

@@ -1,6 +1,6 @@
 """The options that every verb shares, before it or after it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +17,7 @@ __all__ = [
     "Settings",
     "complete_pod",
     "global_options",
+    "named_folders",
     "namespace_option",
     "needs_root",
     "pass_settings",
@@ -154,3 +155,17 @@ def complete_pod(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     namespace = ctx.params.get("namespace", "default")
     pods = settings.open_node().pods.all()
     return [pod.name for pod in pods if pod.namespace == namespace and pod.name.startswith(incomplete)]
+
+
+def named_folders(folders: Iterable[str]) -> dict[str, tuple[Path, ...]]:
+    """Return the folders of several suites by name, each written `[NAME=]DIR[:DIR]`. Raises UsageError."""
+    named: dict[str, tuple[Path, ...]] = {}
+    for text in folders:
+        name, sign, rest = text.partition("=")
+        path = rest if sign and "/" not in name else text
+        listed = tuple(Path(folder).absolute() for folder in path.split(":") if folder)
+        name = name if path is rest else text
+        if not listed or name in named:
+            raise click.UsageError(f"--bin-dir {text}: {'named twice' if listed else 'no folder'}")
+        named[name] = listed
+    return named

@@ -1,13 +1,12 @@
 """`cni-harness bench`: how fast plugins are, side by side."""
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from harness.options import Settings, global_options, needs_root, pass_settings, say
+from harness.options import Settings, global_options, named_folders, needs_root, pass_settings, say
 from harness.output import emit
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def command(
     check_plots(plots)
     check_markers(reports)
     findings = run_bench(
-        _named(folders or shared),
+        named_folders(folders or shared),
         [read_network_file(path) for path in confs],
         extent,
         state_dir=settings.state_dir,
@@ -105,20 +104,6 @@ def command(
 
 # The shared option is one CNI_PATH; here each is a suite.
 command.params = [param for param in command.params if param.name != "bin_dirs"]
-
-
-def _named(folders: Iterable[str]) -> dict[str, tuple[Path, ...]]:
-    """Return the suites' folders by name. Raises UsageError."""
-    named: dict[str, tuple[Path, ...]] = {}
-    for text in folders:
-        name, sign, rest = text.partition("=")
-        path = rest if sign and "/" not in name else text
-        listed = tuple(Path(folder).absolute() for folder in path.split(":") if folder)
-        name = name if path is rest else text
-        if not listed or name in named:
-            raise click.UsageError(f"--bin-dir {text}: {'named twice' if listed else 'no folder'}")
-        named[name] = listed
-    return named
 
 
 def _extent(quick: bool, wanted: dict[str, int | tuple[int, ...] | None]) -> "Extent":

@@ -1,0 +1,1 @@
+"""What the suite has found, told to people and to programs."""

@@ -1,0 +1,96 @@
+"""The report for programs: a JSON object, and JUnit's XML for CI."""
+
+from collections.abc import Sequence
+from typing import Final
+from xml.etree import ElementTree as ET
+
+from harness.conformance.report.wording import Group, by_subject, counts, is_shown, paragraph, place, printable
+from harness.conformance.verdict import Finding, Outcome
+
+__all__ = ["document", "junit"]
+
+_SUITE: Final = "cni-harness conformance"
+
+
+def document(findings: Sequence[Finding], *, only_failures: bool = False) -> dict[str, object]:
+    """Return the findings as a JSON object; the summary counts all of them, whichever are shown.
+
+    `must_failed` counts the violations of a MUST, by which the exit code goes. `seconds` is how long the check took.
+    """
+    shown = [_entry(finding) for finding in findings if is_shown(finding, only_failures=only_failures)]
+    fatal = sum(finding.is_fatal for finding in findings)
+    return {"checks": shown, "summary": {**counts(findings), "must_failed": fatal}}
+
+
+def _entry(finding: Finding) -> dict[str, object]:
+    check, subject = finding.check, finding.subject
+    sentence = check.enforced[0]
+    return {
+        "id": check.id,
+        "network": subject.network.name,
+        "plugin": subject.type,
+        "profile": str(subject.profile),
+        "title": check.title,
+        "document": sentence.document,
+        "section": sentence.section,
+        "sentence": sentence.text,
+        "sentences": list(check.sentences),
+        "level": str(check.level),
+        "outcome": str(finding.outcome),
+        "detail": finding.detail,
+        "sent": finding.sent,
+        "got": finding.got,
+        "expected": finding.expected,
+        "seconds": round(finding.seconds, 3),
+    }
+
+
+def junit(findings: Sequence[Finding]) -> bytes:
+    """Return the findings as JUnit's XML: a testsuite for each plugin in its profile.
+
+    What is not applicable is skipped, with the reason; a warning has passed, and says so in its system-out.
+    """
+    root = ET.Element("testsuites", {"name": _SUITE} | _figures(findings))
+    for group in by_subject(findings):
+        _suite(root, group)
+    ET.indent(root)
+    return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
+
+
+def _suite(root: ET.Element, group: Group) -> None:
+    subject = group.subject
+    network = printable(subject.network.name)
+    suite = ET.SubElement(root, "testsuite", {"name": f"{network}: {subject}"} | _figures(group.findings))
+    properties = ET.SubElement(suite, "properties")
+    for name, value in (
+        ("network", network),
+        ("plugin", subject.type),
+        ("profile", str(subject.profile)),
+        ("cniVersion", subject.network.cni_version),
+    ):
+        ET.SubElement(properties, "property", name=name, value=value)
+    for finding in group.findings:
+        _case(suite, finding, f"{network}.{subject.type}.{subject.profile}")
+
+
+def _case(suite: ET.Element, finding: Finding, classname: str) -> None:
+    case = ET.SubElement(suite, "testcase", classname=classname, name=finding.check.id, time=f"{finding.seconds:.3f}")
+    told = f"{place(finding.check.enforced[0])}\n{paragraph(finding)}"
+    if finding.outcome is Outcome.FAIL:
+        level, message = str(finding.check.level), printable(finding.detail)
+        ET.SubElement(case, "failure", type=level, message=message).text = told
+    elif finding.outcome is Outcome.NOT_APPLICABLE:
+        ET.SubElement(case, "skipped", message=printable(finding.detail))
+    elif finding.outcome is Outcome.WARN:
+        ET.SubElement(case, "system-out").text = f"warning ({finding.check.level}): {told}"
+
+
+def _figures(findings: Sequence[Finding]) -> dict[str, str]:
+    numbers = counts(findings)
+    return {
+        "tests": str(len(findings)),
+        "failures": str(numbers[Outcome.FAIL]),
+        "errors": "0",
+        "skipped": str(numbers[Outcome.NOT_APPLICABLE]),
+        "time": f"{sum(finding.seconds for finding in findings):.3f}",
+    }

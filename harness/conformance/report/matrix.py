@@ -1,0 +1,107 @@
+"""Several suites of plugins side by side: which check found what of which."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+from harness.conformance.catalogue import Check
+from harness.conformance.report.wording import counts, place, tally
+from harness.conformance.subject import Subject
+from harness.conformance.verdict import Finding, Outcome
+
+__all__ = ["Chapter", "Matrix", "Row", "Section", "matrix_of"]
+
+
+class _Place(NamedTuple):
+    """Which plugin it is, whoever made it: the same in each suite."""
+
+    network: str
+    position: int
+    type: str
+    profile: str
+
+
+class Row(NamedTuple):
+    """One check of one plugin: what it found of each suite, None where the suite has no such plugin."""
+
+    check: Check
+    findings: Sequence[Finding | None]
+
+    @property
+    def outcomes(self) -> list[str]:
+        """The outcome of each suite, "-" where there is none."""
+        return [str(finding.outcome) if finding else "-" for finding in self.findings]
+
+
+class Section(NamedTuple):
+    """The checks that enforce sentences of one section."""
+
+    title: str
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """All about one plugin."""
+
+    title: str
+    sections: Sequence[Section]
+
+    @property
+    def rows(self) -> list[Row]:
+        """The rows of all sections."""
+        return [row for section in self.sections for row in section.rows]
+
+    def tallies(self) -> list[str]:
+        """Return the counts of each suite in words, "-" where it has no such plugin."""
+        columns = zip(*(row.findings for row in self.rows), strict=True)
+        present = ([finding for finding in column if finding] for column in columns)
+        return [tally(counts(column)) if column else "-" for column in present]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """The comparison: a column for each suite, a chapter for each plugin."""
+
+    suites: Sequence[str]
+    chapters: Sequence[Chapter]
+
+    def told(self) -> Iterator[tuple[Chapter, Row, list[tuple[str, Finding]]]]:
+        """Yield the checks that failed or warned of any suite, with the findings of those suites."""
+        for chapter in self.chapters:
+            for row in chapter.rows:
+                named = zip(self.suites, row.findings, strict=True)
+                told = [(suite, each) for suite, each in named if each and each.outcome in (Outcome.FAIL, Outcome.WARN)]
+                if told:
+                    yield chapter, row, told
+
+
+def matrix_of(suites: Mapping[str, Sequence[Finding]]) -> Matrix:
+    """Return the comparison of the suites' findings."""
+    cells = {
+        (suite, _place(finding.subject), finding.check.id): finding
+        for suite, findings in suites.items()
+        for finding in findings
+    }
+    subjects: dict[_Place, dict[str, Check]] = {}
+    for finding in cells.values():
+        subjects.setdefault(_place(finding.subject), {})[finding.check.id] = finding.check
+    chapters = []
+    for where, checks in subjects.items():
+        rows = [Row(check, [cells.get((suite, where, name)) for suite in suites]) for name, check in checks.items()]
+        title = f"{where.type} ({where.profile}), network {where.network}"
+        chapters.append(Chapter(title, list(_sections(rows))))
+    return Matrix(list(suites), chapters)
+
+
+def _sections(rows: Sequence[Row]) -> Iterator[Section]:
+    # In the order in which the sections come up first; the checks of one are together, wherever they are defined.
+    first = {place(row.check.enforced[0]): number for number, row in reversed(list(enumerate(rows)))}
+    ordered = sorted(rows, key=lambda row: first[place(row.check.enforced[0])])
+    for title, found in groupby(ordered, lambda row: place(row.check.enforced[0])):
+        yield Section(title, list(found))
+
+
+def _place(subject: Subject) -> _Place:
+    return _Place(subject.network.name, len(subject.before), subject.type, str(subject.profile))

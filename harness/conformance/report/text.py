@@ -1,0 +1,58 @@
+"""The report for people: a line for each plugin, and a paragraph for each failure and warning."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import click
+
+from harness.conformance.report.wording import by_subject, counts, demand, facts, is_shown, place, printable, tally
+from harness.conformance.verdict import Finding, Outcome
+
+__all__ = ["report"]
+
+_COLOURS: Final = {Outcome.PASS: "green", Outcome.FAIL: "red", Outcome.WARN: "yellow", Outcome.NOT_APPLICABLE: "cyan"}
+_TOLD: Final = (Outcome.FAIL, Outcome.WARN)
+_INDENT: Final = "  "
+
+
+def report(findings: Sequence[Finding], *, every: bool = False, only_failures: bool = False, width: int = 100) -> str:
+    """Return the report, in colours that click takes out where they are not wanted, in lines of `width` columns.
+
+    Failures and warnings are told; with `every`, the others are named. What was sent stands on one line however long it
+    is: to be pasted into a shell.
+    """
+    groups = by_subject(findings)
+    blocks = []
+    for subject, found in groups:
+        headline = f"{subject}, network {printable(subject.network.name)}: {tally(counts(found))}"
+        blocks.append(click.style(headline, bold=True))
+        shown = [finding for finding in found if is_shown(finding, only_failures=only_failures)]
+        if every and (brief := [_line(finding) for finding in shown if finding.outcome not in _TOLD]):
+            blocks.append("\n".join(brief))
+        blocks += ["\n".join(_paragraph(finding, width)) for finding in shown if finding.outcome in _TOLD]
+    if len(groups) > 1:
+        blocks.append(click.style(f"all: {tally(counts(findings))}", bold=True))
+    return "\n\n".join(blocks)
+
+
+def _line(finding: Finding) -> str:
+    why = f": {printable(finding.detail)}" if finding.detail else ""
+    return f"{_label(finding)} {finding.check.id} ({finding.check.level}){why}"
+
+
+def _paragraph(finding: Finding, width: int) -> Iterator[str]:
+    check = finding.check
+    yield f"{_label(finding)} {click.style(check.id, bold=True)} ({check.level}; {place(check.enforced[0])})"
+    for text in (check.title, demand(check)):
+        yield from textwrap.wrap(text, width, initial_indent=_INDENT, subsequent_indent=_INDENT)
+    for name, fact in facts(finding):
+        first = f"{_INDENT}{name + ':':10}"
+        if name == "sent":
+            yield first + fact
+        else:
+            yield from textwrap.wrap(fact, width, initial_indent=first, subsequent_indent=" " * len(first))
+
+
+def _label(finding: Finding) -> str:
+    return click.style(f"{finding.outcome:4}", fg=_COLOURS[finding.outcome], bold=finding.outcome is Outcome.FAIL)

@@ -1,0 +1,76 @@
+"""One finding in words, and many in figures: what every form of the report has in common."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from harness.conformance.catalogue import Check
+from harness.conformance.sentences import Sentence
+from harness.conformance.subject import Subject
+from harness.conformance.verdict import Finding, Outcome
+
+__all__ = ["Group", "by_subject", "counts", "demand", "facts", "is_shown", "paragraph", "place", "printable", "tally"]
+
+_QUOTED: Final = ("SPEC.md", "CONVENTIONS.md")
+"""The documents whose sentences are given in their own words."""
+
+_UNPRINTABLE: Final = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What is neither XML 1.0 nor harmless on a terminal."""
+
+
+class Group(NamedTuple):
+    """The findings of one plugin in its place."""
+
+    subject: Subject
+    findings: Sequence[Finding]
+
+
+def by_subject(findings: Sequence[Finding]) -> list[Group]:
+    """Return the findings by the plugin they are of, in their order."""
+    return [Group(subject, list(found)) for subject, found in groupby(findings, lambda finding: finding.subject)]
+
+
+def counts(findings: Sequence[Finding]) -> dict[str, int]:
+    """Return how many there are of each outcome."""
+    return {outcome.value: sum(finding.outcome is outcome for finding in findings) for outcome in Outcome}
+
+
+def tally(numbers: Mapping[str, int]) -> str:
+    """Return counts as people read them: `12 pass, 1 fail, 3 n/a`; those of nothing are left out."""
+    return ", ".join(f"{number} {outcome}" for outcome, number in numbers.items() if number) or "no checks"
+
+
+def is_shown(finding: Finding, *, only_failures: bool) -> bool:
+    """Tell whether it is one of those that are wanted."""
+    return finding.outcome is Outcome.FAIL or not only_failures
+
+
+def place(sentence: Sentence) -> str:
+    """Return where a sentence stands: `SPEC.md, 2 Execution Protocol / Parameters`."""
+    return f"{sentence.document}, {sentence.section}"
+
+
+def demand(check: Check) -> str:
+    """Return the sentence that a check enforces: in quotation marks where it is somebody else's."""
+    sentence = check.enforced[0]
+    return f'"{sentence.text}"' if sentence.document in _QUOTED else sentence.text
+
+
+def facts(finding: Finding) -> Iterator[tuple[str, str]]:
+    """Yield what was expected, what came back and what was sent, each with its name; what is not known is left out."""
+    for name, fact in (("expected", finding.expected), ("got", finding.got), ("sent", finding.sent)):
+        if fact:
+            yield name, printable(fact)
+
+
+def paragraph(finding: Finding) -> str:
+    """Return all that there is to say, one line for each thing, without whose it is and what it is called."""
+    told = [printable(finding.detail)] if finding.outcome is Outcome.NOT_APPLICABLE else []
+    told += [f"{name + ':':10}{fact}" for name, fact in facts(finding)]
+    return "\n".join([finding.check.title, demand(finding.check), *told])
+
+
+def printable(text: str) -> str:
+    """Return a text in which control characters, which a plugin may have printed, are shown and not obeyed."""
+    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode-escape", "surrogatepass").decode(), text)

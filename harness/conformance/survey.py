@@ -1,0 +1,116 @@
+"""Every plugin of some networks in one suite: which are examined, as what, and all of it gone again."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+from harness.conformance.catalogue import Check, Profile
+from harness.conformance.run import Extent, examine, with_profile
+from harness.conformance.subject import Subject, subjects_of
+from harness.conformance.verdict import Finding, ViolationError
+from harness.execute import Executor, PluginNotFoundError
+from harness.networks import NetworkList
+
+__all__ = ["Progress", "Scope", "Survey"]
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is examined: these checks on the plugins of these networks, of these types where any are named."""
+
+    networks: Sequence[NetworkList]
+    checks: Sequence[Check]
+    plugins: Sequence[str] = ()
+    profile: Profile | None = None
+
+    def subjects(self, bin_dirs: Sequence[Path]) -> list[Subject]:
+        """Return the plugins, of which the profile of some may not be known yet."""
+        return [
+            subject
+            for network in self.networks
+            for subject in subjects_of(network, bin_dirs, profile=self.profile, only=self.plugins)
+        ]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far it is: `done` of `total` checks of a plugin, the last of which is `finding`."""
+
+    done: int
+    total: int
+    finding: Finding
+
+
+class Survey:
+    """Examines suites, one after the other. `remark` gets what there is to say besides the findings."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        *,
+        state_dir: Path,
+        extent: Extent,
+        jobs: int = 1,
+        progress: Callable[[Progress], object] = lambda _: None,
+        remark: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        self._scope = scope
+        self._state_dir = state_dir
+        self._extent = extent
+        self._jobs = jobs
+        self._progress = progress
+        self._remark = remark
+        self._profiles: dict[tuple[str, str], Profile] = {}
+        """What plugins were found to be, by network and type: the same in each suite."""
+
+    def of(self, bin_dirs: Sequence[Path], *, lenient: bool = False) -> list[Finding]:
+        """Return the findings of the suite in these folders.
+
+        Raises PluginNotFoundError where one is not there, before anything is executed; when `lenient`, it is left out.
+        Raises OSError, SnapshotError: what keeps the checks themselves from working.
+        """
+        subjects = [each for each in self._scope.subjects(bin_dirs) if self._is_there(each, lenient=lenient)]
+        findings: list[Finding] = []
+        for subject in map(self._profiled, subjects):
+            total = sum(subject.profile in check.profiles for check in self._scope.checks)
+            findings += examine(
+                subject,
+                self._scope.checks,
+                state_dir=self._state_dir,
+                extent=self._extent,
+                jobs=self._jobs,
+                progress=partial(self._step, count(1), total),
+            )
+        return findings
+
+    def _step(self, done: Iterator[int], total: int, finding: Finding) -> None:
+        self._progress(Progress(next(done), total, finding))
+
+    def _is_there(self, subject: Subject, *, lenient: bool) -> bool:
+        executor = Executor(subject.bin_dirs)
+        delegates = {plugin.delegate for plugin in (*subject.before, subject.plugin)} - {""}
+        try:
+            for name in (subject.type, *(plugin.type for plugin in subject.before), *sorted(delegates)):
+                executor.find(name)
+        except PluginNotFoundError as error:
+            if not lenient:
+                raise
+            self._remark(f"{subject.type} is left out: {error.msg}")
+            return False
+        return True
+
+    def _profiled(self, subject: Subject) -> Subject:
+        """Find its profile, once for all suites."""
+        key = (subject.network.name, subject.type)
+        if subject.profile is None and key in self._profiles:
+            return replace(subject, profile=self._profiles[key])
+        try:
+            found = with_profile(subject, self._state_dir, self._extent)
+        except ViolationError as violation:
+            self._remark(f"{subject.type} is taken for an interface plugin (see --profile): {violation}")
+            return replace(subject, profile=Profile.INTERFACE)
+        if subject.profile is None and found.profile is not None:
+            self._profiles[key] = found.profile
+        return found
