@@ -44,6 +44,7 @@ class Index:
         self._folder = folder
         self._path = os.path.join(folder, _NAME)
         self._read: bytes | None = None
+        self._lines: dict[Owner, tuple[int, int]] = {}
         self.whole = _seal() > 0 and os.stat(folder).st_mtime_ns == _seal() * 10**9
 
     def addresses(self, owner: Owner) -> list[str]:
@@ -79,11 +80,13 @@ class Index:
 
     def _line(self, owner: Owner) -> tuple[int, int]:
         """Return where an owner's line starts and ends: at the end of the index, if there is none."""
-        content = self._content()
-        start = 0
-        if not content.startswith(owner.key):
-            start = content.find(b"\n" + owner.key) + 1 or len(content)
-        return start, content.find(b"\n", start) + 1 or len(content)
+        if owner not in self._lines:
+            content = self._content()
+            start = 0
+            if not content.startswith(owner.key):
+                start = content.find(b"\n" + owner.key) + 1 or len(content)
+            self._lines[owner] = start, content.find(b"\n", start) + 1 or len(content)
+        return self._lines[owner]
 
     def _content(self) -> bytes:
         if self._read is None:
@@ -98,6 +101,7 @@ class Index:
         return self._read
 
     def _write(self, start: int, content: bytes) -> None:
+        self._lines.clear()
         try:
             os.utime(self._folder)  # breaks the seal
             overwrite(self._path, content, start)
