@@ -1,0 +1,81 @@
+"""Executing a plugin just so: with this environment and no other, this input or none, in this folder."""
+
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from harness.attachment import PROTOCOL_VARIABLES
+from harness.exchange import Exchange
+from harness.execute import Execution
+
+__all__ = ["CLOSED_STDERR", "CLOSED_STDIN", "FULL_STDOUT", "LOST_FOLDER", "Call", "execute", "inherited"]
+
+CLOSED_STDIN: Final = ("/bin/sh", "-c", 'exec "$0" <&-')
+"""What executes the file that is named next without a standard input."""
+CLOSED_STDERR: Final = ("/bin/sh", "-c", 'exec "$0" 2>&-')
+"""The same without a standard error."""
+FULL_STDOUT: Final = ("/bin/sh", "-c", 'exec "$0" >/dev/full')
+"""The same with a standard output that takes nothing."""
+LOST_FOLDER: Final = ("/bin/sh", "-c", 'there=$(mktemp -d) && cd "$there" && rmdir "$there" && exec "$0"')
+"""The same in a folder that is there no more."""
+
+
+def inherited() -> dict[str, str]:
+    """Return what a plugin inherits of the harness's own environment, as from libcni: all but the protocol's."""
+    return {name: value for name, value in os.environ.items() if name not in PROTOCOL_VARIABLES}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One execution to come. `environ` is all of its environment; `wrapper` is put before the path of the plugin.
+
+    `stdout` is a descriptor for its output, which is then not read.
+    """
+
+    plugin: str
+    path: Path
+    environ: Mapping[str, str]
+    stdin: bytes
+    cwd: str = "/"
+    wrapper: tuple[str, ...] = field(default=())
+    stdout: int | None = None
+
+
+def execute(call: Call, *, timeout: float, linger: float = 2.0) -> Execution:
+    """Execute and wait, for at most `timeout` seconds, and `linger` seconds for output that is held open after the end.
+
+    Raises OSError where it cannot be executed at all.
+    """
+    started, clock = time.time(), time.monotonic()
+    process = subprocess.Popen(
+        [*call.wrapper, call.path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE if call.stdout is None else call.stdout,
+        stderr=subprocess.PIPE,
+        env=call.environ,
+        cwd=call.cwd,
+        umask=0o022,
+        bufsize=0,
+        process_group=0,
+    )
+    exchange = Exchange(process, call.stdin, timeout=timeout, linger=linger)
+    exchange.finish()
+    return Execution(
+        plugin=call.plugin,
+        path=str(call.path),
+        verb=call.environ.get("CNI_COMMAND", ""),
+        environ=dict(call.environ),
+        stdin=call.stdin,
+        stdout=bytes(exchange.stdout),
+        stderr=bytes(exchange.stderr),
+        exit_code=exchange.exit_code,
+        started=started,
+        seconds=time.monotonic() - clock,
+        timed_out=exchange.timed_out,
+        flooded=exchange.flooded,
+        output_held=exchange.output_held,
+    )

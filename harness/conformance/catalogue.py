@@ -1,0 +1,106 @@
+"""The registry of checks: what each is called, which sentences it enforces, and for whom."""
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from harness.conformance.sentences import Sentence, load
+
+if TYPE_CHECKING:
+    from harness.conformance.trial import Trial
+
+__all__ = ["ALL", "Check", "Level", "Profile", "check", "checks"]
+
+
+class Profile(StrEnum):
+    """What kind of plugin is tested."""
+
+    INTERFACE = "interface"
+    """Makes the interface of a pod; the first of a list."""
+    CHAINED = "chained"
+    """Changes what the plugins before it in the list have made."""
+    IPAM = "ipam"
+    """Gives addresses; executed by an interface plugin."""
+
+
+class Level(StrEnum):
+    """How binding a sentence is, the most binding first."""
+
+    MUST = "MUST"
+    SHOULD = "SHOULD"
+    MAY = "MAY"
+    CONVENTION = "CONVENTION"
+
+
+ALL: Final = frozenset(Profile)
+
+Action = Callable[["Trial"], None]
+
+
+class Check(NamedTuple):
+    """One check. `title` says in a sentence what is demanded; `since` is the version that brought the demand."""
+
+    id: str
+    title: str
+    sentences: tuple[str, ...]
+    level: Level
+    profiles: frozenset[Profile]
+    since: str
+    run: Action
+
+    @property
+    def enforced(self) -> Sequence[Sentence]:
+        """The sentences that it enforces, the one that says most first."""
+        known = load()
+        return [known[name] for name in self.sentences]
+
+
+_registry: dict[str, Check] = {}
+
+
+def check(
+    id: str,  # noqa: A002 - what it is called everywhere
+    *sentences: str,
+    profiles: Iterable[Profile] = ALL,
+    since: str = "0.1.0",
+    level: Level | None = None,
+) -> Callable[[Action], Action]:
+    """Register a function as the check of these sentences.
+
+    Its docstring's first line is the title. `level` is that of the first sentence, unless it is given. The function
+    returns where the plugin does as demanded, and raises ViolationError or NotApplicableError otherwise.
+    """
+
+    def register(run: Action) -> Action:
+        if id in _registry:
+            message = f"two checks are called {id}"
+            raise ValueError(message)
+        title = (run.__doc__ or "").strip().partition("\n")[0]
+        known = load()
+        unknown = [name for name in sentences if name not in known]
+        if unknown or not sentences or not title:
+            message = f"check {id}: sentences that exist and a docstring are wanted, not {unknown or sentences}"
+            raise ValueError(message)
+        _registry[id] = Check(
+            id=id,
+            title=title,
+            sentences=sentences,
+            level=level or Level(known[sentences[0]].level),
+            profiles=frozenset(profiles),
+            since=since,
+            run=run,
+        )
+        return run
+
+    return register
+
+
+def checks() -> Sequence[Check]:
+    """Return every check, in the order of the modules and of the functions in them."""
+    from harness.conformance import checks as package
+
+    for module in sorted(iter_modules(package.__path__), key=lambda found: found.name):
+        import_module(f"{package.__name__}.{module.name}")
+    return list(_registry.values())

@@ -1,0 +1,194 @@
+"""Chaos: the plugin is killed on its way through an ADD, again and again at other points, and DEL has to clear up.
+
+A kubelet that is restarted, a node out of memory: plugins die half-way, and what they leave for ever is found weeks
+later, when the addresses are used up. After each kill come DEL, as a runtime sends it after an ADD that has failed, and
+GC; then the node has to be as it was.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Final
+
+from harness.conformance import expect, killer
+from harness.conformance.subject import Subject
+from harness.conformance.trial import Container, Extent, Trial, leftovers
+from harness.conformance.verdict import ViolationError
+from harness.site import Site
+from harness.snapshot import Snapshot
+
+__all__ = ["Chaos", "Kill", "wreak"]
+
+_GC_SINCE: Final = "1.1.0"
+_FEW_CALLS: Final = 120
+"""System calls of a program that leaves its work to another process: that one has to be interrupted by the clock."""
+_BEFORE_THE_FIRST_CHANGE: Final = 0.2
+"""The part of the kills that come before the plugin has changed anything."""
+_SETTLING_SECONDS: Final = 3.0
+"""How long a process that was not killed itself may take to notice."""
+
+
+@dataclass(frozen=True)
+class Kill:
+    """One kill and what was left: `point` is a system call or a microsecond, as `by` says."""
+
+    by: str
+    point: int
+    leaked: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Chaos:
+    """What came of it. `extent` is how many system calls, or microseconds, an ADD takes that is left alone."""
+
+    plugin: str
+    by: str
+    extent: int
+    kills: tuple[Kill, ...]
+
+    @property
+    def leaks(self) -> list[Kill]:
+        """The kills that left something."""
+        return [kill for kill in self.kills if kill.leaked]
+
+
+def wreak(
+    subject: Subject,
+    points: int,
+    *,
+    state_dir: Path,
+    extent: Extent,
+    jobs: int = 1,
+    progress: Callable[[Kill], object] = lambda _: None,
+) -> Chaos:
+    """Kill the ADD of a plugin at so many points, `jobs` at once, each on a node of its own.
+
+    Raises ViolationError where the plugin cannot even be left alone; OSError, SnapshotError.
+    """
+    surveyor = _Arena(subject, state_dir, extent)
+    calls, microseconds = surveyor.measure()
+    by, length = ("calls", calls) if calls >= _FEW_CALLS else ("after", microseconds)
+    first = surveyor.first_change(by, length)
+    wanted = sorted(set(_spread(points, first, length)))
+
+    def kill_all(share: list[int]) -> list[Kill]:
+        arena = _Arena(subject, state_dir, extent)
+        return [kill for kill in arena.kills(by, share, progress)]
+
+    with ThreadPoolExecutor(jobs, thread_name_prefix="chaos") as pool:
+        shares = pool.map(kill_all, [wanted[number::jobs] for number in range(jobs)])
+        kills = sorted((kill for share in shares for kill in share), key=lambda kill: kill.point)
+    return Chaos(subject.type, by, length, tuple(kills))
+
+
+class _Arena:
+    """Where a plugin is killed: nodes, one after the other, each as long as nothing is left on it."""
+
+    def __init__(self, subject: Subject, state_dir: Path, extent: Extent) -> None:
+        self._subject = subject
+        self._state_dir = state_dir
+        self._extent = extent
+
+    def measure(self) -> tuple[int, int]:
+        """Return how many system calls an ADD makes, and how many microseconds one takes that nobody traces."""
+        with Site(self._state_dir, "chaos") as site:
+            trial = self._trial(site)
+            trial.warm_up()
+            traced = expect.succeeded
+            calls, _ = _killed(trial, trial.new_container(), "calls", 0, traced)
+            _, microseconds = _killed(trial, trial.new_container(), "after", 0, traced)
+        return calls, microseconds
+
+    def first_change(self, by: str, length: int) -> int:
+        """Return about where an ADD first changes anything, found by halving."""
+        low, high = 1, length
+        with Site(self._state_dir, "chaos") as site:
+            trial = self._trial(site)
+            trial.warm_up()
+            while low < high:
+                middle = (low + high) // 2
+                container = trial.new_container()
+                trial.prepare(container)
+                before = trial.snapshot(container)
+                _killed(trial, container, by, middle)
+                if leftovers(before, trial.snapshot(container)):
+                    high = middle
+                else:
+                    low = middle + 1
+                trial.delete(container)
+        return low
+
+    def kills(self, by: str, points: list[int], progress: Callable[[Kill], object]) -> Iterator[Kill]:
+        """Kill at each of the points; a node on which something is left is not used again."""
+        remaining = list(points)
+        while remaining:
+            with Site(self._state_dir, "chaos") as site:
+                trial = self._trial(site)
+                resident = trial.new_container()
+                trial.attach(resident)
+                trial.warm_up()
+                leaked: tuple[str, ...] = ()
+                while remaining and not leaked:
+                    point = remaining.pop(0)
+                    leaked = _left_after(trial, resident, by, point)
+                    kill = Kill(by, point, leaked)
+                    progress(kill)
+                    yield kill
+
+    def _trial(self, site: Site) -> Trial:
+        return Trial(self._subject, site, self._extent)
+
+
+def _left_after(trial: Trial, resident: Container, by: str, point: int) -> tuple[str, ...]:
+    """Kill the ADD of a new container at a point, clear up as a runtime does, and return what is left in words."""
+    container = trial.new_container()
+    before = trial.snapshot(container)
+    trial.prepare(container)
+    _killed(trial, container, by, point)
+    deleted = trial.delete(container)
+    trial.detach_others(container)
+    if trial.subject.network.cni_version == _GC_SINCE:
+        trial.gc(resident)
+    try:
+        expect.succeeded(deleted, f"DEL after the ADD was killed at {point}")
+    except ViolationError as violation:
+        return (str(violation),)
+    return _settled(trial, container, before)
+
+
+def _settled(trial: Trial, container: Container, before: Snapshot) -> tuple[str, ...]:
+    """Return what differs, once it has stopped to, or the time is over."""
+    deadline = time.monotonic() + _SETTLING_SECONDS
+    while left := leftovers(before, trial.snapshot(container)):
+        if time.monotonic() > deadline:
+            return tuple(each.in_words() for each in left)
+    return ()
+
+
+def _killed(
+    trial: Trial,
+    container: Container,
+    by: str,
+    point: int,
+    demand: Callable[..., object] = lambda _: None,
+) -> tuple[int, int]:
+    """Execute an ADD that is killed at a point (never, at 0); return its system calls and microseconds."""
+    with NamedTemporaryFile("r", prefix="cni-harness-chaos-") as report:
+        wrapper = (sys.executable, "-I", killer.__file__, by, str(point), report.name)
+        demand(trial.add(container, wrapper=wrapper))
+        calls, _, microseconds = report.read().partition(" ")
+    return int(calls), int(microseconds)
+
+
+def _spread(points: int, first: int, length: int) -> Iterator[int]:
+    """Yield points between 1 and `length`, most of them from the first change on, evenly."""
+    early = round(points * _BEFORE_THE_FIRST_CHANGE) if first > 1 else 0
+    for count, start, end in ((early, 1, first), (points - early, first, length)):
+        step = max(1.0, (end - start) / max(1, count))
+        for number in range(count):
+            if start + number * step <= end:
+                yield int(start + number * step)

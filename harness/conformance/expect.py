@@ -1,0 +1,106 @@
+"""What is demanded of one execution; each function raises ViolationError where it is not so."""
+
+import json
+import re
+from collections.abc import Sequence
+
+from harness.conformance.verdict import ViolationError
+from harness.execute import Execution
+from skel.errors import CniError
+from skel.result import Result
+
+__all__ = ["document", "failed", "refused", "result", "succeeded"]
+
+_QUOTED = 400
+
+
+def succeeded(execution: Execution, what: str = "") -> Execution:
+    """Demand that it ended by itself with exit code 0. `what` says what it was to do."""
+    expected = f"{what or execution.verb} succeeds, with exit code 0"
+    if execution.timed_out:
+        raise ViolationError(expected, f"no end after {execution.seconds:.1f} s", execution)
+    if execution.output_held:
+        raise ViolationError(expected, "its end, but a process that it left behind holds its output open", execution)
+    if execution.exit_code != 0:
+        raise ViolationError(expected, ending(execution), execution)
+    return execution
+
+
+def failed(execution: Execution, what: str) -> Execution:
+    """Demand that it ended by itself with another exit code than 0. `what` says why it has to fail."""
+    expected = f"an error, since {what}"
+    if execution.timed_out:
+        raise ViolationError(expected, f"no end after {execution.seconds:.1f} s", execution)
+    if execution.exit_code == 0:
+        raise ViolationError(expected, f"success (exit code 0){_said(execution)}", execution)
+    if execution.exit_code < 0:
+        raise ViolationError(expected, ending(execution), execution)
+    return execution
+
+
+def refused(
+    execution: Execution, what: str, *, codes: Sequence[int] = (), naming: Sequence[str] = ()
+) -> dict[str, object]:
+    """Demand an error with an error object, and return that.
+
+    Its code has to be one of `codes` where there are any, and each of `naming` has to occur in its message or details.
+    """
+    failed(execution, what)
+    said = document(execution, f"an error object on standard output, since {what}")
+    code, message = said.get("code"), said.get("msg")
+    if not isinstance(code, int) or isinstance(code, bool) or not isinstance(message, str) or not message:
+        raise ViolationError("an error object with a number as code and a msg", _quoted(execution.stdout), execution)
+    if codes and code not in codes:
+        raise ViolationError(f"code {' or '.join(map(str, codes))}, since {what}", f"code {code}: {message}", execution)
+    words = f"{message} {said.get('details', '')}"
+    for name in naming:
+        if name not in words:
+            raise ViolationError(
+                f'an error that names "{name}", since {what}', f"code {code}: {words.strip()}", execution
+            )
+    return said
+
+
+def document(execution: Execution, what: str = "one JSON object on standard output") -> dict[str, object]:
+    """Demand that standard output holds one JSON object and nothing else, and return it."""
+    if not execution.stdout.strip():
+        raise ViolationError(what, "nothing on standard output", execution)
+    try:
+        said = json.loads(execution.stdout)
+    except (ValueError, RecursionError) as error:
+        raise ViolationError(what, f"{error}: {_quoted(execution.stdout)}", execution) from None
+    if not isinstance(said, dict):
+        raise ViolationError(what, _quoted(execution.stdout), execution)
+    return said
+
+
+def result(execution: Execution, version: str) -> Result:
+    """Demand success and a result in the shape of `version`, and return it."""
+    succeeded(execution)
+    said = document(execution, "a result object on standard output")
+    if said.get("cniVersion") != version:
+        raise ViolationError(
+            f'a result with "cniVersion": "{version}", that of the configuration',
+            f'"cniVersion": {json.dumps(said.get("cniVersion"))}',
+            execution,
+        )
+    try:
+        return Result.decode_any(said, "result")
+    except CniError as error:
+        raise ViolationError(f"a result as version {version} has it", str(error), execution) from None
+
+
+def ending(execution: Execution) -> str:
+    """Say how it ended, and what it said."""
+    how = f"signal {-execution.exit_code}" if execution.exit_code < 0 else f"exit code {execution.exit_code}"
+    return f"{how}{_said(execution)}"
+
+
+def _said(execution: Execution) -> str:
+    said = _quoted(execution.stdout) or _quoted(execution.stderr)
+    return f": {said}" if said else ", and nothing said"
+
+
+def _quoted(output: bytes) -> str:
+    text = re.sub(r"\s+", " ", output.decode(errors="replace")).strip()
+    return text if len(text) <= _QUOTED else text[:_QUOTED] + "…"

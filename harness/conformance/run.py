@@ -1,0 +1,107 @@
+"""The suite at work: checks, each on a node of its own, and what came of them."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from harness.conformance import expect
+from harness.conformance.catalogue import Check, Level, Profile
+from harness.conformance.subject import Subject
+from harness.conformance.trial import Extent, Trial
+from harness.conformance.verdict import Finding, NotApplicableError, Outcome, ViolationError
+from harness.execute import Execution
+from harness.site import Site
+from skel.versions import at_least
+
+__all__ = ["Extent", "examine", "run_check", "with_profile"]
+
+_BINDING: Final = (Level.MUST, Level.SHOULD)
+_PURPOSE: Final = "conformance"
+_SECRETLESS: Final = "CNI_"
+"""What the variables that are shown begin with."""
+
+
+def with_profile(subject: Subject, state_dir: Path, extent: Extent) -> Subject:
+    """Find out what kind of plugin it is, unless that is known: by what an ADD makes in the pod.
+
+    Raises ViolationError where the ADD fails.
+    """
+    if subject.profile is not None:
+        return subject
+    with Site(state_dir, _PURPOSE) as site:
+        trial = Trial(subject, site, extent)
+        before = trial.snapshot()
+        result = expect.result(trial.add(), trial.version)
+        made = before.sections["pod/links"].keys() != trial.snapshot().sections["pod/links"].keys()
+        trial.delete()
+    if made:
+        return replace(subject, profile=Profile.INTERFACE)
+    return replace(subject, profile=Profile.IPAM if result.ips and not result.interfaces else Profile.CHAINED)
+
+
+def examine(
+    subject: Subject,
+    checks: Sequence[Check],
+    *,
+    state_dir: Path,
+    extent: Extent,
+    jobs: int = 1,
+    progress: Callable[[Finding], object] = lambda _: None,
+) -> list[Finding]:
+    """Run those of the checks that are for the subject's profile, `jobs` at once; return their findings in order.
+
+    Raises OSError, SnapshotError: what keeps the suite itself from working.
+    """
+    wanted = [check for check in checks if subject.profile in check.profiles]
+
+    def run(check: Check) -> Finding:
+        finding = run_check(check, subject, state_dir=state_dir, extent=extent)
+        progress(finding)
+        return finding
+
+    with ThreadPoolExecutor(jobs, thread_name_prefix=_PURPOSE) as pool:
+        return list(pool.map(run, wanted))
+
+
+def run_check(check: Check, subject: Subject, *, state_dir: Path, extent: Extent) -> Finding:
+    """Run one check on a node of its own, which is gone afterwards."""
+    clock = time.monotonic()
+    finding = Finding(check, subject, Outcome.PASS, 0.0)
+    if not at_least(subject.network.cni_version, check.since):
+        why = f"the configuration is of version {subject.network.cni_version}, and this came with {check.since}"
+        return finding._replace(outcome=Outcome.NOT_APPLICABLE, detail=why)
+    with Site(state_dir, _PURPOSE) as site:
+        trial = Trial(subject, site, extent)
+        try:
+            check.run(trial)
+        except NotApplicableError as reason:
+            finding = finding._replace(outcome=Outcome.NOT_APPLICABLE, detail=str(reason))
+        except ViolationError as violation:
+            finding = _violated(finding, violation, trial)
+    return finding._replace(seconds=time.monotonic() - clock)
+
+
+def _violated(finding: Finding, violation: ViolationError, trial: Trial) -> Finding:
+    shown = violation.execution or (trial.executions[-1] if trial.executions else None)
+    return finding._replace(
+        outcome=Outcome.FAIL if finding.check.level in _BINDING else Outcome.WARN,
+        detail=str(violation),
+        sent=_sent(shown) if shown else "",
+        got=violation.got,
+        expected=violation.expected,
+    )
+
+
+def _sent(execution: Execution) -> str:
+    """Tell what was executed, in a form that can be pasted into a shell."""
+    variables = [
+        f"{name}={json.dumps(value)}"
+        for name, value in sorted(execution.environ.items())
+        if name.startswith(_SECRETLESS)
+    ]
+    stdin = execution.stdin.decode(errors="replace").replace("'", "'\\''")
+    return f"{' '.join(variables)} {execution.path} <<< '{stdin}'"

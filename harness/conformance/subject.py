@@ -1,0 +1,53 @@
+"""What is tested: one plugin of a network list, and those that are executed before it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness.conformance.catalogue import Profile
+from harness.networks import NetworkList, PluginConfig
+
+__all__ = ["Subject", "subjects_of"]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One plugin in its place. `before` makes what it works on; `profile` is None until it has been found."""
+
+    network: NetworkList
+    before: tuple[PluginConfig, ...]
+    plugin: PluginConfig
+    bin_dirs: tuple[Path, ...]
+    profile: Profile | None = None
+
+    @property
+    def type(self) -> str:
+        """The name of the executable."""
+        return self.plugin.type
+
+    @property
+    def delegate(self) -> str:
+        """The name of the IPAM plugin that this one has to execute, or nothing."""
+        return "" if self.profile is Profile.IPAM else self.plugin.delegate
+
+    def __str__(self) -> str:
+        return f"{self.type} ({self.profile})" if self.profile else self.type
+
+
+def subjects_of(
+    network: NetworkList, bin_dirs: Sequence[Path], *, profile: Profile | None = None, only: Sequence[str] = ()
+) -> Iterator[Subject]:
+    """Yield each plugin of a list and, after one that delegates, its IPAM plugin; of these those that are in `only`.
+
+    A plugin with others before it is a chained one. Whether the first is remains to be seen, unless `profile` says. The
+    profile of IPAM plugins leaves those out that delegate, the others leave out the delegates.
+    """
+    for position, plugin in enumerate(network.plugins):
+        found = profile or (Profile.CHAINED if position else None)
+        subject = Subject(network, network.plugins[:position], plugin, tuple(bin_dirs), found)
+        delegates = plugin.delegate not in ("", plugin.type)
+        candidates = [] if delegates and profile is Profile.IPAM else [subject]
+        if delegates and profile in (None, Profile.IPAM):
+            delegate = replace(plugin, type=plugin.delegate)
+            candidates.append(replace(subject, plugin=delegate, before=(), profile=Profile.IPAM))
+        yield from (each for each in candidates if not only or each.type in only)

@@ -1,0 +1,305 @@
+"""One check's own node, and the plugin under test on it: its verbs, with whatever is to be different about them.
+
+Every request is what a runtime would send, as harness.request derives it, until a check changes it.
+"""
+
+import json
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Final, NamedTuple, TypedDict, TypeVar, Unpack
+
+from harness.snapshot import Difference, Snapshot, differences, take
+
+from harness.attachment import Attachment
+from harness.conformance import expect
+from harness.conformance.call import Call, execute, inherited
+from harness.conformance.catalogue import Profile
+from harness.conformance.subject import Subject
+from harness.conformance.verdict import NotApplicableError, ViolationError
+from harness.execute import Execution, Executor
+from harness.kubernetes import pod_cni_args
+from harness.networks import PluginConfig
+from harness.request import request_config
+from harness.site import Site
+from skel.result import Result
+from skel.versions import at_least
+
+__all__ = ["ABSENT", "DEFAULT", "Changes", "Container", "Extent", "Trial", "leftovers"]
+
+ABSENT: Final = object()
+"""In the place of a value: the key, or the variable, is not there at all."""
+DEFAULT: Final = object()
+"""In the place of a previous result: what a runtime would send."""
+
+_RESULT_IN_DELETE_SINCE: Final = "0.4.0"
+_IFNAME: Final = "eth0"
+_THREADS: Final = 16
+
+T = TypeVar("T")
+
+
+class Container(NamedTuple):
+    """A container as plugins know it. `netns` is the path of its network namespace."""
+
+    container_id: str
+    ifname: str
+    netns: str
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How long one execution may take, in seconds, and which folders are evidence besides the node's /var/lib/cni."""
+
+    timeout: float = 30.0
+    watched: tuple[Path, ...] = ()
+
+
+class Changes(TypedDict, total=False):
+    """How a request is to differ from what a runtime would send."""
+
+    config: Mapping[str, object]
+    """Laid over the keys of the configuration; ABSENT takes one out."""
+    environ: Mapping[str, object]
+    """Laid over the environment; ABSENT takes a variable out."""
+    prev_result: object
+    """Instead of the runtime's, ABSENT for none."""
+    version: str
+    """The cniVersion of the request."""
+    stdin: bytes
+    """Instead of any configuration."""
+    cwd: str
+    wrapper: tuple[str, ...]
+    """What is executed with the plugin's path as its last argument."""
+    stdout: int
+    """A descriptor for what it prints, which nobody reads then."""
+    timeout: float
+    """In seconds."""
+
+
+class Trial:
+    """A node on which nothing has happened yet, a container without interfaces, and the plugin under test."""
+
+    def __init__(self, subject: Subject, site: Site, extent: Extent) -> None:
+        """Make the node and the container. Raises OSError, PluginNotFoundError."""
+        self.subject = subject
+        self.version = subject.network.cni_version
+        self.executions: list[Execution] = []
+        """Those of the plugin under test, in their order."""
+        self._extent = extent
+        self._executor = Executor(subject.bin_dirs)
+        self.path = self._executor.find(subject.type)
+        self._site = site
+        self._ground = site.ground(threads=_THREADS)
+        self._prev_results: dict[Container, object] = {}
+        self._results: dict[Container, object] = {}
+        self.container = self.new_container()
+
+    # What there is
+
+    def new_container(self, *, ifname: str = _IFNAME, container_id: str = "") -> Container:
+        """Return a container that has had no ADD, with a network namespace of its own."""
+        return Container(container_id or uuid.uuid4().hex + uuid.uuid4().hex, ifname, self._site.namespace())
+
+    @property
+    def node_netns(self) -> str:
+        """The path of the node's network namespace."""
+        return str(self._ground.node.netns)
+
+    @property
+    def var_lib_cni(self) -> Path:
+        """Where the node's /var/lib/cni is on this machine."""
+        return self._ground.var_lib_cni
+
+    def folder(self) -> Path:
+        """Make an empty folder, which is gone when the check has ended, and return it."""
+        return Path(mkdtemp(dir=self._ground.node.folder))
+
+    def run(self, function: Callable[[], T]) -> T:
+        """Call a function on the node: in its network namespace, with its /var/lib/cni."""
+        return self._ground.run(function)
+
+    def require_version(self, version: str) -> None:
+        """Raise NotApplicableError where the configuration is of a version before `version`."""
+        if not at_least(self.version, version):
+            raise NotApplicableError(f"the configuration is of version {self.version}, and this came with {version}")
+
+    # The verbs
+
+    def add(self, container: Container | None = None, **changes: Unpack[Changes]) -> Execution:
+        """ADD, after those of the plugins before it."""
+        return self.call("ADD", container or self.container, **changes)
+
+    def delete(self, container: Container | None = None, **changes: Unpack[Changes]) -> Execution:
+        """DEL of this plugin alone."""
+        return self.call("DEL", container or self.container, **changes)
+
+    def check(self, container: Container | None = None, **changes: Unpack[Changes]) -> Execution:
+        """CHECK of this plugin alone."""
+        return self.call("CHECK", container or self.container, **changes)
+
+    def gc(self, *valid: Container, **changes: Unpack[Changes]) -> Execution:
+        """GC, with these containers' attachments as the valid ones, under both spellings of the key."""
+        return self.call("GC", None, valid=valid, **changes)
+
+    def status(self, **changes: Unpack[Changes]) -> Execution:
+        """STATUS."""
+        return self.call("STATUS", None, **changes)
+
+    def ask_version(self, **changes: Unpack[Changes]) -> Execution:
+        """VERSION, as libcni asks: with little else."""
+        return self.call("VERSION", None, **changes)
+
+    def call(
+        self,
+        verb: str,
+        container: Container | None,
+        *,
+        valid: Sequence[Container] | None = None,
+        **changes: Unpack[Changes],
+    ) -> Execution:
+        """Execute the plugin under test and return what came of it, whatever that is. `valid` is for GC."""
+        if verb == "ADD" and container is not None:
+            self.prepare(container)
+        variables: dict[str, object] = {**inherited(), "CNI_COMMAND": verb, "CNI_PATH": self._executor.cni_path}
+        variables |= _attachment(container).environment()
+        variables |= changes.get("environ", {})
+        call = Call(
+            plugin=self.subject.type,
+            path=self.path,
+            environ={name: str(value) for name, value in variables.items() if value is not ABSENT},
+            stdin=changes["stdin"] if "stdin" in changes else self._stdin(verb, container, valid, changes),
+            cwd=changes.get("cwd", "/"),
+            wrapper=changes.get("wrapper", ()),
+            stdout=changes.get("stdout"),
+        )
+        execution = self.run(lambda: execute(call, timeout=changes.get("timeout", self._extent.timeout)))
+        self.executions.append(execution)
+        if verb == "ADD" and container is not None and execution.exit_code == 0:
+            self._results[container] = _json(execution.stdout)
+        return execution
+
+    def prepare(self, container: Container) -> None:
+        """Have the plugins before the one under test make what it works on. Raises ViolationError where they fail."""
+        if container in self._prev_results or not self.subject.before:
+            return
+        found: object = None
+        for plugin in self.subject.before:
+            execution = self._execute_other(plugin, "ADD", container, found)
+            expect.succeeded(execution, f"ADD of {plugin.type}, which is executed before")
+            found = expect.document(execution, f"the result of {plugin.type}, which is executed before")
+        self._prev_results[container] = found
+
+    def prev_result(self, container: Container | None = None) -> object:
+        """Return what the ADD of this container gets as prevResult, None for nothing."""
+        return self._prev_results.get(container or self.container)
+
+    def result_document(self, container: Container | None = None) -> object:
+        """Return what the ADD of this container printed last, None before."""
+        return self._results.get(container or self.container)
+
+    # What they are to do together
+
+    def attach(self, container: Container | None = None) -> Result:
+        """ADD, and demand that it succeeds with a result."""
+        return expect.result(self.add(container), self.version)
+
+    def detach(self, container: Container | None = None) -> None:
+        """DEL of the plugin under test and then of those before it, and demand that it succeeds."""
+        container = container or self.container
+        expect.succeeded(self.delete(container))
+        self.detach_others(container)
+
+    def detach_others(self, container: Container) -> None:
+        """DEL of the plugins before the one under test, where they have made something."""
+        found = self._prev_results.pop(container, None)
+        if found is not None:
+            for plugin in reversed(self.subject.before):
+                self._execute_other(plugin, "DEL", container, found)
+
+    def warm_up(self) -> None:
+        """Attach and detach another container, so that all that containers share is there."""
+        other = self.new_container()
+        self.attach(other)
+        self.detach(other)
+
+    # What is there afterwards
+
+    def snapshot(self, *containers: Container) -> Snapshot:
+        """Return the state of the node, of this container (or these), and of the folders that are evidence."""
+        places = {"node": self.node_netns}
+        for number, container in enumerate(containers or (self.container,)):
+            places["pod" if number == 0 else f"pod{number + 1}"] = container.netns
+        return take(places, [self.var_lib_cni, *self._extent.watched])
+
+    def demand_same(self, before: Snapshot, after: Snapshot, when: str) -> None:
+        """Raise ViolationError where something has come, gone or changed between the two.
+
+        What a file that was there and is there holds does not count: hints and counters live in such. `when` says of
+        what moment it is: "after DEL".
+        """
+        left = leftovers(before, after)
+        if left:
+            raise ViolationError(f"a node as it was before, {when}", "; ".join(each.in_words() for each in left))
+
+    def _execute_other(self, plugin: PluginConfig, verb: str, container: Container, prev_result: object) -> Execution:
+        network = replace(self.subject.network, cni_version=self.version)
+        given = prev_result if isinstance(prev_result, dict) else None
+        attachment = _attachment(container)
+        stdin = request_config(network, plugin, prev_result=given, attachment=attachment)
+        return self.run(lambda: self._executor.run(plugin.type, verb, stdin, attachment.environment()))
+
+    def _stdin(
+        self, verb: str, container: Container | None, valid: Sequence[Container] | None, changes: Changes
+    ) -> bytes:
+        version = changes.get("version", self.version)
+        ordinary = request_config(
+            replace(self.subject.network, cni_version=version),
+            self.subject.plugin,
+            attachment=_attachment(container) if container else None,
+            valid_attachments=None if valid is None else [(each.container_id, each.ifname) for each in valid],
+        )
+        request: dict[str, object] = {"cniVersion": version} if verb == "VERSION" else json.loads(ordinary)
+        prev_result = changes.get("prev_result", DEFAULT)
+        if prev_result is DEFAULT:
+            prev_result = self._ordinary_prev_result(verb, container, version)
+        request["prevResult"] = prev_result
+        request |= changes.get("config", {})
+        present = {key: value for key, value in request.items() if value is not ABSENT}
+        return json.dumps(present, separators=(",", ":")).encode()
+
+    def _ordinary_prev_result(self, verb: str, container: Container | None, version: str) -> object:
+        if container is None:
+            return ABSENT
+        found = self._prev_results.get(container)
+        if verb != "ADD" and at_least(version, _RESULT_IN_DELETE_SINCE):
+            found = self._results.get(container, found)
+        elif verb != "ADD":
+            found = None
+        if self.subject.profile is Profile.IPAM and verb == "ADD":
+            found = None
+        return ABSENT if found is None else found
+
+
+def leftovers(before: Snapshot, after: Snapshot) -> list[Difference]:
+    """Return what differs, but for what is in files that were there and are there."""
+    return [each for each in differences(before, after) if (each.thing, each.kind) != ("file", "changed")]
+
+
+def _attachment(container: Container | None) -> Attachment:
+    if container is None:
+        return Attachment(container_id="", netns="", ifname="")
+    pod = pod_cni_args(
+        "default", f"pod-{container.container_id[:8]}", container.container_id, container.container_id[:32]
+    )
+    return Attachment(container.container_id, container.netns, container.ifname, cni_args=tuple(pod.items()))
+
+
+def _json(output: bytes) -> object:
+    try:
+        found: object = json.loads(output)
+    except (ValueError, RecursionError):
+        return None
+    return found
