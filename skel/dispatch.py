@@ -29,6 +29,12 @@ C = TypeVar("C", bound=Config)
 _SINCE = {"CHECK": "0.4.0", "GC": "1.1.0", "STATUS": "1.1.0"}
 """The version of the specification that introduced a verb."""
 
+_PATIENCE = 0.25
+"""Seconds that VERSION waits for its input to go on; runtimes write it at once."""
+
+_ENOUGH = 1 << 16
+"""Bytes of it that are read."""
+
 
 class Outcome(NamedTuple):
     """What a plugin's process leaves behind: at most one JSON document, log lines, an exit code."""
@@ -63,8 +69,9 @@ def dispatch(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdi
 def main(plugin: Plugin[C]) -> int:
     """Run `plugin` as this process: environment and stdin in, stdout, stderr and exit code out."""
     stdout, sys.stdout = sys.stdout, sys.stderr  # where a stray print does no harm
+    read_stdin = _read_promptly if os.environ.get("CNI_COMMAND") == "VERSION" else _read_stdin
     try:
-        outcome = dispatch(plugin, os.environ, _read_stdin)
+        outcome = dispatch(plugin, os.environ, read_stdin)
     finally:
         sys.stdout = stdout
     with suppress(OSError):  # the log is worth less than the answer
@@ -83,6 +90,24 @@ def _read_stdin() -> bytes:
     if sys.stdin is None:
         raise OSError(EBADF, os.strerror(EBADF))
     return sys.stdin.buffer.read()
+
+
+def _read_promptly() -> bytes:
+    """Return what comes on stdin without delay, for a verb that needs none of it. Raises OSError.
+
+    Whoever asks for the versions by hand sends nothing and leaves it open.
+    """
+    from select import select
+
+    if sys.stdin is None:
+        raise OSError(EBADF, os.strerror(EBADF))
+    descriptor, found = sys.stdin.fileno(), b""
+    while len(found) < _ENOUGH and not os.isatty(descriptor) and select([descriptor], [], [], _PATIENCE)[0]:
+        read = os.read(descriptor, _ENOUGH)
+        found += read
+        if not read:
+            break
+    return found
 
 
 def _write(stream: TextIO | None, text: bytes) -> None:
@@ -108,8 +133,9 @@ class _Call(Generic[C]):
     def answer(self) -> Verbatim:
         verb = read_verb(self.environ)
         if verb == "VERSION":
-            supported = _versions(self.plugin, self.environ, self.read_stdin)
-            return Verbatim(_document({"cniVersion": CURRENT, "supportedVersions": list(supported)}))
+            stdin = self._stdin_of_version()
+            supported = _versions(self.plugin, self.environ, lambda: stdin)
+            return Verbatim(_document({"cniVersion": _version_asked(stdin), "supportedVersions": list(supported)}))
         args = self._args(verb)
         if verb in {"ADD", "DEL"}:
             _refuse_own_namespace(args)
@@ -121,6 +147,11 @@ class _Call(Generic[C]):
         act = self.plugin.acts[verb]
         done = act(args) if act else None
         return Verbatim() if done is None else _verbatim(done, "None", verb)
+
+    def _stdin_of_version(self) -> bytes:
+        with suppress(OSError):
+            return self.read_stdin()
+        return b""
 
     def _args(self, verb: str) -> Args[C]:
         try:
@@ -170,6 +201,17 @@ class _Call(Generic[C]):
             self.log(f"ignoring an unreadable prevResult: {error}")
             return None
         return result
+
+
+def _version_asked(stdin: bytes) -> str:
+    """Return the cniVersion on stdin, which VERSION repeats (SPEC.md section 5); ours where it has none."""
+    with suppress(ValueError, RecursionError, CniError):
+        asked = json.loads(stdin)
+        for key, version in asked.items() if isinstance(asked, dict) else ():
+            if key.lower() == "cniversion" and isinstance(version, str) and version:
+                parse(version)
+                return version
+    return CURRENT
 
 
 def _about(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdin) -> list[str]:

@@ -128,6 +128,13 @@ def test_version_does_not_wait_for_stdin(bin_dir: Path, name: str) -> None:
         assert json.loads(process.stdout.read())["supportedVersions"] == list(SUPPORTED)
 
 
+@pytest.mark.parametrize("name", PLUGINS)
+def test_version_repeats_the_version_that_it_is_asked_in(bin_dir: Path, name: str) -> None:
+    ran = run([bin_dir / name], {"CNI_COMMAND": "VERSION"}, stdin=b'{"cniVersion":"0.4.0"}')
+
+    assert json.loads(ran.stdout)["cniVersion"] == "0.4.0"
+
+
 @pytest.mark.parametrize("verb", ["", "VERSION", "ADD", "DEL"])
 def test_a_plugin_that_cannot_be_imported_says_so_by_the_protocol(monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
     monkeypatch.setitem(PLUGINS, "lost", "plugins.lost")

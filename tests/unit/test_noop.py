@@ -79,11 +79,9 @@ class TestPlain:
         assert printed(outcome) == {"cniVersion": "1.1.0"}
 
     @pytest.mark.parametrize("args", ["", "K8S_POD_NAME=pod1"])
-    def test_version_lists_what_there_is_and_reads_no_stdin(self, args: str) -> None:
-        def read_stdin() -> bytes:
-            raise AssertionError
-
-        outcome = dispatch(PLUGIN, {"CNI_COMMAND": "VERSION", "CNI_ARGS": args}, read_stdin)
+    def test_version_lists_what_there_is_and_reads_no_configuration(self, args: str) -> None:
+        stdin = json.dumps(conf(debugFile="/nowhere")).encode()
+        outcome = dispatch(PLUGIN, {"CNI_COMMAND": "VERSION", "CNI_ARGS": args}, lambda: stdin)
 
         assert printed(outcome)["supportedVersions"] == list(SUPPORTED)
 

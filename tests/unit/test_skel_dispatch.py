@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from skel import CniError, Code, Config, Plugin, Result, Verbatim, dispatch
+from skel import SUPPORTED, CniError, Code, Config, Plugin, Result, Verbatim, dispatch
 from tests.unit.sample_plugin import ENVIRON, Sample, configuration, sample_result
 
 VERBS = ("ADD", "DEL", "CHECK", "GC", "STATUS")
@@ -324,6 +324,29 @@ def test_called_by_hand_a_plugin_says_who_it_is(tmp_path: Path, environ: dict[st
     assert (outcome.code, outcome.stdout, rest) == (0, b"", [])
     assert re.fullmatch(r"CNI sample plugin v(\d+\.\d+\.\d+)", about)
     assert versions == "CNI protocol versions supported: 0.1.0, 0.2.0, 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0"
+
+
+@pytest.mark.parametrize(
+    ("stdin", "version"),
+    [
+        (b'{"cniVersion":"0.4.0"}', "0.4.0"),
+        (b'{"CNIVERSION":"1.0.0","name":"net"}', "1.0.0"),
+        (b'{"cniVersion":"99.0.0"}', "99.0.0"),
+        (b"", "1.1.0"),
+        (b"not JSON", "1.1.0"),
+        (b"\xff", "1.1.0"),
+        (b"[" * 100_000, "1.1.0"),
+        (b"[]", "1.1.0"),
+        (b'{"cniVersion":""}', "1.1.0"),
+        (b'{"cniVersion":null}', "1.1.0"),
+        (b'{"cniVersion":["0.4.0"]}', "1.1.0"),
+        (b'{"cniVersion":"latest"}', "1.1.0"),
+    ],
+)
+def test_version_repeats_the_version_that_it_is_asked_in(tmp_path: Path, stdin: bytes, version: str) -> None:
+    outcome = dispatch(Sample(tmp_path).plugin, {"CNI_COMMAND": "VERSION"}, lambda: stdin)
+
+    assert json.loads(outcome.stdout) == {"cniVersion": version, "supportedVersions": list(SUPPORTED)}
 
 
 def test_a_plugin_that_cannot_tell_its_versions_says_why_in_json() -> None:
