@@ -1,0 +1,156 @@
+"""VERSION, and whether it is true: the versions of the specification that a plugin says it supports."""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from harness.conformance import expect
+from harness.conformance.call import CLOSED_STDIN
+from harness.conformance.catalogue import Profile, check
+from harness.conformance.trial import ABSENT, Trial
+from harness.conformance.verdict import NotApplicableError, ViolationError
+from harness.execute import Execution
+from skel.errors import Code
+from skel.versions import SUPPORTED, at_least
+
+__all__: list[str] = []
+
+_FUTURE: Final = "99.0.0"
+"""A version that no plugin supports."""
+_CHAINS_SINCE: Final = "0.3.0"
+
+
+@check(
+    "version-result",
+    "version-keys",
+    "version-supported-versions",
+    "version-keys-restated",
+    "version-result",
+    "result-output",
+    since="0.2.0",
+)
+def version_result(trial: Trial) -> None:
+    """VERSION prints one JSON object with cniVersion and a list of supportedVersions."""
+    _supported(trial.ask_version())
+
+
+@check("version-repeats-cni-version", "version-cni-version", since="0.2.0")
+def version_repeats(trial: Trial) -> None:
+    """VERSION answers with the cniVersion that is on its input."""
+    for version in _known(trial):
+        answer = trial.ask_version(version=version)
+        said = expect.document(expect.succeeded(answer)).get("cniVersion")
+        if said != version:
+            raise ViolationError(f'"cniVersion": "{version}", as on input', f'"cniVersion": {json.dumps(said)}', answer)
+
+
+@check("version-needs-nothing", "skel-version-alone", since="0.2.0")
+def version_needs_nothing(trial: Trial) -> None:
+    """VERSION needs no variable but CNI_COMMAND, and no configuration."""
+    others = ("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_ARGS", "CNI_PATH")
+    environ = dict.fromkeys(others, ABSENT)
+    _supported(trial.ask_version(environ=environ))
+    _supported(trial.ask_version(environ=environ, stdin=b""))
+    _supported(trial.ask_version(environ=environ, wrapper=CLOSED_STDIN))
+
+
+@check("version-supported-works", "supported-versions-true", "add-result-version", "add-result-keys")
+def version_supported_works(trial: Trial) -> None:
+    """ADD and DEL work with every version that VERSION names, and the result has the shape of that version."""
+    tried = []
+    for version in _known(trial):
+        if trial.subject.profile is Profile.CHAINED and not at_least(version, _CHAINS_SINCE):
+            continue
+        trial.version = version
+        container = trial.new_container()
+        try:
+            trial.prepare(container)
+        except ViolationError:
+            continue  # of a plugin before it, which does not support this version
+        execution = trial.add(container)
+        expect.result(execution, version)
+        _demand_shape(execution, version)
+        trial.detach(container)
+        tried.append(version)
+    if not tried:
+        raise NotApplicableError("the plugins before it support none of its versions")
+
+
+@check("version-unsupported", "skel-incompatible-version")
+def version_unsupported(trial: Trial) -> None:
+    """A configuration of a version that is not supported is refused with code 1, and nothing is done."""
+    trial.prepare(trial.container)
+    before = trial.snapshot()
+    execution = trial.add(version=_FUTURE)
+    codes = [Code.INCOMPATIBLE_VERSION]
+    expect.refused(execution, f"version {_FUTURE} of the specification is not supported", codes=codes)
+    trial.demand_same(before, trial.snapshot(), "after an ADD that was refused for its version")
+
+
+@check("verb-before-its-version", "skel-check-since", "skel-gc-since", "skel-status-since", since="0.4.0")
+def verb_before_its_version(trial: Trial) -> None:
+    """A verb is refused with code 1 where the configuration is of a version from before the verb."""
+    known = _known(trial)
+    tried = False
+    for verb, since in (("CHECK", "0.4.0"), ("GC", "1.1.0"), ("STATUS", "1.1.0")):
+        earlier = [version for version in known if not at_least(version, since)]
+        if since not in known or not earlier:
+            continue
+        tried, version = True, earlier[-1]
+        container = trial.container if verb == "CHECK" else None
+        execution = trial.call(verb, container, version=version)
+        why = f"{verb} came with version {since}, and the configuration is of {version}"
+        expect.refused(execution, why, codes=[Code.INCOMPATIBLE_VERSION])
+    if not tried:
+        raise NotApplicableError("it supports no version with a verb that an earlier one of its versions has not")
+
+
+@check("about", "skel-about")
+def about(trial: Trial) -> None:
+    """Without CNI_COMMAND it says on stderr what it is, prints nothing on stdout and exits with 0."""
+    others = ("CNI_COMMAND", "CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_ARGS")
+    execution = trial.ask_version(environ=dict.fromkeys(others, ABSENT), stdin=b"")
+    expect.succeeded(execution, "a call without CNI_COMMAND, as by hand,")
+    if execution.stdout.strip():
+        raise ViolationError("nothing on standard output", execution.stdout.decode(errors="replace"), execution)
+    if not re.search(rb"\d\.\d", execution.stderr):
+        said = execution.stderr.decode(errors="replace").strip() or "nothing"
+        raise ViolationError("what it is and which versions it supports on stderr", said, execution)
+
+
+def _supported(execution: Execution) -> Sequence[str]:
+    """Demand an answer to VERSION, and return the versions that it names."""
+    said = expect.document(expect.succeeded(execution), "a version object on standard output")
+    if not isinstance(said.get("cniVersion"), str) or not said["cniVersion"]:
+        raise ViolationError("a version as cniVersion", json.dumps(said.get("cniVersion")), execution)
+    versions = said.get("supportedVersions")
+    if not isinstance(versions, list) or not versions or not all(isinstance(each, str) for each in versions):
+        raise ViolationError("a list of versions as supportedVersions", json.dumps(versions), execution)
+    unlike = [each for each in versions if not re.fullmatch(r"\d+\.\d+\.\d+.*", each)]
+    if unlike:
+        raise ViolationError("versions such as 1.1.0 in supportedVersions", json.dumps(unlike), execution)
+    return versions
+
+
+def _known(trial: Trial) -> Sequence[str]:
+    """Return those of the supported versions that the suite knows."""
+    supported = _supported(trial.ask_version())
+    return [version for version in SUPPORTED if version in supported]
+
+
+def _demand_shape(execution: Execution, version: str) -> None:
+    said = expect.document(execution)
+    keys = {key for key, value in said.items() if value is not None}
+    foreign = {"ip4", "ip6"} if at_least(version, "0.3.0") else {"interfaces", "ips", "routes"}
+    if keys & foreign:
+        named = ", ".join(sorted(keys & foreign))
+        raise ViolationError(f"a result as version {version} has it", f"one with {named}", execution)
+    if not at_least(version, "0.3.0") or at_least(version, "1.0.0"):
+        return
+    ips = said.get("ips") or []
+    for ip in ips if isinstance(ips, list) else []:
+        family = "6" if ":" in ip["address"] else "4"
+        if ip.get("version") != family:
+            expected = f'"version": "{family}" beside the address {ip["address"]}, as version {version} has it'
+            raise ViolationError(expected, f'"version": {json.dumps(ip.get("version"))}', execution)
