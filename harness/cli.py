@@ -23,6 +23,8 @@ _VERBS: Final = {
     "gc": "gc",
     "version": "version",
     "conformance": "conformance",
+    "snapshot": "snapshot",
+    "diff": "diff",
     "bench": "bench",
     "networks": "networks",
     "validate": "validate",

@@ -9,6 +9,7 @@ from harness.output import Table, emit, seconds
 from harness.parallel import for_each_pod, jobs_option
 
 if TYPE_CHECKING:
+    from harness.node_snapshot import StateBefore
     from harness.plan import Wishes
     from harness.runtime import AddedPod
 
@@ -61,6 +62,7 @@ _HEADINGS = ("POD", "INTERFACE", "ADDRESS", "GATEWAY", "BRIDGE", "TIME")
     metavar="NAME=JSON",
     help="An argument for plugins with this capability, beside those of CAP_ARGS.",
 )
+@click.option("--diff", is_flag=True, help="Show what the plugins did: the node and the pods, before and after.")
 @click.option("--exist-ok", is_flag=True, help="A pod that is there already is left as it is, and no error.")
 @jobs_option
 @global_options()
@@ -77,6 +79,7 @@ def command(
     mac: str,
     cni_args: tuple[str, ...],
     capabilities: tuple[str, ...],
+    diff: bool,
     exist_ok: bool,
     jobs: int,
 ) -> int:
@@ -93,10 +96,25 @@ def command(
         raise click.UsageError("--ip, --mac and -p are for one pod: two cannot have the same")
     wishes = Wishes(ifname, ports, ips, mac, cni_args, capabilities)
     wanted = [(namespace, name) for name in names_once]
+    before = _state_before(settings, wanted) if diff else None
     added = _add(settings, wanted, networks, wishes, exist_ok=exist_ok, jobs=jobs)
-    document = [pod_document(each.pod) | {"seconds": each.seconds} for each in added]
-    emit(settings.output, {"pods": document}, Table(_HEADINGS, [row for each in added for row in _rows(each)]))
+    document: dict[str, object] = {"pods": [pod_document(each.pod) | {"seconds": each.seconds} for each in added]}
+    made = before.made([each.pod for each in added]) if before is not None else []
+    if before is not None:
+        document["diff"] = [difference.to_document() for difference in made]
+    emit(settings.output, document, Table(_HEADINGS, [row for each in added for row in _rows(each)]))
+    if settings.output == "table":
+        for difference in made:
+            click.echo(difference.in_words())
     return 0 if len(added) == len(wanted) else 1
+
+
+def _state_before(settings: Settings, wanted: list[tuple[str, str]]) -> "StateBefore":
+    from harness.node_snapshot import StateBefore
+
+    node = settings.open_node()
+    with node.in_use():
+        return StateBefore(node, [pod for each in wanted if (pod := node.pods.read(*each)) is not None], warn=say)
 
 
 def _add(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, Literal, TypeAlias
 
-from harness.snapshot.state import FILES, Snapshot
+from harness.snapshot.state import ELSEWHERE, FILES, Snapshot
 from harness.snapshot.sysctls import baseline, parameter
 from harness.snapshot.words import difference_in_words
 
@@ -78,9 +78,9 @@ class Difference:
 def differences(before: Snapshot, after: Snapshot, *, ignore: Sequence[str] = ()) -> list[Difference]:
     """Return what differs, namespace by namespace, links first and files last.
 
-    `ignore` are patterns (fnmatch) of `place/thing/name`: "node/sysctl/*", "files/file/*/lock". Of a namespace that is in
-    one of the snapshots only, or gone in one, only that is told. A section that only one of them has, for the want of a
-    tool, is not compared: see `Snapshot.missing`.
+    `ignore` are patterns (fnmatch) of `place/thing/name`: "node/sysctl/*", "files/file/*/lock". Of a namespace that is
+    in one of the snapshots only, or gone in one, only that is told. A section that only one of them has, for the want
+    of a tool, is not compared: see `Snapshot.missing`.
     """
     return [
         difference
@@ -109,7 +109,8 @@ def _is_there(snapshot: Snapshot, label: str) -> bool:
 
 
 def _contents(snapshot: Snapshot, label: str) -> dict[str, object]:
-    return {what: sorted(snapshot.section(label, what)) for what in ("links", "addresses", "routes")}
+    found = {what: sorted(snapshot.section(label, what)) for what in ("links", "addresses", "routes")}
+    return {what: [name for name in names if name.split()[-1] != "lo"] for what, names in found.items()}
 
 
 def _of_namespace(label: str, before: Snapshot, after: Snapshot) -> Iterator[Difference]:
@@ -119,6 +120,8 @@ def _of_namespace(label: str, before: Snapshot, after: Snapshot) -> Iterator[Dif
         old, new = before.section(label, what), after.section(label, what)
         if what == "link sysctls":
             yield from _of_link_sysctls(label, before, after)
+        elif what == "links":
+            yield from _of_things(label, thing, *_with_known_peers(old, new))
         elif what == "sysctls":
             yield from (each for each in _of_things(label, thing, old, new) if not _follows(each.name, old, new))
         elif what in {"nft rules", "iptables rules"}:
@@ -131,6 +134,25 @@ def _of_things(place: str, thing: str, old: Mapping[str, object], new: Mapping[s
     for name in sorted(old.keys() | new.keys()):
         if old.get(name) != new.get(name):
             yield _told(place, thing, name, old.get(name), new.get(name))
+
+
+def _with_known_peers(old: Mapping[str, object], new: Mapping[str, object]) -> list[dict[str, object]]:
+    """Return links without the places of peers that one of the snapshots did not look at."""
+    unknown = {
+        name
+        for side in (old, new)
+        for name, link in side.items()
+        if isinstance(link, dict) and link.get("peer") == ELSEWHERE and name in old and name in new
+    }
+    return [
+        {
+            name: {key: value for key, value in link.items() if key != "peer"}
+            if name in unknown and isinstance(link, dict)
+            else link
+            for name, link in side.items()
+        }
+        for side in (old, new)
+    ]
 
 
 def _of_rules(place: str, thing: str, old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[Difference]:

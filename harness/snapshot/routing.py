@@ -12,6 +12,7 @@ _IDENTITY: Final = ("type", "dst", "tos", "via", "gateway", "dev", "table", "met
 _UNSAID: Final = {"type": "unicast", "table": "main", "metric": 1024}
 """What ip-route(8) leaves away too; the metric is the one that a route of IPv6 gets without being asked."""
 
+_RULE_WORDS: Final = {"src": "from", "dst": "to", "table": "lookup"}
 _DERIVED: Final = {"flags", "cache", "expires", "pref", "used", "age"}
 _DERIVED_HOP_FLAGS: Final = {"dead", "linkdown", "offload", "trap"}
 
@@ -71,7 +72,8 @@ def rules(family: str, entries: Sequence[Mapping[str, Any]]) -> Things:
     """Return the rules of a family that `ip rule` lists; equal ones are counted."""
     found: dict[str, int] = {}
     for entry in entries:
-        words = [f"{key} {value}" if value is not None else key for key, value in entry.items() if key != "protocol"]
-        name = f"{family} {' '.join(words)}"
+        said = {_RULE_WORDS.get(key, key): value for key, value in entry.items() if key not in {"priority", "protocol"}}
+        words = [key if value is None else f"{key} {value}" for key, value in said.items()]
+        name = f"{family} {entry.get('priority')}: {' '.join(words)}"
         found[name] = found.get(name, 0) + 1
     return {name: {"times": times} if times > 1 else {} for name, times in found.items()}

@@ -4,13 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-__all__ = ["FILES", "FORMAT", "Snapshot", "SnapshotError", "Things"]
+__all__ = ["ELSEWHERE", "FILES", "FORMAT", "Snapshot", "SnapshotError", "Things"]
 
 FORMAT: Final = 1
 """The version of the JSON form; a document of another one is refused."""
 
 FILES: Final = "files"
 """The section, and the place, of what is below folders."""
+
+ELSEWHERE: Final = "elsewhere"
+"""The place of a link's other end that is in none of the snapshot's namespaces."""
 
 Things: TypeAlias = dict[str, object]
 """Named things of one kind, each a JSON value. A list is one of texts whose order counts, as rules in a chain."""

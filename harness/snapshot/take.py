@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.snapshot.files import files
 from harness.snapshot.links import links
 from harness.snapshot.reading import Reading, read_namespace
-from harness.snapshot.state import FILES, Snapshot, SnapshotError, Things
+from harness.snapshot.state import ELSEWHERE, FILES, Snapshot, SnapshotError, Things
 from netlink.namespace import Namespace, NotANamespaceError, open_namespace
 
 __all__ = ["take"]
@@ -61,17 +61,15 @@ def _read_all(namespaces: Mapping[str, Namespace]) -> dict[str, Reading]:
 
 def _sections(label: str, readings: Mapping[str, Reading]) -> dict[str, Things]:
     reading = readings[label]
-    sections = {f"{label}/{what}": things for what, things in reading.sections.items()}
-    if reading.entries is not None:
-        sections[f"{label}/links"] = links(reading.entries, _peer_place(reading, readings))
-    return sections
+    told = {} if reading.entries is None else {"links": links(reading.entries, _peer_place(reading, readings))}
+    return {f"{label}/{what}": things for what, things in {**told, **reading.sections}.items()}
 
 
 def _peer_place(reading: Reading, readings: Mapping[str, Reading]) -> Callable[[int, int], str]:
     def place(number: int, index: int) -> str:
         label = reading.labels.get(number)
         if label is None:
-            return "elsewhere"
+            return ELSEWHERE
         names = (entry["ifname"] for entry in readings[label].entries or () if entry["ifindex"] == index)
         return f"{next(names, '?')} in {label}"
 

@@ -112,7 +112,7 @@ def _plain(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list) and all(isinstance(each, str | int) for each in value):
-        return "+".join(map(str, value)) or "none"
+        return " + ".join(map(str, value)) or "none"
     text = str(value) if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)
     # Of one line, whatever is in a file.
     if not text.isprintable() or not text:
