@@ -50,7 +50,7 @@ class Site:
     def __init__(self, state_dir: Path, purpose: str) -> None:
         """Note where the nodes' files go, and the `purpose` that their names begin with; nothing is made yet."""
         self.name = f"{purpose}-{uuid.uuid4().hex[:8]}"
-        self._state_dir = state_dir
+        self.state_dir = state_dir
         self._undo = ExitStack()
         self._made = 0
         self._pods: list[str] = []
@@ -66,7 +66,7 @@ class Site:
 
     def ground(self, *, threads: int = 1) -> Ground:
         """Make a node on which nothing has happened yet, with so many threads on it. Raises OSError."""
-        node = Node(self._next_name(), self._state_dir, threads=threads)
+        node = Node(self._next_name(), self.state_dir, threads=threads)
         self._undo.callback(node.remove)
         ground = Ground(node)
         self._undo.callback(ground.close)

@@ -36,7 +36,7 @@ class Level(StrEnum):
 
 ALL: Final = frozenset(Profile)
 
-Action = Callable[["Trial"], None]
+Action = Callable[["Trial"], str | None]
 
 
 class Check(NamedTuple):
@@ -70,7 +70,8 @@ def check(
     """Register a function as the check of these sentences.
 
     Its docstring's first line is the title. `level` is that of the first sentence, unless it is given. The function
-    returns where the plugin does as demanded, and raises ViolationError or NotApplicableError otherwise.
+    returns where the plugin does as demanded, perhaps with words on how that was seen, and raises ViolationError or
+    NotApplicableError otherwise.
     """
 
     def register(run: Action) -> Action:

@@ -7,21 +7,20 @@ GC; then the node has to be as it was.
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Final
+from typing import Final, NamedTuple
 
 from harness.conformance import expect, killer
 from harness.conformance.subject import Subject
 from harness.conformance.trial import Container, Extent, Trial, leftovers
-from harness.conformance.verdict import ViolationError
 from harness.site import Site
 from harness.snapshot import Snapshot
 
-__all__ = ["Chaos", "Kill", "wreak"]
+__all__ = ["By", "Chaos", "Kill", "wreak"]
 
 _GC_SINCE: Final = "1.1.0"
 _FEW_CALLS: Final = 120
@@ -32,22 +31,28 @@ _SETTLING_SECONDS: Final = 3.0
 """How long a process that was not killed itself may take to notice."""
 
 
-@dataclass(frozen=True)
-class Kill:
-    """One kill and what was left: `point` is a system call or a microsecond, as `by` says."""
+class By(StrEnum):
+    """What tells when to kill, in the words of killer.py."""
 
-    by: str
+    CALLS = "calls"
+    TIME = "after"
+
+
+_UNITS: Final = {By.CALLS: "system calls", By.TIME: "microseconds"}
+
+
+class Kill(NamedTuple):
+    """One kill, at a system call or a microsecond, and in words what was left."""
+
     point: int
     leaked: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Chaos:
-    """What came of it. `extent` is how many system calls, or microseconds, an ADD takes that is left alone."""
+class Chaos(NamedTuple):
+    """What came of it. `length` is how many system calls, or microseconds, an ADD takes that is left alone."""
 
-    plugin: str
-    by: str
-    extent: int
+    by: By
+    length: int
     kills: tuple[Kill, ...]
 
     @property
@@ -55,34 +60,30 @@ class Chaos:
         """The kills that left something."""
         return [kill for kill in self.kills if kill.leaked]
 
+    def __str__(self) -> str:
+        return f"killed at {len(self.kills)} of {self.length} {_UNITS[self.by]}: {len(self.leaks)} leaked"
 
-def wreak(
-    subject: Subject,
-    points: int,
-    *,
-    state_dir: Path,
-    extent: Extent,
-    jobs: int = 1,
-    progress: Callable[[Kill], object] = lambda _: None,
-) -> Chaos:
-    """Kill the ADD of a plugin at so many points, `jobs` at once, each on a node of its own.
+
+def wreak(subject: Subject, *, state_dir: Path, extent: Extent) -> Chaos:
+    """Kill the ADD of a plugin, as often as the extent says.
 
     Raises ViolationError where the plugin cannot even be left alone; OSError, SnapshotError.
     """
     surveyor = _Arena(subject, state_dir, extent)
     calls, microseconds = surveyor.measure()
-    by, length = ("calls", calls) if calls >= _FEW_CALLS else ("after", microseconds)
+    by, length = (By.CALLS, calls) if calls >= _FEW_CALLS else (By.TIME, microseconds)
     first = surveyor.first_change(by, length)
-    wanted = sorted(set(_spread(points, first, length)))
+    wanted = sorted(set(_spread(extent.kills, first, length)))
+    jobs = extent.killers
 
     def kill_all(share: list[int]) -> list[Kill]:
         arena = _Arena(subject, state_dir, extent)
-        return [kill for kill in arena.kills(by, share, progress)]
+        return list(arena.kills(by, share))
 
     with ThreadPoolExecutor(jobs, thread_name_prefix="chaos") as pool:
         shares = pool.map(kill_all, [wanted[number::jobs] for number in range(jobs)])
         kills = sorted((kill for share in shares for kill in share), key=lambda kill: kill.point)
-    return Chaos(subject.type, by, length, tuple(kills))
+    return Chaos(by, length, tuple(kills))
 
 
 class _Arena:
@@ -98,12 +99,11 @@ class _Arena:
         with Site(self._state_dir, "chaos") as site:
             trial = self._trial(site)
             trial.warm_up()
-            traced = expect.succeeded
-            calls, _ = _killed(trial, trial.new_container(), "calls", 0, traced)
-            _, microseconds = _killed(trial, trial.new_container(), "after", 0, traced)
+            calls, _ = _killed(trial, trial.new_container(), By.CALLS, 0)
+            _, microseconds = _killed(trial, trial.new_container(), By.TIME, 0)
         return calls, microseconds
 
-    def first_change(self, by: str, length: int) -> int:
+    def first_change(self, by: By, length: int) -> int:
         """Return about where an ADD first changes anything, found by halving."""
         low, high = 1, length
         with Site(self._state_dir, "chaos") as site:
@@ -122,7 +122,7 @@ class _Arena:
                 trial.delete(container)
         return low
 
-    def kills(self, by: str, points: list[int], progress: Callable[[Kill], object]) -> Iterator[Kill]:
+    def kills(self, by: By, points: list[int]) -> Iterator[Kill]:
         """Kill at each of the points; a node on which something is left is not used again."""
         remaining = list(points)
         while remaining:
@@ -135,15 +135,13 @@ class _Arena:
                 while remaining and not leaked:
                     point = remaining.pop(0)
                     leaked = _left_after(trial, resident, by, point)
-                    kill = Kill(by, point, leaked)
-                    progress(kill)
-                    yield kill
+                    yield Kill(point, leaked)
 
     def _trial(self, site: Site) -> Trial:
         return Trial(self._subject, site, self._extent)
 
 
-def _left_after(trial: Trial, resident: Container, by: str, point: int) -> tuple[str, ...]:
+def _left_after(trial: Trial, resident: Container, by: By, point: int) -> tuple[str, ...]:
     """Kill the ADD of a new container at a point, clear up as a runtime does, and return what is left in words."""
     container = trial.new_container()
     before = trial.snapshot(container)
@@ -153,11 +151,9 @@ def _left_after(trial: Trial, resident: Container, by: str, point: int) -> tuple
     trial.detach_others(container)
     if trial.subject.network.cni_version == _GC_SINCE:
         trial.gc(resident)
-    try:
-        expect.succeeded(deleted, f"DEL after the ADD was killed at {point}")
-    except ViolationError as violation:
-        return (str(violation),)
-    return _settled(trial, container, before)
+    left = _settled(trial, container, before)
+    failure = (f"DEL: {expect.ending(deleted)}",) if deleted.exit_code else ()
+    return failure + left
 
 
 def _settled(trial: Trial, container: Container, before: Snapshot) -> tuple[str, ...]:
@@ -169,17 +165,16 @@ def _settled(trial: Trial, container: Container, before: Snapshot) -> tuple[str,
     return ()
 
 
-def _killed(
-    trial: Trial,
-    container: Container,
-    by: str,
-    point: int,
-    demand: Callable[..., object] = lambda _: None,
-) -> tuple[int, int]:
-    """Execute an ADD that is killed at a point (never, at 0); return its system calls and microseconds."""
+def _killed(trial: Trial, container: Container, by: By, point: int) -> tuple[int, int]:
+    """Execute an ADD that is killed at a point, or is left alone at 0; return its system calls and microseconds.
+
+    Raises ViolationError where it fails though it was left alone.
+    """
     with NamedTemporaryFile("r", prefix="cni-harness-chaos-") as report:
         wrapper = (sys.executable, "-I", killer.__file__, by, str(point), report.name)
-        demand(trial.add(container, wrapper=wrapper))
+        execution = trial.add(container, wrapper=wrapper)
+        if point == 0:
+            expect.succeeded(execution)
         calls, _, microseconds = report.read().partition(" ")
     return int(calls), int(microseconds)
 

@@ -9,7 +9,7 @@ from harness.execute import Execution
 from skel.errors import CniError
 from skel.result import Result
 
-__all__ = ["document", "failed", "refused", "result", "succeeded"]
+__all__ = ["document", "ending", "failed", "refused", "result", "succeeded"]
 
 _QUOTED = 400
 

@@ -34,7 +34,7 @@ def main(how: str, number: str, report: str, program: str) -> int:
         if how == "calls":
             _ptrace(_TRACEME, 0, 0)
             os.kill(os.getpid(), signal.SIGSTOP)
-        os.execv(program, [program])
+        os.execv(program, [program])  # noqa: S606 - the standard streams and the environment are handed on
     _set_group(child)
     calls, status = _Tracer(child, int(number)).run() if how == "calls" else (0, _end_after(child, int(number)))
     microseconds = (time.monotonic_ns() - began) // 1000

@@ -77,7 +77,7 @@ def run_check(check: Check, subject: Subject, *, state_dir: Path, extent: Extent
     with Site(state_dir, _PURPOSE) as site:
         trial = Trial(subject, site, extent)
         try:
-            check.run(trial)
+            finding = finding._replace(detail=check.run(trial) or "")
         except NotApplicableError as reason:
             finding = finding._replace(outcome=Outcome.NOT_APPLICABLE, detail=str(reason))
         except ViolationError as violation:

@@ -11,8 +11,6 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final, NamedTuple, TypedDict, TypeVar, Unpack
 
-from harness.snapshot import Difference, Snapshot, differences, take
-
 from harness.attachment import Attachment
 from harness.conformance import expect
 from harness.conformance.call import Call, execute, inherited
@@ -24,6 +22,7 @@ from harness.kubernetes import pod_cni_args
 from harness.networks import PluginConfig
 from harness.request import request_config
 from harness.site import Site
+from harness.snapshot import Difference, Snapshot, differences, take
 from skel.result import Result
 from skel.versions import at_least
 
@@ -51,10 +50,16 @@ class Container(NamedTuple):
 
 @dataclass(frozen=True)
 class Extent:
-    """How long one execution may take, in seconds, and which folders are evidence besides the node's /var/lib/cni."""
+    """How far a check goes."""
 
     timeout: float = 30.0
+    """Seconds that one execution may take."""
     watched: tuple[Path, ...] = ()
+    """Folders that are evidence besides the node's /var/lib/cni."""
+    kills: int = 8
+    """How often the check that kills the plugin does so."""
+    killers: int = 1
+    """How many of these at once."""
 
 
 class Changes(TypedDict, total=False):
@@ -88,10 +93,10 @@ class Trial:
         self.version = subject.network.cni_version
         self.executions: list[Execution] = []
         """Those of the plugin under test, in their order."""
-        self._extent = extent
+        self.extent = extent
         self._executor = Executor(subject.bin_dirs)
         self.path = self._executor.find(subject.type)
-        self._site = site
+        self.site = site
         self._ground = site.ground(threads=_THREADS)
         self._prev_results: dict[Container, object] = {}
         self._results: dict[Container, object] = {}
@@ -101,7 +106,7 @@ class Trial:
 
     def new_container(self, *, ifname: str = _IFNAME, container_id: str = "") -> Container:
         """Return a container that has had no ADD, with a network namespace of its own."""
-        return Container(container_id or uuid.uuid4().hex + uuid.uuid4().hex, ifname, self._site.namespace())
+        return Container(container_id or uuid.uuid4().hex + uuid.uuid4().hex, ifname, self.site.namespace())
 
     @property
     def node_netns(self) -> str:
@@ -175,7 +180,7 @@ class Trial:
             wrapper=changes.get("wrapper", ()),
             stdout=changes.get("stdout"),
         )
-        execution = self.run(lambda: execute(call, timeout=changes.get("timeout", self._extent.timeout)))
+        execution = self.run(lambda: execute(call, timeout=changes.get("timeout", self.extent.timeout)))
         self.executions.append(execution)
         if verb == "ADD" and container is not None and execution.exit_code == 0:
             self._results[container] = _json(execution.stdout)
@@ -232,7 +237,7 @@ class Trial:
         places = {"node": self.node_netns}
         for number, container in enumerate(containers or (self.container,)):
             places["pod" if number == 0 else f"pod{number + 1}"] = container.netns
-        return take(places, [self.var_lib_cni, *self._extent.watched])
+        return take(places, [self.var_lib_cni, *self.extent.watched])
 
     def demand_same(self, before: Snapshot, after: Snapshot, when: str) -> None:
         """Raise ViolationError where something has come, gone or changed between the two.

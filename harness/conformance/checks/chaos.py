@@ -1,0 +1,18 @@
+"""What is left of an ADD that was killed."""
+
+from harness.conformance.catalogue import check
+from harness.conformance.chaos import wreak
+from harness.conformance.trial import Trial
+from harness.conformance.verdict import ViolationError
+
+_SHOWN = 3
+
+
+@check("killed-add", "habit-killed-add")
+def killed_add(trial: Trial) -> str:
+    """DEL and GC clear up after an ADD that was killed, wherever it was."""
+    chaos = wreak(trial.subject, state_dir=trial.site.state_dir, extent=trial.extent)
+    if chaos.leaks:
+        shown = [f"at {kill.point}: {'; '.join(kill.leaked)}" for kill in chaos.leaks[:_SHOWN]]
+        raise ViolationError("nothing left after each kill, DEL and GC", f"{chaos}; {'; '.join(shown)}")
+    return str(chaos)
