@@ -54,7 +54,7 @@ def faulty_plugins() -> Sequence[Faulty]:
 
 def network(profile: Profile, version: str = "1.1.0") -> NetworkList:
     """A network with the sound plugin of a profile, and few addresses so that they can be used up."""
-    ipam = {"type": "host-local", "ranges": [[{"subnet": "10.66.0.0/28"}]]}
+    ipam = {"type": "host-local", "ranges": [[{"subnet": "10.66.0.0/27"}]]}
     bridge: dict[str, Any] = {"type": "bridge", "bridge": "cf0", "isDefaultGateway": True, "ipMasq": True, "ipam": ipam}
     bridge["dns"] = {"nameservers": ["10.66.0.1"]}
     plugins = [bridge, {"type": SOUND[Profile.CHAINED], "mtu": 1400}][: 2 if profile is Profile.CHAINED else 1]
