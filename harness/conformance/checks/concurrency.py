@@ -1,0 +1,179 @@
+"""Nobody is alone on a node: many at once, on a node where nothing is yet, and beside others."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+from harness.conformance import expect
+from harness.conformance.catalogue import Profile, check
+from harness.conformance.course import addresses, demand_soon_same
+from harness.conformance.kernel import links
+from harness.conformance.trial import Container, Trial
+from harness.conformance.verdict import NotApplicableError, ViolationError
+from harness.execute import Execution
+from netlink.namespace import open_namespace
+from netlink.rtnl import Rtnl
+from skel.versions import at_least
+
+_AT_ONCE: Final = 16
+_FEW: Final = 4
+_LOOPBACK: Final = "lo"
+_LOOPBACK_INDEX: Final = 1
+"""In every network namespace."""
+
+R = TypeVar("R")
+
+
+@check("parallel-add", "concurrent", "concurrent-locking")
+def parallel_add(trial: Trial) -> None:
+    """Sixteen ADDs at once, on a node where none has been, give each pod an interface and addresses of its own."""
+    containers = _containers(trial, _AT_ONCE)
+    attached = _add_all(trial, containers)
+    _demand_distinct(trial, attached)
+    _demand_interfaces(trial, attached)
+    if at_least(trial.version, "0.4.0"):
+        for container in attached:
+            expect.succeeded(trial.check(container), "CHECK after parallel ADDs")
+
+
+@check("parallel-delete", "concurrent", "concurrent-locking")
+def parallel_delete(trial: Trial) -> None:
+    """Sixteen DELs at once leave nothing of what sixteen ADDs at once have made."""
+    trial.warm_up()
+    containers = _containers(trial, _AT_ONCE)
+    before = trial.snapshot(*containers)
+    _add_all(trial, containers)
+    for execution in _at_once(trial.delete, containers):
+        expect.succeeded(execution, "DEL beside other DELs")
+    demand_soon_same(trial, before, "after parallel ADDs and DELs", *containers)
+
+
+@check("parallel-add-and-delete", "concurrent", "concurrent-locking")
+def parallel_add_and_delete(trial: Trial) -> None:
+    """Pods come while others go: those that come are whole, of those that go nothing is left."""
+    trial.warm_up()
+    going, coming = _containers(trial, _FEW), _containers(trial, _FEW)
+    before = trial.snapshot(*going, *coming)
+    if len(_add_all(trial, going + coming)) < len(going + coming):
+        raise NotApplicableError(f"the network has no room for {len(going + coming)} pods")
+    for container in coming:
+        expect.succeeded(trial.delete(container))
+    turns: dict[Container, Callable[[Container], Execution]] = dict.fromkeys(going, trial.delete)
+    turns |= dict.fromkeys(coming, trial.add)
+    mixed = [each for pair in zip(going, coming, strict=True) for each in pair]
+    executions = _at_once(lambda container: turns[container](container), mixed)
+    for execution in executions:
+        expect.succeeded(execution, f"{execution.verb} while other pods come and go")
+    added = dict(zip(mixed, executions, strict=True))
+    attached = {each: added[each] for each in coming}
+    _demand_distinct(trial, attached)
+    _demand_interfaces(trial, attached)
+    for execution in _at_once(trial.delete, coming):
+        expect.succeeded(execution)
+    demand_soon_same(trial, before, "after DEL of all of them", *going, *coming)
+
+
+@check("parallel-check", "concurrent", since="0.4.0")
+def parallel_check(trial: Trial) -> None:
+    """CHECK of a pod succeeds while others come and go."""
+    others = _containers(trial, _FEW)
+    trial.attach()
+
+    def come_and_go(container: Container) -> list[Execution]:
+        return [trial.add(container), trial.delete(container)]
+
+    with ThreadPoolExecutor(_FEW) as pool:
+        passing = pool.map(come_and_go, others)
+        for _ in range(_FEW):
+            expect.succeeded(trial.check(), "CHECK while other pods come and go")
+        for executions in passing:
+            for execution in executions:
+                expect.succeeded(execution, f"{execution.verb} while another pod is checked")
+
+
+@check("loopback-beside", "habit-concurrent-loopback", profiles={Profile.INTERFACE, Profile.CHAINED})
+def loopback_beside(trial: Trial) -> None:
+    """The loopback interface is set up at the same time by somebody else, and is neither missed nor touched."""
+    _set_loopback(trial.container, up=False)
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(_set_loopback, trial.container, up=True)
+        result = expect.result(trial.add(), trial.version)
+        other.result()
+    if any(each.name == _LOOPBACK and each.sandbox for each in result.interfaces):
+        raise NotApplicableError("the loopback interface is the plugin's own")
+    for verb, when in ((None, "after ADD"), (trial.delete, "after DEL")):
+        if verb is not None:
+            expect.succeeded(verb())
+        if not _loopback_is_up(trial.container):
+            raise ViolationError(f"the loopback interface up, {when}, as the loopback plugin has set it", "it is down")
+
+
+def _containers(trial: Trial, count: int) -> list[Container]:
+    """Return containers for the plugin under test to work on: as many as those before it have room for."""
+    containers: list[Container] = []
+    for _ in range(count):
+        container = trial.new_container()
+        try:
+            trial.prepare(container)
+        except ViolationError:
+            if len(containers) < _FEW:
+                raise
+            break
+        containers.append(container)
+    return containers
+
+
+def _at_once(verb: Callable[[Container], R], containers: Sequence[Container]) -> list[R]:
+    with ThreadPoolExecutor(len(containers)) as pool:
+        return list(pool.map(verb, containers))
+
+
+def _add_all(trial: Trial, containers: Sequence[Container]) -> dict[Container, Execution]:
+    """ADD all at once; those that fail have to fail by themselves as well, for want of addresses."""
+    executions = dict(zip(containers, _at_once(trial.add, containers), strict=True))
+    attached = {container: each for container, each in executions.items() if each.exit_code == 0}
+    for container, execution in executions.items():
+        if container in attached:
+            continue
+        expect.succeeded(trial.delete(container), "DEL after an ADD that failed")
+        if len(attached) < _FEW or trial.add(container).exit_code == 0:
+            expect.succeeded(execution, f"ADD beside {len(containers) - 1} others")
+        trial.delete(container)
+    return attached
+
+
+def _demand_distinct(trial: Trial, executions: Mapping[Container, Execution]) -> None:
+    if trial.subject.profile is Profile.CHAINED:
+        return
+    given = Counter(
+        address for each in executions.values() for address in addresses(expect.result(each, trial.version))
+    )
+    shared = sorted(address for address, times in given.items() if times > 1)
+    if shared:
+        raise ViolationError("addresses of its own for each pod", f"given more than once: {', '.join(shared)}")
+
+
+def _demand_interfaces(trial: Trial, executions: Mapping[Container, Execution]) -> None:
+    """Demand that each pod has the interface of the result, with the addresses."""
+    if trial.subject.profile is Profile.IPAM:
+        return
+    for container, execution in executions.items():
+        link = links(container.netns).get(container.ifname)
+        if link is None:
+            raise ViolationError(f"{container.ifname} in each pod after parallel ADDs", "a pod without", execution)
+        there = {str(each.ip) for each in link.addresses}
+        missing = sorted(set(addresses(expect.result(execution, trial.version))) - there)
+        if missing:
+            raise ViolationError(f"{', '.join(missing)} in the pod that it was given to", f"{sorted(there)}", execution)
+
+
+def _set_loopback(container: Container, *, up: bool) -> None:
+    with open_namespace(container.netns) as namespace, Rtnl(namespace) as rtnl:
+        (rtnl.set_up if up else rtnl.set_down)(_LOOPBACK_INDEX)
+
+
+def _loopback_is_up(container: Container) -> bool:
+    with open_namespace(container.netns) as namespace, Rtnl(namespace) as rtnl:
+        link = rtnl.link(_LOOPBACK)
+        return link is not None and link.up

@@ -1,0 +1,156 @@
+"""What CRI-O and Podman do (by way of ocicni) that the specification does not say."""
+
+import copy
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from harness.conformance import expect
+from harness.conformance.call import inherited
+from harness.conformance.catalogue import Profile, check
+from harness.conformance.course import addresses, baseline, declared, pod_mac, refuses, round_trip, spare_addresses
+from harness.conformance.trial import ABSENT, Trial
+from harness.conformance.verdict import NotApplicableError, ViolationError
+
+_DUMMY: Final = dict.fromkeys(("CNI_IFNAME", "CNI_NETNS", "CNI_PATH"), "dummy")
+_STORM: Final = 16
+_STORM_SECONDS: Final = 10.0
+_NULL_LISTS: Final = dict.fromkeys(("cni.dev/valid-attachments", "cni.dev/attachments"))
+_GIVES: Final = frozenset({Profile.INTERFACE, Profile.IPAM})
+_MAC: Final = "02:c5:1e:aa:bb:01"
+
+
+@check("crio-version", "habit-version-dummy")
+def crio_version(trial: Trial) -> None:
+    """VERSION comes with "dummy" as interface, namespace and path, none of which it looks at."""
+    ordinary = expect.document(expect.succeeded(trial.ask_version()), "a version object")
+    dummy = expect.succeeded(trial.ask_version(environ=_DUMMY), 'VERSION with "dummy" in its variables')
+    said = expect.document(dummy, "a version object")
+    if said != ordinary:
+        raise ViolationError(f"the same answer as without them: {json.dumps(ordinary)}", json.dumps(said), dummy)
+
+
+@check("crio-check-after-every-add", "habit-check-after-add", "check-after-add", since="0.4.0")
+def crio_check_after_every_add(trial: Trial) -> None:
+    """CHECK comes right after every ADD, and of the pods before that, too, all is as expected."""
+    other = trial.new_container()
+    for container in (trial.container, other):
+        trial.attach(container)
+        expect.succeeded(trial.check(container), "CHECK right after ADD")
+    expect.succeeded(trial.check(trial.container), "CHECK after another pod was added")
+
+
+@check("crio-no-runtime-config", "habit-no-runtime-config", "habit-null-lists")
+def crio_no_runtime_config(trial: Trial) -> None:
+    """A plugin whose capabilities are declared is called without runtimeConfig, or with one that is null or empty."""
+    if not trial.subject.plugin.capabilities:
+        raise NotApplicableError("the configuration declares no capability")
+    for said, value in (("without", ABSENT), ("with a null", None), ("with an empty", {})):
+        round_trip(trial, f"{said} runtimeConfig", config={"runtimeConfig": value})
+
+
+@check("crio-gc-at-start", "habit-gc-null", since="1.1.0")
+def crio_gc_at_start(trial: Trial) -> None:
+    """GC comes before any pod, with both lists of attachments null, and changes nothing."""
+    before = trial.snapshot()
+    expect.succeeded(trial.gc(config=_NULL_LISTS), "GC with both lists null")
+    trial.demand_same(before, trial.snapshot(), "after GC before any pod")
+
+
+@check("crio-gc-of-nothing", "habit-gc-both-spellings", since="1.1.0")
+def crio_gc_of_nothing(trial: Trial) -> None:
+    """GC comes with all attachments that there are, under both spellings of the key, and removes none of them."""
+    containers = [trial.container, trial.new_container()]
+    for container in containers:
+        trial.attach(container)
+    before = trial.snapshot(*containers)
+    expect.succeeded(trial.gc(*containers), "GC with every attachment that there is")
+    trial.demand_same(before, trial.snapshot(*containers), "after GC with every attachment that there is")
+
+
+@check("crio-large-burst", "habit-large-numbers")
+def crio_large_burst(trial: Trial) -> None:
+    """Rates and bursts beyond 32 bits are none too large."""
+    declared(trial, "bandwidth")
+    large = {"ingressRate": 10_000_000_000, "ingressBurst": 34_359_738_359}
+    round_trip(trial, "with a rate and a burst beyond 32 bits", config={"runtimeConfig": {"bandwidth": large}})
+
+
+@check("podman-version-storm", "habit-version-storm")
+def podman_version_storm(trial: Trial) -> None:
+    """VERSION is answered many times at once, each within seconds and with the same, and changes nothing."""
+    before = trial.snapshot()
+    with ThreadPoolExecutor(_STORM) as pool:
+        executions = list(pool.map(lambda _: trial.ask_version(environ=_DUMMY), range(_STORM)))
+    answers = {json.dumps(expect.document(expect.succeeded(each)), sort_keys=True) for each in executions}
+    if len(answers) > 1:
+        raise ViolationError("the same answer every time", "; ".join(sorted(answers)))
+    slowest = max(executions, key=lambda each: each.seconds)
+    if slowest.seconds > _STORM_SECONDS:
+        expected = f"{_STORM} answers at once, each within {_STORM_SECONDS:.0f} s"
+        raise ViolationError(expected, f"one after {slowest.seconds:.1f} s", slowest)
+    trial.demand_same(before, trial.snapshot(), "after VERSION")
+
+
+@check("podman-prev-result", "habit-prev-result-ip-version", "skel-unknown-keys")
+def podman_prev_result(trial: Trial) -> None:
+    """The prevResult has a "version" in each of its ips and an empty dns, whatever its own version."""
+    before = baseline(trial)
+    given = trial.prev_result()
+    added = trial.add() if given is None else trial.add(prev_result=_as_podman(given))
+    expect.result(added, trial.version)
+    prev_result = _as_podman(trial.result_document())
+    if trial.version not in {"0.1.0", "0.2.0", "0.3.0", "0.3.1"}:
+        expect.succeeded(trial.check(prev_result=prev_result), "CHECK with Podman's prevResult")
+    expect.succeeded(trial.delete(prev_result=prev_result), "DEL with Podman's prevResult")
+    trial.demand_same(before, trial.snapshot(), "after DEL with Podman's prevResult")
+
+
+@check("podman-fixed-address", "habit-args-ip-mac", profiles=_GIVES)
+def podman_fixed_address(trial: Trial) -> None:
+    """A fixed address and a fixed hardware address, asked for in CNI_ARGS together, are given."""
+    reads_ip, reads_mac = (refuses(trial, environ=_args(f"{key}=neither")) for key in ("IP", "MAC"))
+    if not reads_ip and not reads_mac:
+        raise NotApplicableError("the plugin reads neither IP nor MAC in CNI_ARGS: it accepts any value")
+    wanted = spare_addresses(trial)[0]
+    result = expect.result(trial.add(environ=_args(f"IP={wanted};MAC={_MAC}")), trial.version)
+    if reads_ip and wanted not in addresses(result):
+        raise ViolationError(f"the address {wanted}, which was asked for", f"{addresses(result)}")
+    if reads_mac and trial.subject.profile is Profile.INTERFACE and (mac := pod_mac(trial)) != _MAC:
+        raise ViolationError(f"an interface with the hardware address {_MAC}, which was asked for", mac)
+
+
+@check("podman-reload", "habit-ips-without-prefix", profiles=_GIVES)
+def podman_reload(trial: Trial) -> None:
+    """An address that runtimeConfig asks for without a prefix length is given, or refused for want of that."""
+    declared(trial, "ips")
+    wanted = spare_addresses(trial)[0]
+    added = trial.add(config={"runtimeConfig": {"ips": [wanted]}})
+    if added.exit_code != 0:
+        expect.refused(added, "the address has no prefix length")
+        raise NotApplicableError("the plugin wants a prefix length, as it may")
+    given = addresses(expect.result(added, trial.version))
+    if wanted not in given:
+        raise ViolationError(f"the address {wanted}, which was asked for", f"{given}", added)
+
+
+@check("podman-clean-up", "habit-del-bare-environment", "habit-bare-environment")
+def podman_clean_up(trial: Trial) -> None:
+    """DEL comes from a clean-up process with almost no environment, and clears up all the same."""
+    before = baseline(trial)
+    trial.attach()
+    expect.succeeded(trial.delete(environ=dict.fromkeys(inherited(), ABSENT)), "DEL with a bare environment")
+    trial.demand_same(before, trial.snapshot(), "after DEL with a bare environment")
+
+
+def _args(pairs: str) -> dict[str, object]:
+    return {"CNI_ARGS": f"IgnoreUnknown=1;{pairs}"}
+
+
+def _as_podman(document: object) -> object:
+    said: Any = copy.deepcopy(document)
+    if isinstance(said, dict):
+        for each in said.get("ips") or []:
+            each["version"] = "6" if ":" in each.get("address", "") else "4"
+        said["dns"] = {}
+    return said

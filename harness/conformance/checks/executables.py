@@ -1,0 +1,74 @@
+"""Wherever the executable is: behind a link, in another folder, replaced, or about to be."""
+
+import shlex
+import shutil
+from pathlib import Path
+from threading import Timer
+
+from harness.conformance import expect
+from harness.conformance.catalogue import Profile, check
+from harness.conformance.course import baseline, round_trip
+from harness.conformance.trial import Changes, Trial
+from harness.conformance.verdict import NotApplicableError
+
+_WRITTEN_FOR = 0.7
+"""Seconds that the file of a delegate is held open for writing; libcni's own pauses add up to five."""
+
+
+@check("executable-linked", "habit-bin-dir")
+def executable_linked(trial: Trial) -> None:
+    """ADD and DEL work by way of links to the executables, in a folder with another name."""
+    links = _links(trial)
+    round_trip(trial, "by way of links to the executables", **_from(links, trial))
+
+
+@check("executable-replaced", "habit-replaced")
+def executable_replaced(trial: Trial) -> None:
+    """DEL by another copy of the executable, in another place, clears up what the first has added."""
+    before = baseline(trial)
+    trial.attach()
+    elsewhere = _links(trial)
+    replacement = elsewhere / trial.subject.type
+    replacement.unlink()
+    shutil.copy2(trial.path, replacement)
+    expect.succeeded(trial.delete(**_from(elsewhere, trial)), "DEL by a copy of the executable")
+    trial.demand_same(before, trial.snapshot(), "after DEL by a copy of the executable")
+
+
+@check("delegate-text-file-busy", "skel-text-file-busy", profiles={Profile.INTERFACE, Profile.CHAINED})
+def delegate_text_file_busy(trial: Trial) -> None:
+    """An IPAM plugin that is just being replaced ("text file busy") is tried again."""
+    if not trial.subject.delegate:
+        raise NotApplicableError("the configuration has no IPAM plugin")
+    folder = _links(trial)
+    busy = folder / trial.subject.delegate
+    original = busy.resolve()
+    busy.unlink()
+    shutil.copy2(original, busy)
+    writer = busy.open("r+b")
+    written = Timer(_WRITTEN_FOR, writer.close)
+    written.start()
+    try:
+        execution = trial.add(**_from(folder, trial))
+    finally:
+        written.join()
+    expect.succeeded(execution, "ADD, once the IPAM plugin can be executed,")
+
+
+def _links(trial: Trial) -> Path:
+    """Return a folder with links to all that is beside the executable, and to its IPAM plugin."""
+    folder = trial.folder() / "plugins of this node"
+    folder.mkdir()
+    for bin_dir in reversed(trial.subject.bin_dirs):
+        for path in bin_dir.absolute().iterdir():
+            link = folder / path.name
+            link.unlink(missing_ok=True)
+            link.symlink_to(path)
+    return folder
+
+
+def _from(folder: Path, trial: Trial) -> Changes:
+    """How to execute the plugin, and its delegates, of another folder."""
+    path = folder / trial.subject.type
+    # The path that comes last as a matter of course is not looked at.
+    return {"environ": {"CNI_PATH": str(folder)}, "wrapper": ("/bin/sh", "-c", f"exec {shlex.quote(str(path))}")}

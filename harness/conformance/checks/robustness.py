@@ -1,0 +1,155 @@
+"""Whatever the circumstances of its process: environment, folder, input and output that are not as usual."""
+
+import os
+from contextlib import suppress
+from threading import Timer
+
+from harness.conformance import expect
+from harness.conformance.call import CLOSED_STDERR, CLOSED_STDIN, FULL_STDOUT, LOST_FOLDER, inherited
+from harness.conformance.catalogue import check
+from harness.conformance.course import baseline, demand_soon_same, round_trip
+from harness.conformance.trial import ABSENT, Trial
+from harness.conformance.verdict import ViolationError
+from harness.execute import Execution
+from skel.versions import at_least
+
+_MEGABYTE = 1 << 20
+_RUNTIME_DIES_AFTER = 1.0
+_KILLS = 6
+
+
+@check("environment-bare", "habit-bare-environment")
+def environment_bare(trial: Trial) -> None:
+    """ADD and DEL need no variable but the protocol's: no HOME, no PATH."""
+    round_trip(trial, "without HOME, PATH and all the other variables", environ=dict.fromkeys(inherited(), ABSENT))
+
+
+@check("environment-empty-path", "habit-bare-environment")
+def environment_empty_path(trial: Trial) -> None:
+    """ADD and DEL find what they execute though PATH leads nowhere."""
+    round_trip(trial, "with a PATH that leads nowhere", environ={"PATH": "/nonexistent", "HOME": "/nonexistent"})
+
+
+@check("folder-any", "habit-cwd")
+def folder_any(trial: Trial) -> None:
+    """ADD and DEL work in any folder, such as a bundle's, and write nothing into it."""
+    bundle = trial.folder()
+    round_trip(trial, "in another folder", cwd=str(bundle))
+    written = sorted(path.name for path in bundle.iterdir())
+    if written:
+        raise ViolationError("nothing written into the working folder", ", ".join(written))
+
+
+@check("folder-removed", "habit-cwd")
+def folder_removed(trial: Trial) -> None:
+    """ADD and DEL work in a folder that was removed meanwhile."""
+    round_trip(trial, "in a folder that was removed", wrapper=LOST_FOLDER)
+
+
+@check("stdin-closed", "habit-stdin-closed", "error-structure")
+def stdin_closed(trial: Trial) -> None:
+    """ADD without a standard input is answered with an error object, soon."""
+    expect.refused(trial.add(wrapper=CLOSED_STDIN), "standard input is closed")
+
+
+@check("stdin-megabyte", "skel-no-size-limit")
+def stdin_megabyte(trial: Trial) -> None:
+    """A megabyte of configuration is read to its end."""
+    ballast = {"org.example": {"ballast": "x" * _MEGABYTE}}
+    round_trip(trial, "with a megabyte of args in the configuration", config={"args": ballast})
+
+
+@check("stdout-released", "habit-stdout-released")
+def stdout_released(trial: Trial) -> None:
+    """No process that is left behind holds standard output or standard error open."""
+    for execution in _every_verb(trial):
+        if execution.output_held:
+            raise ViolationError(
+                f"the end of its output with that of {execution.verb}",
+                "a process that it left behind holds it open: a runtime waits for that",
+                execution,
+            )
+
+
+@check("stdout-reader-gone", "habit-stdout-unread")
+def stdout_reader_gone(trial: Trial) -> None:
+    """After an ADD whose output nobody could read, since the runtime is gone, DEL clears up."""
+    before = baseline(trial)
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        _demand_end(trial.add(stdout=writer), "nobody can read its output")
+    finally:
+        os.close(writer)
+    _clear_up(trial)
+    demand_soon_same(trial, before, "after DEL of an ADD whose output nobody read")
+
+
+@check("stdout-stuck", "habit-stdout-unread")
+def stdout_stuck(trial: Trial) -> None:
+    """An ADD that waits for a runtime to read its result ends when that runtime goes, and DEL clears up."""
+    before = baseline(trial)
+    reader, writer = os.pipe()
+    _fill(writer)
+    gone = Timer(_RUNTIME_DIES_AFTER, os.close, [reader])
+    gone.start()
+    try:
+        _demand_end(trial.add(stdout=writer), "the runtime that did not read its output is gone")
+    finally:
+        gone.join()
+        os.close(writer)
+    _clear_up(trial)
+    demand_soon_same(trial, before, "after DEL of an ADD that could not tell its result")
+
+
+@check("stdout-full", "habit-stdout-unread", "exit-code", "add-result")
+def stdout_full(trial: Trial) -> None:
+    """An ADD that cannot write its result does not end as if it had."""
+    expect.failed(trial.add(wrapper=FULL_STDOUT), "there is no space for its result")
+
+
+@check("stderr-closed", "habit-stderr-lost")
+def stderr_closed(trial: Trial) -> None:
+    """ADD and DEL work without a standard error."""
+    round_trip(trial, "without a standard error", wrapper=CLOSED_STDERR)
+
+
+@check("add-killed", "habit-killed-add")
+def add_killed(trial: Trial) -> None:
+    """After an ADD that was killed on its way, DEL clears up."""
+    before = baseline(trial)
+    seconds = expect.succeeded(trial.add()).seconds
+    expect.succeeded(trial.delete())
+    for part in range(1, _KILLS):
+        trial.add(timeout=seconds * part / _KILLS)
+        _clear_up(trial)
+        demand_soon_same(trial, before, f"after DEL of an ADD that was killed after {seconds * part / _KILLS:.3f} s")
+
+
+def _every_verb(trial: Trial) -> list[Execution]:
+    executions = [trial.ask_version(), trial.add()]
+    if at_least(trial.version, "0.4.0"):
+        executions.append(trial.check())
+    if at_least(trial.version, "1.1.0"):
+        executions += [trial.status(), trial.gc(trial.container)]
+    return [*executions, trial.delete()]
+
+
+def _demand_end(execution: Execution, why: str) -> None:
+    if execution.timed_out:
+        raise ViolationError(f"the end of ADD, since {why}", f"no end after {execution.seconds:.1f} s", execution)
+
+
+def _clear_up(trial: Trial) -> None:
+    """DEL as after an ADD that told nothing: what is known is what the plugins before have made."""
+    expect.succeeded(trial.delete(prev_result=trial.prev_result() or ABSENT))
+
+
+def _fill(pipe: int) -> None:
+    os.set_blocking(pipe, False)
+    # A page at a time, then what is left of the last one.
+    for size in (1 << 12, 1):
+        with suppress(BlockingIOError):
+            while True:
+                os.write(pipe, b" " * size)
+    os.set_blocking(pipe, True)

@@ -1,0 +1,108 @@
+"""What every runtime does that the specification does not say: nulls, empty strings, capitals, long names."""
+
+from typing import Any, Final
+
+from harness.conformance import expect
+from harness.conformance.catalogue import Profile, check
+from harness.conformance.course import addresses, baseline, round_trip
+from harness.conformance.trial import ABSENT, Trial
+from harness.conformance.verdict import ViolationError
+from skel.versions import at_least
+
+_NULL_SETTINGS: Final = dict.fromkeys(("args", "runtimeConfig", "prevResult", "capabilities", "dns"))
+_NULL_LISTS: Final = {"dns": dict.fromkeys(("nameservers", "search", "options", "domain"))}
+_DIGITS: Final = 64
+
+
+@check("null-settings", "habit-null-lists", profiles={Profile.INTERFACE, Profile.IPAM})
+def null_settings(trial: Trial) -> None:
+    """Keys of the protocol that are there and null are as good as absent."""
+    round_trip(trial, "with keys of the protocol that are null", config=_NULL_SETTINGS)
+    round_trip(trial, "with lists in dns that are null", config=_NULL_LISTS)
+
+
+@check("null-in-prev-result", "habit-null-lists")
+def null_in_prev_result(trial: Trial) -> None:
+    """Lists in prevResult that have nothing in them may be null: for CHECK and DEL, and for ADD in a chain."""
+    before = baseline(trial)
+    given = trial.prev_result()
+    added = trial.add() if given is None else trial.add(prev_result=_with_nulls(given))
+    expect.result(added, trial.version)
+    prev_result = _with_nulls(trial.result_document())
+    if at_least(trial.version, "0.4.0"):
+        expect.succeeded(trial.check(prev_result=prev_result), "CHECK with nulls in prevResult")
+    expect.succeeded(trial.delete(prev_result=prev_result), "DEL with nulls in prevResult")
+    trial.demand_same(before, trial.snapshot(), "after DEL with nulls in prevResult")
+
+
+@check("empty-variables", "habit-empty-variables")
+def empty_variables(trial: Trial) -> None:
+    """CNI_ARGS, and CNI_NETNS for DEL, may be there and empty."""
+    before = baseline(trial)
+    expect.result(trial.add(environ={"CNI_ARGS": "", "CNI_NETNS_OVERRIDE": ""}), trial.version)
+    expect.succeeded(trial.delete(environ={"CNI_ARGS": ""}), "DEL with CNI_ARGS empty")
+    trial.demand_same(before, trial.snapshot(), "after DEL with CNI_ARGS empty")
+    expect.succeeded(trial.delete(environ={"CNI_ARGS": "", "CNI_NETNS": ""}), "DEL with CNI_ARGS and CNI_NETNS empty")
+
+
+@check("prev-result-keys-in-any-case", "habit-keys-in-any-case")
+def prev_result_keys_in_any_case(trial: Trial) -> None:
+    """The keys in prevResult come in any case: for CHECK and DEL, and for ADD in a chain, which hands it on."""
+    before = baseline(trial)
+    given = trial.prev_result()
+    ordinary = trial.attach()
+    if given is not None:
+        expect.succeeded(trial.delete())
+        capitals = expect.result(trial.add(prev_result=_capitalised(given)), trial.version)
+        if addresses(capitals) != addresses(ordinary):
+            raise ViolationError(
+                f"the addresses of prevResult, {addresses(ordinary)}, in the result", f"{addresses(capitals)}"
+            )
+    prev_result = _capitalised(trial.result_document())
+    if at_least(trial.version, "0.4.0"):
+        expect.succeeded(trial.check(prev_result=prev_result), "CHECK with capitals in prevResult")
+    expect.succeeded(trial.delete(prev_result=prev_result), "DEL with capitals in prevResult")
+    trial.demand_same(before, trial.snapshot(), "after DEL with capitals in prevResult")
+
+
+@check("long-container-ids", "habit-long-container-id")
+def long_container_ids(trial: Trial) -> None:
+    """Containers whose IDs of 64 digits differ in the last one only, or the first, are told apart."""
+    digits = trial.container.container_id
+    last = trial.new_container(container_id=digits[:-1] + ("0" if digits[-1] != "0" else "1"))
+    first = trial.new_container(container_id=("0" if digits[0] != "0" else "1") + digits[1:])
+    containers = (trial.container, last, first)
+    before = baseline(trial, *containers)
+    given = [addresses(trial.attach(container)) for container in containers]
+    shared = {each for one in given for each in one if sum(each in other for other in given) > 1}
+    if shared and trial.subject.profile is not Profile.CHAINED:
+        raise ViolationError("addresses of its own for each container", f"shared: {', '.join(sorted(shared))}")
+    state = trial.snapshot(trial.container)
+    for other in (last, first):
+        expect.succeeded(trial.delete(other), "DEL of one of them")
+    kept = {name: things for name, things in state.sections.items() if name.startswith("pod/")}
+    now = trial.snapshot(trial.container).sections
+    changed = sorted(name.removeprefix("pod/") for name in kept if kept[name] != now.get(name))
+    if changed:
+        raise ViolationError("a pod that the DEL of others leaves alone", f"its {', '.join(changed)} changed")
+    if at_least(trial.version, "0.4.0"):
+        expect.succeeded(trial.check(), "CHECK after DEL of the others")
+    expect.succeeded(trial.delete())
+    trial.demand_same(before, trial.snapshot(*containers), "after DEL of them all")
+
+
+def _with_nulls(document: object) -> object:
+    """Return a result whose lists are null where they are empty or missing."""
+    if not isinstance(document, dict):
+        return ABSENT
+    lists = {key: document.get(key) or None for key in ("interfaces", "ips", "routes")}
+    return {**document, **lists, "dns": document.get("dns") or None}
+
+
+def _capitalised(document: object) -> Any:  # noqa: ANN401 -- JSON of any shape
+    """Return a JSON value with every key of its objects as Go writes the name of a field."""
+    if isinstance(document, dict):
+        return {key[:1].upper() + key[1:]: _capitalised(value) for key, value in document.items()}
+    if isinstance(document, list):
+        return [_capitalised(value) for value in document]
+    return document
