@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -14,6 +14,7 @@ from harness.options import Settings, say
 
 if TYPE_CHECKING:
     from harness.conformance.catalogue import Check
+    from harness.conformance.run import Extent
     from harness.conformance.survey import Progress, Scope, Survey
     from harness.networks import NetworkList
 
@@ -66,6 +67,17 @@ _OPTIONS: Final = (
         metavar="S",
         help="How long one execution of a plugin may take, in seconds.",
     ),
+    click.option(
+        "--chaos", is_flag=True, help="Kill each plugin at many points of its ADD, not at a few (killed-add)."
+    ),
+    click.option(
+        "--points",
+        type=click.IntRange(min=1),
+        default=200,
+        show_default=True,
+        metavar="N",
+        help="With --chaos: at how many points.",
+    ),
 )
 
 
@@ -81,6 +93,8 @@ class Wanted:
     watched: tuple[Path, ...]
     jobs: int
     timeout: float
+    chaos: bool
+    points: int
 
     def checks(self) -> "list[Check]":
         """Return the checks that are wanted, in the order of the catalogue. Raises UsageError."""
@@ -115,10 +129,15 @@ class Wanted:
             raise click.UsageError("--conf and --network: a file has its networks' names in it")
         return [read_network_file(path) for path in self.confs] or select_networks(settings, self.names)
 
+    def _extent(self) -> "Extent":
+        from harness.conformance.run import Extent
+
+        extent = Extent(self.timeout, tuple(folder.absolute() for folder in self.watched))
+        return replace(extent, kills=self.points, killers=self.jobs) if self.chaos else extent
+
     @contextmanager
     def survey(self, settings: Settings, scope: "Scope") -> "Iterator[Survey]":
         """Yield what examines, with its progress on a terminal; nothing is left of it, however the block ends."""
-        from harness.conformance.run import Extent
         from harness.conformance.survey import Survey
         from harness.interruption import interrupted_once
 
@@ -127,7 +146,7 @@ class Wanted:
             yield Survey(
                 scope,
                 state_dir=settings.state_dir,
-                extent=Extent(self.timeout, tuple(folder.absolute() for folder in self.watched)),
+                extent=self._extent(),
                 jobs=self.jobs,
                 progress=line.show,
                 remark=line.remark,
