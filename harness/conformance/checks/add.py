@@ -1,0 +1,143 @@
+"""ADD: what it makes, what it refuses, and that a refusal leaves nothing behind."""
+
+import json
+from typing import Final
+
+from harness.conformance import expect
+from harness.conformance.catalogue import Profile, check
+from harness.conformance.circumstances import has_interface, lose_namespace, make_interface
+from harness.conformance.course import baseline
+from harness.conformance.few_addresses import lopsided
+from harness.conformance.late_failure import failing_late
+from harness.conformance.trial import Trial, leftovers
+from harness.conformance.verdict import NotApplicableError, ViolationError
+
+__all__ = ["LONGEST_NAME"]
+
+LONGEST_NAME: Final = "uplink_of-pod.7"
+"""Of 15 bytes, and no name that a plugin would choose."""
+_INTERFACE: Final = {Profile.INTERFACE}
+_DELEGATES: Final = {Profile.INTERFACE, Profile.CHAINED}
+
+
+@check("add-makes-interface", "add-interface", profiles=_INTERFACE)
+def makes_interface(trial: Trial) -> None:
+    """ADD makes the interface that CNI_IFNAME names in the container, whatever its name is."""
+    container = trial.new_container(ifname=LONGEST_NAME)
+    trial.attach(container)
+    if not has_interface(trial, container.netns, LONGEST_NAME):
+        raise ViolationError(f'an interface "{LONGEST_NAME}" in the container after ADD', "none of that name")
+
+
+@check("add-leaves-other-containers", "add-interface")
+def leaves_other_containers(trial: Trial) -> None:
+    """ADD changes nothing in the namespaces of other containers."""
+    trial.attach()
+    before = trial.snapshot()
+    trial.attach(trial.new_container())
+    after = trial.snapshot()
+    changed = [each.in_words() for each in leftovers(before, after) if each.place == "pod"]
+    if changed:
+        raise ViolationError("another container as it was before ADD", "; ".join(changed))
+
+
+@check("add-existing-interface", "add-existing-interface", profiles=_INTERFACE)
+def existing_interface(trial: Trial) -> None:
+    """ADD is refused where the container has an interface of that name."""
+    make_interface(trial, trial.container)
+    expect.failed(trial.add(), f'the container has an interface "{trial.container.ifname}" already')
+
+
+@check("add-keeps-existing-interface", "habit-failed-add-undone", profiles=_INTERFACE)
+def keeps_existing_interface(trial: Trial) -> None:
+    """ADD that is refused for an interface that exists leaves that interface, and all else, as it was."""
+    trial.warm_up()
+    make_interface(trial, trial.container)
+    before = trial.snapshot()
+    if trial.add().exit_code == 0:
+        raise NotApplicableError("ADD is not refused, which another check is about")
+    trial.demand_same(before, trial.snapshot(), "after ADD was refused since the interface exists")
+
+
+@check("add-twice", "add-existing-interface", profiles=_INTERFACE)
+def twice(trial: Trial) -> None:
+    """ADD of an attachment that stands is refused, and the attachment goes on standing."""
+    trial.attach()
+    before = trial.snapshot()
+    expect.failed(trial.add(), "the attachment was added already, and its interface exists")
+    trial.demand_same(before, trial.snapshot(), "after a second ADD was refused")
+
+
+@check("add-second-interface", "add-second-interface", profiles=_INTERFACE)
+def second_interface(trial: Trial) -> None:
+    """ADD gives a container a second interface of the same network, under another name."""
+    first, second = trial.container, trial.container._replace(ifname="net1")
+    trial.attach(first)
+    trial.attach(second)
+    for container in (first, second):
+        if not has_interface(trial, container.netns, container.ifname):
+            raise ViolationError(f'an interface "{container.ifname}" after two ADDs', "none of that name")
+
+
+@check("add-netns-gone", "exit-code", profiles=_INTERFACE)
+def netns_gone(trial: Trial) -> None:
+    """ADD fails where there is nothing at the path in CNI_NETNS."""
+    lose_namespace(trial.container)
+    expect.failed(trial.add(), f"there is nothing at {trial.container.netns}")
+
+
+@check("add-netns-no-namespace", "exit-code", profiles=_INTERFACE)
+def netns_no_namespace(trial: Trial) -> None:
+    """ADD fails where CNI_NETNS is the path of something else than a namespace."""
+    execution = trial.add(environ={"CNI_NETNS": "/dev/null"})
+    expect.failed(execution, "/dev/null is no namespace")
+
+
+@check("add-without-namespace-leaves-nothing", "habit-failed-add-undone", profiles=_INTERFACE)
+def without_namespace_leaves_nothing(trial: Trial) -> None:
+    """ADD that fails for want of a namespace leaves the node as it was."""
+    trial.warm_up()
+    bystander = trial.new_container()
+    before = trial.snapshot(bystander)
+    lose_namespace(trial.container)
+    expect.failed(trial.add(), f"there is nothing at {trial.container.netns}")
+    trial.demand_same(before, trial.snapshot(bystander), "after ADD failed for want of a namespace")
+
+
+@check("add-bad-prev-result-leaves-nothing", "habit-failed-add-undone", since="0.3.0")
+def bad_prev_result_leaves_nothing(trial: Trial) -> None:
+    """ADD that is refused for a previous result that cannot be one leaves the node as it was."""
+    before = baseline(trial)
+    refused = trial.add(prev_result={"cniVersion": trial.version, "ips": [{"address": "no address"}]})
+    if refused.exit_code == 0:
+        raise NotApplicableError("the plugin does not read prevResult at ADD")
+    trial.demand_same(before, trial.snapshot(), "after ADD was refused for its prevResult")
+
+
+@check("add-late-failure-leaves-nothing", "habit-failed-add-undone", profiles=_DELEGATES, since="0.3.0")
+def late_failure_leaves_nothing(trial: Trial) -> None:
+    """ADD that fails at a route, after all else was done, leaves the node and the container as they were."""
+    before = baseline(trial)
+    failing_late(trial)
+    trial.demand_same(before, trial.snapshot(), "after ADD failed at a route that the kernel refuses")
+
+
+@check("add-half-exhausted-leaves-nothing", "habit-failed-add-undone", profiles={Profile.IPAM}, since="0.3.0")
+def half_exhausted_leaves_nothing(trial: Trial) -> None:
+    """ADD that gets an address of one range but none of the other gives the first one back."""
+    config = lopsided(trial)
+    other = trial.new_container()
+    if trial.add(other, config=config).exit_code != 0:
+        raise NotApplicableError("a configuration with two ranges is not accepted")
+    before = trial.snapshot()
+    if trial.add(config=config).exit_code == 0:
+        raise NotApplicableError(f"{json.dumps(config)} does not run out of addresses")
+    trial.demand_same(before, trial.snapshot(), "after ADD failed for want of a second address")
+
+
+@check("add-after-del", "del-undoes")
+def after_del(trial: Trial) -> None:
+    """ADD of an attachment that was deleted succeeds again."""
+    trial.attach()
+    trial.detach()
+    trial.attach()

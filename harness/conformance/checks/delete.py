@@ -1,0 +1,247 @@
+"""DEL: that it takes away what ADD made and nothing else, whatever is missing by then."""
+
+from typing import Final, Unpack
+
+from harness.conformance import expect
+from harness.conformance.catalogue import Profile, check
+from harness.conformance.circumstances import lose_files, lose_interface, lose_namespace
+from harness.conformance.course import baseline, demand_soon_same
+from harness.conformance.few_addresses import exhaust
+from harness.conformance.late_failure import failing_late
+from harness.conformance.trial import ABSENT, Changes, Container, Trial, leftovers
+from harness.conformance.verdict import NotApplicableError, ViolationError
+from harness.snapshot import Snapshot
+
+__all__: list[str] = []
+
+_INTERFACE: Final = {Profile.INTERFACE}
+_IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
+_CORRUPT: Final = (
+    "no object at all",
+    ["a list"],
+    {"ips": [{"address": "no address"}]},
+    {"ips": "no list", "interfaces": 7},
+    {"cniVersion": "7.0.0", "ips": []},
+)
+
+
+@check("del-undoes-add", "del-undoes")
+def undoes_add(trial: Trial) -> None:
+    """DEL leaves the node and the container as they were before ADD."""
+    before = baseline(trial)
+    trial.attach()
+    expect.succeeded(trial.delete())
+    trial.demand_same(before, trial.snapshot(), "after ADD and DEL")
+
+
+@check("del-twice", "del-repeated")
+def twice(trial: Trial) -> None:
+    """DEL of an attachment that was deleted already succeeds, and changes nothing."""
+    trial.attach()
+    expect.succeeded(trial.delete())
+    before = trial.snapshot()
+    for number in ("second", "third"):
+        expect.succeeded(trial.delete(), f"a {number} DEL")
+    trial.demand_same(before, trial.snapshot(), "after a second and a third DEL")
+
+
+@check("del-never-added", "del-repeated")
+def never_added(trial: Trial) -> None:
+    """DEL of what was never added succeeds, and changes nothing."""
+    other = trial.new_container()
+    trial.attach(other)
+    before = trial.snapshot(trial.container, other)
+    expect.succeeded(trial.delete(), "DEL of what was never added")
+    trial.demand_same(before, trial.snapshot(trial.container, other), "after DEL of what was never added")
+
+
+@check("del-on-new-node", "del-repeated", "del-best-effort")
+def on_new_node(trial: Trial) -> None:
+    """DEL succeeds on a node that has seen no ADD yet, and the ADD that follows it does."""
+    expect.succeeded(trial.delete(), "DEL on a node that has seen no ADD")
+    trial.attach()
+
+
+@check("del-netns-gone", "del-best-effort", "del-ipam-without-netns", "del-delegates-without-netns")
+def netns_gone(trial: Trial) -> None:
+    """DEL succeeds and leaves nothing on the node where there is nothing at the path in CNI_NETNS any more."""
+    _delete_without_namespace(trial, "after DEL without the namespace")
+
+
+@check("del-netns-empty", "del-best-effort", "del-ipam-without-netns", "del-delegates-without-netns")
+def netns_empty(trial: Trial) -> None:
+    """DEL succeeds and leaves nothing on the node where the namespace is gone and CNI_NETNS is empty."""
+    _delete_without_namespace(trial, "after DEL with CNI_NETNS empty", environ={"CNI_NETNS": ""})
+
+
+@check("del-netns-unset", "del-best-effort", "del-ipam-without-netns", "del-delegates-without-netns")
+def netns_unset(trial: Trial) -> None:
+    """DEL succeeds and leaves nothing on the node where the namespace is gone and CNI_NETNS is not set."""
+    _delete_without_namespace(trial, "after DEL without CNI_NETNS", environ={"CNI_NETNS": ABSENT})
+
+
+@check("del-nothing-known", "del-best-effort", "del-without-prev-result", since="0.4.0")
+def nothing_known(trial: Trial) -> None:
+    """DEL leaves nothing on the node where it gets neither a namespace nor a previous result."""
+    environ = {"CNI_NETNS": ""}
+    _delete_without_namespace(trial, "after DEL with no more than the names", environ=environ, prev_result=ABSENT)
+
+
+@check("del-without-prev-result", "del-without-prev-result", since="0.4.0")
+def without_prev_result(trial: Trial) -> None:
+    """DEL without prevResult, or with null, succeeds and leaves nothing."""
+    before = baseline(trial)
+    for what, given in (("without prevResult", ABSENT), ('with "prevResult": null', None)):
+        trial.attach()
+        expect.succeeded(trial.delete(prev_result=given), f"DEL {what}")
+        trial.demand_same(before, trial.snapshot(), f"after DEL {what}")
+
+
+@check("del-empty-prev-result", "del-without-prev-result", since="0.4.0")
+def empty_prev_result(trial: Trial) -> None:
+    """DEL with a previous result that has nothing but its version succeeds and leaves nothing."""
+    before = baseline(trial)
+    trial.attach()
+    expect.succeeded(trial.delete(prev_result={"cniVersion": trial.version}), "DEL with an empty prevResult")
+    trial.demand_same(before, trial.snapshot(), "after DEL with an empty prevResult")
+
+
+@check("del-corrupt-prev-result", "del-best-effort", since="0.4.0")
+def corrupt_prev_result(trial: Trial) -> None:
+    """DEL with a previous result that cannot be one either cleans up or says what is wrong with it."""
+    before = baseline(trial)
+    for given in _CORRUPT:
+        trial.attach()
+        deleted = trial.delete(prev_result=given)
+        if deleted.exit_code == 0:
+            trial.demand_same(before, trial.snapshot(), f"after a DEL that succeeded with prevResult {given!r}")
+        else:
+            expect.refused(deleted, f"prevResult is {given!r}")
+        expect.succeeded(trial.delete(prev_result=ABSENT), "DEL without prevResult, after one with a corrupt one")
+        trial.demand_same(before, trial.snapshot(), "after DEL without prevResult, after one with a corrupt one")
+
+
+@check("del-interface-gone", "del-repeated", profiles=_IN_POD)
+def interface_gone(trial: Trial) -> None:
+    """DEL succeeds where somebody has removed the interface from the container."""
+    trial.attach()
+    _take_interface(trial)
+    expect.succeeded(trial.delete(), "DEL of an interface that is gone")
+
+
+@check("del-interface-gone-leaves-nothing", "del-best-effort", "del-delegates-without-netns", profiles=_IN_POD)
+def interface_gone_leaves_nothing(trial: Trial) -> None:
+    """DEL leaves nothing where somebody has removed the interface from the container."""
+    trial.warm_up()
+    before = trial.snapshot()
+    trial.prepare(trial.container)
+    if trial.subject.before:
+        _take_interface(trial)
+        _demand_of_others(trial, before, trial.container)
+    trial.attach()
+    _take_interface(trial)
+    trial.delete()
+    trial.detach_others(trial.container)
+    demand_soon_same(trial, before, "after DEL of an interface that is gone")
+
+
+@check("del-host-interfaces-gone", "del-best-effort", profiles=_INTERFACE, since="0.3.0")
+def host_interfaces_gone(trial: Trial) -> None:
+    """DEL succeeds where somebody has removed the result's interfaces from the node, and gives back the rest."""
+    before = trial.snapshot()
+    hosts = [each.name for each in trial.attach().interfaces if not each.sandbox]
+    if not [name for name in hosts if lose_interface(trial, trial.node_netns, name)]:
+        raise NotApplicableError("the result has no interfaces of the node, or none that can be removed")
+    expect.succeeded(trial.delete(), "DEL after the result's interfaces were removed from the node")
+    after = trial.snapshot()
+    left = [name for name in after.section("pod", "links") if name not in before.section("pod", "links")]
+    if left:
+        raise ViolationError("no interface in the container after DEL", ", ".join(left))
+
+
+@check("del-files-gone", "del-best-effort")
+def files_gone(trial: Trial) -> None:
+    """DEL succeeds and undoes the rest where everything in the node's /var/lib/cni was lost."""
+    trial.warm_up()
+    lose_files(trial)
+    trial.prepare(trial.container)
+    before = trial.snapshot()
+    trial.attach()
+    if not lose_files(trial):
+        raise NotApplicableError("the plugin keeps nothing in /var/lib/cni")
+    expect.succeeded(trial.delete(), "DEL after the files in /var/lib/cni were lost")
+    left = [each.in_words() for each in leftovers(before, trial.snapshot()) if each.place != "files"]
+    if left:
+        raise ViolationError("a node as it was before ADD, but for files", "; ".join(left))
+
+
+@check("del-leaves-other-containers", "del-undoes")
+def leaves_other_containers(trial: Trial) -> None:
+    """DEL of one container leaves all that belongs to another one."""
+    other = trial.new_container()
+    trial.attach()
+    before = trial.snapshot()
+    trial.attach(other)
+    trial.detach(other)
+    trial.demand_same(before, trial.snapshot(), "after ADD and DEL of another container")
+
+
+@check("del-leaves-other-interface", "del-undoes", profiles={Profile.INTERFACE, Profile.IPAM})
+def leaves_other_interface(trial: Trial) -> None:
+    """DEL of one interface leaves the container's other interface of the same network."""
+    second = trial.container._replace(ifname="net1")
+    trial.attach()
+    before = trial.snapshot()
+    if trial.add(second).exit_code != 0:
+        raise NotApplicableError("the plugin gives a container no second interface, which it may refuse")
+    trial.detach(second)
+    trial.demand_same(before, trial.snapshot(), "after ADD and DEL of the container's other interface")
+
+
+@check("del-after-failed-add", "del-undoes", "del-best-effort", profiles=_IN_POD, since="0.3.0")
+def after_failed_add(trial: Trial) -> None:
+    """DEL after an ADD that failed late succeeds and leaves nothing."""
+    before = baseline(trial)
+    delegate = failing_late(trial)
+    expect.succeeded(trial.delete(environ=delegate.environ), "DEL after a failed ADD")
+    trial.demand_same(before, trial.snapshot(), "after a failed ADD and its DEL")
+
+
+@check("del-releases-address", "del-undoes", "del-ipam-without-netns", profiles={Profile.INTERFACE, Profile.IPAM})
+def releases_address(trial: Trial) -> None:
+    """DEL without the namespace gives the address back: where none was left, the next ADD gets it."""
+    config, [first, *_], _ = exhaust(trial)
+    lose_namespace(first)
+    expect.succeeded(trial.delete(first, config=config), "DEL with the namespace gone")
+    trial.delete(config=config)  # as after any failed ADD
+    expect.succeeded(trial.add(config=config), "ADD when an address was given back")
+
+
+def _take_interface(trial: Trial) -> None:
+    if not lose_interface(trial, trial.container.netns, trial.container.ifname):
+        raise NotApplicableError("the interface cannot be removed")
+
+
+def _delete_without_namespace(trial: Trial, when: str, **changes: Unpack[Changes]) -> None:
+    trial.warm_up()
+    bystander = trial.new_container()
+    before = trial.snapshot(bystander)
+    if trial.subject.before:
+        other = trial.new_container()
+        trial.prepare(other)
+        lose_namespace(other)
+        _demand_of_others(trial, before, other, bystander)
+    trial.attach()
+    lose_namespace(trial.container)
+    expect.succeeded(trial.delete(**changes), "DEL without the namespace")
+    trial.detach_others(trial.container)
+    demand_soon_same(trial, before, when, bystander)
+
+
+def _demand_of_others(trial: Trial, before: Snapshot, container: Container, *seen: Container) -> None:
+    """Have the plugins before the one under test clean up. Raises NotApplicableError where they leave something."""
+    trial.detach_others(container)
+    try:
+        demand_soon_same(trial, before, "after DEL of the plugins before", *seen)
+    except ViolationError as violation:
+        raise NotApplicableError(f"the plugins before leave something themselves: {violation.got}") from None

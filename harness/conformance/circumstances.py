@@ -1,0 +1,79 @@
+"""What happens around a plugin: interfaces, namespaces and files that come and go behind its back."""
+
+import shutil
+import subprocess
+from contextlib import suppress
+from typing import Final
+
+from harness.conformance.trial import Container, Trial
+from harness.conformance.verdict import NotApplicableError
+from harness.sandbox import remove_sandbox
+
+__all__ = [
+    "command",
+    "happened",
+    "has_interface",
+    "lose_files",
+    "lose_interface",
+    "lose_namespace",
+    "make_interface",
+]
+
+_SECONDS: Final = 10.0
+"""For a command."""
+_OTHER_END: Final = "conformance0"
+
+
+def command(trial: Trial, netns: str, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Execute a command on the node, in the namespace at `netns`; its exit code is the caller's to look at."""
+    return trial.run(
+        lambda: subprocess.run(
+            ["nsenter", f"--net={netns}", "--", *words],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_SECONDS,
+        )
+    )
+
+
+def happened(trial: Trial, netns: str, *words: str) -> bool:
+    """Execute a command there and tell whether it did what it says."""
+    return command(trial, netns, *words).returncode == 0
+
+
+def has_interface(trial: Trial, netns: str, name: str) -> bool:
+    """Tell whether there is an interface of this name."""
+    return happened(trial, netns, "ip", "link", "show", "dev", name)
+
+
+def make_interface(trial: Trial, container: Container) -> None:
+    """Make an interface in a container, with the name that the plugin is to use. Raises NotApplicableError."""
+    made = command(
+        trial, container.netns, "ip", "link", "add", container.ifname, "type", "veth", "peer", "name", _OTHER_END
+    )
+    if made.returncode != 0:
+        raise NotApplicableError(f"no interface can be made in the container: {made.stderr.strip()}")
+
+
+def lose_interface(trial: Trial, netns: str, name: str) -> bool:
+    """Remove an interface behind the plugin's back; False where there is none, or it cannot be removed."""
+    return happened(trial, netns, "ip", "link", "delete", "dev", name)
+
+
+def lose_namespace(container: Container) -> None:
+    """Remove a container's namespace, as at the end of the container; what is in it goes in the kernel's own time."""
+    remove_sandbox(container.netns)
+
+
+def lose_files(trial: Trial) -> bool:
+    """Remove all that is below the node's /var/lib/cni; False where there is nothing."""
+    found = list(trial.var_lib_cni.iterdir())
+    for path in found:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            with suppress(FileNotFoundError):
+                path.unlink()
+    return bool(found)

@@ -1,0 +1,136 @@
+"""A delegate that stands before the real one on CNI_PATH: it notes each execution, and answers as it is told."""
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from harness.conformance.trial import Trial
+from harness.conformance.verdict import NotApplicableError, ViolationError
+from harness.execute import Execution, Executor, PluginNotFoundError
+
+__all__ = ["FAILURE", "FAILURE_CODE", "FAILURE_MESSAGE", "REMARK", "Answer", "Delegate", "Record", "recording"]
+
+FAILURE_CODE: Final = 117
+FAILURE_MESSAGE: Final = "the conformance suite wants this delegate to fail"
+REMARK: Final = "a remark of the delegate on its standard error"
+"""The line that every execution writes there."""
+
+# /proc/$$/environ is what it was executed with, before the shell had its own way with some of it.
+_SCRIPT: Final = r"""#!/bin/sh
+number=0
+until mkdir "$delegate_log/$number" 2>/dev/null || [ "$number" -ge 999 ]; do number=$((number + 1)); done
+cat "/proc/$$/environ" >"$delegate_log/$number/environ"
+cat >"$delegate_log/$number/stdin"
+printf '%s\n' "$delegate_remark" >&2
+answer="$delegate_answers/$CNI_COMMAND"
+if [ ! -e "$answer" ] || [ -e "$answer.real" ]; then
+    "$delegate_real" <"$delegate_log/$number/stdin" >"$delegate_log/$number/stdout"
+    code=$?
+fi
+if [ -e "$answer" ]; then
+    cat "$answer"
+    exit "$(cat "$answer.code")"
+fi
+cat "$delegate_log/$number/stdout"
+exit "$code"
+"""
+
+
+class Answer(NamedTuple):
+    """What the delegate says instead of the real one, which is executed before where `after_real`."""
+
+    stdout: str
+    code: int
+    after_real: bool = False
+
+
+FAILURE: Final = Answer(f'{{"cniVersion":"1.0.0","code":{FAILURE_CODE},"msg":"{FAILURE_MESSAGE}"}}\n', 1)
+"""An error object of the delegate's own."""
+
+
+class Record(NamedTuple):
+    """One execution of the delegate. `stdout` is the real one's."""
+
+    verb: str
+    environ: Mapping[str, str]
+    stdin: bytes
+    stdout: bytes
+
+
+class Delegate:
+    """The delegate in its folder. `environ` puts it first on CNI_PATH: give that to the plugin under test."""
+
+    def __init__(self, folder: Path, name: str, real: Path, bin_dirs: tuple[Path, ...], bin_dir: str = "bin") -> None:
+        """Write it as `name` into the folder `bin_dir` below `folder`; `real` is what it executes."""
+        self.folder = folder
+        self._log = folder / "log"
+        self._answers = folder / "answers"
+        places = (self._log, self._answers, folder / bin_dir)
+        for place in places:
+            place.mkdir(parents=True, exist_ok=True)
+        values = {"log": self._log, "answers": self._answers, "real": real, "remark": REMARK}
+        lines = _SCRIPT.splitlines(keepends=True)
+        lines[1:1] = [f"delegate_{key}={shlex.quote(str(value))}\n" for key, value in values.items()]
+        self.path = folder / bin_dir / name
+        self.path.write_text("".join(lines))
+        self.path.chmod(0o755)
+        self.environ = {"CNI_PATH": ":".join(map(str, (folder / "bin", *bin_dirs)))}
+
+    def answer(self, verb: str, answer: Answer | None) -> None:
+        """Have one verb answered this way from now on; None for the real one's answer."""
+        files = [self._answers / f"{verb}{suffix}" for suffix in ("", ".code", ".real")]
+        for path in files:
+            path.unlink(missing_ok=True)
+        if answer is not None:
+            said, code, real = files
+            said.write_text(answer.stdout)
+            code.write_text(str(answer.code))
+            if answer.after_real:
+                real.touch()
+
+    def records(self, verb: str = "") -> list[Record]:
+        """Return its executions in their order, those of one verb where that is given."""
+        folders = sorted(self._log.iterdir(), key=lambda folder: int(folder.name))
+        records = [_record(folder) for folder in folders]
+        return [record for record in records if verb in {"", record.verb}]
+
+    def demand(self, verb: str, execution: Execution, why: str) -> Record:
+        """Return the last execution with `verb`. Raises ViolationError where the plugin has not executed it so."""
+        records = self.records(verb)
+        if not records:
+            others = ", ".join(record.verb for record in self.records()) or "nothing"
+            raise ViolationError(f"{verb} executed on {self.path.name}, {why}", f"executed: {others}", execution)
+        return records[-1]
+
+    def forget(self) -> None:
+        """Drop the notes."""
+        for folder in self._log.iterdir():
+            for path in folder.iterdir():
+                path.unlink()
+            folder.rmdir()
+
+
+def recording(trial: Trial) -> Delegate:
+    """Make a delegate that stands before the one of the subject. Raises NotApplicableError where that has none."""
+    name = trial.subject.delegate
+    if not name:
+        raise NotApplicableError("the configuration names no IPAM plugin to delegate to")
+    executor = Executor(trial.subject.bin_dirs)
+    try:
+        real = executor.find(name)
+    except PluginNotFoundError as error:
+        raise NotApplicableError(str(error)) from None
+    return Delegate(trial.folder(), name, real, executor.bin_dirs)
+
+
+def _record(folder: Path) -> Record:
+    pairs = (folder / "environ").read_bytes().decode(errors="surrogateescape").split("\0")
+    environ = {name: value for name, sign, value in (pair.partition("=") for pair in pairs) if sign}
+    stdout = folder / "stdout"
+    return Record(
+        verb=environ.get("CNI_COMMAND", ""),
+        environ=environ,
+        stdin=(folder / "stdin").read_bytes(),
+        stdout=stdout.read_bytes() if stdout.exists() else b"",
+    )

@@ -1,0 +1,94 @@
+"""A configuration that runs out of addresses: the subject's own, with ranges of two.
+
+Only where the IPAM configuration has the form that host-local's has, which others took over: `subnet`, or `ranges`.
+"""
+
+import copy
+import ipaddress
+from collections.abc import Mapping
+from typing import Final
+
+from harness.conformance.trial import Container, Trial
+from harness.conformance.verdict import NotApplicableError
+from harness.execute import Execution
+
+__all__ = ["COUNT", "exhaust", "few_addresses", "lopsided"]
+
+COUNT: Final = 2
+"""How many attachments there is room for."""
+_ENOUGH: Final = 16
+"""Addresses that a subnet must have, so that two are found beside the network's own and the gateway."""
+_FIRST: Final = 9
+_OF_A_RANGE: Final = frozenset({"subnet", "gateway", "rangeStart", "rangeEnd", "ranges"})
+
+
+def few_addresses(trial: Trial) -> dict[str, dict[str, object]]:
+    """Return keys for a configuration with room for two attachments. Raises NotApplicableError."""
+    ipam = trial.subject.plugin.raw.get("ipam")
+    if not isinstance(ipam, dict) or not ("subnet" in ipam or "ranges" in ipam):
+        raise NotApplicableError("the IPAM configuration has no form that is known: neither subnet nor ranges")
+    narrow = copy.deepcopy(ipam)
+    if "ranges" in narrow:
+        narrow["ranges"] = [[_narrowed(_first_range(range_set))] for range_set in _listed(narrow["ranges"])]
+    if "subnet" in narrow:
+        narrow |= _narrowed(narrow)
+    return {"ipam": narrow}
+
+
+def lopsided(trial: Trial) -> Mapping[str, object]:
+    """Return keys for a configuration that gives two addresses at once, of ranges with two and with one.
+
+    Raises NotApplicableError.
+    """
+    ipam = few_addresses(trial)["ipam"]
+    span = _first_range(_listed(ipam["ranges"])[0]) if "ranges" in ipam else ipam
+    subnet, end = span["subnet"], ipaddress.ip_address(str(span["rangeEnd"])) + 1
+    gateway = {"gateway": span["gateway"]} if "gateway" in span else {}
+    if str(end) == gateway.get("gateway"):
+        end += 1
+    first = {"subnet": subnet, "rangeStart": span["rangeStart"], "rangeEnd": span["rangeEnd"], **gateway}
+    second = {"subnet": subnet, "rangeStart": str(end), "rangeEnd": str(end), **gateway}
+    others = {key: value for key, value in ipam.items() if key not in _OF_A_RANGE}
+    return {"ipam": {**others, "ranges": [[first], [second]]}}
+
+
+def exhaust(trial: Trial) -> tuple[Mapping[str, object], list[Container], Execution]:
+    """Have all addresses given away; return the configuration's keys, who has them, and the ADD that got none.
+
+    Raises NotApplicableError where there are more of them, or an ADD before fails.
+    """
+    config = few_addresses(trial)
+    served: list[Container] = []
+    for _ in range(COUNT):
+        container = trial.new_container()
+        added = trial.add(container, config=config)
+        if added.exit_code != 0:
+            raise NotApplicableError(f"a configuration with {COUNT} addresses is not accepted")
+        served.append(container)
+    refused = trial.add(trial.container, config=config)
+    if refused.exit_code == 0:
+        raise NotApplicableError("rangeStart and rangeEnd do not make the addresses few: one more ADD succeeds")
+    return config, served, refused
+
+
+def _narrowed(span: dict[str, object]) -> dict[str, object]:
+    try:
+        subnet = ipaddress.ip_network(str(span.get("subnet")), strict=False)
+    except ValueError as error:
+        raise NotApplicableError(f"a subnet that is none: {error}") from None
+    if subnet.num_addresses < _ENOUGH:
+        raise NotApplicableError(f"the subnet {subnet} is small enough as it is")
+    gateway = str(span.get("gateway", ""))
+    first = _FIRST if gateway not in {str(subnet[_FIRST]), str(subnet[_FIRST + 1])} else _FIRST + COUNT
+    return {**span, "rangeStart": str(subnet[first]), "rangeEnd": str(subnet[first + COUNT - 1])}
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _first_range(range_set: object) -> dict[str, object]:
+    spans = _listed(range_set)
+    if not spans or not isinstance(spans[0], dict):
+        raise NotApplicableError("the ranges of the IPAM configuration are no lists of objects")
+    return spans[0]
