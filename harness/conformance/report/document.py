@@ -77,8 +77,7 @@ def _case(suite: ET.Element, finding: Finding, classname: str) -> None:
     case = ET.SubElement(suite, "testcase", classname=classname, name=finding.check.id, time=f"{finding.seconds:.3f}")
     told = f"{place(finding.check.enforced[0])}\n{paragraph(finding)}"
     if finding.outcome is Outcome.FAIL:
-        level, message = str(finding.check.level), printable(finding.detail)
-        ET.SubElement(case, "failure", type=level, message=message).text = told
+        ET.SubElement(case, "failure", type=str(finding.check.level), message=finding.check.title).text = told
     elif finding.outcome is Outcome.NOT_APPLICABLE:
         ET.SubElement(case, "skipped", message=printable(finding.detail))
     elif finding.outcome is Outcome.WARN:

@@ -45,13 +45,18 @@ def _paragraph(finding: Finding, width: int) -> Iterator[str]:
     check = finding.check
     yield f"{_label(finding)} {click.style(check.id, bold=True)} ({check.level}; {place(check.enforced[0])})"
     for text in (check.title, demand(check)):
-        yield from textwrap.wrap(text, width, initial_indent=_INDENT, subsequent_indent=_INDENT)
+        yield from _wrapped(text, width, _INDENT)
     for name, fact in facts(finding):
-        first = f"{_INDENT}{name + ':':10}"
-        if name == "sent":
-            yield first + fact
-        else:
-            yield from textwrap.wrap(fact, width, initial_indent=first, subsequent_indent=" " * len(first))
+        head = f"{_INDENT}{name + ':':10}"
+        for line in fact.split("\n"):
+            # What was sent is to be pasted into a shell.
+            yield from [head + line] if name == "sent" else _wrapped(line, width, head)
+            head = " " * len(head)
+
+
+def _wrapped(line: str, width: int, head: str) -> list[str]:
+    below = " " * len(head)
+    return textwrap.wrap(line, width, initial_indent=head, subsequent_indent=below, break_long_words=False)
 
 
 def _label(finding: Finding) -> str:

@@ -18,6 +18,9 @@ _QUOTED: Final = ("SPEC.md", "CONVENTIONS.md")
 _UNPRINTABLE: Final = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What is neither XML 1.0 nor harmless on a terminal."""
 
+_NEXT_DIFFERENCE: Final = re.compile(r"; (?=[-+~] \w+: )")
+"""Where one difference of a node ends and the next begins."""
+
 
 class Group(NamedTuple):
     """The findings of one plugin in its place."""
@@ -58,8 +61,12 @@ def demand(check: Check) -> str:
 
 
 def facts(finding: Finding) -> Iterator[tuple[str, str]]:
-    """Yield what was expected, what came back and what was sent, each with its name; what is not known is left out."""
-    for name, fact in (("expected", finding.expected), ("got", finding.got), ("sent", finding.sent)):
+    """Yield what was expected, what came back and what was sent, each with its name; what is not known is left out.
+
+    What came back may have several lines: one for each difference of a node.
+    """
+    got = _NEXT_DIFFERENCE.sub("\n", finding.got)
+    for name, fact in (("expected", finding.expected), ("got", got), ("sent", finding.sent)):
         if fact:
             yield name, printable(fact)
 
@@ -67,7 +74,7 @@ def facts(finding: Finding) -> Iterator[tuple[str, str]]:
 def paragraph(finding: Finding) -> str:
     """Return all that there is to say, one line for each thing, without whose it is and what it is called."""
     told = [printable(finding.detail)] if finding.outcome is Outcome.NOT_APPLICABLE else []
-    told += [f"{name + ':':10}{fact}" for name, fact in facts(finding)]
+    told += [f"{name + ':':10}{fact}".replace("\n", "\n" + " " * 10) for name, fact in facts(finding)]
     return "\n".join([finding.check.title, demand(finding.check), *told])
 
 
