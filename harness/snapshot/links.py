@@ -20,12 +20,14 @@ _DERIVED: Final = {"id", "no", "state", "cost"}
 _AUTOMATIC_ADDRESS_KEYS: Final = {
     "family",
     "local",
+    "address",
     "prefixlen",
     "valid_life_time",
     "preferred_life_time",
     "tentative",
     "deprecated",
     "dadfailed",
+    "optimistic",
     "protocol",
 }
 _WITHOUT_RESOLUTION: Final = {"LOOPBACK", "POINTOPOINT", "NOARP"}
@@ -80,11 +82,16 @@ def addresses(entries: Sequence[Mapping[str, Any]]) -> Things:
     Link-local ones of IPv6 come when the carrier does, which may be a second after everything else.
     """
     return {
-        f"{address['local']}/{address['prefixlen']} dev {entry['ifname']}": _address(address, entry["ifname"])
+        _address_name(address, entry["ifname"]): _address(address, entry["ifname"])
         for entry in entries
         for address in entry["addr_info"]
         if "local" in address and not _automatic(address)
     }
+
+
+def _address_name(address: Mapping[str, Any], ifname: str) -> str:
+    peer = f" peer {address['address']}" if "address" in address else ""
+    return f"{address['local']}{peer}/{address['prefixlen']} dev {ifname}"
 
 
 def _address(address: Mapping[str, Any], ifname: str) -> Things:

@@ -86,7 +86,8 @@ def _read(reading: Reading, tools: _Tools) -> None:
     routing = [tools.start("ip", family, "-json", "-details", batch=_ROUTING) for family in families]
     bridge = tools.start("bridge", "-json", batch=_BRIDGES)
     traffic = tools.start("tc", "-json", "-details", "qdisc", "show")
-    nft = tools.start("nft", "--json", "list", "ruleset") if has_nftables() else None
+    filtering = has_nftables()
+    nft = tools.start("nft", "--json", "list", "ruleset") if filtering else None
     parameters = read()
     found = reading.sections
     if link is not None:
@@ -100,7 +101,10 @@ def _read(reading: Reading, tools: _Tools) -> None:
         (qdiscs_listed,) = traffic.documents(1)
         found["qdiscs"] = qdiscs(qdiscs_listed)
         found["filters"], found["classes"] = filters_and_classes(qdiscs_listed)
-    _firewall(found, nft, tools)
+    if filtering and nft is None:
+        _firewall(found, None, tools)
+    else:
+        _firewall(found, nft.documents(1)[0]["nftables"] if nft is not None else [], tools)
     mtus = {entry["ifname"]: entry["mtu"] for entry in reading.entries or ()}
     found["sysctls"], found["link sysctls"] = sysctls(parameters, mtus)
 
@@ -119,15 +123,14 @@ def _links(reading: Reading, link: Listing, bridge: Listing | None) -> None:
         reading.sections["vlans"] = vlans(vlans_listed)
 
 
-def _firewall(found: dict[str, Things], nft: Listing | None, tools: _Tools) -> None:
-    entries = nft.documents(1)[0]["nftables"] if nft is not None else []
+def _firewall(found: dict[str, Things], entries: Sequence[Mapping[str, Any]] | None, tools: _Tools) -> None:
     shared, legacy = Saved({}, {}), Saved({}, {})
     for family, tool in (("ip", "iptables"), ("ip6", "ip6tables")):
-        if family in shared_tables(entries) and (listing := tools.start(f"{tool}-nft-save")) is not None:
+        if family in shared_tables(entries or ()) and (listing := tools.start(f"{tool}-nft-save")) is not None:
             _merge(shared, iptables(family, listing.text()))
         if legacy_tables(family) and (listing := tools.start(f"{tool}-legacy-save")) is not None:
             _merge(legacy, iptables(f"legacy {family}", listing.text()))
-    if nft is not None or has_nftables() is False:
+    if entries is not None:
         found |= nftables(entries, shared)
     found["iptables rules"] = {**shared.rules, **legacy.rules}
     found["iptables tables"], found["iptables chains"] = legacy.tables_and_chains()

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any, Final
 
@@ -102,7 +103,8 @@ def _spawn(command: Sequence[str], stdin: str) -> "subprocess.Popen[bytes]":
         raise SnapshotError(f"{command[0]}: {error.strerror}") from error
     if process.stdin is not None:
         # Given at once, so that it works while others are started; far less than a pipe holds.
-        process.stdin.write(stdin.encode())
-        process.stdin.close()
+        # One that has ended already says why, and is asked later.
+        with suppress(BrokenPipeError), process.stdin:
+            process.stdin.write(stdin.encode())
         process.stdin = None
     return process
