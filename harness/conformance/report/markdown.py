@@ -20,6 +20,7 @@ def to_markdown(matrix: Matrix) -> str:
 
 
 def _summary(matrix: Matrix) -> Iterator[str]:
+    yield "# Conformance of CNI plugins\n"
     yield from _table(["plugin", *matrix.suites], ([chapter.title, *chapter.tallies()] for chapter in matrix.chapters))
     yield ""
 

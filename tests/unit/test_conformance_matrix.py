@@ -1,0 +1,133 @@
+"""The comparison of suites: what is beside what, and its two pages."""
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from harness.conformance.catalogue import Level, Profile
+from harness.conformance.report.markdown import to_markdown
+from harness.conformance.report.matrix import Matrix, matrix_of
+from harness.conformance.report.page import to_html
+from harness.conformance.verdict import Outcome
+from tests.findings import HABIT, RULE, finding, subject
+
+IPAM = subject("host-local", Profile.IPAM)
+
+
+@pytest.fixture
+def matrix() -> Matrix:
+    return matrix_of(
+        {
+            "ours": [
+                finding("first"),
+                finding("habit", sentence=HABIT.id, level=Level.CONVENTION),
+                finding("last"),
+                finding("first", subject=IPAM),
+            ],
+            "the|others": [
+                finding("first", Outcome.FAIL, expected="A", got="<b>`B`</b>", sent="```S```"),
+                finding("habit", Outcome.WARN, sentence=HABIT.id, level=Level.CONVENTION, expected="X", got="Y"),
+                finding("last", Outcome.NOT_APPLICABLE, detail="why"),
+            ],
+        }
+    )
+
+
+def test_checks_are_together_by_section_and_plugins_apart(matrix: Matrix) -> None:
+    bridge, host_local = matrix.chapters
+
+    assert bridge.title == "bridge (interface), network testnet"
+    assert [(section.title, [(row.check.id, row.outcomes) for row in section.rows]) for section in bridge.sections] == [
+        (f"SPEC.md, {RULE.section}", [("first", ["pass", "fail"]), ("last", ["pass", "n/a"])]),
+        (f"runtimes, {HABIT.section}", [("habit", ["pass", "warn"])]),
+    ]
+    assert [row.outcomes for row in host_local.rows] == [["pass", "-"]]
+    assert [chapter.tallies() for chapter in matrix.chapters] == [
+        ["3 pass", "1 fail, 1 warn, 1 n/a"],
+        ["1 pass", "-"],
+    ]
+
+
+def test_failures_and_warnings_are_told_of_the_suites_that_have_them(matrix: Matrix) -> None:
+    told = [(row.check.id, [suite for suite, _ in findings]) for _, row, findings in matrix.told()]
+
+    assert told == [("first", ["the|others"]), ("habit", ["the|others"])]
+
+
+def test_markdown_has_a_table_for_each_plugin(matrix: Matrix) -> None:
+    lines = to_markdown(matrix).splitlines()
+
+    assert lines[:6] == [
+        "# Conformance of CNI plugins",
+        "",
+        "| plugin | ours | the\\|others |",
+        "| --- | --- | --- |",
+        "| bridge (interface), network testnet | 3 pass | 1 fail, 1 warn, 1 n/a |",
+        "| host-local (ipam), network testnet | 1 pass | - |",
+    ]
+    assert "| first | MUST | pass | **fail** |" in lines
+    assert "| habit | CONVENTION | pass | *warn* |" in lines
+    assert "| last | MUST | pass | n/a |" in lines
+    assert f"| SPEC.md, {RULE.section} |  |  |  |" in lines
+
+
+def test_markdown_holds_what_was_said_as_it_was(matrix: Matrix) -> None:
+    page = to_markdown(matrix)
+
+    assert "### bridge (interface), network testnet: first (MUST)\n\nThe demand of first.\n\n> " in page
+    assert "got:\n\n```text\n<b>`B`</b>\n```\n" in page
+    assert "sent:\n\n````text\n```S```\n````\n" in page
+
+
+class Page(HTMLParser):
+    """What a browser makes of a page: its elements, which have to be closed in order, and its text."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, Any]]] = []
+        self.text: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def test_html_is_whole_and_needs_nothing_beside_it(matrix: Matrix) -> None:
+    text = to_html(matrix)
+    page = Page(text)
+
+    assert page.open == []
+    assert {tag for tag, _ in page.elements}.isdisjoint({"script", "link", "img", "iframe"})
+    assert re.findall(r"https?:|url\(|@import", text) == []
+    targets = {attrs["id"] for _, attrs in page.elements if "id" in attrs}
+    links = [attrs["href"] for tag, attrs in page.elements if tag == "a"]
+    assert len(links) == 4
+    assert all(link.startswith("#") and link[1:] in targets for link in links)
+
+
+def test_html_shows_the_cells_and_what_was_said(matrix: Matrix) -> None:
+    page = Page(to_html(matrix))
+    cells = [attrs["class"] for tag, attrs in page.elements if tag == "td" and "class" in attrs]
+
+    assert cells == ["pass", "fail", "pass", "none", "pass", "warn", "pass", "none"]
+    assert "<b>`B`</b>" in page.text
+    assert "the|others" in page.text
+
+
+def test_without_failures_there_is_nothing_to_tell() -> None:
+    matrix = matrix_of({"ours": [finding("first")]})
+
+    assert "Failures" not in to_markdown(matrix)
+    assert "Failures" not in to_html(matrix)

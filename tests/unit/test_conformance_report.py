@@ -1,0 +1,210 @@
+"""The report of the conformance suite: for people, as JSON, as JUnit's XML."""
+
+import json
+from xml.etree import ElementTree as ET
+
+import click
+import pytest
+
+from harness.conformance.catalogue import Level, Profile
+from harness.conformance.report.document import document, junit
+from harness.conformance.report.text import report
+from harness.conformance.report.wording import paragraph, printable, tally
+from harness.conformance.verdict import Finding, Outcome
+from tests.findings import HABIT, RULE, finding, subject
+
+PASSED = finding("passes")
+FAILED = finding(
+    "fails",
+    Outcome.FAIL,
+    seconds=1.5,
+    detail="expected A; got B",
+    expected="A",
+    got="B",
+    sent='CNI_COMMAND="DEL" /nowhere/bridge <<< \'{"a": 1}\'',
+)
+WARNED = finding(
+    "warns",
+    Outcome.WARN,
+    level=Level.CONVENTION,
+    sentence=HABIT.id,
+    detail="expected X; got Y",
+    expected="X",
+    got="Y",
+    sent="Z",
+)
+INAPPLICABLE = finding("does-not-apply", Outcome.NOT_APPLICABLE, detail="this came with 1.1.0")
+OTHER = finding("passes", subject=subject("host-local", Profile.IPAM))
+FINDINGS = [PASSED, FAILED, WARNED, INAPPLICABLE, OTHER]
+
+
+def plain(findings: list[Finding], *, every: bool = False, only_failures: bool = False, width: int = 100) -> str:
+    return click.unstyle(report(findings, every=every, only_failures=only_failures, width=width))
+
+
+def test_the_document_has_every_check_and_counts_them() -> None:
+    told = json.loads(json.dumps(document(FINDINGS)))
+
+    assert told["summary"] == {"pass": 2, "fail": 1, "warn": 1, "n/a": 1, "must_failed": 1}
+    assert [each["id"] for each in told["checks"]] == ["passes", "fails", "warns", "does-not-apply", "passes"]
+    assert told["checks"][1] == {
+        "id": "fails",
+        "network": "testnet",
+        "plugin": "bridge",
+        "profile": "interface",
+        "title": "The demand of fails.",
+        "document": "SPEC.md",
+        "section": RULE.section,
+        "sentence": RULE.text,
+        "sentences": [RULE.id],
+        "level": "MUST",
+        "outcome": "fail",
+        "detail": "expected A; got B",
+        "sent": 'CNI_COMMAND="DEL" /nowhere/bridge <<< \'{"a": 1}\'',
+        "got": "B",
+        "expected": "A",
+        "seconds": 1.5,
+    }
+    assert [each["profile"] for each in told["checks"]] == ["interface"] * 4 + ["ipam"]
+
+
+def test_a_should_that_fails_is_no_must() -> None:
+    told = document([finding("fails", Outcome.FAIL, level=Level.SHOULD)])
+
+    assert told["summary"] == {"pass": 0, "fail": 1, "warn": 0, "n/a": 0, "must_failed": 0}
+
+
+def test_failures_alone_are_shown_and_all_are_counted() -> None:
+    told = json.loads(json.dumps(document(FINDINGS, only_failures=True)))
+
+    assert [each["id"] for each in told["checks"]] == ["fails"]
+    assert told["summary"]["pass"] == 2
+    assert "fail fails" in plain(FINDINGS, only_failures=True)
+    assert "warns" not in plain(FINDINGS, only_failures=True, every=True)
+    assert "1 warn" in plain(FINDINGS, only_failures=True)
+
+
+def test_the_text_tells_failures_and_warnings_whole() -> None:
+    told = plain(FINDINGS, width=1000)
+
+    headline, failure, warning, other, total = told.split("\n\n")
+    assert headline == "bridge (interface), network testnet: 1 pass, 1 fail, 1 warn, 1 n/a"
+    assert failure.splitlines() == [
+        f"fail fails (MUST; SPEC.md, {RULE.section})",
+        "  The demand of fails.",
+        f'  "{RULE.text}"',
+        "  expected: A",
+        "  got:      B",
+        '  sent:     CNI_COMMAND="DEL" /nowhere/bridge <<< \'{"a": 1}\'',
+    ]
+    assert warning.splitlines() == [
+        f"warn warns (CONVENTION; runtimes, {HABIT.section})",
+        "  The demand of warns.",
+        f"  {HABIT.text}",
+        "  expected: X",
+        "  got:      Y",
+        "  sent:     Z",
+    ]
+    assert other == "host-local (ipam), network testnet: 1 pass"
+    assert total == "all: 2 pass, 1 fail, 1 warn, 1 n/a"
+
+
+def test_the_text_names_the_others_when_asked() -> None:
+    told = plain(FINDINGS, every=True)
+
+    assert "\n\npass passes (MUST)\nn/a  does-not-apply (MUST): this came with 1.1.0\n\n" in told
+
+
+def test_each_difference_of_a_node_has_a_line_and_only_what_was_sent_a_long_one() -> None:
+    got = "+ node: link veth1 (up; really); - pod: file a;b; ~ files: file c: 1 -> 2"
+    (*_, first, second, third, sent) = plain(
+        [finding("fails", Outcome.FAIL, got=got, expected="none", sent="s " * 200)], width=60
+    ).splitlines()
+
+    assert [first, second, third] == [
+        "  got:      + node: link veth1 (up; really)",
+        "            - pod: file a;b",
+        "            ~ files: file c: 1 -> 2",
+    ]
+    assert len(sent) > 400
+
+
+def test_lines_are_as_wide_as_the_terminal() -> None:
+    told = plain([finding("fails", Outcome.FAIL, got="word " * 100, expected="word " * 50)], width=60)
+
+    assert max(map(len, told.splitlines()[3:])) <= 60
+    assert told.count("word") == 150
+
+
+def test_what_a_plugin_printed_does_not_reach_the_terminal_as_it_was() -> None:
+    nasty = "a\x1b[2Jb\x00c\x9bd\ud800e\uffff\tf"
+
+    assert printable(nasty) == "a\\x1b[2Jb\\x00c\\x9bd\\ud800e\\uffff\tf"
+    assert "\x1b" not in plain([finding("fails", Outcome.FAIL, got=nasty, expected=nasty, sent=nasty)])
+    assert "a\\x1b[2Jb" in paragraph(finding("n", Outcome.NOT_APPLICABLE, detail=nasty))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [({"pass": 3, "fail": 0, "warn": 1}, "3 pass, 1 warn"), ({"pass": 0}, "no checks")],
+)
+def test_counts_in_words(numbers: dict[str, int], said: str) -> None:
+    assert tally(numbers) == said
+
+
+def test_junit_has_a_testsuite_for_each_plugin() -> None:
+    root = ET.fromstring(junit(FINDINGS))  # noqa: S314 -- our own
+
+    assert root.tag == "testsuites"
+    assert root.attrib == {
+        "name": "cni-harness conformance",
+        "tests": "5",
+        "failures": "1",
+        "errors": "0",
+        "skipped": "1",
+        "time": "2.500",
+    }
+    bridge, host_local = root
+    assert bridge.attrib == {
+        "name": "testnet: bridge (interface)",
+        "tests": "4",
+        "failures": "1",
+        "errors": "0",
+        "skipped": "1",
+        "time": "2.250",
+    }
+    assert (host_local.get("name"), host_local.get("tests")) == ("testnet: host-local (ipam)", "1")
+    assert [(each.get("name"), each.get("value")) for each in bridge.iter("property")] == [
+        ("network", "testnet"),
+        ("plugin", "bridge"),
+        ("profile", "interface"),
+        ("cniVersion", "1.0.0"),
+    ]
+
+
+def test_junit_tells_each_outcome_in_its_own_way() -> None:
+    root = ET.fromstring(junit(FINDINGS))  # noqa: S314 -- our own
+    passed, failed, warned, inapplicable = root[0].findall("testcase")
+
+    assert passed.attrib == {"classname": "testnet.bridge.interface", "name": "passes", "time": "0.250"}
+    assert list(passed) == []
+    (failure,) = failed
+    assert (failure.tag, failure.attrib) == ("failure", {"type": "MUST", "message": "The demand of fails."})
+    assert failure.text == f"SPEC.md, {RULE.section}\n{paragraph(FAILED)}"
+    (output,) = warned
+    assert output.tag == "system-out"
+    assert output.text == f"warning (CONVENTION): runtimes, {HABIT.section}\n{paragraph(WARNED)}"
+    (skipped,) = inapplicable
+    assert (skipped.tag, skipped.attrib) == ("skipped", {"message": "this came with 1.1.0"})
+
+
+def test_junit_is_xml_whatever_the_plugin_printed() -> None:
+    nasty = "\x00\x1b[31m<&\"'\ud800\ufffe]]>"
+    findings = [
+        finding("fails", Outcome.FAIL, got=nasty, expected=nasty, sent=nasty, detail=nasty),
+        finding("n", Outcome.NOT_APPLICABLE, detail=nasty),
+    ]
+
+    text = "".join(ET.fromstring(junit(findings)).itertext())  # noqa: S314 -- our own
+
+    assert text.count("\\x00\\x1b[31m<&\"'\\ud800\\ufffe]]>") == 3
