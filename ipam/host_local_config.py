@@ -153,15 +153,19 @@ def requests_of(args: Args[HostLocalConfig], range_sets: list[RangeSet]) -> dict
 
 
 def _requested(args: Args[HostLocalConfig]) -> dict[Address, str]:
-    """Return the addresses that were asked for, and where."""
+    """Return the addresses that were asked for, and where.
+
+    CONVENTIONS.md, "CNI_ARGS": whoever understands `args` ignores the same wish in CNI_ARGS.
+    """
     requested: dict[Address, str] = {}
-    if asked := args.cni_args.get("IP"):
+    of_args = args.config.args().cni.ips
+    if not of_args and (asked := args.cni_args.get("IP")):
         try:
             requested[requested_address(asked, "CNI_ARGS: IP")] = "CNI_ARGS: IP"
         except CniError as error:
             raise CniError(Code.INVALID_ENVIRONMENT, error.msg) from None
     for path, addresses in (
-        ("args.cni.ips", args.config.args().cni.ips),
+        ("args.cni.ips", of_args),
         ("runtimeConfig.ips", args.config.runtime_config().ips()),
     ):
         for index, asked_address in enumerate(addresses):

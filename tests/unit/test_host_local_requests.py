@@ -109,6 +109,13 @@ def test_a_second_one_of_a_range_set_is_refused(net: HostLocal) -> None:
     assert not net.data_dir.exists()
 
 
+@pytest.mark.parametrize("ignored", ["192.0.2.78", "nonsense"])
+def test_what_args_ask_for_goes_before_cni_args(net: HostLocal, ignored: str) -> None:
+    net.config["args"] = {"cni": {"ips": ["192.0.2.77"]}}
+
+    assert net.add(args=f"IP={ignored}") == ["192.0.2.77", "2001:db8::2"]
+
+
 def test_an_empty_request_is_none(net: HostLocal) -> None:
     assert net.add(args="IP=") == ["192.0.2.2", "2001:db8::2"]
 
