@@ -1,0 +1,62 @@
+"""Our plugins are killed in the middle of an ADD, at hundreds of points, and nothing of it is left after DEL and GC."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.conformance.catalogue import Profile
+from harness.conformance.chaos import By, wreak
+from harness.conformance.subject import Subject, subjects_of
+from harness.conformance.trial import Extent
+from harness.networks import parse_network_list
+
+pytestmark = pytest.mark.sudo
+
+NETWORK = {
+    "cniVersion": "1.1.0",
+    "name": "chaos",
+    "plugins": [
+        {
+            "type": "bridge",
+            "bridge": "br0",
+            "isGateway": True,
+            "ipMasq": True,
+            "ipam": {"type": "host-local", "ranges": [[{"subnet": "192.0.2.0/24"}], [{"subnet": "2001:db8::/64"}]]},
+        }
+    ],
+}
+
+
+def bridge_in(bin_dir: Path) -> Subject:
+    network = parse_network_list(json.dumps(NETWORK).encode())
+    (subject,) = subjects_of(network, [bin_dir], profile=Profile.INTERFACE)
+    return subject
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("kind", "by"), [("direct", By.CALLS), ("served", By.TIME)])
+def test_nothing_is_left_of_a_killed_add(kind: str, by: By, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    bin_dir: Path = request.getfixturevalue(f"{kind}_bin_dir")
+
+    chaos = wreak(bridge_in(bin_dir), state_dir=tmp_path, extent=Extent(kills=220, killers=2))
+
+    assert chaos.by is by
+    assert len(chaos.kills) >= 200
+    assert chaos.leaks == []
+
+
+def test_the_kills_come_in_the_middle(direct_bin_dir: Path, tmp_path: Path) -> None:
+    """What is left before DEL, of a plugin whose DEL does nothing: of some kills nothing yet, of others something."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for plugin in ("bridge", "host-local"):
+        script = f'#!/bin/sh\n[ "$CNI_COMMAND" = DEL ] || [ "$CNI_COMMAND" = GC ] || exec {direct_bin_dir}/{plugin}\n'
+        (folder / plugin).write_text(script if plugin == "bridge" else script.replace("DEL", "NEVER"))
+        (folder / plugin).chmod(0o755)
+
+    chaos = wreak(bridge_in(folder), state_dir=tmp_path, extent=Extent(kills=20, killers=2))
+
+    leaked = [bool(kill.leaked) for kill in chaos.kills]
+    assert any(leaked)
+    assert not all(leaked)
