@@ -17,7 +17,7 @@ _MAIN_TABLE: Final = 254
 
 
 class Link(NamedTuple):
-    """A link. `mtu` is in bytes, `addresses` are those that somebody gave it: none that IPv6 makes by itself."""
+    """A link. `mtu` is in bytes."""
 
     name: str
     mac: str
@@ -50,9 +50,7 @@ def routes(netns: str) -> Sequence[Route]:
 
 def _link(entry: Mapping[str, Any]) -> Link:
     addresses = [
-        ipaddress.ip_interface(f"{each['local']}/{each['prefixlen']}")
-        for each in entry["addr_info"]
-        if "local" in each and each["scope"] != "link"
+        ipaddress.ip_interface(f"{each['local']}/{each['prefixlen']}") for each in entry["addr_info"] if "local" in each
     ]
     return Link(entry["ifname"], entry.get("address", ""), entry["mtu"], tuple(addresses))
 

@@ -1,0 +1,147 @@
+"""The result of ADD as a document: one of them, in the terms of SPEC.md section 5."""
+
+import ipaddress
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from harness.conformance import expect
+from harness.conformance.catalogue import Profile, check
+from harness.conformance.trial import Trial
+from harness.conformance.verdict import NotApplicableError, ViolationError
+from harness.execute import Execution
+from skel.versions import at_least
+
+__all__: list[str] = []
+
+_IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
+_RICH_SINCE: Final = "0.3.0"
+"""The version that brought the lists of interfaces and addresses."""
+
+_DNS: Final = {
+    "nameservers": ["192.0.2.53", "2001:db8::53"],
+    "domain": "pods.example.org",
+    "search": ["pods.example.org", "example.org"],
+    "options": ["ndots:2"],
+}
+
+
+@check("add-prints-result", "add-result", "result-output", "result-json", "habit-stderr-text")
+def add_prints_result(trial: Trial) -> None:
+    """ADD prints one JSON object, its result, and nothing else on standard output."""
+    execution = trial.add()
+    expect.succeeded(execution)
+    said = expect.document(execution, "one JSON object on standard output, the result")
+    if "code" in said and "msg" in said:
+        raise ViolationError("a result, since ADD ended with exit code 0", "an error object", execution)
+
+
+@check("add-repeats-cni-version", "add-result-version")
+def add_repeats_cni_version(trial: Trial) -> None:
+    """The result has the cniVersion of the configuration."""
+    execution = trial.add()
+    version = _document(execution).get("cniVersion")
+    if version != trial.version:
+        raise ViolationError(f'"cniVersion": "{trial.version}"', f'"cniVersion": {json.dumps(version)}', execution)
+
+
+@check("add-kinds-of-values", "add-result-keys", "add-result-dns")
+def add_kinds_of_values(trial: Trial) -> None:
+    """The values in the result are of the kinds that the specification gives them, name servers addresses."""
+    for server in trial.attach().dns.nameservers:
+        try:
+            ipaddress.ip_address(server)
+        except ValueError:
+            raise ViolationError("addresses as nameservers", json.dumps(server)) from None
+
+
+@check("add-cidr-notation", "add-result-address", "add-result-route-dst")
+def add_cidr_notation(trial: Trial) -> None:
+    """Addresses, and destinations of routes, are in CIDR notation."""
+    execution = trial.add()
+    for what, text in _addresses_and_destinations(_document(execution)):
+        if not isinstance(text, str) or not _is_cidr(text):
+            raise ViolationError(f"an address with a prefix length as {what}", json.dumps(text), execution)
+
+
+@check("add-gateway", "add-result-gateway")
+def add_gateway(trial: Trial) -> None:
+    """The gateway of an address is another address of the same family."""
+    execution = trial.add()
+    for ip in _ips(_document(execution)):
+        gateway = ip.get("gateway")
+        if gateway is None:
+            continue
+        address = ipaddress.ip_interface(ip["address"]).ip
+        try:
+            found = ipaddress.ip_address(gateway)
+        except ValueError:
+            raise ViolationError("an address as gateway, without a prefix", json.dumps(gateway), execution) from None
+        if found.version != address.version or found == address:
+            expected = f"a gateway of the family of {address}, and another address"
+            raise ViolationError(expected, str(found), execution)
+
+
+@check("add-interface-index", "add-result-interface-index", profiles=_IN_POD, since=_RICH_SINCE)
+def add_interface_index(trial: Trial) -> None:
+    """Each address has the index of its interface in the list of interfaces."""
+    execution = trial.add()
+    said = _document(execution)
+    interfaces = _objects(said.get("interfaces"))
+    if not interfaces:
+        raise NotApplicableError("the result has no interfaces")
+    for ip in _ips(said):
+        index = ip.get("interface")
+        if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(interfaces):
+            expected = f"an index into the {len(interfaces)} interfaces beside the address {ip.get('address')}"
+            raise ViolationError(expected, f'"interface": {json.dumps(index)}', execution)
+
+
+@check("add-configured-dns", "well-known-keys", "add-result-dns")
+def add_configured_dns(trial: Trial) -> None:
+    """A plugin that reads the well-known key dns hands its settings on as they are."""
+    execution = trial.add(config={"dns": _DNS})
+    said = _document(execution).get("dns") or {}
+    found = said if isinstance(said, dict) else {}
+    if not set(_DNS["nameservers"]) & set(_texts(found.get("nameservers"))):
+        raise NotApplicableError("the plugin does not read dns: its result has other name servers, or none")
+    for key, configured in _DNS.items():
+        # What an IPAM plugin knows may come on top; a domain is one only.
+        lost = [each for each in _texts(configured) if each not in _texts(found.get(key))]
+        if lost:
+            raise ViolationError(f'"{key}": {json.dumps(configured)} in dns', json.dumps(found.get(key)), execution)
+
+
+def _document(execution: Execution) -> Mapping[str, Any]:
+    return expect.document(expect.succeeded(execution), "a result object on standard output")
+
+
+def _is_cidr(text: str) -> bool:
+    try:
+        ipaddress.ip_interface(text)
+    except ValueError:
+        return False
+    return "/" in text
+
+
+def _objects(value: object) -> Sequence[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _texts(value: object) -> Sequence[object]:
+    return value if isinstance(value, list) else [value]
+
+
+def _ips(said: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the addresses of a result in the terms of 1.1.0, whatever its version."""
+    if at_least(str(said.get("cniVersion", "")), _RICH_SINCE):
+        return _objects(said.get("ips"))
+    return [{**each, "address": each.get("ip")} for each in _objects([said.get("ip4"), said.get("ip6")])]
+
+
+def _addresses_and_destinations(said: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    for ip in _ips(said):
+        yield "address", ip.get("address")
+    for holder in _objects([said, said.get("ip4"), said.get("ip6")]):
+        for route in _objects(holder.get("routes")):
+            yield "dst of a route", route.get("dst")

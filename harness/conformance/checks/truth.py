@@ -1,0 +1,133 @@
+"""Whether the result of ADD is true: each interface, address and route in it against what the kernel has."""
+
+import ipaddress
+from collections.abc import Iterator
+from typing import Final
+
+from harness.conformance.catalogue import Profile, check
+from harness.conformance.kernel import Link, links, routes
+from harness.conformance.trial import Trial
+from harness.conformance.verdict import NotApplicableError, ViolationError
+from skel.result import Interface, Result
+
+__all__: list[str] = []
+
+_IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
+_RICH_SINCE: Final = "0.3.0"
+"""The version that brought the lists of interfaces and addresses."""
+_MTU_SINCE: Final = "1.1.0"
+
+
+@check("add-tells-interfaces", "add-result-interfaces", profiles=_IN_POD, since=_RICH_SINCE)
+def add_tells_interfaces(trial: Trial) -> None:
+    """The result lists every interface that ADD has made, in the container and on the node."""
+    trial.warm_up()
+    trial.prepare(trial.container)
+    places = {"in the container": trial.container.netns, "on the node": trial.node_netns}
+    before = {where: set(links(netns)) for where, netns in places.items()}
+    result = trial.attach()
+    for where, netns in places.items():
+        listed = {each.name for each in result.interfaces if bool(each.sandbox) == (netns == trial.container.netns)}
+        made = set(links(netns)) - before[where]
+        if made - listed:
+            expected = f"{', '.join(sorted(made))} among the interfaces, as made {where}"
+            raise ViolationError(expected, ", ".join(sorted(listed)) or "none")
+
+
+@check("add-sandbox", "add-result-sandbox", profiles=_IN_POD, since=_RICH_SINCE)
+def add_sandbox(trial: Trial) -> None:
+    """An interface in the container has the value of CNI_NETNS as its sandbox."""
+    result = trial.attach()
+    named = [each for each in result.interfaces if each.name == trial.container.ifname]
+    if trial.container.ifname in links(trial.container.netns) and named:
+        sandboxes = [each.sandbox for each in named]
+        if trial.container.netns not in sandboxes:
+            expected = f'"{trial.container.netns}" as the sandbox of {trial.container.ifname}'
+            raise ViolationError(expected, ", ".join(f'"{each}"' for each in sandboxes))
+
+
+@check("add-interfaces-exist", "add-result-sandbox-host", "add-result-interfaces", profiles=_IN_POD, since=_RICH_SINCE)
+def add_interfaces_exist(trial: Trial) -> None:
+    """Each interface of the result is where its sandbox says: in the container, or on the node where that is empty."""
+    result = trial.attach()
+    pod, node = links(trial.container.netns), links(trial.node_netns)
+    for each in result.interfaces:
+        # A socket or a device may stand in for a link.
+        elsewhere = each.socket_path or each.pci_id or each.sandbox not in {"", trial.container.netns}
+        if not elsewhere and each.name not in (pod if each.sandbox else node):
+            where = "in the container" if each.sandbox else "on the node"
+            there = ", ".join(pod if each.sandbox else node)
+            raise ViolationError(f"{each.name} {where}, as its sandbox says", f"only {there} there")
+
+
+@check("add-mac", "add-result-mac", "prev-result-output", profiles=_IN_POD, since=_RICH_SINCE)
+def add_mac(trial: Trial) -> None:
+    """The interfaces of the result have the hardware addresses that the kernel has for them."""
+    for interface, link in _known_links(trial, trial.attach()):
+        in_pod = bool(interface.sandbox)
+        if interface.mac.lower() != link.mac.lower() and (interface.mac or in_pod):
+            raise ViolationError(f'"{link.mac}" as the mac of {interface.name}', f'"{interface.mac}"')
+
+
+@check("add-mtu", "add-result-keys", "prev-result-output", profiles=_IN_POD, since=_MTU_SINCE)
+def add_mtu(trial: Trial) -> None:
+    """Where the result has the MTU of an interface, it is the one that the kernel has."""
+    for interface, link in _known_links(trial, trial.attach()):
+        if interface.mtu and interface.mtu != link.mtu:
+            raise ViolationError(f"{link.mtu} as the mtu of {interface.name}", str(interface.mtu))
+
+
+@check("add-addresses", "add-result-ips", profiles=_IN_POD, since=_RICH_SINCE)
+def add_addresses(trial: Trial) -> None:
+    """The addresses of the result are those that the interfaces in the container have."""
+    result = trial.attach()
+    pod = links(trial.container.netns)
+    for ip in result.ips:
+        interface = _interface_of(result, ip.interface)
+        if interface is None or interface.sandbox != trial.container.netns or interface.name not in pod:
+            continue  # assigned outside of the container
+        has = [each.ip for each in pod[interface.name].addresses]
+        if ip.address.ip not in has:
+            there = ", ".join(map(str, has)) or "none"
+            raise ViolationError(f"{ip.address.ip} on {interface.name}, as the result says", f"{there} there")
+    said = {ip.address.ip for ip in result.ips}
+    for link in pod.values():
+        for address in link.addresses:
+            # IPv6 gives each link an address by itself.
+            given = not address.ip.is_loopback and not address.ip.is_link_local
+            if given and address.ip not in said:
+                listed = ", ".join(map(str, said)) or "none"
+                raise ViolationError(f"{address.ip} among the ips, since {link.name} has it", listed)
+
+
+@check("add-routes", "add-result-routes", profiles=_IN_POD, since=_RICH_SINCE)
+def add_routes(trial: Trial) -> None:
+    """The routes of the result are in the container."""
+    result = trial.attach()
+    if trial.container.ifname not in links(trial.container.netns):
+        raise NotApplicableError("the interface is not in the container")
+    there = routes(trial.container.netns)
+    for route in result.routes:
+        found = [each for each in there if each.dst == route.dst and route.table in {None, each.table}]
+        gateways = [ipaddress.ip_address(each.gw) for each in found if each.gw]
+        if not found or (route.gw is not None and route.gw not in gateways):
+            words = f"{route.dst} via {route.gw}" if route.gw else str(route.dst)
+            seen = ", ".join(f"{each.dst} via {each.gw}" for each in there if each.gw) or "no route with a gateway"
+            raise ViolationError(f"a route to {words} in the container, as the result says", seen)
+
+
+def _known_links(trial: Trial, result: Result) -> Iterator[tuple[Interface, Link]]:
+    """Yield the interfaces of a result that are in the container or on the node, and what the kernel has for them."""
+    places = {trial.container.netns: links(trial.container.netns), "": links(trial.node_netns)}
+    for interface in result.interfaces:
+        link = places.get(interface.sandbox, {}).get(interface.name)
+        if link is not None:
+            yield interface, link
+
+
+def _interface_of(result: Result, index: int | None) -> Interface | None:
+    """Return the interface that an address is for; the only one in a container, where the result does not say."""
+    if index is not None:
+        return result.interfaces[index] if 0 <= index < len(result.interfaces) else None
+    inside = [each for each in result.interfaces if each.sandbox]
+    return inside[0] if len(inside) == 1 else None
