@@ -49,8 +49,14 @@ def unmasquerade(args: Args[C], addresses: Sequence[Cidr]) -> None:
 
 
 def check_masquerade(args: Args[C], addresses: Sequence[Cidr]) -> None:
-    """Raise CniError (999) for an address that nothing masquerades (SPEC.md section 2, CHECK)."""
+    """Raise CniError (999) for an address that nothing masquerades (SPEC.md section 2, CHECK).
+
+    A later plugin may have given the interface more addresses, which were never masqueraded: one without a gateway may
+    be such, as long as another one is.
+    """
     missing = [address for address in addresses if not nft.is_masqueraded(address, owner_of(args))]
+    if 0 < len(missing) < len(addresses):
+        missing = [address for address in missing if address in _with_gateway(args)]
     if missing and not _masqueraded_by_reference(args):
         raise CniError(Code.INTERNAL, f"not masqueraded: {', '.join(map(str, missing))}")
 
@@ -64,6 +70,10 @@ def collect_masquerade(args: Args[C], valid: Collection[Owner]) -> None:
         if owner.in_network(args.config.name) and owner not in valid:
             nft.unmasquerade(owner, [ip_interface(address)])
     collect_iptables(args.config.name, {owner.container_id for owner in valid})
+
+
+def _with_gateway(args: Args[C]) -> set[Cidr]:
+    return {ip.address for ip in args.prev_result.ips if ip.gateway is not None} if args.prev_result else set()
 
 
 def _masqueraded_by_reference(args: Args[C]) -> bool:

@@ -82,6 +82,25 @@ def test_check_notices_that_it_is_gone(node: Node, bin_dir: Path, backend: str) 
     assert "not masqueraded" in error["msg"]
 
 
+def test_check_lets_an_address_be_that_a_later_plugin_gave(node: Node, bin_dir: Path) -> None:
+    network = Network(node, bin_dir, bridge_config(ipMasq=True))
+    result = network.add("one")
+    node.run(["ip", "address", "add", "192.0.2.77/32", "dev", "eth0"], netns=network.namespace("one"))
+    later = {**result, "ips": [*result["ips"], {"address": "192.0.2.77/32", "interface": 2}]}
+
+    network.succeed("CHECK", "one", prevResult=later)
+
+
+@pytest.mark.parametrize(("address", "elements"), [("10.88.0.2", "masquerade4"), ("fd00:88::2", "masquerade6")])
+def test_check_notices_one_address_of_two(node: Node, bin_dir: Path, address: str, elements: str) -> None:
+    network = Network(node, bin_dir, bridge_config(ipMasq=True))
+    result = network.add("one")
+    node.run(["nft", f"delete element inet cni_harness {elements} {{ {address} : return }}"])
+
+    error = network.fail("CHECK", "one", prevResult=result)
+    assert address in error["msg"]
+
+
 @pytest.mark.parametrize(("added", "deleted"), [("nftables", "iptables"), ("iptables", "nftables")])
 def test_del_cleans_up_after_either_backend(node: Node, bin_dir: Path, added: str, deleted: str) -> None:
     network = Network(node, bin_dir, bridge_config(ipMasq=True))
