@@ -1,16 +1,19 @@
 """A delegate that stands before the real one on CNI_PATH: it notes each execution, and answers as it is told."""
 
+import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from harness.conformance.call import Call, execute
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.execute import Execution, Executor, PluginNotFoundError
 
 __all__ = ["FAILURE", "FAILURE_CODE", "FAILURE_MESSAGE", "REMARK", "Answer", "Delegate", "Record", "recording"]
 
+_SECONDS: Final = 30.0
 FAILURE_CODE: Final = 117
 FAILURE_MESSAGE: Final = "the conformance suite wants this delegate to fail"
 REMARK: Final = "a remark of the delegate on its standard error"
@@ -63,7 +66,7 @@ class Delegate:
 
     def __init__(self, folder: Path, name: str, real: Path, bin_dirs: tuple[Path, ...], bin_dir: str = "bin") -> None:
         """Write it as `name` into the folder `bin_dir` below `folder`; `real` is what it executes."""
-        self.folder = folder
+        self._real = real
         self._log = folder / "log"
         self._answers = folder / "answers"
         places = (self._log, self._answers, folder / bin_dir)
@@ -94,6 +97,18 @@ class Delegate:
         folders = sorted(self._log.iterdir(), key=lambda folder: int(folder.name))
         records = [_record(folder) for folder in folders]
         return [record for record in records if verb in {"", record.verb}]
+
+    def ask_real(self, trial: Trial, verb: str) -> Execution:
+        """Execute the real one as at the last ADD, but for the verb, and with what came of that as prevResult."""
+        last = self.records("ADD")[-1]
+        request = {**json.loads(last.stdin), "prevResult": trial.result_document()}
+        call = Call(
+            plugin=self.path.name,
+            path=self._real,
+            environ={**last.environ, "CNI_COMMAND": verb},
+            stdin=json.dumps(request).encode(),
+        )
+        return trial.run(lambda: execute(call, timeout=_SECONDS))
 
     def demand(self, verb: str, execution: Execution, why: str) -> Record:
         """Return the last execution with `verb`. Raises ViolationError where the plugin has not executed it so."""

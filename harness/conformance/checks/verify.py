@@ -1,0 +1,229 @@
+"""CHECK: what it finds missing, what it lets be, and what it goes by."""
+
+from typing import Any, Final
+
+from harness.conformance import expect, firewall
+from harness.conformance.catalogue import Profile, check
+from harness.conformance.circumstances import command, happened, lose_interface, lose_namespace
+from harness.conformance.delegates import recording
+from harness.conformance.made import own_addresses, own_interface, own_routes, remove_route, result_copy, set_mac
+from harness.conformance.trial import ABSENT, Trial
+from harness.conformance.verdict import NotApplicableError, ViolationError
+
+__all__: list[str] = []
+
+_INTERFACE: Final = {Profile.INTERFACE}
+_IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
+_NOT_CHAINED: Final = {Profile.INTERFACE, Profile.IPAM}
+_SINCE: Final = "0.4.0"
+_OTHER_MAC: Final = "02:00:5e:00:53:01"
+_OTHER_ADDRESSES: Final = {4: "192.0.2.77/24", 6: "2001:db8:77::77/64"}
+_LATER_ROUTE: Final = "203.0.113.0/24"
+
+
+@check("check-after-add", "check-after-add", since=_SINCE)
+def after_add(trial: Trial) -> None:
+    """CHECK right after ADD succeeds, as often as it is called, and changes nothing."""
+    trial.attach()
+    expect.succeeded(trial.check(), "CHECK right after ADD")
+    before = trial.snapshot()
+    for _ in range(2):
+        expect.succeeded(trial.check(), "CHECK, again")
+    trial.demand_same(before, trial.snapshot(), "after CHECK")
+
+
+@check("check-address-missing", "check-finds-missing", profiles=_IN_POD, since=_SINCE)
+def address_missing(trial: Trial) -> None:
+    """CHECK fails where an address of the result is gone from the container's interface."""
+    count = len(own_addresses(trial, trial.container))
+    for number in range(count):
+        container = trial.new_container()
+        ip = own_addresses(trial, container)[number]
+        if not happened(trial, container.netns, "ip", "address", "del", str(ip.address), "dev", container.ifname):
+            raise ViolationError(f"{ip.address} on {container.ifname} after ADD", "no such address")
+        expect.failed(trial.check(container), f"the address {ip.address} is gone from {container.ifname}")
+    if not count:
+        raise NotApplicableError("the plugin gives the container's interface no address")
+
+
+@check("check-route-missing", "check-finds-missing", profiles=_IN_POD, since=_SINCE)
+def route_missing(trial: Trial) -> None:
+    """CHECK fails where a route of the result is gone from the container."""
+    found = False
+    for number in range(len(own_routes(trial, trial.container))):
+        container = trial.new_container()
+        route = own_routes(trial, container)[number]
+        if remove_route(trial, container, route):
+            found = True
+            expect.failed(trial.check(container), f"the route to {route.dst} is gone from the container")
+    if not found:
+        raise NotApplicableError("the plugin makes no route that is in its result")
+
+
+@check("check-interface-missing", "check-finds-missing", profiles=_INTERFACE, since=_SINCE)
+def interface_missing(trial: Trial) -> None:
+    """CHECK fails where the interface is gone from the container."""
+    trial.attach()
+    if not lose_interface(trial, trial.container.netns, trial.container.ifname):
+        raise NotApplicableError("the interface cannot be removed")
+    expect.failed(trial.check(), f"{trial.container.ifname} is gone from the container")
+
+
+@check("check-interface-down", "check-finds-missing", profiles=_INTERFACE, since=_SINCE)
+def interface_down(trial: Trial) -> None:
+    """CHECK fails where the container's interface was set down: no state to be of use in."""
+    trial.attach()
+    netns, ifname = trial.container.netns, trial.container.ifname
+    is_up = "UP" in command(trial, netns, "ip", "-oneline", "link", "show", "up", "dev", ifname).stdout
+    if not is_up or not happened(trial, netns, "ip", "link", "set", "dev", ifname, "down"):
+        raise NotApplicableError("the interface is not up after ADD, or cannot be set down")
+    expect.failed(trial.check(), f"{ifname} is down")
+
+
+@check("check-interface-other-mac", "check-finds-missing", profiles=_INTERFACE, since=_SINCE)
+def interface_other_mac(trial: Trial) -> None:
+    """CHECK fails where the container's interface has another hardware address than the result has."""
+    trial.attach()
+    own_interface(trial, result_copy(trial))
+    if not set_mac(trial, _OTHER_MAC):
+        raise NotApplicableError("the hardware address of the interface cannot be changed")
+    expect.failed(trial.check(), f"{trial.container.ifname} has another hardware address than prevResult says")
+
+
+@check("check-host-interface-missing", "check-finds-missing", profiles=_INTERFACE, since=_SINCE)
+def host_interface_missing(trial: Trial) -> None:
+    """CHECK fails where an interface of the result is gone from the node."""
+    before = trial.snapshot().section("node", "links")
+    names = [each.name for each in trial.attach().interfaces if not each.sandbox and each.name not in before]
+    names = [name for name in names if lose_interface(trial, trial.node_netns, name)][:1]
+    if not names:
+        raise NotApplicableError("the result has no interface of the node that ADD made, or none that can be removed")
+    expect.failed(trial.check(), f"{names[0]}, which the result has, is gone from the node")
+
+
+@check("check-rule-missing", "check-finds-untracked-missing", since=_SINCE)
+def rule_missing(trial: Trial) -> None:
+    """CHECK fails where what ADD put into the firewall is gone."""
+    trial.warm_up()
+    trial.prepare(trial.container)
+    before = firewall.ruleset(trial)
+    trial.attach()
+    things = firewall.added(before, firewall.ruleset(trial))
+    if not things:
+        raise NotApplicableError("ADD puts nothing into the firewall")
+    firewall.remove(trial, things)
+    expect.failed(trial.check(), f"what ADD put into the firewall is gone ({len(things)} things)")
+
+
+@check("check-reservation-missing", "check-finds-untracked-missing", "check-delegates", profiles=_IN_POD, since=_SINCE)
+def reservation_missing(trial: Trial) -> None:
+    """CHECK fails where the delegate has released the addresses."""
+    delegate = recording(trial)
+    expect.succeeded(trial.add(environ=delegate.environ))
+    expect.succeeded(delegate.ask_real(trial, "DEL"), "DEL of the delegate itself")
+    if delegate.ask_real(trial, "CHECK").exit_code == 0:
+        raise NotApplicableError("the delegate itself has nothing to find missing")
+    expect.failed(trial.check(), "the delegate has released its addresses, and says so itself")
+
+
+@check("check-never-added", "check-finds-missing", "check-consults-prev-result", since=_SINCE, profiles=_NOT_CHAINED)
+def never_added(trial: Trial) -> None:
+    """CHECK fails for a container that was never added, though it comes with a result that another one got."""
+    other = trial.new_container()
+    trial.attach()
+    result = result_copy(trial)
+    for interface in result.get("interfaces") or []:
+        if interface.get("sandbox"):
+            interface["sandbox"] = other.netns
+    expect.failed(trial.check(other, prev_result=result), "the container was never added")
+
+
+@check("check-after-del", "check-finds-missing", "check-finds-untracked-missing", since=_SINCE, profiles=_NOT_CHAINED)
+def after_del(trial: Trial) -> None:
+    """CHECK fails for an attachment that was deleted."""
+    trial.attach()
+    expect.succeeded(trial.delete())
+    expect.failed(trial.check(), "the attachment was deleted")
+
+
+@check("check-netns-gone", "check-finds-missing", profiles=_INTERFACE, since=_SINCE)
+def netns_gone(trial: Trial) -> None:
+    """CHECK fails where the container's namespace is gone."""
+    trial.attach()
+    lose_namespace(trial.container)
+    expect.failed(trial.check(), f"there is nothing at {trial.container.netns}")
+
+
+@check("check-other-address-expected", "check-consults-prev-result", profiles=_INTERFACE, since=_SINCE)
+def other_address_expected(trial: Trial) -> None:
+    """CHECK fails where prevResult has an address for the interface that it has not."""
+    ips = own_addresses(trial, trial.container)
+    if not ips:
+        raise NotApplicableError("the plugin gives the container's interface no address")
+    result = result_copy(trial)
+    other = _OTHER_ADDRESSES[ips[0].address.version]
+    for ip in result["ips"]:
+        if ip["address"] == str(ips[0].address):
+            ip["address"] = other
+            ip.pop("gateway", None)
+    expect.failed(trial.check(prev_result=result), f"prevResult has the address {other}, and the interface has not")
+
+
+@check("check-other-interface-expected", "check-consults-prev-result", profiles=_INTERFACE, since=_SINCE)
+def other_interface_expected(trial: Trial) -> None:
+    """CHECK fails where prevResult has another hardware address for the interface than it has."""
+    trial.attach()
+    result = result_copy(trial)
+    own_interface(trial, result)["mac"] = _OTHER_MAC
+    expect.failed(trial.check(prev_result=result), f"prevResult has the hardware address {_OTHER_MAC}")
+
+
+@check("check-without-prev-result", "check-consults-prev-result", profiles=_INTERFACE, since=_SINCE)
+def without_prev_result(trial: Trial) -> None:
+    """CHECK fails without a previous result, which it has to go by."""
+    trial.attach()
+    expect.failed(trial.check(prev_result=ABSENT), "there is no prevResult to tell what to expect")
+
+
+@check("check-later-mac", "check-allows-later-changes", profiles=_INTERFACE, since=_SINCE)
+def later_mac(trial: Trial) -> None:
+    """CHECK succeeds where a later plugin has changed the hardware address, as prevResult says."""
+    trial.attach()
+    result = result_copy(trial)
+    own_interface(trial, result)["mac"] = _OTHER_MAC
+    if not set_mac(trial, _OTHER_MAC):
+        raise NotApplicableError("the hardware address of the interface cannot be changed")
+    expect.succeeded(trial.check(prev_result=result), "CHECK after a later plugin changed the hardware address")
+
+
+@check("check-later-address-and-route", "check-allows-later-changes", profiles=_IN_POD, since=_SINCE)
+def later_address_and_route(trial: Trial) -> None:
+    """CHECK succeeds where a later plugin has given the interface another address and a route, as prevResult says."""
+    trial.attach()
+    result, container = result_copy(trial), trial.container
+    address = _OTHER_ADDRESSES[4]
+    if not happened(trial, container.netns, "ip", "address", "add", address, "dev", container.ifname) or not happened(
+        trial, container.netns, "ip", "route", "add", _LATER_ROUTE, "dev", container.ifname
+    ):
+        raise NotApplicableError("the interface takes no other address and route")
+    names = [(each.get("name"), each.get("sandbox")) for each in result.get("interfaces") or []]
+    ip: dict[str, Any] = {"address": address}
+    if (container.ifname, container.netns) in names:
+        ip["interface"] = names.index((container.ifname, container.netns))
+    if trial.version == "0.4.0":
+        ip["version"] = "4"
+    result["ips"] = [*(result.get("ips") or []), ip]
+    result["routes"] = [*(result.get("routes") or []), {"dst": _LATER_ROUTE}]
+    expect.succeeded(trial.check(prev_result=result), "CHECK after a later plugin gave another address and route")
+
+
+@check("check-later-route-removed", "check-allows-later-changes", profiles=_IN_POD, since=_SINCE)
+def later_route_removed(trial: Trial) -> None:
+    """CHECK succeeds where a later plugin has removed a route, from the container and from prevResult."""
+    routes = own_routes(trial, trial.container)
+    if not [route for route in routes if remove_route(trial, trial.container, route)]:
+        raise NotApplicableError("the plugin makes no route that is in its result")
+    result = result_copy(trial)
+    gone = {str(route.dst) for route in routes}
+    result["routes"] = [route for route in result.get("routes") or [] if route["dst"] not in gone]
+    expect.succeeded(trial.check(prev_result=result), "CHECK after a later plugin removed the routes")
