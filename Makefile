@@ -27,8 +27,8 @@ TESTABLE := $(VENV)/.testable-$(PROJECT)
 COMPARABLE := $(VENV)/.comparable-$(PROJECT)
 
 NEEDS := $(PYTHON)=python3 ip=iproute2 nft=nftables
-TEST_NEEDS := $(NEEDS) arping=iputils-arping conntrack=conntrack iptables=iptables ping=iputils-ping ps=procps \
-	tcpdump=tcpdump vagrant=vagrant /usr/lib/cni/bridge=containernetworking-plugins cc=gcc \
+TEST_NEEDS := $(NEEDS) arping=iputils-arping conntrack=conntrack iptables=iptables jq=jq json_pp=perl ping=iputils-ping \
+	ps=procps tcpdump=tcpdump vagrant=vagrant /usr/lib/cni/bridge=containernetworking-plugins cc=gcc \
 	/usr/include/stdlib.h=libc6-dev
 BENCH_NEEDS := $(NEEDS) iptables=iptables /usr/lib/cni/bridge=containernetworking-plugins cc=gcc \
 	/usr/include/stdlib.h=libc6-dev
