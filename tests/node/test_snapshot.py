@@ -21,8 +21,8 @@ MAP = f"{TABLE}; nft 'add map inet t m {{ type ipv4_addr : verdict; }}'"
 CONF, NEIGH = "/proc/sys/net/ipv4/conf", "/proc/sys/net/ipv4/neigh"
 CONF6 = "/proc/sys/net/ipv6/conf"
 
-# What is there before, then steps: a command, and the lines of its difference. "*" stands for what versions of tools say
-# in several ways.
+# What is there before, then steps: a command, and the lines of its difference. "*" stands for what versions of tools
+# say in several ways.
 CASES: dict[str, tuple[str, list[tuple[str, list[str]]]]] = {
     "link": (
         "",
@@ -39,9 +39,11 @@ CASES: dict[str, tuple[str, list[tuple[str, list[str]]]]] = {
             (
                 "ip link delete br0",
                 [
-                    (f"- node: link br0 (bridge, up, mtu 1400, promisc, mac {MAC}:09, alias uplink, other names other, "
-                    "group 7, stp_state 1)"
-                ]),
+                    (
+                        f"- node: link br0 (bridge, up, mtu 1400, promisc, mac {MAC}:09, alias uplink, "
+                        "other names other, group 7, stp_state 1)"
+                    ),
+                ],
             ),
         ],
     ),
@@ -274,11 +276,15 @@ CASES: dict[str, tuple[str, list[tuple[str, list[str]]]]] = {
         f"{CHAIN}; nft add rule inet t c tcp dport 22 accept; nft add rule inet t c tcp dport 23 accept",
         [
             (
-                ("nft flush chain inet t c; nft add rule inet t c tcp dport 23 accept; "
-                "nft add rule inet t c tcp dport 22 accept; nft add rule inet t c udp dport 53 accept"),
+                (
+                    "nft flush chain inet t c; nft add rule inet t c tcp dport 23 accept; "
+                    "nft add rule inet t c tcp dport 22 accept; nft add rule inet t c udp dport 53 accept"
+                ),
                 [
-                    ("~ node: nft rule inet t c: order: tcp dport 22 accept + tcp dport 23 accept -> "
-                    "tcp dport 23 accept + tcp dport 22 accept"),
+                    (
+                        "~ node: nft rule inet t c: order: tcp dport 22 accept + tcp dport 23 accept -> "
+                        "tcp dport 23 accept + tcp dport 22 accept"
+                    ),
                     "+ node: nft rule inet t c: udp dport 53 accept",
                 ],
             ),
@@ -328,8 +334,10 @@ CASES: dict[str, tuple[str, list[tuple[str, list[str]]]]] = {
                 [
                     "+ node: nft table ip6 filter",
                     "+ node: nft chain ip6 filter FORWARD (type filter, hook forward, prio 0, policy accept)",
-                    ("+ node: iptables rule ip6 filter FORWARD: -i br0 -m statistic --mode nth --every 2 --packet 0 "
-                    "-j ACCEPT"),
+                    (
+                        "+ node: iptables rule ip6 filter FORWARD: -i br0 -m statistic --mode nth --every 2 --packet 0 "
+                        "-j ACCEPT"
+                    ),
                 ],
             ),
         ],

@@ -1,0 +1,191 @@
+"""`cni-harness snapshot`, `diff` and `add --diff` on a node with our plugins."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.snapshot import Snapshot, differences
+from tests.cli import Cli, bridge_network
+
+# What host-local keeps between pods, and the folders that its first reservation makes.
+KEPT = "files/file/*/networks*"
+
+
+@pytest.fixture
+def cli(own_cli: Cli) -> Cli:
+    own_cli.configure(bridge_network("test", ipMasq=True))
+    return own_cli
+
+
+def lines(output: str) -> list[str]:
+    return [line for line in output.splitlines() if line[:2] in {"+ ", "- ", "~ "}]
+
+
+def snapshot(cli: Cli, file: str, *args: str) -> Path:
+    path = cli.folder / file
+    path.write_text(cli.run("snapshot", "-o", "json", *args).stdout)
+    return path
+
+
+def warm(cli: Cli) -> None:
+    """Have the bridge and the tables made that stay when the pods are gone."""
+    cli.run("add", "first")
+    cli.run("del", "first")
+
+
+def test_add_tells_what_the_plugins_did(cli: Cli) -> None:
+    run = cli.run("add", "pod1", "--diff")
+
+    [pod] = cli.pods()
+    host_veth = pod["networks"][0]["result"]["interfaces"][1]["name"]
+    told = [line.partition(" (")[0] for line in lines(run.stdout)]
+    assert [line for line in told if "/lock" not in line and " nft " not in line] == [
+        "+ node: link test0",
+        f"+ node: link {host_veth}",
+        "+ node: address 10.77.0.1/16 dev test0",
+        "+ node: route 10.77.0.0/16 dev test0",
+        "~ node: sysctl net.ipv4.ip_forward: 0 -> 1",
+        *[line for line in told if "node: sysctl" in line and ".conf." in line],
+        "+ pod1: link eth0",
+        "+ pod1: address 10.77.0.2/16 dev eth0",
+        "+ pod1: route 10.77.0.0/16 dev eth0",
+        "+ pod1: route default via 10.77.0.1 dev eth0",
+        *[line for line in told if "pod1: sysctl" in line],
+        *[line for line in told if "files:" in line and "/lock" not in line],
+    ]
+    assert any("nft element" in line and "10.77.0.2" in line for line in told)
+    assert any(line.endswith("/networks/test/10.77.0.2") for line in told)
+    assert not any("/results" in line for line in told)
+
+
+def test_a_second_pod_is_only_what_it_adds(cli: Cli) -> None:
+    cli.run("add", "pod1")
+    document = cli.json("add", "pod2", "--diff")
+
+    told = {(each["kind"], each["place"], each["thing"]) for each in document["diff"]}
+    assert {name for _, place, name in told if place == "node"} <= {"link", "nft element", "sysctl"}
+    assert [each["name"] for each in document["diff"] if each["place"] == "pod2" and each["thing"] == "address"] == [
+        "10.77.0.3/16 dev eth0"
+    ]
+    assert all(each["words"][2:].startswith(each["place"]) for each in document["diff"])
+    assert [pod["name"] for pod in document["pods"]] == ["pod2"]
+
+
+def test_add_of_a_pod_that_is_there_tells_nothing(cli: Cli) -> None:
+    cli.run("add", "pod1")
+
+    assert lines(cli.run("add", "--exist-ok", "--diff", "pod1").stdout) == []
+
+
+def test_add_that_fails_leaves_nothing(cli: Cli) -> None:
+    warm(cli)
+    broken = bridge_network("broken")
+    broken["plugins"][0]["bridge"] = "test0"
+    broken["plugins"].append({"type": "fails"})
+    cli.plugin("fails", 'test "$CNI_COMMAND" = DEL || { echo "{\\"code\\": 100, \\"msg\\": \\"no\\"}"; exit 1; }\n')
+    cli.configure(bridge_network("test", ipMasq=True), broken)
+    before = snapshot(cli, "before.json")
+    failed = cli.run("add", "pod1", "--network", "broken", "--diff", check=False)
+    assert failed.returncode == 1
+    # What host-local keeps of a network that has had a reservation; none is left.
+    kept = {line.partition(" (")[0].rpartition("/")[2] for line in lines(failed.stdout)}
+    assert kept == {"broken", ".owners", "last_reserved_ip.0", "lock"}
+
+    diff = cli.run("diff", str(before), "--ignore", KEPT, check=False)
+
+    assert (diff.returncode, diff.stdout, diff.stderr) == (0, "", "")
+
+
+def test_add_and_del_leave_nothing(cli: Cli) -> None:
+    warm(cli)
+    before = snapshot(cli, "before.json")
+    cli.run("add", "pod1")
+    between = cli.run("diff", str(before), check=False)
+    assert between.returncode == 1
+    assert any("10.77.0.3" in line for line in lines(between.stdout))
+    cli.run("del", "pod1")
+
+    after = cli.run("diff", str(before), "--ignore", KEPT, check=False)
+
+    assert (after.returncode, after.stdout, after.stderr) == (0, "", "")
+
+
+def test_two_files_are_compared(cli: Cli) -> None:
+    warm(cli)
+    before = snapshot(cli, "before.json")
+    cli.run("add", "pod1")
+    after = snapshot(cli, "after.json")
+
+    run = cli.run("diff", str(before), str(after), check=False)
+    back = cli.run("diff", str(after), str(before), check=False)
+
+    assert (run.returncode, back.returncode) == (1, 1)
+    assert sorted(line.replace("+ ", "- ", 1) for line in lines(run.stdout) if line[0] == "+") == sorted(
+        line for line in lines(back.stdout) if line[0] == "-"
+    )
+    assert cli.run("diff", str(after), str(after)).stdout == ""
+    assert cli.json("diff", str(after), str(after)) == {"diff": []}
+    document = json.loads(cli.run("diff", str(before), str(after), "-o", "json", check=False).stdout)
+    assert [each["words"] for each in document["diff"]] == lines(run.stdout)
+
+
+def test_diff_of_what_is_no_snapshot_is_trouble(cli: Cli, tmp_path: Path) -> None:
+    texts = {"not JSON": "POD  INTERFACE", "not a snapshot": "{}", "format 7": '{"format": 7}'}
+    for words, text in texts.items():
+        (tmp_path / "no.json").write_text(text)
+        run = cli.run("diff", str(tmp_path / "no.json"), check=False)
+
+        assert (run.returncode, run.stdout) == (2, "")
+        assert words in run.stderr
+        assert len(run.stderr.splitlines()) == 1
+    assert cli.run("diff", str(tmp_path / "none.json"), check=False).returncode == 2
+
+
+def test_a_snapshot_of_chosen_places(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "seen").write_text("yes")
+    cli.run("add", "pod1", "pod2")
+    [netns] = [pod["netns"] for pod in cli.pods() if pod["name"] == "pod2"]
+
+    whole, one = (json.loads(cli.run("snapshot", "-o", "json", *args).stdout) for args in ((), ("--pod", "pod2")))
+    other = json.loads(
+        cli.run("snapshot", "-o", "json", "--netns", f"it={netns}", "--folder", str(tmp_path / "seen")).stdout
+    )
+
+    assert list(whole["namespaces"]) == ["node", "pod1", "pod2"]
+    assert whole["folders"] == [str(cli.var_lib_cni)]
+    assert list(one["namespaces"]) == ["node", "pod2"]
+    assert other["namespaces"] == {"it": netns}
+    assert other["sections"]["files"][str(tmp_path / "seen")]["text"] == "yes"
+    assert other["sections"]["it/links"] == {
+        name: link | ({"peer": "elsewhere"} if "peer" in link else {})
+        for name, link in one["sections"]["pod2/links"].items()
+    }
+
+
+def test_the_table_is_for_people(cli: Cli) -> None:
+    cli.run("add", "pod1")
+    shown = cli.run("snapshot").stdout.splitlines()
+
+    assert shown[0].split() == ["PLACE", "WHAT", "STATE"]
+    assert any(line.split()[:3] == ["pod1", "addresses", "10.77.0.2/16"] for line in shown)
+    assert any("/networks/test/10.77.0.2 (" in line for line in shown)
+    assert len(shown) < 100
+
+
+def test_a_node_that_is_not_there_is_not_made(cli: Cli) -> None:
+    run = cli.run("snapshot", "--node", "t-none", check=False)
+
+    assert (run.returncode, run.stdout) == (1, "")
+    assert "there is no node t-none" in run.stderr
+    assert subprocess.run(["ip", "netns", "pids", "t-none"], capture_output=True, check=False).returncode != 0
+
+
+def test_nothing_changes_by_itself(cli: Cli) -> None:
+    cli.run("add", "pod1")
+    before, after = (
+        Snapshot.from_document(json.loads(snapshot(cli, name).read_text())) for name in ("one.json", "two.json")
+    )
+
+    assert differences(before, after) == []
