@@ -5,12 +5,15 @@ import subprocess
 from contextlib import suppress
 from typing import Final
 
+from harness.conformance.course import demand_soon_same
 from harness.conformance.trial import Container, Trial
-from harness.conformance.verdict import NotApplicableError
+from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.sandbox import remove_sandbox
+from harness.snapshot import Snapshot
 
 __all__ = [
     "command",
+    "demand_of_others",
     "happened",
     "has_interface",
     "lose_files",
@@ -77,3 +80,12 @@ def lose_files(trial: Trial) -> bool:
             with suppress(FileNotFoundError):
                 path.unlink()
     return bool(found)
+
+
+def demand_of_others(trial: Trial, before: Snapshot, container: Container, *seen: Container) -> None:
+    """Have the plugins before the one under test clean up. Raises NotApplicableError where they leave something."""
+    trial.detach_others(container)
+    try:
+        demand_soon_same(trial, before, "after DEL of the plugins before", *seen)
+    except ViolationError as violation:
+        raise NotApplicableError(f"the plugins before leave something themselves: {violation.got}") from None

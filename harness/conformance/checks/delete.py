@@ -4,13 +4,12 @@ from typing import Final, Unpack
 
 from harness.conformance import expect
 from harness.conformance.catalogue import Profile, check
-from harness.conformance.circumstances import lose_files, lose_interface, lose_namespace
+from harness.conformance.circumstances import demand_of_others, lose_files, lose_interface, lose_namespace
 from harness.conformance.course import baseline, demand_soon_same
 from harness.conformance.few_addresses import exhaust
 from harness.conformance.late_failure import failing_late
-from harness.conformance.trial import ABSENT, Changes, Container, Trial, leftovers
+from harness.conformance.trial import ABSENT, Changes, Trial, leftovers
 from harness.conformance.verdict import NotApplicableError, ViolationError
-from harness.snapshot import Snapshot
 
 __all__: list[str] = []
 
@@ -137,7 +136,7 @@ def interface_gone_leaves_nothing(trial: Trial) -> None:
     trial.prepare(trial.container)
     if trial.subject.before:
         _take_interface(trial)
-        _demand_of_others(trial, before, trial.container)
+        demand_of_others(trial, before, trial.container)
     trial.attach()
     _take_interface(trial)
     trial.delete()
@@ -230,18 +229,9 @@ def _delete_without_namespace(trial: Trial, when: str, **changes: Unpack[Changes
         other = trial.new_container()
         trial.prepare(other)
         lose_namespace(other)
-        _demand_of_others(trial, before, other, bystander)
+        demand_of_others(trial, before, other, bystander)
     trial.attach()
     lose_namespace(trial.container)
     expect.succeeded(trial.delete(**changes), "DEL without the namespace")
     trial.detach_others(trial.container)
     demand_soon_same(trial, before, when, bystander)
-
-
-def _demand_of_others(trial: Trial, before: Snapshot, container: Container, *seen: Container) -> None:
-    """Have the plugins before the one under test clean up. Raises NotApplicableError where they leave something."""
-    trial.detach_others(container)
-    try:
-        demand_soon_same(trial, before, "after DEL of the plugins before", *seen)
-    except ViolationError as violation:
-        raise NotApplicableError(f"the plugins before leave something themselves: {violation.got}") from None

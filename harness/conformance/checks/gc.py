@@ -1,0 +1,180 @@
+"""GC: what is stale goes, what is valid stays, however the list of valid attachments comes."""
+
+import time
+from typing import Final
+
+from harness.conformance import expect
+from harness.conformance.catalogue import Level, Profile, check
+from harness.conformance.circumstances import demand_of_others, lose_namespace
+from harness.conformance.course import demand_soon_same
+from harness.conformance.delegates import FAILURE, recording
+from harness.conformance.trial import ABSENT, Container, Trial, leftovers
+from harness.conformance.verdict import NotApplicableError, ViolationError
+from harness.snapshot import Snapshot
+
+__all__: list[str] = []
+
+_SINCE: Final = "1.1.0"
+_OF_THE_SPEC: Final = "cni.dev/valid-attachments"
+_OF_LIBCNI: Final = "cni.dev/attachments"
+_IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
+_SETTLING: Final = 2.0
+"""Seconds for the kernel to take the links of a namespace away."""
+_PAUSE: Final = 0.05
+
+
+@check("gc-keeps-valid", "gc-valid-attachments", since=_SINCE)
+def keeps_valid(trial: Trial) -> None:
+    """GC leaves all that belongs to the attachments in its list."""
+    other = trial.new_container()
+    trial.attach()
+    trial.attach(other)
+    before = trial.snapshot(trial.container, other)
+    expect.succeeded(trial.gc(trial.container, other))
+    trial.demand_same(before, trial.snapshot(trial.container, other), "after GC with all attachments in its list")
+
+
+@check("gc-removes-stale", "gc-removes-stale", "gc-removes-reservations", since=_SINCE)
+def removes_stale(trial: Trial) -> None:
+    """GC removes what is left of an attachment that is not in its list, and leaves the one that is."""
+    before = _with_stale(trial)
+    expect.succeeded(trial.gc(trial.container))
+    demand_soon_same(trial, before, "as without the attachment whose container is gone, after GC")
+
+
+@check("gc-empty-list", "gc-removes-stale", "gc-removes-reservations", since=_SINCE)
+def empty_list(trial: Trial) -> None:
+    """GC with an empty list removes what is left of every attachment."""
+    trial.warm_up()
+    bystander = trial.new_container()
+    before = trial.snapshot(bystander)
+    _leave_stale(trial, before, bystander)
+    expect.succeeded(trial.gc())
+    demand_soon_same(trial, before, "after GC with an empty list, whose containers are gone", bystander)
+
+
+@check("gc-spelling-of-spec", "gc-valid-attachments", "gc-removes-stale", since=_SINCE)
+def spelling_of_spec(trial: Trial) -> None:
+    """GC reads the list under the specification's key alone."""
+    _under_one_key(trial, _OF_THE_SPEC, _OF_LIBCNI)
+
+
+@check("gc-spelling-of-libcni", "habit-gc-both-spellings", since=_SINCE)
+def spelling_of_libcni(trial: Trial) -> None:
+    """GC reads the list under libcni's other key alone, too."""
+    _under_one_key(trial, _OF_LIBCNI, _OF_THE_SPEC)
+
+
+@check("gc-without-list", "habit-gc-no-list", since=_SINCE)
+def without_list(trial: Trial) -> None:
+    """GC without a list removes nothing: that says nothing of what is stale."""
+    trial.attach()
+    before = trial.snapshot()
+    trial.gc(config={_OF_THE_SPEC: ABSENT, _OF_LIBCNI: ABSENT})
+    trial.demand_same(before, trial.snapshot(), "after GC without a list")
+
+
+@check("gc-keeps-other-network", "gc-valid-attachments", "gc-only-stale", since=_SINCE)
+def keeps_other_network(trial: Trial) -> None:
+    """GC of one network leaves the attachments of another one."""
+    other_network = {"name": f"{trial.subject.network.name}-2"}
+    expect.succeeded(trial.add(config=other_network), "ADD to a network of another name")
+    before = trial.snapshot()
+    expect.succeeded(trial.gc())
+    trial.demand_same(before, trial.snapshot(), "after GC of another network")
+
+
+@check("gc-keeps-other-interface", "gc-valid-attachments", profiles={Profile.INTERFACE, Profile.IPAM}, since=_SINCE)
+def keeps_other_interface(trial: Trial) -> None:
+    """GC tells a container's attachments apart by their interfaces: the one in the list stays."""
+    second = trial.container._replace(ifname="net1")
+    trial.attach()
+    before = trial.snapshot()
+    if trial.add(second).exit_code != 0:
+        raise NotApplicableError("the plugin gives a container no second interface, which it may refuse")
+    expect.succeeded(trial.gc(trial.container))
+    gone = [each.in_words() for each in leftovers(before, trial.snapshot()) if each.kind == "disappeared"]
+    if gone:
+        raise ViolationError("all of the attachment that is in the list, after GC", "; ".join(gone))
+
+
+@check("gc-of-nothing", "gc-without-error", since=_SINCE)
+def of_nothing(trial: Trial) -> None:
+    """GC succeeds on a node that has seen no ADD, and again."""
+    for what in ("GC on a node that has seen no ADD", "a second GC"):
+        expect.succeeded(trial.gc(), what)
+
+
+@check("gc-says-nothing", "gc-output", since=_SINCE)
+def says_nothing(trial: Trial) -> None:
+    """GC that succeeds prints nothing on standard output."""
+    _with_stale(trial)
+    collected = expect.succeeded(trial.gc(trial.container))
+    if collected.stdout.strip():
+        raise ViolationError("nothing on standard output", collected.stdout.decode(errors="replace"), collected)
+
+
+@check("gc-then-del", "del-repeated", since=_SINCE)
+def then_del(trial: Trial) -> None:
+    """DEL succeeds after GC has removed what there was."""
+    trial.warm_up()
+    trial.attach()
+    lose_namespace(trial.container)
+    trial.gc()
+    expect.succeeded(trial.delete(), "DEL after GC")
+
+
+@check("gc-then-add", "gc-only-stale", since=_SINCE, level=Level.SHOULD)
+def then_add(trial: Trial) -> None:
+    """ADD, CHECK and DEL go on working after GC."""
+    _with_stale(trial)
+    trial.gc(trial.container)
+    expect.succeeded(trial.check(), "CHECK of a valid attachment after GC")
+    trial.attach(trial.new_container())
+    trial.detach()
+
+
+@check("gc-goes-on-past-errors", "gc-continues", profiles=_IN_POD, since=_SINCE)
+def goes_on_past_errors(trial: Trial) -> None:
+    """GC whose delegate fails removes its own stale resources all the same, and reports the error."""
+    delegate = recording(trial)
+    before = _with_stale(trial)
+    delegate.answer("GC", FAILURE._replace(after_real=True))
+    collected = trial.gc(trial.container, environ=delegate.environ)
+    demand_soon_same(trial, before, "after GC whose delegate failed in the end")
+    expect.failed(collected, "the delegate's GC has failed")
+
+
+def _under_one_key(trial: Trial, key: str, other: str) -> None:
+    before = _with_stale(trial)
+    expect.succeeded(trial.gc(trial.container, config={other: ABSENT}), f'GC with its list under "{key}"')
+    demand_soon_same(trial, before, f'as without the stale attachment, after GC with its list under "{key}" alone')
+
+
+def _with_stale(trial: Trial) -> Snapshot:
+    """Attach the trial's container; return the state then, and have another one come and vanish."""
+    trial.warm_up()
+    trial.attach()
+    before = trial.snapshot()
+    _leave_stale(trial, before, trial.container)
+    return before
+
+
+def _leave_stale(trial: Trial, before: Snapshot, seen: Container) -> None:
+    """Have a container come and vanish without DEL. Raises NotApplicableError where that leaves nothing."""
+    stale = trial.new_container()
+    if trial.subject.before:
+        trial.prepare(stale)
+        lose_namespace(stale)
+        demand_of_others(trial, before, stale, seen)
+        stale = trial.new_container()
+    trial.attach(stale)
+    lose_namespace(stale)
+    trial.detach_others(stale)
+    deadline = time.monotonic() + _SETTLING
+    left = leftovers(before, trial.snapshot(seen))
+    while any(each.thing == "link" for each in left) and time.monotonic() < deadline:
+        time.sleep(_PAUSE)
+        left = leftovers(before, trial.snapshot(seen))
+    if not left:
+        raise NotApplicableError("a container that vanishes leaves nothing on the node")
