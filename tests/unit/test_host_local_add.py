@@ -1,5 +1,7 @@
 """host-local's ADD: what it hands out, what it writes, what it refuses."""
 
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -282,3 +284,30 @@ def test_the_last_addresses_of_a_large_range_are_found_without_trying_each(tmp_p
         (net.folder / f"10.0.{number // 256}.{number % 256}").write_text("x")
 
     assert net.add() == ["10.0.15.254"]
+
+
+@pytest.mark.parametrize("lacking", ["files without a name", "/proc"])
+def test_a_reservation_where_files_cannot_get_their_name_later(
+    tmp_path: Path, lacking: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = HostLocal(tmp_path)
+    open_file, link = os.open, os.link
+
+    def open_named(path: Any, flags: int, *mode: int, **more: Any) -> int:
+        if lacking == "files without a name" and flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP), path)
+        return open_file(path, flags, *mode, **more)
+
+    def link_here(source: str, *more: Any, **options: Any) -> None:
+        if lacking == "/proc" and source.startswith("/proc/"):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
+        link(source, *more, **options)
+
+    monkeypatch.setattr(os, "open", open_named)
+    monkeypatch.setattr(os, "link", link_here)
+    first = net.add("pod")
+    second = net.add("other")
+
+    assert {net.reservations()[address] for address in first} == {"pod\r\neth0"}
+    assert {net.reservations()[address] for address in second} == {"other\r\neth0"}
+    assert not set(first) & set(second)

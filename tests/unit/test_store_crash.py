@@ -92,12 +92,12 @@ def crashes(tmp_path: Path, state: str, verb: str) -> Iterator[HostLocal]:
 
 
 def assert_sound(net: HostLocal) -> None:
-    """Every reservation is whole or of nobody, and where the seal says that the index is whole all of it is."""
+    """Every reservation is whole, and where the seal says that the index is whole all of it is."""
     if not net.folder.exists():
         return
     reservations = net.reservations()
     for address, owner in reservations.items():
-        assert owner.count("\r\n") == 1 or (owner == "" and is_abandoned(net, address)) or owner in {"old", PRINTER}
+        assert owner.count("\r\n") == 1 or owner in {"old", PRINTER}, address
     for note in net.folder.glob("last_reserved_ip.*"):
         assert note.read_text() == "" or ipaddress.ip_address(note.read_text()) is not None
     if net.is_sealed():
@@ -111,11 +111,6 @@ def assert_sound(net: HostLocal) -> None:
         indexed = {owner: addresses.split(",") for owner, addresses in net.index().items()}
         assert by_owner.items() <= indexed.items()
         assert indexed.keys() - by_owner.keys() <= {"pod@eth0"}
-
-
-def is_abandoned(net: HostLocal, address: str) -> bool:
-    status = (net.folder / address).lstat()
-    return (status.st_mode, status.st_size) == (0o100600, 0)
 
 
 CASES = [
