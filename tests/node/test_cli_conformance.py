@@ -1,0 +1,276 @@
+"""`cni-harness conformance` with real plugins, sound and spoilt: what it prints, its exit code, and that it is tidy."""
+
+import json
+import re
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.cli import REFERENCE_BIN_DIR, Cli, bridge_network, on_a_terminal
+from tests.nodes import until
+
+pytestmark = pytest.mark.sudo
+
+QUICK = ("--check", "del-twice", "--check", "version-result")
+
+
+@pytest.fixture
+def cli(make_cli: Callable[[Path], Cli], direct_bin_dir: Path, tmp_path: Path) -> Cli:
+    """A command line with a bridge network and our plugins, which note in `places` where they were to work."""
+    made = make_cli(direct_bin_dir)
+    made.configure(bridge_network("net"))
+    shadow(made, tmp_path, "bridge", "")
+    return made
+
+
+def shadow(cli: Cli, folder: Path, name: str, script: str) -> None:
+    """Put a plugin before the sound one of the same name, which it ends in executing."""
+    sound = next(Path(each, name) for each in reversed(cli.environment["CNI_PATH"].split(":")))
+    cli.plugin(name, f'echo "$CNI_NETNS" >> {folder}/places\n{script}\nexec {sound}\n')
+
+
+def made_places(folder: Path) -> set[Path]:
+    """The network namespaces that the plugin was to work on, which the suite made."""
+    lines = set((folder / "places").read_text().split())
+    return {Path(line) for line in lines if re.fullmatch(r"/run/netns/conformance-[0-9a-f]{8}-\d+", line)}
+
+
+def assert_nothing_left(cli: Cli, folder: Path) -> None:
+    places = made_places(folder)
+    assert places
+    runs = {place.name.rpartition("-")[0] for place in places}
+    assert [path for path in Path("/run/netns").iterdir() if path.name.rpartition("-")[0] in runs] == []
+    assert list(cli.state_dir.glob("nodes/*")) == []
+
+
+def outcomes(document: dict[str, Any]) -> dict[tuple[str, str], str]:
+    return {(each["plugin"], each["id"]): each["outcome"] for each in document["checks"]}
+
+
+def test_every_plugin_of_the_list_and_its_ipam_plugin_is_examined(cli: Cli, tmp_path: Path) -> None:
+    document = cli.json("conformance", *QUICK)
+
+    assert outcomes(document) == {
+        (plugin, name): "pass" for plugin in ("bridge", "host-local") for name in ("version-result", "del-twice")
+    }
+    assert {(each["plugin"], each["profile"]) for each in document["checks"]} == {
+        ("bridge", "interface"),
+        ("host-local", "ipam"),
+    }
+    assert document["summary"] == {"pass": 4, "fail": 0, "warn": 0, "n/a": 0, "must_failed": 0}
+    assert_nothing_left(cli, tmp_path)
+
+
+def test_a_must_that_fails_is_told_and_is_the_exit_code(cli: Cli, tmp_path: Path) -> None:
+    refusing = '[ "$CNI_COMMAND" = DEL ] && echo \'{"code": 123, "msg": "never heard of it"}\' && exit 1'
+    shadow(cli, tmp_path, "bridge", refusing)
+    report = tmp_path / "ci" / "junit.xml"
+
+    run = cli.run("conformance", *QUICK, "--plugin", "bridge", "--junit", str(report), check=False)
+
+    assert run.returncode == 1
+    headline, failure = run.stdout.split("\n\n")
+    assert headline == "bridge (interface), network net: 1 pass, 1 fail"
+    assert re.match(r"fail del-twice \(MUST; SPEC\.md, 2 Execution Protocol / DEL\)\n  .*\n", failure)
+    assert "  expected: DEL succeeds, with exit code 0\n" in failure
+    assert '"msg": "never heard of it"' in failure
+    assert f'{cli.folder}/bin/bridge <<< \'{{"cniVersion":"1.0.0","name":"net"' in failure
+    suite = ET.parse(report).getroot()[0]  # noqa: S314 -- our own
+    assert (suite.get("name"), suite.get("tests"), suite.get("failures")) == ("net: bridge (interface)", "2", "1")
+    (failed,) = [case for case in suite.findall("testcase") if case.find("failure") is not None]
+    assert failed.get("name") == "del-twice"
+    assert "never heard of it" in "".join(failed.itertext())
+    assert_nothing_left(cli, tmp_path)
+
+
+def test_a_should_that_fails_is_told_and_not_the_exit_code(cli: Cli, tmp_path: Path) -> None:
+    shadow(cli, tmp_path, "bridge", '[ "$CNI_COMMAND" = DEL ] && [ -z "$CNI_NETNS" ] && exit 1')
+
+    document = cli.json("conformance", "--plugin", "bridge", "--check", "del-netns-empty")
+
+    assert [(each["level"], each["outcome"]) for each in document["checks"]] == [("SHOULD", "fail")]
+    assert document["summary"]["must_failed"] == 0
+
+
+def test_failures_alone_can_be_shown(cli: Cli, tmp_path: Path) -> None:
+    shadow(cli, tmp_path, "bridge", '[ "$CNI_COMMAND" = DEL ] && exit 1')
+
+    run = cli.run("conformance", *QUICK, "--failures", "-o", "json", check=False)
+
+    document = json.loads(run.stdout)
+    assert run.returncode == 1
+    assert outcomes(document) == {("bridge", "del-twice"): "fail"}
+    assert document["summary"] == {"pass": 3, "fail": 1, "warn": 0, "n/a": 0, "must_failed": 1}
+
+
+def test_a_plugin_is_what_its_add_makes(cli: Cli) -> None:
+    alone = cli.folder / "ipam.conf"
+    ipam = {"type": "host-local", "ranges": [[{"subnet": "10.77.0.0/16"}]]}
+    alone.write_text(json.dumps({"cniVersion": "1.0.0", "name": "alone", "type": "host-local", "ipam": ipam}))
+
+    document = cli.json("conformance", *QUICK, "--conf", str(alone))
+
+    assert {(each["network"], each["plugin"], each["profile"]) for each in document["checks"]} == {
+        ("alone", "host-local", "ipam")
+    }
+
+
+def test_a_profile_that_is_given_chooses_the_plugins(cli: Cli) -> None:
+    assert set(outcomes(cli.json("conformance", *QUICK, "--profile", "ipam"))) == {
+        ("host-local", "version-result"),
+        ("host-local", "del-twice"),
+    }
+    assert {plugin for plugin, _ in outcomes(cli.json("conformance", *QUICK, "--profile", "interface"))} == {"bridge"}
+
+
+def test_a_plugin_whose_add_fails_is_examined_all_the_same(cli: Cli, tmp_path: Path) -> None:
+    shadow(cli, tmp_path, "bridge", '[ "$CNI_COMMAND" = ADD ] && exit 1')
+
+    run = cli.run("conformance", *QUICK, "--plugin", "bridge", "-o", "json", check=False)
+
+    assert run.returncode == 1
+    assert outcomes(json.loads(run.stdout)) == {("bridge", "del-twice"): "fail", ("bridge", "version-result"): "pass"}
+    assert "bridge is taken for an interface plugin (see --profile): expected ADD succeeds" in run.stderr
+
+
+def test_the_other_checks_are_named_when_asked(cli: Cli) -> None:
+    run = cli.run("conformance", *QUICK, "--plugin", "host-local", "-v")
+
+    assert "host-local (ipam), network net: 2 pass" in run.stdout
+    assert "pass del-twice (MUST)\n" in run.stdout
+
+
+def test_progress_is_on_a_terminal_and_gone_at_the_end(cli: Cli) -> None:
+    shown = on_a_terminal(cli, "conformance", *QUICK, "--plugin", "host-local")
+
+    assert "\r\x1b[Khost-local (ipam): 1/2 " in shown
+    assert re.search(r"host-local \(ipam\): 2/2 \S+ pass\r\x1b\[K\x1b\[1mhost-local \(ipam\), network net", shown)
+
+
+@pytest.mark.parametrize("output", ["json", "table"])
+def test_the_catalogue_is_printed_and_nothing_executed(cli: Cli, tmp_path: Path, output: str) -> None:
+    run = cli.run("conformance", "--list", "-o", output)
+
+    assert not (tmp_path / "places").exists()
+    if output == "json":
+        document = json.loads(run.stdout)
+        (entry,) = [each for each in document["checks"] if each["id"] == "del-twice"]
+        assert (entry["level"], entry["profiles"]) == ("MUST", ["chained", "interface", "ipam"])
+        assert entry["sentence"].startswith("Plugins MUST accept multiple `DEL` calls")
+        assert {"key-words", "error-stderr"} <= {each["id"] for each in document["without_check"]}
+        assert all(each["why_not"] for each in document["without_check"])
+    else:
+        checks, without = run.stdout.split("\n\n")
+        assert re.search(
+            r"^del-twice +MUST +chained, interface, ipam +SPEC\.md, 2 Exec\S+ \S+ / DEL +DEL ", checks, re.MULTILINE
+        )
+        assert re.search(r"^key-words +MUST +SPEC\.md, Overview +It says how ", without, re.MULTILINE)
+
+
+def test_the_catalogue_of_one_profile(cli: Cli) -> None:
+    document = cli.json("conformance", "--list", "--profile", "chained")
+
+    assert len(document["checks"]) > 20
+    assert all("chained" in each["profiles"] for each in document["checks"])
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "complaint"),
+    [
+        (["--check", "del-twicee"], 2, "--check del-twicee: no such check; there is del-twice"),
+        (["--check", "?"], 2, "--check ?: no such check; see `cni-harness conformance --list`"),
+        (["--plugin", "ptp"], 2, "--plugin ptp: no such plugin; there is bridge, host-local"),
+        (["--profile", "chained", "--check", "add-makes-interface"], 2, "none of these checks is for any of these"),
+        (["--watch", "/run", "--jobs", "2"], 2, "--watch with --jobs"),
+        (["--conf", "/dev/null", "--network", "net"], 2, "--conf and --network"),
+        (["--conf", "/nowhere.conflist"], 1, "/nowhere.conflist"),
+        (["--network", "nowhere"], 1, "no network named nowhere"),
+        (["--bin-dir", "/nowhere"], 1, 'no executable "bridge" (searched: /nowhere)'),
+        (["--jobs", "2", "matrix", "--bin-dir", "/nowhere"], 2, "--jobs goes behind `matrix`"),
+        (["matrix"], 2, "Missing option '--bin-dir'"),
+        (["matrix", "--bin-dir", "a=/nowhere"], 2, "no suite has a plugin"),
+        (["matrix", "--bin-dir", "a=/x", "--bin-dir", "a=/y"], 2, "--bin-dir a=/y: named twice"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(cli: Cli, tmp_path: Path, args: list[str], code: int, complaint: str) -> None:
+    run = cli.run("conformance", *args, check=False)
+
+    assert (run.returncode, run.stdout) == (code, "")
+    assert complaint in run.stderr
+    assert not (tmp_path / "places").exists()
+
+
+@pytest.mark.parametrize("verb", [["conformance"], ["conformance", "matrix", "--bin-dir", "/nowhere"]])
+def test_only_root_can_make_nodes(cli: Cli, verb: list[str]) -> None:
+    somebody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    # This tree may be where only root can read.
+    cli.prefix = [*somebody, "--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
+    del cli.environment["NETCONFPATH"]
+
+    run = cli.run(*verb, check=False)
+
+    assert run.returncode == 1
+    assert f"`cni-harness {' '.join(verb[:2])}` needs root: it makes network namespaces" in run.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_nothing_is_left_of_a_run_that_is_interrupted(cli: Cli, tmp_path: Path, number: signal.Signals) -> None:
+    with cli.background("conformance", "--plugin", "bridge", "--jobs", "3") as process:
+        until(lambda: (tmp_path / "places").exists() and len(made_places(tmp_path)) > 5, within=60)
+        process.send_signal(number)
+        said = process.communicate(timeout=100)[1]
+
+    assert process.returncode == (130 if number == signal.SIGINT else 143), said
+    assert_nothing_left(cli, tmp_path)
+
+
+@pytest.mark.parametrize("suffix", ["md", "html"])
+def test_suites_are_compared(cli: Cli, tmp_path: Path, suffix: str) -> None:
+    shadow(cli, tmp_path, "bridge", '[ "$CNI_COMMAND" = DEL ] && exit 1')
+    page = tmp_path / f"page.{suffix}"
+    folders = ["--bin-dir", f"sound={cli.bin_dir}", "--bin-dir", f"spoilt={cli.environment['CNI_PATH']}"]
+
+    run = cli.run("conformance", "matrix", *folders, *QUICK, "--save", str(page))
+
+    assert run.stdout.splitlines() == ["SUITE   CHECKS", "sound   4 pass", "spoilt  3 pass, 1 fail"]
+    text = page.read_text()
+    if suffix == "md":
+        assert "| del-twice | MUST | pass | **fail** |" in text
+        assert "| host-local (ipam), network net | 2 pass | 2 pass |" in text
+    else:
+        assert text.startswith("<!DOCTYPE html>")
+        assert '<td>MUST</td><td class="pass">pass</td><td class="fail"><a href="#' in text
+    assert_nothing_left(cli, tmp_path)
+
+
+def test_a_suite_without_a_plugin_is_compared_by_the_others(cli: Cli, tmp_path: Path) -> None:
+    lone = tmp_path / "lone"
+    lone.mkdir()
+    shutil.copy(cli.bin_dir / "host-local", lone)
+
+    run = cli.run("conformance", "matrix", "--bin-dir", f"all={cli.bin_dir}", "--bin-dir", f"lone={lone}", *QUICK)
+
+    assert "| bridge (interface), network net | 2 pass | - |" in run.stdout
+    assert "| host-local (ipam), network net | 2 pass | 2 pass |" in run.stdout
+    assert f'bridge is left out: no executable "bridge" (searched: {lone})' in run.stderr
+
+
+def test_the_comparison_is_a_document_too(cli: Cli) -> None:
+    document = cli.json("conformance", "matrix", "--bin-dir", f"ours={cli.bin_dir}", *QUICK)
+
+    (suite,) = document["suites"]
+    assert (suite["suite"], suite["summary"]["pass"], len(suite["checks"])) == ("ours", 4, 4)
+
+
+def test_the_reference_plugins_are_examined_alike(reference_cli: Cli) -> None:
+    assert reference_cli.environment["CNI_PATH"] == str(REFERENCE_BIN_DIR)
+    reference_cli.configure(bridge_network("net"))
+
+    document = reference_cli.json("conformance", *QUICK)
+
+    assert set(outcomes(document).values()) == {"pass"}
