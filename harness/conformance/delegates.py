@@ -64,21 +64,22 @@ class Record(NamedTuple):
 class Delegate:
     """The delegate in its folder. `environ` puts it first on CNI_PATH: give that to the plugin under test."""
 
-    def __init__(self, folder: Path, name: str, real: Path, bin_dirs: tuple[Path, ...], bin_dir: str = "bin") -> None:
-        """Write it as `name` into the folder `bin_dir` below `folder`; `real` is what it executes."""
+    def __init__(self, folder: Path, name: str, real: Path, bin_dirs: tuple[Path, ...], below: str = "") -> None:
+        """Write it as `name` into a folder of its own below `folder`; `real` is what it executes."""
         self._real = real
         self._log = folder / "log"
         self._answers = folder / "answers"
-        places = (self._log, self._answers, folder / bin_dir)
+        bin_dir = folder / "bin"
+        self.path = bin_dir / below / name
+        places = (self._log, self._answers, self.path.parent)
         for place in places:
             place.mkdir(parents=True, exist_ok=True)
         values = {"log": self._log, "answers": self._answers, "real": real, "remark": REMARK}
         lines = _SCRIPT.splitlines(keepends=True)
         lines[1:1] = [f"delegate_{key}={shlex.quote(str(value))}\n" for key, value in values.items()]
-        self.path = folder / bin_dir / name
         self.path.write_text("".join(lines))
         self.path.chmod(0o755)
-        self.environ = {"CNI_PATH": ":".join(map(str, (folder / "bin", *bin_dirs)))}
+        self.environ = {"CNI_PATH": ":".join(map(str, (bin_dir, *bin_dirs)))}
 
     def answer(self, verb: str, answer: Answer | None) -> None:
         """Have one verb answered this way from now on; None for the real one's answer."""
@@ -118,16 +119,12 @@ class Delegate:
             raise ViolationError(f"{verb} executed on {self.path.name}, {why}", f"executed: {others}", execution)
         return records[-1]
 
-    def forget(self) -> None:
-        """Drop the notes."""
-        for folder in self._log.iterdir():
-            for path in folder.iterdir():
-                path.unlink()
-            folder.rmdir()
 
+def recording(trial: Trial, *, below: str = "") -> Delegate:
+    """Make a delegate that stands before the one of the subject. Raises NotApplicableError where that has none.
 
-def recording(trial: Trial) -> Delegate:
-    """Make a delegate that stands before the one of the subject. Raises NotApplicableError where that has none."""
+    With `below` it is in a folder of that name below the one that is on CNI_PATH.
+    """
     name = trial.subject.delegate
     if not name:
         raise NotApplicableError("the configuration names no IPAM plugin to delegate to")
@@ -136,7 +133,7 @@ def recording(trial: Trial) -> Delegate:
         real = executor.find(name)
     except PluginNotFoundError as error:
         raise NotApplicableError(str(error)) from None
-    return Delegate(trial.folder(), name, real, executor.bin_dirs)
+    return Delegate(trial.folder(), name, real, executor.bin_dirs, below=below)
 
 
 def _record(folder: Path) -> Record:

@@ -1,0 +1,246 @@
+"""Delegation: what the delegate is executed with and when, and what becomes of what it says (SPEC.md section 4)."""
+
+import ipaddress
+import json
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from harness.conformance import expect
+from harness.conformance.catalogue import Profile, check
+from harness.conformance.circumstances import lose_namespace
+from harness.conformance.course import baseline, demand_soon_same
+from harness.conformance.delegates import FAILURE, FAILURE_CODE, FAILURE_MESSAGE, REMARK, Answer, Record, recording
+from harness.conformance.trial import Trial
+from harness.conformance.verdict import ViolationError
+from harness.execute import Execution
+from skel.versions import at_least
+
+__all__: list[str] = []
+
+_IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
+_OF_SHELLS: Final = frozenset({"CNI_COMMAND", "OLDPWD", "PWD", "SHLVL", "_"})
+"""What differs by its nature, and what a shell changes by itself: a plugin may be written in that."""
+_MARKS: Final = {"TRACEPARENT": "00-5bd66ef5095369c7b0d1f8f4bd33716a-c532cb4098ac3dd2-01", "A_MARK": "a = b;c"}
+_ARGUMENT: Final = {"args": {"conformance": {"mark": ["a", 1, None]}}}
+_NO_RESULTS: Final = ("", "no JSON\n", '["no", "object"]\n', '{"ips": [{"address": "no address"}]}\n')
+
+
+@check("delegate-first-on-path", "delegate-found-on-path", profiles=_IN_POD)
+def first_on_path(trial: Trial) -> None:
+    """ADD executes the delegate that stands first on CNI_PATH."""
+    delegate = recording(trial)
+    added = expect.succeeded(trial.add(environ=delegate.environ))
+    delegate.demand("ADD", added, "since its folder stands first on CNI_PATH")
+
+
+@check("delegate-addresses-applied", "ipam-determines", profiles=_IN_POD, since="0.3.0")
+def addresses_applied(trial: Trial) -> None:
+    """ADD returns the addresses that the delegate gave."""
+    delegate = recording(trial)
+    added = trial.add(environ=delegate.environ)
+    result = expect.result(added, trial.version)
+    given = json.loads(delegate.demand("ADD", added, "for its addresses").stdout)
+    wanted = {str(ipaddress.ip_interface(ip["address"])) for ip in given.get("ips") or []}
+    missing = wanted - {str(ip.address) for ip in result.ips}
+    if missing:
+        raise ViolationError(f"{', '.join(sorted(wanted))} in the result, as the delegate gave it", "other ips", added)
+
+
+@check("delegate-environment", "delegate-environment", "delegate-same-request", profiles=_IN_POD)
+def environment(trial: Trial) -> None:
+    """The delegate gets all the variables that the plugin got, whatever they are called."""
+    delegate = recording(trial)
+    for verb, executed in _all_verbs(trial, {**delegate.environ, **_MARKS}):
+        record = delegate.demand(verb, executed, f"at {verb}")
+        wanted = executed.environ.items()
+        lost = sorted(name for name, value in wanted if name not in _OF_SHELLS and record.environ.get(name) != value)
+        if lost:
+            got = ", ".join(f"{name}={record.environ.get(name, '(not set)')}" for name in lost)
+            raise ViolationError(f"the variables {', '.join(lost)} passed on as they came, at {verb}", got, executed)
+
+
+@check("delegate-configuration", "delegate-configuration", "delegate-same-request", profiles=_IN_POD)
+def configuration(trial: Trial) -> None:
+    """The delegate gets the whole configuration that the plugin got, and not just its own part."""
+    delegate = recording(trial)
+    for verb, executed in _all_verbs(trial, delegate.environ):
+        record = delegate.demand(verb, executed, f"at {verb}")
+        given, passed = json.loads(executed.stdin), _decoded(record, executed)
+        lost = sorted(key for key in given if key not in passed or passed[key] != given[key])
+        if lost:
+            got = ", ".join(f"{key}: {json.dumps(passed[key]) if key in passed else '(not there)'}" for key in lost)
+            raise ViolationError(f"the keys {', '.join(lost)} passed on as they came, at {verb}", got, executed)
+
+
+@check("delegate-stderr", "delegate-stderr", profiles=_IN_POD)
+def stderr(trial: Trial) -> None:
+    """What the delegate writes on its standard error comes out on the plugin's."""
+    delegate = recording(trial)
+    added = trial.add(environ=delegate.environ)
+    delegate.demand("ADD", added, "for its addresses")
+    if REMARK not in added.stderr.decode(errors="replace"):
+        raise ViolationError(
+            f'"{REMARK}" on standard error', added.stderr.decode(errors="replace") or "nothing there", added
+        )
+
+
+@check("delegate-undone-after-failed-add", "delegate-failed-add", profiles=_IN_POD)
+def undone_after_failed_add(trial: Trial) -> None:
+    """ADD whose delegate fails executes it again with DEL, and fails."""
+    delegate = recording(trial)
+    delegate.answer("ADD", FAILURE._replace(after_real=True))
+    added = trial.add(environ=delegate.environ)
+    expect.failed(added, "the delegate's ADD has failed")
+    delegate.demand("DEL", added, "since its ADD has failed")
+    if delegate.records()[-1].verb != "DEL":
+        raise ViolationError("DEL after the delegate's failed ADD", "DEL before it, or another ADD after it", added)
+
+
+@check("delegate-failed-add-leaves-nothing", "habit-failed-add-undone", "delegate-failed-add", profiles=_IN_POD)
+def failed_add_leaves_nothing(trial: Trial) -> None:
+    """ADD whose delegate fails leaves the node and the container as they were."""
+    delegate = recording(trial)
+    before = baseline(trial)
+    delegate.answer("ADD", FAILURE._replace(after_real=True))
+    expect.failed(trial.add(environ=delegate.environ), "the delegate's ADD has failed")
+    trial.demand_same(before, trial.snapshot(), "after ADD whose delegate has failed")
+
+
+@check("delegate-error-passed-on", "skel-error-once", profiles=_IN_POD)
+def error_passed_on(trial: Trial) -> None:
+    """ADD that fails since its delegate has failed says so with the delegate's code and message, in one object."""
+    delegate = recording(trial)
+    delegate.answer("ADD", FAILURE)
+    added = trial.add(environ=delegate.environ)
+    why = "that is what the delegate says"
+    said = expect.refused(added, why, codes=[FAILURE_CODE], naming=[FAILURE_MESSAGE])
+    if "{" in str(said.get("msg")):
+        raise ViolationError("a message without an error object in it", str(said.get("msg")), added)
+
+
+@check("delegate-success", "delegate-success", profiles=_IN_POD)
+def success(trial: Trial) -> None:
+    """ADD fails where its delegate exits with 0 but gives no result, or gives one but exits with another code."""
+    delegate = recording(trial)
+    expect.succeeded(trial.add(environ=delegate.environ))
+    trial.detach()
+    good = delegate.records("ADD")[-1].stdout.decode()
+    for answer in (*(Answer(text, 0) for text in _NO_RESULTS), Answer(good, 1)):
+        delegate.answer("ADD", answer)
+        added = trial.add(environ=delegate.environ)
+        delegate.answer("ADD", None)
+        expect.failed(added, f"the delegate has exited with {answer.code} and printed {answer.stdout!r}")
+        trial.delete()
+
+
+@check("delegate-name", "ipam-type-characters", profiles=_IN_POD)
+def name(trial: Trial) -> None:
+    """ADD is refused where the name of the delegate is a path, though there is an executable."""
+    delegate = recording(trial, below="nested")
+    path = f"nested/{trial.subject.delegate}"
+    ipam = trial.subject.plugin.raw["ipam"]
+    config = {"ipam": {**(ipam if isinstance(ipam, dict) else {}), "type": path}}
+    added = trial.add(environ=delegate.environ, config=config)
+    expect.failed(added, f'"{path}" is no file name')
+    if delegate.records():
+        raise ViolationError(f"{path} not executed", "an execution of it", added)
+
+
+@check("delegate-del", "delegate-every-verb", profiles=_IN_POD)
+def delete(trial: Trial) -> None:
+    """DEL executes the delegate with DEL."""
+    _forwarded(trial, "DEL")
+
+
+@check("delegate-check", "delegate-every-verb", "check-delegates", profiles=_IN_POD, since="0.4.0")
+def verify(trial: Trial) -> None:
+    """CHECK executes the delegate with CHECK."""
+    _forwarded(trial, "CHECK")
+
+
+@check("delegate-gc", "gc-delegates", "delegate-every-verb", profiles=_IN_POD, since="1.1.0")
+def collect(trial: Trial) -> None:
+    """GC executes the delegate with GC, and the same list of valid attachments."""
+    _forwarded(trial, "GC")
+
+
+@check("delegate-del-without-netns", "del-delegates-without-netns", "delegate-every-verb", profiles=_IN_POD)
+def delete_without_netns(trial: Trial) -> None:
+    """DEL executes the delegate where the namespace is gone, and where CNI_NETNS is empty."""
+    for environ in ({}, {"CNI_NETNS": ""}):
+        delegate, container = recording(trial), trial.new_container()
+        expect.succeeded(trial.add(container, environ=delegate.environ))
+        lose_namespace(container)
+        deleted = trial.delete(container, environ={**delegate.environ, **environ})
+        delegate.demand("DEL", deleted, "though the namespace is gone")
+
+
+@check("delegate-del-fails", "delegate-error-returned", profiles=_IN_POD)
+def delete_fails(trial: Trial) -> None:
+    """DEL fails where the delegate's does."""
+    delegate = recording(trial)
+    expect.succeeded(trial.add(environ=delegate.environ))
+    delegate.answer("DEL", FAILURE)
+    expect.failed(trial.delete(environ=delegate.environ), "the delegate's DEL has failed")
+
+
+@check("delegate-del-fails-once", "del-undoes", "del-best-effort", profiles=_IN_POD)
+def delete_fails_once(trial: Trial) -> None:
+    """DEL after one whose delegate has failed succeeds, and leaves nothing."""
+    delegate = recording(trial)
+    before = baseline(trial)
+    expect.succeeded(trial.add(environ=delegate.environ))
+    delegate.answer("DEL", FAILURE)
+    trial.delete(environ=delegate.environ)
+    delegate.answer("DEL", None)
+    expect.succeeded(trial.delete(environ=delegate.environ), "DEL after one whose delegate has failed")
+    demand_soon_same(trial, before, "after DEL, the delegate being well again")
+
+
+@check("delegate-check-fails", "check-delegates", "delegate-error-returned", profiles=_IN_POD, since="0.4.0")
+def verify_fails(trial: Trial) -> None:
+    """CHECK fails where the delegate's does."""
+    delegate = recording(trial)
+    expect.succeeded(trial.add(environ=delegate.environ))
+    delegate.answer("CHECK", FAILURE)
+    expect.failed(trial.check(environ=delegate.environ), "the delegate's CHECK has failed")
+
+
+@check("delegate-gc-fails", "gc-continues", "delegate-error-returned", profiles=_IN_POD, since="1.1.0")
+def collect_fails(trial: Trial) -> None:
+    """GC reports the error of its delegate."""
+    delegate = recording(trial)
+    trial.attach()
+    delegate.answer("GC", FAILURE)
+    expect.failed(trial.gc(trial.container, environ=delegate.environ), "the delegate's GC has failed")
+
+
+def _forwarded(trial: Trial, verb: str) -> None:
+    delegate = recording(trial)
+    for forwarded, executed in _all_verbs(trial, delegate.environ, verb):
+        delegate.demand(forwarded, executed, f"since the plugin was executed with {verb}")
+
+
+def _all_verbs(trial: Trial, environ: Mapping[str, str], *verbs: str) -> Iterator[tuple[str, Execution]]:
+    """ADD, and then those of the other verbs that there are in this version: yield each, and what came of it."""
+    added = expect.succeeded(trial.add(environ=environ, config=_ARGUMENT))
+    if not verbs:
+        yield "ADD", added
+    calls = {
+        "CHECK": ("0.4.0", lambda: trial.check(environ=environ, config=_ARGUMENT)),
+        "GC": ("1.1.0", lambda: trial.gc(trial.container, environ=environ, config=_ARGUMENT)),
+        "DEL": ("0.1.0", lambda: trial.delete(environ=environ, config=_ARGUMENT)),
+    }
+    for verb, (since, call) in calls.items():
+        if verb in (verbs or calls) and at_least(trial.version, since):
+            yield verb, call()
+
+
+def _decoded(record: Record, executed: Execution) -> dict[str, object]:
+    try:
+        passed = json.loads(record.stdin)
+    except ValueError:
+        passed = None
+    if not isinstance(passed, dict):
+        raise ViolationError("a configuration on the delegate's standard input", repr(record.stdin[:200]), executed)
+    return passed

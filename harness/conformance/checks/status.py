@@ -1,0 +1,130 @@
+"""STATUS: whether it tells the truth about the next ADD, and that it stands in nobody's way."""
+
+from typing import Final
+
+from harness.conformance import expect
+from harness.conformance.catalogue import Profile, check
+from harness.conformance.delegates import FAILURE, recording
+from harness.conformance.few_addresses import exhaust
+from harness.conformance.trial import ABSENT, Trial
+from harness.conformance.verdict import NotApplicableError, ViolationError
+
+__all__: list[str] = []
+
+_SINCE: Final = "1.1.0"
+_NOT_AVAILABLE: Final = (50, 51)
+_NO_SUCH_PLUGIN: Final = "conformance-no-such-plugin"
+_POLLED_EVERY: Final = 5.0
+"""Seconds between the polls of containerd and kubelet."""
+_OF_ATTACHMENTS: Final = dict.fromkeys(("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_ARGS"), ABSENT)
+_IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
+_ADDRESSED: Final = {Profile.INTERFACE, Profile.IPAM}
+
+
+@check("status-ready", "status-ready", since=_SINCE)
+def ready(trial: Trial) -> None:
+    """STATUS succeeds on a new node and with a container attached, where the next ADD does."""
+    asked = trial.status()
+    trial.attach()
+    expect.succeeded(asked, "STATUS before an ADD that succeeds")
+    asked = trial.status()
+    trial.attach(trial.new_container())
+    expect.succeeded(asked, "STATUS before another ADD that succeeds")
+
+
+@check("status-without-attachment", "status-ready", since=_SINCE)
+def without_attachment(trial: Trial) -> None:
+    """STATUS needs no variable but CNI_COMMAND and CNI_PATH."""
+    expect.succeeded(trial.status(environ=_OF_ATTACHMENTS), "STATUS without the variables of an attachment")
+
+
+@check("status-not-relied-on", "status-not-relied-on", since=_SINCE)
+def not_relied_on(trial: Trial) -> None:
+    """ADD, CHECK and DEL succeed on a node that was never asked for its STATUS."""
+    trial.attach()
+    expect.succeeded(trial.check())
+    trial.detach()
+
+
+@check("status-exhausted", "status-exhausted", "status-not-ready", profiles=_ADDRESSED, since=_SINCE)
+def exhausted(trial: Trial) -> None:
+    """STATUS fails where no address is left."""
+    config, _, _ = exhaust(trial)
+    expect.failed(trial.status(config=config), "no address is left and ADD fails")
+
+
+@check("status-exhausted-code", "status-codes", profiles=_ADDRESSED, since=_SINCE)
+def exhausted_code(trial: Trial) -> None:
+    """STATUS that fails for want of addresses says so with code 50 or 51."""
+    config, _, _ = exhaust(trial)
+    asked = trial.status(config=config)
+    if asked.exit_code == 0:
+        raise NotApplicableError("STATUS succeeds, which another check is about")
+    expect.refused(asked, "no address is left", codes=_NOT_AVAILABLE)
+
+
+@check("status-exhausted-in-time", "habit-status-often", profiles=_ADDRESSED, since=_SINCE)
+def exhausted_in_time(trial: Trial) -> None:
+    """STATUS answers before it is asked again, five seconds later, where no address is left."""
+    config, _, _ = exhaust(trial)
+    asked = trial.status(config=config)
+    if asked.seconds >= _POLLED_EVERY:
+        raise ViolationError(f"an answer within {_POLLED_EVERY:.0f} s", f"one after {asked.seconds:.1f} s", asked)
+
+
+@check("status-ready-again", "status-ready", profiles=_ADDRESSED, since=_SINCE)
+def ready_again(trial: Trial) -> None:
+    """STATUS succeeds again where an address was given back."""
+    config, [first, *_], _ = exhaust(trial)
+    trial.delete(config=config)  # as after any failed ADD
+    trial.status(config=config)
+    expect.succeeded(trial.delete(first, config=config))
+    asked = trial.status(config=config)
+    expect.succeeded(trial.add(config=config), "ADD when an address was given back")
+    expect.succeeded(asked, "STATUS before an ADD that succeeds")
+
+
+@check("status-failed-prevents-nothing", "status-prevents-nothing", since=_SINCE, profiles=_ADDRESSED)
+def failed_prevents_nothing(trial: Trial) -> None:
+    """CHECK and DEL of what is attached succeed where STATUS fails, for want of addresses."""
+    config, [first, *_], _ = exhaust(trial)
+    if trial.status(config=config).exit_code == 0:
+        raise NotApplicableError("STATUS does not fail, which another check is about")
+    expect.succeeded(trial.check(first, config=config), "CHECK after STATUS has failed")
+    expect.succeeded(trial.delete(first, config=config), "DEL after STATUS has failed")
+
+
+@check("status-delegate-missing", "status-not-ready", profiles=_IN_POD, since=_SINCE)
+def delegate_missing(trial: Trial) -> None:
+    """STATUS fails where the delegate is not to be found, so that no ADD can succeed."""
+    config = _with_delegate(trial, _NO_SUCH_PLUGIN)
+    asked = trial.status(config=config)
+    if trial.add(config=config).exit_code == 0:
+        raise NotApplicableError("ADD succeeds without its delegate")
+    expect.failed(asked, f'there is no plugin "{_NO_SUCH_PLUGIN}" and ADD fails')
+
+
+@check("status-forwarded", "status-delegates", profiles=_IN_POD, since=_SINCE)
+def forwarded(trial: Trial) -> None:
+    """STATUS is asked of the delegate, too."""
+    delegate = recording(trial)
+    delegate.demand("STATUS", trial.status(environ=delegate.environ), "since STATUS was asked")
+
+
+@check("status-of-delegate-fails", "status-delegated-error", "status-prevents-nothing", profiles=_IN_POD, since=_SINCE)
+def of_delegate_fails(trial: Trial) -> None:
+    """STATUS fails where the delegate's does, and ADD, CHECK and DEL go on working."""
+    delegate = recording(trial)
+    delegate.answer("STATUS", FAILURE)
+    expect.failed(trial.status(environ=delegate.environ), "the delegate's STATUS fails")
+    expect.succeeded(trial.add(environ=delegate.environ), "ADD after STATUS has failed")
+    expect.succeeded(trial.check(environ=delegate.environ), "CHECK after STATUS has failed")
+    expect.succeeded(trial.delete(environ=delegate.environ), "DEL after STATUS has failed")
+
+
+def _with_delegate(trial: Trial, name: str) -> dict[str, object]:
+    """Return keys for a configuration with another delegate. Raises NotApplicableError where there is none."""
+    ipam = trial.subject.plugin.raw.get("ipam")
+    if not trial.subject.delegate or not isinstance(ipam, dict):
+        raise NotApplicableError("the configuration names no IPAM plugin to delegate to")
+    return {"ipam": {**ipam, "type": name}}
