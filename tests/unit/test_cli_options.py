@@ -126,7 +126,9 @@ def test_add_refuses_before_it_makes_anything(cli: Cli, arguments: list[str], me
     assert not cli.state_dir.exists()
 
 
-@pytest.mark.parametrize("verb", [["add", "p"], ["del", "p"], ["check"], ["inspect", "p"], ["exec", "p", "x"], ["gc"]])
+@pytest.mark.parametrize(
+    "verb", [["add", "p"], ["del", "p"], ["check"], ["inspect", "p"], ["exec", "p", "x"], ["gc"], ["snapshot"]]
+)
 def test_what_needs_root_says_so_in_one_line(anybody: Cli, verb: list[str]) -> None:
     failed = anybody.run(*verb, check=False)
 
