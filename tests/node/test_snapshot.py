@@ -313,6 +313,13 @@ CASES: dict[str, tuple[str, list[tuple[str, list[str]]]]] = {
             ),
         ],
     ),
+    "nft elements that go by themselves": (
+        f"{TABLE}; nft 'add set inet t s {{ type ipv4_addr; flags timeout; }}'",
+        [
+            ("nft add element inet t s '{ 10.1.0.2 timeout 1h }'", []),
+            ("nft add element inet t s '{ 10.1.0.3 }'", ["+ node: nft element inet t s { 10.1.0.3 }"]),
+        ],
+    ),
     "iptables": (
         "",
         [

@@ -1,5 +1,6 @@
 """Snapshots of several namespaces, of such as go away, without a tool; and that taking one changes nothing."""
 
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -130,6 +131,20 @@ def test_legacy_rules_are_in_it(node: Node) -> None:
         "- node: iptables chain legacy ip6 nat CNI-1",
         "+ node: iptables rule legacy ip filter FORWARD: -m comment --comment pod1 -j DROP",
     ]
+
+
+def test_a_secret_is_not_in_it_but_its_change_is(node: Node) -> None:
+    secret = "/proc/sys/net/ipv6/conf/lo/stable_secret"
+    states = [take({"node": node.path})]
+    for value in ("2001:db8::5ec4:e7", "2001:db8::07e4"):
+        node.run(["sh", "-ec", f"echo {value} > {secret}; echo 0 > {secret.replace('stable_secret', 'addr_gen_mode')}"])
+        states.append(take({"node": node.path}))
+
+    told = [in_words(*pair) for pair in itertools.pairwise(states)]
+    assert [len(lines) for lines in told] == [1, 1]
+    assert told[0][0].startswith("+ node: sysctl net.ipv6.conf.lo.stable_secret = sha256 ")
+    assert told[1][0].startswith("~ node: sysctl net.ipv6.conf.lo.stable_secret: sha256 ")
+    assert not any("5ec4" in line for line in told[0] + told[1])
 
 
 def test_a_tool_that_is_not_installed_is_named(node: Node) -> None:
