@@ -9,7 +9,7 @@ from .names import check_network_name
 from .record import Record, expected, field
 from .result import DNS
 
-__all__ = ["Attachment", "Config", "IpamConfig", "parse_config"]
+__all__ = ["Attachment", "Config", "IpamConfig", "check_name", "parse_config"]
 
 
 class Attachment(Record):
@@ -61,19 +61,20 @@ class Config(Record):
 
 
 def parse_config(stdin: bytes) -> dict[str, object]:
-    """Return the JSON object on stdin, with a network name that is fit to be a file name.
-
-    Raises CniError: 6 where it is no JSON, 7 where it is no object or the name is unfit.
-    """
+    """Return the JSON object on stdin. Raises CniError: 6 where it is no JSON, 7 where it is no object."""
     try:
         parsed = json.loads(stdin.decode("utf-8"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise CniError(Code.DECODING_FAILURE, f"network configuration is not JSON: {error}") from None
     if not isinstance(parsed, dict):
         raise expected("an object", parsed, "network configuration")
+    return parsed
+
+
+def check_name(parsed: dict[str, object]) -> None:
+    """Raise CniError (7) where the network has no name, or one that is not fit to be a file name."""
     named = Config.decode({key: value for key, value in parsed.items() if key.lower() == "name"})
     check_network_name(named.name)
-    return parsed
 
 
 def _refuse_constant(name: str) -> object:
