@@ -1,0 +1,147 @@
+"""The variables of a request: those that are missing, and those that cannot be."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from harness.conformance import expect
+from harness.conformance.catalogue import Profile, check
+from harness.conformance.kernel import links
+from harness.conformance.trial import ABSENT, Trial
+from harness.conformance.verdict import NotApplicableError, ViolationError
+from harness.execute import Execution
+from skel.errors import Code
+from skel.versions import at_least
+
+__all__: list[str] = []
+
+_NEEDED: Final[Mapping[str, Sequence[str]]] = {
+    "ADD": ("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"),
+    "CHECK": ("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"),
+    "DEL": ("CNI_CONTAINERID", "CNI_IFNAME"),
+}
+_CHECK_SINCE: Final = "0.4.0"
+
+_CONTAINER_IDS: Final = ("-pod", "_pod", "../pod", "a/b", "a b", "a:b", "a;b", "päd", "pod\n")
+_IFNAMES: Final = ("sixteen-letters-", ".", "..", "a/b", "a:b", "a b", "eth0\n")
+_LONGEST_IFNAME: Final = "fifteen-letters"
+
+_BAD_ENVIRONMENT: Final = [Code.INVALID_ENVIRONMENT]
+
+
+@check("variable-missing", "skel-required-variables")
+def variable_missing(trial: Trial) -> None:
+    """A verb without a variable that it needs is refused with code 4."""
+    for verb, name, execution in _each_missing(trial):
+        expect.refused(execution, f"{verb} needs {name}", codes=_BAD_ENVIRONMENT)
+
+
+@check("variable-named", "error-invalid-environment")
+def variable_named(trial: Trial) -> None:
+    """An error of code 4 names the variable that is missing or invalid."""
+    seen = False
+    for verb, name, execution in _each_missing(trial):
+        seen = _demand_named(execution, name, f"{verb} needs {name}") or seen
+    invalid = {"CNI_CONTAINERID": _CONTAINER_IDS[0], "CNI_IFNAME": _IFNAMES[0], "CNI_COMMAND": "RENAME"}
+    for name, value in invalid.items():
+        execution = trial.call("DEL", trial.container, environ={name: value})
+        seen = _demand_named(execution, name, f'{name} is "{value}"') or seen
+    if not seen:
+        raise NotApplicableError("it gives no error of code 4")
+
+
+@check("variables-all-named", "skel-missing-variables", "error-invalid-environment")
+def variables_all_named(trial: Trial) -> None:
+    """One error names all variables that are missing."""
+    for verb, names in _verbs(trial):
+        execution = trial.call(verb, trial.container, environ=dict.fromkeys(names, ABSENT))
+        why = f"{verb} needs {', '.join(names)}, and all of them are missing"
+        expect.refused(execution, why, codes=_BAD_ENVIRONMENT, naming=names)
+
+
+@check("container-id-invalid", "skel-container-id")
+def container_id_invalid(trial: Trial) -> None:
+    """A container ID that could be no file name is refused with code 4."""
+    trial.prepare(trial.container)
+    before = trial.snapshot()
+    for container_id in _CONTAINER_IDS:
+        for verb in ("ADD", "DEL"):
+            execution = trial.call(verb, trial.container, environ={"CNI_CONTAINERID": container_id})
+            expect.refused(execution, f"{container_id!r} is no container ID", codes=_BAD_ENVIRONMENT)
+    trial.demand_same(before, trial.snapshot(), "after ADDs and DELs that were refused for their container IDs")
+
+
+@check("ifname-invalid", "skel-interface-name", "unusable-ifname")
+def ifname_invalid(trial: Trial) -> None:
+    """An interface name that the kernel would not take is refused with code 4."""
+    trial.prepare(trial.container)
+    for ifname in _IFNAMES:
+        execution = trial.add(environ={"CNI_IFNAME": ifname})
+        expect.refused(execution, f"{ifname!r} is no name of an interface", codes=_BAD_ENVIRONMENT)
+
+
+@check("ifname-unusable", "unusable-ifname", profiles={Profile.INTERFACE})
+def ifname_unusable(trial: Trial) -> None:
+    """ADD fails where no interface can have the name that it is to make."""
+    for ifname in _IFNAMES:
+        execution = trial.add(environ={"CNI_IFNAME": ifname})
+        expect.failed(execution, f"no interface can be called {ifname!r}")
+
+
+@check("ifname-longest", "add-interface", "unusable-ifname")
+def ifname_longest(trial: Trial) -> None:
+    """An interface name may have 15 bytes, as many as the kernel takes."""
+    container = trial.new_container(ifname=_LONGEST_IFNAME)
+    trial.attach(container)
+    there = links(container.netns)
+    if trial.subject.profile is not Profile.IPAM and _LONGEST_IFNAME not in there:
+        raise ViolationError(f"{_LONGEST_IFNAME} in the container", ", ".join(there))
+    trial.detach(container)
+
+
+@check("command-unknown", "skel-unknown-command")
+def command_unknown(trial: Trial) -> None:
+    """A verb that there is not is refused with code 4, and repeated."""
+    execution = trial.call("RENAME", trial.container)
+    expect.refused(execution, "there is no verb RENAME", codes=_BAD_ENVIRONMENT, naming=["RENAME"])
+
+
+@check("own-namespace", "skel-own-netns")
+def own_namespace(trial: Trial) -> None:
+    """ADD and DEL with the plugin's own namespace as CNI_NETNS are refused with code 8."""
+    for verb in ("ADD", "DEL"):
+        execution = trial.call(verb, trial.container, environ={"CNI_NETNS": trial.node_netns})
+        expect.refused(execution, "CNI_NETNS is the namespace that the plugin is in", codes=[Code.INVALID_NETNS])
+
+
+@check("own-namespace-allowed", "skel-netns-override")
+def own_namespace_allowed(trial: Trial) -> None:
+    """ADD and DEL in the plugin's own namespace are not refused for that where CNI_NETNS_OVERRIDE says so."""
+    for value in ("1", "true", "TRUE"):
+        for verb in ("ADD", "DEL"):
+            environ = {"CNI_NETNS": trial.node_netns, "CNI_NETNS_OVERRIDE": value}
+            execution = trial.call(verb, trial.container, environ=environ)
+            if execution.exit_code != 0 and expect.document(execution).get("code") == Code.INVALID_NETNS:
+                raise ViolationError(f"no code 8, with CNI_NETNS_OVERRIDE={value}", expect.ending(execution), execution)
+
+
+def _verbs(trial: Trial) -> Iterator[tuple[str, Sequence[str]]]:
+    for verb, names in _NEEDED.items():
+        if verb != "CHECK" or at_least(trial.version, _CHECK_SINCE):
+            yield verb, names
+
+
+def _each_missing(trial: Trial) -> Iterator[tuple[str, str, Execution]]:
+    """Execute each verb without each of the variables that it needs; yield both, and what came of it."""
+    for verb, names in _verbs(trial):
+        for name in names:
+            yield verb, name, trial.call(verb, trial.container, environ={name: ABSENT})
+
+
+def _demand_named(execution: Execution, name: str, why: str) -> bool:
+    """Demand that an error of code 4 names the variable; False where it is none."""
+    if execution.exit_code == 0 or not execution.stdout.strip():
+        return False
+    if expect.document(execution).get("code") != Code.INVALID_ENVIRONMENT:
+        return False
+    expect.refused(execution, why, naming=[name])
+    return True
