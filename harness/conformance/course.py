@@ -4,13 +4,14 @@ import time
 from typing import Final, Unpack
 
 from harness.conformance import expect
-from harness.conformance.kernel import links
+from harness.conformance.kernel import Address, links
 from harness.conformance.trial import Changes, Container, Trial, leftovers
 from harness.conformance.verdict import NotApplicableError
 from harness.snapshot import Snapshot
 from skel.result import Result
 
 __all__ = [
+    "BARE_PATH",
     "addresses",
     "baseline",
     "declared",
@@ -21,29 +22,46 @@ __all__ = [
     "spare_addresses",
 ]
 
+BARE_PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
+"""What a process of the system finds where nobody has set anything."""
+
 _SETTLING_SECONDS: Final = 5.0
 _PAUSE: Final = 0.05
 
 
 def baseline(trial: Trial, *containers: Container) -> Snapshot:
-    """Make what pods share, and what the plugin under test works on; return the state of the node then."""
-    trial.warm_up()
+    """Return the state of a node on which each of the containers has had an ordinary ADD and DEL.
+
+    What pods share is there then, what the plugin under test works on too, and whatever an ordinary DEL leaves: that is
+    for other checks to find.
+    """
     for container in containers or (trial.container,):
-        trial.prepare(container)
+        trial.attach(container)
+        expect.succeeded(trial.delete(container))
     return trial.snapshot(*containers)
 
 
 def round_trip(trial: Trial, when: str, **changes: Unpack[Changes]) -> Result:
     """Demand that ADD and DEL, both with the same changes, succeed and leave nothing; return the result of ADD.
 
-    `when` says what is different: "without a PATH".
+    `when` says what is different: "without a PATH". What is left is looked at when those before the plugin have had
+    their DEL, too.
     """
-    before = baseline(trial)
-    added = trial.add(**changes)
+    if "config" in changes:
+        _come_and_go(trial, trial.new_container(), when, changes)  # it may bring more that pods share
+    _come_and_go(trial, trial.container, "as usual", {})
+    before = trial.snapshot()
+    result = _come_and_go(trial, trial.container, when, changes)
+    trial.demand_same(before, trial.snapshot(), f"after ADD and DEL {when}")
+    return result
+
+
+def _come_and_go(trial: Trial, container: Container, when: str, changes: Changes) -> Result:
+    added = trial.add(container, **changes)
     expect.succeeded(added, f"ADD {when}")
     result = expect.result(added, trial.version)
-    expect.succeeded(trial.delete(**changes), f"DEL {when}")
-    trial.demand_same(before, trial.snapshot(), f"after ADD and DEL {when}")
+    expect.succeeded(trial.delete(container, **changes), f"DEL {when}")
+    trial.detach_others(container)
     return result
 
 
@@ -64,7 +82,10 @@ def declared(trial: Trial, capability: str) -> None:
 
 
 def refuses(trial: Trial, **changes: Unpack[Changes]) -> bool:
-    """Tell whether an ADD of a container of its own fails; a DEL follows, as a runtime has it."""
+    """Tell whether an ADD of a container of its own fails; a DEL follows, as a runtime has it.
+
+    What a first ADD that fails does to those after it is another question: warm up before.
+    """
     container = trial.new_container()
     execution = trial.add(container, **changes)
     trial.delete(container)
@@ -77,13 +98,13 @@ def addresses(result: Result) -> list[str]:
     return [str(each.address.ip) for each in result.ips]
 
 
-def spare_addresses(trial: Trial, count: int = 1) -> list[str]:
+def spare_addresses(trial: Trial, count: int = 1) -> list[Address]:
     """Return so many addresses that the plugin gives, all free, and none of them the one that it would give next.
 
     They are of one family. Raises NotApplicableError where it gives none.
     """
     containers = [trial.new_container() for _ in range(count + 1)]
-    given = [addresses(trial.attach(container)) for container in containers]
+    given = [[each.address for each in trial.attach(container).ips] for container in containers]
     for container in containers:
         trial.detach(container)
     if not all(given):

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from harness.conformance import expect
 from harness.conformance.catalogue import Profile, check
-from harness.conformance.course import addresses, demand_soon_same
+from harness.conformance.course import addresses, baseline, demand_soon_same
 from harness.conformance.kernel import links
 from harness.conformance.trial import Container, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
@@ -42,7 +42,7 @@ def parallel_delete(trial: Trial) -> None:
     """Sixteen DELs at once leave nothing of what sixteen ADDs at once have made."""
     trial.warm_up()
     containers = _containers(trial, _AT_ONCE)
-    before = trial.snapshot(*containers)
+    before = baseline(trial, *containers)
     _add_all(trial, containers)
     for execution in _at_once(trial.delete, containers):
         expect.succeeded(execution, "DEL beside other DELs")
@@ -54,7 +54,7 @@ def parallel_add_and_delete(trial: Trial) -> None:
     """Pods come while others go: those that come are whole, of those that go nothing is left."""
     trial.warm_up()
     going, coming = _containers(trial, _FEW), _containers(trial, _FEW)
-    before = trial.snapshot(*going, *coming)
+    before = baseline(trial, *going, *coming)
     if len(_add_all(trial, going + coming)) < len(going + coming):
         raise NotApplicableError(f"the network has no room for {len(going + coming)} pods")
     for container in coming:

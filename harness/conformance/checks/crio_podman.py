@@ -8,7 +8,16 @@ from typing import Any, Final
 from harness.conformance import expect
 from harness.conformance.call import inherited
 from harness.conformance.catalogue import Profile, check
-from harness.conformance.course import addresses, baseline, declared, pod_mac, refuses, round_trip, spare_addresses
+from harness.conformance.course import (
+    BARE_PATH,
+    addresses,
+    baseline,
+    declared,
+    pod_mac,
+    refuses,
+    round_trip,
+    spare_addresses,
+)
 from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 
@@ -109,10 +118,11 @@ def podman_prev_result(trial: Trial) -> None:
 @check("podman-fixed-address", "habit-args-ip-mac", profiles=_GIVES)
 def podman_fixed_address(trial: Trial) -> None:
     """A fixed address and a fixed hardware address, asked for in CNI_ARGS together, are given."""
+    trial.warm_up()
     reads_ip, reads_mac = (refuses(trial, environ=_args(f"{key}=neither")) for key in ("IP", "MAC"))
     if not reads_ip and not reads_mac:
         raise NotApplicableError("the plugin reads neither IP nor MAC in CNI_ARGS: it accepts any value")
-    wanted = spare_addresses(trial)[0]
+    wanted = str(spare_addresses(trial)[0].ip)
     result = expect.result(trial.add(environ=_args(f"IP={wanted};MAC={_MAC}")), trial.version)
     if reads_ip and wanted not in addresses(result):
         raise ViolationError(f"the address {wanted}, which was asked for", f"{addresses(result)}")
@@ -124,7 +134,7 @@ def podman_fixed_address(trial: Trial) -> None:
 def podman_reload(trial: Trial) -> None:
     """An address that runtimeConfig asks for without a prefix length is given, or refused for want of that."""
     declared(trial, "ips")
-    wanted = spare_addresses(trial)[0]
+    wanted = str(spare_addresses(trial)[0].ip)
     added = trial.add(config={"runtimeConfig": {"ips": [wanted]}})
     if added.exit_code != 0:
         expect.refused(added, "the address has no prefix length")
@@ -139,7 +149,8 @@ def podman_clean_up(trial: Trial) -> None:
     """DEL comes from a clean-up process with almost no environment, and clears up all the same."""
     before = baseline(trial)
     trial.attach()
-    expect.succeeded(trial.delete(environ=dict.fromkeys(inherited(), ABSENT)), "DEL with a bare environment")
+    bare: dict[str, object] = {**dict.fromkeys(inherited(), ABSENT), "PATH": BARE_PATH}
+    expect.succeeded(trial.delete(environ=bare), "DEL with a bare environment")
     trial.demand_same(before, trial.snapshot(), "after DEL with a bare environment")
 
 

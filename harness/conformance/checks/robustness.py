@@ -7,7 +7,7 @@ from threading import Timer
 from harness.conformance import expect
 from harness.conformance.call import CLOSED_STDERR, CLOSED_STDIN, FULL_STDOUT, LOST_FOLDER, inherited
 from harness.conformance.catalogue import check
-from harness.conformance.course import baseline, demand_soon_same, round_trip
+from harness.conformance.course import BARE_PATH, baseline, demand_soon_same, round_trip
 from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import ViolationError
 from harness.execute import Execution
@@ -15,19 +15,19 @@ from skel.versions import at_least
 
 _MEGABYTE = 1 << 20
 _RUNTIME_DIES_AFTER = 1.0
-_KILLS = 6
 
 
-@check("environment-bare", "habit-bare-environment")
-def environment_bare(trial: Trial) -> None:
-    """ADD and DEL need no variable but the protocol's: no HOME, no PATH."""
-    round_trip(trial, "without HOME, PATH and all the other variables", environ=dict.fromkeys(inherited(), ABSENT))
+@check("environment-without-home", "habit-bare-environment")
+def environment_without_home(trial: Trial) -> None:
+    """ADD and DEL need no variable but the protocol's and a bare PATH."""
+    bare: dict[str, object] = {**dict.fromkeys(inherited(), ABSENT), "PATH": BARE_PATH}
+    round_trip(trial, "without HOME and all other variables but a bare PATH", environ=bare)
 
 
-@check("environment-empty-path", "habit-bare-environment")
-def environment_empty_path(trial: Trial) -> None:
-    """ADD and DEL find what they execute though PATH leads nowhere."""
-    round_trip(trial, "with a PATH that leads nowhere", environ={"PATH": "/nonexistent", "HOME": "/nonexistent"})
+@check("environment-without-path", "habit-bare-environment")
+def environment_without_path(trial: Trial) -> None:
+    """ADD and DEL need no variable but the protocol's, not even a PATH."""
+    round_trip(trial, "without PATH and all the other variables", environ=dict.fromkeys(inherited(), ABSENT))
 
 
 @check("folder-any", "habit-cwd")
@@ -112,18 +112,6 @@ def stdout_full(trial: Trial) -> None:
 def stderr_closed(trial: Trial) -> None:
     """ADD and DEL work without a standard error."""
     round_trip(trial, "without a standard error", wrapper=CLOSED_STDERR)
-
-
-@check("add-killed", "habit-killed-add")
-def add_killed(trial: Trial) -> None:
-    """After an ADD that was killed on its way, DEL clears up."""
-    before = baseline(trial)
-    seconds = expect.succeeded(trial.add()).seconds
-    expect.succeeded(trial.delete())
-    for part in range(1, _KILLS):
-        trial.add(timeout=seconds * part / _KILLS)
-        _clear_up(trial)
-        demand_soon_same(trial, before, f"after DEL of an ADD that was killed after {seconds * part / _KILLS:.3f} s")
 
 
 def _every_verb(trial: Trial) -> list[Execution]:

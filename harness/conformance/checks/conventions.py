@@ -1,0 +1,151 @@
+"""CONVENTIONS.md: what runtimes ask for in runtimeConfig, in args and in CNI_ARGS."""
+
+from collections.abc import Callable
+from typing import Final, Unpack
+
+from harness.conformance import expect
+from harness.conformance.catalogue import Profile, check
+from harness.conformance.course import addresses, declared, pod_mac, refuses, round_trip, spare_addresses
+from harness.conformance.kernel import Address
+from harness.conformance.trial import Changes, Trial
+from harness.conformance.verdict import NotApplicableError, ViolationError
+
+_GIVES: Final = frozenset({Profile.INTERFACE, Profile.IPAM})
+_MAC: Final = "02:c5:1e:aa:bb:02"
+_NOWHERE_ELSE: Final = "198.51.100.0/24"
+"""A range of the documentation (RFC 5737)."""
+_NETWORK: Final = "198.51.100."
+_DNS: Final = {"servers": ["192.0.2.53"], "searches": ["example.org"], "options": ["ndots:5"]}
+_MALFORMED: Final[dict[str, object]] = {
+    "portMappings": [{"hostPort": "no port", "containerPort": 80, "protocol": "tcp"}],
+    "bandwidth": {"ingressRate": "no rate", "ingressBurst": 8000},
+    "ipRanges": [[{"subnet": "no subnet"}]],
+    "ips": ["no address"],
+    "mac": "no address",
+    "dns": {"servers": "no list"},
+}
+
+
+@check("args-passed-over", "convention-args-ignored")
+def args_passed_over(trial: Trial) -> None:
+    """What the plugin does not know in args is passed over."""
+    labels = [{"key": "app", "value": "web"}]
+    round_trip(trial, "with labels in args", config={"args": {"cni": {"labels": labels}, "org.example": {"any": [1]}}})
+
+
+@check("args-ips", "convention-args-ips", profiles=_GIVES)
+def args_ips(trial: Trial) -> None:
+    """A plugin that reads the ips in args gives those."""
+    _demand_read(trial, "the ips in args", config=_ips_in_args("no address"))
+    _demand_given(trial, spare_addresses(trial)[0], lambda wanted: {"config": _ips_in_args(wanted)})
+
+
+@check("cni-args-ip", "convention-cni-args-ip", profiles=_GIVES)
+def cni_args_ip(trial: Trial) -> None:
+    """A plugin that reads IP in CNI_ARGS gives that address."""
+    _demand_read(trial, "IP in CNI_ARGS", environ=_ip_in_cni_args("no address"))
+    _demand_given(trial, spare_addresses(trial)[0], lambda wanted: {"environ": _ip_in_cni_args(wanted)})
+
+
+@check("args-over-cni-args", "convention-args-over-cni-args", profiles=_GIVES)
+def args_over_cni_args(trial: Trial) -> None:
+    """Where args ask for an address, what CNI_ARGS ask for does not count."""
+    _demand_read(trial, "the ips in args", config=_ips_in_args("no address"))
+    _demand_read(trial, "IP in CNI_ARGS", environ=_ip_in_cni_args("no address"))
+    wanted, ignored = spare_addresses(trial, 2)
+    other = _ip_in_cni_args(str(ignored.ip))
+    _demand_given(trial, wanted, lambda each: {"config": _ips_in_args(each), "environ": other})
+
+
+@check("capability-ips", "convention-ips", profiles=_GIVES)
+def capability_ips(trial: Trial) -> None:
+    """With the capability "ips", the addresses that the runtime asks for are given."""
+    declared(trial, "ips")
+    _demand_given(trial, spare_addresses(trial)[0], lambda wanted: {"config": {"runtimeConfig": {"ips": [wanted]}}})
+
+
+@check("capability-ip-ranges", "convention-ip-ranges", profiles={Profile.IPAM})
+def capability_ip_ranges(trial: Trial) -> None:
+    """With the capability "ipRanges", an address is given of a range that the runtime names.
+
+    What an interface plugin makes of it depends on its gateway, which may be of another range.
+    """
+    declared(trial, "ipRanges")
+    added = trial.add(config={"runtimeConfig": {"ipRanges": [[{"subnet": _NOWHERE_ELSE}]]}})
+    given = addresses(expect.result(added, trial.version))
+    if not any(each.startswith(_NETWORK) for each in given):
+        raise ViolationError(f"an address in {_NOWHERE_ELSE}, the range that the runtime names", f"{given}", added)
+
+
+@check("capability-mac", "convention-mac", profiles={Profile.INTERFACE, Profile.CHAINED})
+def capability_mac(trial: Trial) -> None:
+    """With the capability "mac", the interface gets the hardware address that the runtime asks for."""
+    declared(trial, "mac")
+    result = expect.result(trial.add(config={"runtimeConfig": {"mac": _MAC}}), trial.version)
+    if (mac := pod_mac(trial)) != _MAC:
+        raise ViolationError(f"an interface with the hardware address {_MAC}, which was asked for", mac or "none")
+    told = [each.mac for each in result.interfaces if each.sandbox and each.name == trial.container.ifname]
+    if told != [_MAC]:
+        raise ViolationError(f"a result that has {trial.container.ifname} with the mac {_MAC}", f"{told}")
+
+
+@check("capability-dns", "convention-dns", profiles={Profile.INTERFACE, Profile.CHAINED})
+def capability_dns(trial: Trial) -> None:
+    """With the capability "dns", the result has the servers and the searches that the runtime names."""
+    declared(trial, "dns")
+    result = expect.result(trial.add(config={"runtimeConfig": {"dns": _DNS}}), trial.version)
+    told = (list(result.dns.nameservers), list(result.dns.search))
+    if told != (_DNS["servers"], _DNS["searches"]):
+        raise ViolationError(f"dns with {_DNS}, as the runtime has it", f"{told}")
+
+
+@check("capability-malformed", "convention-malformed-field")
+def capability_malformed(trial: Trial) -> None:
+    """A value in runtimeConfig that is malformed is an error, and nothing is left of that ADD."""
+    known = sorted(trial.subject.plugin.capabilities & _MALFORMED.keys() - _not_for(trial.subject.profile))
+    if not known:
+        raise NotApplicableError("the configuration declares no capability whose form is known")
+    for capability in known:
+        value = {capability: _MALFORMED[capability]}
+        expect.refused(trial.add(config={"runtimeConfig": value}), f"{value} in runtimeConfig is malformed")
+        expect.succeeded(trial.delete(), "DEL after an ADD that failed")
+
+
+@check("ignore-unknown", "skel-ignore-unknown")
+def ignore_unknown(trial: Trial) -> None:
+    """With IgnoreUnknown, 1 or "true" in any case, pairs of CNI_ARGS that the plugin does not know are passed over."""
+    for said in ("1", "true", "TRUE"):
+        round_trip(trial, f"with IgnoreUnknown={said}", environ={"CNI_ARGS": f"IgnoreUnknown={said};COLOUR=blue"})
+
+
+def _ips_in_args(*asked: str) -> dict[str, object]:
+    return {"args": {"cni": {"ips": list(asked)}}}
+
+
+def _ip_in_cni_args(asked: str) -> dict[str, object]:
+    return {"CNI_ARGS": f"IgnoreUnknown=1;IP={asked}"}
+
+
+def _not_for(profile: Profile | None) -> set[str]:
+    """The capabilities of the same configuration that are another plugin's: an interface's, or its IPAM plugin's."""
+    if profile is Profile.IPAM:
+        return {"mac", "portMappings", "bandwidth", "dns"}
+    return set()
+
+
+def _demand_read(trial: Trial, what: str, **malformed: Unpack[Changes]) -> None:
+    """Raise NotApplicableError for a plugin that accepts whatever stands there: it does not read it."""
+    trial.warm_up()
+    if not refuses(trial, **malformed):
+        raise NotApplicableError(f"the plugin does not read {what}: it accepts any value")
+
+
+def _demand_given(trial: Trial, wanted: Address, ask: Callable[[str], Changes]) -> None:
+    """Demand that an ADD that asks for an address gives it; the plugin may want the prefix length, too."""
+    added = trial.add(**ask(str(wanted.ip)))
+    if added.exit_code != 0:
+        expect.succeeded(trial.delete(), "DEL after an ADD that failed")
+        added = trial.add(**ask(str(wanted)))
+    given = addresses(expect.result(added, trial.version))
+    if str(wanted.ip) not in given:
+        raise ViolationError(f"the address {wanted.ip}, which was asked for", f"{given}", added)

@@ -1,0 +1,83 @@
+"""CONVENTIONS.md: what runtimes ask for that only packets show: mapped ports, limited bandwidth."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from harness.conformance import expect
+from harness.conformance.catalogue import Profile, check
+from harness.conformance.course import addresses, declared
+from harness.conformance.traffic import NODE_ADDRESS, answered, first_ipv4, machine_beyond, seconds_to_receive
+from harness.conformance.trial import Trial
+from harness.conformance.verdict import NotApplicableError, ViolationError
+from skel.result import Result
+
+_WITH_INTERFACE: Final = frozenset({Profile.INTERFACE, Profile.CHAINED})
+_HOST_PORT: Final = 18080
+_PORT: Final = 8080
+
+_BYTES: Final = 1 << 20
+_RATE: Final = 8_000_000
+"""Bits per second; the bytes above take a second then, and some milliseconds where nothing limits them."""
+_BURST: Final = 256_000
+"""Bits."""
+_LEAST_SECONDS: Final = 0.5
+
+
+@check("capability-port-mappings", "convention-port-mappings", profiles=_WITH_INTERFACE)
+def capability_port_mappings(trial: Trial) -> None:
+    """With the capability "portMappings", a port of the node leads to the pod's, and after DEL it does not."""
+    mapping = {"hostPort": _HOST_PORT, "containerPort": _PORT, "protocol": "tcp"}
+    _demand_mapped(trial, [mapping])
+
+
+@check("containerd-host-ip", "habit-empty-host-ip", "habit-go-field-names", profiles=_WITH_INTERFACE)
+def containerd_host_ip(trial: Trial) -> None:
+    """A port mapping with HostIP empty, or 0.0.0.0 as of nerdctl, is one of every address of the node."""
+    mapping = {"HostPort": _HOST_PORT, "ContainerPort": _PORT, "Protocol": "tcp"}
+    _demand_mapped(trial, [{**mapping, "HostIP": ""}, {**mapping, "HostIP": "0.0.0.0"}])  # noqa: S104 -- none listens
+
+
+@check("capability-bandwidth", "convention-bandwidth", profiles=_WITH_INTERFACE)
+def capability_bandwidth(trial: Trial) -> None:
+    """With the capability "bandwidth", a pod receives and sends no faster than at the rates that the runtime names."""
+    declared(trial, "bandwidth")
+    for direction in ("ingress", "egress"):
+        limit = {f"{direction}Rate": _RATE, f"{direction}Burst": _BURST}
+        added = trial.add(config={"runtimeConfig": {"bandwidth": limit}})
+        seconds = _transfer(trial, expect.result(added, trial.version), direction)
+        if seconds < _LEAST_SECONDS:
+            took = f"{_BYTES} bytes in {seconds:.3f} s"
+            raise ViolationError(f"{_BYTES} bytes in about {_BYTES * 8 / _RATE:.1f} s, with {limit}", took, added)
+        expect.succeeded(trial.delete())
+
+
+def _demand_mapped(trial: Trial, mappings: Sequence[Mapping[str, object]]) -> None:
+    """Demand that each of the mappings, which differ in how they are written, leads to its pod until that is gone."""
+    declared(trial, "portMappings")
+    client = machine_beyond(trial)
+    for mapping in mappings:
+        container = trial.new_container()
+        config = {"runtimeConfig": {"portMappings": [mapping]}}
+        added = trial.add(container, config=config)
+        address = first_ipv4(addresses(expect.result(added, trial.version)))
+        if not answered(container.netns, _PORT, client, address, _PORT):
+            raise NotApplicableError("the pod cannot be reached from beyond the node, by its own address either")
+        if not answered(container.netns, _PORT, client, NODE_ADDRESS, _HOST_PORT):
+            raise ViolationError(f"an answer from the pod at the port of the node, with {mapping}", "none", added)
+        expect.succeeded(trial.delete(container, config=config))
+        # Where the plugin made the interface as well, the pod cannot answer any more.
+        if trial.subject.before and answered(container.netns, _PORT, client, NODE_ADDRESS, _HOST_PORT):
+            raise ViolationError(f"no answer at port {_HOST_PORT} of the node after DEL", "one from the pod")
+        trial.detach_others(container)
+
+
+def _transfer(trial: Trial, result: Result, direction: str) -> float:
+    pod, node = trial.container.netns, trial.node_netns
+    address = first_ipv4(addresses(result))
+    try:
+        if direction == "ingress":
+            return seconds_to_receive(pod, address, node, _BYTES)
+        gateways = [str(each.gateway) for each in result.ips if each.gateway]
+        return seconds_to_receive(node, first_ipv4(gateways), pod, _BYTES)
+    except OSError as error:
+        raise NotApplicableError(f"the pod and its node do not reach each other: {error}") from None

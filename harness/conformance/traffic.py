@@ -1,0 +1,105 @@
+"""Packets between a pod, its node and a machine beyond it: whether they arrive, and how fast.
+
+A socket belongs to the namespace that its thread was in when it was made, so nothing else has to go there.
+"""
+
+import socket
+import threading
+import time
+from ipaddress import ip_address
+from typing import Final
+
+from harness.conformance.circumstances import command
+from harness.conformance.trial import Trial
+from harness.conformance.verdict import NotApplicableError
+from netlink.namespace import entered, open_namespace
+
+__all__ = ["NODE_ADDRESS", "answered", "first_ipv4", "machine_beyond", "seconds_to_receive"]
+
+NODE_ADDRESS: Final = "192.0.2.1"
+"""The node's, on the link to the machine beyond it (documentation range, RFC 5737)."""
+_OWN_ADDRESS: Final = "192.0.2.2"
+_SECONDS: Final = 3.0
+_TRANSFER_SECONDS: Final = 30.0
+_CHUNK: Final = 1 << 16
+_ANSWER: Final = b"from the pod"
+
+
+def machine_beyond(trial: Trial) -> str:
+    """Make a machine that reaches pods by way of the node, and return the path of its namespace."""
+    netns = trial.new_container().netns
+    for place, words in (
+        (trial.node_netns, ("link", "add", "name", "beyond0", "type", "veth", "peer", "name", "node0", "netns", netns)),
+        (trial.node_netns, ("address", "add", f"{NODE_ADDRESS}/30", "dev", "beyond0")),
+        (trial.node_netns, ("link", "set", "dev", "beyond0", "up")),
+        (netns, ("address", "add", f"{_OWN_ADDRESS}/30", "dev", "node0")),
+        (netns, ("link", "set", "dev", "node0", "up")),
+        (netns, ("route", "add", "default", "via", NODE_ADDRESS)),
+    ):
+        made = command(trial, place, "ip", *words)
+        if made.returncode != 0:
+            raise NotApplicableError(f"no machine can be made beyond the node: {made.stderr.strip()}")
+    return netns
+
+
+def answered(pod: str, port: int, client: str, address: str, asked_port: int) -> bool:
+    """Tell whether a server on a TCP port of the pod answers a client, in `client`, that asks another address."""
+    with _made_in(pod) as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # it is asked more than once
+        server.bind(("", port))
+        server.listen()
+        server.settimeout(_SECONDS)
+        with _made_in(client) as asking:
+            asking.settimeout(_SECONDS)
+            try:
+                asking.connect((address, asked_port))
+                # Its queue holds the connection, whoever the client thinks it has reached.
+                connection, _ = server.accept()
+                with connection:
+                    connection.sendall(_ANSWER)
+                return asking.recv(_CHUNK) == _ANSWER
+            except OSError:
+                return False
+
+
+def seconds_to_receive(receiver: str, address: str, sender: str, size: int) -> float:
+    """Return how long so many bytes take from the namespace `sender` to that of the address. Raises OSError."""
+    with _made_in(receiver) as server, _made_in(sender) as sending:
+        server.bind((address, 0))
+        server.listen()
+        sending.settimeout(_TRANSFER_SECONDS)
+        sending.connect(server.getsockname()[:2])
+        receiving, _ = server.accept()
+        with receiving:
+            receiving.settimeout(_TRANSFER_SECONDS)
+            started = time.monotonic()
+            thread = threading.Thread(target=_send, args=(sending, size))
+            thread.start()
+            try:
+                missing = size
+                while missing > 0 and (received := receiving.recv(_CHUNK)):
+                    missing -= len(received)
+            finally:
+                thread.join()
+            return time.monotonic() - started
+
+
+def first_ipv4(addresses: list[str]) -> str:
+    """Return the first IPv4 address. Raises NotApplicableError where there is none."""
+    for each in addresses:
+        if ip_address(each).version == 4:  # noqa: PLR2004 -- what it is called
+            return each
+    raise NotApplicableError("the pod has no IPv4 address")
+
+
+def _send(sending: socket.socket, size: int) -> None:
+    try:
+        sending.sendall(bytes(size))
+        sending.shutdown(socket.SHUT_WR)
+    except OSError:
+        sending.close()  # the one that receives sees the end
+
+
+def _made_in(netns: str) -> socket.socket:
+    with open_namespace(netns) as namespace, entered(namespace):
+        return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
