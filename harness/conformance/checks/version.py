@@ -106,6 +106,16 @@ def verb_before_its_version(trial: Trial) -> None:
         raise NotApplicableError("it supports no version with a verb that an earlier one of its versions has not")
 
 
+@check("verbs-of-its-versions", "skel-verbs-not-implemented", since="0.4.0")
+def verbs_of_its_versions(trial: Trial) -> None:
+    """A verb that the version of the configuration has succeeds, also where there is nothing to do for it."""
+    trial.attach()
+    expect.succeeded(trial.check())
+    if at_least(trial.version, "1.1.0"):
+        expect.succeeded(trial.gc(trial.container))
+        expect.succeeded(trial.status())
+
+
 @check("about", "skel-about")
 def about(trial: Trial) -> None:
     """Without CNI_COMMAND it says on stderr what it is, prints nothing on stdout and exits with 0."""
