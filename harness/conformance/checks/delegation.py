@@ -2,7 +2,7 @@
 
 import ipaddress
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from harness.conformance import expect
@@ -226,7 +226,7 @@ def _all_verbs(trial: Trial, environ: Mapping[str, str], *verbs: str) -> Iterato
     added = expect.succeeded(trial.add(environ=environ, config=_ARGUMENT))
     if not verbs:
         yield "ADD", added
-    calls = {
+    calls: dict[str, tuple[str, Callable[[], Execution]]] = {
         "CHECK": ("0.4.0", lambda: trial.check(environ=environ, config=_ARGUMENT)),
         "GC": ("1.1.0", lambda: trial.gc(trial.container, environ=environ, config=_ARGUMENT)),
         "DEL": ("0.1.0", lambda: trial.delete(environ=environ, config=_ARGUMENT)),
