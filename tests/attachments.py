@@ -10,10 +10,10 @@ from tests.nodes import Node, PluginRun
 __all__ = ["DUAL_STACK", "SHARED_BY_PODS", "Network", "bridge_config"]
 
 SHARED_BY_PODS = [
-    "links/br0",
-    "addresses/*",
-    "routes/*",
-    "sysctls/*",
+    "node/link/br0",
+    "node/address/*",
+    "node/route/*",
+    "node/sysctl/*",
     "files/*networks",
     "files/*networks/net",
     "files/*/lock",

@@ -15,8 +15,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from harness.snapshot import Snapshot, differences, take
 from netlink.namespace import create_namespace, remove_namespace
-from tests.node_state import SCRIPT, State, differences, read_state
 
 __all__ = ["Neighbours", "Node", "PluginRun", "until", "veth_between"]
 
@@ -199,20 +199,27 @@ class Node:
             raise AssertionError(message) from None
         return PluginRun(run.returncode, answer, run.stderr)
 
-    def state(self) -> State:
-        """A snapshot of the network and of the files, without what changes by itself (see `tests.node_state`)."""
-        return read_state(self.run(["sh", "-c", SCRIPT]).stdout, self.folder)
+    def state(self) -> Snapshot:
+        """A snapshot of the network and of the files, without what changes by itself."""
+        return take({"node": self.path}, [self.folder])
 
-    def assert_same_state(self, before: State, *, ignore: Sequence[str] = (), within: float = 0.0) -> None:
+    def filtering(self) -> dict[str, Mapping[str, object]]:
+        """What a snapshot has of nftables, by section."""
+        sections = {name.partition("/")[2]: things for name, things in self.state().sections.items()}
+        return {name: things for name, things in sections.items() if name.startswith("nft ")}
+
+    def assert_same_state(self, before: Snapshot, *, ignore: Sequence[str] = (), within: float = 0.0) -> None:
         """Raise AssertionError that lists what differs from `before`, but for what matches a pattern in `ignore`.
 
-        A pattern is for `section/key`, as the list shows it: `links/cni0`, `files/var-lib-cni/*`. What the kernel does
-        after the fact (the end of a namespace takes its links away) may be waited for, `within` seconds.
+        A pattern is for `place/thing/name`: `node/link/cni0`, `files/*/networks`. What the kernel does after the fact
+        (the end of a namespace takes its links away) may be waited for, `within` seconds.
         """
         deadline = time.monotonic() + within
-        while lines := differences(before, self.state(), ignore):
+        while found := differences(before, self.state(), ignore=ignore):
             if time.monotonic() >= deadline:
-                raise AssertionError("\n".join([f"node {self.name} is not as it was:", *lines]))
+                raise AssertionError(
+                    "\n".join([f"node {self.name} is not as it was:", *(each.in_words() for each in found)])
+                )
             time.sleep(0.02)
 
     def _hold_namespace(self, path: str) -> None:

@@ -42,8 +42,27 @@ def _plain(value: object) -> str:
 
 
 def _match(match: Mapping[str, Any]) -> str:
-    operator = "" if match["op"] in {"==", "in"} else f"{match['op']} "
+    # Of flags "in" is one of them, and "==" all of them and no other.
+    exact = match["op"] == "==" and _are_flags(match["left"])
+    operator = f"{match['op']} " if exact or match["op"] not in {"==", "in"} else ""
     return f"{in_words(match['left'])} {operator}{in_words(match['right'])}"
+
+
+def _are_flags(value: object) -> bool:
+    match value:
+        case {"&": _} | {"payload": {"field": "flags"}} | {"ct": {"key": "state" | "status"}}:
+            return True
+        case _:
+            return False
+
+
+def _limit(limit: object) -> str:
+    if not isinstance(limit, dict):
+        return f"limit {limit}"
+    rate = " ".join(str(part) for part in (limit["rate"], limit.get("rate_unit")) if part)
+    burst = " ".join(str(part) for part in (limit.get("burst"), limit.get("burst_unit")) if part)
+    words = f"limit rate {'over ' if limit.get('inv') else ''}{rate}/{limit['per']}"
+    return f"{words} burst {burst}" if burst else words
 
 
 def _payload(payload: Mapping[str, Any]) -> str:
@@ -112,9 +131,7 @@ _WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
     "mangle": lambda inner: f"{in_words(inner['key'])} set {in_words(inner['value'])}",
     "jump": lambda inner: f"jump {inner['target']}",
     "goto": lambda inner: f"goto {inner['target']}",
-    "limit": lambda inner: (
-        f"limit rate {inner['rate']}/{inner['per']}" if isinstance(inner, dict) else f"limit {inner}"
-    ),
+    "limit": _limit,
     "snat": _translation("snat"),
     "dnat": _translation("dnat"),
     "masquerade": _translation("masquerade"),

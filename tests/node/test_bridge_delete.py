@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from harness.snapshot import Snapshot
 from netlink.namespace import remove_namespace
 from tests.attachments import SHARED_BY_PODS, Network, bridge_config
-from tests.node_state import State
 from tests.nodes import Node
 
 
@@ -17,7 +17,7 @@ def network(node: Node, bin_dir: Path) -> Network:
 
 
 @pytest.fixture
-def warm(network: Network) -> State:
+def warm(network: Network) -> Snapshot:
     """The state of a node that has had a pod."""
     network.add("first")
     network.succeed("DEL", "first")
@@ -33,7 +33,7 @@ def test_nothing_is_left_but_the_bridge(network: Network) -> None:
     assert network.node.ip("link", "show", "type", "veth") == []
 
 
-def test_every_way_of_calling_it_leaves_the_same(network: Network, warm: State) -> None:
+def test_every_way_of_calling_it_leaves_the_same(network: Network, warm: Snapshot) -> None:
     ways: list[dict[str, Any]] = [{}, {"prevResult": None}, {"prevResult": {"ips": "corrupt"}}]
     for number, keys in enumerate(ways):
         pod = f"pod-{number}"
@@ -44,7 +44,7 @@ def test_every_way_of_calling_it_leaves_the_same(network: Network, warm: State) 
         network.node.assert_same_state(warm, ignore=["files/*last_reserved_ip*", f"*{pod}*"])
 
 
-def test_twice(network: Network, warm: State) -> None:
+def test_twice(network: Network, warm: Snapshot) -> None:
     result = network.add("one")
 
     network.succeed("DEL", "one", prevResult=result)
@@ -53,7 +53,7 @@ def test_twice(network: Network, warm: State) -> None:
     network.node.assert_same_state(warm, ignore=["files/*last_reserved_ip*"])
 
 
-def test_never_added(network: Network, warm: State) -> None:
+def test_never_added(network: Network, warm: Snapshot) -> None:
     network.node.pod_namespace("stranger")
 
     network.succeed("DEL", "stranger")
@@ -61,7 +61,7 @@ def test_never_added(network: Network, warm: State) -> None:
 
 
 @pytest.mark.parametrize("netns", ["", "/run/netns/never-there"])
-def test_the_namespace_is_not_given_or_gone(network: Network, warm: State, netns: str) -> None:
+def test_the_namespace_is_not_given_or_gone(network: Network, warm: Snapshot, netns: str) -> None:
     network.add("one")
     if netns:
         remove_namespace(network.namespace("one"))

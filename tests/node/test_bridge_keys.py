@@ -261,4 +261,4 @@ def test_vlans_need_a_kernel_that_knows_them(network: Network) -> None:
         assert '"vlan":100' in vlans
     else:
         assert "VLAN" in ran.stdout["msg"]
-        network.node.assert_same_state(before, ignore=["files/*", "sysctls/*"], within=2)
+        network.node.assert_same_state(before, ignore=["files/*", "node/sysctl/*"], within=2)

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
+from harness.snapshot import Snapshot
 from netlink.namespace import entered, open_namespace
 from netlink.socket import NetlinkError, Socket
 from plugins.bridge import PLUGIN
 from skel import Outcome, dispatch
 from tests.attachments import Network, bridge_config
-from tests.node_state import State
 from tests.nodes import Node
 
 # ip_forward stays on: another program may rely on it by now. A reservation's traces that are no reservation stay, too.
 KEPT = [
-    "sysctls/*",
+    "node/sysctl/*",
     "files/*networks",
     "files/*networks/net",
     "files/*/lock",
@@ -98,14 +98,14 @@ def owners(node: Node) -> str:
 
 
 @pytest.fixture
-def cold(node: Node, bin_dir: Path) -> tuple[Network, State]:
+def cold(node: Node, bin_dir: Path) -> tuple[Network, Snapshot]:
     """A network without a pod, and the state of its node: an existing namespace, nothing else."""
     network = Network(node, bin_dir, bridge_config(ipMasq=True, macspoofchk=True))
     node.pod_namespace("one")
     return network, node.state()
 
 
-def fails_without_trace(cold: tuple[Network, State], fragment: str, **keys: object) -> None:
+def fails_without_trace(cold: tuple[Network, Snapshot], fragment: str, **keys: object) -> None:
     network, before = cold
     error = network.fail("ADD", "one", **keys)
 
@@ -115,15 +115,15 @@ def fails_without_trace(cold: tuple[Network, State], fragment: str, **keys: obje
     assert "id-one" not in owners(network.node)
 
 
-def test_the_delegate_is_missing(cold: tuple[Network, State]) -> None:
+def test_the_delegate_is_missing(cold: tuple[Network, Snapshot]) -> None:
     fails_without_trace(cold, "no-such-plugin", ipam={"type": "no-such-plugin"})
 
 
-def test_the_delegate_fails(cold: tuple[Network, State]) -> None:
+def test_the_delegate_fails(cold: tuple[Network, Snapshot]) -> None:
     fails_without_trace(cold, "10.1", ipam={"type": "host-local", "subnet": "10.1"})
 
 
-def test_no_address_is_free(cold: tuple[Network, State]) -> None:
+def test_no_address_is_free(cold: tuple[Network, Snapshot]) -> None:
     network, _ = cold
     ranges = {"subnet": "10.88.0.0/29", "rangeStart": "10.88.0.2", "rangeEnd": "10.88.0.2"}
     taken = network.config | {"ipam": {"type": "host-local", **ranges}}
@@ -137,7 +137,7 @@ def test_no_address_is_free(cold: tuple[Network, State]) -> None:
     fails_without_trace((network, before), "10.88.0.2", ipam={"type": "host-local", **ranges})
 
 
-def test_the_interface_exists_in_the_pod(cold: tuple[Network, State]) -> None:
+def test_the_interface_exists_in_the_pod(cold: tuple[Network, Snapshot]) -> None:
     network, before = cold
     netns = network.namespace("one")
     network.node.run(["ip", "link", "add", "eth0", "type", "bridge"], netns=netns)
@@ -148,17 +148,17 @@ def test_the_interface_exists_in_the_pod(cold: tuple[Network, State]) -> None:
     assert pod_state(network.node) == ["lo", "eth0"]
 
 
-def test_a_route_that_the_kernel_refuses(cold: tuple[Network, State]) -> None:
+def test_a_route_that_the_kernel_refuses(cold: tuple[Network, Snapshot]) -> None:
     ipam = {"type": "host-local", "subnet": "10.88.0.0/16", "routes": [{"dst": "0.0.0.0/0", "gw": "203.0.113.1"}]}
     fails_without_trace(cold, "203.0.113.1", ipam=ipam)
 
 
-def test_a_route_that_mixes_families(cold: tuple[Network, State]) -> None:
+def test_a_route_that_mixes_families(cold: tuple[Network, Snapshot]) -> None:
     ipam = {"type": "host-local", "subnet": "10.88.0.0/16", "routes": [{"dst": "0.0.0.0/0", "gw": "fd00:88::1"}]}
     fails_without_trace(cold, "route to 0.0.0.0/0: fd00:88::1 is no gateway of its family", ipam=ipam)
 
 
-def test_the_bridge_has_another_address(cold: tuple[Network, State]) -> None:
+def test_the_bridge_has_another_address(cold: tuple[Network, Snapshot]) -> None:
     network, _ = cold
     network.node.run(["ip", "link", "add", "br0", "address", "02:00:00:00:00:01", "type", "bridge"])
     network.node.run(["ip", "link", "set", "br0", "addrgenmode", "none"])  # no address of the kernel's own
@@ -169,7 +169,7 @@ def test_the_bridge_has_another_address(cold: tuple[Network, State]) -> None:
     fails_without_trace((network, before), '"br0" already has an IP address different from 10.88.0.1/16')
 
 
-def test_the_bridge_is_none(cold: tuple[Network, State]) -> None:
+def test_the_bridge_is_none(cold: tuple[Network, Snapshot]) -> None:
     network, _ = cold
     network.node.run(["ip", "link", "add", "br0", "type", "veth", "peer", "name", "br1"])
 
@@ -177,7 +177,7 @@ def test_the_bridge_is_none(cold: tuple[Network, State]) -> None:
     fails_without_trace((network, before), '"br0" exists already but is not a bridge')
 
 
-def test_the_pod_has_no_namespace(cold: tuple[Network, State]) -> None:
+def test_the_pod_has_no_namespace(cold: tuple[Network, Snapshot]) -> None:
     network, before = cold
     error = network.fail("ADD", "one", netns="/run/netns/never-there")
 
@@ -186,7 +186,7 @@ def test_the_pod_has_no_namespace(cold: tuple[Network, State]) -> None:
     network.node.assert_same_state(before)
 
 
-def test_a_second_add_fails_and_changes_nothing(cold: tuple[Network, State]) -> None:
+def test_a_second_add_fails_and_changes_nothing(cold: tuple[Network, Snapshot]) -> None:
     network, _ = cold
     result = network.succeed("ADD", "one")
     before = network.node.state()
@@ -200,7 +200,7 @@ def test_a_second_add_fails_and_changes_nothing(cold: tuple[Network, State]) -> 
     assert network.ping("one", "10.88.0.1")
 
 
-def test_a_shared_bridge_survives_another_pods_failure(cold: tuple[Network, State]) -> None:
+def test_a_shared_bridge_survives_another_pods_failure(cold: tuple[Network, Snapshot]) -> None:
     network, _ = cold
     network.succeed("ADD", "one")
     network.node.pod_namespace("two")

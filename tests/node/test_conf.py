@@ -37,7 +37,14 @@ EXPECTED = {
 
 # What a network keeps when its last pod is gone, as with the reference plugins: the bridge, forwarding, and the place
 # where to go on reserving; and with nftables, the table without pods.
-KEPT = ["*/cni-*", "*dev cni-*", "sysctls/net/ip*forward*", "nft/*", "files/var-lib-cni/networks*"]
+KEPT = [
+    "*/cni-*",
+    "*dev cni-*",
+    "node/sysctl/*.cni-*",
+    "node/sysctl/net.ip*forward*",
+    "node/nft *",
+    "files/*/networks*",
+]
 
 
 def requests(network: Path) -> list[dict[str, Any]]:

@@ -49,8 +49,8 @@ def test_the_rules_are_those_that_nft_makes_of_the_documented_text(make_node: Ca
     with inside(ours.path):
         masquerade(BOTH, OWNER)
 
-    assert theirs.state()["nft"] == ours.state()["nft"]
-    assert ours.state()["nft"]
+    assert theirs.filtering() == ours.filtering()
+    assert ours.filtering()["nft rules"]
 
 
 def test_what_nft_saved_and_loaded_again_is_still_ours(node: Node) -> None:

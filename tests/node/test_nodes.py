@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.node_state import differences
+from harness.snapshot import differences
 from tests.nodes import Node, until, veth_between
 
 MakeNode = Callable[[], Node]
@@ -17,9 +17,9 @@ MakeNode = Callable[[], Node]
 def test_a_new_node_has_lo_up_and_nothing_else(node: Node) -> None:
     state = node.state()
 
-    assert list(state["links"]) == ["lo"]
-    assert state["addresses"] == {"lo": ["127.0.0.1/8 scope host", "::1/128 scope host"]}
-    assert state["nft"] == {}
+    assert list(state.section("node", "links")) == ["lo"]
+    assert list(state.section("node", "addresses")) == ["127.0.0.1/8 dev lo", "::1/128 dev lo"]
+    assert not any(node.filtering().values())
 
 
 def test_a_node_is_another_namespace_than_the_test_runs_in(node: Node) -> None:
@@ -61,20 +61,20 @@ def test_neighbours_reach_each_other_over_both_families(make_node: MakeNode) -> 
 
 
 CHANGES = {
-    "links/d0": "ip link add d0 type bridge",
-    "links/b0": "ip link set b0 mtu 1400",
-    "links/v0": "ip link set v0 type bridge_slave hairpin on",
-    "addresses/b0": "ip address add 192.0.2.9/24 dev b0",
-    "routes/inet type blackhole dst 198.51.100.0/24*": "ip route add blackhole 198.51.100.0/24",
-    "routes/inet6 type blackhole dst 2001:db8:9::/64*": "ip -6 route add blackhole 2001:db8:9::/64",
-    "rules/inet priority 77 *": "ip rule add priority 77 from 192.0.2.0/24 table 77",
-    "nft/table ip t": "nft add table ip t",
-    "nft/set ip owned s": "nft add element ip owned s { 192.0.2.7 }",
-    "nft/rule ip owned c #1": "nft add rule ip owned c ip daddr 192.0.2.1 drop",
-    "iptables/inet": "iptables -t nat -N LEFT-BEHIND",
-    "sysctls/net/ipv4/ip_forward": "echo 1 > /proc/sys/net/ipv4/ip_forward",
-    "files/var-lib-cni/networks": "mkdir /var/lib/cni/networks",
-    "files/var-lib-cni/kept": "echo changed > /var/lib/cni/kept",
+    "node/link/d0": "ip link add d0 type bridge",
+    "node/link/b0": "ip link set b0 mtu 1400",
+    "node/link/v0": "ip link set v0 type bridge_slave hairpin on",
+    "node/address/192.0.2.9/24 dev b0": "ip address add 192.0.2.9/24 dev b0",
+    "node/route/blackhole 198.51.100.0/24": "ip route add blackhole 198.51.100.0/24",
+    "node/route/blackhole 2001:db8:9::/64*": "ip -6 route add blackhole 2001:db8:9::/64",
+    "node/rule/inet 77: *": "ip rule add priority 77 from 192.0.2.0/24 table 77",
+    "node/nft table/ip t": "nft add table ip t",
+    "node/nft element/ip owned s *": "nft add element ip owned s { 192.0.2.7 }",
+    "node/nft rule/ip owned c: *": "nft add rule ip owned c ip daddr 192.0.2.1 drop",
+    "node/nft chain/ip nat LEFT-BEHIND": "iptables -t nat -N LEFT-BEHIND",
+    "node/sysctl/net.ipv4.ip_forward": "echo 1 > /proc/sys/net/ipv4/ip_forward",
+    "files/file/*/var-lib-cni/networks": "mkdir /var/lib/cni/networks",
+    "files/file/*/var-lib-cni/kept": "echo changed > /var/lib/cni/kept",
 }
 
 
@@ -88,11 +88,11 @@ def test_every_kind_of_change_is_a_difference(node: Node, thing: str, change: st
 
     node.run(["sh", "-ec", change])
 
-    names = [line[2:].split(": ")[0] for line in differences(before, node.state())]
+    names = [f"{each.place}/{each.thing}/{each.name}" for each in differences(before, node.state())]
     assert [name for name in names if fnmatchcase(name, thing)] != []
     with pytest.raises(AssertionError, match="is not as it was"):
-        node.assert_same_state(before, ignore=["links/another"])
-    node.assert_same_state(before, ignore=[thing, "nft/*nat*" if thing.startswith("iptables/") else thing])
+        node.assert_same_state(before, ignore=["node/link/another"])
+    node.assert_same_state(before, ignore=[thing, "node/nft table/ip nat"])
 
 
 def test_what_changes_by_itself_is_no_difference(node: Node) -> None:

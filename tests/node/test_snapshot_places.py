@@ -134,10 +134,9 @@ def test_legacy_rules_are_in_it(node: Node) -> None:
 
 
 def test_a_secret_is_not_in_it_but_its_change_is(node: Node) -> None:
-    secret = "/proc/sys/net/ipv6/conf/lo/stable_secret"
     states = [take({"node": node.path})]
     for value in ("2001:db8::5ec4:e7", "2001:db8::07e4"):
-        node.run(["sh", "-ec", f"echo {value} > {secret}; echo 0 > {secret.replace('stable_secret', 'addr_gen_mode')}"])
+        node.run(["sh", "-ec", f"cd /proc/sys/net/ipv6/conf/lo; echo {value} > stable_secret; echo 0 > addr_gen_mode"])
         states.append(take({"node": node.path}))
 
     told = [in_words(*pair) for pair in itertools.pairwise(states)]

@@ -47,11 +47,17 @@ def match(left: object, right: object, op: str = "==") -> dict[str, object]:
         ),
         (
             [{"limit": {"rate": 5, "burst": 5, "per": "second"}}, {"log": {"prefix": "a"}}],
-            "limit rate 5/second log prefix a",
+            "limit rate 5/second burst 5 log prefix a",
         ),
         ([{"counter": "passed"}, {"jump": {"target": "x"}}], "counter name passed jump x"),
         ([{"xt": {"type": "match", "name": "comment"}}], "xt type match name comment"),
         ([{"masquerade": None}], "masquerade"),
+        ([match(payload("tcp", "flags"), "syn", "in")], "tcp flags syn"),
+        ([match(payload("tcp", "flags"), "syn")], "tcp flags == syn"),
+        (
+            [match({"&": [payload("tcp", "flags"), ["syn", "ack"]]}, "syn"), {"accept": None}],
+            "tcp flags & syn,ack == syn accept",
+        ),
         ([{"of another day": [1, {"a": "b"}]}], 'of another day [1, {"a": "b"}]'),
     ],
 )
