@@ -13,7 +13,7 @@ def sound_bin_dir(direct_bin_dir: Path, tmp_path_factory: pytest.TempPathFactory
     """A folder for CNI_PATH with a sound plugin of every profile."""
     folder = tmp_path_factory.mktemp("sound") / "bin"
     shutil.copytree(direct_bin_dir, folder)
-    for name in SOUND.values():
+    for name in (name for names in SOUND.values() for name in names):
         if not (folder / name).exists():
             shutil.copy(PLUGINS / name, folder)
     return folder

@@ -19,52 +19,62 @@ FAULTY: Final = _HERE / "faulty"
 PLUGINS: Final = _HERE / "plugins"
 """Sound plugins that are in no other folder."""
 
-SOUND: Final[Mapping[Profile, str]] = {
-    Profile.INTERFACE: "bridge",
-    Profile.CHAINED: "sound-chained",
-    Profile.IPAM: "host-local",
+SOUND: Final[Mapping[Profile, Sequence[str]]] = {
+    Profile.INTERFACE: ("bridge",),
+    Profile.CHAINED: ("sound-chained", "sound-capable"),
+    Profile.IPAM: ("host-local",),
 }
-"""The sound plugin of each profile."""
+"""The sound plugins of each profile; a fault is one of the first unless it says of which."""
 
-_HEADER = re.compile(r"^# (fault|caught by|profile|says): (.*)$", re.MULTILINE)
+_CAPABLE: Final = ("portMappings", "bandwidth", "dns")
+
+_HEADER = re.compile(r"^# (fault|caught by|profile|plugin|says): (.*)$", re.MULTILINE)
 
 
 class Faulty(NamedTuple):
-    """A faulty plugin, and what its first lines say of it: `# fault:`, `# caught by:`, `# profile:`, `# says:`.
+    """A faulty plugin, and what its first lines say of it: `# fault:`, `# caught by:`, `# profile:` and so on.
 
-    `says` is a part of what the check says of it, so that it is caught for this fault and no other. It may be left out.
+    `plugin` is the sound one that it stands for, the first of its profile if nothing is said. `says` is a part of what
+    the check says of it, so that it is caught for this fault and no other. It may be left out.
     """
 
     path: Path
     fault: str
     caught_by: tuple[str, ...]
     profile: Profile
+    plugin: str
     says: str = ""
 
     @classmethod
     def read(cls, path: Path) -> "Faulty":
         header: dict[str, str] = dict(_HEADER.findall(path.read_text()))
         caught_by = tuple(name.strip() for name in header["caught by"].split(","))
-        return cls(path, header["fault"], caught_by, Profile(header["profile"]), header.get("says", ""))
+        profile = Profile(header["profile"])
+        plugin = header.get("plugin", SOUND[profile][0])
+        return cls(path, header["fault"], caught_by, profile, plugin, header.get("says", ""))
 
 
 def faulty_plugins() -> Sequence[Faulty]:
     return [Faulty.read(path) for path in sorted(FAULTY.iterdir()) if path.is_file()]
 
 
-def network(profile: Profile, version: str = "1.1.0") -> NetworkList:
-    """A network with the sound plugin of a profile, and few addresses so that they can be used up."""
+def network(profile: Profile, version: str = "1.1.0", plugin: str = "") -> NetworkList:
+    """A network with a sound plugin of a profile, and few addresses so that they can be used up."""
     ipam = {"type": "host-local", "ranges": [[{"subnet": "10.66.0.0/27"}]]}
     bridge: dict[str, Any] = {"type": "bridge", "bridge": "cf0", "isDefaultGateway": True, "ipMasq": True, "ipam": ipam}
-    bridge["dns"] = {"nameservers": ["10.66.0.1"]}
-    plugins = [bridge, {"type": SOUND[Profile.CHAINED], "mtu": 1400}][: 2 if profile is Profile.CHAINED else 1]
+    bridge |= {"dns": {"nameservers": ["10.66.0.1"]}, "capabilities": dict.fromkeys(("ips", "ipRanges", "mac"), True)}
+    chained: dict[str, Any] = {"type": plugin or SOUND[profile][0], "mtu": 1400}
+    if plugin == "sound-capable":
+        chained = {"type": plugin, "capabilities": dict.fromkeys(_CAPABLE, True)}
+    plugins = [bridge, chained] if profile is Profile.CHAINED else [bridge]
     return parse_network_list(json.dumps({"cniVersion": version, "name": "conformance", "plugins": plugins}).encode())
 
 
-def subject(profile: Profile, bin_dir: Path, version: str = "1.1.0") -> Subject:
-    """The sound plugin of a profile in its place, executed from `bin_dir`, which may hold another under its name."""
+def subject(profile: Profile, bin_dir: Path, version: str = "1.1.0", plugin: str = "") -> Subject:
+    """A sound plugin of the profile in its place, executed from `bin_dir`, which may hold another under its name."""
     said = profile if profile is Profile.INTERFACE else None
-    [found] = subjects_of(network(profile, version), [bin_dir], profile=said, only=[SOUND[profile]])
+    only = [plugin or SOUND[profile][0]]
+    [found] = subjects_of(network(profile, version, plugin), [bin_dir], profile=said, only=only)
     assert found.profile is profile
     return found
 
@@ -72,8 +82,7 @@ def subject(profile: Profile, bin_dir: Path, version: str = "1.1.0") -> Subject:
 def install_faulty(faulty: Faulty, sound: Path, bin_dir: Path) -> Path:
     """Make `bin_dir` a copy of the folder `sound` with the faulty plugin in it, and the one it wraps in `sound/`."""
     shutil.copytree(sound, bin_dir)
-    name = SOUND[faulty.profile]
     (bin_dir / "sound").mkdir()
-    (bin_dir / name).rename(bin_dir / "sound" / name)
-    shutil.copy(faulty.path, bin_dir / name)
+    (bin_dir / faulty.plugin).rename(bin_dir / "sound" / faulty.plugin)
+    shutil.copy(faulty.path, bin_dir / faulty.plugin)
     return bin_dir

@@ -12,7 +12,7 @@ import pytest
 from harness.conformance.catalogue import Check, Level, Profile, checks
 from harness.conformance.run import Extent, run_check
 from harness.conformance.verdict import Outcome
-from tests.conformance.subjects import Faulty, faulty_plugins, install_faulty, subject
+from tests.conformance.subjects import SOUND, Faulty, faulty_plugins, install_faulty, subject
 
 CHECKS: Mapping[str, Check] = {check.id: check for check in checks()}
 FAMILY = faulty_plugins()
@@ -21,9 +21,10 @@ CATCHES = [
     pytest.param(faulty, name, id=f"{faulty.path.name}:{name}") for faulty in FAMILY for name in faulty.caught_by
 ]
 PASSES = [
-    pytest.param(check.id, profile, id=f"{profile}:{check.id}")
+    pytest.param(check.id, profile, plugin, id=f"{plugin}:{check.id}")
     for check in checks()
     for profile in sorted(check.profiles)
+    for plugin in SOUND[profile]
 ]
 
 
@@ -31,9 +32,9 @@ PASSES = [
 @pytest.mark.parametrize(("faulty", "name"), CATCHES)
 def test_a_faulty_plugin_is_caught(faulty: Faulty, name: str, sound_bin_dir: Path, tmp_path: Path) -> None:
     check = CHECKS[name]
-    bin_dir = install_faulty(faulty, sound_bin_dir, tmp_path / "bin")
+    spoiled = subject(faulty.profile, install_faulty(faulty, sound_bin_dir, tmp_path / "bin"), plugin=faulty.plugin)
 
-    finding = run_check(check, subject(faulty.profile, bin_dir), state_dir=tmp_path / "state", extent=EXTENT)
+    finding = run_check(check, spoiled, state_dir=tmp_path / "state", extent=EXTENT)
 
     binding = check.level in {Level.MUST, Level.SHOULD}
     assert finding.outcome is (Outcome.FAIL if binding else Outcome.WARN), finding.detail
@@ -43,12 +44,14 @@ def test_a_faulty_plugin_is_caught(faulty: Faulty, name: str, sound_bin_dir: Pat
 
 
 @pytest.mark.sudo
-@pytest.mark.parametrize(("name", "profile"), PASSES)
-def test_a_sound_plugin_is_not(name: str, profile: Profile, sound_bin_dir: Path, tmp_path: Path) -> None:
-    finding = run_check(CHECKS[name], subject(profile, sound_bin_dir), state_dir=tmp_path / "state", extent=EXTENT)
+@pytest.mark.parametrize(("name", "profile", "plugin"), PASSES)
+def test_a_sound_plugin_is_not(name: str, profile: Profile, plugin: str, sound_bin_dir: Path, tmp_path: Path) -> None:
+    sound = subject(profile, sound_bin_dir, plugin=plugin)
+
+    finding = run_check(CHECKS[name], sound, state_dir=tmp_path / "state", extent=EXTENT)
 
     # Where a fault is caught, the check must have been able to see that there is none.
-    catches = any(name in faulty.caught_by and profile is faulty.profile for faulty in FAMILY)
+    catches = any(name in faulty.caught_by and plugin == faulty.plugin for faulty in FAMILY)
     allowed = {Outcome.PASS} if catches else {Outcome.PASS, Outcome.NOT_APPLICABLE}
     assert finding.outcome in allowed, finding.detail
 
