@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,6 +21,9 @@ __all__ = ["Reading", "read_namespace"]
 _LINKS: Final = ("address show", "neighbour show nud all", "neighbour show proxy")
 _ROUTING: Final = ("route show table all", "rule show")
 _BRIDGES: Final = ("fdb show", "vlan show")
+
+_ROUNDS: Final = 10
+"""A link that goes away between two questions makes the second fail, and not the next time."""
 
 _SHOWS: Final = {
     "ip": "links, addresses, routes, rules and neighbours",
@@ -66,6 +69,13 @@ class _Tools:
 
 def read_namespace(namespace: Namespace, others: Mapping[str, Namespace]) -> Reading:
     """Read a namespace whole; `others` are those that links may have their other ends in. Raises SnapshotError."""
+    for _ in range(_ROUNDS - 1):
+        with suppress(SnapshotError):
+            return _read_once(namespace, others)
+    return _read_once(namespace, others)
+
+
+def _read_once(namespace: Namespace, others: Mapping[str, Namespace]) -> Reading:
     reading = Reading()
     try:
         with ExitStack() as undo:

@@ -118,6 +118,19 @@ def test_a_snapshot_survives_json(node: Node, tmp_path: Path) -> None:
     assert Snapshot.from_document(json.loads(json.dumps(taken.to_document()))) == taken
 
 
+def test_links_may_come_and_go_meanwhile(node: Node) -> None:
+    churn = "ip link add v0 type veth peer name v1; tc qdisc add dev v0 clsact; ip link delete v0"
+    before = take({"node": node.path})
+    with node.background(["sh", "-ec", f"for i in $(seq 60); do {churn}; done"]) as running:
+        taken = 0
+        while running.poll() is None:
+            take({"node": node.path})
+            taken += 1
+
+    assert (running.returncode, taken > 0) == (0, True)
+    assert in_words(before, take({"node": node.path})) == []
+
+
 def test_legacy_rules_are_in_it(node: Node) -> None:
     if node.run(["sh", "-ec", LEGACY], check=False).returncode != 0:
         pytest.skip("this kernel has no legacy iptables (CONFIG_IP_NF_IPTABLES_LEGACY)")
