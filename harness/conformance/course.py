@@ -1,6 +1,9 @@
 """Courses of verbs that many checks take, and what they demand at the end."""
 
+import json
 import time
+from collections import Counter
+from collections.abc import Iterable
 from typing import Final, Unpack
 
 from harness.conformance import expect
@@ -19,6 +22,7 @@ __all__ = [
     "pod_mac",
     "refuses",
     "round_trip",
+    "shared_addresses",
     "spare_addresses",
 ]
 
@@ -96,6 +100,17 @@ def refuses(trial: Trial, **changes: Unpack[Changes]) -> bool:
 def addresses(result: Result) -> list[str]:
     """Return the addresses of a result, without their prefix lengths."""
     return [str(each.address.ip) for each in result.ips]
+
+
+def shared_addresses(trial: Trial, given: Iterable[Iterable[str]]) -> list[str]:
+    """Return the addresses that more than one pod was given, but for those that the configuration gives to each."""
+    written = json.dumps(trial.subject.plugin.raw)
+    times = Counter(address for each in given for address in set(each))
+    return sorted(
+        address
+        for address, pods in times.items()
+        if pods > 1 and not any(f'"{address}{end}' in written for end in '"/')
+    )
 
 
 def spare_addresses(trial: Trial, count: int = 1) -> list[Address]:

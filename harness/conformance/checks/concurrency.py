@@ -1,13 +1,12 @@
 """Nobody is alone on a node: many at once, on a node where nothing is yet, and beside others."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from harness.conformance import expect
 from harness.conformance.catalogue import Profile, check
-from harness.conformance.course import addresses, baseline, demand_soon_same
+from harness.conformance.course import addresses, baseline, demand_soon_same, shared_addresses
 from harness.conformance.kernel import links
 from harness.conformance.trial import Container, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
@@ -146,11 +145,8 @@ def _add_all(trial: Trial, containers: Sequence[Container]) -> dict[Container, E
 def _demand_distinct(trial: Trial, executions: Mapping[Container, Execution]) -> None:
     if trial.subject.profile is Profile.CHAINED:
         return
-    given = Counter(
-        address for each in executions.values() for address in addresses(expect.result(each, trial.version))
-    )
-    shared = sorted(address for address, times in given.items() if times > 1)
-    if shared:
+    given = [addresses(expect.result(each, trial.version)) for each in executions.values()]
+    if shared := shared_addresses(trial, given):
         raise ViolationError("addresses of its own for each pod", f"given more than once: {', '.join(shared)}")
 
 

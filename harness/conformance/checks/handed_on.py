@@ -8,7 +8,7 @@ from harness.conformance import expect
 from harness.conformance.catalogue import Profile, check
 from harness.conformance.kernel import links, routes
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import ViolationError
+from harness.conformance.verdict import NotApplicableError, ViolationError
 from skel.result import Interface, IPConfig, Result, Route
 
 __all__: list[str] = []
@@ -91,6 +91,8 @@ def ipam_gives_addresses(trial: Trial) -> None:
 def _given_and_made(trial: Trial) -> tuple[Result, Result]:
     """Return what ADD got as prevResult, and the result that it made of it."""
     trial.prepare(trial.container)
+    if trial.prev_result() is None:
+        raise NotApplicableError("no plugin before it in the list, and so no prevResult")
     given = Result.decode_any(trial.prev_result())
     return given, trial.attach()
 

@@ -4,21 +4,20 @@ from typing import Any, Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import Profile, check
-from harness.conformance.course import addresses, baseline, round_trip
+from harness.conformance.course import addresses, baseline, round_trip, shared_addresses
 from harness.conformance.trial import ABSENT, Trial
-from harness.conformance.verdict import ViolationError
+from harness.conformance.verdict import NotApplicableError, ViolationError
 from skel.versions import at_least
 
 _NULL_SETTINGS: Final = dict.fromkeys(("args", "runtimeConfig", "prevResult", "capabilities", "dns"))
-_NULL_LISTS: Final = {"dns": dict.fromkeys(("nameservers", "search", "options", "domain"))}
-_DIGITS: Final = 64
+_NULL_DNS: Final = dict.fromkeys(("nameservers", "search", "options"))
 
 
 @check("null-settings", "habit-null-lists", profiles={Profile.INTERFACE, Profile.IPAM})
 def null_settings(trial: Trial) -> None:
     """Keys of the protocol that are there and null are as good as absent."""
     round_trip(trial, "with keys of the protocol that are null", config=_NULL_SETTINGS)
-    round_trip(trial, "with lists in dns that are null", config=_NULL_LISTS)
+    round_trip(trial, "with lists in dns that are null", config={"dns": _NULL_DNS})
 
 
 @check("null-in-prev-result", "habit-null-lists")
@@ -74,9 +73,9 @@ def long_container_ids(trial: Trial) -> None:
     containers = (trial.container, last, first)
     before = baseline(trial, *containers)
     given = [addresses(trial.attach(container)) for container in containers]
-    shared = {each for one in given for each in one if sum(each in other for other in given) > 1}
+    shared = shared_addresses(trial, given)
     if shared and trial.subject.profile is not Profile.CHAINED:
-        raise ViolationError("addresses of its own for each container", f"shared: {', '.join(sorted(shared))}")
+        raise ViolationError("addresses of its own for each container", f"shared: {', '.join(shared)}")
     state = trial.snapshot(trial.container)
     for other in (last, first):
         expect.succeeded(trial.delete(other), "DEL of one of them")
@@ -91,12 +90,24 @@ def long_container_ids(trial: Trial) -> None:
     trial.demand_same(before, trial.snapshot(*containers), "after DEL of them all")
 
 
+@check("first-add-failed", "habit-failed-add-undone", profiles={Profile.INTERFACE, Profile.CHAINED})
+def first_add_failed(trial: Trial) -> None:
+    """After an ADD that failed, on a node where none has been, the next one succeeds."""
+    if not trial.subject.delegate:
+        raise NotApplicableError("the configuration has no IPAM plugin that could be missing")
+    missing = {"ipam": {"type": "no-such-plugin"}}
+    expect.failed(trial.add(config=missing), "its IPAM plugin does not exist")
+    trial.delete(config=missing)
+    trial.attach(trial.new_container())
+
+
 def _with_nulls(document: object) -> object:
     """Return a result whose lists are null where they are empty or missing."""
     if not isinstance(document, dict):
         return ABSENT
     lists = {key: document.get(key) or None for key in ("interfaces", "ips", "routes")}
-    return {**document, **lists, "dns": document.get("dns") or None}
+    dns = {**_NULL_DNS, **(document.get("dns") or {})}
+    return {**document, **lists, "dns": dns}
 
 
 def _capitalised(document: object) -> Any:  # noqa: ANN401 -- JSON of any shape
