@@ -82,6 +82,9 @@ def run_check(check: Check, subject: Subject, *, state_dir: Path, extent: Extent
             finding = finding._replace(outcome=Outcome.NOT_APPLICABLE, detail=str(reason))
         except ViolationError as violation:
             finding = _violated(finding, violation, trial)
+        except Exception as error:
+            error.add_note(f"during check {check.id} of {subject}")
+            raise
     return finding._replace(seconds=time.monotonic() - clock)
 
 

@@ -5,12 +5,16 @@ import re
 import shutil
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from harness.conformance.run import Extent, run_check
+from harness.conformance.trial import Trial
+from tests import findings
 from tests.cli import REFERENCE_BIN_DIR, Cli, bridge_network, on_a_terminal
 from tests.nodes import until
 
@@ -227,6 +231,20 @@ def test_nothing_is_left_of_a_run_that_is_interrupted(cli: Cli, tmp_path: Path, 
 
     assert process.returncode == (130 if number == signal.SIGINT else 143), said
     assert_nothing_left(cli, tmp_path)
+
+
+def test_a_check_at_fault_itself_is_named(direct_bin_dir: Path, tmp_path: Path) -> None:
+    def careless(trial: Trial) -> None:
+        trial.warm_up()
+        raise KeyError("ips")
+
+    plugin = replace(findings.NETWORK.plugins[0], raw={"type": "bridge", "bridge": "br0", "ipam": {}}, delegate="")
+    subject = replace(findings.subject(), plugin=plugin, bin_dirs=(direct_bin_dir,))
+    with pytest.raises(KeyError) as error:
+        run_check(findings.check("odd")._replace(run=careless), subject, state_dir=tmp_path, extent=Extent())
+
+    assert error.value.__notes__ == ["during check odd of bridge (interface)"]
+    assert list(tmp_path.glob("nodes/*")) == []
 
 
 @pytest.mark.parametrize("suffix", ["md", "html"])

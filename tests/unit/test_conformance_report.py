@@ -115,6 +115,15 @@ def test_the_text_names_the_others_when_asked() -> None:
     assert "\n\npass passes (MUST)\nn/a  does-not-apply (MUST): this came with 1.1.0\n\n" in told
 
 
+def test_what_a_check_that_passed_has_to_say_is_shown() -> None:
+    talking = finding("talks", detail="200 points, none leaked")
+
+    assert plain([PASSED, talking, INAPPLICABLE]).splitlines()[2:] == ["pass talks (MUST): 200 points, none leaked"]
+    case = ET.fromstring(junit([talking])).find("*/testcase")  # noqa: S314 -- our own
+    assert case is not None
+    assert case.findtext("system-out") == "200 points, none leaked"
+
+
 def test_each_difference_of_a_node_has_a_line_and_only_what_was_sent_a_long_one() -> None:
     got = "+ node: link veth1 (up; really); - pod: file a;b; ~ files: file c: 1 -> 2"
     (*_, first, second, third, sent) = plain(

@@ -82,6 +82,8 @@ def _case(suite: ET.Element, finding: Finding, classname: str) -> None:
         ET.SubElement(case, "skipped", message=printable(finding.detail))
     elif finding.outcome is Outcome.WARN:
         ET.SubElement(case, "system-out").text = f"warning ({finding.check.level}): {told}"
+    elif finding.detail:
+        ET.SubElement(case, "system-out").text = printable(finding.detail)
 
 
 def _figures(findings: Sequence[Finding]) -> dict[str, str]:

@@ -19,8 +19,8 @@ _INDENT: Final = "  "
 def report(findings: Sequence[Finding], *, every: bool = False, only_failures: bool = False, width: int = 100) -> str:
     """Return the report, in colours that click takes out where they are not wanted, in lines of `width` columns.
 
-    Failures and warnings are told; with `every`, the others are named. What was sent stands on one line however long it
-    is: to be pasted into a shell.
+    Failures and warnings are told. The others are named with `every`, and where one that passed has something to say.
+    What was sent stands on one line however long it is: to be pasted into a shell.
     """
     groups = by_subject(findings)
     blocks = []
@@ -28,12 +28,18 @@ def report(findings: Sequence[Finding], *, every: bool = False, only_failures: b
         headline = f"{subject}, network {printable(subject.network.name)}: {tally(counts(found))}"
         blocks.append(click.style(headline, bold=True))
         shown = [finding for finding in found if is_shown(finding, only_failures=only_failures)]
-        if every and (brief := [_line(finding) for finding in shown if finding.outcome not in _TOLD]):
+        if brief := [_line(finding) for finding in shown if _is_named(finding, every=every)]:
             blocks.append("\n".join(brief))
         blocks += ["\n".join(_paragraph(finding, width)) for finding in shown if finding.outcome in _TOLD]
     if len(groups) > 1:
         blocks.append(click.style(f"all: {tally(counts(findings))}", bold=True))
     return "\n\n".join(blocks)
+
+
+def _is_named(finding: Finding, *, every: bool) -> bool:
+    if finding.outcome in _TOLD:
+        return False
+    return every or (finding.outcome is Outcome.PASS and finding.detail != "")
 
 
 def _line(finding: Finding) -> str:
