@@ -5,6 +5,7 @@ from itertools import groupby
 
 import pytest
 
+from harness.conformance.catalogue import checks
 from harness.conformance.sentences import Sentence, load, parse
 
 FORMAT = "1 Network configuration format"
@@ -278,3 +279,17 @@ def test_a_wrong_entry_is_named(old: str, new: str, complaint: str) -> None:
 
     with pytest.raises(ValueError, match=complaint):
         parse(VALID.replace(old, new, 1))
+
+
+def test_every_sentence_about_plugins_has_a_check_or_a_reason() -> None:
+    enforced = {name for check in checks() for name in check.sentences}
+
+    unenforced = [name for name, sentence in load().items() if sentence.checkable and name not in enforced]
+
+    assert not unenforced
+
+
+def test_what_cannot_be_checked_has_no_check() -> None:
+    enforced = {name for check in checks() for name in check.sentences}
+
+    assert not [name for name in enforced if not load()[name].checkable]
