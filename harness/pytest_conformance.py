@@ -94,8 +94,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect what a conftest.py has declared, and nothing of any other file."""
-    if file_path.name != "conftest.py":
-        return None
+    # A conftest.py that pytest has loaded is a plugin of that name, and no other file is.
     conftest = parent.config.pluginmanager.get_plugin(str(file_path))
     if not getattr(conftest, _DECLARED, None):
         return None

@@ -112,6 +112,29 @@ def test_failures_alone_can_be_shown(cli: Cli, tmp_path: Path) -> None:
     assert document["summary"] == {"pass": 3, "fail": 1, "warn": 0, "n/a": 0, "must_failed": 1}
 
 
+def test_files_in_a_folder_that_is_watched_are_evidence(cli: Cli, tmp_path: Path) -> None:
+    watched = tmp_path / "watched"
+    watched.mkdir()
+    shadow(cli, tmp_path, "bridge", f'[ "$CNI_COMMAND" = ADD ] && touch {watched}/$CNI_CONTAINERID')
+    examined = ("conformance", "--plugin", "bridge", "--check", "del-netns-gone")
+
+    assert set(outcomes(cli.json(*examined)).values()) == {"pass"}
+    (found,) = cli.json(*examined, "--watch", str(watched))["checks"]
+    assert found["outcome"] == "fail"
+    assert re.search(rf"\+ files: file {watched}/[0-9a-f]{{64}}", found["got"])
+
+
+def test_a_plugin_that_does_not_end_is_not_waited_for(cli: Cli, tmp_path: Path) -> None:
+    shadow(cli, tmp_path, "bridge", '[ "$CNI_COMMAND" = VERSION ] && sleep 1000')
+
+    run = cli.run(
+        "conformance", "--plugin", "bridge", "--check", "version-result", "--timeout", "0.5", "-o", "json", check=False
+    )
+
+    (found,) = json.loads(run.stdout)["checks"]
+    assert (run.returncode, found["outcome"], found["got"]) == (1, "fail", "no end after 0.5 s")
+
+
 def test_a_plugin_is_what_its_add_makes(cli: Cli) -> None:
     alone = cli.folder / "ipam.conf"
     ipam = {"type": "host-local", "ranges": [[{"subnet": "10.77.0.0/16"}]]}
