@@ -1,0 +1,78 @@
+"""Sound plugins in shell and in Perl: what the suite demands can be done, and in no language in particular."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from harness.conformance.catalogue import Profile, checks
+from harness.conformance.run import Extent, run_check
+from harness.conformance.subject import Subject, subjects_of
+from harness.conformance.verdict import Outcome
+from harness.networks import parse_network_list
+from tests.conformance.subjects import PLUGINS
+
+# Few addresses of one family, so that they can be used up.
+PERL_IPAM = {
+    "type": "perl-ipam",
+    "ranges": [[{"subnet": "10.67.0.0/27"}], [{"subnet": "fd00:67::/64"}]],
+    "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}],
+}
+HOST_LOCAL = {"type": "host-local", "ranges": [[{"subnet": "10.68.0.0/27"}]], "routes": [{"dst": "0.0.0.0/0"}]}
+WRITTEN_IN: Mapping[str, Profile] = {"shell-ptp": Profile.INTERFACE, "perl-ipam": Profile.IPAM}
+
+CHECKS = {check.id: check for check in checks()}
+DEMANDS = [
+    pytest.param(name, check.id, id=f"{name}:{check.id}")
+    for name, profile in WRITTEN_IN.items()
+    for check in checks()
+    if profile in check.profiles
+]
+EXTENT = Extent(timeout=60.0)
+
+
+def subject(name: str, interface: str, ipam: Mapping[str, object], bin_dir: Path) -> Subject:
+    network = {"cniVersion": "1.1.0", "name": "languages", "plugins": [{"type": interface, "ipam": ipam}]}
+    profile = Profile.INTERFACE if name == interface else None
+    found = subjects_of(parse_network_list(json.dumps(network).encode()), [bin_dir], profile=profile, only=[name])
+    return next(found)
+
+
+@pytest.fixture(scope="session")
+def mixed_bin_dir(direct_bin_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for CNI_PATH with our plugins and those of other languages."""
+    folder = tmp_path_factory.mktemp("mixed") / "bin"
+    shutil.copytree(direct_bin_dir, folder)
+    for name in WRITTEN_IN:
+        shutil.copy(PLUGINS / name, folder)
+    return folder
+
+
+@pytest.mark.sudo
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("name", "demand"), DEMANDS)
+def test_it_does_all_that_is_demanded(name: str, demand: str, tmp_path: Path) -> None:
+    tested = subject(name, "shell-ptp", PERL_IPAM, PLUGINS)
+
+    finding = run_check(CHECKS[demand], tested, state_dir=tmp_path, extent=EXTENT)
+
+    assert finding.outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, f"{finding.detail}\n{finding.sent}"
+
+
+@pytest.mark.sudo
+@pytest.mark.parametrize("demand", ["check-after-add", "del-netns-gone", "gc-empty-list", "parallel-add"])
+@pytest.mark.parametrize(
+    ("name", "interface", "ipam"),
+    [("bridge", "bridge", PERL_IPAM), ("shell-ptp", "shell-ptp", HOST_LOCAL)],
+    ids=["bridge over perl-ipam", "shell-ptp over host-local"],
+)
+def test_it_works_with_plugins_of_another_language(
+    name: str, interface: str, ipam: dict[str, object], demand: str, mixed_bin_dir: Path, tmp_path: Path
+) -> None:
+    tested = subject(name, interface, ipam, mixed_bin_dir)
+
+    finding = run_check(CHECKS[demand], tested, state_dir=tmp_path, extent=EXTENT)
+
+    assert finding.outcome is Outcome.PASS, finding.detail
