@@ -20,6 +20,8 @@ __all__ = [
     "lose_interface",
     "lose_namespace",
     "make_interface",
+    "untouched",
+    "untouched_by_any",
 ]
 
 _SECONDS: Final = 10.0
@@ -80,6 +82,29 @@ def lose_files(trial: Trial) -> bool:
             with suppress(FileNotFoundError):
                 path.unlink()
     return bool(found)
+
+
+def untouched(trial: Trial) -> Snapshot:
+    """Return the state before this container's first ADD, once all is there that containers share.
+
+    What the plugins before the one under test make for this container is there too.
+    """
+    trial.warm_up()
+    trial.prepare(trial.container)
+    return trial.snapshot()
+
+
+def untouched_by_any(trial: Trial) -> Snapshot:
+    """Return the state before this container's first ADD of any plugin, for what there is after the whole list's DEL.
+
+    Raises NotApplicableError where the plugins before leave something themselves.
+    """
+    trial.warm_up()
+    before = trial.snapshot()
+    if trial.subject.before:
+        trial.prepare(trial.container)
+        demand_of_others(trial, before, trial.container)
+    return before
 
 
 def demand_of_others(trial: Trial, before: Snapshot, container: Container, *seen: Container) -> None:

@@ -5,8 +5,7 @@ from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import Profile, check
-from harness.conformance.circumstances import has_interface, lose_namespace, make_interface
-from harness.conformance.course import baseline
+from harness.conformance.circumstances import has_interface, lose_namespace, make_interface, untouched
 from harness.conformance.few_addresses import lopsided
 from harness.conformance.late_failure import failing_late
 from harness.conformance.trial import Trial, leftovers
@@ -107,7 +106,7 @@ def without_namespace_leaves_nothing(trial: Trial) -> None:
 @check("add-bad-prev-result-leaves-nothing", "habit-failed-add-undone", since="0.3.0")
 def bad_prev_result_leaves_nothing(trial: Trial) -> None:
     """ADD that is refused for a previous result that cannot be one leaves the node as it was."""
-    before = baseline(trial)
+    before = untouched(trial)
     refused = trial.add(prev_result={"cniVersion": trial.version, "ips": [{"address": "no address"}]})
     if refused.exit_code == 0:
         raise NotApplicableError("the plugin does not read prevResult at ADD")
@@ -117,7 +116,7 @@ def bad_prev_result_leaves_nothing(trial: Trial) -> None:
 @check("add-late-failure-leaves-nothing", "habit-failed-add-undone", profiles=_DELEGATES, since="0.3.0")
 def late_failure_leaves_nothing(trial: Trial) -> None:
     """ADD that fails at a route, after all else was done, leaves the node and the container as they were."""
-    before = baseline(trial)
+    before = untouched(trial)
     failing_late(trial)
     trial.demand_same(before, trial.snapshot(), "after ADD failed at a route that the kernel refuses")
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import Profile, check
-from harness.conformance.circumstances import lose_namespace
-from harness.conformance.course import baseline, demand_soon_same
+from harness.conformance.circumstances import lose_namespace, untouched
+from harness.conformance.course import demand_soon_same
 from harness.conformance.delegates import FAILURE, FAILURE_CODE, FAILURE_MESSAGE, REMARK, Answer, Record, recording
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import ViolationError
@@ -100,7 +100,7 @@ def undone_after_failed_add(trial: Trial) -> None:
 def failed_add_leaves_nothing(trial: Trial) -> None:
     """ADD whose delegate fails leaves the node and the container as they were."""
     delegate = recording(trial)
-    before = baseline(trial)
+    before = untouched(trial)
     delegate.answer("ADD", FAILURE._replace(after_real=True))
     expect.failed(trial.add(environ=delegate.environ), "the delegate's ADD has failed")
     trial.demand_same(before, trial.snapshot(), "after ADD whose delegate has failed")
@@ -188,7 +188,7 @@ def delete_fails(trial: Trial) -> None:
 def delete_fails_once(trial: Trial) -> None:
     """DEL after one whose delegate has failed succeeds, and leaves nothing."""
     delegate = recording(trial)
-    before = baseline(trial)
+    before = untouched(trial)
     expect.succeeded(trial.add(environ=delegate.environ))
     delegate.answer("DEL", FAILURE)
     trial.delete(environ=delegate.environ)

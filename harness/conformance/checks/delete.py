@@ -4,8 +4,15 @@ from typing import Final, Unpack
 
 from harness.conformance import expect
 from harness.conformance.catalogue import Profile, check
-from harness.conformance.circumstances import demand_of_others, lose_files, lose_interface, lose_namespace
-from harness.conformance.course import baseline, demand_soon_same
+from harness.conformance.circumstances import (
+    demand_of_others,
+    lose_files,
+    lose_interface,
+    lose_namespace,
+    untouched,
+    untouched_by_any,
+)
+from harness.conformance.course import demand_soon_same
 from harness.conformance.few_addresses import exhaust
 from harness.conformance.late_failure import failing_late
 from harness.conformance.trial import ABSENT, Changes, Trial, leftovers
@@ -27,7 +34,7 @@ _CORRUPT: Final = (
 @check("del-undoes-add", "del-undoes")
 def undoes_add(trial: Trial) -> None:
     """DEL leaves the node and the container as they were before ADD."""
-    before = baseline(trial)
+    before = untouched(trial)
     trial.attach()
     expect.succeeded(trial.delete())
     trial.demand_same(before, trial.snapshot(), "after ADD and DEL")
@@ -46,12 +53,12 @@ def twice(trial: Trial) -> None:
 
 @check("del-never-added", "del-repeated")
 def never_added(trial: Trial) -> None:
-    """DEL of what was never added succeeds, and changes nothing."""
+    """DEL of what was never added succeeds, and changes nothing on the node or in another container."""
     other = trial.new_container()
     trial.attach(other)
-    before = trial.snapshot(trial.container, other)
+    before = trial.snapshot(other)
     expect.succeeded(trial.delete(), "DEL of what was never added")
-    trial.demand_same(before, trial.snapshot(trial.container, other), "after DEL of what was never added")
+    trial.demand_same(before, trial.snapshot(other), "after DEL of what was never added")
 
 
 @check("del-on-new-node", "del-repeated", "del-best-effort")
@@ -89,35 +96,36 @@ def nothing_known(trial: Trial) -> None:
 @check("del-without-prev-result", "del-without-prev-result", since="0.4.0")
 def without_prev_result(trial: Trial) -> None:
     """DEL without prevResult, or with null, succeeds and leaves nothing."""
-    before = baseline(trial)
+    before = untouched_by_any(trial)
     for what, given in (("without prevResult", ABSENT), ('with "prevResult": null', None)):
         trial.attach()
         expect.succeeded(trial.delete(prev_result=given), f"DEL {what}")
-        trial.demand_same(before, trial.snapshot(), f"after DEL {what}")
+        trial.detach_others(trial.container)
+        demand_soon_same(trial, before, f"after DEL {what}")
 
 
 @check("del-empty-prev-result", "del-without-prev-result", since="0.4.0")
 def empty_prev_result(trial: Trial) -> None:
     """DEL with a previous result that has nothing but its version succeeds and leaves nothing."""
-    before = baseline(trial)
+    before = untouched_by_any(trial)
     trial.attach()
     expect.succeeded(trial.delete(prev_result={"cniVersion": trial.version}), "DEL with an empty prevResult")
-    trial.demand_same(before, trial.snapshot(), "after DEL with an empty prevResult")
+    trial.detach_others(trial.container)
+    demand_soon_same(trial, before, "after DEL with an empty prevResult")
 
 
 @check("del-corrupt-prev-result", "del-best-effort", since="0.4.0")
 def corrupt_prev_result(trial: Trial) -> None:
-    """DEL with a previous result that cannot be one either cleans up or says what is wrong with it."""
-    before = baseline(trial)
+    """DEL with a previous result that cannot be one either cleans up, or is refused and leaves it to the next DEL."""
+    before = untouched_by_any(trial)
     for given in _CORRUPT:
         trial.attach()
         deleted = trial.delete(prev_result=given)
-        if deleted.exit_code == 0:
-            trial.demand_same(before, trial.snapshot(), f"after a DEL that succeeded with prevResult {given!r}")
-        else:
+        if deleted.exit_code != 0:
             expect.refused(deleted, f"prevResult is {given!r}")
-        expect.succeeded(trial.delete(prev_result=ABSENT), "DEL without prevResult, after one with a corrupt one")
-        trial.demand_same(before, trial.snapshot(), "after DEL without prevResult, after one with a corrupt one")
+            expect.succeeded(trial.delete(), "DEL after one with a corrupt prevResult")
+        trial.detach_others(trial.container)
+        demand_soon_same(trial, before, f"after DEL with prevResult {given!r}")
 
 
 @check("del-interface-gone", "del-repeated", profiles=_IN_POD)
@@ -131,10 +139,9 @@ def interface_gone(trial: Trial) -> None:
 @check("del-interface-gone-leaves-nothing", "del-best-effort", "del-delegates-without-netns", profiles=_IN_POD)
 def interface_gone_leaves_nothing(trial: Trial) -> None:
     """DEL leaves nothing where somebody has removed the interface from the container."""
-    trial.warm_up()
-    before = trial.snapshot()
-    trial.prepare(trial.container)
+    before = untouched_by_any(trial)
     if trial.subject.before:
+        trial.prepare(trial.container)
         _take_interface(trial)
         demand_of_others(trial, before, trial.container)
     trial.attach()
@@ -161,14 +168,12 @@ def host_interfaces_gone(trial: Trial) -> None:
 @check("del-files-gone", "del-best-effort")
 def files_gone(trial: Trial) -> None:
     """DEL succeeds and undoes the rest where everything in the node's /var/lib/cni was lost."""
-    trial.warm_up()
-    lose_files(trial)
-    trial.prepare(trial.container)
-    before = trial.snapshot()
+    before = untouched_by_any(trial)
     trial.attach()
     if not lose_files(trial):
         raise NotApplicableError("the plugin keeps nothing in /var/lib/cni")
     expect.succeeded(trial.delete(), "DEL after the files in /var/lib/cni were lost")
+    trial.detach_others(trial.container)
     left = [each.in_words() for each in leftovers(before, trial.snapshot()) if each.place != "files"]
     if left:
         raise ViolationError("a node as it was before ADD, but for files", "; ".join(left))
@@ -200,7 +205,7 @@ def leaves_other_interface(trial: Trial) -> None:
 @check("del-after-failed-add", "del-undoes", "del-best-effort", profiles=_IN_POD, since="0.3.0")
 def after_failed_add(trial: Trial) -> None:
     """DEL after an ADD that failed late succeeds and leaves nothing."""
-    before = baseline(trial)
+    before = untouched(trial)
     delegate = failing_late(trial)
     expect.succeeded(trial.delete(environ=delegate.environ), "DEL after a failed ADD")
     trial.demand_same(before, trial.snapshot(), "after a failed ADD and its DEL")
