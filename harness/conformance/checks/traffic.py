@@ -7,7 +7,7 @@ from harness.conformance import expect
 from harness.conformance.catalogue import Profile, check
 from harness.conformance.course import addresses, declared
 from harness.conformance.traffic import NODE_ADDRESS, answered, first_ipv4, machine_beyond, seconds_to_receive
-from harness.conformance.trial import Trial
+from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from skel.result import Result
 
@@ -21,6 +21,7 @@ _RATE: Final = 8_000_000
 _BURST: Final = 256_000
 """Bits."""
 _LEAST_SECONDS: Final = 0.5
+_OWN_LIMITS: Final = ("ingressRate", "ingressBurst", "egressRate", "egressBurst")
 
 
 @check("capability-port-mappings", "convention-port-mappings", profiles=_WITH_INTERFACE)
@@ -43,12 +44,15 @@ def capability_bandwidth(trial: Trial) -> None:
     declared(trial, "bandwidth")
     for direction in ("ingress", "egress"):
         limit = {f"{direction}Rate": _RATE, f"{direction}Burst": _BURST}
-        added = trial.add(config={"runtimeConfig": {"bandwidth": limit}})
+        # Nowhere is it written which goes first: the limits of the configuration itself, or the runtime's.
+        config = {**dict.fromkeys(_OWN_LIMITS, ABSENT), "runtimeConfig": {"bandwidth": limit}}
+        added = trial.add(config=config)
         seconds = _transfer(trial, expect.result(added, trial.version), direction)
         if seconds < _LEAST_SECONDS:
             took = f"{_BYTES} bytes in {seconds:.3f} s"
             raise ViolationError(f"{_BYTES} bytes in about {_BYTES * 8 / _RATE:.1f} s, with {limit}", took, added)
-        expect.succeeded(trial.delete())
+        expect.succeeded(trial.delete(config=config))
+        trial.detach_others(trial.container)
 
 
 def _demand_mapped(trial: Trial, mappings: Sequence[Mapping[str, object]]) -> None:
