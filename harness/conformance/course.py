@@ -124,6 +124,8 @@ def spare_addresses(trial: Trial, count: int = 1) -> list[Address]:
         trial.detach(container)
     if not all(given):
         raise NotApplicableError("the plugin gives no addresses")
+    if given[0][0] == given[1][0]:
+        raise NotApplicableError("the plugin gives every pod the same address")
     # The first is what an allocator gives that takes the lowest; one that goes on gives another than all of them.
     return [each[0] for each in given[1:]]
 

@@ -83,12 +83,12 @@ def parallel_check(trial: Trial) -> None:
         return [trial.add(container), trial.delete(container)]
 
     with ThreadPoolExecutor(_FEW) as pool:
-        passing = pool.map(come_and_go, others)
-        for _ in range(_FEW):
+        passing = [pool.submit(come_and_go, container) for container in others]
+        while not all(each.done() for each in passing):
             expect.succeeded(trial.check(), "CHECK while other pods come and go")
-        for executions in passing:
-            for execution in executions:
-                expect.succeeded(execution, f"{execution.verb} while another pod is checked")
+    for each in passing:
+        for execution in each.result():
+            expect.succeeded(execution, f"{execution.verb} while another pod is checked")
 
 
 @check("loopback-beside", "habit-concurrent-loopback", profiles={Profile.INTERFACE, Profile.CHAINED})
