@@ -6,6 +6,8 @@ BIN_DIR ?= /opt/cni/bin
 CONF_DIR ?= /etc/cni/net.d
 # Tests wait on the kernel more than they compute, so there are more workers than processors.
 JOBS ?= 4
+# A test under containerd starts up to sixty processes at once.
+RUNTIME_JOBS ?= 2
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
@@ -25,6 +27,7 @@ MADE := $(VENV)/.made-$(PLACE)
 INSTALLED := $(VENV)/.installed-$(PROJECT)
 TESTABLE := $(VENV)/.testable-$(PROJECT)
 COMPARABLE := $(VENV)/.comparable-$(PROJECT)
+RUNNABLE := $(VENV)/.runnable-$(PROJECT)
 
 NEEDS := $(PYTHON)=python3 ip=iproute2 nft=nftables
 TEST_NEEDS := $(NEEDS) arping=iputils-arping conntrack=conntrack iptables=iptables jq=jq json_pp=perl ping=iputils-ping \
@@ -32,14 +35,18 @@ TEST_NEEDS := $(NEEDS) arping=iputils-arping conntrack=conntrack iptables=iptabl
 	/usr/include/stdlib.h=libc6-dev
 BENCH_NEEDS := $(NEEDS) iptables=iptables /usr/lib/cni/bridge=containernetworking-plugins cc=gcc \
 	/usr/include/stdlib.h=libc6-dev
+# Another package's busybox needs libraries, which an image made of it would lack.
+RUNTIME_NEEDS := $(NEEDS) containerd=containerd runc=runc /usr/share/doc/busybox-static=busybox-static \
+	cc=gcc /usr/include/stdlib.h=libc6-dev iptables=iptables ping=iputils-ping ps=procps \
+	/usr/lib/cni/bridge=containernetworking-plugins
 
 # Tests make nodes of their own; should one go wrong, it still does not reach this machine's network.
 ELSEWHERE := $(if $(filter 0,$(shell id -u)),unshare --net -- sh -c 'ip link set lo up && exec "$$@"' sh)
 
-.PHONY: help up down test lint bench install venv clean needs test-needs bench-needs
+.PHONY: help up down test test-runtimes lint bench install venv clean needs test-needs bench-needs runtime-needs
 
 help: ## this list
-	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 up: $(INSTALLED) ## install into .venv and give POD (pod1) its network
 	$(RUN)/cni-harness add --exist-ok $(POD)
@@ -49,6 +56,11 @@ down: $(INSTALLED) ## take back every pod, and the interfaces that their network
 
 test: lint ## install what the tests need and run them all; results also in build/junit.xml
 	$(ELSEWHERE) $(RUN)/python -m pytest -n $(JOBS) --dist worksteal --junitxml build/junit.xml $(PYTEST_ARGS)
+
+test-runtimes: $(RUNNABLE) ## install containerd too, and run pods under it; results in build/junit-runtimes.xml and build/runtimes
+	mkdir -p build/runtimes
+	set -o pipefail; $(ELSEWHERE) $(RUN)/python -m pytest tests/runtime -n $(RUNTIME_JOBS) --dist worksteal \
+		--junitxml build/junit-runtimes.xml $(PYTEST_ARGS) 2>&1 | tee build/runtimes/pytest.log
 
 lint: $(TESTABLE) ## ruff, mypy and the import directions
 	$(RUN)/ruff check
@@ -77,6 +89,9 @@ test-needs:
 bench-needs:
 	@tools/need.sh $(BENCH_NEEDS)
 
+runtime-needs:
+	@tools/need.sh $(RUNTIME_NEEDS)
+
 # Debian's python3 has no ensurepip of its own: the package of venv brings it.
 $(MADE): | needs
 	tools/need.sh module:ensurepip=python3-venv
@@ -93,4 +108,8 @@ $(TESTABLE): $(MADE) | test-needs
 
 $(COMPARABLE): $(MADE) | bench-needs
 	$(RUN)/python -m pip install --quiet --editable '.[bench]'
+	touch $(INSTALLED) $@
+
+$(RUNNABLE): $(MADE) | runtime-needs
+	$(RUN)/python -m pip install --quiet --editable '.[runtimes]'
 	touch $(INSTALLED) $@

@@ -1,0 +1,86 @@
+"""Fixtures: containerd on a node where this project is installed, with images that were made here."""
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import pytest
+
+from tests.cli import ROOT
+from tests.nodes import until
+from tests.runtime.containerd import Containerd
+from tests.runtime.cri import SECONDS
+from tests.runtime.node import RuntimeNode
+from tests.runtime.oci import busybox_archive, pause_archive
+from tests.servers import children
+
+LOGS = ROOT / "build" / "runtimes"
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Whoever asks for a runtime needs root."""
+    item.add_marker(pytest.mark.sudo)
+
+
+@pytest.fixture(scope="session")
+def archives(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The images of a pod and of a container, as files."""
+    folder = tmp_path_factory.mktemp("images")
+    return [pause_archive(folder), busybox_archive(folder)]
+
+
+@pytest.fixture
+def log(request: pytest.FixtureRequest) -> Path:
+    """Where all that is started on the node logs to; kept, and made anew by each run of the test."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    path = LOGS / f"{re.sub('[^a-zA-Z0-9_.]+', '-', request.node.name).strip('-')}.log"
+    path.unlink(missing_ok=True)
+    return path
+
+
+@pytest.fixture
+def runtime_node(tmp_path: Path) -> Iterator[RuntimeNode]:
+    """A node where `cni-harness install --conf` was run."""
+    node = RuntimeNode(tmp_path)
+    try:
+        folders = [f"--bin-dir={node.bin_dir}", f"--conf-dir={node.conf_dir}"]
+        node.run(node.cni_harness("install", *folders, "--conf"))
+        yield node
+    finally:
+        node.close()
+
+
+@pytest.fixture
+def idle_containerd(runtime_node: RuntimeNode, log: Path) -> Iterator[Containerd]:
+    """The containerd of the node, which does not run yet."""
+    made = Containerd(runtime_node, log)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["direct", "served"])
+def containerd(
+    request: pytest.FixtureRequest, idle_containerd: Containerd, archives: list[Path], log: Path
+) -> Iterator[Containerd]:
+    """The same, when it answers and has images; each test runs without our fork server and with it."""
+    idle_containerd.start()
+    idle_containerd.import_images(archives)
+    with serving(idle_containerd.node, log) if request.param == "served" else nullcontext():
+        yield idle_containerd
+
+
+@contextmanager
+def serving(node: RuntimeNode, log: Path) -> Iterator[None]:
+    """Run the fork server where launchers look for it; it must have been of use, and end well."""
+    parent = node.start(node.cni_harness("serve"), log)
+    until((node.root / "run/cni-harness/server.sock").exists, within=SECONDS)
+    yield
+    [server] = children(parent.pid)
+    os.kill(server, signal.SIGTERM)
+
+    assert parent.wait(SECONDS) == 0
+    [requests] = re.findall(r"ended after (\d+) requests", log.read_text())
+    assert int(requests) > 0

@@ -1,0 +1,181 @@
+"""containerd, on a node of its own."""
+
+import os
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from harness.snapshot import Snapshot
+from tests.nodes import until
+from tests.runtime.cri import SECONDS, Cri, Pod
+from tests.runtime.node import RuntimeNode
+from tests.runtime.oci import BUSYBOX, PAUSE
+from tests.servers import children
+
+if TYPE_CHECKING:
+    import subprocess
+
+__all__ = ["Containerd", "State"]
+
+SOCKET = "/run/containerd/containerd.sock"
+CGROUPS = Path("/sys/fs/cgroup")
+
+# Copies of images instead of overlays, because they work on every file system; and no protection that this machine's
+# kernel would have to know.
+CONFIG = """
+version = 2
+root = "/run/containerd/root"
+state = "/run/containerd/state"
+
+[grpc]
+address = "{socket}"
+
+[plugins."io.containerd.internal.v1.opt"]
+path = "/run/containerd/opt"
+
+[plugins."io.containerd.grpc.v1.cri"]
+sandbox_image = "{pause}"
+restrict_oom_score_adj = true
+disable_apparmor = true
+
+[plugins."io.containerd.grpc.v1.cri".containerd]
+snapshotter = "native"
+
+[plugins."io.containerd.grpc.v1.cri".cni]
+bin_dir = "{bin_dir}"
+conf_dir = "{conf_dir}"
+"""
+
+# Of pods that are gone, a network keeps where to go on reserving, and an index that is checked whenever it is read.
+KEPT = ["files/*/last_reserved_ip.*", "files/*/.owners"]
+
+
+GOES_BY_ITSELF = 20
+"""Seconds that what ends without being asked may take: shims, and the workers of a fork server."""
+
+
+class State(NamedTuple):
+    """What there is on a node, but for what containerd keeps in folders of its own."""
+
+    snapshot: Snapshot
+    things: dict[str, set[str]]
+    """Processes and the like, by kind."""
+
+
+class Containerd:
+    """containerd with the plugins and the lists of a node; `close` ends it, the node, and all that was on it."""
+
+    def __init__(self, node: RuntimeNode, log: Path) -> None:
+        """Prepare; nothing runs before `start`."""
+        self.node = node
+        self._log = log
+        self._config = node.folder.with_suffix(".toml")
+        self._config.write_text(
+            CONFIG.format(socket=SOCKET, pause=PAUSE, bin_dir=node.bin_dir, conf_dir=node.conf_dir), encoding="utf-8"
+        )
+        self._parent: subprocess.Popen[bytes] | None = None
+        self._cri: Cri | None = None
+
+    @property
+    def cri(self) -> Cri:
+        """What to ask it with."""
+        assert self._cri is not None, "not started"
+        return self._cri
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        self._parent = self.node.start(["containerd", "--config", self._config], self._log)
+        self._cri = Cri(self.node.root / SOCKET.removeprefix("/"), cgroup_parent=f"/{self.node.name}")
+        assert self._cri.version().startswith("containerd "), self._cri.version()
+
+    def import_images(self, archives: Sequence[Path]) -> None:
+        """Give it images, and wait until pods can be made of them."""
+        for archive in archives:
+            importing = ["--address", SOCKET, "--namespace", "k8s.io", "images", "import", "--snapshotter", "native"]
+            self.node.run(["ctr", *importing, archive], timeout=SECONDS)
+        until(lambda: all(self.cri.has_image(name) for name in (PAUSE, BUSYBOX)), within=SECONDS)
+
+    def kill(self) -> None:
+        """End it as SIGKILL does; its shims and the plugins that it executes go on."""
+        assert self._parent is not None
+        for process in children(self._parent.pid):
+            os.kill(process, signal.SIGKILL)
+        self._parent.wait(SECONDS)
+        self.cri.close()
+
+    def close(self) -> None:
+        """End it with all that runs on the node, and take back its control groups."""
+        if self._cri is not None:
+            self._cri.close()
+        self.node.close()
+        if self._parent is not None:
+            self._parent.wait(SECONDS)
+        until(self._remove_control_groups, within=SECONDS)
+
+    def remove(self, *pods: str) -> None:
+        """Stop and remove pods, all at once."""
+
+        def stop_and_remove(pod: str) -> None:
+            self.cri.stop_pod(pod)
+            self.cri.remove_pod(pod)
+
+        at_once(stop_and_remove, pods)
+
+    def addresses_in(self, pod: Pod) -> dict[str, list[str]]:
+        """The addresses that the kernel shows in a pod, but for link-local ones, by interface."""
+        # By name: /var/run is a symbolic link, and leads out of the node when followed from here.
+        netns = self.node.root / "run/netns" / Path(self.cri.namespace(pod)).name
+        return {
+            link["ifname"]: [each["local"] for each in link["addr_info"] if each["scope"] != "link"]
+            for link in self.node.ip("address", netns=str(netns))
+        }
+
+    def reservations(self) -> dict[str, str]:
+        """Which pod has which address of the network, by the files of host-local."""
+        folder = self.node.var_lib_cni / "networks" / "cni-harness"
+        return {path.name: path.read_text().split()[0] for path in folder.glob("[0-9a-f]*")}
+
+    def state(self) -> State:
+        """The node's network, plugins' files, processes, mounts and control groups."""
+        return State(self.node.state(), self._things())
+
+    def warm_up(self) -> None:
+        """Have a first pod make what all pods share, and what containerd keeps from its first one."""
+        self.remove(self.cri.run_pod("first").id)
+
+    def assert_same_state(self, before: State) -> None:
+        """Raise AssertionError that lists what is not as it was, and does not become so."""
+        self.node.assert_same_state(before.snapshot, ignore=KEPT, within=GOES_BY_ITSELF)
+        with suppress(AssertionError):  # the comparison below says what is different
+            until(lambda: self._things() == before.things, within=GOES_BY_ITSELF)
+        assert self._things() == before.things
+
+    def _things(self) -> dict[str, set[str]]:
+        groups = {path.name for path in self._control_groups()}
+        return {"processes": self.node.processes(), "mounts": self.node.mounts(), "control groups": groups}
+
+    def _control_groups(self) -> list[Path]:
+        """Those of the node's pods in whichever hierarchies there are, the innermost first."""
+        name = self.node.name
+        tops = [path for pattern in (name, f"*/{name}") for path in CGROUPS.glob(pattern)]
+        found = [path for top in tops for path in (top, *top.rglob("*")) if path.is_dir()]
+        return sorted(found, reverse=True)
+
+    def _remove_control_groups(self) -> bool:
+        """Whether all are gone; the kernel lets go of one some time after its last process."""
+        for group in self._control_groups():
+            try:
+                group.rmdir()
+            except OSError:
+                return False
+        return True
+
+
+def at_once(function: Callable[[str], object], names: Sequence[str]) -> None:
+    """Call a function with each of the names, all at the same time; raise what one of them raised."""
+    with ThreadPoolExecutor(max(len(names), 1)) as pool:
+        for _ in pool.map(function, names):
+            pass

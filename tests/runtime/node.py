@@ -1,0 +1,100 @@
+"""A node for a whole runtime: what it runs and mounts is its own, and ends with it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.cli import ROOT
+from tests.nodes import Node
+from tests.servers import children
+
+__all__ = ["RuntimeNode"]
+
+# What others mounted below /run/netns is theirs to take away: a copy of the mount would keep it alive.
+_FIRST_PROCESS = """
+set -e
+while mountpoint -q /run/netns; do umount --recursive --lazy /run/netns; done
+mount -t tmpfs -o mode=0755 tmpfs /run
+echo ready
+read -r _ || :
+"""
+
+
+class RuntimeNode(Node):
+    """A node with a /run and process numbers of its own besides; the kernel ends whatever runs when it is closed."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make the node, its files below `folder`."""
+        self._first = 0
+        super().__init__(folder)
+        with ExitStack() as on_failure:
+            on_failure.callback(self.close)
+            self._hold_processes()
+            on_failure.pop_all()
+
+    @property
+    def root(self) -> Path:
+        """The node's files, as they are seen from outside."""
+        return Path(f"/proc/{self._first}/root")
+
+    def command(self, args: Sequence[str | os.PathLike[str]], netns: str | None = None) -> list[str]:
+        """The command that runs `args` with this node's files and processes, in its network namespace or in `netns`."""
+        if not self._first:
+            return super().command(args, netns)
+        of_first = f"/proc/{self._first}/ns"
+        namespaces = [f"--net={netns or self.path}", f"--mount={of_first}/mnt", f"--pid={of_first}/pid"]
+        return ["nsenter", *namespaces, "--", *[str(arg) for arg in args]]
+
+    def start(self, args: Sequence[str | os.PathLike[str]], log: Path) -> subprocess.Popen[bytes]:
+        """Start a program, stdout and stderr at the end of `log`; what is returned is its parent, and ends as it does.
+
+        Signals are for the one child of that.
+        """
+        with log.open("ab") as stream:
+            return subprocess.Popen(
+                self.command(args),
+                env=self.environment,
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
+            )
+
+    def cni_harness(self, *args: str) -> list[str]:
+        """Our command line, for whoever set the node up."""
+        return ["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "harness.cli", *args]
+
+    def processes(self) -> set[str]:
+        """The command lines of all that runs here, but for the first process and this look at them."""
+        listing = self.run(["ps", "-e", "-o", "pid=,args="]).stdout.splitlines()
+        found = [line.split(maxsplit=1) for line in listing]
+        return {args for pid, args in found if pid != "1" and not args.startswith("ps -e")}
+
+    def mounts(self) -> set[str]:
+        """Where something is mounted."""
+        return {line.split()[4] for line in self.run(["cat", "/proc/self/mountinfo"]).stdout.splitlines()}
+
+    def pods_namespaces(self) -> dict[str, str]:
+        """The network namespaces that the runtime has made and not removed: the path here, and from outside."""
+        return {f"/run/netns/{path.name}": str(path) for path in (self.root / "run/netns").glob("*")}
+
+    def _hold_processes(self) -> None:
+        namespaces = ["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        parent = subprocess.Popen(
+            self.command(["unshare", *namespaces, "bash", "-c", _FIRST_PROCESS]),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._undo.callback(self._end, parent)
+        assert parent.stdout is not None
+        assert parent.stdout.readline() == "ready\n"
+        [self._first] = children(parent.pid)
+
+    def _end(self, parent: subprocess.Popen[str]) -> None:
+        self._first = 0
+        # The first process ends with its stdin, and takes all others with it.
+        parent.communicate(timeout=60)
