@@ -119,7 +119,7 @@ def check(args: Args[BridgeConfig]) -> None:
         raise CniError(Code.INVALID_CONFIG, "prevResult: required key is missing")
     with pod_interface.open_pod(args.netns) as namespace, Rtnl() as host, Rtnl(namespace) as pod:
         bridge = bridge_check.check_bridge(host, config, result)
-        inner = bridge_check.check_pod_interface(pod, result, args.ifname, args.netns)
+        inner = bridge_check.check_pod_interface(pod, config, result, args.ifname, args.netns)
         port = bridge_check.check_port(host, result, inner, bridge)
         addresses = pod_interface.pod_addresses(result, args.ifname, args.netns)
         pod_interface.check_addresses_and_routes(pod, inner, result.routes, addresses)

@@ -22,14 +22,16 @@ def check_bridge(host: Rtnl, config: BridgeConfig, result: Result) -> Link:
     return bridge
 
 
-def check_pod_interface(pod: Rtnl, result: Result, ifname: str, netns: str) -> Link:
-    """Return the pod's end of the pair. Raises CniError where it is missing or not as `result` says."""
+def check_pod_interface(pod: Rtnl, config: BridgeConfig, result: Result, ifname: str, netns: str) -> Link:
+    """Return the pod's end of the pair. Raises CniError where it is missing, down, or not as `result` says."""
     expected = [interface for interface in result.interfaces if (interface.name, interface.sandbox) == (ifname, netns)]
     if not expected:
         raise CniError(Code.INVALID_CONFIG, f'prevResult.interfaces: no "{ifname}" in the sandbox "{netns}"')
     inner = require_interface(pod, ifname)
     if inner.kind != "veth":
         raise CniError(Code.INTERNAL, f'interface "{ifname}" in the container is no veth but "{inner.kind}"')
+    if not inner.up and not config.disable_container_interface:
+        raise CniError(Code.INTERNAL, f'interface "{ifname}" in the container is down')
     _check_mac(expected[0], inner)
     return inner
 

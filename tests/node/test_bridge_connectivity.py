@@ -111,6 +111,16 @@ def test_layer_2_only(network: Network) -> None:
     assert network.ping("one", "192.0.2.2")
 
 
+def test_check_notices_that_the_interface_is_down(network: Network) -> None:
+    result = network.add("one", ipam={})
+    network.succeed("CHECK", "one", ipam={}, prevResult=result)
+    network.node.run(["ip", "link", "set", "eth0", "down"], netns=network.namespace("one"))
+
+    assert "is down" in network.fail("CHECK", "one", ipam={}, prevResult=result)["msg"]
+    # Where it is to be left down, that is as it should be.
+    network.succeed("CHECK", "one", ipam={}, disableContainerInterface=True, prevResult=result)
+
+
 @pytest.mark.parametrize("version", ["0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"])
 def test_every_version_of_the_specification(network: Network, version: str) -> None:
     result = network.add("one", cniVersion=version)
