@@ -124,9 +124,11 @@ def tag(host: Rtnl, port: Link, config: BridgeConfig, trunk: list[int]) -> None:
         for vid in host.vlans(port.index):
             host.delete_vlan(port.index, vid)
     # A trunk without a VLAN of its own keeps 1 as its native one, as the reference has it.
-    host.add_vlan(port.index, config.vlan or 1, pvid=True, untagged=True)
+    native = config.vlan or 1
+    host.add_vlan(port.index, native, pvid=True, untagged=True)
     for vid in trunk:
-        host.add_vlan(port.index, vid)
+        if vid != native:  # which it would be no longer, had it been added as a tagged one
+            host.add_vlan(port.index, vid)
 
 
 def ensure_vlan_gateway(host: Rtnl, bridge: Link, config: BridgeConfig, here: Namespace, undo: Undo) -> Link:
