@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from netlink.namespace import remove_namespace
+from tests.nodes import PATIENCE
 
 __all__ = ["REFERENCE_BIN_DIR", "ROOT", "Cli", "bridge_network", "on_a_terminal"]
 
@@ -89,7 +90,7 @@ class Cli:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=100 * PATIENCE,
             check=False,
         )
         if check and run.returncode != 0:

@@ -18,12 +18,15 @@ from typing import Any, NamedTuple, TypeVar
 from harness.snapshot import Snapshot, differences, take
 from netlink.namespace import create_namespace, remove_namespace
 
-__all__ = ["Neighbours", "Node", "PluginRun", "until", "veth_between"]
+__all__ = ["PATIENCE", "Neighbours", "Node", "PluginRun", "until", "veth_between"]
 
 T = TypeVar("T")
 
 # What runtimes give a plugin when they give it little (see the notes on real runtimes).
 BARE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+PATIENCE = float(os.environ.get("CNI_HARNESS_TEST_PATIENCE", "1"))
+"""What time limits are multiplied by: an emulated processor takes its time. Nothing waits longer than it must."""
 
 _numbers = itertools.count()
 
@@ -47,7 +50,7 @@ class Neighbours(NamedTuple):
 
 def until(condition: Callable[[], T], *, within: float = 5.0) -> T:
     """Return the first true value of `condition`, asked again for at most `within` seconds; AssertionError after."""
-    deadline = time.monotonic() + within
+    deadline = time.monotonic() + within * PATIENCE
     while not (value := condition()):
         if time.monotonic() > deadline:
             message = f"not so within {within} s: {condition}"
@@ -110,7 +113,7 @@ class Node:
             capture_output=True,
             encoding="utf-8",
             errors="backslashreplace",
-            timeout=timeout,
+            timeout=timeout * PATIENCE,
             check=False,
         )
         if check and run.returncode != 0:
@@ -214,7 +217,7 @@ class Node:
         A pattern is for `place/thing/name`: `node/link/cni0`, `files/*/networks`. What the kernel does after the fact
         (the end of a namespace takes its links away) may be waited for, `within` seconds.
         """
-        deadline = time.monotonic() + within
+        deadline = time.monotonic() + within * PATIENCE
         while found := differences(before, self.state(), ignore=ignore):
             if time.monotonic() >= deadline:
                 raise AssertionError(

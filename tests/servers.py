@@ -11,7 +11,7 @@ from pathlib import Path
 
 from skel.suite import PLUGINS
 from tests.cli import ROOT
-from tests.nodes import until
+from tests.nodes import PATIENCE, until
 
 __all__ = ["ForkServer", "children", "fork_server", "write_launchers"]
 
@@ -43,7 +43,7 @@ class ForkServer:
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and wait for the end; return the exit code."""
         self.process.send_signal(number)
-        return self.process.wait(30)
+        return self.process.wait(30 * PATIENCE)
 
     def requests(self) -> int:
         """How many it was asked for, known from its log when it has ended."""
@@ -87,7 +87,7 @@ def fork_server(
         if process.poll() is None:
             process.terminate()
             try:
-                process.wait(30)
+                process.wait(30 * PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait(5)
