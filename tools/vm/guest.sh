@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# The first process on the root: makes a machine of it, runs pytest from the checkout, and turns the machine off.
+#
+#   guest.sh PYTHON CHECKOUT MODULES ARGUMENT...     ARGUMENTs are pytest's; /vm gets exit-code and junit.xml
+set -uo pipefail
+python=$1 checkout=$2 modules=$3
+shift 3
+exec </dev/null >/dev/console 2>&1
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8
+
+finish() {
+    echo "$1" >/vm/exit-code
+    sync
+    busybox poweroff -f
+}
+trap 'finish 125' EXIT
+
+set -e
+mount -t sysfs sysfs /sys
+mkdir -p /dev/pts /dev/shm /dev/net
+mount -t devpts -o gid=5,mode=620,ptmxmode=666 devpts /dev/pts
+mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+mount -t tmpfs -o mode=0755 tmpfs /run
+mount -t tmpfs -o mode=1777 tmpfs /tmp
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+# What the host has of these is not the guest's.
+mkdir -p /var/lib/cni
+mount -t tmpfs -o mode=0755 tmpfs /var/lib/cni
+
+release=$(uname -r)
+mkdir -p "/lib/modules/$release"
+mount --bind "$modules" "/lib/modules/$release"
+modprobe --all bridge veth nf_tables 8021q dummy ipvlan macvlan vrf tun
+[ -e /dev/net/tun ] || mknod -m 0666 /dev/net/tun c 10 200 # there is no udev
+hostname vm
+ip link set lo up
+
+cd "$checkout"
+# No test may say that this kernel lacks something, and all may take longer.
+export CNI_HARNESS_TEST_KERNEL=full CNI_HARNESS_TEST_PATIENCE=10
+set +e
+"$python" -m pytest --junitxml /vm/junit.xml "$@"
+code=$?
+trap - EXIT
+finish "$code"
