@@ -5,6 +5,7 @@ import pytest
 
 from netlink.namespace import Namespace, entered, open_namespace
 from netlink.rtnl import NetlinkError, Rtnl, VlanFilteringUnsupportedError
+from tests.kernel import has_vlan_filtering
 from tests.nodes import Node
 
 pytestmark = pytest.mark.sudo
@@ -33,15 +34,6 @@ def bridge_index(host: Rtnl) -> int:
     bridge = host.link("br0")
     assert bridge is not None
     return bridge.index
-
-
-def has_vlan_filtering(host: Rtnl) -> bool:
-    """Whether this machine's kernel has it: many small ones have not."""
-    try:
-        host.create_bridge("probe", vlan_filtering=True)
-    except VlanFilteringUnsupportedError:
-        return False
-    return host.delete_link("probe")
 
 
 def shown(node: Node, name: str, netns: str | None = None) -> dict[str, Any]:
@@ -76,8 +68,9 @@ def test_a_given_bridge_mac_stays_when_ports_come_and_go(node: Node, host: Rtnl,
     assert shown(node, "br0")["address"] == "0a:00:00:00:00:01"
 
 
+@pytest.mark.vm
 def test_vlan_filtering_is_set_or_refused_by_name(node: Node, host: Rtnl) -> None:
-    if has_vlan_filtering(host):
+    if has_vlan_filtering(node):
         assert host.create_bridge("br0", vlan_filtering=True) is True
         assert shown(node, "br0")["linkinfo"]["info_data"]["vlan_filtering"] == 1
     else:
@@ -250,10 +243,11 @@ def test_changing_a_link_that_is_gone_says_which(host: Rtnl) -> None:
         host.set_up(4242)
 
 
+@pytest.mark.vm
 def test_vlans_of_a_port_are_kept_or_refused_by_name(node: Node, host: Rtnl, pod: Namespace) -> None:
     bridge = bridge_index(host)
     index = host.create_veth("veth0", peer_name="eth0", peer_namespace=pod, master=bridge).index
-    if has_vlan_filtering(host):
+    if has_vlan_filtering(node):
         host.set_vlan_filtering(bridge, on=True)
         host.add_vlan(index, 5, pvid=True, untagged=True)
         host.add_vlan(index, 10, through=12)

@@ -1,0 +1,28 @@
+"""What the kernel under test can do: small ones lack drivers, the virtual machine's must not."""
+
+import os
+from typing import NoReturn
+
+import pytest
+
+from tests.nodes import Node
+
+__all__ = ["IS_FULL", "has_vlan_filtering", "lacking"]
+
+IS_FULL = os.environ.get("CNI_HARNESS_TEST_KERNEL") == "full"
+"""Whether whoever runs the tests has promised a kernel with all drivers, as `make test-vm` does."""
+
+
+def has_vlan_filtering(node: Node) -> bool:
+    """Tell whether bridges know VLANs. Raises AssertionError where they are promised to, and do not."""
+    probe = ["ip", "link", "add", "probe", "type", "bridge", "vlan_filtering", "1"]
+    tried = node.run(probe, check=False)
+    if tried.returncode == 0:
+        node.run(["ip", "link", "delete", "probe"])
+    assert tried.returncode == 0 or not IS_FULL, tried.stderr
+    return tried.returncode == 0
+
+
+def lacking(what: str) -> NoReturn:
+    """Skip the test: this machine's kernel lacks what it is about."""
+    pytest.skip(f"this machine's kernel ({os.uname().release}) has no {what}; `make test-vm` has one that does")
