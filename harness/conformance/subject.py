@@ -19,6 +19,8 @@ class Subject:
     plugin: PluginConfig
     bin_dirs: tuple[Path, ...]
     profile: Profile | None = None
+    ifname: str = "eth0"
+    """What the interface in a container is called, unless a check wants another name."""
 
     @property
     def type(self) -> str:

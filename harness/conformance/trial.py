@@ -23,10 +23,22 @@ from harness.networks import PluginConfig
 from harness.request import request_config
 from harness.site import Site
 from harness.snapshot import Difference, Snapshot, differences, take
+from netlink.namespace import open_namespace
+from netlink.rtnl import Rtnl
 from skel.result import Result
 from skel.versions import at_least
 
-__all__ = ["ABSENT", "DEFAULT", "Changes", "Container", "Extent", "Trial", "leftovers"]
+__all__ = [
+    "ABSENT",
+    "DEFAULT",
+    "LOOPBACK",
+    "LOOPBACK_INDEX",
+    "Changes",
+    "Container",
+    "Extent",
+    "Trial",
+    "leftovers",
+]
 
 ABSENT: Final = object()
 """In the place of a value: the key, or the variable, is not there at all."""
@@ -34,7 +46,9 @@ DEFAULT: Final = object()
 """In the place of a previous result: what a runtime would send."""
 
 _RESULT_IN_DELETE_SINCE: Final = "0.4.0"
-_IFNAME: Final = "eth0"
+LOOPBACK: Final = "lo"
+LOOPBACK_INDEX: Final = 1
+"""In every network namespace."""
 _THREADS: Final = 16
 
 T = TypeVar("T")
@@ -104,9 +118,14 @@ class Trial:
 
     # What there is
 
-    def new_container(self, *, ifname: str = _IFNAME, container_id: str = "") -> Container:
+    def new_container(self, *, ifname: str = "", container_id: str = "") -> Container:
         """Return a container that has had no ADD, with a network namespace of its own."""
-        return Container(container_id or uuid.uuid4().hex + uuid.uuid4().hex, ifname, self.site.namespace())
+        name = ifname or self.subject.ifname
+        container = Container(container_id or uuid.uuid4().hex + uuid.uuid4().hex, name, self.site.namespace())
+        if name == LOOPBACK:
+            with open_namespace(container.netns) as namespace, Rtnl(namespace) as rtnl:
+                rtnl.set_down(LOOPBACK_INDEX)  # as the kernel makes it, for the plugin to set it up
+        return container
 
     @property
     def node_netns(self) -> str:

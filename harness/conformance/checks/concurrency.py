@@ -8,7 +8,7 @@ from harness.conformance import expect
 from harness.conformance.catalogue import Profile, check
 from harness.conformance.course import addresses, baseline, demand_soon_same, shared_addresses
 from harness.conformance.kernel import links
-from harness.conformance.trial import Container, Trial
+from harness.conformance.trial import LOOPBACK, LOOPBACK_INDEX, Container, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.execute import Execution
 from netlink.namespace import open_namespace
@@ -17,9 +17,6 @@ from skel.versions import at_least
 
 _AT_ONCE: Final = 16
 _FEW: Final = 4
-_LOOPBACK: Final = "lo"
-_LOOPBACK_INDEX: Final = 1
-"""In every network namespace."""
 
 R = TypeVar("R")
 
@@ -99,7 +96,7 @@ def loopback_beside(trial: Trial) -> None:
         other = pool.submit(_set_loopback, trial.container, up=True)
         result = expect.result(trial.add(), trial.version)
         other.result()
-    if any(each.name == _LOOPBACK and each.sandbox for each in result.interfaces):
+    if any(each.name == LOOPBACK and each.sandbox for each in result.interfaces):
         raise NotApplicableError("the loopback interface is the plugin's own")
     for verb, when in ((None, "after ADD"), (trial.delete, "after DEL")):
         if verb is not None:
@@ -166,10 +163,10 @@ def _demand_interfaces(trial: Trial, executions: Mapping[Container, Execution]) 
 
 def _set_loopback(container: Container, *, up: bool) -> None:
     with open_namespace(container.netns) as namespace, Rtnl(namespace) as rtnl:
-        (rtnl.set_up if up else rtnl.set_down)(_LOOPBACK_INDEX)
+        (rtnl.set_up if up else rtnl.set_down)(LOOPBACK_INDEX)
 
 
 def _loopback_is_up(container: Container) -> bool:
     with open_namespace(container.netns) as namespace, Rtnl(namespace) as rtnl:
-        link = rtnl.link(_LOOPBACK)
+        link = rtnl.link(LOOPBACK)
         return link is not None and link.up
