@@ -1,5 +1,6 @@
 """DEL: that it takes away what ADD made and nothing else, whatever is missing by then."""
 
+import json
 from typing import Final, Unpack
 
 from harness.conformance import expect
@@ -95,23 +96,22 @@ def nothing_known(trial: Trial) -> None:
 
 @check("del-without-prev-result", "del-without-prev-result", since="0.4.0")
 def without_prev_result(trial: Trial) -> None:
-    """DEL without prevResult, or with null, succeeds and leaves nothing."""
-    before = untouched_by_any(trial)
-    for what, given in (("without prevResult", ABSENT), ('with "prevResult": null', None)):
-        trial.attach()
+    """DEL succeeds without prevResult, with null, and with one that has nothing but its version."""
+    trial.attach()
+    for given in (ABSENT, None, {"cniVersion": trial.version}):
+        what = "without prevResult" if given is ABSENT else f'with "prevResult": {json.dumps(given)}'
         expect.succeeded(trial.delete(prev_result=given), f"DEL {what}")
-        trial.detach_others(trial.container)
-        demand_soon_same(trial, before, f"after DEL {what}")
+        trial.add()
 
 
-@check("del-empty-prev-result", "del-without-prev-result", since="0.4.0")
-def empty_prev_result(trial: Trial) -> None:
-    """DEL with a previous result that has nothing but its version succeeds and leaves nothing."""
+@check("del-without-prev-result-leaves-nothing", "del-undoes", "del-best-effort", since="0.4.0")
+def without_prev_result_leaves_nothing(trial: Trial) -> None:
+    """DEL leaves nothing where it gets no previous result to go by."""
     before = untouched_by_any(trial)
     trial.attach()
-    expect.succeeded(trial.delete(prev_result={"cniVersion": trial.version}), "DEL with an empty prevResult")
+    trial.delete(prev_result=ABSENT)
     trial.detach_others(trial.container)
-    demand_soon_same(trial, before, "after DEL with an empty prevResult")
+    demand_soon_same(trial, before, "after DEL without prevResult")
 
 
 @check("del-corrupt-prev-result", "del-best-effort", since="0.4.0")
