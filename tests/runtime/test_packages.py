@@ -33,7 +33,15 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([PYTHON, "-m", "venv", folder], check=True)
     nothing = folder.parent / "no-programs"
     nothing.mkdir()
-    install = [folder / "bin" / "pip", "install", "--quiet", "--no-index", "--find-links", WHEELS, "cni-harness"]
+    install: list[str | Path] = [
+        folder / "bin" / "pip",
+        "install",
+        "--quiet",
+        "--no-index",
+        "--find-links",
+        WHEELS,
+        "cni-harness",
+    ]
     subprocess.run(install, env={"PATH": f"{folder}/bin:{nothing}"}, check=True)
     return folder
 
@@ -42,7 +50,14 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def bin_dir(environment: Path, tmp_path: Path) -> Path:
     """Where `cni-harness install` of that environment puts the plugins."""
     folder = tmp_path / "bin"
-    command = [environment / "bin" / "cni-harness", "install", "--bin-dir", folder, "--state-dir", tmp_path / "state"]
+    command: list[str | Path] = [
+        environment / "bin" / "cni-harness",
+        "install",
+        "--bin-dir",
+        folder,
+        "--state-dir",
+        tmp_path / "state",
+    ]
     subprocess.run(command, env={}, check=True, capture_output=True)
     return folder
 
