@@ -18,6 +18,7 @@ __all__ = [
     "addresses",
     "baseline",
     "declared",
+    "demand_back",
     "demand_soon_same",
     "pod_mac",
     "refuses",
@@ -34,15 +35,25 @@ _PAUSE: Final = 0.05
 
 
 def baseline(trial: Trial, *containers: Container) -> Snapshot:
-    """Return the state of a node on which each of the containers has had an ordinary ADD and DEL.
+    """Return the state of a node on which each of the containers has come and gone in the ordinary way.
 
-    What pods share is there then, what the plugin under test works on too, and whatever an ordinary DEL leaves: that is
-    for other checks to find.
+    What pods share is there then, and whatever an ordinary DEL leaves: that is for other checks to find.
+    `demand_back` is for the end.
     """
     for container in containers or (trial.container,):
         trial.attach(container)
-        expect.succeeded(trial.delete(container))
+        trial.detach(container)
     return trial.snapshot(*containers)
+
+
+def demand_back(trial: Trial, before: Snapshot, when: str, *containers: Container) -> None:
+    """Have the plugins before the one under test clean up as well, and demand the state that `baseline` returned.
+
+    What a chained plugin leaves on an interface goes with that: no runtime adds to the same one again.
+    """
+    for container in containers or (trial.container,):
+        trial.detach_others(container)
+    demand_soon_same(trial, before, when, *containers)
 
 
 def round_trip(trial: Trial, when: str, **changes: Unpack[Changes]) -> Result:

@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from harness.conformance import expect
 from harness.conformance.catalogue import Profile, check
-from harness.conformance.course import addresses, baseline, demand_soon_same, shared_addresses
+from harness.conformance.course import addresses, baseline, demand_back, shared_addresses
 from harness.conformance.kernel import links
 from harness.conformance.trial import LOOPBACK, LOOPBACK_INDEX, Container, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
@@ -42,7 +42,7 @@ def parallel_delete(trial: Trial) -> None:
     _add_all(trial, containers)
     for execution in _at_once(trial.delete, containers):
         expect.succeeded(execution, "DEL beside other DELs")
-    demand_soon_same(trial, before, "after parallel ADDs and DELs", *containers)
+    demand_back(trial, before, "after parallel ADDs and DELs", *containers)
 
 
 @check("parallel-add-and-delete", "concurrent", "concurrent-locking")
@@ -54,7 +54,8 @@ def parallel_add_and_delete(trial: Trial) -> None:
     if len(_add_all(trial, going + coming)) < len(going + coming):
         raise NotApplicableError(f"the network has no room for {len(going + coming)} pods")
     for container in coming:
-        expect.succeeded(trial.delete(container))
+        trial.detach(container)
+        trial.prepare(container)
     turns: dict[Container, Callable[[Container], Execution]] = dict.fromkeys(going, trial.delete)
     turns |= dict.fromkeys(coming, trial.add)
     mixed = [each for pair in zip(going, coming, strict=True) for each in pair]
@@ -67,7 +68,7 @@ def parallel_add_and_delete(trial: Trial) -> None:
     _demand_interfaces(trial, attached)
     for execution in _at_once(trial.delete, coming):
         expect.succeeded(execution)
-    demand_soon_same(trial, before, "after DEL of all of them", *going, *coming)
+    demand_back(trial, before, "after DEL of all of them", *going, *coming)
 
 
 @check("parallel-check", "concurrent", since="0.4.0")
@@ -127,6 +128,8 @@ def _at_once(verb: Callable[[Container], R], containers: Sequence[Container]) ->
 
 def _add_all(trial: Trial, containers: Sequence[Container]) -> dict[Container, Execution]:
     """ADD all at once; those that fail have to fail by themselves as well, for want of addresses."""
+    for container in containers:
+        trial.prepare(container)
     executions = dict(zip(containers, _at_once(trial.add, containers), strict=True))
     attached = {container: each for container, each in executions.items() if each.exit_code == 0}
     for container, execution in executions.items():
@@ -148,16 +151,19 @@ def _demand_distinct(trial: Trial, executions: Mapping[Container, Execution]) ->
 
 
 def _demand_interfaces(trial: Trial, executions: Mapping[Container, Execution]) -> None:
-    """Demand that each pod has the interface of the result, with the addresses."""
+    """Demand that each pod has the interfaces of its result, its own first, and the addresses."""
     if trial.subject.profile is Profile.IPAM:
         return
     for container, execution in executions.items():
-        link = links(container.netns).get(container.ifname)
-        if link is None:
-            raise ViolationError(f"{container.ifname} in each pod after parallel ADDs", "a pod without", execution)
-        there = {str(each.ip) for each in link.addresses}
-        missing = sorted(set(addresses(expect.result(execution, trial.version))) - there)
-        if missing:
+        result = expect.result(execution, trial.version)
+        wanted = {each.name for each in result.interfaces if each.sandbox}
+        if trial.subject.profile is Profile.INTERFACE:
+            wanted.add(container.ifname)
+        found = links(container.netns)
+        if missing := sorted(wanted - found.keys()):
+            raise ViolationError(f"{', '.join(missing)} in each pod after ADDs at once", f"{sorted(found)}", execution)
+        there = {str(address.ip) for link in found.values() for address in link.addresses}
+        if missing := sorted(set(addresses(result)) - there):
             raise ViolationError(f"{', '.join(missing)} in the pod that it was given to", f"{sorted(there)}", execution)
 
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.course import baseline, refuses, round_trip
+from harness.conformance.course import baseline, demand_back, refuses, round_trip
 from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.kubernetes import pod_cni_args
@@ -37,7 +37,7 @@ def containerd_stops(trial: Trial) -> None:
     for moment in ("as the pod is stopped again", "as the pod is removed"):
         again = trial.delete(environ={"CNI_NETNS": ""}, prev_result=ABSENT)
         expect.succeeded(again, f"DEL with an empty CNI_NETNS, {moment},")
-    trial.demand_same(before, trial.snapshot(), "after the last DEL")
+    demand_back(trial, before, "after the last DEL")
 
 
 @check("containerd-args-in-any-order", "habit-args-order", "habit-k8s-args")

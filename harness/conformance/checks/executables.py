@@ -7,7 +7,7 @@ from threading import Timer
 
 from harness.conformance import expect
 from harness.conformance.catalogue import Profile, check
-from harness.conformance.course import baseline, round_trip
+from harness.conformance.course import baseline, demand_back, round_trip
 from harness.conformance.trial import Changes, Trial
 from harness.conformance.verdict import NotApplicableError
 
@@ -32,7 +32,7 @@ def executable_replaced(trial: Trial) -> None:
     replacement.unlink()
     shutil.copy2(trial.path, replacement)
     expect.succeeded(trial.delete(**_from(elsewhere, trial)), "DEL by a copy of the executable")
-    trial.demand_same(before, trial.snapshot(), "after DEL by a copy of the executable")
+    demand_back(trial, before, "after DEL by a copy of the executable")
 
 
 @check("delegate-text-file-busy", "skel-text-file-busy", profiles={Profile.INTERFACE, Profile.CHAINED})

@@ -8,7 +8,7 @@ from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import Profile, check
-from harness.conformance.course import baseline, demand_soon_same
+from harness.conformance.course import baseline, demand_back, demand_soon_same
 from harness.conformance.trial import ABSENT, Container, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from netlink.namespace import entered, open_namespace, remove_namespace
@@ -34,7 +34,7 @@ def nerdctl_del_before_add(trial: Trial) -> None:
     """DEL comes before every ADD, with an empty CNI_NETNS and no prevResult, and leaves the node as it was."""
     before = baseline(trial)
     expect.succeeded(trial.delete(environ={"CNI_NETNS": ""}, prev_result=ABSENT), "DEL before ADD")
-    trial.demand_same(before, trial.snapshot(), "after DEL before ADD")
+    demand_back(trial, before, "after DEL before ADD")
     expect.succeeded(trial.add(), "ADD after that DEL")
 
 

@@ -7,7 +7,7 @@ from threading import Timer
 from harness.conformance import expect
 from harness.conformance.call import CLOSED_STDERR, CLOSED_STDIN, FULL_STDOUT, LOST_FOLDER, inherited
 from harness.conformance.catalogue import check
-from harness.conformance.course import BARE_PATH, baseline, demand_soon_same, round_trip
+from harness.conformance.course import BARE_PATH, baseline, demand_back, round_trip
 from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import ViolationError
 from harness.execute import Execution
@@ -82,7 +82,7 @@ def stdout_reader_gone(trial: Trial) -> None:
     finally:
         os.close(writer)
     _clear_up(trial)
-    demand_soon_same(trial, before, "after DEL of an ADD whose output nobody read")
+    demand_back(trial, before, "after DEL of an ADD whose output nobody read")
 
 
 @check("stdout-stuck", "habit-stdout-unread")
@@ -99,7 +99,7 @@ def stdout_stuck(trial: Trial) -> None:
         gone.join()
         os.close(writer)
     _clear_up(trial)
-    demand_soon_same(trial, before, "after DEL of an ADD that could not tell its result")
+    demand_back(trial, before, "after DEL of an ADD that could not tell its result")
 
 
 @check("stdout-full", "habit-stdout-unread", "exit-code", "add-result")
