@@ -24,7 +24,7 @@ __all__ = [
     "untouched_by_any",
 ]
 
-_SECONDS: Final = 10.0
+_SECONDS: Final = 60.0
 """For a command."""
 _OTHER_END: Final = "conformance0"
 

@@ -12,7 +12,7 @@ from harness.conformance.trial import Container, Trial
 from harness.conformance.verdict import NotApplicableError
 from harness.execute import Execution
 
-__all__ = ["COUNT", "exhaust", "few_addresses", "lopsided"]
+__all__ = ["COUNT", "exhaust", "lopsided", "narrowed"]
 
 COUNT: Final = 2
 """How many attachments there is room for."""
@@ -22,34 +22,30 @@ _FIRST: Final = 9
 _OF_A_RANGE: Final = frozenset({"subnet", "gateway", "rangeStart", "rangeEnd", "ranges"})
 
 
-def few_addresses(trial: Trial) -> dict[str, dict[str, object]]:
-    """Return keys for a configuration with room for two attachments. Raises NotApplicableError."""
-    ipam = trial.subject.plugin.raw.get("ipam")
+def narrowed(ipam: object) -> dict[str, object]:
+    """Return the IPAM configuration with two addresses in each of its range sets. Raises NotApplicableError."""
     if not isinstance(ipam, dict) or not ("subnet" in ipam or "ranges" in ipam):
         raise NotApplicableError("the IPAM configuration has no form that is known: neither subnet nor ranges")
     narrow = copy.deepcopy(ipam)
     if "ranges" in narrow:
-        narrow["ranges"] = [[_narrowed(_first_range(range_set))] for range_set in _listed(narrow["ranges"])]
+        narrow["ranges"] = [[_narrow(_first_range(range_set))] for range_set in _listed(narrow["ranges"])]
     if "subnet" in narrow:
-        narrow |= _narrowed(narrow)
-    return {"ipam": narrow}
+        narrow |= _narrow(narrow)
+    return narrow
 
 
-def lopsided(trial: Trial) -> Mapping[str, object]:
-    """Return keys for a configuration that gives two addresses at once, of ranges with two and with one.
-
-    Raises NotApplicableError.
-    """
-    ipam = few_addresses(trial)["ipam"]
-    span = _first_range(_listed(ipam["ranges"])[0]) if "ranges" in ipam else ipam
-    subnet, end = span["subnet"], ipaddress.ip_address(str(span["rangeEnd"])) + 1
+def lopsided(ipam: object) -> dict[str, object]:
+    """Return one that gives two addresses at once, of which one kind runs out first. Raises NotApplicableError."""
+    narrow = narrowed(ipam)
+    span = _first_range(_listed(narrow["ranges"])[0]) if "ranges" in narrow else narrow
     gateway = {"gateway": span["gateway"]} if "gateway" in span else {}
+    end = ipaddress.ip_address(str(span["rangeEnd"])) + 1
     if str(end) == gateway.get("gateway"):
         end += 1
-    first = {"subnet": subnet, "rangeStart": span["rangeStart"], "rangeEnd": span["rangeEnd"], **gateway}
-    second = {"subnet": subnet, "rangeStart": str(end), "rangeEnd": str(end), **gateway}
-    others = {key: value for key, value in ipam.items() if key not in _OF_A_RANGE}
-    return {"ipam": {**others, "ranges": [[first], [second]]}}
+    first = {"subnet": span["subnet"], "rangeStart": span["rangeStart"], "rangeEnd": span["rangeEnd"], **gateway}
+    second = {"subnet": span["subnet"], "rangeStart": str(end), "rangeEnd": str(end), **gateway}
+    others = {key: value for key, value in narrow.items() if key not in _OF_A_RANGE}
+    return {**others, "ranges": [[first], [second]]}
 
 
 def exhaust(trial: Trial) -> tuple[Mapping[str, object], list[Container], Execution]:
@@ -57,7 +53,7 @@ def exhaust(trial: Trial) -> tuple[Mapping[str, object], list[Container], Execut
 
     Raises NotApplicableError where there are more of them, or an ADD before fails.
     """
-    config = few_addresses(trial)
+    config = {"ipam": narrowed(trial.subject.plugin.raw.get("ipam"))}
     served: list[Container] = []
     for _ in range(COUNT):
         container = trial.new_container()
@@ -71,7 +67,7 @@ def exhaust(trial: Trial) -> tuple[Mapping[str, object], list[Container], Execut
     return config, served, refused
 
 
-def _narrowed(span: dict[str, object]) -> dict[str, object]:
+def _narrow(span: dict[str, object]) -> dict[str, object]:
     try:
         subnet = ipaddress.ip_network(str(span.get("subnet")), strict=False)
     except ValueError as error:

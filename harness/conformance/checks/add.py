@@ -124,7 +124,7 @@ def late_failure_leaves_nothing(trial: Trial) -> None:
 @check("add-half-exhausted-leaves-nothing", "habit-failed-add-undone", profiles={Profile.IPAM}, since="0.3.0")
 def half_exhausted_leaves_nothing(trial: Trial) -> None:
     """ADD that gets an address of one range but none of the other gives the first one back."""
-    config = lopsided(trial)
+    config = {"ipam": lopsided(trial.subject.plugin.raw.get("ipam"))}
     other = trial.new_container()
     if trial.add(other, config=config).exit_code != 0:
         raise NotApplicableError("a configuration with two ranges is not accepted")

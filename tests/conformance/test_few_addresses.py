@@ -1,0 +1,73 @@
+"""Configurations that run out of addresses, made of such as there are."""
+
+import ipaddress
+from typing import Any
+
+import pytest
+
+from harness.conformance.few_addresses import COUNT, lopsided, narrowed
+from harness.conformance.verdict import NotApplicableError
+
+
+def count(span: dict[str, Any]) -> int:
+    first, last = (ipaddress.ip_address(span[key]) for key in ("rangeStart", "rangeEnd"))
+    return int(last) - int(first) + 1
+
+
+@pytest.mark.parametrize("subnet", ["10.66.0.0/28", "10.66.3.4/16", "fd00:66::/64"])
+def test_ranges_of_either_form_become_small_ones_inside_the_subnet(subnet: str) -> None:
+    flat = narrowed({"type": "x", "subnet": subnet, "other": 1})
+    ranges: Any = narrowed({"type": "x", "ranges": [[{"subnet": subnet}, {"subnet": "10.99.0.0/24"}]]})["ranges"]
+    [[listed]] = ranges
+
+    assert (flat["type"], flat["other"], flat["subnet"]) == ("x", 1, subnet)
+    assert count(flat) == count(listed) == COUNT
+    network = ipaddress.ip_network(subnet, strict=False)
+    assert all(ipaddress.ip_address(str(flat[key])) in network for key in ("rangeStart", "rangeEnd"))
+
+
+def test_the_gateway_is_none_of_them() -> None:
+    without = narrowed({"subnet": "10.66.0.0/24"})
+    for gateway in (without["rangeStart"], without["rangeEnd"]):
+        span = narrowed({"subnet": "10.66.0.0/24", "gateway": gateway})
+        first, last = (int(ipaddress.ip_address(str(span[key]))) for key in ("rangeStart", "rangeEnd"))
+
+        assert not first <= int(ipaddress.ip_address(str(gateway))) <= last
+
+
+def test_the_configuration_itself_stays() -> None:
+    ipam = {"ranges": [[{"subnet": "10.66.0.0/24"}]]}
+    narrowed(ipam)
+
+    assert ipam == {"ranges": [[{"subnet": "10.66.0.0/24"}]]}
+
+
+@pytest.mark.parametrize("gateway", [{}, {"gateway": "10.66.0.11"}])
+@pytest.mark.parametrize("flat", [True, False])
+def test_one_of_two_ranges_is_smaller(*, flat: bool, gateway: dict[str, str]) -> None:
+    span = {"subnet": "10.66.0.0/24", **gateway}
+    ipam = lopsided({"type": "x", **span} if flat else {"type": "x", "ranges": [[span]]})
+    ranges: Any = ipam.pop("ranges")
+
+    [[first], [second]] = ranges
+    assert ipam == {"type": "x"}
+    assert (count(first), count(second)) == (COUNT, 1)
+    assert int(ipaddress.ip_address(first["rangeEnd"])) < int(ipaddress.ip_address(second["rangeStart"]))
+    assert gateway.get("gateway") != second["rangeStart"]
+
+
+@pytest.mark.parametrize(
+    "ipam",
+    [
+        None,
+        {},
+        {"type": "dhcp"},
+        {"subnet": "none"},
+        {"subnet": "10.66.0.0/29"},
+        {"ranges": ["none"]},
+        {"ranges": [[]]},
+    ],
+)
+def test_other_forms_are_not_guessed_at(ipam: object) -> None:
+    with pytest.raises(NotApplicableError):
+        narrowed(ipam)

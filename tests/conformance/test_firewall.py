@@ -1,0 +1,62 @@
+"""What an ADD put into the firewall, told from what was there, and taken out again."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.conformance import firewall
+from harness.conformance.catalogue import Profile
+from harness.conformance.circumstances import command
+from harness.conformance.trial import Extent, Trial
+from harness.site import Site
+from tests.conformance.subjects import subject
+
+pytestmark = pytest.mark.sudo
+
+OLD = """
+table inet old {
+    map verdicts { type ipv4_addr : verdict; elements = { 192.0.2.1 comment "one" : accept } }
+    set names { type ipv4_addr; elements = { 192.0.2.1 } }
+    chain input { counter accept; }
+}
+"""
+NEW = """
+add element inet old verdicts { 192.0.2.2 comment "two" : drop }
+add element inet old names { 192.0.2.2 }
+add rule inet old input counter drop
+table ip new {
+    chain output { accept; }
+}
+"""
+
+
+@pytest.fixture
+def trial(sound_bin_dir: Path, tmp_path: Path) -> Iterator[Trial]:
+    with Site(tmp_path / "state", "firewall") as site:
+        yield Trial(subject(Profile.INTERFACE, sound_bin_dir), site, Extent())
+
+
+def nft(trial: Trial, *words: str, stdin: str = "") -> str:
+    done = command(trial, trial.node_netns, "nft", *words, stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_only_what_came_is_removed(trial: Trial) -> None:
+    nft(trial, "-f", "-", stdin=OLD)
+    listed, before = nft(trial, "list", "ruleset"), firewall.ruleset(trial)
+    nft(trial, "-f", "-", stdin=NEW)
+
+    come = firewall.added(before, firewall.ruleset(trial))
+    firewall.remove(trial, come)
+
+    assert sorted(kind for each in come for kind in each) == ["element", "element", "rule", "table"]
+    assert nft(trial, "list", "ruleset") == listed
+
+
+def test_nothing_came(trial: Trial) -> None:
+    nft(trial, "-f", "-", stdin=OLD)
+    ruleset = firewall.ruleset(trial)
+
+    assert firewall.added(ruleset, firewall.ruleset(trial)) == []
