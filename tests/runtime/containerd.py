@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -146,12 +146,24 @@ class Containerd:
         """Have a first pod make what all pods share, and what containerd keeps from its first one."""
         self.remove(self.cri.run_pod("first").id)
 
-    def assert_same_state(self, before: State) -> None:
-        """Raise AssertionError that lists what is not as it was, and does not become so."""
+    def assert_same_state(self, before: State, *, but_for: Collection[str] = ()) -> None:
+        """Raise AssertionError that lists what is not as it was, and does not become so; `but_for` kinds of things."""
         self.node.assert_same_state(before.snapshot, ignore=KEPT, within=GOES_BY_ITSELF)
-        with suppress(AssertionError):  # the comparison below says what is different
-            until(lambda: self._things() == before.things, within=GOES_BY_ITSELF)
-        assert self._things() == before.things
+
+        def differing() -> list[str]:
+            changes = ((kind, there ^ before.things[kind]) for kind, there in self._things().items())
+            return [f"{kind}: {sorted(changed)}" for kind, changed in changes if changed and kind not in but_for]
+
+        with suppress(AssertionError):  # what is said below says what is different
+            until(lambda: not differing(), within=GOES_BY_ITSELF)
+        assert not (found := differing()), f"come or gone: {found}"
+
+    def end_shims(self) -> None:
+        """End all shims. What one was about to start when containerd was killed, the next containerd forgets."""
+        listing = self.node.run(["ps", "-e", "-o", "pid=,comm="]).stdout.splitlines()
+        shims = [pid for pid, name in map(str.split, listing) if name.startswith("containerd-shim")]
+        if shims:
+            self.node.run(["kill", "-KILL", *shims], check=False)
 
     def _things(self) -> dict[str, set[str]]:
         groups = {path.name for path in self._control_groups()}

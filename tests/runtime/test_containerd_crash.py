@@ -1,0 +1,109 @@
+"""SIGKILL ends containerd while plugins are at work, which go on; what the next one is told to remove leaves nothing.
+
+Since release 1.6.9 containerd records a pod before it asks for its network. So the next one knows of every ADD, and
+StopPodSandbox has DEL executed for each: no GC is needed.
+"""
+
+import fcntl
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from tests.nodes import until
+from tests.runtime.containerd import Containerd, State
+from tests.runtime.cri import SECONDS, CriError
+
+NAMES = [f"pod{number}" for number in range(6)]
+PER_POD = 2
+"""Addresses."""
+
+
+@contextmanager
+def all_at_once(function: Callable[[str], object], names: list[str]) -> Iterator[list[Future[object]]]:
+    """Call a function with each of the names while the block lasts; it may fail."""
+    with ThreadPoolExecutor(len(names)) as pool:
+        yield [pool.submit(function, name) for name in names]
+
+
+@contextmanager
+def addresses_held(containerd: Containerd) -> Iterator[None]:
+    """Let host-local reserve and release nothing while the block lasts: plugins that want to, wait."""
+    with (containerd.node.var_lib_cni / "networks/cni-harness/lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def ports(containerd: Containerd) -> int:
+    """How many pods are connected with the bridge."""
+    return len(containerd.node.ip("link", "show", "master", "cni-harness0"))
+
+
+def plugins_at_work(containerd: Containerd) -> list[str]:
+    """The command lines of plugins, executed by themselves or waiting for the fork server."""
+    return [args for args in containerd.node.processes() if "/bin/bridge" in args or args.endswith(" bridge")]
+
+
+def restart(containerd: Containerd) -> None:
+    """Have another containerd in its place as soon as the plugins of the one that was killed are done."""
+    until(lambda: not plugins_at_work(containerd), within=SECONDS)
+    containerd.start()
+
+
+def nothing_is_left(containerd: Containerd, before: State) -> None:
+    """Have containerd remove what it knows of; raise AssertionError for what then still is on the node.
+
+    Not for shims that run without a container, and empty control groups of what runc was about to start: the next
+    containerd does not know of those, and they are no plugin's.
+    """
+    containerd.remove(*containerd.cri.pods())
+    assert containerd.cri.pods() == {}
+    containerd.end_shims()
+    containerd.assert_same_state(before, but_for=["control groups"])
+
+
+def test_killed_while_every_add_is_half_done(containerd: Containerd) -> None:
+    containerd.warm_up()
+    before = containerd.state()
+    containerd.cri.run_pod("settled")
+    with all_at_once(containerd.cri.run_pod, NAMES) as calls:
+        with addresses_held(containerd):
+            until(lambda: ports(containerd) == 1 + len(NAMES), within=SECONDS)
+            assert plugins_at_work(containerd)
+            containerd.kill()
+        assert all(isinstance(call.exception(), CriError) for call in calls)
+    restart(containerd)
+
+    assert len(containerd.reservations()) == PER_POD * (1 + len(NAMES))
+    assert set(containerd.reservations().values()) == set(containerd.cri.pods())
+    assert sorted(containerd.cri.pods().values()) == [*NAMES, "settled"]
+    nothing_is_left(containerd, before)
+
+
+@pytest.mark.parametrize("reserved", [1, 6, 12])
+def test_killed_when_so_many_addresses_are_reserved(containerd: Containerd, reserved: int) -> None:
+    containerd.warm_up()
+    before = containerd.state()
+    with all_at_once(containerd.cri.run_pod, NAMES):
+        until(lambda: len(containerd.reservations()) >= reserved, within=SECONDS)
+        containerd.kill()
+    restart(containerd)
+
+    assert set(containerd.reservations().values()) <= set(containerd.cri.pods())
+    nothing_is_left(containerd, before)
+
+
+def test_killed_while_every_del_is_half_done(containerd: Containerd) -> None:
+    containerd.warm_up()
+    before = containerd.state()
+    pods = [containerd.cri.run_pod(name).id for name in NAMES]
+    with all_at_once(containerd.cri.stop_pod, pods) as calls:
+        with addresses_held(containerd):
+            until(lambda: ports(containerd) == 0, within=SECONDS)
+            assert len(containerd.reservations()) == PER_POD * len(NAMES)
+            containerd.kill()
+        assert all(isinstance(call.exception(), CriError) for call in calls)
+    restart(containerd)
+
+    nothing_is_left(containerd, before)
