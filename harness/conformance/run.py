@@ -11,7 +11,7 @@ from typing import Final
 from harness.conformance import expect
 from harness.conformance.catalogue import Check, Level, Profile
 from harness.conformance.subject import Subject
-from harness.conformance.trial import LOOPBACK, Extent, Trial
+from harness.conformance.trial import Extent, Trial
 from harness.conformance.verdict import Finding, NotApplicableError, Outcome, ViolationError
 from harness.execute import Execution
 from harness.site import Site
@@ -40,8 +40,6 @@ def with_profile(subject: Subject, state_dir: Path, extent: Extent) -> Subject:
         trial.delete()
     if made:
         return replace(subject, profile=Profile.INTERFACE)
-    if {each.name for each in result.interfaces if each.sandbox} == {LOOPBACK}:
-        return replace(subject, profile=Profile.CHAINED, ifname=LOOPBACK)
     return replace(subject, profile=Profile.IPAM if result.ips and not result.interfaces else Profile.CHAINED)
 
 

@@ -3,11 +3,16 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 from harness.conformance.catalogue import Profile
 from harness.networks import NetworkList, PluginConfig
 
-__all__ = ["Subject", "subjects_of"]
+__all__ = ["LOOPBACK", "Subject", "subjects_of"]
+
+LOOPBACK: Final = "lo"
+_LOOPBACK_PLUGIN: Final = "loopback"
+_IFNAME: Final = "eth0"
 
 
 @dataclass(frozen=True)
@@ -19,13 +24,16 @@ class Subject:
     plugin: PluginConfig
     bin_dirs: tuple[Path, ...]
     profile: Profile | None = None
-    ifname: str = "eth0"
-    """What the interface in a container is called, unless a check wants another name."""
 
     @property
     def type(self) -> str:
         """The name of the executable."""
         return self.plugin.type
+
+    @property
+    def ifname(self) -> str:
+        """What runtimes call the interface in a container: there is one that they have the loopback plugin set up."""
+        return LOOPBACK if self.type == _LOOPBACK_PLUGIN else _IFNAME
 
     @property
     def delegate(self) -> str:

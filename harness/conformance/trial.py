@@ -15,7 +15,7 @@ from harness.attachment import Attachment
 from harness.conformance import expect
 from harness.conformance.call import Call, execute, inherited
 from harness.conformance.catalogue import Profile
-from harness.conformance.subject import Subject
+from harness.conformance.subject import LOOPBACK, Subject
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.execute import Execution, Executor
 from harness.kubernetes import pod_cni_args
@@ -31,7 +31,6 @@ from skel.versions import at_least
 __all__ = [
     "ABSENT",
     "DEFAULT",
-    "LOOPBACK",
     "LOOPBACK_INDEX",
     "Changes",
     "Container",
@@ -46,7 +45,6 @@ DEFAULT: Final = object()
 """In the place of a previous result: what a runtime would send."""
 
 _RESULT_IN_DELETE_SINCE: Final = "0.4.0"
-LOOPBACK: Final = "lo"
 LOOPBACK_INDEX: Final = 1
 """In every network namespace."""
 _THREADS: Final = 16

@@ -8,7 +8,8 @@ from harness.conformance import expect
 from harness.conformance.catalogue import Profile, check
 from harness.conformance.course import addresses, baseline, demand_back, shared_addresses
 from harness.conformance.kernel import links
-from harness.conformance.trial import LOOPBACK, LOOPBACK_INDEX, Container, Trial
+from harness.conformance.subject import LOOPBACK
+from harness.conformance.trial import LOOPBACK_INDEX, Container, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.execute import Execution
 from netlink.namespace import open_namespace
