@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from harness.conformance import expect, firewall
-from harness.conformance.catalogue import Profile, check
+from harness.conformance.catalogue import Level, Profile, check
 from harness.conformance.circumstances import command, happened, lose_interface, lose_namespace
 from harness.conformance.delegates import recording
 from harness.conformance.made import own_addresses, own_interface, own_routes, remove_route, result_copy, set_mac
@@ -187,7 +187,10 @@ def other_interface_expected(trial: Trial) -> None:
     expect.failed(trial.check(prev_result=result), f"prevResult has the hardware address {_OTHER_MAC}")
 
 
-@check("check-without-prev-result", "check-consults-prev-result", profiles=_INTERFACE, since=_SINCE)
+# No runtime may leave it out, so that the specification says nothing of what happens then.
+@check(
+    "check-without-prev-result", "check-consults-prev-result", profiles=_INTERFACE, since=_SINCE, level=Level.CONVENTION
+)
 def without_prev_result(trial: Trial) -> None:
     """CHECK fails without a previous result, which it has to go by."""
     trial.attach()
