@@ -54,6 +54,7 @@ class PluginConfig:
 class NetworkList:
     """A network: its plugins in the order of ADD, and the version that the runtime speaks to them.
 
+    `cni_versions` are all that it offers and the harness knows, the highest last, which is the one that is spoken.
     `raw` is a `.conflist` of the same network, plugins of its folder included: what is cached.
     """
 
@@ -64,6 +65,7 @@ class NetworkList:
     disable_gc: bool
     raw: bytes
     source: Path | None
+    cni_versions: tuple[str, ...] = ()
 
 
 def parse_network_list(text: bytes, source: Path | None = None) -> NetworkList:
@@ -159,7 +161,7 @@ def _network(document: dict[str, object], text: bytes, source: Path | None, fold
     check_network_name(read.name)
     if read.plugins is None and read.load_only_inlined_plugins:
         raise _invalid("plugins: required key is missing, as loadOnlyInlinedPlugins is true")
-    version = _select_version(read.cni_version, read.cni_versions)
+    versions = _known_versions(read.cni_version, read.cni_versions)
     inlined = tuple(_plugin(item, f"plugins[{index}]") for index, item in enumerate(read.plugins or ()))
     beside = () if folder is None or read.load_only_inlined_plugins else _folder_plugins(folder / read.name)
     if not inlined + beside:
@@ -169,12 +171,13 @@ def _network(document: dict[str, object], text: bytes, source: Path | None, fold
         text = json.dumps(document | {"loadOnlyInlinedPlugins": True, "plugins": listed}).encode()
     return NetworkList(
         name=read.name,
-        cni_version=version,
+        cni_version=versions[-1],
         plugins=inlined + beside,
         disable_check=read.disable_check,
         disable_gc=read.disable_gc,
         raw=text,
         source=source,
+        cni_versions=tuple(versions),
     )
 
 
@@ -204,8 +207,8 @@ def _folder_plugins(folder: Path) -> tuple[PluginConfig, ...]:
     return tuple(plugins)
 
 
-def _select_version(version: str, versions: list[str]) -> str:
-    """Return the highest version that configuration and runtime know (SPEC.md, "Version considerations")."""
+def _known_versions(version: str, versions: list[str]) -> list[str]:
+    """Return the versions that configuration and runtime know, the highest last (SPEC.md, "Version considerations")."""
     offered = [*versions, *([version] if version or not versions else [])]
     for offer in offered:
         parse(offer)
@@ -213,7 +216,7 @@ def _select_version(version: str, versions: list[str]) -> str:
     if not known:
         listed = " or ".join(f'"{offer}"' for offer in offered)
         raise _invalid(f"cniVersion: this runtime does not know {listed}; it knows {', '.join(SUPPORTED)}")
-    return known[-1]
+    return known
 
 
 def _decoded(text: bytes) -> dict[str, object]:

@@ -10,6 +10,7 @@ from harness.conformance.catalogue import Check, Profile
 from harness.conformance.run import Extent, examine, with_profile
 from harness.conformance.subject import Subject, subjects_of
 from harness.conformance.verdict import Finding, ViolationError
+from harness.conformance.versions import in_common_version
 from harness.execute import Executor, PluginNotFoundError
 from harness.networks import NetworkList
 
@@ -73,7 +74,7 @@ class Survey:
         """
         subjects = [each for each in self._scope.subjects(bin_dirs) if self._is_there(each, lenient=lenient)]
         findings: list[Finding] = []
-        for subject in map(self._profiled, subjects):
+        for subject in map(self._profiled, map(self._in_version, subjects)):
             total = sum(subject.profile in check.profiles for check in self._scope.checks)
             findings += examine(
                 subject,
@@ -100,6 +101,10 @@ class Survey:
             self._remark(f"{subject.type} is left out: {error.msg}")
             return False
         return True
+
+    def _in_version(self, subject: Subject) -> Subject:
+        """Have it examined in a version that it speaks, where the list leaves a choice."""
+        return in_common_version(subject, self._state_dir, self._extent.timeout)
 
     def _profiled(self, subject: Subject) -> Subject:
         """Find its profile, once for all suites."""

@@ -1,5 +1,6 @@
 """The network lists that Debian's plugins are examined with: each plugin of them works, and is taken for what it is."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from harness.conformance.catalogue import Profile, checks
 from harness.conformance.run import Extent, run_check, with_profile
 from harness.conformance.subject import Subject, subjects_of
 from harness.conformance.verdict import Outcome
+from harness.conformance.versions import in_common_version
 from harness.networks import read_network_file
 
 DEBIAN = Path("/usr/lib/cni")
@@ -25,24 +27,57 @@ PROFILES = {
 }
 [ADD_PRINTS_RESULT] = [check for check in checks() if check.id == "add-prints-result"]
 SUBJECTS = [
-    pytest.param(subject, id=f"{path.stem}:{subject.type}")
+    subject
     for path in sorted(Path(__file__).parent.glob("networks/*.conflist"))
     for subject in subjects_of(read_network_file(path), [DEBIAN])
 ]
 
 
-def test_each_of_the_plugins_is_in_a_list() -> None:
-    types = {subject.type for [subject] in (param.values for param in SUBJECTS) if isinstance(subject, Subject)}
+def named(type: str) -> Subject:
+    return next(subject for subject in SUBJECTS if subject.type == type)
 
-    assert types == set(PROFILES)
+
+def test_each_of_the_plugins_is_in_a_list() -> None:
+    assert {subject.type for subject in SUBJECTS} == set(PROFILES)
 
 
 @pytest.mark.sudo
-@pytest.mark.parametrize("subject", SUBJECTS)
+@pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: f"{subject.network.name}:{subject.type}")
 def test_a_plugin_of_debian_works_in_its_list(subject: Subject, tmp_path: Path) -> None:
-    found = with_profile(subject, tmp_path, Extent())
+    found = with_profile(in_common_version(subject, tmp_path, 20.0), tmp_path, Extent())
 
+    assert found.network.cni_version == "1.0.0"
     assert found.profile is PROFILES[subject.type]
     assert found.ifname == ("lo" if subject.type == "loopback" else "eth0")
     finding = run_check(ADD_PRINTS_RESULT, found, state_dir=tmp_path, extent=Extent())
     assert finding.outcome is Outcome.PASS, finding.detail
+
+
+@pytest.mark.sudo
+@pytest.mark.parametrize("type", ["bridge", "host-local", "loopback"])
+def test_a_plugin_is_examined_in_the_highest_version_that_it_speaks(
+    type: str, direct_bin_dir: Path, tmp_path: Path
+) -> None:
+    subject = named(type)
+
+    found = in_common_version(replace(subject, bin_dirs=(direct_bin_dir,)), tmp_path, 20.0)
+    assert found.network.cni_version == "1.1.0"
+
+    # What it delegates to has to speak it too.
+    mixed = tmp_path / "mixed"
+    mixed.mkdir()
+    (mixed / "bridge").symlink_to(direct_bin_dir / "bridge")
+    (mixed / "host-local").symlink_to(DEBIAN / "host-local")
+    (mixed / "loopback").symlink_to(direct_bin_dir / "loopback")
+    found = in_common_version(replace(subject, bin_dirs=(mixed,)), tmp_path, 20.0)
+    assert found.network.cni_version == ("1.1.0" if type == "loopback" else "1.0.0")
+
+
+@pytest.mark.sudo
+def test_a_plugin_that_does_not_say_what_it_speaks_is_examined_in_the_highest_version(tmp_path: Path) -> None:
+    (tmp_path / "loopback").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "loopback").chmod(0o755)
+
+    found = in_common_version(replace(named("loopback"), bin_dirs=(tmp_path,)), tmp_path, 20.0)
+
+    assert found.network.cni_version == "1.1.0"
