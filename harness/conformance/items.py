@@ -15,6 +15,7 @@ from harness.conformance.report.wording import paragraph, place, printable
 from harness.conformance.run import Extent, run_check, with_profile
 from harness.conformance.subject import Subject, subjects_of
 from harness.conformance.verdict import Finding, Outcome, ViolationError
+from harness.conformance.versions import in_common_version
 from harness.execute import PluginError
 from harness.networks import NetworkError, read_network_file
 from harness.pytest_conformance import ConformanceWarning, Declaration
@@ -122,11 +123,11 @@ class ConformanceItem(pytest.Item):
         declaration = self.suite.declaration
         extent = Extent(declaration.timeout, declaration.watched)
         with TemporaryDirectory(prefix="conformance-") as folder:
-            found = self.suite.profile_of(self.subject, Path(folder), extent)
+            subject = in_common_version(self.subject, Path(folder), declaration.timeout)
+            found = self.suite.profile_of(subject, Path(folder), extent)
             if found is not self.profile:
-                pytest.fail(f'{self.subject.type} is of the profile {found}: say so, profile="{found}"', pytrace=False)
-            subject = replace(self.subject, profile=found)
-            return run_check(self.check, subject, state_dir=Path(folder), extent=extent)
+                pytest.fail(f'{subject.type} is of the profile {found}: say so, profile="{found}"', pytrace=False)
+            return run_check(self.check, replace(subject, profile=found), state_dir=Path(folder), extent=extent)
 
     def conclude(self, finding: "Finding") -> None:
         """Fail, skip, warn or pass, in the words of the report."""
