@@ -69,10 +69,10 @@ class RuntimeNode(Node):
 
     def processes(self) -> set[str]:
         """The command lines of all that runs here, but for the first process and this look at them."""
-        listing = self.run(["ps", "-e", "-o", "pid=,stat=,args="]).stdout.splitlines()
-        found = [line.split(maxsplit=2) for line in listing]
-        # Z: has ended, and its parent has not noticed yet.
-        return {args for pid, state, args in found if pid != "1" and state[0] != "Z" and not args.startswith("ps -e")}
+        listing = self.run(["ps", "-e", "-o", "pid=,args="]).stdout.splitlines()
+        found = [line.split(maxsplit=1) for line in listing]
+        # In brackets is what has no command line any more: it is about to end, or its parent has not noticed the end.
+        return {args for pid, args in found if pid != "1" and not args.startswith(("ps -e", "["))}
 
     def mounts(self) -> set[str]:
         """Where something is mounted."""

@@ -8,6 +8,7 @@ import fcntl
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -54,12 +55,16 @@ def restart(containerd: Containerd) -> None:
 def nothing_is_left(containerd: Containerd, before: State) -> None:
     """Have containerd remove what it knows of; raise AssertionError for what then still is on the node.
 
-    Not for shims that run without a container, and empty control groups of what runc was about to start: the next
-    containerd does not know of those, and they are no plugin's.
+    What no plugin has to do with, the next containerd may not know of: shims that run without a container, empty
+    control groups of what runc was about to start, and namespaces for which no plugin was executed yet.
     """
     containerd.remove(*containerd.cri.pods())
     assert containerd.cri.pods() == {}
     containerd.end_shims()
+    for path, from_outside in containerd.node.pods_namespaces().items():
+        links = {link["ifname"]: link["operstate"] for link in containerd.node.ip("link", netns=from_outside)}
+        assert links == {"lo": "DOWN"}
+        containerd.node.run(["ip", "netns", "delete", Path(path).name])
     containerd.assert_same_state(before, but_for=["control groups"])
 
 
