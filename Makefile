@@ -57,8 +57,10 @@ down: $(INSTALLED) ## take back every pod, and the interfaces that their network
 test: lint ## install what the tests need and run them all; results also in build/junit.xml
 	$(ELSEWHERE) $(RUN)/python -m pytest -n $(JOBS) --dist worksteal --junitxml build/junit.xml $(PYTEST_ARGS)
 
-test-runtimes: $(RUNNABLE) ## install containerd too, and run pods under it; results in build/junit-runtimes.xml and build/runtimes
+test-runtimes: $(RUNNABLE) ## pods under containerd, and from a wheel; results in build/junit-runtimes.xml and build/runtimes
 	mkdir -p build/runtimes
+	rm -rf build/wheels build/lib
+	$(RUN)/python -m pip wheel --quiet --wheel-dir build/wheels .
 	set -o pipefail; $(ELSEWHERE) $(RUN)/python -m pytest tests/runtime -n $(RUNTIME_JOBS) --dist worksteal \
 		--junitxml build/junit-runtimes.xml $(PYTEST_ARGS) 2>&1 | tee build/runtimes/pytest.log
 
