@@ -9,6 +9,7 @@ JOBS ?= 4
 # A test under containerd starts up to sixty processes at once.
 RUNTIME_JOBS ?= 2
 PYTEST_ARGS ?=
+VM_ARGS ?=
 BENCH_ARGS ?=
 
 SHELL := /bin/bash
@@ -39,11 +40,13 @@ BENCH_NEEDS := $(NEEDS) iptables=iptables /usr/lib/cni/bridge=containernetworkin
 RUNTIME_NEEDS := $(NEEDS) containerd=containerd runc=runc /usr/share/doc/busybox-static=busybox-static \
 	cc=gcc /usr/include/stdlib.h=libc6-dev iptables=iptables ping=iputils-ping ps=procps \
 	/usr/lib/cni/bridge=containernetworking-plugins
+VM_NEEDS := qemu-system-x86_64=qemu-system-x86 modprobe=kmod cpio=cpio mmdebstrap=mmdebstrap \
+	/usr/share/doc/busybox-static=busybox-static
 
 # Tests make nodes of their own; should one go wrong, it still does not reach this machine's network.
 ELSEWHERE := $(if $(filter 0,$(shell id -u)),unshare --net -- sh -c 'ip link set lo up && exec "$$@"' sh)
 
-.PHONY: help up down test test-runtimes lint bench install venv clean needs test-needs bench-needs runtime-needs
+.PHONY: help up down test test-runtimes test-vm lint bench install venv clean needs test-needs bench-needs runtime-needs vm-needs
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -63,6 +66,9 @@ test-runtimes: $(RUNNABLE) ## pods under containerd, and from a wheel; results i
 	$(RUN)/python -m pip wheel --quiet --wheel-dir build/wheels .
 	set -o pipefail; $(ELSEWHERE) $(RUN)/python -m pytest tests/runtime -n $(RUNTIME_JOBS) --dist worksteal \
 		--junitxml build/junit-runtimes.xml $(PYTEST_ARGS) 2>&1 | tee build/runtimes/pytest.log
+
+test-vm: $(TESTABLE) | vm-needs ## boot Debian's own kernel: tests that want more of it, and a node under systemd; results in build/junit-vm.xml and build/vm
+	$(RUN)/python -m tools.vm $(VM_ARGS) -- $(PYTEST_ARGS)
 
 lint: $(TESTABLE) ## ruff, mypy and the import directions
 	$(RUN)/ruff check
@@ -93,6 +99,9 @@ bench-needs:
 
 runtime-needs:
 	@tools/need.sh $(RUNTIME_NEEDS)
+
+vm-needs:
+	@tools/need.sh $(VM_NEEDS)
 
 # Debian's python3 has no ensurepip of its own: the package of venv brings it.
 $(MADE): | needs

@@ -251,7 +251,6 @@ def test_a_reused_address_works_at_once(network: Network) -> None:
     assert network.ping("observer", "fd00:88::9")
 
 
-@pytest.mark.vm
 def test_vlans_need_a_kernel_that_knows_them(network: Network) -> None:
     """With bridge VLAN filtering the pod is in its VLAN; without, the error says so and nothing is left."""
     network.node.pod_namespace("one")

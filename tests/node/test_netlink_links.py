@@ -68,7 +68,6 @@ def test_a_given_bridge_mac_stays_when_ports_come_and_go(node: Node, host: Rtnl,
     assert shown(node, "br0")["address"] == "0a:00:00:00:00:01"
 
 
-@pytest.mark.vm
 def test_vlan_filtering_is_set_or_refused_by_name(node: Node, host: Rtnl) -> None:
     if has_vlan_filtering(node):
         assert host.create_bridge("br0", vlan_filtering=True) is True
@@ -243,7 +242,6 @@ def test_changing_a_link_that_is_gone_says_which(host: Rtnl) -> None:
         host.set_up(4242)
 
 
-@pytest.mark.vm
 def test_vlans_of_a_port_are_kept_or_refused_by_name(node: Node, host: Rtnl, pod: Namespace) -> None:
     bridge = bridge_index(host)
     index = host.create_veth("veth0", peer_name="eth0", peer_namespace=pod, master=bridge).index

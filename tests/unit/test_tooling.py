@@ -144,7 +144,8 @@ def test_install_puts_plugins_and_a_list_where_runtimes_look(checkout: Checkout)
 def test_help_names_every_target_for_people(checkout: Checkout) -> None:
     targets = {line.split()[1] for line in checkout.make("help").stdout.splitlines()}
 
-    assert targets == {"help", "up", "down", "test", "test-runtimes", "lint", "bench", "install", "venv", "clean"}
+    tests = {"test", "test-runtimes", "test-vm"}
+    assert targets == {"help", "up", "down", *tests, "lint", "bench", "install", "venv", "clean"}
 
 
 @pytest.mark.parametrize("code", [0, 3])

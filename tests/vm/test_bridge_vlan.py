@@ -10,8 +10,6 @@ import pytest
 from tests.attachments import SHARED_BY_PODS, Network
 from tests.nodes import Node
 
-pytestmark = pytest.mark.vm
-
 Vlans = dict[int, list[str]]
 NATIVE = ["PVID", "Egress Untagged"]
 """Flags of the VLAN that frames without a tag belong to."""

@@ -1,6 +1,6 @@
 #!/bin/sh
 # /init of the initramfs, run by busybox: the root that is shared with the machine, and memory above it for what is
-# written. The next first process finds what is exchanged with the host at /vm.
+# written. The next first process finds the kernel's modules, and what is exchanged with the host at /vm.
 set -e
 export PATH=/bin
 mount -t devtmpfs none /dev
@@ -16,11 +16,14 @@ mount -t 9p -o "$share,ro,cache=loose" root /lower
 mount -t tmpfs -o mode=0755 none /upper
 mkdir /upper/files /upper/work
 mount -t overlay -o lowerdir=/lower,upperdir=/upper/files,workdir=/upper/work none /root
-mkdir -p /root/vm
-mount -t 9p -o "$share" exchange /root/vm
 
+modules=/root/usr/lib/modules/$(uname -r)
+mkdir -p "$modules" /root/vm
+mount -t 9p -o "$share,ro,cache=loose" modules "$modules"
+mount -t 9p -o "$share" exchange /root/vm
 mount -o move /dev /root/dev
 mount -o move /proc /root/proc
+
 echo "vm: the guest is up"
 # shellcheck disable=SC2046 # words
 exec switch_root /root $(cat /next)

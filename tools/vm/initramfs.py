@@ -21,7 +21,7 @@ def make_initramfs(kernel: Kernel, folder: Path, command: str) -> Path:
         (tree / name).mkdir(parents=True)
     busybox = tree / "bin" / "busybox"
     shutil.copy2(shutil.which("busybox") or "/bin/busybox", busybox)
-    for applet in ("cat", "insmod", "mkdir", "mount", "sh", "switch_root", "umount"):
+    for applet in ("cat", "insmod", "mkdir", "mount", "sh", "switch_root", "uname"):
         (tree / "bin" / applet).symlink_to("busybox")
     modules = kernel.files_of(*_MODULES)
     for module in modules:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
+from tools.vm.kernel import Kernel
+
 __all__ = ["NEVER_UP", "OUT_OF_TIME", "Machine", "accelerators"]
 
 OUT_OF_TIME: Final = 124
@@ -25,7 +27,7 @@ class Machine(NamedTuple):
     """What is booted, and what the guest is given. It has no network."""
 
     name: str
-    image: Path
+    kernel: Kernel
     initramfs: Path
     root: Path
     """The guest's root, to be read; what it writes there is its own, and gone with it."""
@@ -33,6 +35,8 @@ class Machine(NamedTuple):
     """Both sides' folder: the guest leaves its exit code there, in `exit-code`."""
     console: Path
     """The log."""
+    parameters: str = ""
+    """The kernel's, besides those of all machines."""
 
     def run(self, limit: float) -> int:
         """Boot it and wait, `limit` seconds at most, for its end; return the exit code that it left."""
@@ -51,41 +55,45 @@ class Machine(NamedTuple):
         self.console.write_text("")
         with (
             self.console.open(errors="replace") as console,
-            subprocess.Popen(self._command(accelerator), stdin=subprocess.DEVNULL) as process,
+            subprocess.Popen(self._emulator(accelerator), stdin=subprocess.DEVNULL) as process,
         ):
             try:
-                said = ""
-                for text in _output(process, console, began + _SECONDS_TO_COME_UP[accelerator]):
-                    self._show(text)
-                    said += text
-                    if _UP in said:
+                for line in _lines(process, console, began + _SECONDS_TO_COME_UP[accelerator]):
+                    self._say(line)
+                    if _UP in line:
                         break
                 else:
-                    self._show(f"\nvm: not up after {time.monotonic() - began:.0f} s, by {accelerator}\n")
+                    self._say(f"not up after {time.monotonic() - began:.0f} s, by {accelerator}")
                     return NEVER_UP
-                self._show(f"\nvm: up after {time.monotonic() - began:.0f} s, by {accelerator}\n")
-                for text in _output(process, console, deadline):
-                    self._show(text)
-                self._show(f"\nvm: over after {time.monotonic() - began:.0f} s\n")
+                self._say(f"up after {time.monotonic() - began:.0f} s, by {accelerator}")
+                for line in _lines(process, console, deadline):
+                    self._say(line)
+                self._say(f"over after {time.monotonic() - began:.0f} s")
                 return OUT_OF_TIME if process.poll() is None else 1
             finally:
                 process.kill()
 
-    def _command(self, accelerator: str) -> list[str]:
+    def _emulator(self, accelerator: str) -> list[str]:
         # One processor is faster than two, and the guest needs no defence against itself.
-        parameters = "console=ttyS0 loglevel=4 panic=-1 mitigations=off random.trust_cpu=on"
-        shares = {"root": f"path={self.root},readonly=on", "exchange": f"path={self.exchange}"}
+        parameters = f"console=ttyS0 loglevel=4 panic=-1 mitigations=off random.trust_cpu=on {self.parameters}"
+        shares = {
+            "root": f"path={self.root},readonly=on",
+            "modules": f"path={self.kernel.modules},readonly=on",
+            "exchange": f"path={self.exchange}",
+        }
         virtfs = [f"local,mount_tag={tag},security_model=none,multidevs=remap,{rest}" for tag, rest in shares.items()]
         return [
+            # It does not outlive whoever started it, whatever happens to that.
+            *("setpriv", "--pdeathsig", "KILL", "--"),
             *("qemu-system-x86_64", "-name", self.name, "-nodefaults", "-no-user-config", "-no-reboot"),
             *("-machine", f"q35,accel={accelerator}", "-cpu", "max", "-smp", "1", "-m", str(_MEBIBYTES)),
             *("-display", "none", "-nic", "none", "-serial", f"file:{self.console}"),
             *(argument for share in virtfs for argument in ("-virtfs", share)),
-            *("-kernel", str(self.image), "-initrd", str(self.initramfs), "-append", parameters),
+            *("-kernel", str(self.kernel.image), "-initrd", str(self.initramfs), "-append", parameters),
         ]
 
-    def _show(self, text: str) -> None:
-        sys.stdout.write(text)
+    def _say(self, line: str) -> None:
+        sys.stdout.write(f"{self.name}: {line}\n")
         sys.stdout.flush()
 
 
@@ -95,11 +103,18 @@ def accelerators() -> list[str]:
     return ["kvm", "tcg"] if flags and os.access("/dev/kvm", os.R_OK | os.W_OK) else ["tcg"]
 
 
-def _output(process: subprocess.Popen[bytes], console: IO[str], deadline: float) -> Iterator[str]:
+def _lines(process: subprocess.Popen[bytes], console: IO[str], deadline: float) -> Iterator[str]:
     """Yield what the console says, until the machine has ended or the time is over."""
+    begun = ""
     while True:
         ended = process.poll() is not None
-        yield console.read()
+        while chunk := console.readline():
+            begun += chunk
+            if begun.endswith("\n"):
+                yield begun.rstrip()
+                begun = ""
         if ended or time.monotonic() > deadline:
-            return
+            break
         time.sleep(_LOOK_AGAIN_SECONDS)
+    if begun:
+        yield begun

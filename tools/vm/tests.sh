@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The first process on the root: makes a machine of it, runs pytest from the checkout, and turns the machine off.
+# The first process of a machine whose root is the host's: makes a machine of it, runs pytest, and turns it off.
 #
-#   guest.sh PYTHON CHECKOUT MODULES ARGUMENT...     ARGUMENTs are pytest's; /vm gets exit-code and junit.xml
+#   tests.sh PYTHON CHECKOUT ARGUMENT...     ARGUMENTs are pytest's; /vm gets exit-code and junit.xml
 set -uo pipefail
-python=$1 checkout=$2 modules=$3
-shift 3
+python=$1 checkout=$2
+shift 2
 exec </dev/null >/dev/console 2>&1
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8
 
@@ -23,13 +23,10 @@ mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 mount -t tmpfs -o mode=0755 tmpfs /run
 mount -t tmpfs -o mode=1777 tmpfs /tmp
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
-# What the host has of these is not the guest's.
+# What the host has here is not the guest's.
 mkdir -p /var/lib/cni
 mount -t tmpfs -o mode=0755 tmpfs /var/lib/cni
 
-release=$(uname -r)
-mkdir -p "/lib/modules/$release"
-mount --bind "$modules" "/lib/modules/$release"
 modprobe --all bridge veth nf_tables 8021q dummy ipvlan macvlan vrf tun
 [ -e /dev/net/tun ] || mknod -m 0666 /dev/net/tun c 10 200 # there is no udev
 hostname vm

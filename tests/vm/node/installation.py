@@ -1,0 +1,71 @@
+"""The project as it is installed on this machine, with systemd to run its fork server."""
+
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.cli import ROOT
+from tests.nodes import PATIENCE
+
+__all__ = ["BIN_DIR", "SERVICE", "SOCKET", "Installation"]
+
+BIN_DIR = Path("/opt/cni/bin")
+SOCKET = "cni-harness.socket"
+SERVICE = "cni-harness.service"
+
+
+class Installation:
+    """What an operator does with it, and what systemd says of it."""
+
+    def harness(self, *args: str) -> str:
+        """Run `cni-harness` as a login shell would; return what it printed. Raises AssertionError where it fails."""
+        return self.run("cni-harness", *args)
+
+    def run(self, *command: str, env: Mapping[str, str] | None = None) -> str:
+        """Run a command to its end; return what it printed. Raises AssertionError with all of it where it fails."""
+        path = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+        ran = subprocess.run(
+            command,
+            env=path | dict(env or {}),
+            cwd="/",
+            capture_output=True,
+            text=True,
+            timeout=60 * PATIENCE,
+            check=False,
+        )
+        assert ran.returncode == 0, f"{command} ended with {ran.returncode}\n{ran.stdout}{ran.stderr}"
+        return ran.stdout
+
+    def install(self) -> None:
+        """Install, as `make install` does."""
+        self.harness("install", "--conf")
+
+    def pods(self) -> list[dict[str, Any]]:
+        """The pods that there are."""
+        pods: list[dict[str, Any]] = json.loads(self.harness("list", "-o", "json"))["pods"]
+        return pods
+
+    def plugin(self, name: str, **variables: str) -> dict[str, Any]:
+        """Execute an installed plugin with nothing on stdin; return what it printed."""
+        answer: dict[str, Any] = json.loads(self.run(str(BIN_DIR / name), env=variables))
+        return answer
+
+    def unit(self, name: str) -> dict[str, str]:
+        """What systemd knows of a unit."""
+        shown = self.run("systemctl", "show", "--property=ActiveState,LoadState,MainPID,NRestarts,Result", name)
+        return dict(line.split("=", 1) for line in shown.splitlines())
+
+    def state(self, name: str) -> str:
+        """`active`, `inactive`, `failed` or what else systemd has for a unit."""
+        return self.unit(name)["ActiveState"]
+
+    def server(self) -> int:
+        """The process ID of the server, 0 where there is none."""
+        return int(self.unit(SERVICE).get("MainPID", "0"))
+
+    def upgrade(self, release: str) -> None:
+        """Change the code that plugins are made of: a comment is enough to make another build of it."""
+        with (ROOT / "skel" / "names.py").open("a") as source:
+            source.write(f"# {release}\n")

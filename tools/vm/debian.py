@@ -1,0 +1,75 @@
+"""A Debian to boot, made by mmdebstrap, and what it would otherwise get from registries: it has no network."""
+
+import hashlib
+import platform
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Final
+
+__all__ = ["debian_root", "pack_checkout", "pytest_folder", "wheels"]
+
+# What the box of the Vagrantfile has, and what tools/provision.sh and the Makefile would install there.
+_PACKAGES: Final = (
+    *("iproute2", "iputils-ping", "kmod", "procps", "systemd-sysv", "udev"),
+    *("gcc", "libc6-dev", "make", "nftables", "python3", "python3-venv"),
+)
+_LEFT_OUT: Final = ("/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/man/*")
+# The Vagrantfile's list.
+_NOT_COPIED: Final = (".git", ".venv", ".vagrant", "build")
+
+
+def debian_root(cache: Path) -> Path:
+    """Return a folder with this machine's release of Debian, made where it is not in `cache`."""
+    release = platform.freedesktop_os_release()["VERSION_CODENAME"]
+    root = cache / f"{release}-{_digest(*_PACKAGES, *_LEFT_OUT)}"
+    complete = root.with_suffix(".complete")
+    if not complete.exists():
+        shutil.rmtree(root, ignore_errors=True)
+        options = ["--variant=minbase", "--mode=root", "--quiet", f"--include={','.join(_PACKAGES)}"]
+        options += [f"--dpkgopt=path-exclude={pattern}" for pattern in _LEFT_OUT]
+        # Or systemd takes it for a machine that nobody has ever configured, and asks.
+        options += ["--customize-hook=chroot $1 systemd-machine-id-setup"]
+        subprocess.run(["mmdebstrap", *options, release, root], check=True)
+        complete.touch()
+    return root
+
+
+def wheels(cache: Path, checkout: Path) -> Path:
+    """Return a folder with the wheels that installing the checkout needs."""
+    project = tomllib.loads((checkout / "pyproject.toml").read_text())
+    required = [*project["build-system"]["requires"], *project["project"]["dependencies"]]
+    folder = cache / f"wheels-{_digest(sys.version, *required)}"
+    complete = folder.with_suffix(".complete")
+    if not complete.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        _pip("download", "--only-binary", ":all:", "--dest", str(folder), *required)
+        complete.touch()
+    return folder
+
+
+def pytest_folder(cache: Path) -> Path:
+    """Return a folder for PYTHONPATH that has pytest."""
+    folder = cache / "pytest"
+    if not folder.exists():
+        partial = cache / "pytest.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        _pip("install", "--target", str(partial), "pytest", "pytest-timeout")
+        partial.rename(folder)
+    return folder
+
+
+def pack_checkout(checkout: Path, archive: Path) -> None:
+    """Write what `vagrant up` would copy into an archive."""
+    left_out = [f"--exclude=./{name}" for name in _NOT_COPIED]
+    subprocess.run(["tar", "-cf", archive, "-C", checkout, *left_out, "--exclude=__pycache__", "."], check=True)
+
+
+def _pip(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments], check=True)
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]

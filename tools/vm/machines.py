@@ -1,0 +1,74 @@
+"""The two machines: one runs tests of the kernel from this checkout, one is provisioned as by `vagrant up`."""
+
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from tools.vm.debian import debian_root, pack_checkout, pytest_folder, wheels
+from tools.vm.initramfs import make_initramfs
+from tools.vm.kernel import Kernel
+from tools.vm.machine import Machine
+
+__all__ = ["BUILD", "MACHINES"]
+
+BUILD: Final = Path(__file__).parents[2] / "build"
+
+_CHECKOUT: Final = BUILD.parent
+_CACHE: Final = BUILD / "vm" / "cache"
+# First those that need a driver which small kernels lack; then what this project asks most of a kernel.
+_TESTS: Final = (
+    *("vm/test_bridge_vlan", "node/test_bridge_keys", "node/test_netlink_links"),
+    *("node/test_bridge_connectivity", "node/test_bridge_delete", "node/test_bridge_gc", "node/test_bridge_masquerade"),
+    *("node/test_netlink_addresses", "node/test_netlink_routes"),
+    *("node/test_nft_masquerade_packets", "node/test_nft_spoofcheck", "node/test_nft_transaction"),
+)
+# Of the ways to execute a plugin the one through the fork server, which is bearable on an emulated processor.
+_SELECTED: Final = "not direct and not reference"
+_PYTEST: Final = ("--verbose", "--color=no", "--override-ini=timeout=600")
+
+
+def _tests(kernel: Kernel, arguments: Sequence[str]) -> Machine:
+    """The host's root, with Debian's kernel: pytest runs from the host's environment."""
+    paths = [f"tests/{name}.py" for name in _TESTS]
+    machine = _machine("tests", kernel, Path("/"), "/bin/bash /vm/job")
+    _write_job(machine, "tests.sh", sys.executable, str(_CHECKOUT), *_PYTEST, "-k", _SELECTED, *paths, *arguments)
+    return machine
+
+
+def _node(kernel: Kernel, arguments: Sequence[str]) -> Machine:
+    """A Debian of its own, booted by systemd."""
+    machine = _machine("node", kernel, debian_root(_CACHE), "/sbin/init")
+    shutil.copytree(wheels(_CACHE, _CHECKOUT), machine.exchange / "wheels")
+    shutil.copytree(pytest_folder(_CACHE), machine.exchange / "pytest")
+    pack_checkout(_CHECKOUT, machine.exchange / "checkout.tar")
+    # Where the Vagrantfile has it.
+    _write_job(machine, "node.sh", "/opt/cni-harness", *_PYTEST, "tests/vm/node", *arguments)
+    return machine._replace(parameters='systemd.run="/bin/bash /vm/job" systemd.show_status=0')
+
+
+def _machine(name: str, kernel: Kernel, root: Path, command: str) -> Machine:
+    folder = BUILD / "vm" / name
+    shutil.rmtree(folder, ignore_errors=True)
+    exchange = folder / "exchange"
+    exchange.mkdir(parents=True)
+    return Machine(
+        name=name,
+        kernel=kernel,
+        initramfs=make_initramfs(kernel, folder, command),
+        root=root,
+        exchange=exchange,
+        console=BUILD / "vm" / f"{name}.log",
+    )
+
+
+def _write_job(machine: Machine, script: str, *arguments: str) -> None:
+    shutil.copy2(Path(__file__).with_name(script), machine.exchange)
+    command = shlex.join(["bash", f"/vm/{script}", *arguments])
+    (machine.exchange / "job").write_text(f"exec {command}\n")
+
+
+MACHINES: Final[dict[str, Callable[[Kernel, Sequence[str]], Machine]]] = {"tests": _tests, "node": _node}
+"""What makes each of them, given further arguments of pytest."""
