@@ -11,6 +11,7 @@ __all__ = ["DUAL_STACK", "SHARED_BY_PODS", "Network", "bridge_config"]
 
 SHARED_BY_PODS = [
     "node/link/br0",
+    "node/vlan/* dev br0",
     "node/address/*",
     "node/route/*",
     "node/sysctl/*",
