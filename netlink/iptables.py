@@ -21,6 +21,7 @@ __all__ = [
     "IptablesError",
     "collect_iptables",
     "iptables_chain_exists",
+    "is_masqueraded_by_iptables",
     "masquerade_iptables",
     "unmasquerade_iptables",
 ]
@@ -34,6 +35,8 @@ _COMMENT_LENGTH = 255
 """Bytes that iptables keeps of a comment; it drops the rest without a word."""
 _DEFAULT_PATH: Final = "/usr/sbin:/sbin"
 _ATTEMPTS = 5
+_FEWEST_USES = 3
+"""Of a chain: a rule for the subnet of one address, the one that masquerades, and a jump."""
 
 
 class _Family(NamedTuple):
@@ -99,6 +102,15 @@ def iptables_chain_exists(network: str, container_id: str) -> bool:
     return any(_backend(family, chain) for family in _FAMILIES)
 
 
+def is_masqueraded_by_iptables(network: str, container_id: str) -> bool:
+    """Tell whether the container's chain has its rules and is led to, as far as the kernel counts them.
+
+    Of the older iptables, whether it has a chain. Raises IptablesError, NetlinkError.
+    """
+    chain = _chain_name(network, container_id)
+    return any(_is_whole(family, chain) for family in _FAMILIES)
+
+
 def collect_iptables(network: str, valid: Collection[str]) -> None:
     """Remove the chains of the network's containers whose ID is not in `valid`, and all jumps to them.
 
@@ -132,6 +144,12 @@ def _remove(program: str, family: _Family, chain: str) -> None:
                 raise
         else:
             return
+
+
+def _is_whole(family: _Family, chain: str) -> bool:
+    with Table(family.protocol, "nat") as table:
+        uses = table.chain_uses(chain)
+    return _backend(family, chain) is not None if uses is None else uses >= _FEWEST_USES
 
 
 def _backend(family: _Family, chain: str) -> str | None:

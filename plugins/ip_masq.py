@@ -12,7 +12,7 @@ from typing import TypeVar
 from netlink import masquerade as nft
 from netlink.iptables import (
     collect_iptables,
-    iptables_chain_exists,
+    is_masqueraded_by_iptables,
     masquerade_iptables,
     unmasquerade_iptables,
 )
@@ -78,4 +78,6 @@ def _with_gateway(args: Args[C]) -> set[Cidr]:
 
 def _masqueraded_by_reference(args: Args[C]) -> bool:
     name, container_id = args.config.name, args.container_id
-    return iptables_chain_exists(name, container_id) or is_masqueraded_by_reference(name, args.ifname, container_id)
+    if is_masqueraded_by_iptables(name, container_id):
+        return True
+    return is_masqueraded_by_reference(name, args.ifname, container_id)

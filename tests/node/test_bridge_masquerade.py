@@ -82,6 +82,19 @@ def test_check_notices_that_it_is_gone(node: Node, bin_dir: Path, backend: str) 
     assert "not masqueraded" in error["msg"]
 
 
+@pytest.mark.parametrize("flushed", ["of the container", "POSTROUTING"])
+def test_check_notices_that_rules_of_iptables_are_gone(node: Node, bin_dir: Path, flushed: str) -> None:
+    ipam = {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/16"}]]}
+    network = Network(node, bin_dir, bridge_config(ipMasq=True, ipMasqBackend="iptables", ipam=ipam))
+    result = network.add("one")
+    chains = [each["chain"]["name"] for each in node.nft() if "chain" in each]
+    [own] = [name for name in chains if name.startswith("CNI-")]
+    network.succeed("CHECK", "one", prevResult=result)
+    node.run(["nft", "flush", "chain", "ip", "nat", own if flushed == "of the container" else flushed])
+
+    assert "not masqueraded" in network.fail("CHECK", "one", prevResult=result)["msg"]
+
+
 def test_check_lets_an_address_be_that_a_later_plugin_gave(node: Node, bin_dir: Path) -> None:
     network = Network(node, bin_dir, bridge_config(ipMasq=True))
     result = network.add("one")
