@@ -80,7 +80,7 @@ class RuntimeNode(Node):
 
     def pods_namespaces(self) -> dict[str, str]:
         """The network namespaces that the runtime has made and not removed: the path here, and from outside."""
-        return {f"/run/netns/{path.name}": str(path) for path in (self.root / "run/netns").glob("*")}
+        return {path: f"{self.root}{path}" for path in self.mounts() if path.startswith("/run/netns/")}
 
     def _hold_processes(self) -> None:
         namespaces = ["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc"]
