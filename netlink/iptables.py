@@ -20,7 +20,6 @@ from netlink.nftables import Table
 __all__ = [
     "IptablesError",
     "collect_iptables",
-    "iptables_chain_exists",
     "is_masqueraded_by_iptables",
     "masquerade_iptables",
     "unmasquerade_iptables",
@@ -92,20 +91,12 @@ def unmasquerade_iptables(addresses: Sequence[Interface], network: str, containe
             _remove(program, family, chain)
 
 
-def iptables_chain_exists(network: str, container_id: str) -> bool:
-    """Tell whether the container has a chain in the nat table of iptables. Raises IptablesError, NetlinkError.
-
-    nftables is asked, where today's iptables keeps its rules: one look-up by name and family. A program is run only
-    where the kernel has a nat table of the older iptables in this namespace.
-    """
-    chain = _chain_name(network, container_id)
-    return any(_backend(family, chain) for family in _FAMILIES)
-
-
 def is_masqueraded_by_iptables(network: str, container_id: str) -> bool:
     """Tell whether the container's chain has its rules and is led to, as far as the kernel counts them.
 
-    Of the older iptables, whether it has a chain. Raises IptablesError, NetlinkError.
+    nftables is asked, where today's iptables keeps its rules: one look-up by name and family. A program is run only
+    where the kernel has a nat table of the older iptables, and looks for the chain alone. Raises IptablesError,
+    NetlinkError.
     """
     chain = _chain_name(network, container_id)
     return any(_is_whole(family, chain) for family in _FAMILIES)

@@ -10,7 +10,7 @@ from netlink import iptables
 from netlink.iptables import (
     IptablesError,
     collect_iptables,
-    iptables_chain_exists,
+    is_masqueraded_by_iptables,
     masquerade_iptables,
     unmasquerade_iptables,
 )
@@ -98,9 +98,9 @@ def test_what_the_reference_added_is_found_and_removed(node: Node, addresses: li
     add_by_reference(node)
 
     with inside(node.path):
-        assert iptables_chain_exists("net", "c1")
+        assert is_masqueraded_by_iptables("net", "c1")
         unmasquerade_iptables(addresses, "net", "c1")  # type: ignore[arg-type] # an empty list of anything
-        assert not iptables_chain_exists("net", "c1")
+        assert not is_masqueraded_by_iptables("net", "c1")
 
     assert nat_rules(node) == []
 
@@ -143,13 +143,13 @@ def test_only_the_containers_own_rules_are_removed(node: Node, backend: str) -> 
         masquerade_iptables([ip_interface("10.1.0.3/16")], "net", "c2")
         before = nat_rules(node, backend)
         masquerade_iptables(BOTH, "net", "c1")
-        assert iptables_chain_exists("net", "c1")
+        assert is_masqueraded_by_iptables("net", "c1")
 
         unmasquerade_iptables(BOTH, "net", "c1")
         unmasquerade_iptables([], "net", "c1")
 
-        assert iptables_chain_exists("net", "c2")
-        assert not iptables_chain_exists("net", "c1")
+        assert is_masqueraded_by_iptables("net", "c2")
+        assert not is_masqueraded_by_iptables("net", "c1")
 
     assert nat_rules(node, backend) == before
 
@@ -190,7 +190,7 @@ def test_no_program_is_run_where_there_is_nothing_to_remove(node: Node, monkeypa
 
     monkeypatch.setattr(iptables, "_run", unexpected)
     with inside(node.path):
-        assert not iptables_chain_exists("net", "c1")
+        assert not is_masqueraded_by_iptables("net", "c1")
         unmasquerade_iptables(BOTH, "net", "c1")
         unmasquerade_iptables([], "net", "c1")
 
@@ -305,7 +305,7 @@ def test_no_name_can_say_more_than_a_name(node: Node) -> None:
     names = 'n"et\\', "c1\n-A POSTROUTING -j ACCEPT"
     with inside(node.path):
         masquerade_iptables([ADDRESS4], *names)
-        assert iptables_chain_exists(*names)
+        assert is_masqueraded_by_iptables(*names)
         assert len(nat_rules(node)) == 4
 
         unmasquerade_iptables([ADDRESS4], *names)
