@@ -86,10 +86,11 @@ class Containerd:
         return self._cri
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start it, and wait until it does as asked."""
         self._parent = self.node.start(["containerd", "--config", self._config], self._log)
         self._cri = Cri(self.node.root / SOCKET.removeprefix("/"), cgroup_parent=f"/{self.node.name}")
-        assert self._cri.version().startswith("containerd "), self._cri.version()
+        assert self._cri.version().startswith("containerd ")
+        until(self._cri.is_ready, within=SECONDS)
 
     def import_images(self, archives: Sequence[Path]) -> None:
         """Give it images, and wait until pods can be made of them."""

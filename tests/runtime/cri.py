@@ -46,6 +46,15 @@ class Cri:
         answer = self._runtime.Version(_messages.VersionRequest(), timeout=SECONDS, wait_for_ready=True)
         return f"{answer.runtime_name} {answer.runtime_version}"
 
+    def is_ready(self) -> bool:
+        """Whether it does as asked; it answers some time before, while it finds out what the one before it has run."""
+        try:
+            self.pods()
+        except CriError as error:
+            assert "not initialized" in error.details(), error
+            return False
+        return True
+
     def has_image(self, name: str) -> bool:
         """Whether pods can be made of an image."""
         image = _messages.ImageSpec(image=name)
