@@ -18,6 +18,8 @@ OUT_OF_TIME: Final = 124
 NEVER_UP: Final = 125
 
 _UP: Final = "vm: the guest is up"
+_CPUINFO: Final = Path("/proc/cpuinfo")
+_KVM: Final = Path("/dev/kvm")
 _MEBIBYTES: Final = 2048
 _SECONDS_TO_COME_UP: Final = {"kvm": 30, "tcg": 300}
 _LOOK_AGAIN_SECONDS: Final = 0.2
@@ -99,8 +101,8 @@ class Machine(NamedTuple):
 
 def accelerators() -> list[str]:
     """What to try, in this order: KVM may open and still hang where the processor has nothing for it."""
-    flags = re.search(r"^flags\s*:.*\b(vmx|svm)\b", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    return ["kvm", "tcg"] if flags and os.access("/dev/kvm", os.R_OK | os.W_OK) else ["tcg"]
+    flags = re.search(r"^flags\s*:.*\b(vmx|svm)\b", _CPUINFO.read_text(), re.MULTILINE)
+    return ["kvm", "tcg"] if flags and os.access(_KVM, os.R_OK | os.W_OK) else ["tcg"]
 
 
 def _lines(process: subprocess.Popen[bytes], console: IO[str], deadline: float) -> Iterator[str]:
