@@ -11,15 +11,11 @@ from harness.conformance.catalogue import Profile, checks
 from harness.conformance.run import Extent, run_check
 from harness.conformance.subject import Subject, subjects_of
 from harness.conformance.verdict import Outcome
-from harness.networks import parse_network_list
+from harness.networks import parse_network_list, read_network_file
 from tests.conformance.subjects import PLUGINS
 
-# Few addresses of one family, so that they can be used up.
-PERL_IPAM = {
-    "type": "perl-ipam",
-    "ranges": [[{"subnet": "10.67.0.0/27"}], [{"subnet": "fd00:67::/64"}]],
-    "routes": [{"dst": "0.0.0.0/0"}, {"dst": "::/0"}],
-}
+LIST = read_network_file(Path(__file__).parent / "networks" / "languages" / "shell-ptp.conflist")
+PERL_IPAM = LIST.plugins[0].raw["ipam"]
 HOST_LOCAL = {"type": "host-local", "ranges": [[{"subnet": "10.68.0.0/27"}]], "routes": [{"dst": "0.0.0.0/0"}]}
 WRITTEN_IN: Mapping[str, Profile] = {"shell-ptp": Profile.INTERFACE, "perl-ipam": Profile.IPAM}
 
@@ -33,7 +29,7 @@ DEMANDS = [
 EXTENT = Extent(timeout=60.0)
 
 
-def subject(name: str, interface: str, ipam: Mapping[str, object], bin_dir: Path) -> Subject:
+def subject(name: str, interface: str, ipam: object, bin_dir: Path) -> Subject:
     network = {"cniVersion": "1.1.0", "name": "languages", "plugins": [{"type": interface, "ipam": ipam}]}
     profile = Profile.INTERFACE if name == interface else None
     found = subjects_of(parse_network_list(json.dumps(network).encode()), [bin_dir], profile=profile, only=[name])
@@ -69,7 +65,7 @@ def test_it_does_all_that_is_demanded(name: str, demand: str, tmp_path: Path) ->
     ids=["bridge over perl-ipam", "shell-ptp over host-local"],
 )
 def test_it_works_with_plugins_of_another_language(
-    name: str, interface: str, ipam: dict[str, object], demand: str, mixed_bin_dir: Path, tmp_path: Path
+    name: str, interface: str, ipam: object, demand: str, mixed_bin_dir: Path, tmp_path: Path
 ) -> None:
     tested = subject(name, interface, ipam, mixed_bin_dir)
 
