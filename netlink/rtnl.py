@@ -57,8 +57,9 @@ class Rtnl(LinkVerbs, PortVerbs, AddressVerbs, RouteVerbs, NeighbourVerbs):
             link = self.link(index)
             if link is None:
                 raise NetlinkError(errno.ENODEV, f"wait for link {index}: it is gone")
-            # UNKNOWN: the driver does not tell, as that of lo.
-            return link if link.up and link.oper_state in {"UP", "UNKNOWN"} else None
+            # UNKNOWN: the driver never tells, as that of lo; or, of a veth, the kernel has not come to it yet.
+            states = {"UP"} if link.kind == "veth" else {"UP", "UNKNOWN"}
+            return link if link.up and link.oper_state in states else None
 
         return self._wait(found_up, _RTMGRP_LINK, timeout_s)
 

@@ -6,6 +6,8 @@ says, gives the bridge the pods' gateway addresses and masquerades what leaves
 their networks. DEL finds what to remove from the container ID alone.
 """
 
+from functools import partial
+
 from skel import Args, CniError, Code, Interface, Plugin, Result, Undo
 from skel.delegate import ipam_add, ipam_check, ipam_delete, ipam_gc, ipam_status
 from skel.suite import REFERENCE_RELEASE
@@ -66,7 +68,8 @@ def add(args: Args[BridgeConfig]) -> Result:
             gateways = set_gateways(result.ips) if config.gateway else []
             if config.is_default_gateway:
                 add_default_routes(result)
-            pod_interface.configure(pod, namespace, inner, result, dad=config.enable_dad)
+            wait = partial(bridge_host.wait_port_up, host, port, bridge)
+            pod_interface.configure(pod, namespace, inner, result, dad=config.enable_dad, wait_reachable=wait)
             holder = bridge
             if gateways and config.vlan:
                 with current_namespace() as here:

@@ -4,7 +4,7 @@ Every interface plugin configures its interface by this one sequence, from the
 result that the IPAM plugin began.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from socket import AF_INET, AF_INET6
 
@@ -60,16 +60,23 @@ def require_interface(pod: Rtnl, ifname: str) -> Link:
     return link
 
 
-def configure(pod: Rtnl, namespace: Namespace, inner: Link, result: Result, *, dad: bool) -> None:
+def configure(
+    pod: Rtnl, namespace: Namespace, inner: Link, result: Result, *, dad: bool, wait_reachable: Callable[[], object]
+) -> None:
     """Give the pod's interface the addresses and routes of `result` and bring it up.
 
     `dad` turns IPv6 duplicate address detection on; it takes a fifth of a
-    second then. Raises CniError (11 where that does not end, 7 for a route that
+    second then, after `wait_reachable`, which is to return once neighbours are
+    heard through the interface that is up. Raises CniError (11 where that does not end, 7 for a route that
     mixes families), NetlinkError, and OSError for a kernel parameter or a duplicate.
     """
     has_ipv6 = any(ip.address.version == _IPV6 for ip in result.ips)
     with entered(namespace):
         _set_parameters(inner.name, ipv6=has_ipv6, dad=dad)
+    if dad:
+        # The kernel asks once, as soon as it may: what the other end does not let through yet is a question unanswered.
+        pod.set_up(inner.index)
+        wait_reachable()
     for ip in result.ips:
         pod.add_address(inner.index, ip.address, nodad=not dad)
     pod.set_up(inner.index)
