@@ -35,7 +35,8 @@ def debian_root(cache: Path) -> Path:
         options += ["--customize-hook=chroot $1 apt-get clean", "--skip=cleanup/apt"]
         later = ["apt-get", "install", "--quiet=2", "--yes", "--no-install-recommends", "--download-only", *_MISSING]
         options += [f"--customize-hook=chroot $1 {' '.join(later)}"]
-        subprocess.run(["mmdebstrap", *options, release, root], check=True)
+        # What it mounts there must not outlive it: somebody may remove the folder.
+        subprocess.run(["unshare", "--mount", "--", "mmdebstrap", *options, release, root], check=True)
         complete.touch()
     return root
 
