@@ -1,7 +1,7 @@
 """SIGKILL ends containerd while plugins are at work, which go on; what the next one is told to remove leaves nothing.
 
-Since the end of 2022 containerd 1.6 records a pod before it asks for its network. So the next one knows of every ADD, and
-StopPodSandbox has DEL executed for each: no GC is needed.
+Since the end of 2022 containerd 1.6 records a pod before it asks for its network. So the next one knows of every ADD,
+and StopPodSandbox has DEL executed for each: no GC is needed.
 """
 
 import fcntl
