@@ -12,7 +12,18 @@ from typing import Final
 __all__ = ["debian_root", "pack_checkout", "pytest_folder", "wheels"]
 
 # What the box of the Vagrantfile has; and a compiler, which takes minutes to unpack on an emulated processor.
-_PACKAGES: Final = ("gcc", "iproute2", "iputils-ping", "kmod", "libc6-dev", "procps", "python3", "systemd-sysv", "udev")
+_PACKAGES: Final = (
+    "ca-certificates",
+    "gcc",
+    "iproute2",
+    "iputils-ping",
+    "kmod",
+    "libc6-dev",
+    "procps",
+    "python3",
+    "systemd-sysv",
+    "udev",
+)
 # What tools/provision.sh and the Makefile are to find missing, and to install from apt's cache.
 _MISSING: Final = ("make", "nftables", "python3-venv")
 _LEFT_OUT: Final = ("/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/man/*")
