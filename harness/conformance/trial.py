@@ -1,24 +1,28 @@
-"""One check's own node, and the plugin under test on it: its verbs, with whatever is to be different about them.
-
-Every request is what a runtime would send, as harness.request derives it, until a check changes it.
-"""
+"""One check's own node, and the plugin under test on it: its verbs, with whatever is to be different about them."""
 
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Final, NamedTuple, TypedDict, TypeVar, Unpack
+from typing import Final, TypeVar, Unpack
 
-from harness.attachment import Attachment
 from harness.conformance import expect
-from harness.conformance.call import Call, execute, inherited
+from harness.conformance.asking import (
+    ABSENT,
+    DEFAULT,
+    Changes,
+    Container,
+    attachment_of,
+    config_of,
+    environment_of,
+)
+from harness.conformance.call import Call, execute
 from harness.conformance.catalogue import Profile
 from harness.conformance.subject import LOOPBACK, Subject
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.execute import Execution, Executor
-from harness.kubernetes import pod_cni_args
 from harness.networks import PluginConfig
 from harness.request import request_config
 from harness.site import Site
@@ -39,25 +43,12 @@ __all__ = [
     "leftovers",
 ]
 
-ABSENT: Final = object()
-"""In the place of a value: the key, or the variable, is not there at all."""
-DEFAULT: Final = object()
-"""In the place of a previous result: what a runtime would send."""
-
 _RESULT_IN_DELETE_SINCE: Final = "0.4.0"
 LOOPBACK_INDEX: Final = 1
 """In every network namespace."""
 _THREADS: Final = 16
 
 T = TypeVar("T")
-
-
-class Container(NamedTuple):
-    """A container as plugins know it. `netns` is the path of its network namespace."""
-
-    container_id: str
-    ifname: str
-    netns: str
 
 
 @dataclass(frozen=True)
@@ -72,28 +63,6 @@ class Extent:
     """How often the check that kills the plugin does so."""
     killers: int = 1
     """How many of these at once."""
-
-
-class Changes(TypedDict, total=False):
-    """How a request is to differ from what a runtime would send."""
-
-    config: Mapping[str, object]
-    """Laid over the keys of the configuration; ABSENT takes one out."""
-    environ: Mapping[str, object]
-    """Laid over the environment; ABSENT takes a variable out."""
-    prev_result: object
-    """Instead of the runtime's, ABSENT for none."""
-    version: str
-    """The cniVersion of the request."""
-    stdin: bytes
-    """Instead of any configuration."""
-    cwd: str
-    wrapper: tuple[str, ...]
-    """What is executed with the plugin's path as its last argument."""
-    stdout: int
-    """A descriptor for what it prints, which nobody reads then."""
-    timeout: float
-    """In seconds."""
 
 
 class Trial:
@@ -185,14 +154,12 @@ class Trial:
         """Execute the plugin under test and return what came of it, whatever that is. `valid` is for GC."""
         if verb == "ADD" and container is not None:
             self.prepare(container)
-        variables: dict[str, object] = {**inherited(), "CNI_COMMAND": verb, "CNI_PATH": self._executor.cni_path}
-        variables |= _attachment(container).environment()
-        variables |= changes.get("environ", {})
+        stdin = changes["stdin"] if "stdin" in changes else self._config(verb, container, valid, changes)
         call = Call(
             plugin=self.subject.type,
             path=self.path,
-            environ={name: str(value) for name, value in variables.items() if value is not ABSENT},
-            stdin=changes["stdin"] if "stdin" in changes else self._stdin(verb, container, valid, changes),
+            environ=environment_of(verb, container, self._executor.cni_path, changes),
+            stdin=stdin,
             cwd=changes.get("cwd", "/"),
             wrapper=changes.get("wrapper", ()),
             stdout=changes.get("stdout"),
@@ -269,28 +236,20 @@ class Trial:
     def _execute_other(self, plugin: PluginConfig, verb: str, container: Container, prev_result: object) -> Execution:
         network = replace(self.subject.network, cni_version=self.version)
         given = prev_result if isinstance(prev_result, dict) else None
-        attachment = _attachment(container)
+        attachment = attachment_of(container)
         stdin = request_config(network, plugin, prev_result=given, attachment=attachment)
         return self.run(lambda: self._executor.run(plugin.type, verb, stdin, attachment.environment()))
 
-    def _stdin(
+    def _config(
         self, verb: str, container: Container | None, valid: Sequence[Container] | None, changes: Changes
     ) -> bytes:
         version = changes.get("version", self.version)
-        ordinary = request_config(
-            replace(self.subject.network, cni_version=version),
-            self.subject.plugin,
-            attachment=_attachment(container) if container else None,
-            valid_attachments=None if valid is None else [(each.container_id, each.ifname) for each in valid],
-        )
-        request: dict[str, object] = {"cniVersion": version} if verb == "VERSION" else json.loads(ordinary)
         prev_result = changes.get("prev_result", DEFAULT)
         if prev_result is DEFAULT:
             prev_result = self._ordinary_prev_result(verb, container, version)
-        request["prevResult"] = prev_result
-        request |= changes.get("config", {})
-        present = {key: value for key, value in request.items() if value is not ABSENT}
-        return json.dumps(present, separators=(",", ":")).encode()
+        return config_of(
+            self.subject, verb, container, version=version, valid=valid, prev_result=prev_result, changes=changes
+        )
 
     def _ordinary_prev_result(self, verb: str, container: Container | None, version: str) -> object:
         if container is None:
@@ -308,15 +267,6 @@ class Trial:
 def leftovers(before: Snapshot, after: Snapshot) -> list[Difference]:
     """Return what differs, but for what is in files that were there and are there."""
     return [each for each in differences(before, after) if (each.thing, each.kind) != ("file", "changed")]
-
-
-def _attachment(container: Container | None) -> Attachment:
-    if container is None:
-        return Attachment(container_id="", netns="", ifname="")
-    pod = pod_cni_args(
-        "default", f"pod-{container.container_id[:8]}", container.container_id, container.container_id[:32]
-    )
-    return Attachment(container.container_id, container.netns, container.ifname, cni_args=tuple(pod.items()))
 
 
 def _json(output: bytes) -> object:

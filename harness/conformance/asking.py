@@ -1,0 +1,90 @@
+"""What a plugin is asked: what a runtime would send, as harness.request derives it, until a check changes it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple, TypedDict
+
+from harness.attachment import Attachment
+from harness.conformance.call import inherited
+from harness.conformance.subject import Subject
+from harness.kubernetes import pod_cni_args
+from harness.request import request_config
+
+__all__ = ["ABSENT", "DEFAULT", "Changes", "Container", "attachment_of", "config_of", "environment_of"]
+
+ABSENT: Final = object()
+"""In the place of a value: the key, or the variable, is not there at all."""
+DEFAULT: Final = object()
+"""In the place of a previous result: what a runtime would send."""
+
+
+class Container(NamedTuple):
+    """A container as plugins know it. `netns` is the path of its network namespace."""
+
+    container_id: str
+    ifname: str
+    netns: str
+
+
+class Changes(TypedDict, total=False):
+    """How a request is to differ from what a runtime would send."""
+
+    config: Mapping[str, object]
+    """Laid over the keys of the configuration; ABSENT takes one out."""
+    environ: Mapping[str, object]
+    """Laid over the environment; ABSENT takes a variable out."""
+    prev_result: object
+    """Instead of the runtime's, ABSENT for none."""
+    version: str
+    """The cniVersion of the request."""
+    stdin: bytes
+    """Instead of any configuration."""
+    cwd: str
+    wrapper: tuple[str, ...]
+    """What is executed with the plugin's path as its last argument."""
+    stdout: int
+    """A descriptor for what it prints, which nobody reads then."""
+    timeout: float
+    """In seconds."""
+
+
+def environment_of(verb: str, container: Container | None, cni_path: str, changes: Changes) -> dict[str, str]:
+    """Return all of the environment, with the changes laid over it."""
+    variables: dict[str, object] = {**inherited(), "CNI_COMMAND": verb, "CNI_PATH": cni_path}
+    variables |= attachment_of(container).environment()
+    variables |= changes.get("environ", {})
+    return {name: str(value) for name, value in variables.items() if value is not ABSENT}
+
+
+def config_of(
+    subject: Subject,
+    verb: str,
+    container: Container | None,
+    *,
+    version: str,
+    valid: Sequence[Container] | None,
+    prev_result: object,
+    changes: Changes,
+) -> bytes:
+    """Return the configuration of a request, with the changes laid over it; `prev_result` is ABSENT for none."""
+    ordinary = request_config(
+        replace(subject.network, cni_version=version),
+        subject.plugin,
+        attachment=attachment_of(container) if container else None,
+        valid_attachments=None if valid is None else [(each.container_id, each.ifname) for each in valid],
+    )
+    request: dict[str, object] = {"cniVersion": version} if verb == "VERSION" else json.loads(ordinary)
+    request["prevResult"] = prev_result
+    request |= changes.get("config", {})
+    present = {key: value for key, value in request.items() if value is not ABSENT}
+    return json.dumps(present, separators=(",", ":")).encode()
+
+
+def attachment_of(container: Container | None) -> Attachment:
+    """Return the attachment of a container, as containerd asks for one; that of none has nothing in it."""
+    if container is None:
+        return Attachment(container_id="", netns="", ifname="")
+    container_id = container.container_id
+    pod = pod_cni_args("default", f"pod-{container_id[:8]}", container_id, container_id[:32])
+    return Attachment(container_id, container.netns, container.ifname, cni_args=tuple(pod.items()))
