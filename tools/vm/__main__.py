@@ -12,6 +12,8 @@ from tools.vm.machines import BUILD, MACHINES
 
 __all__ = ["main"]
 
+_JUNIT = BUILD / "junit-vm.xml"
+
 
 def main(arguments: list[str]) -> int:
     """Boot, wait, gather the results; return the first exit code that is not 0."""
@@ -26,6 +28,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--machine", action="append", choices=MACHINES, help="which, where it is not to be all")
     options = parser.parse_args(own)
 
+    _JUNIT.unlink(missing_ok=True)
     kernel = debian_kernel(BUILD / "vm" / "cache")
 
     def run(name: str) -> tuple[Machine, int]:
@@ -50,7 +53,7 @@ def _gather(machines: Iterable[Machine]) -> None:
             for suite in ET.parse(junit).getroot():  # noqa: S314 -- pytest's
                 suite.set("name", f"vm.{machine.name}")
                 whole.append(suite)
-    ET.ElementTree(whole).write(BUILD / "junit-vm.xml", encoding="utf-8", xml_declaration=True)
+    ET.ElementTree(whole).write(_JUNIT, encoding="utf-8", xml_declaration=True)
 
 
 if __name__ == "__main__":
