@@ -20,8 +20,11 @@ mount -t sysfs sysfs /sys
 mkdir -p /dev/pts /dev/shm /dev/net
 mount -t devpts -o gid=5,mode=620,ptmxmode=666 devpts /dev/pts
 mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+mount --bind "$checkout" /mnt # it may be below /tmp
 mount -t tmpfs -o mode=0755 tmpfs /run
 mount -t tmpfs -o mode=1777 tmpfs /tmp
+mkdir -p "$checkout"
+mount --bind /mnt "$checkout"
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 # What the host has here is not the guest's.
 mkdir -p /var/lib/cni
