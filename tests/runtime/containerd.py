@@ -139,6 +139,10 @@ class Containerd:
         folder = self.node.var_lib_cni / "networks" / "cni-harness"
         return {path.name: path.read_text().split()[0] for path in folder.glob("[0-9a-f]*")}
 
+    def results(self) -> list[Path]:
+        """The files in which libcni keeps what plugins returned, each of one pod and one network."""
+        return sorted((self.node.var_lib_cni / "results").iterdir())
+
     def state(self) -> State:
         """The node's network, plugins' files, processes, mounts and control groups."""
         return State(self.node.state(), self._things())

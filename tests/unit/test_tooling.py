@@ -148,9 +148,17 @@ def test_help_names_every_target_for_people(checkout: Checkout) -> None:
     assert targets == {"help", "up", "down", *tests, "lint", "bench", "install", "venv", "clean"}
 
 
-@pytest.mark.parametrize("code", [0, 3])
-def test_ci_runs_make_test_and_nothing_else(tmp_path: Path, code: int) -> None:
-    executable(tmp_path / "make", f'#!/bin/sh\necho "$PWD: make $*"\nexit {code}\n')
+@pytest.mark.parametrize(
+    ("failing", "code", "ran"),
+    [
+        ("none", 0, ["test", "test-runtimes", "test-vm"]),
+        ("test", 2, ["test"]),
+        ("test-runtimes", 2, ["test", "test-runtimes"]),
+        ("test-vm", 2, ["test", "test-runtimes", "test-vm"]),
+    ],
+)
+def test_ci_runs_all_tests_up_to_the_first_that_fail(tmp_path: Path, failing: str, code: int, ran: list[str]) -> None:
+    executable(tmp_path / "make", f'#!/bin/sh\necho "$PWD: make $*"\n[ "$1" != {failing} ] || exit 2\n')
 
     run = subprocess.run(
         [ROOT / ".ci" / "run"],
@@ -161,7 +169,7 @@ def test_ci_runs_make_test_and_nothing_else(tmp_path: Path, code: int) -> None:
         check=False,
     )
 
-    assert (run.returncode, run.stdout) == (code, f"{ROOT}: make test\n")
+    assert (run.returncode, run.stdout.splitlines()) == (code, [f"{ROOT}: make {target}" for target in ran])
 
 
 class TestNeed:
