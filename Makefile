@@ -21,18 +21,19 @@ export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 export PYTHON
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-# Stamps carry what they depend on in their names: a clone has no useful file times.
-PLACE := $(shell echo '$(CURDIR) $(PYTHON)' | sha256sum | cut -c1-16)
-PROJECT := $(shell { cat pyproject.toml setup.py skel/*.c; command -v cc; } | sha256sum | cut -c1-16)
-MADE := $(VENV)/.made-$(PLACE)
-INSTALLED := $(VENV)/.installed-$(PROJECT)
-TESTABLE := $(VENV)/.testable-$(PROJECT)
-COMPARABLE := $(VENV)/.comparable-$(PROJECT)
-RUNNABLE := $(VENV)/.runnable-$(PROJECT)
+# Stamps carry what they depend on in their names: a clone has no useful file times. Their names are found anew wherever
+# they are used, since what a target needs (Python, a compiler) may be installed on the way to it.
+PLACE = $(shell { echo '$(CURDIR)'; readlink -f "$$(command -v $(PYTHON))"; } | sha256sum | cut -c1-16)
+PROJECT = $(shell { cat pyproject.toml setup.py skel/*.c; command -v cc >/dev/null && echo cc; } | sha256sum | cut -c1-16)
+MADE = $(VENV)/.made-$(PLACE)
+INSTALLED = $(VENV)/.installed-$(PROJECT)
+TESTABLE = $(VENV)/.testable-$(PROJECT)
+COMPARABLE = $(VENV)/.comparable-$(PROJECT)
+RUNNABLE = $(VENV)/.runnable-$(PROJECT)
 
 NEEDS := $(PYTHON)=python3 ip=iproute2 nft=nftables
 TEST_NEEDS := $(NEEDS) arping=iputils-arping conntrack=conntrack iptables=iptables jq=jq json_pp=perl ping=iputils-ping \
-	ps=procps tcpdump=tcpdump vagrant=vagrant /usr/lib/cni/bridge=containernetworking-plugins cc=gcc \
+	ps=procps rsync=rsync tcpdump=tcpdump vagrant=vagrant /usr/lib/cni/bridge=containernetworking-plugins cc=gcc \
 	/usr/include/stdlib.h=libc6-dev
 BENCH_NEEDS := $(NEEDS) iptables=iptables /usr/lib/cni/bridge=containernetworking-plugins cc=gcc \
 	/usr/include/stdlib.h=libc6-dev
@@ -46,6 +47,8 @@ VM_NEEDS := qemu-system-x86_64=qemu-system-x86 modprobe=kmod cpio=cpio mmdebstra
 # Tests make nodes of their own; should one go wrong, it still does not reach this machine's network.
 ELSEWHERE := $(if $(filter 0,$(shell id -u)),unshare --net -- sh -c 'ip link set lo up && exec "$$@"' sh)
 
+# Targets install packages, and apt works for one at a time.
+.NOTPARALLEL:
 .PHONY: help up down test test-runtimes test-vm lint bench install venv clean needs test-needs bench-needs runtime-needs vm-needs
 
 help: ## this list
@@ -57,7 +60,7 @@ up: $(INSTALLED) ## install into .venv and give POD (pod1) its network
 down: $(INSTALLED) ## take back every pod, and the interfaces that their networks made
 	$(RUN)/cni-harness del --all --prune
 
-test: lint ## install what the tests need and run them all; results also in build/junit.xml
+test: lint ## install what the tests need, and run those that need no more than this kernel; results also in build/junit.xml
 	$(ELSEWHERE) $(RUN)/python -m pytest -n $(JOBS) --dist worksteal --junitxml build/junit.xml $(PYTEST_ARGS)
 
 test-runtimes: $(RUNNABLE) ## pods under containerd, and from a wheel; results in build/junit-runtimes.xml and build/runtimes
@@ -107,20 +110,20 @@ vm-needs:
 $(MADE): | needs
 	tools/need.sh module:ensurepip=python3-venv
 	$(PYTHON) -m venv --clear $(VENV)
-	touch $@
+	touch $(MADE)
 
 $(INSTALLED): $(MADE) | needs
 	$(RUN)/python -m pip install --quiet --editable .
-	touch $@
+	touch $(INSTALLED)
 
 $(TESTABLE): $(MADE) | test-needs
 	$(RUN)/python -m pip install --quiet --editable '.[test,lint]'
-	touch $(INSTALLED) $@
+	touch $(INSTALLED) $(TESTABLE)
 
 $(COMPARABLE): $(MADE) | bench-needs
 	$(RUN)/python -m pip install --quiet --editable '.[bench]'
-	touch $(INSTALLED) $@
+	touch $(INSTALLED) $(COMPARABLE)
 
 $(RUNNABLE): $(MADE) | runtime-needs
 	$(RUN)/python -m pip install --quiet --editable '.[runtimes]'
-	touch $(INSTALLED) $@
+	touch $(INSTALLED) $(RUNNABLE)

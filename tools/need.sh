@@ -25,5 +25,7 @@ if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
     exit 1
 fi
 export DEBIAN_FRONTEND=noninteractive
-apt-get update --quiet=2
-apt-get install --quiet=2 --yes --no-install-recommends "${missing[@]}"
+# A machine that was just started may be looking for updates.
+wait=--option=DPkg::Lock::Timeout=300
+apt-get update $wait --quiet=2
+apt-get install $wait --quiet=2 --yes --no-install-recommends "${missing[@]}"

@@ -1,5 +1,6 @@
 """Every command of README.md, typed one after the other on a node that stands for a fresh machine."""
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -22,13 +23,18 @@ def commands(page: str) -> list[str]:
 @pytest.fixture
 def fresh_machine(node: Node, tmp_path: Path) -> Node:
     """A node whose /opt and /etc/cni are its own, and empty; `.venv/bin` is on its PATH."""
-    upper, work = tmp_path / "etc", tmp_path / "etc-work"
-    upper.mkdir()
-    work.mkdir()
+    # What lies over /etc is in memory, since a folder of a container's overlay could not lie over another.
+    own = tmp_path / "etc"
+    own.mkdir()
+    node.run(["mount", "-t", "tmpfs", "tmpfs", own])
+    node.run(["mkdir", own / "upper", own / "work"])
+    layers = f"lowerdir=/etc,upperdir={own}/upper,workdir={own}/work"
+    node.run(["mount", "-t", "overlay", "overlay", "-o", layers, "/etc"])
     node.run(["mount", "-t", "tmpfs", "tmpfs", "/opt"])
-    node.run(["mount", "-t", "overlay", "overlay", "-o", f"lowerdir=/etc,upperdir={upper},workdir={work}", "/etc"])
     node.run(["sh", "-c", "rm -rf /etc/cni"])
     node.environment["PATH"] = f"{ROOT}/.venv/bin:{node.environment['PATH']}"
+    if python := os.environ.get("PYTHON"):  # make's, which made the environment
+        node.environment["PYTHON"] = python
     return node
 
 
@@ -39,6 +45,7 @@ def test_every_command_does_what_it_says(fresh_machine: Node) -> None:
     typed = commands("README.md")
     assert len(typed) > 20
     assert typed[:2] == ["make up", "make test"]
+    assert "--clear" not in fresh_machine.run(["make", "-C", ROOT, "-n", "up"]).stdout
     for command in typed:
         # This test is part of `make test`, so that one is only planned.
         line = "make -n test" if command == "make test" else command

@@ -21,8 +21,9 @@ LOGS = ROOT / "build" / "runtimes"
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Whoever asks for a runtime needs root."""
+    """Whoever asks for a runtime needs root, and time for some calls that take as long as they may."""
     item.add_marker(pytest.mark.sudo)
+    item.add_marker(pytest.mark.timeout(4 * SECONDS))
 
 
 @pytest.fixture(scope="session")

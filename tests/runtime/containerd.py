@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -61,7 +62,7 @@ class State(NamedTuple):
     """What there is on a node, but for what containerd keeps in folders of its own."""
 
     snapshot: Snapshot
-    things: dict[str, set[str]]
+    things: dict[str, Counter[str]]
     """Processes and the like, by kind."""
 
 
@@ -156,12 +157,13 @@ class Containerd:
         self.node.assert_same_state(before.snapshot, ignore=KEPT, within=GOES_BY_ITSELF)
 
         def differing() -> list[str]:
-            changes = ((kind, there ^ before.things[kind]) for kind, there in self._things().items())
-            return [f"{kind}: {sorted(changed)}" for kind, changed in changes if changed and kind not in but_for]
+            now = {kind: there for kind, there in self._things().items() if kind not in but_for}
+            changes = ((kind, there - before.things[kind], before.things[kind] - there) for kind, there in now.items())
+            return [f"{kind}: {dict(come)}, {dict(gone)}" for kind, come, gone in changes if come or gone]
 
         with suppress(AssertionError):  # what is said below says what is different
             until(lambda: not differing(), within=GOES_BY_ITSELF)
-        assert not (found := differing()), f"come or gone: {found}"
+        assert not (found := differing()), f"come, gone: {found}"
 
     def end_shims(self) -> None:
         """End all shims. What one was about to start when containerd was killed, the next containerd forgets."""
@@ -170,9 +172,13 @@ class Containerd:
         if shims:
             self.node.run(["kill", "-KILL", *shims], check=False)
 
-    def _things(self) -> dict[str, set[str]]:
-        groups = {path.name for path in self._control_groups()}
-        return {"processes": self.node.processes(), "mounts": self.node.mounts(), "control groups": groups}
+    def _things(self) -> dict[str, Counter[str]]:
+        groups = (path.name for path in self._control_groups())
+        return {
+            "processes": Counter(self.node.processes()),
+            "mounts": Counter(self.node.mounts()),
+            "control groups": Counter(groups),
+        }
 
     def _control_groups(self) -> list[Path]:
         """Those of the node's pods in whichever hierarchies there are, the innermost first."""

@@ -67,12 +67,12 @@ class RuntimeNode(Node):
         """Our command line, for whoever set the node up."""
         return ["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "harness.cli", *args]
 
-    def processes(self) -> set[str]:
+    def processes(self) -> list[str]:
         """The command lines of all that runs here, but for the first process and this look at them."""
         listing = self.run(["ps", "-e", "-o", "pid=,args="]).stdout.splitlines()
         found = [line.split(maxsplit=1) for line in listing]
         # In brackets is what has no command line any more: it is about to end, or its parent has not noticed the end.
-        return {args for pid, args in found if pid != "1" and not args.startswith(("ps -e", "["))}
+        return [args for pid, args in found if pid != "1" and not args.startswith(("ps -e", "["))]
 
     def mounts(self) -> set[str]:
         """Where something is mounted."""

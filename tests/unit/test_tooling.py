@@ -49,8 +49,8 @@ class Checkout:
 
     def make(self, *args: str, **env: str) -> subprocess.CompletedProcess[str]:
         self.log.unlink(missing_ok=True)
-        env |= {"PATH": SYSTEM_PATH, "LOG": str(self.log)}
-        command = ["make", "--no-print-directory", "-C", str(self.folder), f"PYTHON={self.python}", *args]
+        env = {"PATH": SYSTEM_PATH, "LOG": str(self.log), "PYTHON": str(self.python)} | env
+        command = ["make", "--no-print-directory", "-C", str(self.folder), *args]
         return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
     def calls(self) -> list[str]:
@@ -93,6 +93,44 @@ def test_a_changed_project_is_installed_again_and_a_moved_one_anew(checkout: Che
     assert checkout.calls() == [*VENV, *INSTALL, "cni-harness del --all --prune"]
 
 
+def test_a_compiler_that_comes_on_the_way_was_there_for_the_installation(checkout: Checkout, tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for program in Path("/usr/bin").iterdir():
+        if program.name not in {"cc", "gcc"}:
+            (programs / program.name).symlink_to(program)
+    executable(checkout.folder / "tools" / "need.sh", f"#!/bin/bash\nln -sf /usr/bin/gcc {programs}/cc\n")
+
+    assert checkout.make("test", PATH=str(programs)).returncode == 0
+    assert [call for call in checkout.calls() if "pip" in call] == [
+        "python -m pip install --quiet --editable .[test,lint]"
+    ]
+
+    # As tests do, where there is no network.
+    assert checkout.make("venv").returncode == 0
+    assert checkout.calls() == []
+
+
+def test_another_python_under_the_same_name_gets_an_environment_of_its_own(checkout: Checkout, tmp_path: Path) -> None:
+    for name in ("python3.11", "python3.13"):
+        executable(tmp_path / name, PYTHON)
+    checkout.python.unlink()
+    checkout.python.symlink_to("python3.11")
+    checkout.make("venv")
+    checkout.python.unlink()
+    checkout.python.symlink_to("python3.13")
+
+    checkout.make("venv")
+    assert checkout.calls() == [*VENV, *INSTALL]
+
+
+def test_one_python_under_two_names_is_one(checkout: Checkout) -> None:
+    checkout.make("venv")
+
+    assert checkout.make("venv", "PYTHON=python3", PATH=f"{checkout.python.parent}:{SYSTEM_PATH}").returncode == 0
+    assert checkout.calls() == []
+
+
 def test_an_installation_that_fails_is_not_taken_for_done(checkout: Checkout) -> None:
     assert checkout.make("up", FAILING="python").returncode != 0
     assert "cni-harness add --exist-ok pod1" not in checkout.calls()
@@ -127,6 +165,7 @@ def test_test_fails_when_one_of_its_parts_fails(checkout: Checkout, program: str
     assert [call for call in checkout.calls() if "pytest" in call] == checkout.calls()[-1:] * (program == "python")
 
 
+@pytest.mark.sudo
 def test_tests_run_where_they_cannot_reach_the_machines_network(checkout: Checkout) -> None:
     checkout.make("test")
 
@@ -172,6 +211,9 @@ def test_ci_runs_all_tests_up_to_the_first_that_fail(tmp_path: Path, failing: st
     assert (run.returncode, run.stdout.splitlines()) == (code, [f"{ROOT}: make {target}" for target in ran])
 
 
+WAIT = "--option=DPkg::Lock::Timeout=300"
+
+
 class TestNeed:
     """`tools/need.sh`, on a machine whose PATH is one folder."""
 
@@ -211,15 +253,15 @@ class TestNeed:
 
         assert code == 0
         assert calls == [
-            "noninteractive: update --quiet=2",
-            "noninteractive: install --quiet=2 --yes --no-install-recommends one two three",
+            f"noninteractive: update {WAIT} --quiet=2",
+            f"noninteractive: install {WAIT} --quiet=2 --yes --no-install-recommends one two three",
         ]
 
     @pytest.mark.sudo
     def test_fails_when_apt_fails(self) -> None:
         self.has_apt(code=100)
 
-        assert self.need("no-such=one") == (100, "", ["noninteractive: update --quiet=2"])
+        assert self.need("no-such=one") == (100, "", [f"noninteractive: update {WAIT} --quiet=2"])
 
     def test_names_what_is_missing_where_there_is_no_apt(self) -> None:
         code, message, _ = self.need("no-such=one", "neither=two")

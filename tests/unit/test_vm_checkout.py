@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -13,13 +14,19 @@ def test_what_vagrant_leaves_out_is_left_out(tmp_path: Path) -> None:
     vagrantfile = (ROOT / "Vagrantfile").read_text()
     excluded = re.search(r"rsync__exclude: (\[.*?\])", vagrantfile)
     assert excluded
-    left_out = [name.rstrip("/") for name in json.loads(excluded[1])]
-    checkout, archive = tmp_path / "checkout", tmp_path / "checkout.tar"
-    for name in [*left_out, "skel", "tools/build"]:
-        (checkout / name).mkdir(parents=True)
-        (checkout / name / "file").touch()
+    patterns = json.loads(excluded[1])
+    checkout, copy, archive = tmp_path / "checkout", tmp_path / "copy", tmp_path / "checkout.tar"
+    folders = [pattern.strip("/").replace("*", "any") for pattern in patterns if pattern.endswith("/")]
+    for name in [*(f"{folder}/file" for folder in folders), "skel/_launcher", "skel/file", "tools/build/file"]:
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / name).touch()
 
     pack_checkout(checkout, archive)
-
     with tarfile.open(archive) as packed:
-        assert sorted(member.name for member in packed if member.isfile()) == ["./skel/file", "./tools/build/file"]
+        packed_files = {member.name.removeprefix("./") for member in packed if member.isfile()}
+    # As Vagrant calls it.
+    without = [f"--exclude={pattern}" for pattern in patterns]
+    subprocess.run(["rsync", "--archive", *without, f"{checkout}/", copy], check=True)
+    copied_files = {str(path.relative_to(copy)) for path in copy.rglob("*") if path.is_file()}
+
+    assert packed_files == copied_files == {"skel/file", "tools/build/file"}

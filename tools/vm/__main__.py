@@ -1,14 +1,13 @@
 """Run tests in virtual machines, side by side: `python -m tools.vm [OPTION...] [-- ARGUMENT...]`, these of pytest."""
 
+import subprocess
 import sys
 from argparse import ArgumentParser
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from xml.etree import ElementTree as ET
 
-from tools.vm.kernel import debian_kernel
-from tools.vm.machine import Machine
+from tools.vm.kernel import Kernel, debian_kernel
 from tools.vm.machines import BUILD, MACHINES
+from tools.vm.outcome import Outcome, write_junit
 
 __all__ = ["main"]
 
@@ -30,30 +29,23 @@ def main(arguments: list[str]) -> int:
 
     _JUNIT.unlink(missing_ok=True)
     kernel = debian_kernel(BUILD / "vm" / "cache")
-
-    def run(name: str) -> tuple[Machine, int]:
-        machine = MACHINES[name](kernel, further)
-        return machine, machine.run(options.limit)
-
     names = options.machine or list(MACHINES)
     with ThreadPoolExecutor(len(names)) as threads:
-        outcomes = list(threads.map(run, names))
-    _gather([machine for machine, _ in outcomes])
-    for machine, code in outcomes:
-        sys.stdout.write(f"{machine.name}: exit code {code}, {machine.console}\n")
-    return next((code for _, code in outcomes if code), 0)
+        outcomes = list(threads.map(lambda name: _outcome(name, kernel, further, options.limit), names))
+    write_junit(outcomes, _JUNIT)
+    for outcome in outcomes:
+        sys.stdout.write(f"{outcome}\n")
+    return next((outcome.code for outcome in outcomes if outcome.code), 0)
 
 
-def _gather(machines: Iterable[Machine]) -> None:
-    """Put what the machines' tests did into one file."""
-    whole = ET.Element("testsuites")
-    for machine in machines:
-        junit = machine.exchange / "junit.xml"
-        if junit.exists():
-            for suite in ET.parse(junit).getroot():  # noqa: S314 -- pytest's
-                suite.set("name", f"vm.{machine.name}")
-                whole.append(suite)
-    ET.ElementTree(whole).write(_JUNIT, encoding="utf-8", xml_declaration=True)
+def _outcome(name: str, kernel: Kernel, arguments: list[str], limit: float) -> Outcome:
+    """Make a machine and run it; where that fails, the others are to go on."""
+    try:
+        machine = MACHINES[name](kernel, arguments)
+        code = machine.run(limit)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        return Outcome(name, 1, None, f"{type(error).__name__}: {error}")
+    return Outcome(name, code, machine.exchange / "junit.xml", str(machine.console))
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ def test_the_first_add_starts_the_server_and_the_second_uses_it(fresh: Installat
 def test_a_server_that_was_killed_is_followed_by_another(fresh: Installation) -> None:
     fresh.plugin("bridge", CNI_COMMAND="VERSION")
     killed = fresh.server()
+    assert killed != 0
     os.kill(killed, 9)
     until(lambda: fresh.server() != killed)
 
@@ -86,6 +87,7 @@ def versions_until(installation: Installation, is_over: Callable[[], bool]) -> i
 def test_uninstall_leaves_nothing(fresh: Installation) -> None:
     fresh.harness("add", "one")
     server = fresh.server()
+    assert Path(f"/proc/{server}").exists()
     fresh.harness("del", "--all", "--prune")
     fresh.harness("uninstall")
 
