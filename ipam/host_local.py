@@ -14,7 +14,14 @@ from contextlib import contextmanager
 from skel import Address, Args, CniError, Code, IPConfig, Plugin, Result
 from skel.suite import REFERENCE_RELEASE
 
-from .host_local_config import DATA_DIR, HostLocalConfig, range_set_count, range_sets_of, requests_of
+from .host_local_config import (
+    DATA_DIR,
+    HostLocalConfig,
+    range_set_count,
+    range_sets_of,
+    ranges_come_with_pods,
+    requests_of,
+)
 from .owner import Owner
 from .ranges import RangeSet, Span
 from .resolv_conf import read_resolv_conf
@@ -92,8 +99,8 @@ def gc(args: Args[HostLocalConfig]) -> None:
 
 
 def status(args: Args[HostLocalConfig]) -> None:
-    """Tell whether an ADD would find a free address in each range set, and could note it."""
-    range_sets = range_sets_of(args.config)
+    """Tell whether an ADD would find a free address in each range set that is known before it, and could note it."""
+    range_sets = [] if ranges_come_with_pods(args.config) else range_sets_of(args.config)
     with _store(args.config) as store:
         if obstacle := store.obstacle():
             raise CniError(Code.NOT_AVAILABLE, f"ipam.dataDir: {obstacle}")

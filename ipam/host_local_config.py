@@ -27,7 +27,14 @@ from skel.versions import at_least
 
 from .ranges import Range, RangeSet, resolve
 
-__all__ = ["DATA_DIR", "HostLocalConfig", "range_set_count", "range_sets_of", "requests_of"]
+__all__ = [
+    "DATA_DIR",
+    "HostLocalConfig",
+    "range_set_count",
+    "range_sets_of",
+    "ranges_come_with_pods",
+    "requests_of",
+]
 
 T = TypeVar("T")
 
@@ -131,6 +138,11 @@ def range_set_count(config: HostLocalConfig) -> int:
     except CniError:
         of_the_pod = 0  # the ADD has refused them
     return of_the_pod + (config.ipam.subnet is not None) + len(config.ipam.ranges)
+
+
+def ranges_come_with_pods(config: HostLocalConfig) -> bool:
+    """Tell whether all range sets are still to come: by the capability `ipRanges`, with each pod."""
+    return config.capabilities.get("ipRanges", False) and not range_set_count(config)
 
 
 def requests_of(args: Args[HostLocalConfig], range_sets: list[RangeSet]) -> dict[int, Address]:

@@ -266,6 +266,38 @@ def test_status_of_a_range_that_is_all_gateway(tmp_path: Path) -> None:
     assert net.fail("STATUS")[0] == 50
 
 
+@pytest.mark.parametrize("static", [{}, {"ranges": []}, {"ranges": None}])
+def test_status_knows_no_ranges_that_come_with_each_pod(net: HostLocal, static: dict[str, Any]) -> None:
+    net.config["ipam"] = {"type": "host-local", "dataDir": str(net.data_dir), **static}
+    net.config["capabilities"] = {"ipRanges": True}
+
+    net.succeed("STATUS")
+    net.add(runtimeConfig={"ipRanges": [[{"subnet": "192.0.2.0/30"}]]})
+    net.succeed("STATUS")
+
+    (net.data_dir.parent / "file").touch()
+    net.config["ipam"]["dataDir"] = f"{net.data_dir.parent}/file/networks"
+
+    assert net.fail("STATUS")[0] == 50
+
+
+@pytest.mark.parametrize("capabilities", [{}, {"ipRanges": False}, {"ips": True}])
+def test_status_without_any_ranges_to_come(net: HostLocal, capabilities: dict[str, bool]) -> None:
+    net.config["ipam"] = {"type": "host-local", "dataDir": str(net.data_dir)}
+
+    assert net.fail("STATUS", capabilities=capabilities) == (
+        7,
+        "ipam.ranges: expected at least one range set, or ipam.subnet, got []",
+    )
+
+
+def test_status_where_ranges_of_the_pod_join_those_of_the_network(tmp_path: Path) -> None:
+    net = HostLocal(tmp_path, subnet="192.0.2.0/30")
+    net.add()
+
+    assert net.fail("STATUS", capabilities={"ipRanges": True})[0] == 50
+
+
 def test_status_where_the_data_dir_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
