@@ -76,6 +76,8 @@ def main() -> None:
 
 
 def _run(arguments: list[str]) -> int:
+    # What it makes holds executables and records that root trusts, and plugins expect the umask of a runtime.
+    os.umask(os.umask(0o077) | 0o022)
     settings = Settings()
     try:
         code = cli.main(arguments, prog_name="cni-harness", standalone_mode=False, obj=settings)

@@ -65,8 +65,15 @@ class Store:
         return os.path.isdir(self.folder)
 
     def create(self) -> None:
-        """Make the folder, if it is not there."""
-        os.makedirs(self.folder, 0o755, exist_ok=True)
+        """Make the folder and those above it, where they are missing: their owner's to write, whatever the umask is."""
+        missing = []
+        place = self.folder
+        while place and not os.path.isdir(place):
+            missing.append(place)
+            place = os.path.dirname(place)
+        for place in reversed(missing):
+            with suppress(FileExistsError):  # another process was faster
+                os.mkdir(place, 0o755)  # os.makedirs has this mode for the last one only
 
     def obstacle(self) -> str:
         """Return why a reservation could not be written, or an empty string."""

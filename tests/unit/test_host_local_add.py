@@ -40,6 +40,43 @@ def test_files_are_those_of_the_reference(net: HostLocal) -> None:
     assert net.folder.stat().st_mode & 0o777 == 0o755
 
 
+@pytest.mark.parametrize(("umask", "mode"), [(0, 0o755), (0o022, 0o755), (0o077, 0o700)])
+def test_every_folder_that_is_made_is_its_owner_s_alone_to_write(tmp_path: Path, umask: int, mode: int) -> None:
+    net = HostLocal(tmp_path / "a" / "b" / "networks")
+    before = os.umask(umask)
+    try:
+        net.add()
+    finally:
+        os.umask(before)
+
+    made = [path for path in tmp_path.rglob("*") if path.is_dir()]
+    assert sorted(made) == [tmp_path / "a", tmp_path / "a/b", net.data_dir, net.folder]
+    assert {path.stat().st_mode & 0o777 for path in made} == {mode}
+
+
+def test_a_data_dir_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    net = HostLocal(Path("a/../b"))
+
+    net.add()
+
+    assert net.reservations().keys() == {"192.0.2.2", "2001:db8::2"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+@pytest.mark.parametrize("place", ["networks", "networks/net"])
+def test_a_file_where_a_folder_is_to_be(tmp_path: Path, place: str) -> None:
+    net = HostLocal(tmp_path / "networks")
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    (tmp_path / place).touch()
+
+    code, message = net.fail("ADD")
+
+    assert code == 5
+    assert message.startswith(f"ipam.dataDir: {tmp_path}/networks")
+    assert (tmp_path / place).read_bytes() == b""
+
+
 @pytest.mark.parametrize(("version", "shape"), [("0.2.0", "ip4"), ("0.3.1", "ips"), ("1.0.0", "ips")])
 def test_result_is_in_the_shape_of_the_version(net: HostLocal, version: str, shape: str) -> None:
     printed = net.succeed("ADD", cniVersion=version).printed

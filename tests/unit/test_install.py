@@ -34,6 +34,17 @@ def test_every_plugin_is_there_and_runs(cli: Cli) -> None:
         assert "1.1.0" in json.loads(run.stdout)["supportedVersions"]
 
 
+def test_nobody_else_may_write_where_executables_and_state_are(cli: Cli, tmp_path: Path) -> None:
+    cli.prefix = ["sh", "-c", 'umask 0 && exec "$@"', "sh"]
+    before = set(tmp_path.rglob("*"))
+
+    cli.run("install", "--conf", "--conf-dir", str(tmp_path / "etc" / "cni" / "net.d"))
+
+    made = set(tmp_path.rglob("*")) - before
+    assert {cli.state_dir, cli.bin_dir, cli.bin_dir.parent, tmp_path / "etc"} <= made
+    assert {path for path in made if path.stat().st_mode & 0o022} == set()
+
+
 def test_uninstall_takes_back_folders_too(cli: Cli, tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
     cli.run("install", "--conf", "--conf-dir", str(tmp_path / "etc" / "cni" / "net.d"))
