@@ -171,8 +171,8 @@ def _release_all_but(store: Store, keep: set[Owner]) -> list[str]:
     for reserved in store.reserved():
         try:
             owner = store.owner(reserved)
-            # An empty file is what a crash leaves; other notes are an operator's own.
-            if owner is not None and owner not in keep and (owner.is_attachment or owner == Owner("", "")):
+            # An empty file is what a crash leaves.
+            if owner is not None and owner not in keep and (owner == Owner("", "") or not owner.may_be_note):
                 store.free(reserved)
         except OSError as error:
             failures.append(f"{reserved}: {error.strerror}")

@@ -1,12 +1,16 @@
 """Whose a reservation is, as its file says and as the index names it."""
 
 import os
+import re
 from typing import NamedTuple
 
 from skel import CniError
 from skel.names import check_container_id, check_ifname
 
 __all__ = ["Owner"]
+
+# As containerd, CRI-O, Docker and Podman make them.
+_GENERATED_ID = re.compile(r"[0-9a-f]{64}")
 
 
 class Owner(NamedTuple):
@@ -28,7 +32,7 @@ class Owner(NamedTuple):
 
     @property
     def is_attachment(self) -> bool:
-        """Whether a runtime can have named it so; operators may have written notes of their own."""
+        """Whether a runtime can have named it so."""
         try:
             check_container_id(self.container_id)
             if self.ifname:
@@ -36,6 +40,11 @@ class Owner(NamedTuple):
         except CniError:
             return False
         return True
+
+    @property
+    def may_be_note(self) -> bool:
+        """Whether an operator can have written this to keep an address: words, not an ID as runtimes make them."""
+        return not self.is_attachment or not (self.ifname or _GENERATED_ID.fullmatch(self.container_id))
 
     @property
     def key(self) -> bytes:

@@ -189,15 +189,29 @@ def test_gc_without_a_list_releases_nothing_and_says_so(net: HostLocal) -> None:
 
 
 def test_gc_keeps_old_entries_of_a_valid_container(net: HostLocal) -> None:
-    net.write("192.0.2.9", "a")
-    net.write("192.0.2.10", "b")
+    valid_id, gone = "0a" * 32, "0b" * 32
+    net.write("192.0.2.9", valid_id)
+    net.write("192.0.2.10", gone)
 
-    net.succeed("GC", **valid("a"))
+    net.succeed("GC", **valid(valid_id))
 
-    assert net.reservations() == {"192.0.2.9": "a"}
+    assert net.reservations() == {"192.0.2.9": valid_id}
 
 
-def test_gc_clears_what_a_crash_left_and_spares_notes_of_an_operator(net: HostLocal) -> None:
+@pytest.mark.parametrize(
+    "note", ["printer", "printer\n", "printer\r\n", "kept for a printer", "10.0.0.1", "0a-1b-2c", "2026", "0A" * 32]
+)
+def test_gc_spares_a_note_of_an_operator(net: HostLocal, note: str) -> None:
+    net.write("192.0.2.2", note)
+    net.add("a")
+
+    for _ in range(2):
+        net.succeed("GC", **valid())
+
+    assert net.reservations() == {"192.0.2.2": note}
+
+
+def test_gc_clears_what_a_crash_left_and_no_more(net: HostLocal) -> None:
     net.write("192.0.2.9", "")
     net.write("192.0.2.10", "kept free for the printer\n")
     net.write("192.0.2.11", "\0" * 9)

@@ -21,6 +21,9 @@ MOST_CALLS = 200
 
 PRINTER = "kept free for the printer"
 
+OLD = "0d" * 32
+"""A container, noted as very old releases of the reference did."""
+
 
 def prepare(net: HostLocal, state: str) -> None:
     """Bring a folder into the state that a verb is to be killed in."""
@@ -30,7 +33,7 @@ def prepare(net: HostLocal, state: str) -> None:
     net.add("pod", "net1")
     if state == "entries of others":
         net.write("192.0.2.99", "pod\r\neth0")
-        net.write("192.0.2.100", "old")
+        net.write("192.0.2.100", OLD)
         net.succeed("DEL", "pod", "net1")
     if state == "attached":
         net.add("pod")
@@ -97,7 +100,7 @@ def assert_sound(net: HostLocal) -> None:
         return
     reservations = net.reservations()
     for address, owner in reservations.items():
-        assert owner.count("\r\n") == 1 or owner in {"old", PRINTER}, address
+        assert owner.count("\r\n") == 1 or owner in {OLD, PRINTER}, address
     for note in net.folder.glob("last_reserved_ip.*"):
         assert note.read_text() == "" or ipaddress.ip_address(note.read_text()) is not None
     if net.is_sealed():
