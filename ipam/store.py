@@ -15,8 +15,8 @@ does each time. An ADD does so in a small folder only: in a large one that
 someone else wrote it may, until then, not see that its attachment has an address
 already.
 
-Making a file costs most of what an ADD does to a disk. So it makes one: further
-addresses are links to it, and everything else is written in place.
+Making a file costs most of what an ADD does to a disk. So it makes none but the
+reservations: everything else is written in place.
 
 A reservation gets its name when it is written, under the lock; by the reference
 it is written under the lock. One that is empty, or all zeros, and has the mode of
@@ -25,6 +25,7 @@ both is thus what a crash of the reference or a power failure left, and is remov
 disk: a power failure that takes reservations has taken the pods that they were for.
 """
 
+import errno
 import fcntl
 import ipaddress
 import os
@@ -47,6 +48,8 @@ Take = Callable[[int, str], bool]
 _SMALL: Final = 64
 """Reservations that an ADD reads at most, when the index is not whole."""
 _MODE: Final = 0o600
+_NO_LATER_NAME: Final = {errno.ENOENT, errno.EPERM, errno.EOPNOTSUPP}
+"""What linkat(2) answers without /proc, and on file systems without links."""
 
 
 class Store:
@@ -142,10 +145,7 @@ class Store:
 
         def take(range_set: int, address: str) -> bool:
             try:
-                if taken:
-                    os.link(self._path(next(iter(taken.values()))), self._path(address))
-                else:
-                    self._reserve(address, owner)
+                self._reserve(address, owner)
             except FileExistsError:
                 return False
             taken[range_set] = address
@@ -211,13 +211,15 @@ class Store:
             write_all(file, owner.content)
             # Naming a folder to start from is what makes Python call linkat(2), which follows the link.
             os.link(f"/proc/self/fd/{file}", path, src_dir_fd=file, follow_symlinks=True)
-        except FileNotFoundError:  # no /proc
+        except OSError as error:
+            if error.errno not in _NO_LATER_NAME:
+                raise
             self._reserve_by_name(path, owner)
         finally:
             os.close(file)
 
     def _reserve_by_name(self, path: str, owner: Owner) -> None:
-        """Do so on a file system without files that have no name (O_TMPFILE, open(2)), which a few do not have."""
+        """Do so where a file cannot be made without a name (O_TMPFILE, open(2)), or cannot get one later."""
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
         try:
             try:

@@ -40,6 +40,18 @@ def test_files_are_those_of_the_reference(net: HostLocal) -> None:
     assert net.folder.stat().st_mode & 0o777 == 0o755
 
 
+def test_what_is_written_into_one_reservation_is_in_no_other(net: HostLocal) -> None:
+    net.add("pod")
+
+    (net.folder / "192.0.2.2").write_text("kept for the printer")
+
+    assert (net.folder / "2001:db8::2").read_bytes() == b"pod\r\neth0"
+
+    net.succeed("DEL", "pod")
+
+    assert net.reservations() == {"192.0.2.2": "kept for the printer"}
+
+
 @pytest.mark.parametrize(("umask", "mode"), [(0, 0o755), (0o022, 0o755), (0o077, 0o700)])
 def test_every_folder_that_is_made_is_its_owner_s_alone_to_write(tmp_path: Path, umask: int, mode: int) -> None:
     net = HostLocal(tmp_path / "a" / "b" / "networks")
@@ -323,7 +335,7 @@ def test_the_last_addresses_of_a_large_range_are_found_without_trying_each(tmp_p
     assert net.add() == ["10.0.15.254"]
 
 
-@pytest.mark.parametrize("lacking", ["files without a name", "/proc"])
+@pytest.mark.parametrize("lacking", ["files without a name", "/proc", "links"])
 def test_a_reservation_where_files_cannot_get_their_name_later(
     tmp_path: Path, lacking: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,6 +350,8 @@ def test_a_reservation_where_files_cannot_get_their_name_later(
     def link_here(source: str, *more: Any, **options: Any) -> None:
         if lacking == "/proc" and source.startswith("/proc/"):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
+        if lacking == "links":
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), source)
         link(source, *more, **options)
 
     monkeypatch.setattr(os, "open", open_named)
