@@ -36,13 +36,12 @@ EXPECTED = {
 }
 
 # What a network keeps when its last pod is gone, as with the reference plugins: the bridge, forwarding, and the place
-# where to go on reserving; and with nftables, the table without pods.
+# where to go on reserving.
 KEPT = [
     "*/cni-*",
     "*dev cni-*",
     "node/sysctl/*.cni-*",
     "node/sysctl/net.ip*forward*",
-    "node/nft *",
     "files/*/networks*",
 ]
 
