@@ -56,15 +56,13 @@ class AddressVerbs(Handle):
         interface: IPv4Interface | IPv6Interface,
         *,
         nodad: bool = False,
-        optimistic: bool = False,
         exist_ok: bool = False,
     ) -> bool:
         """Add an address; with `exist_ok`, False when it was there already.
 
-        IPv6: `nodad` skips duplicate address detection, `optimistic` lets the address be used while it goes on, where
-        the sysctl optimistic_dad allows that.
+        IPv6: `nodad` skips duplicate address detection.
         """
-        request = messages.new_address(index, interface, nodad=nodad, optimistic=optimistic)
+        request = messages.new_address(index, interface, nodad=nodad)
         harmless = (errno.EEXIST,) if exist_ok else ()
         return self._tried(request, *harmless, doing=f"add address {interface} to link {index}")
 

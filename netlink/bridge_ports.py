@@ -1,4 +1,4 @@
-"""The ports of bridges, and their VLANs."""
+"""The VLANs of bridges' ports."""
 
 from pyroute2.netlink.rtnl.br_vlan import br_vlan_msg
 
@@ -12,58 +12,32 @@ __all__ = ["PortVerbs"]
 
 
 class PortVerbs(Handle):
-    """Settings of bridge ports; each verb raises NetlinkError.
+    """VLANs of bridge ports; each verb raises NetlinkError.
 
-    Those about VLANs raise VlanFilteringUnsupportedError where the kernel knows none on bridges. They act on a port,
-    or with `self_` on the bridge itself, of which the index is then given.
+    That is VlanFilteringUnsupportedError where the kernel knows none on bridges.
     """
 
-    def set_bridge_port(
-        self, index: int, *, hairpin: bool | None = None, isolated: bool | None = None, learning: bool | None = None
-    ) -> None:
-        """Change what is not None: send frames back where they came from, to no other isolated port, learn MACs."""
-        request = messages.change_port(index, hairpin=hairpin, isolated=isolated, learning=learning)
-        self.execute([request], doing=f"change bridge port {index}")
-
-    def set_vlan_filtering(self, index: int, on: bool) -> None:  # noqa: FBT001 - a setter's value
-        """Let a bridge heed VLANs, or not."""
-        try:
-            self.execute(
-                [messages.change_link(index, vlan_filtering=on)], doing=f"set VLAN filtering of bridge {index}"
-            )
-        except NetlinkError as error:
-            raise vlan_error(error) from None
-
-    def add_vlan(
-        self,
-        index: int,
-        vid: int,
-        *,
-        through: int = 0,
-        pvid: bool = False,
-        untagged: bool = False,
-        self_: bool = False,
-    ) -> None:
+    def add_vlan(self, index: int, vid: int, *, through: int = 0, pvid: bool = False, untagged: bool = False) -> None:
         """Let VLAN `vid` through, or all from `vid` through `through`.
 
         `pvid`: frames without a tag that come in belong to it; `untagged`: its frames go out without a tag.
         """
-        request = messages.change_vlan(index, vid, through=through, pvid=pvid, untagged=untagged, self_=self_)
+        request = messages.change_vlan(index, vid, through=through, pvid=pvid, untagged=untagged)
         try:
             self.execute([request], doing=f"add VLAN {vid} to link {index}")
         except NetlinkError as error:
             raise vlan_error(error) from None
 
-    def delete_vlan(self, index: int, vid: int, *, through: int = 0, self_: bool = False) -> None:
-        """Let VLAN `vid`, or all from `vid` through `through`, through no longer; of those it did not is no error."""
-        request = messages.change_vlan(index, vid, through=through, self_=self_, delete=True)
+    def delete_vlan(self, index: int, vid: int) -> None:
+        """Let VLAN `vid` through no longer; that it did not is no error."""
+        request = messages.change_vlan(index, vid, delete=True)
         try:
             self.execute([request], doing=f"delete VLAN {vid} of link {index}")
         except NetlinkError as error:
             raise vlan_error(error) from None
 
     def vlans(self, index: int) -> list[int]:
-        """Return the VLAN IDs that a port, or the bridge itself, lets through."""
+        """Return the VLAN IDs that a port lets through."""
         try:
             frames = self._socket.dump(messages.get_vlans(index), doing=f"list the VLANs of link {index}")
         except NetlinkError as error:

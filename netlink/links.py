@@ -21,7 +21,7 @@ _IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_LINK, _IFLA_MASTER = 1, 3, 4, 5, 1
 _IFLA_OPERSTATE, _IFLA_LINKINFO, _IFLA_IFALIAS, _IFLA_PROP_LIST, _IFLA_ALT_IFNAME = 16, 18, 20, 52, 53
 _IFLA_INFO_KIND, _IFLA_INFO_DATA, _IFLA_INFO_SLAVE_KIND, _IFLA_INFO_SLAVE_DATA = 1, 2, 4, 5
 _IFLA_BR_VLAN_FILTERING = 7
-_IFLA_BRPORT_MODE, _IFLA_BRPORT_LEARNING, _IFLA_BRPORT_ISOLATED = 4, 8, 33
+_IFLA_BRPORT_MODE, _IFLA_BRPORT_ISOLATED = 4, 33
 # include/uapi/linux/if.h, IF_OPER_*
 _OPER_STATES = ("UNKNOWN", "NOTPRESENT", "DOWN", "LOWERLAYERDOWN", "TESTING", "DORMANT", "UP")
 
@@ -55,9 +55,8 @@ class Link(NamedTuple):
     vlan_filtering: bool
     """Of a bridge."""
     hairpin: bool
-    """Of a bridge's port, as are the others below."""
+    """Of a bridge's port, as is the next."""
     isolated: bool
-    learning: bool
 
 
 class LinkVerbs(Handle):
@@ -142,10 +141,6 @@ class LinkVerbs(Handle):
         """Set a link down."""
         self.execute([messages.change_link(index, up=False)], doing=f"set link {index} down")
 
-    def set_master(self, index: int, master_index: int) -> None:
-        """Make a link a port of a bridge, or of none with 0."""
-        self.execute([messages.change_link(index, master=master_index)], doing=f"set the master of link {index}")
-
     def set_mac(self, index: int, mac: str) -> None:
         """Give a link another MAC address."""
         self.execute([messages.change_link(index, mac=mac)], doing=f"set the address of link {index} to {mac}")
@@ -158,14 +153,6 @@ class LinkVerbs(Handle):
         """Let a link take frames that are not for it, or not."""
         request = messages.change_link(index, promiscuous=on)
         self.execute([request], doing=f"set link {index} promiscuous {'on' if on else 'off'}")
-
-    def set_alias(self, index: int, alias: str) -> None:
-        """Set a link's alias, a text of at most 255 bytes that is only shown; "" removes it."""
-        self.execute([messages.change_link(index, alias=alias)], doing=f"set the alias of link {index}")
-
-    def rename(self, index: int, name: str) -> None:
-        """Give a link another name."""
-        self.execute([messages.change_link(index, name=name)], doing=f"rename link {index} to {name!r}")
 
     def delete_link(self, name_or_index: str | int) -> bool:
         """Delete a link; False when it was not there."""
@@ -219,7 +206,6 @@ def _link(frame: Frame) -> Link:
         vlan_filtering=any(bridge.get(_IFLA_BR_VLAN_FILTERING, b"")),
         hairpin=any(port.get(_IFLA_BRPORT_MODE, b"")),
         isolated=any(port.get(_IFLA_BRPORT_ISOLATED, b"")),
-        learning=any(port.get(_IFLA_BRPORT_LEARNING, b"")),
     )
 
 

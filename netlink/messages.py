@@ -1,7 +1,7 @@
 """Requests to rtnetlink(7), built and not yet sent; `Rtnl.execute` sends any number of them in one system call.
 
 Links are given by index or, where the kernel takes one, by name. Names of types, flags and attributes are those of
-include/uapi/linux/rtnetlink.h, if_link.h, if_addr.h, if_bridge.h and neighbour.h.
+include/uapi/linux/rtnetlink.h, if_link.h, if_addr.h and if_bridge.h.
 """
 
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
@@ -11,7 +11,6 @@ from typing import Any, Final
 from pyroute2.netlink.rtnl.br_vlan import br_vlan_query
 from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
-from pyroute2.netlink.rtnl.ndmsg import ndmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from netlink.codec import Message, build
@@ -33,7 +32,6 @@ __all__ = [
     "get_addresses",
     "get_link",
     "get_links",
-    "get_neighbours",
     "get_routes",
     "get_vlans",
     "new_address",
@@ -56,13 +54,12 @@ RT_SCOPE_UNIVERSE: Final = 0
 _RTM_NEWLINK, _RTM_DELLINK, _RTM_GETLINK, _RTM_SETLINK = 16, 17, 18, 19
 _RTM_NEWADDR, _RTM_DELADDR, _RTM_GETADDR = 20, 21, 22
 _RTM_NEWROUTE, _RTM_DELROUTE, _RTM_GETROUTE = 24, 25, 26
-_RTM_GETNEIGH = 30
 _RTM_GETVLAN = 114
 _RTEXT_FILTER_SKIP_STATS = 1 << 3
-_BRIDGE_FLAGS_MASTER, _BRIDGE_FLAGS_SELF = 1, 2
+_BRIDGE_FLAGS_MASTER = 1
 _BRIDGE_VLAN_INFO_PVID, _BRIDGE_VLAN_INFO_UNTAGGED = 1 << 1, 1 << 2
 _BRIDGE_VLAN_INFO_RANGE_BEGIN, _BRIDGE_VLAN_INFO_RANGE_END = 1 << 3, 1 << 4
-_IFA_F_NODAD, _IFA_F_OPTIMISTIC = 0x02, 0x04
+_IFA_F_NODAD = 0x02
 _RTN_UNICAST = 1
 _RTPROT_BOOT = 3
 _RT_SCOPE_NOWHERE = 255
@@ -133,35 +130,23 @@ def new_veth(  # noqa: PLR0913 - what a link may be born with, each by its name
     return build(ifinfmsg, _RTM_NEWLINK, attributes, nlm_flags=_EXCLUSIVELY, flags=flags, change=flags)
 
 
-def change_link(  # noqa: PLR0913 - what can be changed of a link, each by its name
+def change_link(
     index: int,
     *,
     up: bool | None = None,
     promiscuous: bool | None = None,
-    name: str | None = None,
     mac: str | None = None,
     mtu: int | None = None,
-    master: int | None = None,
     alias: str | None = None,
-    vlan_filtering: bool | None = None,
 ) -> Message:
-    """Change what is not None: `master` 0 takes a port out of its bridge, `vlan_filtering` is a bridge's."""
+    """Change what is not None; an alias is a text of at most 255 bytes that is only shown."""
     flags = change = 0
     for wanted, flag in ((up, IFF_UP), (promiscuous, IFF_PROMISC)):
         if wanted is not None:
             change |= flag
             flags |= flag if wanted else 0
-    values = {
-        "IFLA_IFNAME": name,
-        "IFLA_ADDRESS": mac,
-        "IFLA_MTU": mtu,
-        "IFLA_MASTER": master,
-        "IFLA_IFALIAS": alias,
-    }
+    values = {"IFLA_ADDRESS": mac, "IFLA_MTU": mtu, "IFLA_IFALIAS": alias}
     attributes: _Attributes = [(attribute, value) for attribute, value in values.items() if value is not None]
-    if vlan_filtering is not None:
-        bridge = {"attrs": [("IFLA_BR_VLAN_FILTERING", int(vlan_filtering))]}
-        attributes.append(("IFLA_LINKINFO", {"attrs": [("IFLA_INFO_KIND", "bridge"), ("IFLA_INFO_DATA", bridge)]}))
     return build(ifinfmsg, _RTM_NEWLINK, attributes, index=index, flags=flags, change=change)
 
 
@@ -171,13 +156,10 @@ def delete_link(name_or_index: str | int) -> Message:
     return build(ifinfmsg, _RTM_DELLINK, attributes, index=index)
 
 
-def change_port(
-    index: int, *, hairpin: bool | None = None, isolated: bool | None = None, learning: bool | None = None
-) -> Message:
-    """Change what is not None of a bridge's port."""
+def change_port(index: int, *, hairpin: bool, isolated: bool) -> Message:
+    """Have a bridge's port send frames back where they came from, or to no other isolated port."""
     # RTM_SETLINK would ignore these without a word.
-    values = {"IFLA_BRPORT_MODE": hairpin, "IFLA_BRPORT_ISOLATED": isolated, "IFLA_BRPORT_LEARNING": learning}
-    port = [(attribute, int(value)) for attribute, value in values.items() if value is not None]
+    port = [("IFLA_BRPORT_MODE", int(hairpin)), ("IFLA_BRPORT_ISOLATED", int(isolated))]
     linkinfo = [("IFLA_INFO_SLAVE_KIND", "bridge"), ("IFLA_INFO_SLAVE_DATA", {"attrs": port})]
     return build(ifinfmsg, _RTM_NEWLINK, [("IFLA_LINKINFO", {"attrs": linkinfo})], index=index)
 
@@ -189,10 +171,9 @@ def change_vlan(
     through: int = 0,
     pvid: bool = False,
     untagged: bool = False,
-    self_: bool = False,
     delete: bool = False,
 ) -> Message:
-    """Add or delete VLAN `vid`, or all from `vid` through `through`, of a port, or of the bridge itself (`self_`)."""
+    """Add or delete VLAN `vid`, or all from `vid` through `through`, of a port."""
     flags = (_BRIDGE_VLAN_INFO_PVID if pvid else 0) | (_BRIDGE_VLAN_INFO_UNTAGGED if untagged else 0)
     if through > vid:
         vlans = [
@@ -201,14 +182,14 @@ def change_vlan(
         ]
     else:
         vlans = [{"flags": flags, "vid": vid}]
-    attributes: _Attributes = [("IFLA_BRIDGE_FLAGS", _BRIDGE_FLAGS_SELF if self_ else _BRIDGE_FLAGS_MASTER)]
+    attributes: _Attributes = [("IFLA_BRIDGE_FLAGS", _BRIDGE_FLAGS_MASTER)]
     attributes += [("IFLA_BRIDGE_VLAN_INFO", vlan) for vlan in vlans]
     kind = _RTM_DELLINK if delete else _RTM_SETLINK
     return build(ifinfmsg, kind, [("IFLA_AF_SPEC", {"attrs": attributes})], family=AF_BRIDGE, index=index)
 
 
 def get_vlans(index: int) -> Message:
-    """Ask for the VLANs of one port, or of the bridge itself."""
+    """Ask for the VLANs of one port."""
     return build(br_vlan_query, _RTM_GETVLAN, family=AF_BRIDGE, ifindex=index)
 
 
@@ -217,13 +198,12 @@ def get_addresses(index: int, family: int = 0) -> Message:
     return build(ifaddrmsg, _RTM_GETADDR, family=family, index=index)
 
 
-def new_address(index: int, interface: Interface, *, nodad: bool = False, optimistic: bool = False) -> Message:
+def new_address(index: int, interface: Interface, *, nodad: bool = False) -> Message:
     """Add an address, with the network's broadcast address if it is IPv4.
 
-    IPv6: `nodad` skips duplicate address detection, `optimistic` lets the address be used while it goes on (RFC 4429).
+    IPv6: `nodad` skips duplicate address detection.
     """
-    flags = (_IFA_F_NODAD if nodad else 0) | (_IFA_F_OPTIMISTIC if optimistic else 0)
-    attributes: _Attributes = [("IFA_FLAGS", flags)]
+    attributes: _Attributes = [("IFA_FLAGS", _IFA_F_NODAD if nodad else 0)]
     if interface.version == 4 and interface.network.prefixlen <= _LONGEST_WITH_BROADCAST:  # noqa: PLR2004
         attributes.append(("IFA_BROADCAST", str(interface.network.broadcast_address)))
     return _address(_RTM_NEWADDR, index, interface, attributes, _EXCLUSIVELY)
@@ -278,11 +258,6 @@ def delete_route(
     """Delete the first route to `dst` that fits what is given."""
     attributes = _present(RTA_OIF=index, RTA_PRIORITY=priority, RTA_GATEWAY=str(gateway or ""))
     return _route(_RTM_DELROUTE, dst, attributes, table=table, scope=_RT_SCOPE_NOWHERE)
-
-
-def get_neighbours(index: int, family: int = 0) -> Message:
-    """Ask for the neighbours (ARP and NDP entries) on one link."""
-    return build(ndmsg, _RTM_GETNEIGH, [("NDA_IFINDEX", index)], family=family)
 
 
 def _named(name_or_index: str | int) -> tuple[int, _Attributes]:

@@ -9,7 +9,6 @@ from typing import TypeVar
 from netlink.addresses import Address, AddressVerbs
 from netlink.bridge_ports import PortVerbs
 from netlink.links import Link, LinkVerbs, VlanFilteringUnsupportedError
-from netlink.neighbours import Neighbour, NeighbourVerbs
 from netlink.routes import RT_TABLE_MAIN, Route, RouteVerbs
 from netlink.socket import NETLINK_ROUTE, NetlinkError, Socket
 
@@ -18,7 +17,6 @@ __all__ = [
     "Address",
     "DuplicateAddressError",
     "Link",
-    "Neighbour",
     "NetlinkError",
     "Route",
     "Rtnl",
@@ -38,8 +36,8 @@ class DuplicateAddressError(OSError):
     """Somebody else on the link has the address."""
 
 
-class Rtnl(LinkVerbs, PortVerbs, AddressVerbs, RouteVerbs, NeighbourVerbs):
-    """The links, addresses, routes and neighbours of one network namespace.
+class Rtnl(LinkVerbs, PortVerbs, AddressVerbs, RouteVerbs):
+    """The links, addresses and routes of one network namespace.
 
     One verb is one round trip. Where several changes belong together, `execute` sends the requests that
     `netlink.messages` builds all at once:

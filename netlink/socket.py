@@ -35,9 +35,7 @@ __all__ = [
     "NLM_F_APPEND",
     "NLM_F_CREATE",
     "NLM_F_DUMP",
-    "NLM_F_ECHO",
     "NLM_F_EXCL",
-    "NLM_F_REPLACE",
     "NLM_F_REQUEST",
     "DumpInterruptedError",
     "Encodable",
@@ -54,9 +52,7 @@ NETLINK_NETFILTER: Final = 12
 # include/uapi/linux/netlink.h
 NLM_F_REQUEST: Final = 0x1
 NLM_F_ACK: Final = 0x4
-NLM_F_ECHO: Final = 0x8
 NLM_F_DUMP: Final = 0x300
-NLM_F_REPLACE: Final = 0x100
 NLM_F_EXCL: Final = 0x200
 NLM_F_CREATE: Final = 0x400
 NLM_F_APPEND: Final = 0x800

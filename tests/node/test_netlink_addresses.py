@@ -138,19 +138,6 @@ def test_waiting_for_an_address_that_somebody_has_raises(pods: Pods) -> None:
         second.wait_addresses_settled(index, 10)
 
 
-def test_an_optimistic_address_is_usable_at_once(node: Node, pods: Pods) -> None:
-    for name in ("eth0", "all"):
-        path = f"/proc/sys/net/ipv6/conf/{name}/optimistic_dad"
-        node.run(["sh", "-c", f"echo 1 > {path}"], netns=pods.paths[0])
-    pod = pods.handles[0]
-    pod.set_up(pods.eth0)
-    assert pod.wait_oper_up(pods.eth0, 5)
-
-    pod.add_address(pods.eth0, ip_interface("2001:db8::2/64"), optimistic=True)
-
-    assert shown(node, pods.paths[0])["2001:db8::2/64"]["optimistic"] is True
-
-
 def test_waiting_for_a_link_ends_when_it_is_operational(pods: Pods) -> None:
     pod = pods.handles[0]
     assert pods.host.wait_oper_up(pods.ports[0].index, 0) is None

@@ -202,14 +202,3 @@ def test_a_batch_larger_than_the_socket_buffers(node: Node, rtnl: Rtnl) -> None:
     assert len(networks) == sum(route["protocol"] == "boot" for route in shown(node, "route"))
     assert len(networks) == sum(outcome is not None and "exists" in str(outcome) for outcome in again)
     assert len(networks) == sum(route.protocol == 3 for route in rtnl.routes(AF_INET))
-
-
-def test_neighbours_of_a_link(node: Node, rtnl: Rtnl) -> None:
-    node.run(["ip", "neigh", "add", "10.1.0.7", "lladdr", "02:00:00:00:00:07", "dev", "br0"])
-    node.run(["ip", "neigh", "add", "2001:db8::7", "lladdr", "02:00:00:00:00:08", "dev", "br0"])
-    permanent = 0x80
-
-    known = {str(one.address): one.mac for one in rtnl.neighbours(index_of(rtnl)) if one.state == permanent}
-    assert known == {"10.1.0.7": "02:00:00:00:00:07", "2001:db8::7": "02:00:00:00:00:08"}
-    ipv4 = rtnl.neighbours(index_of(rtnl), AF_INET)
-    assert [str(one.address) for one in ipv4 if one.state == permanent] == ["10.1.0.7"]

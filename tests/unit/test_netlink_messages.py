@@ -13,7 +13,7 @@ from netlink.socket import Frame
 RTM_SETLINK, RTM_DELLINK, RTM_GETVLAN, RTM_NEWVLAN = 19, 17, 114, 112
 IFLA_AF_SPEC = 26
 IFLA_BRIDGE_FLAGS, IFLA_BRIDGE_VLAN_INFO = 0, 2
-BRIDGE_FLAGS_MASTER, BRIDGE_FLAGS_SELF = 1, 2
+BRIDGE_FLAGS_MASTER = 1
 PVID, UNTAGGED, RANGE_BEGIN, RANGE_END = 0x2, 0x4, 0x8, 0x10
 BRIDGE_VLANDB_ENTRY, BRIDGE_VLANDB_ENTRY_INFO, BRIDGE_VLANDB_ENTRY_RANGE = 1, 1, 2
 
@@ -28,8 +28,8 @@ def encoded(message: Message) -> tuple[int, bytes]:
     return message["header"]["type"], bytes(message.data[16:])
 
 
-def bridge_request(index: int, flags: int, *vlans: tuple[int, int]) -> bytes:
-    spec = attribute(IFLA_BRIDGE_FLAGS, struct.pack("=H", flags))
+def port_request(index: int, *vlans: tuple[int, int]) -> bytes:
+    spec = attribute(IFLA_BRIDGE_FLAGS, struct.pack("=H", BRIDGE_FLAGS_MASTER))
     spec += b"".join(attribute(IFLA_BRIDGE_VLAN_INFO, struct.pack("=HH", *vlan)) for vlan in vlans)
     return struct.pack("=BxHiII", AF_BRIDGE, 0, index, 0, 0) + attribute(IFLA_AF_SPEC, spec)
 
@@ -37,20 +37,19 @@ def bridge_request(index: int, flags: int, *vlans: tuple[int, int]) -> bytes:
 @pytest.mark.parametrize(
     ("message", "kind", "body"),
     [
-        (change_vlan(7, 5), RTM_SETLINK, bridge_request(7, BRIDGE_FLAGS_MASTER, (0, 5))),
+        (change_vlan(7, 5), RTM_SETLINK, port_request(7, (0, 5))),
         (
             change_vlan(7, 5, pvid=True, untagged=True),
             RTM_SETLINK,
-            bridge_request(7, BRIDGE_FLAGS_MASTER, (PVID | UNTAGGED, 5)),
+            port_request(7, (PVID | UNTAGGED, 5)),
         ),
-        (change_vlan(7, 5, self_=True), RTM_SETLINK, bridge_request(7, BRIDGE_FLAGS_SELF, (0, 5))),
         (
             change_vlan(7, 10, through=20, untagged=True),
             RTM_SETLINK,
-            bridge_request(7, BRIDGE_FLAGS_MASTER, (UNTAGGED | RANGE_BEGIN, 10), (UNTAGGED | RANGE_END, 20)),
+            port_request(7, (UNTAGGED | RANGE_BEGIN, 10), (UNTAGGED | RANGE_END, 20)),
         ),
-        (change_vlan(7, 10, through=10), RTM_SETLINK, bridge_request(7, BRIDGE_FLAGS_MASTER, (0, 10))),
-        (change_vlan(7, 5, delete=True), RTM_DELLINK, bridge_request(7, BRIDGE_FLAGS_MASTER, (0, 5))),
+        (change_vlan(7, 10, through=10), RTM_SETLINK, port_request(7, (0, 10))),
+        (change_vlan(7, 5, delete=True), RTM_DELLINK, port_request(7, (0, 5))),
         (get_vlans(7), RTM_GETVLAN, struct.pack("=B3xi", AF_BRIDGE, 7)),
     ],
 )
