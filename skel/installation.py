@@ -19,7 +19,7 @@ PACKAGES = ("skel", "netlink", "ipam", "plugins")
 DEFAULT_SOCKET = "/run/cni-harness/server.sock"
 """Where the fork server listens, and where the launchers of a default installation ask."""
 
-_REQUIRED = ("pyroute2", "netaddr")
+_REQUIRED = ("pyroute2",)
 
 
 def search_path() -> list[str]:
