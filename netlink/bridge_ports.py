@@ -1,5 +1,7 @@
 """The VLANs of bridges' ports."""
 
+from collections.abc import Iterable
+
 from pyroute2.netlink.rtnl.br_vlan import br_vlan_msg
 
 from netlink import messages
@@ -17,14 +19,22 @@ class PortVerbs(Handle):
     That is VlanFilteringUnsupportedError where the kernel knows none on bridges.
     """
 
-    def add_vlan(self, index: int, vid: int, *, through: int = 0, pvid: bool = False, untagged: bool = False) -> None:
-        """Let VLAN `vid` through, or all from `vid` through `through`.
+    def add_vlan(self, index: int, vid: int, *, pvid: bool = False, untagged: bool = False) -> None:
+        """Let VLAN `vid` through.
 
         `pvid`: frames without a tag that come in belong to it; `untagged`: its frames go out without a tag.
         """
-        request = messages.change_vlan(index, vid, through=through, pvid=pvid, untagged=untagged)
+        request = messages.change_vlan(index, vid, pvid=pvid, untagged=untagged)
         try:
             self.execute([request], doing=f"add VLAN {vid} to link {index}")
+        except NetlinkError as error:
+            raise vlan_error(error) from None
+
+    def add_vlans(self, index: int, vids: Iterable[int]) -> None:
+        """Let VLANs through, with their tags; this is one system call, however many they are."""
+        requests = [messages.change_vlan(index, first, through=last) for first, last in _ranges(vids)]
+        try:
+            self.execute(requests, doing=f"add VLANs to link {index}")
         except NetlinkError as error:
             raise vlan_error(error) from None
 
@@ -43,6 +53,15 @@ class PortVerbs(Handle):
         except NetlinkError as error:
             raise vlan_error(error) from None
         return [vid for frame in frames for vid in _vlans(frame)]
+
+
+def _ranges(vids: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the first and the last of each range of numbers that follow one another."""
+    ranges: list[tuple[int, int]] = []
+    for vid in sorted(vids):
+        first = ranges.pop()[0] if ranges and ranges[-1][1] == vid - 1 else vid
+        ranges.append((first, vid))
+    return ranges
 
 
 def _vlans(frame: Frame) -> list[int]:

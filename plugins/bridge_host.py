@@ -126,9 +126,8 @@ def tag(host: Rtnl, port: Link, config: BridgeConfig, trunk: list[int]) -> None:
     # A trunk without a VLAN of its own keeps 1 as its native one, as the reference has it.
     native = config.vlan or 1
     host.add_vlan(port.index, native, pvid=True, untagged=True)
-    for vid in trunk:
-        if vid != native:  # which it would be no longer, had it been added as a tagged one
-            host.add_vlan(port.index, vid)
+    # The native one would be so no longer, had it been added as a tagged one.
+    host.add_vlans(port.index, [vid for vid in trunk if vid != native])
 
 
 def ensure_vlan_gateway(host: Rtnl, bridge: Link, config: BridgeConfig, here: Namespace, undo: Undo) -> Link:

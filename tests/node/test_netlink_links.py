@@ -232,13 +232,17 @@ def test_vlans_of_a_port_are_kept_or_refused_by_name(node: Node, host: Rtnl, pod
     index = host.create_veth("veth0", peer_name="eth0", peer_namespace=pod, master=bridge_index(host)).index
     if filtering:
         host.add_vlan(index, 5, pvid=True, untagged=True)
-        host.add_vlan(index, 10, through=12)
+        host.add_vlans(index, [12, 20, 10, 11])
         host.delete_vlan(index, 1)
 
-        assert host.vlans(index) == [5, 10, 11, 12]
+        assert host.vlans(index) == [5, 10, 11, 12, 20]
         assert "PVID Egress Untagged" in node.run(["bridge", "vlan", "show", "dev", "veth0"]).stdout
     else:
-        for verb in (lambda: host.add_vlan(index, 5), lambda: host.vlans(index)):
+        for verb in (
+            lambda: host.add_vlan(index, 5),
+            lambda: host.add_vlans(index, [5, 6]),
+            lambda: host.vlans(index),
+        ):
             with pytest.raises(VlanFilteringUnsupportedError, match="CONFIG_BRIDGE_VLAN_FILTERING"):
                 verb()
 

@@ -5,7 +5,7 @@ from socket import AF_BRIDGE
 
 import pytest
 
-from netlink.bridge_ports import _vlans
+from netlink.bridge_ports import _ranges, _vlans
 from netlink.codec import Message
 from netlink.messages import change_vlan, get_vlans
 from netlink.socket import Frame
@@ -55,6 +55,20 @@ def port_request(index: int, *vlans: tuple[int, int]) -> bytes:
 )
 def test_vlan_requests(message: Message, kind: int, body: bytes) -> None:
     assert (kind, body) == encoded(message)
+
+
+@pytest.mark.parametrize(
+    ("vids", "ranges"),
+    [
+        ([], []),
+        ([5], [(5, 5)]),
+        ([1, 2, 3], [(1, 3)]),
+        ([12, 10, 11, 20, 4094, 4093], [(10, 12), (20, 20), (4093, 4094)]),
+        ([vid for vid in range(1, 4095) if vid != 100], [(1, 99), (101, 4094)]),
+    ],
+)
+def test_vlans_are_folded_into_ranges(vids: list[int], ranges: list[tuple[int, int]]) -> None:
+    assert _ranges(vids) == ranges
 
 
 def test_vlan_listing_unfolds_ranges() -> None:

@@ -57,6 +57,7 @@ def global_addresses(node: Node, ifname: str) -> list[str]:
             dict.fromkeys((101, 200, 201, 202), TAGGED) | {1: NATIVE},
         ),
         ({"vlanTrunk": [{"minID": 1, "maxID": 3}]}, {1: NATIVE, 2: TAGGED, 3: TAGGED}),
+        ({"vlanTrunk": [{"minID": 1, "maxID": 4094}]}, dict.fromkeys(range(2, 4095), TAGGED) | {1: NATIVE}),
         ({"vlan": 100, "vlanTrunk": [{"id": 101}]}, {100: NATIVE, 101: TAGGED}),
         ({"vlan": 100, "vlanTrunk": [{"minID": 99, "maxID": 101}]}, {99: TAGGED, 100: NATIVE, 101: TAGGED}),
         (
