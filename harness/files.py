@@ -6,13 +6,16 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 from typing import IO
 
-__all__ = ["LockHeldError", "locked", "write_atomically"]
+__all__ = ["LockHeldError", "locked", "remove_file", "write_atomically"]
 
 # A lock file may be removed, with the folder it guards, while somebody waits for it; each such removal costs one round.
 _ROUNDS = 100
+
+_TEMPORARY = ".tmp"
 
 
 class LockHeldError(Exception):
@@ -37,6 +40,12 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
         finally:
             os.close(fd)
     _sync_folder(path.parent)
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file, if it is there, and what a crash left of writing it with `write_atomically`. Raises OSError."""
+    for each in (path, *path.parent.glob(f".{escape(path.name)}.*{_TEMPORARY}")):
+        each.unlink(missing_ok=True)
 
 
 def _write_unnamed(folder: Path, content: bytes, mode: int) -> int | None:
@@ -86,7 +95,7 @@ def _name(fd: int, path: Path) -> None:
 
 
 def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}{_TEMPORARY}")
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import re
 
-__all__ = ["PodNameError", "check_pod_name", "pod_cni_args"]
+__all__ = ["PodNameError", "check_pod", "check_pod_name", "pod_cni_args"]
 
 # RFC 1123 labels joined by dots: what the API server accepts as a pod's name.
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -11,6 +11,12 @@ _LONGEST_NAME = 253
 
 class PodNameError(Exception):
     """Not a name that Kubernetes would accept."""
+
+
+def check_pod(namespace: str, name: str) -> None:
+    """Raise PodNameError unless a pod could have these names."""
+    check_pod_name(name)
+    check_pod_name(namespace, "namespace")
 
 
 def check_pod_name(name: str, what: str = "pod name") -> None:

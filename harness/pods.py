@@ -9,7 +9,6 @@ A pod is a folder, `<pods>/<namespace>_<name>` (an underscore is in neither), wi
 
 import json
 import secrets
-import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,7 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from harness.files import locked, write_atomically
+from harness.files import locked, remove_file, write_atomically
+from harness.kubernetes import check_pod
 from skel.decoders import dict_of, list_of, raw, record, string
 from skel.errors import CniError
 from skel.record import Record, expected, field
@@ -103,7 +103,8 @@ class PodStore:
         self.folder = folder
 
     def pod_folder(self, namespace: str, name: str) -> Path:
-        """Return where everything of the pod is kept."""
+        """Return where everything of the pod is kept. Raises PodNameError for names that could lead elsewhere."""
+        check_pod(namespace, name)
         return self.folder / f"{namespace}_{name}"
 
     def resolv_conf(self, pod: Pod) -> Path:
@@ -114,8 +115,8 @@ class PodStore:
     def claimed(self, namespace: str, name: str, *, wait: bool = True) -> Iterator[Pod | None]:
         """Be the only one that does something to the pod; yields its record, None where there is none.
 
-        A folder without a record at the end is removed. Raises LockHeldError when `wait` is False and somebody else is
-        at it, PodRecordError.
+        A folder without a record at the end is removed, unless there are files in it that no pod has. Raises
+        LockHeldError when `wait` is False and somebody else is at it, PodNameError, PodRecordError.
         """
         folder = self.pod_folder(namespace, name)
         with locked(folder / "lock", wait=wait):
@@ -123,10 +124,10 @@ class PodStore:
                 yield self.read(namespace, name)
             finally:
                 if not (folder / "pod.json").exists():
-                    shutil.rmtree(folder, ignore_errors=True)
+                    _clear(folder)
 
     def read(self, namespace: str, name: str) -> Pod | None:
-        """Return the record of a pod, None where there is none. Raises PodRecordError."""
+        """Return the record of a pod, None where there is none. Raises PodNameError, PodRecordError."""
         return _read(self.pod_folder(namespace, name) / "pod.json")
 
     def write(self, pod: Pod) -> None:
@@ -144,6 +145,15 @@ class PodStore:
         """Return every pod, by namespace and name. Raises PodRecordError, PermissionError."""
         found = (_read(path) for path in sorted(self.folder.glob("*/pod.json")))
         return [pod for pod in found if pod is not None]
+
+
+def _clear(folder: Path) -> None:
+    """Remove what `PodStore` put into a folder, the lock last, and the folder if it is empty then."""
+    with suppress(OSError):
+        for name in ("pod.json", "resolv.conf"):
+            remove_file(folder / name)
+        (folder / "lock").unlink()
+        folder.rmdir()
 
 
 def _read(path: Path) -> Pod | None:

@@ -54,12 +54,17 @@ def command(
     """
     if bool(pods) == everything:
         raise click.UsageError("name pods, or say --all")
+    from harness.kubernetes import check_pod
+
     needs_root("del", "removes network namespaces")
+    wanted = [(namespace, name) for name in dict.fromkeys(pods)]
+    for each in wanted:
+        check_pod(*each)
     node = settings.open_node(threads=jobs)
     if not node.exists():
-        return _report(settings, [(namespace, name) for name in pods], [], 0)
-    wanted = [(pod.namespace, pod.name) for pod in node.pods.all()] if everything else []
-    wanted += [(namespace, name) for name in dict.fromkeys(pods)]
+        return _report(settings, wanted, [], 0)
+    if everything:
+        wanted = [(pod.namespace, pod.name) for pod in node.pods.all()]
     from harness.runtime import Runtime
     from harness.trace import trace_executions
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -87,6 +88,61 @@ def test_delete_goes_on_past_errors_and_can_be_repeated(cli: Cli) -> None:
     cli.plugin("picky", "cat > /dev/null")
     cli.run("del", "stuck")
     assert cli.pods() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace"),
+    [("pod1/..", "default"), ("pod1/../../victim", "default"), ("victim", "default_pod1/../../some")],
+)
+def test_name_that_leads_elsewhere_is_refused_and_nothing_is_deleted(
+    make_cli: Callable[[Path], Cli], direct_bin_dir: Path, name: str, namespace: str
+) -> None:
+    cli = make_cli(direct_bin_dir)
+    cli.configure({"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "noop"}]})
+    before = cli.add("pod1", "pod2")
+    victim = (cli.node_dir / "pods" / f"{namespace}_{name}").resolve()
+    victim.mkdir(exist_ok=True)
+    (victim / "precious").write_text("kept")
+
+    refused = cli.run("del", "pod1", name, "--namespace", namespace, check=False)
+
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(f"Error: {'pod name' if namespace == 'default' else 'namespace'} '")
+    assert refused.stderr.count("\n") == 1
+    assert (victim / "precious").read_text() == "kept"
+    assert [pod["containerID"] for pod in cli.pods()] == [pod["containerID"] for pod in before]
+    assert all(Path(pod["netns"]).exists() for pod in before)
+
+
+@pytest.mark.parametrize("verb", [["check"], ["exec", "--", "true"], ["inspect"], ["snapshot", "--pod"]])
+def test_name_that_leads_elsewhere_is_no_pods_of_any_verb(
+    make_cli: Callable[[Path], Cli], direct_bin_dir: Path, verb: list[str]
+) -> None:
+    cli = make_cli(direct_bin_dir)
+    cli.configure({"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "noop"}]})
+    cli.add("pod1")
+    verb.insert(1 if "--" in verb else len(verb), "x/../default_pod1")
+
+    refused = cli.run(*verb, check=False)
+
+    assert refused.returncode == 1
+    assert "pod name 'x/../default_pod1': wanted lower-case letters" in refused.stderr
+    assert [path.name for path in (cli.node_dir / "pods").iterdir()] == ["default_pod1"]
+
+
+def test_file_that_is_not_ours_in_a_pods_folder_stays(own_cli: Cli) -> None:
+    own_cli.configure({"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "noop"}]})
+    own_cli.add("pod1")
+    folder = own_cli.node_dir / "pods" / "default_pod1"
+    (folder / "notes").mkdir()
+    (folder / "notes" / "mine").write_text("kept")
+    for name in ("pod.json", "resolv.conf"):  # of a crash, where the file system has no files without a name
+        (folder / f".{name}.01234567.tmp").touch()
+
+    own_cli.run("del", "pod1")
+
+    assert own_cli.pods() == []
+    assert [str(path.relative_to(folder)) for path in sorted(folder.rglob("*"))] == ["notes", "notes/mine"]
 
 
 def test_delete_by_force_forgets_what_cannot_be_cleaned_up(cli: Cli) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.kubernetes import PodNameError, check_pod_name, pod_cni_args
+from harness.kubernetes import PodNameError, check_pod, pod_cni_args
 from harness.plan import PlanError, parse_port
 from harness.resolv_conf import pod_resolv_conf, render_dns
 from skel.result import DNS
@@ -43,13 +43,16 @@ def test_what_is_no_port(text: str) -> None:
 
 @pytest.mark.parametrize("name", ["a", "pod-1", "0.b-c.d", "x" * 253])
 def test_pod_name(name: str) -> None:
-    check_pod_name(name)
+    check_pod("default", name)
+    check_pod(name, "pod1")
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", "A", "a_b", "a/b", "..", "a..b", "a\n", "x" * 254, "é"])
 def test_what_is_no_pod_name(name: str) -> None:
-    with pytest.raises(PodNameError):
-        check_pod_name(name)
+    with pytest.raises(PodNameError, match="pod name "):
+        check_pod("default", name)
+    with pytest.raises(PodNameError, match="namespace "):
+        check_pod(name, "pod1")
 
 
 def test_arguments_of_a_pod_in_containerds_spelling() -> None:
