@@ -61,8 +61,8 @@ class _Verbs(click.Group):
 def cli(ctx: click.Context) -> None:
     """Give pods a network with CNI plugins, as a container runtime does, and look at what they made.
 
-    The options below may stand before or after the verb. With nothing configured, `cni-harness add pod1` uses the
-    networks and plugins of this project.
+    The options below may stand before or after the verb; variables that are empty count as not set. With nothing
+    configured, `cni-harness add pod1` uses the networks and plugins of this project.
 
     Shell completion: eval "$(_CNI_HARNESS_COMPLETE=bash_source cni-harness)", or zsh_source, or fish_source.
     """

@@ -28,7 +28,7 @@ DEFAULT_CONF_DIR = Path("/etc/cni/net.d")
 DEFAULT_BIN_DIR = Path("/opt/cni/bin")
 DEFAULT_STATE_DIR = Path("/var/lib/cni-harness")
 
-_FOLDER = click.Path(file_okay=False, path_type=Path)
+_FOLDER = click.Path(file_okay=False)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -72,11 +72,19 @@ def _remember(ctx: click.Context, param: click.Parameter, value: object) -> None
     settings = ctx.ensure_object(Settings)
     if param.name == "verbose":
         settings.verbose += value if isinstance(value, int) else 0
-    elif param.name == "bin_dirs" and value:
-        settings.bin_dirs = tuple(Path(folder).absolute() for folder in str(value).split(":") if folder)
-    elif value:
-        # Absolute: paths are kept in records, and used from other working folders.
-        setattr(settings, str(param.name), value.absolute() if isinstance(value, Path) else value)
+    elif value is not None:
+        name, text = str(param.name), str(value)
+        if not _folders(text):
+            # `--node "$NAME"`, where the shell knows no NAME, must not mean this host.
+            raise click.BadParameter(f"{text!r} names nothing; for the default, leave the option out", ctx, param)
+        folder = Path(text).absolute()
+        read = {"bin_dirs": _folders(text), "conf_dir": folder, "state_dir": folder}
+        setattr(settings, name, read.get(name, text))
+
+
+def _folders(text: str) -> tuple[Path, ...]:
+    """Return the folders of a list with ':' between; absolute, for paths are kept, and used from other folders."""
+    return tuple(Path(folder).absolute() for folder in text.split(":") if folder)
 
 
 def global_options(*, environment: bool = False) -> Callable[[F], F]:
@@ -163,7 +171,7 @@ def named_folders(folders: Iterable[str]) -> dict[str, tuple[Path, ...]]:
     for text in folders:
         name, sign, rest = text.partition("=")
         path = rest if sign and "/" not in name else text
-        listed = tuple(Path(folder).absolute() for folder in path.split(":") if folder)
+        listed = _folders(path)
         name = name if path is rest else text
         if not listed or name in named:
             raise click.UsageError(f"--bin-dir {text}: {'named twice' if listed else 'no folder'}")

@@ -101,6 +101,32 @@ def test_error_is_one_line_on_stderr(cli: Cli, arguments: list[str], code: int, 
     assert failed.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--node", ""), ("--bin-dir", ""), ("--bin-dir", "::"), ("--conf-dir", ""), ("--state-dir", "")],
+)
+@pytest.mark.parametrize("before", [True, False])
+def test_empty_value_is_refused_and_not_taken_for_the_default(
+    cli: Cli, option: str, value: str, *, before: bool
+) -> None:
+    arguments = [option, value, "networks"] if before else ["networks", option, value]
+
+    failed = cli.run(*arguments, check=False)
+
+    assert (failed.returncode, failed.stdout) == (2, "")
+    assert failed.stderr.startswith(f"Error: Invalid value for '{option}'")
+    assert f": '{value}' names nothing" in failed.stderr
+    assert failed.stderr.count("\n") == 1
+
+
+def test_empty_variable_is_one_that_is_not_set(cli: Cli) -> None:
+    empty = dict.fromkeys(["CNI_HARNESS_NODE", "CNI_HARNESS_OUTPUT", "CNI_PATH"], "")
+
+    run = cli.run("networks", "-o", "json", env=empty)
+
+    assert names(run.stdout) == ["net"]
+
+
 @pytest.mark.sudo
 @pytest.mark.parametrize(
     ("arguments", "message"),
@@ -114,6 +140,7 @@ def test_error_is_one_line_on_stderr(cli: Cli, arguments: list[str], code: int, 
         (["pod1", "-p", "80"], "-p 80: wanted [hostIP:]hostPort:containerPort[/protocol]"),
         (["pod1", "--arg", "A"], "--arg A: wanted KEY=VALUE"),
         (["pod1", "--cap", "a=b"], "--cap a=b: "),
+        (["pod1", "--node", ""], "Invalid value for '--node'"),
         (["pod1", "pod2", "--ip", "10.77.0.9"], "--ip, --mac and -p are for one pod"),
     ],
 )
