@@ -14,6 +14,7 @@ from pathlib import Path
 from harness.attachment import Attachment
 from harness.files import write_atomically
 from harness.networks import NetworkList
+from harness.strict_json import decode_json
 from skel.decoders import dict_of, list_of, raw, string
 from skel.errors import CniError
 from skel.names import check_container_id, check_ifname, check_network_name
@@ -74,7 +75,7 @@ class ResultCache:
         }
         entry.update({key: value for key, value in optional.items() if value})
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_atomically(path, json.dumps(entry, separators=(",", ":")).encode(), mode=0o600)
+        write_atomically(path, json.dumps(entry, separators=(",", ":"), allow_nan=False).encode(), mode=0o600)
 
     def load(self, network: str, container_id: str, ifname: str) -> CachedAttachment | None:
         """Return what is kept of an attachment; None where that is nothing, or (with a warning) nothing readable.
@@ -116,7 +117,7 @@ class ResultCache:
     def _read(self, path: Path, bare: CachedAttachment | None = None) -> CachedAttachment | None:
         """Read a file; one that is a bare result is added to `bare`, if that is given."""
         try:
-            entry = json.loads(path.read_bytes())
+            entry = decode_json(path.read_bytes())
             if bare is not None and isinstance(entry, dict) and "kind" not in entry and "cniVersion" in entry:
                 return CachedAttachment(bare.network, bare.attachment, b"", entry)
             return _Entry.decode(entry).cached()
@@ -124,7 +125,7 @@ class ResultCache:
             return None
         except OSError as error:
             self._warn(f"result cache: {path}: {error.strerror}")
-        except (ValueError, RecursionError, CniError) as error:
+        except (ValueError, CniError) as error:
             self._warn(f"result cache: ignoring {path}: {error}")
         return None
 

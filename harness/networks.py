@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
+from harness.strict_json import decode_json
 from skel.config import Config
 from skel.decoders import boolean, list_of, raw, string
 from skel.errors import CniError, Code
@@ -222,14 +222,12 @@ def _known_versions(version: str, versions: list[str]) -> list[str]:
 def _decoded(text: bytes) -> dict[str, object]:
     """Parse JSON as strictly as Go does, and more: a key written twice is an error, not a silent loss."""
     try:
-        document = json.loads(
-            text.decode(), object_pairs_hook=_object, parse_constant=_refuse_constant, parse_float=_finite
-        )
+        document = decode_json(text.decode(), as_object=_object)
     except json.JSONDecodeError as error:
         raise _invalid(f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}") from None
     except UnicodeDecodeError as error:
         raise _invalid(f"byte {error.start}: not UTF-8: {error.reason}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise _invalid(f"not JSON: {error}") from None
     if not isinstance(document, dict):
         raise expected("an object", document, "configuration")
@@ -247,17 +245,6 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _invalid(message: str) -> CniError:
     return CniError(Code.INVALID_CONFIG, message)
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number of JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if number in {float("inf"), float("-inf")}:
-        raise ValueError(f"{text} is beyond a 64-bit number")
-    return number
 
 
 @contextmanager

@@ -1,10 +1,10 @@
 """What a plugin's run means: success, its own error, or something that no plugin should do (SPEC.md section 5)."""
 
-import json
 import signal
 from collections.abc import Mapping
 
 from harness.execute import Execution, PluginError
+from harness.strict_json import decode_json
 from skel.errors import CniError
 from skel.record import rendered
 from skel.result import Result
@@ -121,10 +121,9 @@ def _ending(exit_code: int) -> str:
 def _json(output: bytes) -> object:
     """Return the one JSON document of an output, None where it is anything else."""
     try:
-        document: object = json.loads(output)
-    except (ValueError, RecursionError):
+        return decode_json(output)
+    except ValueError:
         return None
-    return document
 
 
 def _folded(document: object) -> dict[str, object] | None:

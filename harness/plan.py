@@ -1,7 +1,6 @@
 """From the options of `add`, and cnitool's environment variables, to what each network is asked for."""
 
 import ipaddress
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from typing import Final
 
 from harness.networks import NetworkList
 from harness.runtime import NetworkPlan
+from harness.strict_json import decode_json
 from skel.decoders import mac as decode_mac
 from skel.errors import CniError
 from skel.names import ifname_flaw, parse_cni_args
@@ -148,13 +148,13 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _capabilities(texts: Sequence[str]) -> dict[str, object]:
-    found = {}
+    found: dict[str, object] = {}
     for text in texts:
         name, sign, value = text.partition("=")
         if not name or not sign:
             raise PlanError(f"--cap {text}: wanted NAME=JSON")
         try:
-            found[name] = json.loads(value)
+            found[name] = decode_json(value)
         except ValueError as error:
             raise PlanError(f"--cap {text}: {error}") from None
     return found
@@ -162,7 +162,7 @@ def _capabilities(texts: Sequence[str]) -> dict[str, object]:
 
 def _json_object(text: str, where: str) -> dict[str, object]:
     try:
-        value = json.loads(text)
+        value = decode_json(text)
     except ValueError as error:
         raise PlanError(f"{where}: {error}") from None
     if not isinstance(value, dict):

@@ -18,6 +18,7 @@ from typing import Final
 
 from harness.files import locked, remove_file, write_atomically
 from harness.kubernetes import check_pod
+from harness.strict_json import decode_json
 from skel.decoders import dict_of, list_of, raw, record, string
 from skel.errors import CniError
 from skel.record import Record, expected, field
@@ -132,7 +133,7 @@ class PodStore:
 
     def write(self, pod: Pod) -> None:
         """Keep the record; from here on the pod is listed and can be deleted. Raises OSError."""
-        text = json.dumps(pod.encode(), indent=1)
+        text = json.dumps(pod.encode(), indent=1, allow_nan=False)
         write_atomically(self.pod_folder(pod.namespace, pod.name) / "pod.json", text.encode() + b"\n")
 
     def remove(self, pod: Pod) -> None:
@@ -158,7 +159,7 @@ def _clear(folder: Path) -> None:
 
 def _read(path: Path) -> Pod | None:
     try:
-        return Pod.decode(json.loads(path.read_bytes()), str(path))
+        return Pod.decode(decode_json(path.read_bytes()), str(path))
     except FileNotFoundError:
         return None
     except (ValueError, CniError) as error:

@@ -42,7 +42,7 @@ def request_config(
         listed = [{"containerID": container_id, "ifname": ifname} for container_id, ifname in valid_attachments]
         request["cni.dev/valid-attachments"] = listed
         request["cni.dev/attachments"] = listed
-    return json.dumps(request, separators=(",", ":")).encode()
+    return json.dumps(request, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _runtime_config(plugin: PluginConfig, attachment: Attachment | None) -> dict[str, object]:

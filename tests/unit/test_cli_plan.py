@@ -3,9 +3,12 @@
 import pytest
 
 from harness.kubernetes import PodNameError, check_pod, pod_cni_args
-from harness.plan import PlanError, parse_port
+from harness.networks import parse_network_list
+from harness.plan import PlanError, Wishes, parse_port, plan_networks
 from harness.resolv_conf import pod_resolv_conf, render_dns
 from skel.result import DNS
+
+NETWORK = parse_network_list(b'{"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "noop"}]}')
 
 
 @pytest.mark.parametrize(
@@ -78,3 +81,9 @@ def test_resolv_conf_is_of_the_first_network_with_dns() -> None:
 
     assert "domain first" in found
     assert "second" not in found
+
+
+@pytest.mark.parametrize("text", ['{"speed": NaN}', '{"speed": [Infinity]}', '{"speed": 1e999}', "[" * 100_000])
+def test_what_is_no_json_in_the_environment_is_refused(text: str) -> None:
+    with pytest.raises(PlanError, match="CAP_ARGS in the environment: "):
+        plan_networks([NETWORK], Wishes(environ={"CAP_ARGS": text}))

@@ -407,6 +407,8 @@ def test_a_result_is_read_in_the_configurations_version(
         ("echo 'hello'", "what it printed is no result; stdout: hello"),
         ("echo null", "what it printed is no result; stdout: null"),
         ("echo '{} {}'", "what it printed is no result; stdout: {} {}"),
+        ("""echo '{"x":NaN}'""", 'what it printed is no result; stdout: {"x":NaN}'),
+        ("""echo '{"x":-1e999}'""", 'what it printed is no result; stdout: {"x":-1e999}'),
         ("""echo '{"code":11,"msg":"later"}'""", "with code 11: later (an error, though its exit code is 0)"),
         ("""echo '{"ips":"10.1.0.5"}'""", 'with code 7: result of plugin.ips: expected a list, got "10.1.0.5"'),
         ("""echo '{"ips":[{"address":"10.1"}]}'""", 'result of plugin.ips[0].address: expected a CIDR, got "10.1"'),

@@ -133,3 +133,10 @@ def test_the_environment_of_an_attachment() -> None:
         "CNI_IFNAME": "eth0",
         "CNI_ARGS": "IgnoreUnknown=1;K8S_POD_NAME=pod1",
     }
+
+
+def test_what_is_no_json_is_never_sent() -> None:
+    listed = network(capabilities={"speed": True})
+
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        requested(listed, attachment=Attachment("p", "", "e", (), {"speed": float("nan")}))

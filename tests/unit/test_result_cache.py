@@ -99,6 +99,7 @@ def test_nothing_cached_is_none_without_a_word(cache: ResultCache, warnings: lis
         (LIBCNI_FILE[:100], "Unterminated string"),
         ("[" * 100_000, "recursion"),
         ("null", "expected an object"),
+        (LIBCNI_FILE.replace("8080", "NaN"), "NaN is not a number of JSON"),
         (LIBCNI_FILE.replace("cniCacheV1", "cniCacheV9"), 'kind: expected "cniCacheV1", got "cniCacheV9"'),
         (LIBCNI_FILE.replace('"mynet"', '""'), "networkName: expected a name"),
         (LIBCNI_FILE.replace('"config":"', '"config":"!'), "config: expected base64"),
