@@ -14,7 +14,7 @@ __all__ = ["prune_links"]
 def prune_links(runtime: Runtime, deleted: Iterable[Pod]) -> list[str]:
     """Remove the bridges that only these pods' results name and that have no ports left; return their names.
 
-    An attachment of anybody's in the result cache counts as a user. Raises NetlinkError.
+    An attachment of anybody's in the result cache counts as a user. Inside `Node.alone` only. Raises NetlinkError.
     """
     candidates = {name for pod in deleted for network in pod.networks for name in host_links(network)}
     for cached in runtime.cache.attachments():

@@ -17,7 +17,6 @@ from harness.output import Table, emit
 from harness.parallel import for_each_pod, jobs_option
 
 if TYPE_CHECKING:
-    from harness.node import Node
     from harness.pods import Pod
     from harness.runtime import Runtime
 
@@ -76,11 +75,9 @@ def command(
             return runtime.delete(namespace, name, force=force)
 
         done = for_each_pod(wanted, delete, jobs=jobs, label="Deleting pods")
-        deleted = [pod for _, pod in done if pod is not None]
-        if prune:
-            _prune_links(runtime, deleted)
+    deleted = [pod for _, pod in done if pod is not None]
     if prune:
-        _prune_node(node)
+        _prune(runtime, deleted)
     missing = [pod for pod, was in done if was is None]
     return _report(settings, missing, deleted, len(wanted) - len(done))
 
@@ -95,14 +92,15 @@ def _report(settings: Settings, missing: list[tuple[str, str]], deleted: list["P
     return 1 if failed else 0
 
 
-def _prune_links(runtime: "Runtime", deleted: list["Pod"]) -> None:
+def _prune(runtime: "Runtime", deleted: list["Pod"]) -> None:
     from harness.prune import prune_links
 
-    for name in prune_links(runtime, deleted):
+    node = runtime.node
+    # A pod that is being added may have a bridge already, but no port yet and no result.
+    with node.alone():
+        removed = prune_links(runtime, deleted)
+    for name in removed:
         say(f"Removed {name}, which had no ports left")
-
-
-def _prune_node(node: "Node") -> None:
     if node.name is None:
         return
     if node.remove():

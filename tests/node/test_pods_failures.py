@@ -283,6 +283,36 @@ echo $CNI_COMMAND >> {order}
     assert order.read_text().split() == ["ADD", "GC"]
 
 
+def test_prune_waits_for_a_pod_that_is_being_added_to_the_bridge(gated: tuple[Cli, Path, Path]) -> None:
+    cli, started, gate = gated
+    cli.plugin(
+        "slow",
+        f"""cat > /dev/null
+[ "$CNI_COMMAND" = ADD ] || exit 0
+ip link add slow0 type bridge 2> /dev/null
+case "$CNI_ARGS" in
+*K8S_POD_NAME=pod2*) touch {started}; read -r line < {gate};;
+esac
+ip link add type veth 2> /dev/null
+ip link set veth0 master slow0 || exit 1
+echo '{{"cniVersion": "1.1.0", "interfaces": [{{"name": "slow0"}}]}}'
+""",
+    )
+    cli.add("pod1")
+    cli.ip("link", "delete", "veth0")
+    with cli.background("add", "pod2") as add:
+        until(started.exists)
+        with cli.background("del", "pod1", "--prune") as delete:
+            until(lambda: waits_for_a_lock(delete.pid) or delete.poll() is not None)
+            gate.write_text("\n")
+            _, said = add.communicate(timeout=30)
+            assert delete.wait(30) == 0
+
+    assert (add.returncode, said) == (0, "")
+    assert [link["ifname"] for link in cli.ip("link", "show", "master", "slow0")] == ["veth0"]
+    assert [pod["name"] for pod in cli.pods()] == ["pod2"]
+
+
 def test_interrupt_finishes_what_was_begun_and_begins_no_more(cli: Cli) -> None:
     started, gate = cli.folder / "started", cli.folder / "gate"
     os.mkfifo(gate)
