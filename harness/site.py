@@ -22,9 +22,10 @@ class Ground:
     def __init__(self, node: Node) -> None:
         """Make the node. Raises OSError."""
         self.node = node
-        self._use = ExitStack()
-        self._use.enter_context(node.in_use())
-        node.run(int)  # the thread, with its mounts, is made at the first call
+        with ExitStack() as use:
+            use.enter_context(node.in_use())
+            node.run(int)  # the thread, with its mounts, is made at the first call
+            self._use = use.pop_all()
 
     @property
     def var_lib_cni(self) -> Path:

@@ -1,0 +1,41 @@
+"""What is made for one purpose is all taken away, also where it cannot be made whole."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from netlink.namespace import remove_namespace
+from tests.cli import ROOT
+from tests.nodes import PATIENCE
+
+pytestmark = pytest.mark.sudo
+
+MAKE = """
+import sys
+from pathlib import Path
+from harness.site import Site
+
+with Site(Path(sys.argv[1]), "site") as site:
+    print(site.name, flush=True)
+    site.ground()
+"""
+
+
+def test_node_that_cannot_be_entered_is_an_error_and_is_taken_away(tmp_path: Path) -> None:
+    # There is nothing at /var/lib/cni here, and nothing can be.
+    unwilling = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o ro none /var/lib && exec "$@"', "sh"]
+    command = [*unwilling, sys.executable, "-c", MAKE, str(tmp_path)]
+
+    try:
+        run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30 * PATIENCE, check=False)
+        left = [*tmp_path.rglob("*"), *Path("/run/netns").glob(f"{run.stdout.strip()}*")]
+    finally:
+        for folder in tmp_path.glob("nodes/*"):
+            remove_namespace(f"/run/netns/{folder.name}")
+
+    assert run.returncode == 1
+    assert "Read-only file system: '/var/lib/cni'" in run.stderr
+    assert run.stdout.startswith("site-")
+    assert left == []
