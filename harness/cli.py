@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from harness.options import Settings, global_options, say
-from harness.output import message_of
+from harness.output import abandon, message_of
 
 __all__ = ["cli", "main"]
 
@@ -90,8 +90,7 @@ def _run(arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return _fail("interrupted", _INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read our output has gone; Python must not fail over it once more at its exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        abandon(sys.stdout)
         return 1
     except Exception as error:  # noqa: BLE001 -- rendered, and with -vv shown whole
         if settings.verbose >= _TRACEBACK_VERBOSITY:

@@ -72,9 +72,9 @@ class Executor:
     """Finds plugins in `bin_dirs`, in their order, and runs them.
 
     `timeout` is how long one plugin may take, `linger` how long its output is waited for after its end where a process
-    that it left behind holds it open, both in seconds. `observe` gets every execution. Empty folder names are left
-    out, relative ones count from where the harness was started. Safe to share between threads: a plugin runs in the
-    namespaces of the thread that calls.
+    that it left behind holds it open, both in seconds. `observe` gets every execution and raises nothing. Empty folder
+    names are left out, relative ones count from where the harness was started. Safe to share between threads: a plugin
+    runs in the namespaces of the thread that calls.
     """
 
     def __init__(

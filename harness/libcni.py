@@ -25,7 +25,7 @@ _NOWHERE = Attachment(container_id="", netns="", ifname="")
 
 
 class Libcni:
-    """Runs network lists. `warn` gets a line for what is odd but stops nothing.
+    """Runs network lists. `warn` gets a line for what is odd but stops nothing; it raises nothing.
 
     A plugin's failure is raised as PluginError, what is wrong with the request itself as CniError. Operations on one
     container must not overlap, nor GC with anything (SPEC.md section 3, "Lifecycle & Ordering").

@@ -1,11 +1,14 @@
 """The options that every verb shares, before it or after it."""
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from harness.output import abandon
 
 if TYPE_CHECKING:
     from harness.node import Node
@@ -55,8 +58,14 @@ pass_settings = click.make_pass_decorator(Settings, ensure=True)
 
 
 def say(message: str) -> None:
-    """Tell the user something that is not the result: one line on stderr."""
-    click.echo(message, err=True)
+    """Tell the user something that is not the result: one line on stderr.
+
+    That nobody can be told any more is no reason to leave anything undone: nothing is raised.
+    """
+    try:
+        click.echo(message, err=True)
+    except OSError:
+        abandon(sys.stderr)
 
 
 def needs_root(verb: str, reason: str) -> None:

@@ -1,13 +1,14 @@
 """The result, on stdout and nothing else there: a table for people, JSON or YAML for programs."""
 
 import json
+import os
 import sys
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TextIO
 
 import click
 
-__all__ = ["Table", "emit", "message_of", "seconds"]
+__all__ = ["Table", "abandon", "emit", "message_of", "seconds"]
 
 _OUR_ROOMS: Final = frozenset({"harness", "netlink", "skel"})
 
@@ -44,6 +45,13 @@ def emit(output: str, document: object, table: Table) -> None:
         context = click.get_current_context(silent=True)
         wanted = context.color if context is not None else None
         click.echo(table.render(colour=sys.stdout.isatty() if wanted is None else wanted))
+
+
+def abandon(stream: TextIO) -> None:
+    """Say no more to whoever read a standard stream and has gone; Python would fail over it again at its exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def seconds(duration: float) -> str:

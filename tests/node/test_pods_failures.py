@@ -154,6 +154,43 @@ def test_delete_by_force_forgets_what_cannot_be_cleaned_up(cli: Cli) -> None:
     assert (forced.returncode, cli.pods()) == (1, [])
 
 
+@pytest.fixture
+def unheard(own_cli: Cli) -> tuple[Cli, Path]:
+    """A network of two plugins, and the file that they note their verbs in; the second fails for pods named bad."""
+    called = own_cli.folder / "called"
+    own_cli.plugin("picky", f'echo "$CNI_COMMAND" >> {called}\n{PICKY}')
+    own_cli.plugin("witness", f'cat > /dev/null; echo "$CNI_COMMAND" >> {called}; echo \'{{"cniVersion": "1.0.0"}}\'')
+    own_cli.configure({"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "witness"}, {"type": "picky"}]})
+    return own_cli, called
+
+
+def run_unheard(cli: Cli, *args: str) -> int:
+    """Run a verb whose stderr nobody reads."""
+    with cli.background(*args) as process:
+        assert process.stderr is not None
+        process.stderr.close()
+        return process.wait(30)
+
+
+def test_nobody_listening_is_no_obstacle_to_add_and_delete(unheard: tuple[Cli, Path]) -> None:
+    cli, called = unheard
+
+    assert run_unheard(cli, "-vv", "add", "pod1") == 0
+    assert [pod["state"] for pod in cli.pods()] == ["ready"]
+    assert run_unheard(cli, "-vv", "del", "pod1") == 0
+    assert (cli.pods(), cli.cached_results()) == ([], set())
+    assert called.read_text().split() == ["ADD", "ADD", "DEL", "DEL"]
+
+
+def test_nobody_listening_is_no_obstacle_to_taking_back(unheard: tuple[Cli, Path]) -> None:
+    cli, called = unheard
+
+    assert run_unheard(cli, "-v", "add", "bad", "--network", "net") == 1
+    assert cli.pods() == []
+    # Once for the ADD that failed, once for the pod.
+    assert called.read_text().split() == ["ADD", "ADD", *["DEL"] * 4]
+
+
 def test_pod_that_cannot_be_taken_back_stays_on_record(cli: Cli) -> None:
     with_picky(cli)
 
