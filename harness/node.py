@@ -95,7 +95,7 @@ class Node:
         if self.netns is None:
             raise NodeError("this host is no node to remove")
         with locked(self._lock):
-            if self.pods.all():
+            if self.pods.names():
                 return False
             self._take_away(self.netns)
         return True

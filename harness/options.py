@@ -25,6 +25,7 @@ __all__ = [
     "needs_root",
     "pass_settings",
     "say",
+    "warn",
 ]
 
 DEFAULT_CONF_DIR = Path("/etc/cni/net.d")
@@ -66,6 +67,11 @@ def say(message: str) -> None:
         click.echo(message, err=True)
     except OSError:
         abandon(sys.stderr)
+
+
+def warn(error: Exception) -> None:
+    """Tell the user of what is wrong, though it stops nothing."""
+    say(f"Warning: {error}")
 
 
 def needs_root(verb: str, reason: str) -> None:
@@ -170,8 +176,8 @@ def complete_pod(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     del param
     settings = ctx.find_object(Settings) or Settings()
     namespace = ctx.params.get("namespace", "default")
-    pods = settings.open_node().pods.all()
-    return [pod.name for pod in pods if pod.namespace == namespace and pod.name.startswith(incomplete)]
+    pods = settings.open_node().pods.names()
+    return [name for where, name in pods if where == namespace and name.startswith(incomplete)]
 
 
 def named_folders(folders: Iterable[str]) -> dict[str, tuple[Path, ...]]:

@@ -10,7 +10,7 @@ A pod is a folder, `<pods>/<namespace>_<name>` (an underscore is in neither), wi
 import json
 import secrets
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -119,13 +119,8 @@ class PodStore:
         A folder without a record at the end is removed, unless there are files in it that no pod has. Raises
         LockHeldError when `wait` is False and somebody else is at it, PodNameError, PodRecordError.
         """
-        folder = self.pod_folder(namespace, name)
-        with locked(folder / "lock", wait=wait):
-            try:
-                yield self.read(namespace, name)
-            finally:
-                if not (folder / "pod.json").exists():
-                    _clear(folder)
+        with self._held(namespace, name, wait=wait):
+            yield self.read(namespace, name)
 
     def read(self, namespace: str, name: str) -> Pod | None:
         """Return the record of a pod, None where there is none. Raises PodNameError, PodRecordError."""
@@ -142,10 +137,46 @@ class PodStore:
         (folder / "pod.json").unlink(missing_ok=True)
         (folder / "resolv.conf").unlink(missing_ok=True)
 
-    def all(self) -> list[Pod]:
-        """Return every pod, by namespace and name. Raises PodRecordError, PermissionError."""
-        found = (_read(path) for path in sorted(self.folder.glob("*/pod.json")))
-        return [pod for pod in found if pod is not None]
+    def forget(self, namespace: str, name: str) -> None:
+        """Drop the record of a pod without a look at it, for one that cannot be read. Raises PodNameError, OSError."""
+        with self._held(namespace, name) as folder:
+            (folder / "pod.json").unlink(missing_ok=True)
+
+    def names(self) -> list[tuple[str, str]]:
+        """Return namespace and name of every pod, sorted, also of those whose records cannot be read."""
+        folders = (path.parent.name.partition("_") for path in self._paths())
+        return [(namespace, name) for namespace, _, name in folders]
+
+    def all(self, *, on_error: Callable[[PodRecordError], object] | None = None) -> list[Pod]:
+        """Return every pod, sorted by namespace and name.
+
+        Raises PermissionError, and PodRecordError unless it is handed to `on_error`, and the pod left out.
+        """
+        found = []
+        for path in self._paths():
+            try:
+                pod = _read(path)
+            except PodRecordError as error:
+                if on_error is None:
+                    raise
+                on_error(error)
+            else:
+                found += [pod] if pod is not None else []
+        return found
+
+    def _paths(self) -> list[Path]:
+        return sorted(self.folder.glob("*_*/pod.json"))
+
+    @contextmanager
+    def _held(self, namespace: str, name: str, *, wait: bool = True) -> Iterator[Path]:
+        """Hold the pod's lock; yields the pod's folder."""
+        folder = self.pod_folder(namespace, name)
+        with locked(folder / "lock", wait=wait):
+            try:
+                yield folder
+            finally:
+                if not (folder / "pod.json").exists():
+                    _clear(folder)
 
 
 def _clear(folder: Path) -> None:
@@ -159,8 +190,11 @@ def _clear(folder: Path) -> None:
 
 def _read(path: Path) -> Pod | None:
     try:
-        return Pod.decode(decode_json(path.read_bytes()), str(path))
+        pod = Pod.decode(decode_json(path.read_bytes()))
     except FileNotFoundError:
         return None
     except (ValueError, CniError) as error:
         raise PodRecordError(f"{path}: not the record of a pod: {error}") from error
+    if path.parent.name != f"{pod.namespace}_{pod.name}":
+        raise PodRecordError(f"{path}: not the record of a pod: it is of pod {pod.title}")
+    return pod

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from harness.cache import CachedAttachment
 from harness.pod_view import host_links
-from harness.pods import Pod, PodNetwork
+from harness.pods import Pod, PodNetwork, PodRecordError
 from harness.runtime import Runtime
 from netlink.rtnl import Rtnl
 
@@ -19,7 +19,11 @@ def prune_links(runtime: Runtime, deleted: Iterable[Pod]) -> list[str]:
     candidates = {name for pod in deleted for network in pod.networks for name in host_links(network)}
     for cached in runtime.cache.attachments():
         candidates -= set(host_links(_as_network(cached)))
-    for pod in runtime.node.pods.all():
+    try:
+        pods = runtime.node.pods.all()
+    except PodRecordError:  # nobody knows what that one uses
+        return []
+    for pod in pods:
         for network in pod.networks:
             candidates -= set(host_links(network))
     if not candidates:

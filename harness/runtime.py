@@ -15,7 +15,7 @@ from harness.libcni import Libcni
 from harness.networks import NetworkError, NetworkList, parse_network_list
 from harness.node import Node
 from harness.output import message_of
-from harness.pods import INCOMPLETE, READY, Pod, PodNetwork, new_pod
+from harness.pods import INCOMPLETE, READY, Pod, PodNetwork, PodRecordError, new_pod
 from harness.resolv_conf import pod_resolv_conf
 from harness.sandbox import create_sandbox, new_sandbox_path, remove_sandbox, sandbox_exists
 from skel.errors import CniError
@@ -116,20 +116,21 @@ class Runtime:
         """Take a pod away and return what it was; None where there is none.
 
         Goes on past errors and reports them together; the pod then stays on record, so that it can be deleted once
-        more, unless `force`. Raises PodError, PodRecordError.
+        more, unless `force`, which forgets one without a readable record too. Raises PodError, PodNameError,
+        PodRecordError.
         """
-        if not self.node.pods.pod_folder(namespace, name).exists():
+        pods = self.node.pods
+        if not pods.pod_folder(namespace, name).exists():
             return None
-        with self.node.pods.claimed(namespace, name) as pod:
-            if pod is None:
-                return None
-            was = Pod.decode(pod.encode())
-            errors = self._take_away(pod)
-            if errors and force:
-                self.node.pods.remove(pod)
-            if errors:
-                raise PodError("; ".join(errors))
-            return was
+        try:
+            with pods.claimed(namespace, name) as pod:
+                return self._delete(pod, force=force) if pod is not None else None
+        except PodRecordError as error:
+            if not force:
+                error.add_note("--force forgets the pod")
+                raise
+            pods.forget(namespace, name)
+            raise PodError(f"forgotten, not taken away: {error}") from error
 
     def check(self, pod: Pod) -> list[tuple[PodNetwork, str]]:
         """CHECK every network of a pod; returns each with what is wrong, an empty string where nothing is."""
@@ -150,6 +151,15 @@ class Runtime:
         for plugin in network.plugins:
             executor.find(plugin.type, "STATUS")
         self.libcni(bin_dirs).status(network)
+
+    def _delete(self, pod: Pod, *, force: bool) -> Pod:
+        was = Pod.decode(pod.encode())
+        errors = self._take_away(pod)
+        if errors and force:
+            self.node.pods.remove(pod)
+        if errors:
+            raise PodError("; ".join(errors))
+        return was
 
     def _executor(self, bin_dirs: Sequence[Path]) -> Executor:
         return _NodeExecutor(self.node, bin_dirs, self._observe)

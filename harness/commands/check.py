@@ -24,7 +24,7 @@ def command(settings: Settings, *, pods: tuple[str, ...], namespace: str, jobs: 
     needs_root("check", "looks into network namespaces")
     node = settings.open_node(threads=jobs)
     wanted = [(namespace, name) for name in dict.fromkeys(pods)]
-    wanted = wanted or [(pod.namespace, pod.name) for pod in node.pods.all()]
+    wanted = wanted or node.pods.names()
     if not wanted:
         emit(settings.output, {"pods": []}, Table(_HEADINGS, []))
         return 0

@@ -31,7 +31,11 @@ __all__ = ["command"]
     is_flag=True,
     help="Take away too what these pods were the last to use: bridges without ports, and a --node without pods.",
 )
-@click.option("--force", is_flag=True, help="Forget a pod even where a plugin could not clean up after it.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Forget a pod even where a plugin could not clean up after it, or its record cannot be read.",
+)
 @namespace_option
 @jobs_option
 @global_options()
@@ -63,7 +67,7 @@ def command(
     if not node.exists():
         return _report(settings, wanted, [], 0)
     if everything:
-        wanted = [(pod.namespace, pod.name) for pod in node.pods.all()]
+        wanted = node.pods.names()
     from harness.runtime import Runtime
     from harness.trace import trace_executions
 

@@ -2,7 +2,7 @@
 
 import click
 
-from harness.options import Settings, global_options, pass_settings, say
+from harness.options import Settings, global_options, pass_settings, say, warn
 from harness.output import Table, emit
 
 __all__ = ["command"]
@@ -18,7 +18,8 @@ def command(settings: Settings, *, namespace: str | None) -> None:
     """List pods, those too that a crash left incomplete: `del` takes them away like any other."""
     from harness.pod_view import addresses, pod_document, pod_state
 
-    pods = [pod for pod in settings.open_node().pods.all() if namespace in {None, pod.namespace}]
+    known = settings.open_node().pods.all(on_error=warn)
+    pods = [pod for pod in known if namespace in {None, pod.namespace}]
     rows = [
         [
             pod.name,

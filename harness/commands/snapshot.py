@@ -13,6 +13,7 @@ from harness.options import (
     needs_root,
     pass_settings,
     say,
+    warn,
 )
 from harness.output import Table, emit
 
@@ -75,7 +76,7 @@ def command(
         node = settings.open_node()
         if not node.exists():
             raise click.ClickException(f"there is no node {node.name}")
-        wanted = [_pod(settings, namespace, name) for name in pods] if pods else node.pods.all()
+        wanted = [_pod(settings, namespace, name) for name in pods] if pods else node.pods.all(on_error=warn)
         snapshot = take_node(node, wanted, folders)
     for line in snapshot.missing:
         say(line)

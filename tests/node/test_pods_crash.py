@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.pods import PodStore
+from netlink.namespace import remove_namespace
 from tests.cli import Cli, bridge_network
 from tests.nodes import until
 
@@ -136,12 +137,94 @@ read -r line < {gate}
     assert not Path(pod["netns"]).exists()
 
 
-def test_record_that_is_no_record_is_named(reference_cli: Cli) -> None:
-    folder = reference_cli.node_dir / "pods" / "default_pod1"
-    folder.mkdir(parents=True)
-    (folder / "pod.json").write_text(json.dumps({"name": 1}))
+@pytest.fixture
+def unreadable(own_cli: Cli) -> tuple[Cli, Path]:
+    """Three pods, and the record of the second, which is none any more."""
+    own_cli.configure(bridge_network("net", version="1.1.0"))
+    pods = own_cli.add("pod1", "pod2", "pod3")
+    record = own_cli.node_dir / "pods" / "default_pod2" / "pod.json"
+    # `Cli.close` finds the sandbox in it.
+    record.write_text(json.dumps({"name": 1, "netns": pods[1]["netns"]}))
+    return own_cli, record
 
-    failed = reference_cli.run("list", check=False)
+
+def test_record_that_is_no_record_is_named_and_the_others_are_listed(unreadable: tuple[Cli, Path]) -> None:
+    cli, record = unreadable
+
+    listed = cli.run("list", "-o", "json")
+
+    assert [pod["name"] for pod in json.loads(listed.stdout)["pods"]] == ["pod1", "pod3"]
+    assert listed.stderr == f"Warning: {record}: not the record of a pod: name: expected a string, got 1\n"
+
+
+def test_snapshot_without_a_record_is_of_the_other_pods(unreadable: tuple[Cli, Path]) -> None:
+    cli, record = unreadable
+
+    taken = cli.run("snapshot", "-o", "json")
+
+    assert {"pod1/links", "pod3/links"} <= json.loads(taken.stdout)["sections"].keys()
+    assert f"Warning: {record}: not the record of a pod" in taken.stderr
+
+
+def test_check_of_all_pods_says_which_record_is_none(unreadable: tuple[Cli, Path]) -> None:
+    cli, record = unreadable
+
+    checked = cli.run("check", "-o", "json", check=False)
+
+    assert checked.returncode == 1
+    assert checked.stderr.startswith(f"Error: pod default/pod2: {record}: not the record of a pod")
+    assert [(pod["name"], pod["networks"][0]["error"]) for pod in json.loads(checked.stdout)["pods"]] == [
+        ("pod1", ""),
+        ("pod3", ""),
+    ]
+
+
+def test_delete_of_all_pods_leaves_the_one_whose_record_is_none(unreadable: tuple[Cli, Path]) -> None:
+    cli, record = unreadable
+
+    deleted = cli.run("del", "--all", "--prune", check=False)
+
+    assert deleted.returncode == 1
+    assert f"Error: pod default/pod2: {record}: not the record of a pod" in deleted.stderr
+    assert "--force forgets the pod" in deleted.stderr
+    assert [path.name for path in (cli.node_dir / "pods").iterdir()] == ["default_pod2"]
+    assert len(cli.reservations("net")) == 1
+    assert len(cli.ip("link", "show", "master", "net0")) == 1
+
+
+def test_delete_by_force_forgets_a_record_that_is_none(unreadable: tuple[Cli, Path]) -> None:
+    cli, record = unreadable
+    netns = json.loads(record.read_text())["netns"]
+
+    forced = cli.run("del", "pod2", "--force", check=False)
+
+    remove_namespace(netns)
+    assert forced.returncode == 1
+    assert forced.stderr.startswith("Error: pod default/pod2: forgotten, not taken away: ")
+    assert not record.parent.exists()
+    assert [pod["name"] for pod in cli.pods()] == ["pod1", "pod3"]
+    assert len(cli.reservations("net")) == 3
+    cli.run("gc")
+    assert len(cli.reservations("net")) == 2
+
+
+def test_gc_frees_nothing_while_a_record_is_none(unreadable: tuple[Cli, Path]) -> None:
+    cli, record = unreadable
+
+    refused = cli.run("gc", check=False)
+
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith(f"Error: {record}: not the record of a pod")
+    assert len(cli.reservations("net")) == 3
+
+
+def test_record_of_another_pod_is_not_this_pods(unreadable: tuple[Cli, Path]) -> None:
+    cli, record = unreadable
+    other = json.loads((cli.node_dir / "pods" / "default_pod1" / "pod.json").read_text())
+    record.write_text(json.dumps(other | {"netns": json.loads(record.read_text())["netns"]}))
+
+    failed = cli.run("del", "pod2", check=False)
 
     assert failed.returncode == 1
-    assert failed.stderr.startswith(f"Error: {folder}/pod.json: not the record of a pod")
+    assert f"{record}: not the record of a pod: it is of pod default/pod1" in failed.stderr
+    assert len(cli.reservations("net")) == 3

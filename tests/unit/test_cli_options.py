@@ -254,6 +254,9 @@ def test_shell_completes_verbs_and_pods(cli: Cli) -> None:
     folder.mkdir(parents=True)
     record = dict.fromkeys(["uid", "containerID", "netns", "state", "created"], "x")
     (folder / "pod.json").write_text(json.dumps(record | {"name": "pod1", "namespace": "default"}))
+    unreadable = folder.with_name("default_pod2")
+    unreadable.mkdir()
+    (unreadable / "pod.json").write_bytes(b"")
 
     def complete(words: str, position: int) -> list[str]:
         variables = {"_CNI_HARNESS_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(position)}
@@ -261,5 +264,5 @@ def test_shell_completes_verbs_and_pods(cli: Cli) -> None:
         return [line.partition(",")[2] for line in answer.split()]
 
     assert complete("cni-harness ins", 1) == ["inspect", "install"]
-    assert complete("cni-harness del p", 2) == ["pod1"]
+    assert complete("cni-harness del p", 2) == ["pod1", "pod2"]
     assert complete("cni-harness del --namespace other p", 4) == []
