@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from harness.interruption import interrupted_once
 from harness.options import Settings, global_options, say
 from harness.output import abandon, message_of
 
@@ -71,7 +72,10 @@ def cli(ctx: click.Context) -> None:
 
 
 def main() -> None:
-    """Run the command line and exit: 0 when all of it succeeded, 2 when it was not understood, otherwise 1."""
+    """Run the command line and exit: 0 when all of it succeeded, 2 when it was not understood, otherwise 1.
+
+    A signal ends it as soon as what was begun is finished, with 128 and the signal's number.
+    """
     sys.exit(_run(sys.argv[1:]))
 
 
@@ -80,8 +84,9 @@ def _run(arguments: list[str]) -> int:
     os.umask(os.umask(0o077) | 0o022)
     settings = Settings()
     try:
-        code = cli.main(arguments, prog_name="cni-harness", standalone_mode=False, obj=settings)
-        sys.stdout.flush()
+        with interrupted_once():
+            code = cli.main(arguments, prog_name="cni-harness", standalone_mode=False, obj=settings)
+            sys.stdout.flush()
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx is not None else "cni-harness"
         return _fail(f"{error.format_message()} (see `{path} --help`)", error.exit_code)

@@ -8,7 +8,7 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
@@ -103,12 +103,11 @@ class Node:
     def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call `function` in a thread that is on the node, and return what it returns or raise what it raises.
 
-        Processes that it starts are on the node too. Inside `in_use` or `alone` only.
+        Processes that it starts are on the node too. A signal that ends the calling thread's wait does not end the
+        function: leaving `in_use` or `alone` waits for it. Inside these only.
         """
-        if self.netns is None:
-            return function(*args, **kwargs)
         if self._pool is None:
-            raise NodeError(f"node {self.name} is not in use")
+            raise NodeError(f"{self.name or 'this host'} is not in use")
         return self._pool.submit(self._on_node, lambda: function(*args, **kwargs)).result()
 
     def enter(self) -> None:
@@ -122,12 +121,15 @@ class Node:
         return self._namespace
 
     def _on_node(self, action: Callable[[], T]) -> T:
+        namespace = self._namespace
+        if self.netns is None:
+            return action()
+        if namespace is None:
+            raise NodeError(f"node {self.name} is in use no more")
         if not getattr(self._entered, "done", False):
             self.enter()
             self._entered.done = True
-        if self._namespace is None:
-            raise NodeError(f"node {self.name} is not in use")
-        with entered(self._namespace):
+        with entered(namespace):
             return action()
 
     def _complete(self) -> bool:
@@ -135,14 +137,11 @@ class Node:
 
     @contextmanager
     def _open_namespace(self) -> Iterator[None]:
-        if self.netns is None:
-            yield
-            return
         from concurrent.futures import ThreadPoolExecutor
 
         with (
-            open_namespace(self.netns) as namespace,
-            ThreadPoolExecutor(self._threads, thread_name_prefix=f"node-{self.name}") as pool,
+            nullcontext() if self.netns is None else open_namespace(self.netns) as namespace,
+            ThreadPoolExecutor(self._threads, thread_name_prefix=f"node-{self.name or 'host'}") as pool,
         ):
             self._namespace, self._pool = namespace, pool
             try:

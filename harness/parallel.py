@@ -45,8 +45,8 @@ def for_each_pod(
     done: dict[tuple[str, str], T] = {}
     failures: list[str] = []
     with ThreadPoolExecutor(max(1, min(jobs, len(pods)))) as pool:
-        futures = {pool.submit(action, *pod): pod for pod in pods}
         try:
+            futures = {pool.submit(action, *pod): pod for pod in pods}
             for future in _shown(futures, label):
                 namespace, name = futures[future]
                 try:

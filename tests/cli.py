@@ -15,7 +15,7 @@ from typing import Any
 from netlink.namespace import remove_namespace
 from tests.nodes import PATIENCE
 
-__all__ = ["REFERENCE_BIN_DIR", "ROOT", "Cli", "bridge_network", "on_a_terminal"]
+__all__ = ["REFERENCE_BIN_DIR", "ROOT", "Cli", "bridge_network", "on_a_terminal", "waits_for_a_lock"]
 
 ROOT = Path(__file__).parent.parent
 REFERENCE_BIN_DIR = Path("/usr/lib/cni")
@@ -117,7 +117,7 @@ class Cli:
     def background(self, *args: str) -> Iterator[subprocess.Popen[str]]:
         """Run a verb for as long as the block lasts; then it is killed, if it still runs."""
         with subprocess.Popen(
-            self.command(args),
+            [*self.prefix, *self.command(args)],
             env=self.environment,
             cwd="/",
             stdin=subprocess.DEVNULL,
@@ -175,3 +175,10 @@ def on_a_terminal(cli: Cli, *args: str, env: Mapping[str, str] | None = None) ->
                 pass
             assert process.wait(60) == 0, shown
     return shown.decode()
+
+
+def waits_for_a_lock(pid: int) -> bool:
+    """Whether a process waits for somebody else's flock(2)."""
+    # "1: -> FLOCK  ADVISORY  WRITE 4711 ..." is one that waits, proc(5).
+    lines = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return any(line[1] == "->" and line[5] == str(pid) for line in lines)

@@ -10,7 +10,6 @@ from harness.bench.recording import Extent, Recording
 from harness.bench.subjects import Described, default_networks, described
 from harness.bench.suites import suites_of
 from harness.bench.tables import sections
-from harness.interruption import interrupted_once
 from harness.networks import NetworkList
 from harness.output import Table
 from harness.site import Site
@@ -62,7 +61,7 @@ def run_bench(
     """
     networks = networks or default_networks()
     where = machine()
-    with interrupted_once(), suites_of(named, serve=serve) as suites:
+    with suites_of(named, serve=serve) as suites:
         sizes = [described(suite, networks) for suite in suites]
         with Site(state_dir, "bench") as site:
             recording = Bench(site, suites, extent, progress=progress).measure(networks)

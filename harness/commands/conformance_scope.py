@@ -139,10 +139,9 @@ class Wanted:
     def survey(self, settings: Settings, scope: "Scope") -> "Iterator[Survey]":
         """Yield what examines, with its progress on a terminal; nothing is left of it, however the block ends."""
         from harness.conformance.survey import Survey
-        from harness.interruption import interrupted_once
 
         line = _ProgressLine()
-        with interrupted_once(), line:
+        with line:
             yield Survey(
                 scope,
                 state_dir=settings.state_dir,

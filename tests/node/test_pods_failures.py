@@ -1,14 +1,13 @@
 """Pods that cannot be made or taken away as they should, and several hands at one pod."""
 
 import os
-import signal
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.cli import Cli, bridge_network
+from tests.cli import Cli, bridge_network, waits_for_a_lock
 from tests.nodes import until
 
 pytestmark = pytest.mark.sudo
@@ -348,34 +347,3 @@ echo '{{"cniVersion": "1.1.0", "interfaces": [{{"name": "slow0"}}]}}'
     assert (add.returncode, said) == (0, "")
     assert [link["ifname"] for link in cli.ip("link", "show", "master", "slow0")] == ["veth0"]
     assert [pod["name"] for pod in cli.pods()] == ["pod2"]
-
-
-def test_interrupt_finishes_what_was_begun_and_begins_no_more(cli: Cli) -> None:
-    started, gate = cli.folder / "started", cli.folder / "gate"
-    os.mkfifo(gate)
-    cli.plugin(
-        "slow",
-        f"""cat > /dev/null
-if [ "$CNI_COMMAND" = ADD ]; then
-    touch {started}
-    read -r line < {gate}
-    echo '{{"cniVersion": "1.0.0"}}'
-fi
-""",
-    )
-    cli.configure({"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "slow"}]})
-
-    with cli.background("add", "pod1", "pod2", "--jobs", "1") as add:
-        until(started.exists)
-        add.send_signal(signal.SIGINT)
-        gate.write_text("\n")
-        _, said = add.communicate(timeout=30)
-
-    assert (add.returncode, said.strip()) == (130, "Error: interrupted")
-    assert [(pod["name"], pod["state"]) for pod in cli.pods()] == [("pod1", "ready")]
-
-
-def waits_for_a_lock(pid: int) -> bool:
-    # "1: -> FLOCK  ADVISORY  WRITE 4711 ..." is one that waits, proc(5).
-    lines = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
-    return any(line[1] == "->" and line[5] == str(pid) for line in lines)
