@@ -9,12 +9,13 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from harness.attachment import PROTOCOL_VARIABLES
 from harness.exchange import Exchange
 
-__all__ = ["Execution", "Executor", "PluginError", "PluginNotFoundError"]
+__all__ = ["Execution", "Executor", "PluginError", "PluginNotFoundError", "execution_of", "inherited"]
 
 _BUSY_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6)
 """Seconds between the tries to execute a file that somebody is still writing."""
@@ -42,6 +43,42 @@ class Execution:
     timed_out: bool
     flooded: bool = False
     output_held: bool = False
+
+
+def inherited() -> dict[str, str]:
+    """Return what a plugin inherits of the harness's own environment, as from libcni: all but the protocol's."""
+    return {name: value for name, value in os.environ.items() if name not in PROTOCOL_VARIABLES}
+
+
+def execution_of(
+    start: Callable[[], subprocess.Popen[bytes]],
+    *,
+    plugin: str,
+    path: Path,
+    environ: dict[str, str],
+    stdin: bytes,
+    timeout: float,
+    linger: float,
+) -> Execution:
+    """Start a plugin, the leader of a process group, and talk to it until its end. Raises what `start` does."""
+    started, clock = time.time(), time.monotonic()
+    exchange = Exchange(start(), stdin, timeout=timeout, linger=linger)
+    exchange.finish()
+    return Execution(
+        plugin=plugin,
+        path=str(path),
+        verb=environ.get("CNI_COMMAND", ""),
+        environ=environ,
+        stdin=stdin,
+        stdout=bytes(exchange.stdout),
+        stderr=bytes(exchange.stderr),
+        exit_code=exchange.exit_code,
+        started=started,
+        seconds=time.monotonic() - clock,
+        timed_out=exchange.timed_out,
+        flooded=exchange.flooded,
+        output_held=exchange.output_held,
+    )
 
 
 class PluginError(Exception):
@@ -116,39 +153,24 @@ class Executor:
         PluginNotFoundError, and PluginError where it cannot be executed.
         """
         path = self.find(type, verb)
-        inherited = {key: value for key, value in os.environ.items() if key not in PROTOCOL_VARIABLES}
         command = {"CNI_COMMAND": verb} if verb else {}
-        environment = inherited | command | {"CNI_PATH": self.cni_path} | dict(environ)
-        started, clock = time.time(), time.monotonic()
+        environment = inherited() | command | {"CNI_PATH": self.cni_path} | dict(environ)
         try:
-            exchange = self._exchange(path, stdin, environment)
+            execution = execution_of(
+                partial(self._start, path, environment),
+                plugin=type,
+                path=path,
+                environ=environment,
+                stdin=stdin,
+                timeout=self._timeout,
+                linger=self._linger,
+            )
         except (OSError, ValueError) as error:  # ValueError: a NUL in a variable
             reason = getattr(error, "strerror", None) or str(error)
             raise PluginError(type, verb, f"cannot execute {path}: {reason}") from error
-        execution = Execution(
-            plugin=type,
-            path=str(path),
-            verb=verb,
-            environ=environment,
-            stdin=stdin,
-            stdout=bytes(exchange.stdout),
-            stderr=bytes(exchange.stderr),
-            exit_code=exchange.exit_code,
-            started=started,
-            seconds=time.monotonic() - clock,
-            timed_out=exchange.timed_out,
-            flooded=exchange.flooded,
-            output_held=exchange.output_held,
-        )
         if self._observe is not None:
             self._observe(execution)
         return execution
-
-    def _exchange(self, path: Path, stdin: bytes, environment: dict[str, str]) -> Exchange:
-        process = self._start(path, environment)
-        exchange = Exchange(process, stdin, timeout=self._timeout, linger=self._linger)
-        exchange.finish()
-        return exchange
 
     def _start(self, path: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         """Start a plugin as the leader of its own process group. Raises OSError."""

@@ -1,16 +1,12 @@
 """Executing a plugin just so: with this environment and no other, this input or none, in this folder."""
 
-import os
 import subprocess
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from harness.attachment import PROTOCOL_VARIABLES
-from harness.exchange import Exchange
-from harness.execute import Execution
+from harness.execute import Execution, execution_of, inherited
 
 __all__ = ["CLOSED_STDERR", "CLOSED_STDIN", "FULL_STDOUT", "LOST_FOLDER", "Call", "execute", "inherited"]
 
@@ -22,11 +18,6 @@ FULL_STDOUT: Final = ("/bin/sh", "-c", 'exec "$0" >/dev/full')
 """The same with a standard output that takes nothing."""
 LOST_FOLDER: Final = ("/bin/sh", "-c", 'there=$(mktemp -d) && cd "$there" && rmdir "$there" && exec "$0"')
 """The same in a folder that is there no more."""
-
-
-def inherited() -> dict[str, str]:
-    """Return what a plugin inherits of the harness's own environment, as from libcni: all but the protocol's."""
-    return {name: value for name, value in os.environ.items() if name not in PROTOCOL_VARIABLES}
 
 
 @dataclass(frozen=True)
@@ -50,32 +41,26 @@ def execute(call: Call, *, timeout: float, linger: float = 2.0) -> Execution:
 
     Raises OSError where it cannot be executed at all.
     """
-    started, clock = time.time(), time.monotonic()
-    process = subprocess.Popen(
-        [*call.wrapper, call.path],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE if call.stdout is None else call.stdout,
-        stderr=subprocess.PIPE,
-        env=call.environ,
-        cwd=call.cwd,
-        umask=0o022,
-        bufsize=0,
-        process_group=0,
-    )
-    exchange = Exchange(process, call.stdin, timeout=timeout, linger=linger)
-    exchange.finish()
-    return Execution(
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*call.wrapper, call.path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE if call.stdout is None else call.stdout,
+            stderr=subprocess.PIPE,
+            env=call.environ,
+            cwd=call.cwd,
+            umask=0o022,
+            bufsize=0,
+            process_group=0,
+        )
+
+    return execution_of(
+        start,
         plugin=call.plugin,
-        path=str(call.path),
-        verb=call.environ.get("CNI_COMMAND", ""),
+        path=call.path,
         environ=dict(call.environ),
         stdin=call.stdin,
-        stdout=bytes(exchange.stdout),
-        stderr=bytes(exchange.stderr),
-        exit_code=exchange.exit_code,
-        started=started,
-        seconds=time.monotonic() - clock,
-        timed_out=exchange.timed_out,
-        flooded=exchange.flooded,
-        output_held=exchange.output_held,
+        timeout=timeout,
+        linger=linger,
     )
