@@ -45,7 +45,7 @@ def add(args: Args[BridgeConfig]) -> Result:
             host, bridge, config, name=name, peer=args.ifname, namespace=namespace, mac=mac, alias=alias
         )
         undo.add(host.delete_link, name)
-        bridge = bridge_host.settled(host, bridge, port)
+        bridge = bridge_host.require_bridge(host, bridge.name)  # with the MTU that it may have taken from the port
         bridge_host.tag(host, port, config, config.trunk_vlans())
         inner = pod_interface.require_interface(pod, args.ifname)
         result = Result(

@@ -5,15 +5,17 @@ that an ADD that fails later leaves the node as it found it.
 """
 
 import errno
+import fcntl
 import os
 from collections.abc import Collection
 from contextlib import suppress
 
-from netlink.namespace import Namespace, open_namespace
+from netlink.namespace import Namespace, current_namespace, open_namespace
 from netlink.owner import Owner
 from netlink.rtnl import Link, Rtnl
 from netlink.socket import NetlinkError
 from netlink.sysctl import write_sysctl
+from netlink.sysfs import has_set_mac
 from skel import Cidr, CniError, Code, Undo
 
 from .bridge_config import BridgeConfig
@@ -28,7 +30,6 @@ __all__ = [
     "ensure_vlan_gateway",
     "forward",
     "require_bridge",
-    "settled",
     "tag",
     "wait_port_up",
 ]
@@ -37,14 +38,13 @@ _IPV4 = 4
 _FORWARDING = {4: "net/ipv4/ip_forward", 6: "net/ipv6/conf/all/forwarding"}
 _PORT_SECONDS = 2.5
 """How long a port may take to come up; the reference gives it as much."""
+_NO_MAC = "00:00:00:00:00:00"
 
 
 def ensure_bridge(host: Rtnl, config: BridgeConfig, undo: Undo) -> Link:
-    """Return the network's bridge, up; make it where it is not there.
+    """Return the network's bridge, up, with a MAC that stays; make it where it is not there.
 
-    A bridge of ours has a MAC of its own: without one it takes the lowest of
-    its ports', which changes as pods come and go. Raises CniError (7) where
-    the name belongs to something else, NetlinkError.
+    Raises CniError (7) where the name belongs to something else, NetlinkError.
     """
     found = host.link(config.bridge)
     if found is None:
@@ -58,7 +58,7 @@ def ensure_bridge(host: Rtnl, config: BridgeConfig, undo: Undo) -> Link:
         host.set_promiscuous(bridge.index, on=True)
     if not bridge.up:
         host.set_up(bridge.index)
-    return bridge
+    return bridge if has_set_mac(bridge.name, bridge.mac) else _keep_mac(host, bridge.name)
 
 
 def require_bridge(host: Rtnl, name: str) -> Link:
@@ -104,18 +104,6 @@ def connect(  # noqa: PLR0913 -- what a port is made from, each by its name
         raise CniError(Code.INTERNAL, message) from None
 
 
-def settled(host: Rtnl, bridge: Link, port: Link) -> Link:
-    """Return the bridge as it is now that it has `port`, with the MAC that it had before.
-
-    A bridge whose MAC nobody has set, such as one of `ip link add`, takes the lowest of its ports': the pods would
-    lose their gateway until they ask for it anew. Setting it once keeps it. Raises CniError, NetlinkError.
-    """
-    found = require_bridge(host, bridge.name)
-    if found.mac == port.mac:
-        host.set_mac(found.index, bridge.mac)
-    return found._replace(mac=bridge.mac)
-
-
 def tag(host: Rtnl, port: Link, config: BridgeConfig, trunk: list[int]) -> None:
     """Put a port into the configuration's VLANs. Raises NetlinkError."""
     if not config.filters_vlans:
@@ -142,7 +130,6 @@ def ensure_vlan_gateway(host: Rtnl, bridge: Link, config: BridgeConfig, here: Na
             pass  # another ADD was faster, as the look below will show
         else:
             undo.add(_delete_unused_vlan_gateway, host, port)
-            settled(host, bridge, port)
             tag(host, port, config, [])
         gateway = host.link(name)
     if gateway is None:
@@ -222,6 +209,25 @@ def _make_bridge(host: Rtnl, config: BridgeConfig, undo: Undo) -> None:
         # cannot be said (no IPv6, a read-only /proc/sys) all else is done.
         with suppress(OSError):
             write_sysctl(f"net/ipv6/conf/{config.bridge}/accept_ra", "0")
+
+
+def _keep_mac(host: Rtnl, name: str) -> Link:
+    """Return the bridge `name` with the MAC that it has, set, so that it keeps it.
+
+    A bridge whose MAC nobody has set, such as one of `ip link add`, takes the lowest of its ports', and none when the
+    last one goes: the pods would lose their gateway until they ask for it anew. A failing ADD cannot take this back.
+    """
+    with current_namespace() as here:
+        # One at a time: another ADD must neither set another MAC nor connect a port between the look and the setting.
+        fcntl.flock(here.fd, fcntl.LOCK_EX)
+        bridge = require_bridge(host, name)
+        if has_set_mac(name, bridge.mac):
+            return bridge
+        mac = bridge.mac if bridge.mac != _NO_MAC else _random_mac()
+        # Before the first port of ours, which the MAC would follow. Neighbours of the bridge are forgotten with it, so
+        # this is not done again for each pod.
+        host.set_mac(bridge.index, mac)
+    return bridge._replace(mac=mac)
 
 
 def _ensure_address(host: Rtnl, holder: Link, gateway: Cidr, *, force: bool, undo: Undo) -> None:
