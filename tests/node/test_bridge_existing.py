@@ -9,7 +9,7 @@ from netlink.namespace import open_namespace
 from netlink.rtnl import Rtnl
 from plugins import bridge_host
 from plugins.bridge_config import BridgeConfig
-from skel import Undo
+from plugins.bridge_undo import BridgeUndo
 from tests.attachments import Network, bridge_config
 from tests.node.firewall import inside
 from tests.nodes import Node
@@ -71,7 +71,7 @@ def test_its_mac_is_never_that_of_another_adds_port(network: Network) -> None:
     with inside(node.path), Rtnl() as host, open_namespace(node.pod_namespace("pod")) as pod:
         seen = []
         for name in ("one", "two"):
-            with Undo(print) as undo:
+            with BridgeUndo(print, host, config.bridge, name) as undo:
                 bridge = bridge_host.ensure_bridge(host, config, undo)
             seen.append(bridge.mac)
             bridge_host.connect(host, bridge, config, name=name, peer=name, namespace=pod)

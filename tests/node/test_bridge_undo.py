@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ipaddress import ip_interface
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,17 @@ import pytest
 
 from harness.snapshot import Snapshot
 from netlink.namespace import entered, open_namespace
+from netlink.owner import Owner
+from netlink.rtnl import Rtnl
 from netlink.socket import NetlinkError, Socket
+from plugins import bridge_host
 from plugins.bridge import PLUGIN
+from plugins.bridge_config import BridgeConfig
+from plugins.bridge_gateways import ensure_gateways
+from plugins.bridge_undo import BridgeUndo
 from skel import Outcome, dispatch
 from tests.attachments import Network, bridge_config
+from tests.node.firewall import inside
 from tests.nodes import Node
 
 # ip_forward stays on: another program may rely on it by now. A reservation's traces that are no reservation stay, too.
@@ -63,9 +71,21 @@ def failing_at(step: int) -> Iterator[list[str]]:
         Socket._send = send  # type: ignore[method-assign]
 
 
-def test_at_every_request_to_the_kernel(node: Node, bin_dir: Path) -> None:
-    config = bridge_config(ipMasq=True, macspoofchk=True, isDefaultGateway=True, hairpinMode=True)
+def have_a_bridge(node: Node) -> None:
+    """Make br0 as an administrator may have left it: down, with an uplink, an address and no MAC of its own."""
+    node.run(["ip", "link", "add", "br0", "type", "bridge"])
+    node.run(["ip", "link", "add", "uplink", "type", "veth", "peer", "name", "wire"])
+    node.run(["ip", "link", "set", "uplink", "master", "br0", "up"])
+    node.run(["ip", "address", "add", "192.0.2.1/24", "brd", "+", "dev", "br0"])
+
+
+@pytest.mark.parametrize("existing", [False, True])
+def test_at_every_request_to_the_kernel(node: Node, bin_dir: Path, *, existing: bool) -> None:
+    keys = {"promiscMode": True, "forceAddress": True} if existing else {"hairpinMode": True}
+    config = bridge_config(ipMasq=True, macspoofchk=True, isDefaultGateway=True, **keys)
     config["ipam"]["dataDir"] = str(node.var_lib_cni / "networks")
+    if existing:
+        have_a_bridge(node)
     node.pod_namespace("one")
     before = node.state()
     pod_before = pod_state(node)
@@ -207,3 +227,34 @@ def test_a_shared_bridge_survives_another_pods_failure(cold: tuple[Network, Snap
 
     network.fail("ADD", "two", ipam={"type": "no-such-plugin"})
     assert network.ping("one", "10.88.0.1")
+
+
+@pytest.mark.parametrize("connected", ["before", "meanwhile"])
+def test_what_another_pod_may_count_on_stays(node: Node, connected: str) -> None:
+    """Nobody can tell whether the ADD of a pod that was connected before is over."""
+    config = BridgeConfig.decode(bridge_config(promiscMode=True))
+    have_a_bridge(node)
+
+    def connect(host: Rtnl) -> None:
+        alias = Owner("another", "id-another", "eth0").label()
+        with open_namespace(node.pod_namespace("another")) as pod:
+            bridge = bridge_host.require_bridge(host, "br0")
+            bridge_host.connect(host, bridge, config, name="another", peer="eth0", namespace=pod, alias=alias)
+
+    def fail() -> None:
+        with BridgeUndo(print, host, "br0", "own") as undo:
+            bridge = bridge_host.ensure_bridge(host, config, undo)
+            ensure_gateways(host, bridge, [ip_interface("10.88.0.1/16")], force=True, undo=undo)
+            if connected == "meanwhile":
+                connect(host)
+            raise TimeoutError
+
+    with inside(node.path), Rtnl() as host:
+        if connected == "before":
+            connect(host)
+        with pytest.raises(TimeoutError):
+            fail()
+
+    [bridge] = node.ip("address", "show", "dev", "br0")
+    assert {"UP", "PROMISC"} <= set(bridge["flags"])
+    assert "10.88.0.1" in [address["local"] for address in bridge["addr_info"]]
