@@ -122,3 +122,13 @@ def test_del_cleans_up_after_either_backend(node: Node, bin_dir: Path, added: st
 
     network.succeed("DEL", "one", ipMasqBackend=deleted)
     assert "10.88.0.2" not in str(node.nft())
+
+
+def test_del_ends_the_masquerading_of_an_address_that_the_result_does_not_tell(node: Node, bin_dir: Path) -> None:
+    network = Network(node, bin_dir, bridge_config(ipMasq=True))
+    result = network.add("one")
+    told = result | {"ips": [{"address": "192.0.2.7/24", "interface": 2}]}
+
+    network.succeed("DEL", "one", prevResult=told)
+
+    assert node.nft() == []
