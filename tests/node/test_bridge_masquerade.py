@@ -132,3 +132,18 @@ def test_del_ends_the_masquerading_of_an_address_that_the_result_does_not_tell(n
     network.succeed("DEL", "one", prevResult=told)
 
     assert node.nft() == []
+
+
+@pytest.mark.parametrize("backend", ["nftables", "iptables"])
+def test_del_leaves_the_containers_other_interface_masqueraded(node: Node, bin_dir: Path, backend: str) -> None:
+    network = Network(node, bin_dir, bridge_config(ipMasq=True, ipMasqBackend=backend))
+    first = network.add("one")
+    before = node.filtering()
+    second = network.succeed("ADD", "one", ifname="eth1")
+
+    network.succeed("DEL", "one", ifname="eth1", prevResult=second)
+
+    assert node.filtering() == before
+    network.succeed("CHECK", "one", prevResult=first)
+    network.succeed("DEL", "one", prevResult=first)
+    assert "10.88.0.2" not in str(node.nft())
