@@ -21,6 +21,7 @@ from skel import CniError, Code, Undo
 from .bridge_config import BridgeConfig
 from .bridge_undo import BridgeUndo
 from .host_veth import host_veth_name
+from .steps import Steps
 
 __all__ = [
     "bring_up",
@@ -155,13 +156,13 @@ def disconnect(owner: Owner, netns: str) -> None:
 
 
 def collect_ports(config: BridgeConfig, valid: Collection[Owner]) -> None:
-    """Delete the ports of pods of this network that are no longer valid. Raises NetlinkError."""
-    with Rtnl() as host:
+    """Delete the ports of pods of this network that are no longer valid. Raises OSError, CniError."""
+    with Rtnl() as host, Steps() as steps:
         bridge = host.link(config.bridge)
         for port in host.links_of(bridge.index) if bridge else ():
             owner = Owner.from_label(port.alias)
             if owner is not None and owner.in_network(config.name) and owner not in valid:
-                host.delete_link(port.index)
+                steps.take(host.delete_link, port.index)
 
 
 def random_mac() -> str:

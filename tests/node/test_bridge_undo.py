@@ -1,8 +1,5 @@
 """An ADD of the bridge plugin that fails, at whatever step, leaves the node as it found it."""
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from ipaddress import ip_interface
 from pathlib import Path
 from typing import Any
@@ -10,17 +7,15 @@ from typing import Any
 import pytest
 
 from harness.snapshot import Snapshot
-from netlink.namespace import entered, open_namespace
+from netlink.namespace import open_namespace
 from netlink.owner import Owner
 from netlink.rtnl import Rtnl
-from netlink.socket import NetlinkError, Socket
 from plugins import bridge_host
-from plugins.bridge import PLUGIN
 from plugins.bridge_config import BridgeConfig
 from plugins.bridge_gateways import ensure_gateways
 from plugins.bridge_undo import BridgeUndo
-from skel import Outcome, dispatch
 from tests.attachments import Network, bridge_config
+from tests.node.faults import INJECTED, dispatched, failing_at
 from tests.node.firewall import inside
 from tests.nodes import Node
 
@@ -35,42 +30,6 @@ KEPT = [
 ]
 
 
-def add_in_this_process(node: Node, bin_dir: Path, config: dict[str, Any]) -> Outcome:
-    """Dispatch an ADD for the pod "one" in a thread that is on the node; its files are the node's by `dataDir`."""
-    environ = {
-        "CNI_COMMAND": "ADD",
-        "CNI_CONTAINERID": "id-one",
-        "CNI_NETNS": f"{node.path}-one",
-        "CNI_IFNAME": "eth0",
-        "CNI_PATH": str(bin_dir),
-    }
-    with open_namespace(node.path) as namespace, entered(namespace):
-        return dispatch(PLUGIN, environ, json.dumps(config).encode)
-
-
-class InjectedError(NetlinkError):
-    pass
-
-
-@contextmanager
-def failing_at(step: int) -> Iterator[list[str]]:
-    """Let the netlink request number `step` fail after the kernel has not even seen it; those of the undoing pass."""
-    seen: list[str] = []
-    send = Socket._send
-
-    def send_or_fail(self: Socket, packet: bytes | bytearray) -> None:
-        seen.append("sent")
-        if len(seen) == step:
-            raise InjectedError(5, "fault injected by the test")
-        send(self, packet)
-
-    Socket._send = send_or_fail  # type: ignore[method-assign]
-    try:
-        yield seen
-    finally:
-        Socket._send = send  # type: ignore[method-assign]
-
-
 def have_a_bridge(node: Node) -> None:
     """Make br0 as an administrator may have left it: down, with an uplink, an address and no MAC of its own."""
     node.run(["ip", "link", "add", "br0", "type", "bridge"])
@@ -80,10 +39,9 @@ def have_a_bridge(node: Node) -> None:
 
 
 @pytest.mark.parametrize("existing", [False, True])
-def test_at_every_request_to_the_kernel(node: Node, bin_dir: Path, *, existing: bool) -> None:
+def test_at_every_request_to_the_kernel(node: Node, direct_bin_dir: Path, *, existing: bool) -> None:
     keys = {"promiscMode": True, "forceAddress": True} if existing else {"hairpinMode": True}
     config = bridge_config(ipMasq=True, macspoofchk=True, isDefaultGateway=True, **keys)
-    config["ipam"]["dataDir"] = str(node.var_lib_cni / "networks")
     if existing:
         have_a_bridge(node)
     node.pod_namespace("one")
@@ -93,11 +51,11 @@ def test_at_every_request_to_the_kernel(node: Node, bin_dir: Path, *, existing: 
     while True:
         step += 1
         with failing_at(step) as seen:
-            outcome = add_in_this_process(node, bin_dir, config)
+            outcome = dispatched(node, direct_bin_dir, "ADD", config, "one")
         if outcome.code == 0:
             break
 
-        assert b"fault injected" in outcome.stdout, outcome
+        assert INJECTED.encode() in outcome.stdout, outcome
         assert b"undoing" not in outcome.stderr, outcome
         node.assert_same_state(before, ignore=KEPT, within=2)
         assert pod_state(node) == pod_before, step
