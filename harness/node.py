@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 from harness.files import locked, write_atomically
 from harness.pods import PodStore
 from harness.sandbox import NETNS_DIR, sandbox_exists
-from netlink.mounts import private_mounts
+from netlink.mounts import mount_own_sysfs, private_mounts
 from netlink.namespace import Namespace, create_namespace, entered, open_namespace, remove_namespace
 
 if TYPE_CHECKING:
@@ -111,10 +111,12 @@ class Node:
         return self._pool.submit(self._on_node, lambda: function(*args, **kwargs)).result()
 
     def enter(self) -> None:
-        """Show the calling thread the node's own files, for good; only a thread made for this should call it."""
-        if self.netns is not None:
+        """Show the calling thread the node's own files and /sys, for good; it must have been made for this."""
+        if self._namespace is not None:
             VAR_LIB_CNI.mkdir(parents=True, exist_ok=True)
             private_mounts({str(VAR_LIB_CNI): str(self.var_lib_cni)})
+            with entered(self._namespace):
+                mount_own_sysfs()
 
     def namespace(self) -> Namespace | None:
         """Return the node's network namespace, None for this host. Inside `in_use` or `alone` only."""

@@ -1,7 +1,7 @@
 """Masquerading by iptables, as the reference plugins (containernetworking/plugins) do it: either takes over.
 
-One chain for each container, named by a hash, and a jump to it for each address; made through the iptables programs,
-which are the only interface to those rules that iptables itself goes on to understand.
+One chain for each container, named by a hash, and a jump to it for each address of all its interfaces; made through the
+iptables programs, which are the only interface to those rules that iptables itself goes on to understand.
 
 Everything happens in the network namespace that the calling thread is in.
 """
@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from ipaddress import IPv4Interface, IPv6Interface
+from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip_network
 from typing import Final, NamedTuple
 
 from netlink.nft_wire import IPV4, IPV6
@@ -26,10 +26,12 @@ __all__ = [
 ]
 
 Interface = IPv4Interface | IPv6Interface
+Network = IPv4Network | IPv6Network
 
 _CHAIN_LENGTH = 28
 _CHAIN = re.compile(r"CNI-[0-9a-f]{24}")
 _JUMP = re.compile(rf'-A POSTROUTING .*--comment "((?:[^"\\]|\\.)*)" .*-j ({_CHAIN.pattern})')
+_SOURCE = re.compile(r"POSTROUTING -s (\S+) ")
 _COMMENT_LENGTH = 255
 """Bytes that iptables keeps of a comment; it drops the rest without a word."""
 _DEFAULT_PATH: Final = "/usr/sbin:/sbin"
@@ -68,27 +70,34 @@ def masquerade_iptables(addresses: Sequence[Interface], network: str, container_
         if not own:
             continue
         jumps = [f"POSTROUTING -s {address.ip}/{address.max_prefixlen} {comment} -j {chain}" for address in own]
+        subnets = dict.fromkeys(f"{chain} -d {address.network} {comment} -j ACCEPT" for address in own)
+        everything = f"{chain} ! -d {family.multicast} {comment} -j MASQUERADE"
         program = _backend(family, chain)
         present = _jumps(program, chain) if program else []
-        rules = [
-            *(f"-A {chain} -d {address.network} {comment} -j ACCEPT" for address in own),
-            f"-A {chain} ! -d {family.multicast} {comment} -j MASQUERADE",
+        # What another interface of the container has stays; its subnets must come before the rule for everything.
+        is_shared = any(jump not in jumps for jump in present)
+        rules = _rules(program, chain) if program and is_shared else []
+        changes = [
+            *([] if is_shared else [f":{chain} - [0:0]"]),
+            *(f"-I {rule}" for rule in subnets if rule not in rules),
+            *(f"-A {rule}" for rule in (everything,) if rule not in rules),
             *(f"-A {jump}" for jump in jumps if jump not in present),
         ]
-        _restore(program or family.program, [f":{chain} - [0:0]", *rules])
+        _restore(program or family.program, changes)
 
 
 def unmasquerade_iptables(addresses: Sequence[Interface], network: str, container_id: str) -> None:
-    """Remove the container's chain and all jumps to it; nothing there is fine. Raises IptablesError, NetlinkError.
+    """Remove the jumps of `addresses`, and with the last one the chain; nothing there is fine.
 
-    The families of `addresses` are looked at, or both if there are none. No program is run where nothing is to be done.
+    Without `addresses`, all that the container has goes. No program is run where nothing is to be done. Raises
+    IptablesError, NetlinkError.
     """
     chain = _chain_name(network, container_id)
     versions = {address.version for address in addresses} or {4, 6}
     for family in _FAMILIES:
         program = _backend(family, chain) if family.version in versions else None
         if program:
-            _remove(program, family, chain)
+            _remove(program, family, chain, addresses)
 
 
 def is_masqueraded_by_iptables(network: str, container_id: str) -> bool:
@@ -122,11 +131,12 @@ def collect_iptables(network: str, valid: Collection[str]) -> None:
         raise IptablesError(errno.EIO, "; ".join(failures))
 
 
-def _remove(program: str, family: _Family, chain: str) -> None:
+def _remove(program: str, family: _Family, chain: str, addresses: Collection[Interface] = ()) -> None:
     for attempt in range(_ATTEMPTS):
-        deletions = [f"-D {jump}" for jump in _jumps(program, chain)]
+        changes = _removal(program, chain, addresses)
         try:
-            _restore(program, [*deletions, f"-F {chain}", f"-X {chain}"])
+            if changes:
+                _restore(program, changes)
         except IptablesError:
             # All or nothing was done; somebody else may have removed part of it since it was listed.
             if not _backend(family, chain):
@@ -135,6 +145,28 @@ def _remove(program: str, family: _Family, chain: str) -> None:
                 raise
         else:
             return
+
+
+def _removal(program: str, chain: str, addresses: Collection[Interface]) -> list[str]:
+    """Return what takes `addresses` out of the chain, or the chain away where it is led to for no other."""
+    sources = {jump: _source(jump) for jump in _jumps(program, chain)}
+    # Early releases of the reference led the whole subnet there.
+    own = {network for address in addresses for network in (ip_network(address.ip), address.network)}
+    jumps = [jump for jump, source in sources.items() if source in own or not addresses]
+    deletions = [f"-D {jump}" for jump in jumps]
+    if len(jumps) == len(sources):
+        return [*deletions, f"-F {chain}", f"-X {chain}"]
+    if not jumps:
+        return []
+    others = [source.network_address for jump, source in sources.items() if source and jump not in jumps]
+    unused = tuple(f" -d {subnet}" for subnet in own if not any(address in subnet for address in others))
+    rules = [rule for rule in _rules(program, chain) if rule.partition(" -m ")[0].endswith(unused)]
+    return deletions + [f"-D {rule}" for rule in rules]
+
+
+def _source(jump: str) -> Network | None:
+    found = _SOURCE.match(jump)
+    return ip_network(found[1]) if found else None
 
 
 def _is_whole(family: _Family, chain: str) -> bool:
@@ -191,9 +223,13 @@ def _chains_of(program: str, network: str) -> set[str]:
 
 def _jumps(program: str, chain: str) -> list[str]:
     """Return the rules of POSTROUTING that lead to `chain`, as `iptables -S` shows them, without the `-A`."""
-    _, listing = _run([program, "-w", "-t", "nat", "-S", "POSTROUTING"])
-    rules = [line.removeprefix("-A ") for line in listing.splitlines() if line.startswith("-A ")]
-    return [rule for rule in rules if rule.endswith(f" -j {chain}")]
+    return [rule for rule in _rules(program, "POSTROUTING") if rule.endswith(f" -j {chain}")]
+
+
+def _rules(program: str, chain: str) -> list[str]:
+    """Return the rules of `chain`, as `iptables -S` shows them, without the `-A`."""
+    _, listing = _run([program, "-w", "-t", "nat", "-S", chain])
+    return [line.removeprefix("-A ") for line in listing.splitlines() if line.startswith("-A ")]
 
 
 def _restore(program: str, lines: Iterable[str]) -> None:

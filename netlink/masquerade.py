@@ -83,16 +83,15 @@ def masquerade(addresses: Sequence[Interface], owner: Owner) -> None:
 def unmasquerade(owner: Owner, addresses: Sequence[Interface] = ()) -> None:
     """Take back what `masquerade` did for `owner`; nothing there is fine. Raises NetlinkError.
 
-    With `addresses` (whatever their prefixes) the cost does not depend on how many elements there are; an address that
-    has come to another owner is left alone. Without, all elements are read to find the owner's.
+    With `addresses` (whatever their prefixes) the cost does not depend on how many elements there are. Without, or
+    where not all of them are the owner's, all elements are read to find those that are.
     """
     doing = f"stop masquerading {', '.join(map(str, addresses)) or owner.label()}"
     chains = {_chain(address.network) for address in addresses}
     with Table(INET, _TABLE) as table:
         for _ in range(ATTEMPTS):
             generation = table.generation()
-            elements = _present(table, addresses) if addresses else _all(table, owner.label())
-            owned = {address: element for address, element in elements.items() if element.comment == owner.label()}
+            owned = _owned(table, owner.label(), addresses)
             chains |= {element.chain for element in owned.values()}
             if not owned:
                 break
@@ -169,6 +168,13 @@ def _delete_elements(transaction: Transaction, elements: Mapping[Address, Elemen
 def _present(table: Table, addresses: Iterable[Interface]) -> dict[Address, Element]:
     found = {address.ip: table.element(_MAPS[address.version], address.ip.packed) for address in addresses}
     return {address: element for address, element in found.items() if element}
+
+
+def _owned(table: Table, label: str, addresses: Sequence[Interface]) -> dict[Address, Element]:
+    present = _present(table, addresses)
+    if addresses and all(address.ip in present and present[address.ip].comment == label for address in addresses):
+        return present
+    return _all(table, label)
 
 
 def _all(table: Table, comment: str = "") -> dict[Address, Element]:

@@ -3,10 +3,11 @@
 import errno
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 
 from netlink import syscalls
 
-__all__ = ["private_mounts"]
+__all__ = ["mount_own_sysfs", "private_mounts"]
 
 
 def private_mounts(binds: Mapping[str, str]) -> None:
@@ -26,6 +27,15 @@ def private_mounts(binds: Mapping[str, str]) -> None:
         _make_slave_from_outside()
     for target, source in binds.items():
         syscalls.mount(source, target, syscalls.MS_BIND | syscalls.MS_REC)
+
+
+def mount_own_sysfs() -> None:
+    """Have /sys/class/net show the network namespace that the calling thread is in: it is that of the mounting.
+
+    Some containers forbid this, and most programs do without.
+    """
+    with suppress(OSError):
+        syscalls.mount("sysfs", "/sys", 0, "sysfs")
 
 
 def _make_slave() -> None:

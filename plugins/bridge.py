@@ -8,7 +8,7 @@ their networks. DEL finds what to remove from the container ID alone.
 
 from functools import partial
 
-from skel import Args, CniError, Code, Interface, Plugin, Result, Undo
+from skel import Args, CniError, Code, Interface, Plugin, Result
 from skel.delegate import ipam_add, ipam_check, ipam_delete, ipam_gc, ipam_status
 from skel.suite import REFERENCE_RELEASE
 
@@ -27,7 +27,8 @@ def add(args: Args[BridgeConfig]) -> Result:
     from netlink.namespace import current_namespace
     from netlink.rtnl import Rtnl
 
-    from . import bridge_host, ip_masq, pod_interface, spoof_check
+    from . import bridge_gateways, bridge_host, ip_masq, pod_interface, spoof_check
+    from .bridge_undo import BridgeUndo
 
     config = args.config
     config.check_for_add()
@@ -37,7 +38,7 @@ def add(args: Args[BridgeConfig]) -> Result:
         pod_interface.open_pod(args.netns) as namespace,
         Rtnl() as host,
         Rtnl(namespace) as pod,
-        Undo(args.log) as undo,
+        BridgeUndo(args.log, host, config.bridge, name) as undo,
     ):
         bridge = bridge_host.ensure_bridge(host, config, undo)
         alias = ip_masq.owner_of(args).label()
@@ -45,7 +46,7 @@ def add(args: Args[BridgeConfig]) -> Result:
             host, bridge, config, name=name, peer=args.ifname, namespace=namespace, mac=mac, alias=alias
         )
         undo.add(host.delete_link, name)
-        bridge = bridge_host.settled(host, bridge, port)
+        bridge = bridge_host.require_bridge(host, bridge.name)  # with the MTU that it may have taken from the port
         bridge_host.tag(host, port, config, config.trunk_vlans())
         inner = pod_interface.require_interface(pod, args.ifname)
         result = Result(
@@ -73,10 +74,10 @@ def add(args: Args[BridgeConfig]) -> Result:
             holder = bridge
             if gateways and config.vlan:
                 with current_namespace() as here:
-                    holder = bridge_host.ensure_vlan_gateway(host, bridge, config, here, undo)
+                    holder = bridge_gateways.ensure_vlan_gateway(host, bridge, config, here, undo)
                 result.interfaces.append(Interface(name=holder.name, mac=holder.mac, mtu=holder.mtu))
-            bridge_host.ensure_gateways(host, holder, gateways, force=config.force_address, undo=undo)
-            bridge_host.forward(gateways)
+            bridge_gateways.ensure_gateways(host, holder, gateways, force=config.force_address, undo=undo)
+            bridge_gateways.forward(gateways)
             if config.ip_masq:
                 addresses = [ip.address for ip in result.ips]
                 undo.add(ip_masq.unmasquerade, args, addresses)

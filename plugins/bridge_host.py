@@ -1,50 +1,49 @@
-"""The host's side of the bridge plugin: the bridge, its gateway addresses, the ports of pods.
+"""The host's side of the bridge plugin: the bridge and the ports of pods.
 
 Each function that takes an `undo` registers on it how to unmake what it made, so
 that an ADD that fails later leaves the node as it found it.
 """
 
 import errno
+import fcntl
 import os
 from collections.abc import Collection
 from contextlib import suppress
 
-from netlink.namespace import Namespace, open_namespace
+from netlink.namespace import Namespace, current_namespace, open_namespace
 from netlink.owner import Owner
 from netlink.rtnl import Link, Rtnl
 from netlink.socket import NetlinkError
 from netlink.sysctl import write_sysctl
-from skel import Cidr, CniError, Code, Undo
+from netlink.sysfs import has_set_mac
+from skel import CniError, Code, Undo
 
 from .bridge_config import BridgeConfig
+from .bridge_undo import BridgeUndo
 from .host_veth import host_veth_name
+from .steps import Steps
 
 __all__ = [
+    "bring_up",
     "collect_ports",
     "connect",
     "disconnect",
     "ensure_bridge",
-    "ensure_gateways",
-    "ensure_vlan_gateway",
-    "forward",
+    "random_mac",
     "require_bridge",
-    "settled",
     "tag",
     "wait_port_up",
 ]
 
-_IPV4 = 4
-_FORWARDING = {4: "net/ipv4/ip_forward", 6: "net/ipv6/conf/all/forwarding"}
 _PORT_SECONDS = 2.5
 """How long a port may take to come up; the reference gives it as much."""
+_NO_MAC = "00:00:00:00:00:00"
 
 
-def ensure_bridge(host: Rtnl, config: BridgeConfig, undo: Undo) -> Link:
-    """Return the network's bridge, up; make it where it is not there.
+def ensure_bridge(host: Rtnl, config: BridgeConfig, undo: BridgeUndo) -> Link:
+    """Return the network's bridge, up, with a MAC that stays; make it where it is not there.
 
-    A bridge of ours has a MAC of its own: without one it takes the lowest of
-    its ports', which changes as pods come and go. Raises CniError (7) where
-    the name belongs to something else, NetlinkError.
+    Raises CniError (7) where the name belongs to something else, NetlinkError.
     """
     found = host.link(config.bridge)
     if found is None:
@@ -55,15 +54,24 @@ def ensure_bridge(host: Rtnl, config: BridgeConfig, undo: Undo) -> Link:
         message = f'bridge: "{bridge.name}" has VLAN filtering off, so vlan and vlanTrunk would do nothing'
         raise CniError(Code.INVALID_CONFIG, message)
     if config.promisc_mode and not bridge.promiscuous:
+        back = undo.unless_counted_on(host.set_promiscuous, bridge.index, on=False)
         host.set_promiscuous(bridge.index, on=True)
-    if not bridge.up:
-        host.set_up(bridge.index)
-    return bridge
+        undo.add(back)
+    bring_up(host, bridge, undo)
+    return bridge if has_set_mac(bridge.name, bridge.mac) else _keep_mac(host, bridge.name)
 
 
 def require_bridge(host: Rtnl, name: str) -> Link:
     """Return the bridge called `name`. Raises CniError (7) where it is missing or no bridge."""
     return _required(host.link(name), name)
+
+
+def bring_up(host: Rtnl, link: Link, undo: BridgeUndo) -> None:
+    """Set the bridge, or the gateway of a VLAN on it, up. Raises NetlinkError."""
+    if not link.up:
+        back = undo.unless_counted_on(host.set_down, link.index)
+        host.set_up(link.index)
+        undo.add(back)
 
 
 def connect(  # noqa: PLR0913 -- what a port is made from, each by its name
@@ -90,7 +98,7 @@ def connect(  # noqa: PLR0913 -- what a port is made from, each by its name
             peer_namespace=namespace,
             mtu=config.mtu,
             # udev(7) gives a new link another MAC than the kernel's random one, in its own time, unless one was set.
-            mac=_random_mac(),
+            mac=random_mac(),
             peer_mac=mac,
             master=bridge.index,
             alias=alias,
@@ -102,18 +110,6 @@ def connect(  # noqa: PLR0913 -- what a port is made from, each by its name
             raise
         message = f'cannot connect "{peer}" in {namespace.path} by "{name}": an interface of that name exists already'
         raise CniError(Code.INTERNAL, message) from None
-
-
-def settled(host: Rtnl, bridge: Link, port: Link) -> Link:
-    """Return the bridge as it is now that it has `port`, with the MAC that it had before.
-
-    A bridge whose MAC nobody has set, such as one of `ip link add`, takes the lowest of its ports': the pods would
-    lose their gateway until they ask for it anew. Setting it once keeps it. Raises CniError, NetlinkError.
-    """
-    found = require_bridge(host, bridge.name)
-    if found.mac == port.mac:
-        host.set_mac(found.index, bridge.mac)
-    return found._replace(mac=bridge.mac)
 
 
 def tag(host: Rtnl, port: Link, config: BridgeConfig, trunk: list[int]) -> None:
@@ -128,43 +124,6 @@ def tag(host: Rtnl, port: Link, config: BridgeConfig, trunk: list[int]) -> None:
     host.add_vlan(port.index, native, pvid=True, untagged=True)
     # The native one would be so no longer, had it been added as a tagged one.
     host.add_vlans(port.index, [vid for vid in trunk if vid != native])
-
-
-def ensure_vlan_gateway(host: Rtnl, bridge: Link, config: BridgeConfig, here: Namespace, undo: Undo) -> Link:
-    """Return the interface that holds the gateway addresses of a VLAN: BRIDGE.VLAN, a veth into the bridge."""
-    name = f"{bridge.name}.{config.vlan}"
-    gateway = host.link(name)
-    if gateway is None:
-        end = host_veth_name(bridge.name, name)
-        try:
-            port = connect(host, bridge, config, name=end, peer=name, namespace=here, mac=_random_mac(), for_pod=False)
-        except CniError:
-            pass  # another ADD was faster, as the look below will show
-        else:
-            undo.add(_delete_unused_vlan_gateway, host, port)
-            settled(host, bridge, port)
-            tag(host, port, config, [])
-        gateway = host.link(name)
-    if gateway is None:
-        raise CniError(Code.TRY_AGAIN_LATER, f'"{name}" disappeared while it was being made')
-    if not gateway.up:
-        host.set_up(gateway.index)
-    return gateway
-
-
-def ensure_gateways(host: Rtnl, holder: Link, gateways: list[Cidr], *, force: bool, undo: Undo) -> None:
-    """Give `holder` (the bridge, or a VLAN's gateway) the pods' gateway addresses.
-
-    Raises CniError (7) where it has another one already, unless `force`; NetlinkError.
-    """
-    for gateway in gateways:
-        _ensure_address(host, holder, gateway, force=force, undo=undo)
-
-
-def forward(gateways: list[Cidr]) -> None:
-    """Let the kernel forward packets of the gateways' families. Raises OSError."""
-    for version in {gateway.version for gateway in gateways}:
-        write_sysctl(_FORWARDING[version], "1")
 
 
 def wait_port_up(host: Rtnl, port: Link, bridge: Link) -> Link:
@@ -197,13 +156,19 @@ def disconnect(owner: Owner, netns: str) -> None:
 
 
 def collect_ports(config: BridgeConfig, valid: Collection[Owner]) -> None:
-    """Delete the ports of pods of this network that are no longer valid. Raises NetlinkError."""
-    with Rtnl() as host:
+    """Delete the ports of pods of this network that are no longer valid. Raises OSError, CniError."""
+    with Rtnl() as host, Steps() as steps:
         bridge = host.link(config.bridge)
         for port in host.links_of(bridge.index) if bridge else ():
             owner = Owner.from_label(port.alias)
             if owner is not None and owner.in_network(config.name) and owner not in valid:
-                host.delete_link(port.index)
+                steps.take(host.delete_link, port.index)
+
+
+def random_mac() -> str:
+    """Return a MAC that is locally administered and no group's (IEEE 802, the two low bits of the first byte)."""
+    first, *rest = os.urandom(6)
+    return ":".join(f"{byte:02x}" for byte in (first & 0xFC | 0x02, *rest))
 
 
 def _required(found: Link | None, name: str) -> Link:
@@ -216,7 +181,7 @@ def _required(found: Link | None, name: str) -> Link:
 
 def _make_bridge(host: Rtnl, config: BridgeConfig, undo: Undo) -> None:
     """Make the network's bridge, unless another ADD is faster."""
-    if host.create_bridge(config.bridge, mtu=config.mtu, mac=_random_mac(), vlan_filtering=config.filters_vlans):
+    if host.create_bridge(config.bridge, mtu=config.mtu, mac=random_mac(), vlan_filtering=config.filters_vlans):
         undo.add(_delete_unused_bridge, host, config.bridge)
         # The routes of this interface are ours to set, not a router's to advertise. As in the reference, where that
         # cannot be said (no IPv6, a read-only /proc/sys) all else is done.
@@ -224,23 +189,23 @@ def _make_bridge(host: Rtnl, config: BridgeConfig, undo: Undo) -> None:
             write_sysctl(f"net/ipv6/conf/{config.bridge}/accept_ra", "0")
 
 
-def _ensure_address(host: Rtnl, holder: Link, gateway: Cidr, *, force: bool, undo: Undo) -> None:
-    for present in host.addresses(holder.index):
-        if present.interface == gateway:
-            return
-        if present.interface.version != gateway.version:
-            continue
-        # Several IPv6 addresses may live together as long as their networks are apart; IPv4 takes one.
-        if gateway.version != _IPV4 and not present.interface.network.overlaps(gateway.network):
-            continue
-        if not force:
-            message = f'"{holder.name}" already has an IP address different from {gateway}: {present.interface}'
-            raise CniError(Code.INVALID_CONFIG, message)
-        host.delete_address(holder.index, present.interface)
-        undo.add(host.add_address, holder.index, present.interface, nodad=True, exist_ok=True)
-    # Without duplicate address detection: a pod's gateway must answer now, not in two seconds.
-    if host.add_address(holder.index, gateway, nodad=True, exist_ok=True):
-        undo.add(_delete_unused_address, host, holder, gateway)
+def _keep_mac(host: Rtnl, name: str) -> Link:
+    """Return the bridge `name` with the MAC that it has, set, so that it keeps it.
+
+    A bridge whose MAC nobody has set, such as one of `ip link add`, takes the lowest of its ports', and none when the
+    last one goes: the pods would lose their gateway until they ask for it anew. A failing ADD cannot take this back.
+    """
+    with current_namespace() as here:
+        # One at a time: another ADD must neither set another MAC nor connect a port between the look and the setting.
+        fcntl.flock(here.fd, fcntl.LOCK_EX)
+        bridge = require_bridge(host, name)
+        if has_set_mac(name, bridge.mac):
+            return bridge
+        mac = bridge.mac if bridge.mac != _NO_MAC else random_mac()
+        # Before the first port of ours, which the MAC would follow. Neighbours of the bridge are forgotten with it, so
+        # this is not done again for each pod.
+        host.set_mac(bridge.index, mac)
+    return bridge._replace(mac=mac)
 
 
 def _is_of_another(host: Rtnl, inner: Link, owner: Owner) -> bool:
@@ -256,26 +221,3 @@ def _delete_unused_bridge(host: Rtnl, name: str) -> None:
     bridge = host.link(name)
     if bridge is not None and not host.links_of(bridge.index):
         host.delete_link(bridge.index)
-
-
-def _delete_unused_address(host: Rtnl, holder: Link, gateway: Cidr) -> None:
-    # A VLAN's gateway is the other end of a port, whose bridge has the pods.
-    port = host.link(holder.peer_index) if holder.kind == "veth" else None
-    if not _has_other_pods(host, port.master if port else holder.index, gateways=1 if port else 0):
-        host.delete_address(holder.index, gateway)
-
-
-def _delete_unused_vlan_gateway(host: Rtnl, port: Link) -> None:
-    if not _has_other_pods(host, port.master, gateways=1):
-        host.delete_link(port.index)
-
-
-def _has_other_pods(host: Rtnl, bridge_index: int, *, gateways: int) -> bool:
-    # Undoing runs backwards: the failed pod's own port is still there.
-    return len(host.links_of(bridge_index)) > gateways + 1
-
-
-def _random_mac() -> str:
-    """Return a MAC that is locally administered and no group's (IEEE 802, the two low bits of the first byte)."""
-    first, *rest = os.urandom(6)
-    return ":".join(f"{byte:02x}" for byte in (first & 0xFC | 0x02, *rest))

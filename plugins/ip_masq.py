@@ -20,6 +20,8 @@ from netlink.owner import Owner
 from netlink.reference_nftables import is_masqueraded_by_reference, unmasquerade_reference
 from skel import Args, Cidr, CniError, Code, Config
 
+from .steps import Steps
+
 __all__ = ["check_masquerade", "collect_masquerade", "masquerade", "owner_of", "unmasquerade"]
 
 C = TypeVar("C", bound=Config)
@@ -42,10 +44,11 @@ def masquerade(args: Args[C], addresses: Sequence[Cidr], backend: str | None) ->
 
 
 def unmasquerade(args: Args[C], addresses: Sequence[Cidr]) -> None:
-    """Take back `masquerade`, whichever backend or plugin suite did it. Raises NetlinkError, OSError."""
-    nft.unmasquerade(owner_of(args), addresses)
-    unmasquerade_reference(args.config.name, args.ifname, args.container_id)
-    unmasquerade_iptables(addresses, args.config.name, args.container_id)
+    """Take back `masquerade`, whichever backend or plugin suite did it. Raises OSError, CniError."""
+    with Steps() as steps:
+        steps.take(nft.unmasquerade, owner_of(args), addresses)
+        steps.take(unmasquerade_reference, args.config.name, args.ifname, args.container_id)
+        steps.take(unmasquerade_iptables, addresses, args.config.name, args.container_id)
 
 
 def check_masquerade(args: Args[C], addresses: Sequence[Cidr]) -> None:
@@ -62,14 +65,20 @@ def check_masquerade(args: Args[C], addresses: Sequence[Cidr]) -> None:
 
 
 def collect_masquerade(args: Args[C], valid: Collection[Owner]) -> None:
-    """Remove what belongs to attachments of this network that are no longer valid. Raises NetlinkError, OSError.
+    """Remove what belongs to attachments of this network that are no longer valid. Raises OSError, CniError.
 
     The chains of iptables know their container and not the interface: they stay for any valid one of the container.
     """
-    for address, owner in nft.masqueraded():
-        if owner.in_network(args.config.name) and owner not in valid:
-            nft.unmasquerade(owner, [ip_interface(address)])
-    collect_iptables(args.config.name, {owner.container_id for owner in valid})
+    with Steps() as steps:
+        steps.take(_collect_nftables, args.config.name, valid)
+        steps.take(collect_iptables, args.config.name, {owner.container_id for owner in valid})
+
+
+def _collect_nftables(network: str, valid: Collection[Owner]) -> None:
+    with Steps() as steps:
+        for address, owner in nft.masqueraded():
+            if owner.in_network(network) and owner not in valid:
+                steps.take(nft.unmasquerade, owner, [ip_interface(address)])
 
 
 def _with_gateway(args: Args[C]) -> set[Cidr]:

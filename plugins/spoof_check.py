@@ -9,6 +9,7 @@ from netlink.reference_spoofcheck import disallow_reference, is_spoof_checked_by
 from skel import Args, CniError, Code, Config
 
 from .ip_masq import owner_of
+from .steps import Steps
 
 __all__ = ["allow_only", "check", "collect", "disallow"]
 
@@ -21,9 +22,10 @@ def allow_only(args: Args[C], port: str, mac: str) -> None:
 
 
 def disallow(args: Args[C], port: str) -> None:
-    """Take back `allow_only`, and what the reference plugin did; nothing there is fine. Raises NetlinkError."""
-    spoofcheck.disallow(owner_of(args), port)
-    disallow_reference(args.container_id, args.ifname)
+    """Take back `allow_only`, and what the reference plugin did; nothing there is fine. Raises OSError, CniError."""
+    with Steps() as steps:
+        steps.take(spoofcheck.disallow, owner_of(args), port)
+        steps.take(disallow_reference, args.container_id, args.ifname)
 
 
 def check(args: Args[C], port: str, mac: str) -> None:
@@ -35,7 +37,8 @@ def check(args: Args[C], port: str, mac: str) -> None:
 
 
 def collect(args: Args[C], valid: Collection[Owner]) -> None:
-    """Remove the checks of attachments of this network that are no longer valid. Raises NetlinkError."""
-    for port, owner in spoofcheck.spoof_checked():
-        if owner.in_network(args.config.name) and owner not in valid:
-            spoofcheck.disallow(owner, port)
+    """Remove the checks of attachments of this network that are no longer valid. Raises OSError, CniError."""
+    with Steps() as steps:
+        for port, owner in spoofcheck.spoof_checked():
+            if owner.in_network(args.config.name) and owner not in valid:
+                steps.take(spoofcheck.disallow, owner, port)

@@ -1,8 +1,9 @@
 """Checks of the names that come from outside, and the parsing of CNI_ARGS.
 
 SPEC.md sections 1 and 2 say what a container ID and a network name may hold;
-the rules for interface names are the kernel's (dev_valid_name in
-net/core/dev.c). libcni checks the same on the runtime's side.
+the rules for interface names are the kernel's (dev_valid_name and
+dev_get_valid_name in net/core/dev.c): it puts a number in the place of a
+`%d`, and takes no other `%`. libcni checks all but that on the runtime's side.
 """
 
 import re
@@ -49,13 +50,13 @@ def check_network_name(name: str) -> None:
 
 
 def check_ifname(ifname: str) -> None:
-    """Raise CniError (4) for an interface name that the kernel would refuse."""
+    """Raise CniError (4) for an interface name that the kernel would refuse or change."""
     if flaw := ifname_flaw(ifname):
         raise CniError(Code.INVALID_ENVIRONMENT, f'CNI_IFNAME: invalid interface name "{ifname}"', flaw)
 
 
 def ifname_flaw(ifname: str) -> str:
-    """Return why the kernel would refuse an interface name, or nothing."""
+    """Return why the kernel would refuse or change an interface name, or nothing."""
     try:
         length = len(ifname.encode(errors="surrogateescape"))
     except UnicodeEncodeError:
@@ -64,8 +65,8 @@ def ifname_flaw(ifname: str) -> str:
         return f"it is longer than {IFNAME_MAX} bytes"
     if ifname in {"", ".", ".."}:
         return "it is empty, . or .."
-    if any(char in "/:\0" or char.isspace() for char in ifname):
-        return "it contains / or : or NUL or white space"
+    if any(char in "/:%\0" or char.isspace() for char in ifname):
+        return "it contains / or : or % or NUL or white space"
     return ""
 
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -56,16 +55,13 @@ def command(settings: Settings, *, pod: str, arguments: tuple[str, ...], namespa
 
 def _show_own_files(resolv_conf: Path) -> None:
     """Give this process the pod's view of what depends on the network, as ip-netns(8) does for its own namespaces."""
-    from netlink.mounts import private_mounts
-    from netlink.syscalls import mount
+    from netlink.mounts import mount_own_sysfs, private_mounts
 
     missing = [str(path) for path in (resolv_conf, HOST_RESOLV_CONF) if not path.exists()]
     if missing:
         say(f"Without the pod's resolv.conf: there is no {missing[0]}")
     private_mounts({} if missing else {str(HOST_RESOLV_CONF): str(resolv_conf)})
-    # /sys/class/net shows the namespace in which it was mounted. Some containers forbid this, and most do without.
-    with suppress(OSError):
-        mount("sysfs", "/sys", 0, "sysfs")
+    mount_own_sysfs()
 
 
 def _become(arguments: tuple[str, ...]) -> int:

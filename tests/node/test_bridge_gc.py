@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from netlink import masquerade, spoofcheck
 from netlink.namespace import remove_namespace
+from netlink.rtnl import Rtnl
 from tests.attachments import Network, bridge_config
+from tests.node.faults import INJECTED, dispatched, failing_once
 from tests.nodes import Node
 
 
@@ -39,6 +42,26 @@ def reservations(network: Network) -> set[str]:
 
 def ports(network: Network) -> set[str]:
     return {link["ifalias"] for link in network.node.ip("link", "show", "master", "br0")}
+
+
+def port_of(network: Network, pod: str) -> str:
+    [name] = [link["ifname"] for link in network.node.ip("link", "show") if link.get("ifalias") == f"net/id-{pod}/eth0"]
+    return str(name)
+
+
+def container_chains(network: Network) -> set[str]:
+    return {chain for rule in nat_rules(network) for chain in re.findall("CNI-[0-9a-f]+", rule)}
+
+
+def elements(node: Node) -> dict[str, int]:
+    """How many elements the sets and maps of nftables have; those of the two families count as one."""
+    counts: dict[str, int] = {}
+    for entry in node.nft():
+        for each in (entry.get("set"), entry.get("map")):
+            if each:
+                name = each["name"].rstrip("46")
+                counts[name] = counts.get(name, 0) + len(each.get("elem", []))
+    return counts
 
 
 @pytest.mark.parametrize("spelling", ["cni.dev/valid-attachments", "cni.dev/attachments"])
@@ -106,9 +129,37 @@ def test_the_chains_of_iptables_stay_for_any_interface_of_their_container(networ
     other = {"containerID": "id-other", "ifname": "eth9"}
 
     collect(network, **{"cni.dev/valid-attachments": [*attachments("kept"), other]})
-    chains = {chain for rule in nat_rules(network) for chain in re.findall("CNI-[0-9a-f]+", rule)}
-    assert len(chains) == 2
+    assert len(container_chains(network)) == 2
     assert not any("id-lost" in rule for rule in nat_rules(network))
 
     collect(network, **{"cni.dev/valid-attachments": []})
     assert nat_rules(network) == before
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "left"),
+    [
+        (Rtnl, "delete_link", {"ports": 1}),
+        (Rtnl, "links_of", {"ports": 3}),
+        (masquerade, "unmasquerade", {"masquerade": 1}),
+        (masquerade, "masqueraded", {"masquerade": 6}),
+        (spoofcheck, "disallow", {"checked_ports": 1, "allowed_macs": 1}),
+        (spoofcheck, "spoof_checked", {"checked_ports": 3, "allowed_macs": 3}),
+    ],
+)
+def test_it_goes_on_past_one_that_cannot_be_removed(
+    node: Node, direct_bin_dir: Path, monkeypatch: pytest.MonkeyPatch, owner: object, name: str, left: dict[str, int]
+) -> None:
+    network = Network(node, direct_bin_dir, bridge_config(ipMasq=True, macspoofchk=True))
+    for pod in ("one", "two", "three"):
+        network.add(pod)
+    network.add("four", ipMasqBackend="iptables", macspoofchk=False)
+    node.run(["ip", "link", "delete", "dev", port_of(network, "four")])
+    failing_once(monkeypatch, owner, name)
+
+    outcome = dispatched(node, direct_bin_dir, "GC", network.config | {"cni.dev/valid-attachments": []})
+
+    assert (outcome.code, INJECTED in outcome.stdout.decode()) == (1, True), outcome
+    found = {"ports": len(ports(network)), **elements(node), "chains of iptables": len(container_chains(network))}
+    assert {name: count for name, count in found.items() if count} == left
+    assert reservations(network) == set()

@@ -11,14 +11,17 @@ import pytest
 
 from netlink.namespace import current_namespace, entered, open_namespace
 from netlink.rtnl import Link, Rtnl
-from plugins import bridge_host
+from plugins import bridge_gateways, bridge_host
 from plugins.bridge_config import BridgeConfig
-from skel import Undo
+from plugins.bridge_undo import BridgeUndo
+from plugins.host_veth import host_veth_name
 from tests.attachments import Network, bridge_config
 from tests.nodes import Node
 
 AT_ONCE = 8
 GATEWAY = ip_interface("10.88.0.1/16")
+OWN = host_veth_name("id-failing", "eth0")
+"""The port of a pod whose ADD a test goes through step by step."""
 
 
 def test_udev_has_no_reason_to_give_links_another_mac(node: Node, bin_dir: Path) -> None:
@@ -38,12 +41,12 @@ def on(node: Node, kind: type[Rtnl] = Rtnl) -> Iterator[Rtnl]:
         yield host
 
 
-def vlan_gateway(host: Rtnl, undo: Undo, **keys: object) -> Link:
+def vlan_gateway(host: Rtnl, undo: BridgeUndo, **keys: object) -> Link:
     """The gateway of VLAN 0, which is none: the same steps, and every kernel takes them."""
     config = BridgeConfig.decode(bridge_config(**keys))
     bridge = bridge_host.ensure_bridge(host, config, undo)
     with current_namespace() as here:
-        return bridge_host.ensure_vlan_gateway(host, bridge, config, here, undo)
+        return bridge_gateways.ensure_vlan_gateway(host, bridge, config, here, undo)
 
 
 def test_many_make_the_gateway_of_a_vlan_at_once(node: Node) -> None:
@@ -57,7 +60,7 @@ def test_many_make_the_gateway_of_a_vlan_at_once(node: Node) -> None:
             return found
 
     def make(_: int) -> Link:
-        with on(node, Hesitant) as host, Undo(print) as undo:
+        with on(node, Hesitant) as host, BridgeUndo(print, host, "br0", OWN) as undo:
             return vlan_gateway(host, undo)
 
     with ThreadPoolExecutor(AT_ONCE) as at_once:
@@ -71,11 +74,13 @@ def test_a_failing_add_takes_the_gateway_of_a_vlan_from_nobody(node: Node, bin_d
     network = Network(node, bin_dir, bridge_config(isGateway=False))
     for pod in ("failing", "other")[: 1 + others]:
         network.add(pod)
+    for end in ("uplink", "to-br0.7"):  # which are no pods
+        node.run(["ip", "link", "add", end, "master", "br0", "type", "veth", "peer", "name", f"of-{end}"])
 
     def fail() -> None:
-        with on(node) as host, Undo(print) as undo:
+        with on(node) as host, BridgeUndo(print, host, "br0", OWN) as undo:
             holder = vlan_gateway(host, undo)
-            bridge_host.ensure_gateways(host, holder, [GATEWAY], force=False, undo=undo)
+            bridge_gateways.ensure_gateways(host, holder, [GATEWAY], force=False, undo=undo)
             raise TimeoutError
 
     with ThreadPoolExecutor(1) as at_once, pytest.raises(TimeoutError):
@@ -90,9 +95,9 @@ def test_isolated_pods_reach_the_gateway_of_their_vlan(node: Node, bin_dir: Path
     network.add("one")
 
     def make() -> None:
-        with on(node) as host, Undo(print) as undo:
+        with on(node) as host, BridgeUndo(print, host, "br0", OWN) as undo:
             holder = vlan_gateway(host, undo, portIsolation=True)
-            bridge_host.ensure_gateways(host, holder, [GATEWAY], force=False, undo=undo)
+            bridge_gateways.ensure_gateways(host, holder, [GATEWAY], force=False, undo=undo)
 
     with ThreadPoolExecutor(1) as at_once:
         at_once.submit(make).result()

@@ -122,3 +122,28 @@ def test_del_cleans_up_after_either_backend(node: Node, bin_dir: Path, added: st
 
     network.succeed("DEL", "one", ipMasqBackend=deleted)
     assert "10.88.0.2" not in str(node.nft())
+
+
+def test_del_ends_the_masquerading_of_an_address_that_the_result_does_not_tell(node: Node, bin_dir: Path) -> None:
+    network = Network(node, bin_dir, bridge_config(ipMasq=True))
+    result = network.add("one")
+    told = result | {"ips": [{"address": "192.0.2.7/24", "interface": 2}]}
+
+    network.succeed("DEL", "one", prevResult=told)
+
+    assert node.nft() == []
+
+
+@pytest.mark.parametrize("backend", ["nftables", "iptables"])
+def test_del_leaves_the_containers_other_interface_masqueraded(node: Node, bin_dir: Path, backend: str) -> None:
+    network = Network(node, bin_dir, bridge_config(ipMasq=True, ipMasqBackend=backend))
+    first = network.add("one")
+    before = node.filtering()
+    second = network.succeed("ADD", "one", ifname="eth1")
+
+    network.succeed("DEL", "one", ifname="eth1", prevResult=second)
+
+    assert node.filtering() == before
+    network.succeed("CHECK", "one", prevResult=first)
+    network.succeed("DEL", "one", prevResult=first)
+    assert "10.88.0.2" not in str(node.nft())

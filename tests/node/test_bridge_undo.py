@@ -1,19 +1,22 @@
 """An ADD of the bridge plugin that fails, at whatever step, leaves the node as it found it."""
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from ipaddress import ip_interface
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.snapshot import Snapshot
-from netlink.namespace import entered, open_namespace
-from netlink.socket import NetlinkError, Socket
-from plugins.bridge import PLUGIN
-from skel import Outcome, dispatch
+from netlink.namespace import open_namespace
+from netlink.owner import Owner
+from netlink.rtnl import Rtnl
+from plugins import bridge_host
+from plugins.bridge_config import BridgeConfig
+from plugins.bridge_gateways import ensure_gateways
+from plugins.bridge_undo import BridgeUndo
 from tests.attachments import Network, bridge_config
+from tests.node.faults import INJECTED, dispatched, failing_at
+from tests.node.firewall import inside
 from tests.nodes import Node
 
 # ip_forward stays on: another program may rely on it by now. A reservation's traces that are no reservation stay, too.
@@ -27,45 +30,20 @@ KEPT = [
 ]
 
 
-def add_in_this_process(node: Node, bin_dir: Path, config: dict[str, Any]) -> Outcome:
-    """Dispatch an ADD for the pod "one" in a thread that is on the node; its files are the node's by `dataDir`."""
-    environ = {
-        "CNI_COMMAND": "ADD",
-        "CNI_CONTAINERID": "id-one",
-        "CNI_NETNS": f"{node.path}-one",
-        "CNI_IFNAME": "eth0",
-        "CNI_PATH": str(bin_dir),
-    }
-    with open_namespace(node.path) as namespace, entered(namespace):
-        return dispatch(PLUGIN, environ, json.dumps(config).encode)
+def have_a_bridge(node: Node) -> None:
+    """Make br0 as an administrator may have left it: down, with an uplink, an address and no MAC of its own."""
+    node.run(["ip", "link", "add", "br0", "type", "bridge"])
+    node.run(["ip", "link", "add", "uplink", "type", "veth", "peer", "name", "wire"])
+    node.run(["ip", "link", "set", "uplink", "master", "br0", "up"])
+    node.run(["ip", "address", "add", "192.0.2.1/24", "brd", "+", "dev", "br0"])
 
 
-class InjectedError(NetlinkError):
-    pass
-
-
-@contextmanager
-def failing_at(step: int) -> Iterator[list[str]]:
-    """Let the netlink request number `step` fail after the kernel has not even seen it; those of the undoing pass."""
-    seen: list[str] = []
-    send = Socket._send
-
-    def send_or_fail(self: Socket, packet: bytes | bytearray) -> None:
-        seen.append("sent")
-        if len(seen) == step:
-            raise InjectedError(5, "fault injected by the test")
-        send(self, packet)
-
-    Socket._send = send_or_fail  # type: ignore[method-assign]
-    try:
-        yield seen
-    finally:
-        Socket._send = send  # type: ignore[method-assign]
-
-
-def test_at_every_request_to_the_kernel(node: Node, bin_dir: Path) -> None:
-    config = bridge_config(ipMasq=True, macspoofchk=True, isDefaultGateway=True, hairpinMode=True)
-    config["ipam"]["dataDir"] = str(node.var_lib_cni / "networks")
+@pytest.mark.parametrize("existing", [False, True])
+def test_at_every_request_to_the_kernel(node: Node, direct_bin_dir: Path, *, existing: bool) -> None:
+    keys = {"promiscMode": True, "forceAddress": True} if existing else {"hairpinMode": True}
+    config = bridge_config(ipMasq=True, macspoofchk=True, isDefaultGateway=True, **keys)
+    if existing:
+        have_a_bridge(node)
     node.pod_namespace("one")
     before = node.state()
     pod_before = pod_state(node)
@@ -73,11 +51,11 @@ def test_at_every_request_to_the_kernel(node: Node, bin_dir: Path) -> None:
     while True:
         step += 1
         with failing_at(step) as seen:
-            outcome = add_in_this_process(node, bin_dir, config)
+            outcome = dispatched(node, direct_bin_dir, "ADD", config, "one")
         if outcome.code == 0:
             break
 
-        assert b"fault injected" in outcome.stdout, outcome
+        assert INJECTED.encode() in outcome.stdout, outcome
         assert b"undoing" not in outcome.stderr, outcome
         node.assert_same_state(before, ignore=KEPT, within=2)
         assert pod_state(node) == pod_before, step
@@ -207,3 +185,34 @@ def test_a_shared_bridge_survives_another_pods_failure(cold: tuple[Network, Snap
 
     network.fail("ADD", "two", ipam={"type": "no-such-plugin"})
     assert network.ping("one", "10.88.0.1")
+
+
+@pytest.mark.parametrize("connected", ["before", "meanwhile"])
+def test_what_another_pod_may_count_on_stays(node: Node, connected: str) -> None:
+    """Nobody can tell whether the ADD of a pod that was connected before is over."""
+    config = BridgeConfig.decode(bridge_config(promiscMode=True))
+    have_a_bridge(node)
+
+    def connect(host: Rtnl) -> None:
+        alias = Owner("another", "id-another", "eth0").label()
+        with open_namespace(node.pod_namespace("another")) as pod:
+            bridge = bridge_host.require_bridge(host, "br0")
+            bridge_host.connect(host, bridge, config, name="another", peer="eth0", namespace=pod, alias=alias)
+
+    def fail() -> None:
+        with BridgeUndo(print, host, "br0", "own") as undo:
+            bridge = bridge_host.ensure_bridge(host, config, undo)
+            ensure_gateways(host, bridge, [ip_interface("10.88.0.1/16")], force=True, undo=undo)
+            if connected == "meanwhile":
+                connect(host)
+            raise TimeoutError
+
+    with inside(node.path), Rtnl() as host:
+        if connected == "before":
+            connect(host)
+        with pytest.raises(TimeoutError):
+            fail()
+
+    [bridge] = node.ip("address", "show", "dev", "br0")
+    assert {"UP", "PROMISC"} <= set(bridge["flags"])
+    assert "10.88.0.1" in [address["local"] for address in bridge["addr_info"]]

@@ -188,6 +188,18 @@ def test_a_node_leaves_the_machine_alone(cli: Cli) -> None:
     assert not Path("/var/lib/cni/networks", pod["networks"][0]["name"]).exists()
 
 
+def test_plugins_see_the_links_of_their_node_in_sysfs(own_cli: Cli) -> None:
+    """As on any host: /sys shows the namespace that it was mounted in."""
+    seen = own_cli.folder / "seen"
+    own_cli.plugin("looker", f'ls /sys/class/net > {seen}\ncat > /dev/null\necho \'{{"cniVersion": "1.0.0"}}\'')
+    network = bridge_network("net")
+    own_cli.configure({**network, "plugins": [*network["plugins"], {"type": "looker"}]})
+
+    own_cli.add("pod1")
+
+    assert seen.read_text().split() == sorted(link["ifname"] for link in own_cli.ip("link"))
+
+
 def test_prune_keeps_a_bridge_that_is_still_used(cli: Cli) -> None:
     cli.configure(bridge_network("net"), bridge_network("lone", subnet="10.78.0.0/16"))
     cli.add("pod1", "pod2")

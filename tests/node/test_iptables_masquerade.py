@@ -182,6 +182,61 @@ def test_all_addresses_of_a_family_share_the_chain(node: Node) -> None:
     assert targets == ["ACCEPT", "ACCEPT", "MASQUERADE"]
 
 
+@pytest.mark.parametrize("second", ["10.2.0.2/24", "10.1.0.3/16"])
+@pytest.mark.parametrize("by_reference", [False, True])
+def test_an_interface_leaves_the_containers_other_one_what_it_has(
+    node: Node, backend: str, second: str, *, by_reference: bool
+) -> None:
+    added = ip_interface(second)
+    with inside(node.path):
+        masquerade_iptables(BOTH, "net", "c1")
+        before = nat_rules(node, backend)
+        if by_reference:
+            append_as_the_reference(node, backend, second)
+        else:
+            masquerade_iptables([added], "net", "c1")
+        assert len(nat_rules(node, backend)) > len(before)
+
+        unmasquerade_iptables([added], "net", "c1")
+        assert nat_rules(node, backend) == before
+
+        unmasquerade_iptables(BOTH, "net", "c1")
+    assert nat_rules(node, backend) == []
+
+
+def append_as_the_reference(node: Node, backend: str, address: str) -> None:
+    """Give the container a second address as the reference does, and as its early releases did, by its subnet."""
+    append = [f"iptables-{backend}", "-t", "nat", "-A"]
+    [jump] = [rule for rule in nat_rules(node, backend) if "-s 10.1.0.2/32 " in rule]
+    chain = jump.split()[-1]
+    comment = ["-m", "comment", "--comment", 'name: "net" id: "c1"']
+    network = str(ip_interface(address).network)
+    if network not in str(nat_rules(node, backend)):
+        node.run([*append, chain, "-d", network, *comment, "-j", "ACCEPT"])
+    for source in (address.partition("/")[0], network):
+        node.run([*append, "POSTROUTING", "-s", source, *comment, "-j", chain])
+
+
+def test_an_address_that_was_not_masqueraded_takes_nothing_from_those_that_are(node: Node, backend: str) -> None:
+    with inside(node.path):
+        masquerade_iptables([ADDRESS4], "net", "c1")
+        before = nat_rules(node, backend)
+
+        unmasquerade_iptables([ip_interface("10.1.0.3/16"), ADDRESS6], "net", "c1")
+
+    assert nat_rules(node, backend) == before
+
+
+def test_both_interfaces_of_a_container_reach_their_subnets_as_they_are(node: Node, backend: str) -> None:
+    with inside(node.path):
+        masquerade_iptables([ADDRESS4], "net", "c1")
+        masquerade_iptables([ip_interface("10.2.0.2/24")], "net", "c1")
+
+    rules = [rule.split() for rule in nat_rules(node, backend) if rule.startswith("-A CNI-")]
+    assert {rule[3] for rule in rules[:2]} == {"10.1.0.0/16", "10.2.0.0/24"}
+    assert [rule[-1] for rule in rules] == ["ACCEPT", "ACCEPT", "MASQUERADE"]
+
+
 def test_no_program_is_run_where_there_is_nothing_to_remove(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     node.run(["iptables-nft", "-t", "nat", "-N", "SOMEBODY_ELSES"])
 

@@ -17,6 +17,7 @@ OTHER = Owner("net", "c2", "eth0")
 ADDRESS4 = ip_interface("10.88.0.5/16")
 ADDRESS6 = ip_interface("fd00:88::5/64")
 BOTH = [ADDRESS4, ADDRESS6]
+ELSEWHERE = ip_interface("192.0.2.7/24")
 
 EXPECTED = """
 table inet cni_harness {
@@ -142,6 +143,21 @@ def test_the_former_owner_of_a_reused_address_cannot_take_it_away(node: Node) ->
         assert [(ADDRESS4.ip, OTHER)] == masqueraded()
         unmasquerade(OWNER)
         assert is_masqueraded(ADDRESS4, OTHER)
+
+
+@pytest.mark.parametrize("told", [[ELSEWHERE], [ADDRESS6, ELSEWHERE]])
+def test_what_the_owner_has_goes_also_where_other_addresses_are_told(
+    node: Node, told: list[IPv4Interface | IPv6Interface]
+) -> None:
+    """As after a pod's address was changed by a later plugin, or by hand."""
+    with inside(node.path):
+        masquerade([ip_interface("10.88.0.6/16")], OTHER)
+        before = node.filtering()
+        masquerade(BOTH, OWNER)
+
+        unmasquerade(OWNER, told)
+
+    assert node.filtering() == before
 
 
 def test_an_address_that_came_to_another_subnet_is_moved(node: Node) -> None:

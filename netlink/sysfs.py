@@ -1,0 +1,45 @@
+"""What the kernel tells of links in sysfs alone."""
+
+import os
+
+from netlink import syscalls
+
+__all__ = ["has_set_mac"]
+
+_LINKS = "class/net"
+_NET_ADDR_SET = "3"  # include/uapi/linux/netdevice.h
+
+
+def has_set_mac(name: str, mac: str) -> bool:
+    """Tell whether somebody gave the link `name` its address `mac`; False where that cannot be known.
+
+    A bridge whose address nobody set has that of one of its ports, or a random one until it has any.
+    """
+    link = f"/sys/{_LINKS}/{name}"
+    try:
+        # /sys shows the namespace that it was mounted in: as a rule, but not always, the calling thread's.
+        if _read(f"{link}/address") == mac:
+            return _read(f"{link}/addr_assign_type") == _NET_ADDR_SET
+    except OSError:
+        pass
+    try:
+        return _read_own(f"{_LINKS}/{name}/addr_assign_type") == _NET_ADDR_SET
+    except OSError:
+        return False
+
+
+def _read_own(path: str) -> str:
+    """Read a file of the sysfs that shows the calling thread's network namespace."""
+    root = syscalls.mount_nowhere("sysfs")
+    try:
+        return _read(path, root)
+    finally:
+        os.close(root)
+
+
+def _read(path: str, root: int | None = None) -> str:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=root)
+    try:
+        return os.read(fd, 4096).decode().strip()
+    finally:
+        os.close(fd)

@@ -1,0 +1,66 @@
+"""Faults that tests inject, and plugins dispatched in this process, which is where they can be."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netlink.namespace import entered, open_namespace
+from netlink.socket import NetlinkError, Socket
+from plugins.bridge import PLUGIN
+from skel import Outcome, dispatch
+from tests.nodes import Node
+
+__all__ = ["INJECTED", "dispatched", "failing_at", "failing_once"]
+
+INJECTED = "fault injected by the test"
+
+
+class InjectedError(NetlinkError):
+    def __init__(self) -> None:
+        super().__init__(5, INJECTED)
+
+
+def dispatched(node: Node, bin_dir: Path, verb: str, config: Mapping[str, Any], pod: str = "") -> Outcome:
+    """Dispatch a verb of the bridge plugin in a thread that is on the node; its files are the node's by `dataDir`."""
+    files = {"ipam": {**config["ipam"], "dataDir": str(node.var_lib_cni / "networks")}}
+    attachment = {"CNI_CONTAINERID": f"id-{pod}", "CNI_NETNS": f"{node.path}-{pod}", "CNI_IFNAME": "eth0"}
+    environ = {"CNI_COMMAND": verb, "CNI_PATH": str(bin_dir), **(attachment if pod else {})}
+    with open_namespace(node.path) as namespace, entered(namespace):
+        return dispatch(PLUGIN, environ, json.dumps({**config, **files}).encode)
+
+
+@contextmanager
+def failing_at(step: int) -> Iterator[list[str]]:
+    """Let the netlink request number `step` fail after the kernel has not even seen it; those of the undoing pass."""
+    seen: list[str] = []
+    send = Socket._send
+
+    def send_or_fail(self: Socket, packet: bytes | bytearray) -> None:
+        seen.append("sent")
+        if len(seen) == step:
+            raise InjectedError
+        send(self, packet)
+
+    Socket._send = send_or_fail  # type: ignore[method-assign]
+    try:
+        yield seen
+    finally:
+        Socket._send = send  # type: ignore[method-assign]
+
+
+def failing_once(monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> None:
+    """Let the first call of a module's function, or a class's method, fail, having done nothing; the others pass."""
+    original = getattr(owner, name)
+    calls: list[str] = []
+
+    def fail_once(*args: Any, **kwargs: Any) -> Any:
+        calls.append("called")
+        if len(calls) == 1:
+            raise InjectedError
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, fail_once)

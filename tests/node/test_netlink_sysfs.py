@@ -1,0 +1,51 @@
+"""What sysfs tells of links, whether or not /sys is that of the namespace."""
+
+import sys
+
+import pytest
+
+from netlink.rtnl import Rtnl
+from netlink.sysfs import has_set_mac
+from tests.node.firewall import inside
+from tests.nodes import Node
+
+MAC = "02:00:00:00:00:01"
+OTHER = "02:00:00:00:00:02"
+ASK = f"""
+from netlink.sysfs import has_set_mac
+print(*(has_set_mac(name, mac) for name, mac in [("random", "{MAC}"), ("set", "{OTHER}")]))
+"""
+
+
+@pytest.fixture
+def links(node: Node) -> Node:
+    """A node with a bridge whose MAC was set, and one whose MAC is its port's."""
+    node.run(["ip", "link", "add", "set", "address", OTHER, "type", "bridge"])
+    node.run(["ip", "link", "add", "random", "type", "bridge"])
+    node.run(["ip", "link", "add", "port", "address", MAC, "type", "veth", "peer", "name", "wire"])
+    node.run(["ip", "link", "set", "port", "master", "random"])
+    return node
+
+
+@pytest.mark.parametrize("mount", ["true", "mount -t sysfs none /sys", "mount -t tmpfs none /sys"])
+def test_a_mac_that_somebody_set_is_told_from_one_that_nobody_did(links: Node, mount: str) -> None:
+    ran = links.run(
+        ["unshare", "--mount", "sh", "-c", f'{mount} && exec "$@"', "sh", sys.executable, "-c", ASK],
+        env={"PYTHONPATH": ":".join(filter(None, sys.path))},
+    )
+
+    assert ran.stdout.split() == ["False", "True"]
+
+
+def test_setting_it_to_what_it_was_is_setting_it(links: Node) -> None:
+    with inside(links.path), Rtnl() as rtnl:
+        bridge = rtnl.link("random")
+        assert bridge is not None
+        rtnl.set_mac(bridge.index, bridge.mac)
+
+        assert has_set_mac("random", MAC)
+
+
+def test_of_a_link_that_is_not_there_nothing_is_known(node: Node) -> None:
+    with inside(node.path):
+        assert not has_set_mac("nowhere", MAC)
