@@ -1,4 +1,4 @@
-"""Sound plugins of every profile, and what is wrong with each plugin of the family of faulty ones."""
+"""Sound plugins of every profile, and what is wrong, or merely unusual, with each that stands in for one of them."""
 
 import json
 import re
@@ -11,11 +11,23 @@ from harness.conformance.catalogue import Profile
 from harness.conformance.subject import Subject, subjects_of
 from harness.networks import NetworkList, parse_network_list
 
-__all__ = ["FAULTY", "PLUGINS", "SOUND", "Faulty", "faulty_plugins", "install_faulty", "network", "subject"]
+__all__ = [
+    "PLUGINS",
+    "SOUND",
+    "Faulty",
+    "Unusual",
+    "faulty_plugins",
+    "install",
+    "network",
+    "subject",
+    "unusual_plugins",
+]
 
 _HERE: Final = Path(__file__).parent
 FAULTY: Final = _HERE / "faulty"
 """An executable file for each fault."""
+UNUSUAL: Final = _HERE / "unusual"
+"""An executable file for each way of doing things that is no fault."""
 PLUGINS: Final = _HERE / "plugins"
 """Sound plugins that are in no other folder."""
 
@@ -28,7 +40,7 @@ SOUND: Final[Mapping[Profile, Sequence[str]]] = {
 
 _CAPABLE: Final = ("portMappings", "bandwidth", "dns")
 
-_HEADER = re.compile(r"^# (fault|caught by|profile|plugin|says): (.*)$", re.MULTILINE)
+_HEADER = re.compile(r"^# ([a-z ]+): (.*)$", re.MULTILINE)
 
 
 class Faulty(NamedTuple):
@@ -47,15 +59,50 @@ class Faulty(NamedTuple):
 
     @classmethod
     def read(cls, path: Path) -> "Faulty":
-        header: dict[str, str] = dict(_HEADER.findall(path.read_text()))
-        caught_by = tuple(name.strip() for name in header["caught by"].split(","))
+        header = _header(path)
         profile = Profile(header["profile"])
         plugin = header.get("plugin", SOUND[profile][0])
-        return cls(path, header["fault"], caught_by, profile, plugin, header.get("says", ""))
+        return cls(path, header["fault"], _names(header["caught by"]), profile, plugin, header.get("says", ""))
+
+
+class Unusual(NamedTuple):
+    """A plugin that does things in its own way, or has another such one before it, and no check may blame it for that.
+
+    Some checks do not apply to it then; `because` is a part of the reason. `plugin` is what its file stands for: the
+    first sound one of its profile, which is also the one that is examined, unless another is named.
+    """
+
+    path: Path
+    way: str
+    passes: tuple[str, ...]
+    does_not_apply: tuple[str, ...]
+    profile: Profile
+    plugin: str
+    because: str
+
+    @classmethod
+    def read(cls, path: Path) -> "Unusual":
+        header = _header(path)
+        profile = Profile(header["profile"])
+        passes, not_for = (_names(header.get(key, "")) for key in ("passes", "does not apply"))
+        plugin = header.get("plugin", SOUND[profile][0])
+        return cls(path, header["way"], passes, not_for, profile, plugin, header.get("because", ""))
+
+
+def _header(path: Path) -> dict[str, str]:
+    return dict(_HEADER.findall(path.read_text()))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name)
 
 
 def faulty_plugins() -> Sequence[Faulty]:
     return [Faulty.read(path) for path in sorted(FAULTY.iterdir()) if path.is_file()]
+
+
+def unusual_plugins() -> Sequence[Unusual]:
+    return [Unusual.read(path) for path in sorted(UNUSUAL.iterdir()) if path.is_file()]
 
 
 def network(profile: Profile, version: str = "1.1.0", plugin: str = "") -> NetworkList:
@@ -79,10 +126,10 @@ def subject(profile: Profile, bin_dir: Path, version: str = "1.1.0", plugin: str
     return found
 
 
-def install_faulty(faulty: Faulty, sound: Path, bin_dir: Path) -> Path:
-    """Make `bin_dir` a copy of the folder `sound` with the faulty plugin in it, and the one it wraps in `sound/`."""
+def install(odd: Faulty | Unusual, sound: Path, bin_dir: Path) -> Path:
+    """Make `bin_dir` a copy of the folder `sound` with the odd plugin in it, and the one it wraps in `sound/`."""
     shutil.copytree(sound, bin_dir)
     (bin_dir / "sound").mkdir()
-    (bin_dir / faulty.plugin).rename(bin_dir / "sound" / faulty.plugin)
-    shutil.copy(faulty.path, bin_dir / faulty.plugin)
+    (bin_dir / odd.plugin).rename(bin_dir / "sound" / odd.plugin)
+    shutil.copy(odd.path, bin_dir / odd.plugin)
     return bin_dir

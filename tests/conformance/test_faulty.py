@@ -12,7 +12,7 @@ import pytest
 from harness.conformance.catalogue import Check, Level, Profile, checks
 from harness.conformance.run import Extent, run_check
 from harness.conformance.verdict import Outcome
-from tests.conformance.subjects import SOUND, Faulty, faulty_plugins, install_faulty, subject
+from tests.conformance.subjects import SOUND, Faulty, faulty_plugins, install, subject
 
 CHECKS: Mapping[str, Check] = {check.id: check for check in checks()}
 FAMILY = faulty_plugins()
@@ -32,7 +32,7 @@ PASSES = [
 @pytest.mark.parametrize(("faulty", "name"), CATCHES)
 def test_a_faulty_plugin_is_caught(faulty: Faulty, name: str, sound_bin_dir: Path, tmp_path: Path) -> None:
     check = CHECKS[name]
-    spoiled = subject(faulty.profile, install_faulty(faulty, sound_bin_dir, tmp_path / "bin"), plugin=faulty.plugin)
+    spoiled = subject(faulty.profile, install(faulty, sound_bin_dir, tmp_path / "bin"), plugin=faulty.plugin)
 
     finding = run_check(check, spoiled, state_dir=tmp_path / "state", extent=EXTENT)
 

@@ -88,7 +88,7 @@ def capability_mac(trial: Trial) -> None:
         raise ViolationError(f"an interface with the hardware address {_MAC}, which was asked for", mac or "none")
     if not at_least(trial.version, "0.3.0"):  # whose result has no interfaces yet
         return
-    told = [each.mac for each in result.interfaces if each.sandbox and each.name == trial.container.ifname]
+    told = [each.mac.lower() for each in result.interfaces if each.sandbox and each.name == trial.container.ifname]
     if told != [_MAC]:
         raise ViolationError(f"a result that has {trial.container.ifname} with the mac {_MAC}", f"{told}")
 

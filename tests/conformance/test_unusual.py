@@ -1,0 +1,51 @@
+"""What is unusual is no fault: plugins that do as demanded in their own way, or stand behind one that does not.
+
+A file in `unusual/` is installed as those in `faulty/` are. No check may find a violation where it is one of a plugin
+before, or takes more than the network has.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from harness.conformance.catalogue import Check, checks
+from harness.conformance.run import Extent, run_check
+from harness.conformance.verdict import Finding, Outcome
+from tests.conformance.subjects import Unusual, install, subject, unusual_plugins
+
+CHECKS = {check.id: check for check in checks()}
+FAMILY = unusual_plugins()
+PASSES = [pytest.param(each, name, id=f"{each.path.name}:{name}") for each in FAMILY for name in each.passes]
+NOT_FOR = [pytest.param(each, name, id=f"{each.path.name}:{name}") for each in FAMILY for name in each.does_not_apply]
+
+
+def found(check: Check, unusual: Unusual, sound: Path, folder: Path) -> Finding:
+    tested = subject(unusual.profile, install(unusual, sound, folder / "bin"))
+    return run_check(check, tested, state_dir=folder / "state", extent=Extent(timeout=20.0))
+
+
+@pytest.mark.sudo
+@pytest.mark.parametrize(("unusual", "name"), PASSES)
+def test_an_unusual_plugin_passes(unusual: Unusual, name: str, sound_bin_dir: Path, tmp_path: Path) -> None:
+    finding = found(CHECKS[name], unusual, sound_bin_dir, tmp_path)
+
+    assert finding.outcome is Outcome.PASS, finding.detail
+
+
+@pytest.mark.sudo
+@pytest.mark.parametrize(("unusual", "name"), NOT_FOR)
+def test_a_check_does_not_apply(unusual: Unusual, name: str, sound_bin_dir: Path, tmp_path: Path) -> None:
+    finding = found(CHECKS[name], unusual, sound_bin_dir, tmp_path)
+
+    assert finding.outcome is Outcome.NOT_APPLICABLE, finding.detail
+    assert unusual.because in finding.detail
+
+
+@pytest.mark.parametrize("unusual", FAMILY, ids=lambda unusual: unusual.path.name)
+def test_each_says_what_it_is_examined_for(unusual: Unusual) -> None:
+    names = {*unusual.passes, *unusual.does_not_apply}
+
+    assert names
+    assert names <= CHECKS.keys()
+    assert all(unusual.profile in CHECKS[name].profiles for name in names)
+    assert bool(unusual.because) == bool(unusual.does_not_apply)
