@@ -50,7 +50,7 @@ def not_relied_on(trial: Trial) -> None:
 def exhausted(trial: Trial) -> None:
     """STATUS fails where no address is left."""
     config, _, _ = exhaust(trial)
-    expect.failed(trial.status(config=config), "no address is left and ADD fails")
+    expect.refused(trial.status(config=config), "no address is left and ADD fails")
 
 
 @check("status-exhausted-code", "status-codes", profiles=_ADDRESSED, since=_SINCE)
@@ -101,7 +101,7 @@ def delegate_missing(trial: Trial) -> None:
     asked = trial.status(config=config)
     if trial.add(config=config).exit_code == 0:
         raise NotApplicableError("ADD succeeds without its delegate")
-    expect.failed(asked, f'there is no plugin "{_NO_SUCH_PLUGIN}" and ADD fails')
+    expect.refused(asked, f'there is no plugin "{_NO_SUCH_PLUGIN}" and ADD fails')
 
 
 @check("status-forwarded", "status-delegates", profiles=_IN_POD, since=_SINCE)
