@@ -31,7 +31,7 @@ __all__ = ["command"]
 def command(
     ctx: click.Context, settings: Settings, *, wanted: Wanted, is_list: bool, junit: Path | None, failures: bool
 ) -> int:
-    """Hold plugins, in whatever language, to CNI 1.1.0: a check for each sentence that asks something of a plugin.
+    """Hold plugins, in whatever language, to CNI 1.1.0: checks for the sentences that ask something of a plugin.
 
     Each plugin of the network list is executed as runtimes do, and in worse ways, on nodes made for it, which are gone
     afterwards; then what it said and what it left behind are looked at. Failures and warnings are told, with -v the

@@ -35,7 +35,7 @@ def error_object(trial: Trial) -> None:
 
 @check("error-cni-version", "error-version")
 def error_cni_version(trial: Trial) -> None:
-    """An error object has the cniVersion of the configuration, where that could be read."""
+    """An error object has a cniVersion: that of the configuration, where there is one to be read."""
     for execution in _failures(trial):
         version = _version_said(execution)
         if not isinstance(version, str) or not version:
