@@ -134,7 +134,7 @@ class ConformanceItem(pytest.Item):
         if finding.outcome is Outcome.NOT_APPLICABLE:
             pytest.skip(printable(finding.detail))
         told = f"{finding.check.id} ({finding.check.level}; {place(finding.check.enforced[0])})\n{paragraph(finding)}"
-        if finding.outcome is Outcome.FAIL:
+        if finding.outcome in {Outcome.FAIL, Outcome.ERROR}:
             pytest.fail(told, pytrace=False)
         if finding.outcome is Outcome.WARN:
             warnings.warn(told, ConformanceWarning, stacklevel=1)

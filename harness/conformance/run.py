@@ -2,6 +2,7 @@
 
 import json
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -52,10 +53,7 @@ def examine(
     jobs: int = 1,
     progress: Callable[[Finding], object] = lambda _: None,
 ) -> list[Finding]:
-    """Run those of the checks that are for the subject's profile, `jobs` at once; return their findings in order.
-
-    Raises OSError, SnapshotError: what keeps the suite itself from working.
-    """
+    """Run those of the checks that are for the subject's profile, `jobs` at once; return their findings in order."""
     wanted = [check for check in checks if subject.profile in check.profiles]
 
     def run(check: Check) -> Finding:
@@ -68,39 +66,51 @@ def examine(
 
 
 def run_check(check: Check, subject: Subject, *, state_dir: Path, extent: Extent) -> Finding:
-    """Run one check on a node of its own, which is gone afterwards."""
+    """Run one check on a node of its own, which is gone afterwards; an error that nobody foresaw is a finding, too."""
     clock = time.monotonic()
     finding = Finding(check, subject, Outcome.PASS, 0.0)
     if not at_least(subject.network.cni_version, check.since):
         why = f"the configuration is of version {subject.network.cni_version}, and this came with {check.since}"
         return finding._replace(outcome=Outcome.NOT_APPLICABLE, detail=why)
-    with Site(state_dir, _PURPOSE) as site:
-        trial = Trial(subject, site, extent)
-        try:
+    executions: Sequence[Execution] = ()
+    try:
+        with Site(state_dir, _PURPOSE) as site:
+            trial = Trial(subject, site, extent)
+            executions = trial.executions
             finding = finding._replace(detail=check.run(trial) or "")
-        except NotApplicableError as reason:
-            finding = finding._replace(outcome=Outcome.NOT_APPLICABLE, detail=str(reason))
-        except ViolationError as violation:
-            finding = _violated(finding, violation, trial)
-        except Exception as error:
-            error.add_note(f"during check {check.id} of {subject}")
-            raise
+    except NotApplicableError as reason:
+        finding = finding._replace(outcome=Outcome.NOT_APPLICABLE, detail=str(reason))
+    except ViolationError as violation:
+        finding = _violated(finding, violation, executions)
+    except Exception as error:  # noqa: BLE001 -- one check that nobody foresaw must not cost the report of all others
+        finding = _broken_off(finding, error, executions)
     return finding._replace(seconds=time.monotonic() - clock)
 
 
-def _violated(finding: Finding, violation: ViolationError, trial: Trial) -> Finding:
-    shown = violation.execution or (trial.executions[-1] if trial.executions else None)
+def _violated(finding: Finding, violation: ViolationError, executions: Sequence[Execution]) -> Finding:
     return finding._replace(
         outcome=Outcome.FAIL if finding.check.level in _BINDING else Outcome.WARN,
         detail=str(violation),
-        sent=_sent(shown) if shown else "",
+        sent=_sent([violation.execution] if violation.execution else executions),
         got=violation.got,
         expected=violation.expected,
     )
 
 
-def _sent(execution: Execution) -> str:
-    """Tell what was executed, in a form that can be pasted into a shell."""
+def _broken_off(finding: Finding, error: Exception, executions: Sequence[Execution]) -> Finding:
+    return finding._replace(
+        outcome=Outcome.ERROR,
+        detail=f"{type(error).__name__}: {error}",
+        sent=_sent(executions),
+        got="".join(traceback.format_exception(error)).rstrip(),
+    )
+
+
+def _sent(executions: Sequence[Execution]) -> str:
+    """Tell what was executed last, in a form that can be pasted into a shell."""
+    if not executions:
+        return ""
+    execution = executions[-1]
     variables = [
         f"{name}={json.dumps(value)}"
         for name, value in sorted(execution.environ.items())

@@ -70,7 +70,7 @@ class Survey:
         """Return the findings of the suite in these folders.
 
         Raises PluginNotFoundError where one is not there, before anything is executed; when `lenient`, it is left out.
-        Raises OSError, SnapshotError: what keeps the checks themselves from working.
+        Raises OSError, SnapshotError: what keeps a plugin's version and profile from being found out.
         """
         subjects = [each for each in self._scope.subjects(bin_dirs) if self._is_there(each, lenient=lenient)]
         findings: list[Finding] = []

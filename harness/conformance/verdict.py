@@ -31,6 +31,8 @@ class Outcome(StrEnum):
 
     PASS = "pass"  # noqa: S105 - no password
     FAIL = "fail"
+    ERROR = "error"
+    """The check itself came to no end, which says nothing of the plugin."""
     WARN = "warn"
     NOT_APPLICABLE = "n/a"
 
@@ -54,5 +56,5 @@ class Finding(NamedTuple):
 
 
 def fatal(findings: Sequence[Finding]) -> bool:
-    """Tell whether any MUST is violated."""
-    return any(finding.is_fatal for finding in findings)
+    """Tell whether any MUST is violated, or not known to be kept since a check came to no end."""
+    return any(finding.is_fatal or finding.outcome is Outcome.ERROR for finding in findings)

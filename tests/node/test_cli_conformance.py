@@ -12,8 +12,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from harness.conformance.run import Extent, run_check
+from harness.conformance.run import Extent, examine
 from harness.conformance.trial import Trial
+from harness.conformance.verdict import Outcome
 from tests import findings
 from tests.cli import REFERENCE_BIN_DIR, Cli, bridge_network, on_a_terminal
 from tests.nodes import until
@@ -66,7 +67,7 @@ def test_every_plugin_of_the_list_and_its_ipam_plugin_is_examined(cli: Cli, tmp_
         ("bridge", "interface"),
         ("host-local", "ipam"),
     }
-    assert document["summary"] == {"pass": 4, "fail": 0, "warn": 0, "n/a": 0, "must_failed": 0}
+    assert document["summary"] == {"pass": 4, "fail": 0, "error": 0, "warn": 0, "n/a": 0, "must_failed": 0}
     assert_nothing_left(cli, tmp_path)
 
 
@@ -109,7 +110,7 @@ def test_failures_alone_can_be_shown(cli: Cli, tmp_path: Path) -> None:
     document = json.loads(run.stdout)
     assert run.returncode == 1
     assert outcomes(document) == {("bridge", "del-twice"): "fail"}
-    assert document["summary"] == {"pass": 3, "fail": 1, "warn": 0, "n/a": 0, "must_failed": 1}
+    assert document["summary"] == {"pass": 3, "fail": 1, "error": 0, "warn": 0, "n/a": 0, "must_failed": 1}
 
 
 def test_files_in_a_folder_that_is_watched_are_evidence(cli: Cli, tmp_path: Path) -> None:
@@ -257,18 +258,63 @@ def test_nothing_is_left_of_a_run_that_is_interrupted(cli: Cli, tmp_path: Path, 
     assert_nothing_left(cli, tmp_path)
 
 
-def test_a_check_at_fault_itself_is_named(direct_bin_dir: Path, tmp_path: Path) -> None:
+def test_a_check_that_comes_to_no_end_is_told_and_the_others_go_on(direct_bin_dir: Path, tmp_path: Path) -> None:
     def careless(trial: Trial) -> None:
         trial.warm_up()
         raise KeyError("ips")
 
     plugin = replace(findings.NETWORK.plugins[0], raw={"type": "bridge", "bridge": "br0", "ipam": {}}, delegate="")
     subject = replace(findings.subject(), plugin=plugin, bin_dirs=(direct_bin_dir,))
-    with pytest.raises(KeyError) as error:
-        run_check(findings.check("odd")._replace(run=careless), subject, state_dir=tmp_path, extent=Extent())
+    wanted = [findings.check("odd")._replace(run=careless), findings.check("last")]
 
-    assert error.value.__notes__ == ["during check odd of bridge (interface)"]
+    odd, last = examine(subject, wanted, state_dir=tmp_path, extent=Extent())
+
+    assert (odd.outcome, odd.detail, odd.expected) == (Outcome.ERROR, "KeyError: 'ips'", "")
+    assert re.search(r"^Traceback .* in careless\n.*\nKeyError: 'ips'$", odd.got, re.DOTALL)
+    assert odd.sent.startswith("CNI_ARGS=")
+    assert 'CNI_COMMAND="DEL"' in odd.sent
+    assert last.outcome is Outcome.PASS
     assert list(tmp_path.glob("nodes/*")) == []
+
+
+def test_a_node_that_cannot_be_made_is_told_too(direct_bin_dir: Path, tmp_path: Path) -> None:
+    subject = replace(findings.subject(), bin_dirs=(direct_bin_dir,))
+    (tmp_path / "file").touch()
+
+    [finding] = examine(subject, [findings.check("any")], state_dir=tmp_path / "file", extent=Extent())
+
+    assert finding.outcome is Outcome.ERROR
+    assert str(tmp_path / "file") in finding.got
+    assert finding.sent == ""
+
+
+def test_an_error_is_the_exit_code(cli: Cli, tmp_path: Path) -> None:
+    cli.environment["PATH"] = "/nowhere"  # where the tools are not that one of these checks needs
+    report = tmp_path / "junit.xml"
+    examined = ("--plugin", "bridge", "--profile", "interface", "--check", "version-result")
+
+    run = cli.run(
+        "conformance",
+        *examined,
+        "--check",
+        "check-interface-missing",
+        "--junit",
+        str(report),
+        "-o",
+        "json",
+        check=False,
+    )
+
+    assert run.returncode == 1
+    document = json.loads(run.stdout)
+    assert outcomes(document) == {
+        ("bridge", "version-result"): "pass",
+        ("bridge", "check-interface-missing"): "error",
+    }
+    assert (document["summary"]["error"], document["summary"]["must_failed"]) == (1, 0)
+    [error] = ET.parse(report).iter("error")  # noqa: S314 -- our own
+    assert "No such file or directory: 'nsenter'" in error.attrib["message"]
+    assert_nothing_left(cli, tmp_path)
 
 
 @pytest.mark.parametrize("suffix", ["md", "html"])

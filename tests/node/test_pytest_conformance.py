@@ -157,6 +157,16 @@ def test_a_convention_that_is_not_kept_is_a_warning(author: Author) -> None:
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
+def test_a_check_that_comes_to_no_end_is_a_failure(author: Author, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")  # where the tools are not that the check needs
+    author.declare(THREE_LINES.replace(")", ', plugins=["bridge"], profile="interface")'))
+
+    result = author.run(ITEM.format("bridge[check-interface-missing]"))
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*FileNotFoundError: * 'nsenter'"])
+
+
 def test_a_plugin_that_is_not_there_is_named(author: Author) -> None:
     (author.pytester.path / "build" / "bridge").unlink()
 

@@ -56,6 +56,14 @@ def test_failures_and_warnings_are_told_of_the_suites_that_have_them(matrix: Mat
     assert told == [("first", ["the|others"]), ("habit", ["the|others"])]
 
 
+def test_a_check_that_came_to_no_end_is_told() -> None:
+    matrix = matrix_of({"ours": [finding("odd", Outcome.ERROR, got="KeyError: 'ips'")]})
+
+    assert "| odd | MUST | **error** |" in to_markdown(matrix)
+    assert "got:\n\n```text\nKeyError: 'ips'\n```\n" in to_markdown(matrix)
+    assert '<td>MUST</td><td class="error"><a href="#' in to_html(matrix)
+
+
 def test_markdown_has_a_table_for_each_plugin(matrix: Matrix) -> None:
     lines = to_markdown(matrix).splitlines()
 

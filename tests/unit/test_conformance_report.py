@@ -10,7 +10,7 @@ from harness.conformance.catalogue import Level, Profile
 from harness.conformance.report.document import document, junit
 from harness.conformance.report.text import report
 from harness.conformance.report.wording import paragraph, printable, tally
-from harness.conformance.verdict import Finding, Outcome
+from harness.conformance.verdict import Finding, Outcome, fatal
 from tests.findings import HABIT, RULE, finding, subject
 
 PASSED = finding("passes")
@@ -33,9 +33,12 @@ WARNED = finding(
     got="Y",
     sent="Z",
 )
+BROKEN_OFF = finding(
+    "breaks-off", Outcome.ERROR, detail="KeyError: 'ips'", got="Traceback:\n  one\nKeyError: 'ips'", sent="S"
+)
 INAPPLICABLE = finding("does-not-apply", Outcome.NOT_APPLICABLE, detail="this came with 1.1.0")
 OTHER = finding("passes", subject=subject("host-local", Profile.IPAM))
-FINDINGS = [PASSED, FAILED, WARNED, INAPPLICABLE, OTHER]
+FINDINGS = [PASSED, FAILED, WARNED, INAPPLICABLE, BROKEN_OFF, OTHER]
 
 
 def plain(findings: list[Finding], *, every: bool = False, only_failures: bool = False, width: int = 100) -> str:
@@ -45,8 +48,8 @@ def plain(findings: list[Finding], *, every: bool = False, only_failures: bool =
 def test_the_document_has_every_check_and_counts_them() -> None:
     told = json.loads(json.dumps(document(FINDINGS)))
 
-    assert told["summary"] == {"pass": 2, "fail": 1, "warn": 1, "n/a": 1, "must_failed": 1}
-    assert [each["id"] for each in told["checks"]] == ["passes", "fails", "warns", "does-not-apply", "passes"]
+    assert told["summary"] == {"pass": 2, "fail": 1, "error": 1, "warn": 1, "n/a": 1, "must_failed": 1}
+    assert [each["id"] for each in told["checks"]] == [each.check.id for each in FINDINGS]
     assert told["checks"][1] == {
         "id": "fails",
         "network": "testnet",
@@ -65,30 +68,44 @@ def test_the_document_has_every_check_and_counts_them() -> None:
         "expected": "A",
         "seconds": 1.5,
     }
-    assert [each["profile"] for each in told["checks"]] == ["interface"] * 4 + ["ipam"]
+    assert [each["profile"] for each in told["checks"]] == ["interface"] * 5 + ["ipam"]
 
 
 def test_a_should_that_fails_is_no_must() -> None:
     told = document([finding("fails", Outcome.FAIL, level=Level.SHOULD)])
 
-    assert told["summary"] == {"pass": 0, "fail": 1, "warn": 0, "n/a": 0, "must_failed": 0}
+    assert told["summary"] == {"pass": 0, "fail": 1, "error": 0, "warn": 0, "n/a": 0, "must_failed": 0}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "level", "is_fatal"),
+    [
+        (Outcome.FAIL, Level.MUST, True),
+        (Outcome.FAIL, Level.SHOULD, False),
+        (Outcome.ERROR, Level.SHOULD, True),
+        (Outcome.WARN, Level.CONVENTION, False),
+        (Outcome.NOT_APPLICABLE, Level.MUST, False),
+    ],
+)
+def test_what_the_exit_code_goes_by(outcome: Outcome, level: Level, is_fatal: bool) -> None:  # noqa: FBT001 -- a parameter
+    assert fatal([PASSED, finding("other", outcome, level=level)]) is is_fatal
 
 
 def test_failures_alone_are_shown_and_all_are_counted() -> None:
     told = json.loads(json.dumps(document(FINDINGS, only_failures=True)))
 
-    assert [each["id"] for each in told["checks"]] == ["fails"]
+    assert [each["id"] for each in told["checks"]] == ["fails", "breaks-off"]
     assert told["summary"]["pass"] == 2
     assert "fail fails" in plain(FINDINGS, only_failures=True)
     assert "warns" not in plain(FINDINGS, only_failures=True, every=True)
     assert "1 warn" in plain(FINDINGS, only_failures=True)
 
 
-def test_the_text_tells_failures_and_warnings_whole() -> None:
+def test_the_text_tells_failures_errors_and_warnings_whole() -> None:
     told = plain(FINDINGS, width=1000)
 
-    headline, failure, warning, other, total = told.split("\n\n")
-    assert headline == "bridge (interface), network testnet: 1 pass, 1 fail, 1 warn, 1 n/a"
+    headline, failure, warning, error, other, total = told.split("\n\n")
+    assert headline == "bridge (interface), network testnet: 1 pass, 1 fail, 1 error, 1 warn, 1 n/a"
     assert failure.splitlines() == [
         f"fail fails (MUST; SPEC.md, {RULE.section})",
         "  The demand of fails.",
@@ -105,8 +122,17 @@ def test_the_text_tells_failures_and_warnings_whole() -> None:
         "  got:      Y",
         "  sent:     Z",
     ]
+    assert error.splitlines() == [
+        f"error breaks-off (MUST; SPEC.md, {RULE.section})",
+        "  The demand of breaks-off.",
+        f'  "{RULE.text}"',
+        "  got:      Traceback:",
+        "              one",
+        "            KeyError: 'ips'",
+        "  sent:     S",
+    ]
     assert other == "host-local (ipam), network testnet: 1 pass"
-    assert total == "all: 2 pass, 1 fail, 1 warn, 1 n/a"
+    assert total == "all: 2 pass, 1 fail, 1 error, 1 warn, 1 n/a"
 
 
 def test_the_text_names_the_others_when_asked() -> None:
@@ -167,20 +193,20 @@ def test_junit_has_a_testsuite_for_each_plugin() -> None:
     assert root.tag == "testsuites"
     assert root.attrib == {
         "name": "cni-harness conformance",
-        "tests": "5",
+        "tests": "6",
         "failures": "1",
-        "errors": "0",
+        "errors": "1",
         "skipped": "1",
-        "time": "2.500",
+        "time": "2.750",
     }
     bridge, host_local = root
     assert bridge.attrib == {
         "name": "testnet: bridge (interface)",
-        "tests": "4",
+        "tests": "5",
         "failures": "1",
-        "errors": "0",
+        "errors": "1",
         "skipped": "1",
-        "time": "2.250",
+        "time": "2.500",
     }
     assert (host_local.get("name"), host_local.get("tests")) == ("testnet: host-local (ipam)", "1")
     assert [(each.get("name"), each.get("value")) for each in bridge.iter("property")] == [
@@ -193,7 +219,7 @@ def test_junit_has_a_testsuite_for_each_plugin() -> None:
 
 def test_junit_tells_each_outcome_in_its_own_way() -> None:
     root = ET.fromstring(junit(FINDINGS))  # noqa: S314 -- our own
-    passed, failed, warned, inapplicable = root[0].findall("testcase")
+    passed, failed, warned, inapplicable, broken_off = root[0].findall("testcase")
 
     assert passed.attrib == {"classname": "testnet.bridge.interface", "name": "passes", "time": "0.250"}
     assert list(passed) == []
@@ -205,6 +231,9 @@ def test_junit_tells_each_outcome_in_its_own_way() -> None:
     assert output.text == f"warning (CONVENTION): runtimes, {HABIT.section}\n{paragraph(WARNED)}"
     (skipped,) = inapplicable
     assert (skipped.tag, skipped.attrib) == ("skipped", {"message": "this came with 1.1.0"})
+    (error,) = broken_off
+    assert (error.tag, error.attrib) == ("error", {"type": "error", "message": "KeyError: 'ips'"})
+    assert error.text == f"SPEC.md, {RULE.section}\n{paragraph(BROKEN_OFF)}"
 
 
 def test_junit_is_xml_whatever_the_plugin_printed() -> None:

@@ -15,7 +15,8 @@ _SUITE: Final = "cni-harness conformance"
 def document(findings: Sequence[Finding], *, only_failures: bool = False) -> dict[str, object]:
     """Return the findings as a JSON object; the summary counts all of them, whichever are shown.
 
-    `must_failed` counts the violations of a MUST, by which the exit code goes. `seconds` is how long the check took.
+    `must_failed` counts the violations of a MUST; by these and the errors the exit code goes. `seconds` is how long the
+    check took.
     """
     shown = [_entry(finding) for finding in findings if is_shown(finding, only_failures=only_failures)]
     fatal = sum(finding.is_fatal for finding in findings)
@@ -78,6 +79,8 @@ def _case(suite: ET.Element, finding: Finding, classname: str) -> None:
     told = f"{place(finding.check.enforced[0])}\n{paragraph(finding)}"
     if finding.outcome is Outcome.FAIL:
         ET.SubElement(case, "failure", type=str(finding.check.level), message=finding.check.title).text = told
+    elif finding.outcome is Outcome.ERROR:
+        ET.SubElement(case, "error", type="error", message=printable(finding.detail)).text = told
     elif finding.outcome is Outcome.NOT_APPLICABLE:
         ET.SubElement(case, "skipped", message=printable(finding.detail))
     elif finding.outcome is Outcome.WARN:
@@ -91,7 +94,7 @@ def _figures(findings: Sequence[Finding]) -> dict[str, str]:
     return {
         "tests": str(len(findings)),
         "failures": str(numbers[Outcome.FAIL]),
-        "errors": "0",
+        "errors": str(numbers[Outcome.ERROR]),
         "skipped": str(numbers[Outcome.NOT_APPLICABLE]),
         "time": f"{sum(finding.seconds for finding in findings):.3f}",
     }

@@ -10,7 +10,7 @@ from harness.conformance.verdict import Finding
 
 __all__ = ["to_markdown"]
 
-_MARKED: Final = {"fail": "**fail**", "warn": "*warn*"}
+_MARKED: Final = {"fail": "**fail**", "error": "**error**", "warn": "*warn*"}
 _ACTIVE: Final = re.compile(r"([\\`*_\[\]<>|])")
 
 

@@ -6,9 +6,9 @@ from itertools import groupby
 from typing import NamedTuple
 
 from harness.conformance.catalogue import Check
-from harness.conformance.report.wording import counts, place, tally
+from harness.conformance.report.wording import TOLD, counts, place, tally
 from harness.conformance.subject import Subject
-from harness.conformance.verdict import Finding, Outcome
+from harness.conformance.verdict import Finding
 
 __all__ = ["Chapter", "Matrix", "Row", "Section", "matrix_of"]
 
@@ -68,11 +68,11 @@ class Matrix:
     chapters: Sequence[Chapter]
 
     def told(self) -> Iterator[tuple[Chapter, Row, list[tuple[str, Finding]]]]:
-        """Yield the checks that failed or warned of any suite, with the findings of those suites."""
+        """Yield the checks that failed, came to no end or warned of any suite, with the findings of those suites."""
         for chapter in self.chapters:
             for row in chapter.rows:
                 named = zip(self.suites, row.findings, strict=True)
-                told = [(suite, each) for suite, each in named if each and each.outcome in (Outcome.FAIL, Outcome.WARN)]
+                told = [(suite, each) for suite, each in named if each and each.outcome in TOLD]
                 if told:
                     yield chapter, row, told
 

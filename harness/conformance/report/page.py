@@ -5,7 +5,7 @@ from html import escape
 from typing import Final
 
 from harness.conformance.report.matrix import Chapter, Matrix, Row
-from harness.conformance.report.wording import demand, facts, place, printable
+from harness.conformance.report.wording import TOLD, demand, facts, place, printable
 from harness.conformance.verdict import Finding
 
 __all__ = ["to_html"]
@@ -19,7 +19,7 @@ table { border-collapse: collapse; margin: 1rem 0 2rem; }
 th, td { text-align: left; vertical-align: top; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--line); }
 tr.section th { padding-top: 1rem; font-weight: 600; color: var(--quiet); }
 td.pass { color: var(--pass); } td.none { color: var(--quiet); }
-td.fail, td.fail a { color: var(--fail); font-weight: 700; } td.warn, td.warn a { color: var(--warn); }
+td.fail, td.fail a, td.error a { color: var(--fail); font-weight: 700; } td.warn, td.warn a { color: var(--warn); }
 blockquote { margin: .5rem 0; padding-left: 1rem; border-left: 3px solid var(--line); }
 cite { display: block; color: var(--quiet); font-style: normal; font-size: .9em; }
 pre { overflow-x: auto; white-space: pre-wrap; overflow-wrap: anywhere; padding: .6rem; background: #8881; }
@@ -60,7 +60,7 @@ def _chapter(matrix: Matrix, chapter: Chapter) -> Iterator[str]:
 
 
 def _cell(chapter: Chapter, row: Row, outcome: str) -> str:
-    if outcome in ("fail", "warn"):
+    if outcome in TOLD:
         return f'<td class="{outcome}"><a href="#{_anchor(chapter, row)}">{outcome}</a></td>'
     return f'<td class="{outcome if outcome == "pass" else "none"}">{outcome}</td>'
 

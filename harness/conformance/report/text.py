@@ -1,4 +1,4 @@
-"""The report for people: a line for each plugin, and a paragraph for each failure and warning."""
+"""The report for people: a line for each plugin, and a paragraph for each failure, error and warning."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -6,21 +6,36 @@ from typing import Final
 
 import click
 
-from harness.conformance.report.wording import by_subject, counts, demand, facts, is_shown, place, printable, tally
+from harness.conformance.report.wording import (
+    TOLD,
+    by_subject,
+    counts,
+    demand,
+    facts,
+    is_shown,
+    place,
+    printable,
+    tally,
+)
 from harness.conformance.verdict import Finding, Outcome
 
 __all__ = ["report"]
 
-_COLOURS: Final = {Outcome.PASS: "green", Outcome.FAIL: "red", Outcome.WARN: "yellow", Outcome.NOT_APPLICABLE: "cyan"}
-_TOLD: Final = (Outcome.FAIL, Outcome.WARN)
+_COLOURS: Final = {
+    Outcome.PASS: "green",
+    Outcome.FAIL: "red",
+    Outcome.ERROR: "magenta",
+    Outcome.WARN: "yellow",
+    Outcome.NOT_APPLICABLE: "cyan",
+}
 _INDENT: Final = "  "
 
 
 def report(findings: Sequence[Finding], *, every: bool = False, only_failures: bool = False, width: int = 100) -> str:
     """Return the report, in colours that click takes out where they are not wanted, in lines of `width` columns.
 
-    Failures and warnings are told. The others are named with `every`, and where one that passed has something to say.
-    What was sent stands on one line however long it is: to be pasted into a shell.
+    Failures, errors and warnings are told. The others are named with `every`, and where one that passed has something
+    to say. What was sent stands on one line however long it is: to be pasted into a shell.
     """
     groups = by_subject(findings)
     blocks = []
@@ -30,14 +45,14 @@ def report(findings: Sequence[Finding], *, every: bool = False, only_failures: b
         shown = [finding for finding in found if is_shown(finding, only_failures=only_failures)]
         if brief := [_line(finding) for finding in shown if _is_named(finding, every=every)]:
             blocks.append("\n".join(brief))
-        blocks += ["\n".join(_paragraph(finding, width)) for finding in shown if finding.outcome in _TOLD]
+        blocks += ["\n".join(_paragraph(finding, width)) for finding in shown if finding.outcome in TOLD]
     if len(groups) > 1:
         blocks.append(click.style(f"all: {tally(counts(findings))}", bold=True))
     return "\n\n".join(blocks)
 
 
 def _is_named(finding: Finding, *, every: bool) -> bool:
-    if finding.outcome in _TOLD:
+    if finding.outcome in TOLD:
         return False
     return every or (finding.outcome is Outcome.PASS and finding.detail != "")
 

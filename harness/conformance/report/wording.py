@@ -10,7 +10,22 @@ from harness.conformance.sentences import Sentence
 from harness.conformance.subject import Subject
 from harness.conformance.verdict import Finding, Outcome
 
-__all__ = ["Group", "by_subject", "counts", "demand", "facts", "is_shown", "paragraph", "place", "printable", "tally"]
+__all__ = [
+    "TOLD",
+    "Group",
+    "by_subject",
+    "counts",
+    "demand",
+    "facts",
+    "is_shown",
+    "paragraph",
+    "place",
+    "printable",
+    "tally",
+]
+
+TOLD: Final = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN)
+"""The outcomes that are told in full."""
 
 _QUOTED: Final = ("SPEC.md", "CONVENTIONS.md")
 """The documents whose sentences are given in their own words."""
@@ -46,7 +61,7 @@ def tally(numbers: Mapping[str, int]) -> str:
 
 def is_shown(finding: Finding, *, only_failures: bool) -> bool:
     """Tell whether it is one of those that are wanted."""
-    return finding.outcome is Outcome.FAIL or not only_failures
+    return finding.outcome in {Outcome.FAIL, Outcome.ERROR} or not only_failures
 
 
 def place(sentence: Sentence) -> str:
