@@ -1,6 +1,5 @@
 """What the plugin under test has made of what is in its result, and how to take or change it behind its back."""
 
-import copy
 from typing import Any
 
 from harness.conformance.circumstances import happened
@@ -12,9 +11,8 @@ __all__ = ["own_addresses", "own_interface", "own_routes", "remove_route", "resu
 
 
 def result_copy(trial: Trial) -> dict[str, Any]:
-    """Return a copy of the result of the trial's container, for changes."""
-    found = copy.deepcopy(trial.result_document())
-    return found if isinstance(found, dict) else {}
+    """Return the result of the trial's container, which is attached, as a document for changes in exact spelling."""
+    return Result.decode_any(trial.result_document()).encode_as(trial.version)
 
 
 def own_interface(trial: Trial, result: dict[str, Any]) -> dict[str, Any]:

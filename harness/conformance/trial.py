@@ -1,5 +1,6 @@
 """One check's own node, and the plugin under test on it: its verbs, with whatever is to be different about them."""
 
+import errno
 import json
 import uuid
 from collections.abc import Callable, Sequence
@@ -21,14 +22,15 @@ from harness.conformance.asking import (
 from harness.conformance.call import Call, execute
 from harness.conformance.catalogue import Profile
 from harness.conformance.subject import LOOPBACK, Subject
-from harness.conformance.verdict import NotApplicableError, ViolationError
-from harness.execute import Execution, Executor
+from harness.conformance.verdict import NotApplicableError, PredecessorError, ViolationError
+from harness.execute import Execution, Executor, PluginError
 from harness.networks import PluginConfig
 from harness.request import request_config
 from harness.site import Site
 from harness.snapshot import Difference, Snapshot, differences, take
 from netlink.namespace import open_namespace
 from netlink.rtnl import Rtnl
+from skel.errors import CniError
 from skel.result import Result
 from skel.versions import at_least
 
@@ -47,6 +49,8 @@ _RESULT_IN_DELETE_SINCE: Final = "0.4.0"
 LOOPBACK_INDEX: Final = 1
 """In every network namespace."""
 _THREADS: Final = 16
+_UNFIT: Final = (errno.ENOEXEC, errno.ENOENT, errno.EACCES, errno.ELIBBAD)
+"""What the kernel says of a file that it cannot execute, or of the interpreter that this names."""
 
 T = TypeVar("T")
 
@@ -151,7 +155,10 @@ class Trial:
         valid: Sequence[Container] | None = None,
         **changes: Unpack[Changes],
     ) -> Execution:
-        """Execute the plugin under test and return what came of it, whatever that is. `valid` is for GC."""
+        """Execute the plugin under test and return what came of it, whatever that is. `valid` is for GC.
+
+        Raises ViolationError for a file that cannot be executed, and PredecessorError.
+        """
         if verb == "ADD" and container is not None:
             self.prepare(container)
         stdin = changes["stdin"] if "stdin" in changes else self._config(verb, container, valid, changes)
@@ -164,21 +171,29 @@ class Trial:
             wrapper=changes.get("wrapper", ()),
             stdout=changes.get("stdout"),
         )
-        execution = self.run(lambda: execute(call, timeout=changes.get("timeout", self.extent.timeout)))
+        try:
+            execution = self.run(lambda: execute(call, timeout=changes.get("timeout", self.extent.timeout)))
+        except OSError as error:
+            if error.errno not in _UNFIT:
+                raise
+            raise ViolationError(f"{self.path} to be executed", str(error.strerror)) from None
         self.executions.append(execution)
         if verb == "ADD" and container is not None and execution.exit_code == 0:
             self._results[container] = _json(execution.stdout)
         return execution
 
     def prepare(self, container: Container) -> None:
-        """Have the plugins before the one under test make what it works on. Raises ViolationError where they fail."""
+        """Have the plugins before the one under test make what it works on. Raises PredecessorError where they fail."""
         if container in self._prev_results or not self.subject.before:
             return
         found: object = None
         for plugin in self.subject.before:
-            execution = self._execute_other(plugin, "ADD", container, found)
-            expect.succeeded(execution, f"ADD of {plugin.type}, which is executed before")
-            found = expect.document(execution, f"the result of {plugin.type}, which is executed before")
+            try:
+                execution = expect.succeeded(self._execute_other(plugin, "ADD", container, found))
+                found = expect.document(execution, "a result object on standard output")
+                Result.decode_any(found, "result")
+            except (PluginError, ViolationError, CniError) as error:
+                raise PredecessorError(f"{plugin.type}, which is executed before, is at fault: {error}") from None
         self._prev_results[container] = found
 
     def prev_result(self, container: Container | None = None) -> object:

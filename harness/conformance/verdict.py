@@ -8,7 +8,7 @@ from harness.conformance.catalogue import Check, Level
 from harness.conformance.subject import Subject
 from harness.execute import Execution
 
-__all__ = ["Finding", "NotApplicableError", "Outcome", "ViolationError", "fatal"]
+__all__ = ["Finding", "NotApplicableError", "Outcome", "PredecessorError", "ViolationError", "fatal"]
 
 
 class ViolationError(Exception):
@@ -24,6 +24,10 @@ class ViolationError(Exception):
 
 class NotApplicableError(Exception):
     """The demand does not reach this plugin or this configuration; the message says why."""
+
+
+class PredecessorError(NotApplicableError):
+    """A plugin that is executed before the one under test fails, and leaves that nothing to work on."""
 
 
 class Outcome(StrEnum):

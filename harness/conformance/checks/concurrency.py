@@ -10,7 +10,7 @@ from harness.conformance.course import addresses, baseline, demand_back, shared_
 from harness.conformance.kernel import links
 from harness.conformance.subject import LOOPBACK
 from harness.conformance.trial import LOOPBACK_INDEX, Container, Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
+from harness.conformance.verdict import NotApplicableError, PredecessorError, ViolationError
 from harness.execute import Execution
 from netlink.namespace import open_namespace
 from netlink.rtnl import Rtnl
@@ -114,7 +114,7 @@ def _containers(trial: Trial, count: int) -> list[Container]:
         container = trial.new_container()
         try:
             trial.prepare(container)
-        except ViolationError:
+        except PredecessorError:
             if len(containers) < _FEW:
                 raise
             break

@@ -1,6 +1,5 @@
 """Delegation: what the delegate is executed with and when, and what becomes of what it says (SPEC.md section 4)."""
 
-import ipaddress
 import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
@@ -11,8 +10,10 @@ from harness.conformance.circumstances import lose_namespace, untouched
 from harness.conformance.course import demand_soon_same
 from harness.conformance.delegates import FAILURE, FAILURE_CODE, FAILURE_MESSAGE, REMARK, Answer, Record, recording
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import ViolationError
+from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.execute import Execution
+from skel.errors import CniError
+from skel.result import Result
 from skel.versions import at_least
 
 __all__: list[str] = []
@@ -39,8 +40,12 @@ def addresses_applied(trial: Trial) -> None:
     delegate = recording(trial)
     added = trial.add(environ=delegate.environ)
     result = expect.result(added, trial.version)
-    given = json.loads(delegate.demand("ADD", added, "for its addresses").stdout)
-    wanted = {str(ipaddress.ip_interface(ip["address"])) for ip in given.get("ips") or []}
+    record = delegate.demand("ADD", added, "for its addresses")
+    try:
+        given = Result.decode_any(json.loads(record.stdout))
+    except (ValueError, CniError) as error:
+        raise NotApplicableError(f"the delegate gives no result: {error}") from None
+    wanted = {str(ip.address) for ip in given.ips}
     missing = wanted - {str(ip.address) for ip in result.ips}
     if missing:
         raise ViolationError(f"{', '.join(sorted(wanted))} in the result, as the delegate gave it", "other ips", added)

@@ -7,9 +7,11 @@ from typing import Any, Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import Profile, check
+from harness.conformance.flaws import Flaw, demand_no_new
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.execute import Execution
+from skel.result import Result
 from skel.versions import at_least
 
 __all__: list[str] = []
@@ -48,11 +50,7 @@ def add_repeats_cni_version(trial: Trial) -> None:
 @check("add-kinds-of-values", "add-result-keys", "add-result-dns")
 def add_kinds_of_values(trial: Trial) -> None:
     """The values in the result are of the kinds that the specification gives them, name servers addresses."""
-    for server in trial.attach().dns.nameservers:
-        try:
-            ipaddress.ip_address(server)
-        except ValueError:
-            raise ViolationError("addresses as nameservers", json.dumps(server)) from None
+    demand_no_new(trial, _name_servers_by_name)
 
 
 @check("add-cidr-notation", "add-result-address", "add-result-route-dst")
@@ -67,42 +65,21 @@ def add_cidr_notation(trial: Trial) -> None:
 @check("add-gateway", "add-result-gateway")
 def add_gateway(trial: Trial) -> None:
     """The gateway of an address is another address of the same family."""
-    execution = trial.add()
-    for ip in _ips(_document(execution)):
-        gateway = ip.get("gateway")
-        if gateway is None:
-            continue
-        address = ipaddress.ip_interface(ip["address"]).ip
-        try:
-            found = ipaddress.ip_address(gateway)
-        except ValueError:
-            raise ViolationError("an address as gateway, without a prefix", json.dumps(gateway), execution) from None
-        if found.version != address.version or found == address:
-            expected = f"a gateway of the family of {address}, and another address"
-            raise ViolationError(expected, str(found), execution)
+    demand_no_new(trial, _unfit_gateways)
 
 
 @check("add-interface-index", "add-result-interface-index", profiles=_IN_POD, since=_RICH_SINCE)
 def add_interface_index(trial: Trial) -> None:
     """Each address has the index of its interface in the list of interfaces."""
-    execution = trial.add()
-    said = _document(execution)
-    interfaces = _objects(said.get("interfaces"))
-    if not interfaces:
+    if not demand_no_new(trial, _lost_indices).interfaces:
         raise NotApplicableError("the result has no interfaces")
-    for ip in _ips(said):
-        index = ip.get("interface")
-        if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(interfaces):
-            expected = f"an index into the {len(interfaces)} interfaces beside the address {ip.get('address')}"
-            raise ViolationError(expected, f'"interface": {json.dumps(index)}', execution)
 
 
 @check("add-configured-dns", "well-known-keys", "add-result-dns")
 def add_configured_dns(trial: Trial) -> None:
     """A plugin that reads the well-known key dns hands its settings on as they are."""
     execution = trial.add(config={"dns": _DNS})
-    said = _document(execution).get("dns") or {}
-    found = said if isinstance(said, dict) else {}
+    found = expect.result(execution, trial.version).dns.encode()
     if not set(_DNS["nameservers"]) & set(_texts(found.get("nameservers"))):
         raise NotApplicableError("the plugin does not read dns: its result has other name servers, or none")
     for key, configured in _DNS.items():
@@ -110,6 +87,28 @@ def add_configured_dns(trial: Trial) -> None:
         lost = [each for each in _texts(configured) if each not in _texts(found.get(key))]
         if lost:
             raise ViolationError(f'"{key}": {json.dumps(configured)} in dns', json.dumps(found.get(key)), execution)
+
+
+def _name_servers_by_name(_: Trial, result: Result) -> Iterator[Flaw]:
+    for server in result.dns.nameservers:
+        try:
+            ipaddress.ip_address(server)
+        except ValueError:
+            yield Flaw(f"addresses as nameservers, not {json.dumps(server)}", "a name")
+
+
+def _unfit_gateways(_: Trial, result: Result) -> Iterator[Flaw]:
+    for ip in result.ips:
+        address, gateway = ip.address.ip, ip.gateway
+        if gateway is not None and (gateway.version != address.version or gateway == address):
+            yield Flaw(f"a gateway of the family of {address}, and another address", str(gateway))
+
+
+def _lost_indices(_: Trial, result: Result) -> Iterator[Flaw]:
+    for ip in result.ips if result.interfaces else []:
+        if ip.interface is None or not 0 <= ip.interface < len(result.interfaces):
+            expected = f"an index into the interfaces beside the address {ip.address}"
+            yield Flaw(expected, f'"interface": {json.dumps(ip.interface)}, and {len(result.interfaces)} interfaces')
 
 
 def _document(execution: Execution) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from harness.conformance.catalogue import Profile, check
+from harness.conformance.flaws import Flaw, demand_no_new
 from harness.conformance.kernel import Link, links, routes
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
@@ -37,19 +38,50 @@ def add_tells_interfaces(trial: Trial) -> None:
 @check("add-sandbox", "add-result-sandbox", profiles=_IN_POD, since=_RICH_SINCE)
 def add_sandbox(trial: Trial) -> None:
     """An interface in the container has the value of CNI_NETNS as its sandbox."""
-    result = trial.attach()
-    named = [each for each in result.interfaces if each.name == trial.container.ifname]
-    if trial.container.ifname in links(trial.container.netns) and named:
-        sandboxes = [each.sandbox for each in named]
-        if trial.container.netns not in sandboxes:
-            expected = f'"{trial.container.netns}" as the sandbox of {trial.container.ifname}'
-            raise ViolationError(expected, ", ".join(f'"{each}"' for each in sandboxes))
+    demand_no_new(trial, _other_sandboxes)
 
 
 @check("add-interfaces-exist", "add-result-sandbox-host", "add-result-interfaces", profiles=_IN_POD, since=_RICH_SINCE)
 def add_interfaces_exist(trial: Trial) -> None:
     """Each interface of the result is where its sandbox says: in the container, or on the node where that is empty."""
-    result = trial.attach()
+    demand_no_new(trial, _missing_interfaces)
+
+
+@check("add-mac", "add-result-mac", "prev-result-output", profiles=_IN_POD, since=_RICH_SINCE)
+def add_mac(trial: Trial) -> None:
+    """The interfaces of the result have the hardware addresses that the kernel has for them."""
+    demand_no_new(trial, _other_macs)
+
+
+@check("add-mtu", "add-result-keys", "prev-result-output", profiles=_IN_POD, since=_MTU_SINCE)
+def add_mtu(trial: Trial) -> None:
+    """Where the result has the MTU of an interface, it is the one that the kernel has."""
+    demand_no_new(trial, _other_mtus)
+
+
+@check("add-addresses", "add-result-ips", profiles=_IN_POD, since=_RICH_SINCE)
+def add_addresses(trial: Trial) -> None:
+    """The addresses of the result are those that the interfaces in the container have."""
+    demand_no_new(trial, _other_addresses)
+
+
+@check("add-routes", "add-result-routes", profiles=_IN_POD, since=_RICH_SINCE)
+def add_routes(trial: Trial) -> None:
+    """The routes of the result are in the container."""
+    demand_no_new(trial, _missing_routes)
+    if trial.container.ifname not in links(trial.container.netns):
+        raise NotApplicableError("the interface is not in the container")
+
+
+def _other_sandboxes(trial: Trial, result: Result) -> Iterator[Flaw]:
+    container = trial.container
+    sandboxes = [each.sandbox for each in result.interfaces if each.name == container.ifname]
+    if sandboxes and container.netns not in sandboxes and container.ifname in links(container.netns):
+        got = ", ".join(f'"{each}"' for each in sandboxes)
+        yield Flaw(f'"{container.netns}" as the sandbox of {container.ifname}', got)
+
+
+def _missing_interfaces(trial: Trial, result: Result) -> Iterator[Flaw]:
     pod, node = links(trial.container.netns), links(trial.node_netns)
     for each in result.interfaces:
         # A socket or a device may stand in for a link.
@@ -57,30 +89,23 @@ def add_interfaces_exist(trial: Trial) -> None:
         if not elsewhere and each.name not in (pod if each.sandbox else node):
             where = "in the container" if each.sandbox else "on the node"
             there = ", ".join(pod if each.sandbox else node)
-            raise ViolationError(f"{each.name} {where}, as its sandbox says", f"only {there} there")
+            yield Flaw(f"{each.name} {where}, as its sandbox says", f"only {there} there")
 
 
-@check("add-mac", "add-result-mac", "prev-result-output", profiles=_IN_POD, since=_RICH_SINCE)
-def add_mac(trial: Trial) -> None:
-    """The interfaces of the result have the hardware addresses that the kernel has for them."""
-    for interface, link in _known_links(trial, trial.attach()):
+def _other_macs(trial: Trial, result: Result) -> Iterator[Flaw]:
+    for interface, link in _known_links(trial, result):
         in_pod = bool(interface.sandbox)
         if interface.mac.lower() != link.mac.lower() and (interface.mac or in_pod):
-            raise ViolationError(f'"{link.mac}" as the mac of {interface.name}', f'"{interface.mac}"')
+            yield Flaw(f'"{link.mac}" as the mac of {interface.name}', f'"{interface.mac}"')
 
 
-@check("add-mtu", "add-result-keys", "prev-result-output", profiles=_IN_POD, since=_MTU_SINCE)
-def add_mtu(trial: Trial) -> None:
-    """Where the result has the MTU of an interface, it is the one that the kernel has."""
-    for interface, link in _known_links(trial, trial.attach()):
+def _other_mtus(trial: Trial, result: Result) -> Iterator[Flaw]:
+    for interface, link in _known_links(trial, result):
         if interface.mtu and interface.mtu != link.mtu:
-            raise ViolationError(f"{link.mtu} as the mtu of {interface.name}", str(interface.mtu))
+            yield Flaw(f"{link.mtu} as the mtu of {interface.name}", str(interface.mtu))
 
 
-@check("add-addresses", "add-result-ips", profiles=_IN_POD, since=_RICH_SINCE)
-def add_addresses(trial: Trial) -> None:
-    """The addresses of the result are those that the interfaces in the container have."""
-    result = trial.attach()
+def _other_addresses(trial: Trial, result: Result) -> Iterator[Flaw]:
     pod = links(trial.container.netns)
     for ip in result.ips:
         interface = _interface_of(result, ip.interface)
@@ -89,23 +114,20 @@ def add_addresses(trial: Trial) -> None:
         has = [each.ip for each in pod[interface.name].addresses]
         if ip.address.ip not in has:
             there = ", ".join(map(str, has)) or "none"
-            raise ViolationError(f"{ip.address.ip} on {interface.name}, as the result says", f"{there} there")
+            yield Flaw(f"{ip.address.ip} on {interface.name}, as the result says", f"{there} there")
     said = {ip.address.ip for ip in result.ips}
     for link in pod.values():
-        for address in link.addresses:
-            # IPv6 gives each link an address by itself.
-            given = not address.ip.is_loopback and not address.ip.is_link_local
-            if given and address.ip not in said:
+        # IPv6 gives each link an address by itself.
+        given = [each.ip for each in link.addresses if not each.ip.is_loopback and not each.ip.is_link_local]
+        for address in given:
+            if address not in said:
                 listed = ", ".join(map(str, said)) or "none"
-                raise ViolationError(f"{address.ip} among the ips, since {link.name} has it", listed)
+                yield Flaw(f"{address} among the ips, since {link.name} has it", listed)
 
 
-@check("add-routes", "add-result-routes", profiles=_IN_POD, since=_RICH_SINCE)
-def add_routes(trial: Trial) -> None:
-    """The routes of the result are in the container."""
-    result = trial.attach()
+def _missing_routes(trial: Trial, result: Result) -> Iterator[Flaw]:
     if trial.container.ifname not in links(trial.container.netns):
-        raise NotApplicableError("the interface is not in the container")
+        return
     there = routes(trial.container.netns)
     for route in result.routes:
         found = [each for each in there if each.dst == route.dst and route.table in {None, each.table}]
@@ -113,7 +135,7 @@ def add_routes(trial: Trial) -> None:
         if not found or (route.gw is not None and route.gw not in gateways):
             words = f"{route.dst} via {route.gw}" if route.gw else str(route.dst)
             seen = ", ".join(f"{each.dst} via {each.gw}" for each in there if each.gw) or "no route with a gateway"
-            raise ViolationError(f"a route to {words} in the container, as the result says", seen)
+            yield Flaw(f"a route to {words} in the container, as the result says", seen)
 
 
 def _known_links(trial: Trial, result: Result) -> Iterator[tuple[Interface, Link]]:

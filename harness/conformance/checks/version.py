@@ -2,16 +2,17 @@
 
 import json
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from harness.conformance import expect
 from harness.conformance.call import CLOSED_STDIN
 from harness.conformance.catalogue import Profile, check
 from harness.conformance.trial import ABSENT, Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
+from harness.conformance.verdict import NotApplicableError, PredecessorError, ViolationError
 from harness.execute import Execution
 from skel.errors import Code
+from skel.result import Result
 from skel.versions import SUPPORTED, at_least
 
 __all__: list[str] = []
@@ -59,6 +60,7 @@ def version_needs_nothing(trial: Trial) -> None:
 def version_supported_works(trial: Trial) -> None:
     """ADD and DEL work with every version that VERSION names, and the result has the shape of that version."""
     tried = []
+    reason = "its versions know of no chains"
     for version in _known(trial):
         if trial.subject.profile is Profile.CHAINED and not at_least(version, _CHAINS_SINCE):
             continue
@@ -66,15 +68,15 @@ def version_supported_works(trial: Trial) -> None:
         container = trial.new_container()
         try:
             trial.prepare(container)
-        except ViolationError:
-            continue  # of a plugin before it, which does not support this version
+        except PredecessorError as error:
+            reason = str(error)  # it may not support this version
+            continue
         execution = trial.add(container)
-        expect.result(execution, version)
-        _demand_shape(execution, version)
+        _demand_shape(execution, expect.result(execution, version), version)
         trial.detach(container)
         tried.append(version)
     if not tried:
-        raise NotApplicableError("the plugins before it support none of its versions")
+        raise NotApplicableError(reason)
 
 
 @check("version-unsupported", "skel-incompatible-version")
@@ -149,7 +151,7 @@ def _known(trial: Trial) -> Sequence[str]:
     return [version for version in SUPPORTED if version in supported]
 
 
-def _demand_shape(execution: Execution, version: str) -> None:
+def _demand_shape(execution: Execution, result: Result, version: str) -> None:
     said = expect.document(execution)
     keys = {key for key, value in said.items() if value is not None}
     foreign = {"ip4", "ip6"} if at_least(version, "0.3.0") else {"interfaces", "ips", "routes"}
@@ -158,9 +160,13 @@ def _demand_shape(execution: Execution, version: str) -> None:
         raise ViolationError(f"a result as version {version} has it", f"one with {named}", execution)
     if not at_least(version, "0.3.0") or at_least(version, "1.0.0"):
         return
-    ips = said.get("ips") or []
-    for ip in ips if isinstance(ips, list) else []:
-        family = "6" if ":" in ip["address"] else "4"
-        if ip.get("version") != family:
-            expected = f'"version": "{family}" beside the address {ip["address"]}, as version {version} has it'
-            raise ViolationError(expected, f'"version": {json.dumps(ip.get("version"))}', execution)
+    for ip, written in zip(result.ips, _any_case(said).get("ips", ()), strict=True):
+        family, told = str(ip.address.version), _any_case(written).get("version")
+        if told != family:
+            expected = f'"version": "{family}" beside the address {ip.address}, as version {version} has it'
+            raise ViolationError(expected, f'"version": {json.dumps(told)}', execution)
+
+
+def _any_case(written: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an object with its keys in small letters: in which case they were does not matter to who reads them."""
+    return {key.lower(): value for key, value in written.items() if value is not None}
