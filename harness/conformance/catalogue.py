@@ -40,7 +40,10 @@ Action = Callable[["Trial"], str | None]
 
 
 class Check(NamedTuple):
-    """One check. `title` says in a sentence what is demanded; `since` is the version that brought the demand."""
+    """One check. `title` says in a sentence what is demanded; `since` is the version that brought the demand.
+
+    `attachments` is how many have to stand at once for it to see anything.
+    """
 
     id: str
     title: str
@@ -49,6 +52,7 @@ class Check(NamedTuple):
     profiles: frozenset[Profile]
     since: str
     run: Action
+    attachments: int = 1
 
     @property
     def enforced(self) -> Sequence[Sentence]:
@@ -66,12 +70,13 @@ def check(
     profiles: Iterable[Profile] = ALL,
     since: str = "0.1.0",
     level: Level | None = None,
+    attachments: int = 1,
 ) -> Callable[[Action], Action]:
     """Register a function as the check of these sentences.
 
-    Its docstring's first line is the title. `level` is that of the first sentence, unless it is given. The function
-    returns where the plugin does as demanded, perhaps with words on how that was seen, and raises ViolationError or
-    NotApplicableError otherwise.
+    Its docstring's first line is the title. `level` is that of the first sentence, unless it is given; a violation
+    counts only where the network holds so many `attachments` at once. The function returns where the plugin does as
+    demanded, perhaps with words on how that was seen, and raises ViolationError or NotApplicableError otherwise.
     """
 
     def register(run: Action) -> Action:
@@ -92,6 +97,7 @@ def check(
             profiles=frozenset(profiles),
             since=since,
             run=run,
+            attachments=attachments,
         )
         return run
 

@@ -19,7 +19,9 @@ __all__ = [
     "baseline",
     "declared",
     "demand_back",
+    "demand_room",
     "demand_soon_same",
+    "let_go",
     "pod_mac",
     "refuses",
     "round_trip",
@@ -90,6 +92,24 @@ def demand_soon_same(trial: Trial, before: Snapshot, when: str, *containers: Con
     trial.demand_same(before, after, when)
 
 
+def demand_room(trial: Trial, attachments: int) -> None:
+    """Raise NotApplicableError where the network holds some attachments at once, and not so many.
+
+    That is found out on another node, by one ADD after the other.
+    """
+    elsewhere, held = Trial(trial.subject, trial.site, trial.extent), 0
+    while held < attachments and elsewhere.add(elsewhere.new_container()).exit_code == 0:
+        held += 1
+    if 0 < held < attachments:
+        raise NotApplicableError(f"the network holds only {held} of the {attachments} attachments that this takes")
+
+
+def let_go(trial: Trial, container: Container) -> None:
+    """DEL of the plugin under test, whatever comes of it, and then of those before it."""
+    trial.delete(container)
+    trial.detach_others(container)
+
+
 def declared(trial: Trial, capability: str) -> None:
     """Raise NotApplicableError where the configuration does not declare a capability."""
     if capability not in trial.subject.plugin.capabilities:
@@ -103,8 +123,7 @@ def refuses(trial: Trial, **changes: Unpack[Changes]) -> bool:
     """
     container = trial.new_container()
     execution = trial.add(container, **changes)
-    trial.delete(container)
-    trial.detach_others(container)
+    let_go(trial, container)
     return execution.exit_code != 0
 
 

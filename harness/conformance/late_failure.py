@@ -2,6 +2,7 @@
 
 import json
 
+from harness.conformance.course import let_go
 from harness.conformance.delegates import Answer, Delegate, recording
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError
@@ -19,8 +20,7 @@ def failing_late(trial: Trial) -> Delegate:
     delegate = recording(trial)
     other = trial.new_container()
     trial.add(other, environ=delegate.environ)
-    trial.delete(other)
-    trial.detach_others(other)
+    let_go(trial, other)
     records = delegate.records("ADD")
     try:
         said = json.loads(records[-1].stdout) if records else None

@@ -7,7 +7,7 @@ from harness.conformance.trial import Container, Trial
 from harness.conformance.verdict import NotApplicableError
 from skel.result import IPConfig, Result, Route
 
-__all__ = ["own_addresses", "own_interface", "own_routes", "remove_route", "result_copy", "set_mac"]
+__all__ = ["own_addresses", "own_interface", "own_routes", "previous", "remove_route", "result_copy", "set_mac"]
 
 
 def result_copy(trial: Trial) -> dict[str, Any]:
@@ -24,7 +24,8 @@ def own_interface(trial: Trial, result: dict[str, Any]) -> dict[str, Any]:
     raise NotApplicableError("the result has no hardware address of the container's interface")
 
 
-def _previous(trial: Trial, container: Container) -> Result:
+def previous(trial: Trial, container: Container) -> Result:
+    """Return what the plugins before the one under test have made, which has nothing in it where there are none."""
     given = trial.prev_result(container)
     return Result() if given is None else Result.decode_any(given)
 
@@ -32,7 +33,7 @@ def _previous(trial: Trial, container: Container) -> Result:
 def own_addresses(trial: Trial, container: Container) -> list[IPConfig]:
     """Attach a container, and return those addresses of its interface that it has from the plugin under test."""
     result = trial.attach(container)
-    earlier = [ip.address for ip in _previous(trial, container).ips]
+    earlier = [ip.address for ip in previous(trial, container).ips]
     places = [(each.name, each.sandbox) for each in result.interfaces]
     own = (container.ifname, container.netns)
     return [
@@ -45,7 +46,7 @@ def own_addresses(trial: Trial, container: Container) -> list[IPConfig]:
 def own_routes(trial: Trial, container: Container) -> list[Route]:
     """Attach a container, and return those routes that it has from the plugin under test."""
     result = trial.attach(container)
-    earlier = [route.dst for route in _previous(trial, container).routes]
+    earlier = [route.dst for route in previous(trial, container).routes]
     return [route for route in result.routes if route.dst not in earlier]
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import Check, Level, Profile
+from harness.conformance.course import demand_room
 from harness.conformance.subject import Subject
 from harness.conformance.trial import Extent, Trial
 from harness.conformance.verdict import Finding, NotApplicableError, Outcome, ViolationError
@@ -77,7 +78,7 @@ def run_check(check: Check, subject: Subject, *, state_dir: Path, extent: Extent
         with Site(state_dir, _PURPOSE) as site:
             trial = Trial(subject, site, extent)
             executions = trial.executions
-            finding = finding._replace(detail=check.run(trial) or "")
+            finding = finding._replace(detail=_run(check, trial))
     except NotApplicableError as reason:
         finding = finding._replace(outcome=Outcome.NOT_APPLICABLE, detail=str(reason))
     except ViolationError as violation:
@@ -85,6 +86,16 @@ def run_check(check: Check, subject: Subject, *, state_dir: Path, extent: Extent
     except Exception as error:  # noqa: BLE001 -- one check that nobody foresaw must not cost the report of all others
         finding = _broken_off(finding, error, executions)
     return finding._replace(seconds=time.monotonic() - clock)
+
+
+def _run(check: Check, trial: Trial) -> str:
+    """Run a check, and return what it has to say; a violation counts where the network holds what the check takes."""
+    try:
+        return check.run(trial) or ""
+    except ViolationError:
+        if check.attachments > 1:
+            demand_room(trial, check.attachments)
+        raise
 
 
 def _violated(finding: Finding, violation: ViolationError, executions: Sequence[Execution]) -> Finding:

@@ -28,7 +28,7 @@ def makes_interface(trial: Trial) -> None:
         raise ViolationError(f'an interface "{LONGEST_NAME}" in the container after ADD', "none of that name")
 
 
-@check("add-leaves-other-containers", "add-interface")
+@check("add-leaves-other-containers", "add-interface", attachments=2)
 def leaves_other_containers(trial: Trial) -> None:
     """ADD changes nothing in the namespaces of other containers."""
     trial.attach()
@@ -67,7 +67,7 @@ def twice(trial: Trial) -> None:
     trial.demand_same(before, trial.snapshot(), "after a second ADD was refused")
 
 
-@check("add-second-interface", "add-second-interface", profiles=_INTERFACE)
+@check("add-second-interface", "add-second-interface", profiles=_INTERFACE, attachments=2)
 def second_interface(trial: Trial) -> None:
     """ADD gives a container a second interface of the same network, under another name."""
     first, second = trial.container, trial.container._replace(ifname="net1")

@@ -8,7 +8,7 @@ from harness.conformance.verdict import ViolationError
 _SHOWN = 3
 
 
-@check("killed-add", "habit-killed-add")
+@check("killed-add", "habit-killed-add", attachments=2)
 def killed_add(trial: Trial) -> str:
     """DEL and GC clear up after an ADD that was killed, wherever it was."""
     chaos = wreak(trial.subject, state_dir=trial.site.state_dir, extent=trial.extent)

@@ -34,21 +34,21 @@ def args_passed_over(trial: Trial) -> None:
     round_trip(trial, "with labels in args", config={"args": {"cni": {"labels": labels}, "org.example": {"any": [1]}}})
 
 
-@check("args-ips", "convention-args-ips", profiles=_GIVES)
+@check("args-ips", "convention-args-ips", profiles=_GIVES, attachments=2)
 def args_ips(trial: Trial) -> None:
     """A plugin that reads the ips in args gives those."""
     _demand_read(trial, "the ips in args", config=_ips_in_args("no address"))
     _demand_given(trial, spare_addresses(trial)[0], lambda wanted: {"config": _ips_in_args(wanted)})
 
 
-@check("cni-args-ip", "convention-cni-args-ip", profiles=_GIVES)
+@check("cni-args-ip", "convention-cni-args-ip", profiles=_GIVES, attachments=2)
 def cni_args_ip(trial: Trial) -> None:
     """A plugin that reads IP in CNI_ARGS gives that address."""
     _demand_read(trial, "IP in CNI_ARGS", environ=_ip_in_cni_args("no address"))
     _demand_given(trial, spare_addresses(trial)[0], lambda wanted: {"environ": _ip_in_cni_args(wanted)})
 
 
-@check("args-over-cni-args", "convention-args-over-cni-args", profiles=_GIVES)
+@check("args-over-cni-args", "convention-args-over-cni-args", profiles=_GIVES, attachments=3)
 def args_over_cni_args(trial: Trial) -> None:
     """Where args ask for an address, what CNI_ARGS ask for does not count."""
     _demand_read(trial, "the ips in args", config=_ips_in_args("no address"))
@@ -58,7 +58,7 @@ def args_over_cni_args(trial: Trial) -> None:
     _demand_given(trial, wanted, lambda each: {"config": _ips_in_args(each), "environ": other})
 
 
-@check("capability-ips", "convention-ips", profiles=_GIVES)
+@check("capability-ips", "convention-ips", profiles=_GIVES, attachments=2)
 def capability_ips(trial: Trial) -> None:
     """With the capability "ips", the addresses that the runtime asks for are given."""
     declared(trial, "ips")

@@ -40,7 +40,7 @@ def crio_version(trial: Trial) -> None:
         raise ViolationError(f"the same answer as without them: {json.dumps(ordinary)}", json.dumps(said), dummy)
 
 
-@check("crio-check-after-every-add", "habit-check-after-add", "check-after-add", since="0.4.0")
+@check("crio-check-after-every-add", "habit-check-after-add", "check-after-add", since="0.4.0", attachments=2)
 def crio_check_after_every_add(trial: Trial) -> None:
     """CHECK comes right after every ADD, and of the pods before that, too, all is as expected."""
     other = trial.new_container()
@@ -67,7 +67,7 @@ def crio_gc_at_start(trial: Trial) -> None:
     trial.demand_same(before, trial.snapshot(), "after GC before any pod")
 
 
-@check("crio-gc-of-nothing", "habit-gc-both-spellings", since="1.1.0")
+@check("crio-gc-of-nothing", "habit-gc-both-spellings", since="1.1.0", attachments=2)
 def crio_gc_of_nothing(trial: Trial) -> None:
     """GC comes with all attachments that there are, under both spellings of the key, and removes none of them."""
     containers = [trial.container, trial.new_container()]
@@ -117,7 +117,7 @@ def podman_prev_result(trial: Trial) -> None:
     demand_back(trial, before, "after DEL with Podman's prevResult")
 
 
-@check("podman-fixed-address", "habit-args-ip-mac", profiles=_GIVES)
+@check("podman-fixed-address", "habit-args-ip-mac", profiles=_GIVES, attachments=2)
 def podman_fixed_address(trial: Trial) -> None:
     """A fixed address and a fixed hardware address, asked for in CNI_ARGS together, are given."""
     trial.warm_up()
@@ -132,7 +132,7 @@ def podman_fixed_address(trial: Trial) -> None:
         raise ViolationError(f"an interface with the hardware address {_MAC}, which was asked for", mac)
 
 
-@check("podman-reload", "habit-ips-without-prefix", profiles=_GIVES)
+@check("podman-reload", "habit-ips-without-prefix", profiles=_GIVES, attachments=2)
 def podman_reload(trial: Trial) -> None:
     """An address that runtimeConfig asks for without a prefix length is given, or refused for want of that."""
     declared(trial, "ips")

@@ -179,7 +179,7 @@ def files_gone(trial: Trial) -> None:
         raise ViolationError("a node as it was before ADD, but for files", "; ".join(left))
 
 
-@check("del-leaves-other-containers", "del-undoes")
+@check("del-leaves-other-containers", "del-undoes", attachments=2)
 def leaves_other_containers(trial: Trial) -> None:
     """DEL of one container leaves all that belongs to another one."""
     other = trial.new_container()

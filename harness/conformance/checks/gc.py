@@ -23,7 +23,7 @@ _SETTLING: Final = 2.0
 _PAUSE: Final = 0.05
 
 
-@check("gc-keeps-valid", "gc-valid-attachments", since=_SINCE)
+@check("gc-keeps-valid", "gc-valid-attachments", since=_SINCE, attachments=2)
 def keeps_valid(trial: Trial) -> None:
     """GC leaves all that belongs to the attachments in its list."""
     other = trial.new_container()
@@ -34,7 +34,7 @@ def keeps_valid(trial: Trial) -> None:
     trial.demand_same(before, trial.snapshot(trial.container, other), "after GC with all attachments in its list")
 
 
-@check("gc-removes-stale", "gc-removes-stale", "gc-removes-reservations", since=_SINCE)
+@check("gc-removes-stale", "gc-removes-stale", "gc-removes-reservations", since=_SINCE, attachments=2)
 def removes_stale(trial: Trial) -> None:
     """GC removes what is left of an attachment that is not in its list, and leaves the one that is."""
     before = _with_stale(trial)
@@ -53,13 +53,13 @@ def empty_list(trial: Trial) -> None:
     demand_soon_same(trial, before, "after GC with an empty list, whose containers are gone", bystander)
 
 
-@check("gc-spelling-of-spec", "gc-valid-attachments", "gc-removes-stale", since=_SINCE)
+@check("gc-spelling-of-spec", "gc-valid-attachments", "gc-removes-stale", since=_SINCE, attachments=2)
 def spelling_of_spec(trial: Trial) -> None:
     """GC reads the list under the specification's key alone."""
     _under_one_key(trial, _OF_THE_SPEC, _OF_LIBCNI)
 
 
-@check("gc-spelling-of-libcni", "habit-gc-both-spellings", since=_SINCE)
+@check("gc-spelling-of-libcni", "habit-gc-both-spellings", since=_SINCE, attachments=2)
 def spelling_of_libcni(trial: Trial) -> None:
     """GC reads the list under libcni's other key alone, too."""
     _under_one_key(trial, _OF_LIBCNI, _OF_THE_SPEC)
@@ -105,7 +105,7 @@ def of_nothing(trial: Trial) -> None:
         expect.succeeded(trial.gc(), what)
 
 
-@check("gc-says-nothing", "gc-output", since=_SINCE)
+@check("gc-says-nothing", "gc-output", since=_SINCE, attachments=2)
 def says_nothing(trial: Trial) -> None:
     """GC that succeeds prints nothing on standard output."""
     _with_stale(trial)
@@ -124,7 +124,7 @@ def then_del(trial: Trial) -> None:
     expect.succeeded(trial.delete(), "DEL after GC")
 
 
-@check("gc-then-add", "gc-only-stale", since=_SINCE, level=Level.SHOULD)
+@check("gc-then-add", "gc-only-stale", since=_SINCE, level=Level.SHOULD, attachments=2)
 def then_add(trial: Trial) -> None:
     """ADD, CHECK and DEL go on working after GC."""
     _with_stale(trial)
@@ -134,7 +134,7 @@ def then_add(trial: Trial) -> None:
     trial.detach()
 
 
-@check("gc-goes-on-past-errors", "gc-continues", profiles=_IN_POD, since=_SINCE)
+@check("gc-goes-on-past-errors", "gc-continues", profiles=_IN_POD, since=_SINCE, attachments=2)
 def goes_on_past_errors(trial: Trial) -> None:
     """GC whose delegate fails removes its own stale resources all the same, and reports the error."""
     delegate = recording(trial)

@@ -66,7 +66,7 @@ def prev_result_keys_in_any_case(trial: Trial) -> None:
     demand_back(trial, before, "after DEL with capitals in prevResult")
 
 
-@check("long-container-ids", "habit-long-container-id")
+@check("long-container-ids", "habit-long-container-id", attachments=3)
 def long_container_ids(trial: Trial) -> None:
     """Containers whose IDs of 64 digits differ in the last one only, or the first, are told apart."""
     digits = trial.container.container_id

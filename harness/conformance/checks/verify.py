@@ -5,6 +5,7 @@ from typing import Any, Final
 from harness.conformance import expect, firewall
 from harness.conformance.catalogue import Level, Profile, check
 from harness.conformance.circumstances import command, happened, lose_interface, lose_namespace
+from harness.conformance.course import let_go
 from harness.conformance.delegates import recording
 from harness.conformance.made import own_addresses, own_interface, own_routes, remove_route, result_copy, set_mac
 from harness.conformance.trial import ABSENT, Trial
@@ -37,12 +38,14 @@ def after_add(trial: Trial) -> None:
 def address_missing(trial: Trial) -> None:
     """CHECK fails where an address of the result is gone from the container's interface."""
     count = len(own_addresses(trial, trial.container))
+    let_go(trial, trial.container)
     for number in range(count):
         container = trial.new_container()
-        ip = own_addresses(trial, container)[number]
-        if not happened(trial, container.netns, "ip", "address", "del", str(ip.address), "dev", container.ifname):
-            raise ViolationError(f"{ip.address} on {container.ifname} after ADD", "no such address")
-        expect.failed(trial.check(container), f"the address {ip.address} is gone from {container.ifname}")
+        for ip in own_addresses(trial, container)[number : number + 1]:
+            if not happened(trial, container.netns, "ip", "address", "del", str(ip.address), "dev", container.ifname):
+                raise ViolationError(f"{ip.address} on {container.ifname} after ADD", "no such address")
+            expect.failed(trial.check(container), f"the address {ip.address} is gone from {container.ifname}")
+        let_go(trial, container)
     if not count:
         raise NotApplicableError("the plugin gives the container's interface no address")
 
@@ -51,12 +54,15 @@ def address_missing(trial: Trial) -> None:
 def route_missing(trial: Trial) -> None:
     """CHECK fails where a route of the result is gone from the container."""
     found = False
-    for number in range(len(own_routes(trial, trial.container))):
+    count = len(own_routes(trial, trial.container))
+    let_go(trial, trial.container)
+    for number in range(count):
         container = trial.new_container()
-        route = own_routes(trial, container)[number]
-        if remove_route(trial, container, route):
-            found = True
-            expect.failed(trial.check(container), f"the route to {route.dst} is gone from the container")
+        for route in own_routes(trial, container)[number : number + 1]:
+            if remove_route(trial, container, route):
+                found = True
+                expect.failed(trial.check(container), f"the route to {route.dst} is gone from the container")
+        let_go(trial, container)
     if not found:
         raise NotApplicableError("the plugin makes no route that is in its result")
 
