@@ -2,14 +2,15 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from harness.conformance.verdict import ViolationError
 from harness.execute import Execution
 from skel.errors import CniError
 from skel.result import Result
 
-__all__ = ["document", "ending", "failed", "refused", "result", "succeeded"]
+__all__ = ["any_case", "document", "ending", "failed", "refused", "result", "succeeded"]
 
 _QUOTED = 400
 
@@ -72,6 +73,11 @@ def document(execution: Execution, what: str = "one JSON object on standard outp
     if not isinstance(said, dict):
         raise ViolationError(what, _quoted(execution.stdout), execution)
     return said
+
+
+def any_case(written: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an object with its keys in small letters: in which case they were does not matter to who reads them."""
+    return {key.lower(): value for key, value in written.items() if value is not None}
 
 
 def result(execution: Execution, version: str) -> Result:

@@ -12,7 +12,6 @@ from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.execute import Execution
 from skel.result import Result
-from skel.versions import at_least
 
 __all__: list[str] = []
 
@@ -124,23 +123,17 @@ def _is_cidr(text: str) -> bool:
 
 
 def _objects(value: object) -> Sequence[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [expect.any_case(each) for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def _texts(value: object) -> Sequence[object]:
     return value if isinstance(value, list) else [value]
 
 
-def _ips(said: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the addresses of a result in the terms of 1.1.0, whatever its version."""
-    if at_least(str(said.get("cniVersion", "")), _RICH_SINCE):
-        return _objects(said.get("ips"))
-    return [{**each, "address": each.get("ip")} for each in _objects([said.get("ip4"), said.get("ip6")])]
-
-
 def _addresses_and_destinations(said: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    for ip in _ips(said):
-        yield "address", ip.get("address")
-    for holder in _objects([said, said.get("ip4"), said.get("ip6")]):
-        for route in _objects(holder.get("routes")):
-            yield "dst of a route", route.get("dst")
+    [top] = _objects([said])
+    families = _objects([top.get("ip4"), top.get("ip6")])
+    yield from (("address", each.get("ip")) for each in families)
+    yield from (("address", each.get("address")) for each in _objects(top.get("ips")))
+    for holder in (top, *families):
+        yield from (("dst of a route", route.get("dst")) for route in _objects(holder.get("routes")))

@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.call import CLOSED_STDIN
@@ -160,13 +160,8 @@ def _demand_shape(execution: Execution, result: Result, version: str) -> None:
         raise ViolationError(f"a result as version {version} has it", f"one with {named}", execution)
     if not at_least(version, "0.3.0") or at_least(version, "1.0.0"):
         return
-    for ip, written in zip(result.ips, _any_case(said).get("ips", ()), strict=True):
-        family, told = str(ip.address.version), _any_case(written).get("version")
+    for ip, written in zip(result.ips, expect.any_case(said).get("ips", ()), strict=True):
+        family, told = str(ip.address.version), expect.any_case(written).get("version")
         if told != family:
             expected = f'"version": "{family}" beside the address {ip.address}, as version {version} has it'
             raise ViolationError(expected, f'"version": {json.dumps(told)}', execution)
-
-
-def _any_case(written: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an object with its keys in small letters: in which case they were does not matter to who reads them."""
-    return {key.lower(): value for key, value in written.items() if value is not None}
