@@ -217,6 +217,38 @@ def test_validate_names_each_problem(cli: Cli) -> None:
     assert "99-broken.conflist" in problems[""][0]
 
 
+def test_validate_names_a_list_that_another_of_its_name_hides(cli: Cli) -> None:
+    hidden = {"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "missing"}]}
+    (cli.conf_dir / "99-net.conflist").write_text(json.dumps(hidden))
+
+    failed = cli.run("validate", "-o", "json", check=False)
+
+    assert failed.returncode == 1
+    used, other = json.loads(failed.stdout)["networks"]
+    assert (used["file"], used["problems"]) == (str(cli.conf_dir / "00-net.conflist"), [])
+    assert (other["name"], other["file"]) == ("net", str(cli.conf_dir / "99-net.conflist"))
+    assert other["problems"][0] == f"not used: the network of this name is that of {used['file']}"
+    assert 'no executable "missing"' in other["problems"][1]
+
+
+def test_validate_of_files_with_one_name_compares_none(cli: Cli) -> None:
+    (other := cli.folder / "other.conflist").write_text(json.dumps(bridge_network("net")))
+
+    cli.run("validate", str(cli.conf_dir / "00-net.conflist"), str(other))
+
+
+@pytest.mark.parametrize("verb", ["networks", "validate"])
+def test_folder_without_lists_is_an_error(cli: Cli, verb: str) -> None:
+    empty = cli.folder / "empty"
+    empty.mkdir()
+    (empty / "10-net.conflist.bak").write_text(json.dumps(bridge_network("net")))
+
+    failed = cli.run(verb, "--conf-dir", str(empty), check=False)
+
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert failed.stderr == f"Error: {empty}: no network lists (--conf-dir, or NETCONFPATH in the environment)\n"
+
+
 def test_validate_of_one_file(cli: Cli) -> None:
     path = cli.folder / "one.conflist"
     path.write_text(json.dumps(bridge_network("one") | {"plugins": []}))
