@@ -29,9 +29,10 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
     from harness.trace import trace_executions
 
     needs_root("status", "runs plugins, which look at the node's network")
+    node = settings.open_node()
+    node.must_exist()
     broken: list[NetworkError] = []
     networks = select_networks(settings, names) if names else configured_networks(settings, on_error=broken.append)
-    node = settings.open_node()
     document: list[dict[str, object]] = [
         {"name": "", "ready": False, "code": 0, "message": str(error)} for error in broken
     ]

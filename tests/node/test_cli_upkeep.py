@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from netlink.namespace import create_namespace
 from tests.cli import Cli
 
 pytestmark = pytest.mark.sudo
@@ -16,7 +17,8 @@ def network(name: str, type: str, version: str = "1.1.0", **keys: object) -> dic
 
 @pytest.fixture
 def keeper(own_cli: Cli) -> Cli:
-    """A plugin that keeps the configuration of its last GC, and is never ready."""
+    """A node, and a plugin that keeps the configuration of its last GC, and is never ready."""
+    create_namespace(f"/run/netns/{own_cli.node}")
     own_cli.plugin(
         "keeper",
         f"""config=$(cat)

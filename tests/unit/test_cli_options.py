@@ -11,14 +11,16 @@ import pytest
 import yaml
 
 from harness.install import write_launchers
+from netlink.namespace import remove_namespace
 from tests.cli import REFERENCE_BIN_DIR, ROOT, Cli, bridge_network, on_a_terminal
 
 
 @pytest.fixture
-def cli(tmp_path: Path, bin_dir: Path) -> Cli:
+def cli(tmp_path: Path, bin_dir: Path) -> Iterator[Cli]:
     made = Cli(tmp_path / "cli", bin_dir)
     made.configure(bridge_network("net"))
-    return made
+    yield made
+    remove_namespace(f"/run/netns/{made.node}")  # which a test that fails may have made
 
 
 @pytest.fixture
@@ -147,12 +149,14 @@ def test_empty_variable_is_one_that_is_not_set(cli: Cli) -> None:
         (["pod1", "pod2", "--ip", "10.77.0.9"], "--ip, --mac and -p are for one pod"),
     ],
 )
-def test_add_refuses_before_it_makes_anything(cli: Cli, arguments: list[str], message: str) -> None:
-    failed = cli.run("add", *arguments, check=False)
+@pytest.mark.parametrize("option", [[], ["--diff"]])
+def test_add_refuses_before_it_makes_anything(cli: Cli, arguments: list[str], message: str, option: list[str]) -> None:
+    failed = cli.run("add", *arguments, *option, check=False)
 
     assert failed.returncode in {1, 2}
     assert failed.stderr.startswith(f"Error: {message}")
     assert failed.stderr.count("\n") == 1
+    assert not Path(f"/run/netns/{cli.node}").exists()
     assert not cli.state_dir.exists()
 
 
