@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from harness.install import write_launchers
+from harness.snapshot import Snapshot
 from netlink.namespace import remove_namespace
 from tests.cli import REFERENCE_BIN_DIR, ROOT, Cli, bridge_network, on_a_terminal
 
@@ -169,6 +170,15 @@ def test_what_needs_root_says_so_in_one_line(anybody: Cli, verb: list[str]) -> N
     assert failed.returncode == 1
     assert failed.stderr.startswith(f"Error: `cni-harness {verb[0]}` needs root: it ")
     assert failed.stderr.count("\n") == 1
+
+
+def test_diff_with_now_by_somebody_who_is_not_root_is_trouble(anybody: Cli) -> None:
+    empty = json.dumps(Snapshot({}).to_document())
+
+    failed = anybody.run("diff", "-", stdin=empty, check=False)
+
+    assert (failed.returncode, failed.stdout) == (2, "")
+    assert failed.stderr == "Error: `cni-harness diff` needs root: it looks into network namespaces\n"
 
 
 def test_version_needs_no_root(anybody: Cli) -> None:
