@@ -1,12 +1,12 @@
 """What is used where nothing is configured: this project's own network lists and plugins."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from harness.install import write_launchers
-from harness.networks import NetworkError, NetworkList, load_networks
-from harness.options import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, Settings, say
+from harness.networks import NetworkError, NetworkList, load_networks, network_files
+from harness.options import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, Settings, say, warn
 from skel.suite import PLUGINS
 
 __all__ = ["configured_networks", "network_folder", "own_conf_dir", "plugin_folders", "plugin_types", "select_networks"]
@@ -23,25 +23,23 @@ def network_folder(settings: Settings) -> Path:
     """Return where network lists are read from.
 
     That is the project's own folder where none was named and the usual one holds no list. Raises NetworkError where
-    the one that was named is missing.
+    the one that was named is missing, or holds none.
     """
     if settings.conf_dir is not None:
-        if not settings.conf_dir.is_dir():
-            raise NetworkError(f"{settings.conf_dir}: no such folder (--conf-dir, or NETCONFPATH in the environment)")
+        if not network_files(settings.conf_dir):
+            lacking = "no network lists" if settings.conf_dir.is_dir() else "no such folder"
+            raise NetworkError(f"{settings.conf_dir}: {lacking} (--conf-dir, or NETCONFPATH in the environment)")
         return settings.conf_dir
-    if DEFAULT_CONF_DIR.is_dir() and any(path.suffix in _SUFFIXES for path in DEFAULT_CONF_DIR.iterdir()):
+    if network_files(DEFAULT_CONF_DIR):
         return DEFAULT_CONF_DIR
     own = own_conf_dir()
     say(f"No network lists in {DEFAULT_CONF_DIR}: using this project's own, {own}")
     return own
 
 
-_SUFFIXES = frozenset({".conflist", ".conf", ".json"})
-
-
-def configured_networks(settings: Settings) -> list[NetworkList]:
-    """Return every network list, by file name; a broken file is warned of and left out. Raises NetworkError."""
-    return load_networks(network_folder(settings), on_error=lambda error: say(f"Warning: {error}"))
+def configured_networks(settings: Settings, *, on_error: Callable[[NetworkError], None] = warn) -> list[NetworkList]:
+    """Return every network list, by file name; what is wrong with a file goes to `on_error`. Raises NetworkError."""
+    return load_networks(network_folder(settings), on_error=on_error)
 
 
 def select_networks(settings: Settings, names: Sequence[str]) -> list[NetworkList]:
@@ -51,7 +49,7 @@ def select_networks(settings: Settings, names: Sequence[str]) -> list[NetworkLis
     """
     networks = configured_networks(settings)
     if not networks:
-        raise NetworkError(f"{settings.conf_dir or DEFAULT_CONF_DIR}: no network lists")
+        raise NetworkError(f"{settings.conf_dir or DEFAULT_CONF_DIR}: no network list that can be used")
     if not names:
         return networks[:1]
     known = {network.name: network for network in networks}

@@ -82,7 +82,7 @@ def write_launchers(folder: Path) -> None:
     """Make `folder` a CNI_PATH of the suite's plugins; what is there already stays. Raises InstallError, OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     for path, content in launchers(folder).items():
-        if _digest(path) != content.sha256 or not os.access(path, os.X_OK):
+        if not _is_there(path, content):
             write_atomically(path, content.text, mode=content.mode)
 
 
@@ -90,8 +90,8 @@ def install(files: Mapping[Path, Content], state_dir: Path, *, force: bool = Fal
     """Put files in their places by rename, so that nobody ever sees half of one; return those that were not there yet.
 
     A file that is neither from an earlier `install` nor a launcher of this installation is somebody else's: all is
-    refused before anything is written, unless `force`, which keeps the original aside for `uninstall`.
-    Raises InstallError, OSError.
+    refused before anything is written, unless `force`, which keeps the original aside for `uninstall`. What somebody
+    put there just as it is to be stays theirs. Raises InstallError, OSError.
     """
     with locked(state_dir / "install.lock"):
         manifest = _read_manifest(state_dir)
@@ -102,13 +102,15 @@ def install(files: Mapping[Path, Content], state_dir: Path, *, force: bool = Fal
             raise InstallError(f"somebody else's, and kept: {names} (--force replaces them until `uninstall`)")
         written = []
         for path, new in files.items():
+            earlier = placed.get(str(path))
+            if earlier is None and _is_there(path, new):
+                continue
             _make_folder(path.parent, manifest)
             entry = _Placed(path=str(path), sha256=new.sha256)
-            earlier = placed.get(str(path))
             entry.saved = _save(path) if path in foreign else earlier.saved if earlier is not None else ""
             manifest.files = [known for known in manifest.files if known.path != entry.path] + [entry]
             _write_manifest(manifest, state_dir)
-            if _digest(path) != new.sha256 or not os.access(path, os.R_OK):
+            if not _is_there(path, new):
                 write_atomically(path, new.text, mode=new.mode)
                 written.append(path)
         return written
@@ -122,9 +124,10 @@ def installed(state_dir: Path) -> list[Path]:
 def uninstall(state_dir: Path) -> Uninstalled:
     """Take back what `install` put there: only files that are still what it put there. Raises InstallError, OSError."""
     done = Uninstalled([], [], [])
-    if not (state_dir / "install.json").exists():
+    manifest_file, lock = state_dir / "install.json", state_dir / "install.lock"
+    if not manifest_file.exists() and not lock.exists():
         return done
-    with locked(state_dir / "install.lock"):
+    with locked(lock):
         manifest = _read_manifest(state_dir)
         for entry in list(manifest.files):
             _take_back(entry, done)
@@ -133,14 +136,18 @@ def uninstall(state_dir: Path) -> Uninstalled:
         for folder in reversed(manifest.folders):
             with suppress(OSError):  # somebody else's file is in it, or it is gone
                 Path(folder).rmdir()
-        (state_dir / "install.json").unlink()
-        (state_dir / "install.lock").unlink()
+        manifest_file.unlink(missing_ok=True)
+        lock.unlink()
     return done
+
+
+def _is_there(path: Path, new: Content) -> bool:
+    return _digest(path) == new.sha256 and stat.S_IMODE(path.stat().st_mode) == new.mode
 
 
 def _is_foreign(path: Path, new: Content, earlier: _Placed | None) -> bool:
     there = _digest(path)
-    if there is None or there == new.sha256 or (earlier is not None and there == earlier.sha256):
+    if there is None or _is_there(path, new) or (earlier is not None and there == earlier.sha256):
         return False
     return not is_ours(str(path))
 

@@ -23,8 +23,8 @@ __all__ = [
     "NetworkError",
     "NetworkList",
     "PluginConfig",
-    "load_network",
     "load_networks",
+    "network_files",
     "parse_network_list",
     "read_network_file",
 ]
@@ -84,14 +84,22 @@ def read_network_file(path: Path) -> NetworkList:
         return _network(document, text, path, path.parent)
 
 
+def network_files(conf_dir: Path) -> list[Path]:
+    """Return the files of a folder that hold networks; of two with one name the network is that of the first.
+
+    Each kind goes by file name, lists before files with a single plugin, as in libcni. A folder that is not there holds
+    none. Raises NetworkError.
+    """
+    return _list_files(conf_dir, (_LIST_SUFFIX,)) + _list_files(conf_dir, _SINGLE_SUFFIXES)
+
+
 def load_networks(conf_dir: Path, *, on_error: Callable[[NetworkError], None] | None = None) -> list[NetworkList]:
     """Read every network of a folder, sorted by file name.
 
-    Of two networks with one name the first counts, though a `.conflist` goes before a file with a single plugin,
-    as in libcni. A folder that is not there holds none. Raises NetworkError, or hands it to `on_error`.
+    Raises NetworkError, or hands it to `on_error`.
     """
     found: dict[str, NetworkList] = {}
-    for path in _list_files(conf_dir, (_LIST_SUFFIX,)) + _list_files(conf_dir, _SINGLE_SUFFIXES):
+    for path in network_files(conf_dir):
         try:
             network = read_network_file(path)
         except NetworkError as error:
@@ -101,21 +109,6 @@ def load_networks(conf_dir: Path, *, on_error: Callable[[NetworkError], None] | 
         else:
             found.setdefault(network.name, network)
     return sorted(found.values(), key=lambda network: network.source.name if network.source else "")
-
-
-def load_network(conf_dir: Path, name: str) -> NetworkList:
-    """Read the network of a name. Broken files of other networks are no obstacle.
-
-    Raises NetworkError, which names the networks that there are and the files that could not be read.
-    """
-    broken: list[NetworkError] = []
-    networks = load_networks(conf_dir, on_error=broken.append)
-    for network in networks:
-        if network.name == name:
-            return network
-    there = ", ".join(network.name for network in networks) or "none"
-    unread = "".join(f"; unreadable: {error}" for error in broken)
-    raise NetworkError(f'{conf_dir}: no network named "{name}" (there are: {there}{unread})')
 
 
 def _switch(value: object, path: str) -> bool:

@@ -62,6 +62,11 @@ class Node:
         """Tell whether there is anything of the node: its network namespace or its files."""
         return self.netns is None or self.folder.exists() or sandbox_exists(self.netns)
 
+    def must_exist(self) -> None:
+        """Raise NodeError where there is nothing of the node, which `in_use` or `alone` would make."""
+        if not self.exists():
+            raise NodeError(f"there is no node {self.name}")
+
     @contextmanager
     def in_use(self) -> Iterator[None]:
         """Hold off GC and the node's removal while pods are added or deleted; makes a named node that is not there.

@@ -137,7 +137,7 @@ def global_options(*, environment: bool = False) -> Callable[[F], F]:
             "--node",
             envvar="CNI_HARNESS_NODE",
             metavar="NAME",
-            help="Work on a network namespace that stands for the host, made on first use.",
+            help="Work on a network namespace that stands for the host, made by the first `add`.",
         ),
         option(
             "-o",

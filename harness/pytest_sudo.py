@@ -91,6 +91,7 @@ class SudoItem(pytest.Item):
             pytest.skip(f"needs root, and {refusal}")
         with tempfile.TemporaryDirectory(prefix="pytest-sudo-") as folder:
             outcome_file = Path(folder, "outcome")
+            outcome_file.touch()  # Made by root, its reader would be up to root's umask.
             run = subprocess.run(
                 ["sudo", "-n", "--", "env", *environment(outcome_file), *self.command()],
                 stdin=subprocess.DEVNULL,
@@ -100,7 +101,7 @@ class SudoItem(pytest.Item):
                 errors="replace",
                 check=False,
             )
-            outcomes = outcome_file.read_text(encoding="utf-8") if outcome_file.exists() else ""
+            outcomes = outcome_file.read_text(encoding="utf-8")
         self.conclude(run.returncode, run.stdout, [json.loads(line) for line in outcomes.splitlines()])
 
     def command(self) -> list[str]:

@@ -6,7 +6,7 @@ in the socket's queue, and execute their plugin by themselves where that takes t
 
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -85,14 +85,24 @@ def enable(*, changed: bool) -> None:
 def disabled(files: Sequence[Path]) -> Iterator[None]:
     """End the server and its socket, where `files` are what systemd runs them from; the block removes those.
 
-    Raises UnitError.
+    A unit whose file somebody removed can at most be running still. Raises UnitError.
     """
     known = UNIT_DIR / _SOCKET in files and is_systemd_running()
     if known:
-        _systemctl("disable", "--now", _SOCKET, _SERVICE)
+        _disable()
     yield
     if known:
         _systemctl("daemon-reload")
+
+
+def _disable() -> None:
+    there = [name for name in (_SOCKET, _SERVICE) if (UNIT_DIR / name).exists()]
+    for name in (_SOCKET, _SERVICE):
+        if name not in there:
+            with suppress(UnitError):  # systemd does not know it any more
+                _systemctl("stop", name)
+    if there:
+        _systemctl("disable", "--now", *there)
 
 
 def _systemctl(*arguments: str) -> None:

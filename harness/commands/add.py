@@ -10,8 +10,7 @@ from harness.parallel import for_each_pod, jobs_option
 
 if TYPE_CHECKING:
     from harness.node_snapshot import StateBefore
-    from harness.plan import Wishes
-    from harness.runtime import AddedPod
+    from harness.runtime import AddedPod, NetworkPlan
 
 __all__ = ["command"]
 
@@ -87,17 +86,21 @@ def command(
 
     A pod that fails is taken back, all of it; the others are made nonetheless, and the exit code is 1.
     """
-    from harness.plan import Wishes
+    from harness.defaults import select_networks
+    from harness.kubernetes import check_pod
+    from harness.plan import Wishes, plan_networks
     from harness.pod_view import pod_document
 
     needs_root("add", "makes network namespaces")
     names_once = list(dict.fromkeys(pods))
     if len(names_once) > 1 and (ips or mac or ports):
         raise click.UsageError("--ip, --mac and -p are for one pod: two cannot have the same")
-    wishes = Wishes(ifname, ports, ips, mac, cni_args, capabilities)
     wanted = [(namespace, name) for name in names_once]
+    for each in wanted:
+        check_pod(*each)
+    plans = plan_networks(select_networks(settings, networks), Wishes(ifname, ports, ips, mac, cni_args, capabilities))
     before = _state_before(settings, wanted) if diff else None
-    added = _add(settings, wanted, networks, wishes, exist_ok=exist_ok, jobs=jobs)
+    added = _add(settings, wanted, plans, exist_ok=exist_ok, jobs=jobs)
     document: dict[str, object] = {"pods": [pod_document(each.pod) | {"seconds": each.seconds} for each in added]}
     made = before.made([each.pod for each in added]) if before is not None else []
     if before is not None:
@@ -118,27 +121,15 @@ def _state_before(settings: Settings, wanted: list[tuple[str, str]]) -> "StateBe
 
 
 def _add(
-    settings: Settings,
-    pods: list[tuple[str, str]],
-    names: tuple[str, ...],
-    wishes: "Wishes",
-    *,
-    exist_ok: bool,
-    jobs: int,
+    settings: Settings, pods: list[tuple[str, str]], plans: list["NetworkPlan"], *, exist_ok: bool, jobs: int
 ) -> list["AddedPod"]:
-    from harness.defaults import plugin_folders, plugin_types, select_networks
-    from harness.kubernetes import check_pod_name
-    from harness.plan import plan_networks
+    from harness.defaults import plugin_folders, plugin_types
     from harness.runtime import PodPlan, Runtime
     from harness.trace import trace_executions
 
-    for namespace, name in pods:
-        check_pod_name(name)
-        check_pod_name(namespace, "namespace")
-    networks = select_networks(settings, names)
-    plans = plan_networks(networks, wishes)
     node = settings.open_node(threads=jobs)
-    with node.in_use(), plugin_folders(settings, plugin_types(networks)) as bin_dirs:
+    types = plugin_types(plan.network for plan in plans)
+    with node.in_use(), plugin_folders(settings, types) as bin_dirs:
         runtime = Runtime(node, bin_dirs=bin_dirs, observe=trace_executions(settings.verbose), warn=say)
 
         def add(namespace: str, name: str) -> "AddedPod":

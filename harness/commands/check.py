@@ -23,6 +23,7 @@ def command(settings: Settings, *, pods: tuple[str, ...], namespace: str, jobs: 
 
     needs_root("check", "looks into network namespaces")
     node = settings.open_node(threads=jobs)
+    node.must_exist()
     wanted = [(namespace, name) for name in dict.fromkeys(pods)]
     wanted = wanted or node.pods.names()
     if not wanted:

@@ -40,17 +40,10 @@ def command(settings: Settings, *, before: Path, after: Path | None, ignore: tup
     What appeared is shown with "+", what disappeared with "-", what changed with "~". The exit code is 0 where there is
     no difference, 1 where there is one, 2 where that cannot be told.
     """
-    from harness.snapshot import differences, take
+    from harness.snapshot import differences
 
     old = _read(before)
-    if after is not None:
-        new = _read(after)
-    else:
-        needs_root("diff", "looks into network namespaces")
-        try:
-            new = take(old.namespaces, [Path(folder) for folder in old.folders])
-        except OSError as error:
-            raise _TroubleError(message_of(error)) from error
+    new = _read(after) if after is not None else _now(old)
     for line in dict.fromkeys([*old.missing, *new.missing]):
         say(line)
     found = differences(old, new, ignore=ignore)
@@ -67,7 +60,21 @@ def _read(path: Path) -> "Snapshot":
     try:
         with click.open_file(str(path), encoding="utf-8") as stream:
             return Snapshot.from_document(json.load(stream))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _TroubleError(f"{path}: not JSON; `cni-harness snapshot -o json` writes what is read here") from None
     except OSError as error:
         raise _TroubleError(f"{path}: {error.strerror or error}") from error
+
+
+def _now(old: "Snapshot") -> "Snapshot":
+    from harness.snapshot import take
+
+    try:
+        needs_root("diff", "looks into network namespaces")
+        return take(old.namespaces, [Path(folder) for folder in old.folders])
+    except click.ClickException as error:
+        raise _TroubleError(error.message) from error
+    except OSError as error:
+        raise _TroubleError(message_of(error)) from error
+    except ValueError as error:  # a path with what no path can have
+        raise _TroubleError(f"namespaces or folders: {error}") from error

@@ -19,10 +19,24 @@ _NOT_EXECUTABLE = 126
 class _WithCommand(click.Command):
     """Options of a command are the command's, with or without `--` before it."""
 
+    allow_interspersed_args = False
+
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Without `--`, options after the pod's name belong to the command."""
-        ctx.allow_interspersed_args = "--" in args
-        return super().parse_args(ctx, args)
+        """Read the options before the pod's name, and what follows it where that is nothing but options up to `--`."""
+        words = self._after_options(ctx, args)
+        options, pod, words = args[: len(args) - len(words)], words[:1], words[1:]
+        if "--" in words:
+            dashes = words.index("--")
+            own = [*options, *words[:dashes]]
+            if not self._after_options(ctx, own):
+                options, words = own, words[dashes + 1 :]
+        return super().parse_args(ctx, [*options, *pod, *words])
+
+    def _after_options(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Return what is left of a command line from the first word that is no option."""
+        options = click.Command(None, params=[each for each in self.params if isinstance(each, click.Option)])
+        _, words, _ = options.make_parser(ctx).parse_args(list(args))
+        return words
 
 
 @click.command("exec", cls=_WithCommand)

@@ -26,8 +26,9 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
     from harness.trace import trace_executions
 
     needs_root("gc", "deletes attachments")
-    networks = select_networks(settings, names) if names else configured_networks(settings)
     node = settings.open_node()
+    node.must_exist()
+    networks = select_networks(settings, names) if names else configured_networks(settings)
     document: list[dict[str, object]] = []
     rows: list[list[str]] = []
     failed = False

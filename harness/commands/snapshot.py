@@ -74,8 +74,7 @@ def command(
         snapshot = take(dict(map(_labelled, paths)), folders)
     else:
         node = settings.open_node()
-        if not node.exists():
-            raise click.ClickException(f"there is no node {node.name}")
+        node.must_exist()
         wanted = [_pod(settings, namespace, name) for name in pods] if pods else node.pods.all(on_error=warn)
         snapshot = take_node(node, wanted, folders)
     for line in snapshot.missing:

@@ -1,9 +1,14 @@
 """`cni-harness status`: can the networks serve an ADD?"""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from harness.options import Settings, global_options, needs_root, pass_settings, say
 from harness.output import Table, emit, message_of
+
+if TYPE_CHECKING:
+    from harness.networks import NetworkError
 
 __all__ = ["command"]
 
@@ -15,7 +20,8 @@ __all__ = ["command"]
 def command(settings: Settings, *, names: tuple[str, ...]) -> int:
     """Ask the plugins of each network for their STATUS. The exit code is 1 where one is not ready.
 
-    Lists below version 1.1.0 have no STATUS: for them only the plugins' being there is looked at.
+    Lists below version 1.1.0 have no STATUS: for them only the plugins' being there is looked at. Where no networks
+    are named, a list that cannot be read is one that is not ready.
     """
     from harness.defaults import configured_networks, plugin_folders, plugin_types, select_networks
     from harness.execute import PluginError
@@ -23,9 +29,13 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
     from harness.trace import trace_executions
 
     needs_root("status", "runs plugins, which look at the node's network")
-    networks = select_networks(settings, names) if names else configured_networks(settings)
     node = settings.open_node()
-    document: list[dict[str, object]] = []
+    node.must_exist()
+    broken: list[NetworkError] = []
+    networks = select_networks(settings, names) if names else configured_networks(settings, on_error=broken.append)
+    document: list[dict[str, object]] = [
+        {"name": "", "ready": False, "code": 0, "message": str(error)} for error in broken
+    ]
     with node.in_use(), plugin_folders(settings, plugin_types(networks)) as bin_dirs:
         runtime = Runtime(node, bin_dirs=bin_dirs, observe=trace_executions(settings.verbose), warn=say)
         for network in networks:

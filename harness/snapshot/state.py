@@ -1,10 +1,10 @@
 """What a snapshot is: sections of named things, and its JSON form."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-__all__ = ["ELSEWHERE", "FILES", "FORMAT", "Snapshot", "SnapshotError", "Things"]
+__all__ = ["ELSEWHERE", "FILES", "FORMAT", "Snapshot", "SnapshotError", "Things", "check_label"]
 
 FORMAT: Final = 1
 """The version of the JSON form; a document of another one is refused."""
@@ -20,7 +20,13 @@ Things: TypeAlias = dict[str, object]
 
 
 class SnapshotError(OSError):
-    """The state of a node cannot be read, in the words of the tool that could not; or a document is none of ours."""
+    """The state of a node cannot be read, in the words of the tool that could not; or what is given is none of ours."""
+
+
+def check_label(label: str) -> None:
+    """Raise SnapshotError unless `label` can stand for a namespace in the names of sections."""
+    if not label or "/" in label or label == FILES:
+        raise SnapshotError(f"label {label!r}: wanted a name without '/', and not {FILES!r}")
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,16 @@ class Snapshot:
                 "missing": list(missing),
                 "sections": dict(sections),
             } if all(isinstance(things, dict) for things in sections.values()):
-                return cls(sections, tuple(map(str, missing)), namespaces, tuple(map(str, folders)))
+                for label in namespaces:
+                    check_label(label)
+                _check_paths("namespaces", namespaces.values())
+                _check_paths("folders", folders)
+                return cls(sections, tuple(map(str, missing)), namespaces, tuple(folders))
             case _:
                 raise SnapshotError("not a snapshot: wanted an object with format, namespaces, folders and sections")
+
+
+def _check_paths(key: str, paths: Iterable[object]) -> None:
+    for path in paths:
+        if not isinstance(path, str) or "\0" in path:
+            raise SnapshotError(f"{key}: wanted a path, not {path!r}")

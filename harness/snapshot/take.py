@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.snapshot.files import files
 from harness.snapshot.links import links
 from harness.snapshot.reading import Reading, read_namespace
-from harness.snapshot.state import ELSEWHERE, FILES, Snapshot, SnapshotError, Things
+from harness.snapshot.state import ELSEWHERE, FILES, Snapshot, SnapshotError, Things, check_label
 from netlink.namespace import Namespace, NotANamespaceError, open_namespace
 
 __all__ = ["take"]
@@ -20,11 +20,10 @@ def take(namespaces: Mapping[str, str], folders: Sequence[Path] = ()) -> Snapsho
     """Return the state of network namespaces, by label ("node", "pod1") and path, and of what is below folders.
 
     Nothing is changed by it. A namespace that is gone is recorded as gone. Raises SnapshotError, an OSError, with the
-    words of the tool that failed; ValueError for a label that cannot be one.
+    words of the tool that failed, or for a label that cannot be one.
     """
     for label in namespaces:
-        if not label or "/" in label or label == FILES:
-            raise ValueError(f"label {label!r}: wanted a name without '/', and not {FILES!r}")
+        check_label(label)
     sections: dict[str, Things] = {}
     missing: set[str] = set()
     with ExitStack() as opened:

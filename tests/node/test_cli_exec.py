@@ -37,16 +37,52 @@ def test_signals_are_the_commands(pod: Cli) -> None:
 
 
 def test_command_dies_of_a_broken_pipe(pod: Cli) -> None:
-    assert pod.run("exec", "pod1", "sh", "-c", "kill -PIPE $$; echo survived", check=False).stdout == ""
+    killed = pod.run("exec", "pod1", "sh", "-c", "kill -PIPE $$; echo survived", check=False)
+
+    assert (killed.returncode, killed.stdout, killed.stderr) == (-signal.SIGPIPE, "", "")
 
 
 def test_standard_input_is_the_commands(pod: Cli) -> None:
     assert pod.run("exec", "pod1", "cat", stdin="hello").stdout == "hello"
 
 
-@pytest.mark.parametrize("arguments", [("pod1", "echo", "-o", "-v"), ("pod1", "-v", "--", "echo", "-o", "-v")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("pod1", "echo", "-o", "-v"),
+        ("pod1", "--", "echo", "-o", "-v"),
+        ("pod1", "-v", "--", "echo", "-o", "-v"),
+        ("-v", "pod1", "--namespace", "default", "--", "echo", "-o", "-v"),
+        ("--", "pod1", "echo", "-o", "-v"),
+    ],
+)
 def test_options_of_the_command_are_left_to_it(pod: Cli, arguments: tuple[str, ...]) -> None:
     assert pod.run("exec", *arguments).stdout == "-o -v\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "printed"),
+    [
+        (("sh", "-c", 'echo "$0 $*"', "x", "--", "y"), "x -- y"),
+        (("echo", "-v", "--", "hello"), "-v -- hello"),
+        (("echo", "a", "--", "b"), "a -- b"),
+        (("-v", "--", "echo", "-v", "--", "b"), "-v -- b"),
+        (("--", "echo", "a", "--", "b"), "a -- b"),
+    ],
+)
+def test_two_dashes_in_the_command_are_its_own(pod: Cli, arguments: tuple[str, ...], printed: str) -> None:
+    assert pod.run("exec", "pod1", *arguments).stdout == f"{printed}\n"
+
+
+def test_later_option_counts_on_either_side_of_the_pod(pod: Cli) -> None:
+    assert pod.run("exec", "--namespace", "none", "pod1", "--namespace", "default", "--", "echo", "x").stdout == "x\n"
+
+
+def test_unknown_option_before_the_two_dashes_is_an_error(pod: Cli) -> None:
+    failed = pod.run("exec", "pod1", "--nonsense", "--", "true", check=False)
+
+    assert failed.returncode == 2
+    assert failed.stderr.startswith("Error: No such option '--nonsense'")
 
 
 def test_unknown_command_is_127(pod: Cli) -> None:

@@ -291,9 +291,24 @@ def test_check_notices_a_missing_interface(cli: Cli) -> None:
 
 
 def test_check_of_a_pod_that_is_not_there_fails(cli: Cli) -> None:
-    failed = cli.run("check", "pod1", check=False)
+    cli.configure(bridge_network("net"))
+    cli.add("pod1")
 
-    assert (failed.returncode, failed.stderr) == (1, "Error: pod default/pod1: there is no such pod\n")
+    failed = cli.run("check", "pod2", check=False)
+
+    assert (failed.returncode, failed.stderr) == (1, "Error: pod default/pod2: there is no such pod\n")
+
+
+@pytest.mark.parametrize("verb", [["check"], ["check", "pod1"], ["status"], ["gc"], ["snapshot"]])
+def test_what_only_looks_at_a_node_makes_none(own_cli: Cli, verb: list[str]) -> None:
+    own_cli.configure(bridge_network("net"))
+
+    failed = own_cli.run(*verb, check=False)
+
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert failed.stderr == f"Error: there is no node {own_cli.node}\n"
+    assert not Path(f"/run/netns/{own_cli.node}").exists()
+    assert not own_cli.state_dir.exists()
 
 
 def test_inspect_shows_what_the_kernel_has_now(cli: Cli) -> None:

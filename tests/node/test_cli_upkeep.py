@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from netlink.namespace import create_namespace
 from tests.cli import Cli
 
 pytestmark = pytest.mark.sudo
@@ -16,7 +17,8 @@ def network(name: str, type: str, version: str = "1.1.0", **keys: object) -> dic
 
 @pytest.fixture
 def keeper(own_cli: Cli) -> Cli:
-    """A plugin that keeps the configuration of its last GC, and is never ready."""
+    """A node, and a plugin that keeps the configuration of its last GC, and is never ready."""
+    create_namespace(f"/run/netns/{own_cli.node}")
     own_cli.plugin(
         "keeper",
         f"""config=$(cat)
@@ -59,6 +61,38 @@ def test_status_below_its_version_looks_for_the_plugins(keeper: Cli) -> None:
     failed = keeper.run("status", "-o", "json", check=False)
 
     assert [each["ready"] for each in json.loads(failed.stdout)["networks"]] == [True, False]
+
+
+def test_status_of_a_list_that_cannot_be_read_is_not_ready(keeper: Cli) -> None:
+    keeper.configure(network("good", "noop"))
+    (keeper.conf_dir / "99-broken.conflist").write_text("{")
+
+    failed = keeper.run("status", "-o", "json", check=False)
+
+    assert failed.returncode == 1
+    broken, good = json.loads(failed.stdout)["networks"]
+    assert (broken["name"], broken["ready"]) == ("", False)
+    assert "99-broken.conflist: line 1" in broken["message"]
+    assert (good["name"], good["ready"]) == ("good", True)
+    assert keeper.json("status", "--network", "good")["networks"] == [good]
+
+
+def test_status_without_any_list_is_an_error(keeper: Cli) -> None:
+    failed = keeper.run("status", check=False)
+
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert failed.stderr.startswith(f"Error: {keeper.conf_dir}: no network lists")
+
+
+def test_network_among_lists_that_cannot_be_read_is_an_error(keeper: Cli) -> None:
+    (keeper.conf_dir / "99-broken.conflist").write_text("{")
+
+    failed = keeper.run("add", "pod1", check=False)
+
+    assert (failed.returncode, keeper.pods()) == (1, [])
+    warning, error = failed.stderr.splitlines()
+    assert warning.startswith(f"Warning: {keeper.conf_dir}/99-broken.conflist: line 1")
+    assert error == f"Error: {keeper.conf_dir}: no network list that can be used"
 
 
 def test_gc_names_the_pods_on_record(keeper: Cli) -> None:

@@ -132,7 +132,16 @@ def test_two_files_are_compared(cli: Cli) -> None:
 
 
 def test_diff_of_what_is_no_snapshot_is_trouble(cli: Cli, tmp_path: Path) -> None:
-    texts = {"not JSON": "POD  INTERFACE", "not a snapshot": "{}", "format 7": '{"format": 7}'}
+    empty = Snapshot({}).to_document()
+    texts = {
+        "not JSON": "POD  INTERFACE",
+        "not a snapshot": "{}",
+        "format 7": '{"format": 7}',
+        "label 'a/b'": json.dumps(empty | {"namespaces": {"a/b": "/run/netns/a"}}),
+        "namespaces: wanted a path, not 1": json.dumps(empty | {"namespaces": {"a": 1}}),
+        "surrogates not allowed": json.dumps(empty | {"namespaces": {"a": "\ud800"}}),
+        "Not a directory": json.dumps(empty | {"namespaces": {"a": "/dev/null/a"}}),
+    }
     for words, text in texts.items():
         (tmp_path / "no.json").write_text(text)
         run = cli.run("diff", str(tmp_path / "no.json"), check=False)
@@ -140,6 +149,8 @@ def test_diff_of_what_is_no_snapshot_is_trouble(cli: Cli, tmp_path: Path) -> Non
         assert (run.returncode, run.stdout) == (2, "")
         assert words in run.stderr
         assert len(run.stderr.splitlines()) == 1
+    (tmp_path / "no.json").write_text("[" * 100_000)
+    assert cli.run("diff", str(tmp_path / "no.json"), check=False).returncode == 2
     assert cli.run("diff", str(tmp_path / "none.json"), check=False).returncode == 2
 
 

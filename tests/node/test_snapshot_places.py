@@ -209,5 +209,5 @@ def test_what_is_no_namespace(tmp_path: Path) -> None:
     }
     with pytest.raises(SnapshotError, match="Not a directory"):
         take({"pod1": str(tmp_path / "plain" / "below")})
-    with pytest.raises(ValueError, match="label 'a/b'"):
+    with pytest.raises(SnapshotError, match="label 'a/b'"):
         take({"a/b": str(tmp_path)})

@@ -11,14 +11,17 @@ import pytest
 import yaml
 
 from harness.install import write_launchers
+from harness.snapshot import Snapshot
+from netlink.namespace import remove_namespace
 from tests.cli import REFERENCE_BIN_DIR, ROOT, Cli, bridge_network, on_a_terminal
 
 
 @pytest.fixture
-def cli(tmp_path: Path, bin_dir: Path) -> Cli:
+def cli(tmp_path: Path, bin_dir: Path) -> Iterator[Cli]:
     made = Cli(tmp_path / "cli", bin_dir)
     made.configure(bridge_network("net"))
-    return made
+    yield made
+    remove_namespace(f"/run/netns/{made.node}")  # which a test that fails may have made
 
 
 @pytest.fixture
@@ -147,12 +150,14 @@ def test_empty_variable_is_one_that_is_not_set(cli: Cli) -> None:
         (["pod1", "pod2", "--ip", "10.77.0.9"], "--ip, --mac and -p are for one pod"),
     ],
 )
-def test_add_refuses_before_it_makes_anything(cli: Cli, arguments: list[str], message: str) -> None:
-    failed = cli.run("add", *arguments, check=False)
+@pytest.mark.parametrize("option", [[], ["--diff"]])
+def test_add_refuses_before_it_makes_anything(cli: Cli, arguments: list[str], message: str, option: list[str]) -> None:
+    failed = cli.run("add", *arguments, *option, check=False)
 
     assert failed.returncode in {1, 2}
     assert failed.stderr.startswith(f"Error: {message}")
     assert failed.stderr.count("\n") == 1
+    assert not Path(f"/run/netns/{cli.node}").exists()
     assert not cli.state_dir.exists()
 
 
@@ -165,6 +170,15 @@ def test_what_needs_root_says_so_in_one_line(anybody: Cli, verb: list[str]) -> N
     assert failed.returncode == 1
     assert failed.stderr.startswith(f"Error: `cni-harness {verb[0]}` needs root: it ")
     assert failed.stderr.count("\n") == 1
+
+
+def test_diff_with_now_by_somebody_who_is_not_root_is_trouble(anybody: Cli) -> None:
+    empty = json.dumps(Snapshot({}).to_document())
+
+    failed = anybody.run("diff", "-", stdin=empty, check=False)
+
+    assert (failed.returncode, failed.stdout) == (2, "")
+    assert failed.stderr == "Error: `cni-harness diff` needs root: it looks into network namespaces\n"
 
 
 def test_version_needs_no_root(anybody: Cli) -> None:
@@ -215,6 +229,38 @@ def test_validate_names_each_problem(cli: Cli) -> None:
     assert problems["net"] == []
     assert 'no executable "missing"' in " ".join(problems["bad"])
     assert "99-broken.conflist" in problems[""][0]
+
+
+def test_validate_names_a_list_that_another_of_its_name_hides(cli: Cli) -> None:
+    hidden = {"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "missing"}]}
+    (cli.conf_dir / "99-net.conflist").write_text(json.dumps(hidden))
+
+    failed = cli.run("validate", "-o", "json", check=False)
+
+    assert failed.returncode == 1
+    used, other = json.loads(failed.stdout)["networks"]
+    assert (used["file"], used["problems"]) == (str(cli.conf_dir / "00-net.conflist"), [])
+    assert (other["name"], other["file"]) == ("net", str(cli.conf_dir / "99-net.conflist"))
+    assert other["problems"][0] == f"not used: the network of this name is that of {used['file']}"
+    assert 'no executable "missing"' in other["problems"][1]
+
+
+def test_validate_of_files_with_one_name_compares_none(cli: Cli) -> None:
+    (other := cli.folder / "other.conflist").write_text(json.dumps(bridge_network("net")))
+
+    cli.run("validate", str(cli.conf_dir / "00-net.conflist"), str(other))
+
+
+@pytest.mark.parametrize("verb", ["networks", "validate"])
+def test_folder_without_lists_is_an_error(cli: Cli, verb: str) -> None:
+    empty = cli.folder / "empty"
+    empty.mkdir()
+    (empty / "10-net.conflist.bak").write_text(json.dumps(bridge_network("net")))
+
+    failed = cli.run(verb, "--conf-dir", str(empty), check=False)
+
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert failed.stderr == f"Error: {empty}: no network lists (--conf-dir, or NETCONFPATH in the environment)\n"
 
 
 def test_validate_of_one_file(cli: Cli) -> None:

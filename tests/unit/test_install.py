@@ -123,6 +123,61 @@ def test_forcing_twice_still_restores_the_original(cli: Cli) -> None:
     assert files(cli.bin_dir) == {"bridge": FOREIGN}
 
 
+def test_what_was_there_already_is_not_taken_back(cli: Cli) -> None:
+    listed = cli.conf_dir / "10-cni-harness.conflist"
+    listed.write_bytes((ROOT / "conf" / listed.name).read_bytes())
+    listed.chmod(0o644)
+    inode = listed.stat().st_ino
+
+    installed = cli.json("install", "--conf")["files"]
+    done = cli.json("uninstall")
+
+    assert {"path": str(listed), "written": False} in installed
+    assert str(listed) not in done["removed"]
+    assert listed.stat().st_ino == inode
+    assert not cli.bin_dir.exists()
+
+
+def test_what_was_put_there_by_another_installation_is_that_ones(cli: Cli, tmp_path: Path) -> None:
+    other = ("--state-dir", str(tmp_path / "other"))
+    cli.run("install", *other)
+
+    cli.run("install")
+    cli.run("uninstall")
+
+    assert {path.name for path in cli.bin_dir.iterdir()} == set(PLUGINS)
+    assert list(cli.state_dir.iterdir()) == []
+    cli.run("uninstall", *other)
+    assert not cli.bin_dir.exists()
+
+
+def test_plugin_that_cannot_be_executed_is_put_right(cli: Cli) -> None:
+    cli.run("install")
+    (cli.bin_dir / "bridge").chmod(0o644)
+
+    again = cli.json("install")["files"]
+
+    assert [file["path"] for file in again if file["written"]] == [str(cli.bin_dir / "bridge")]
+    assert (cli.bin_dir / "bridge").stat().st_mode & 0o777 == 0o755
+    cli.run("uninstall")
+    assert not cli.bin_dir.exists()
+
+
+def test_somebody_elses_file_of_the_same_content_keeps_its_mode(cli: Cli) -> None:
+    listed = cli.conf_dir / "10-cni-harness.conflist"
+    listed.write_bytes((ROOT / "conf" / listed.name).read_bytes())
+    listed.chmod(0o600)
+
+    failed = cli.run("install", "--conf", check=False)
+    assert (failed.returncode, cli.bin_dir.exists()) == (1, False)
+    assert f"kept: {listed} " in failed.stderr
+    cli.run("install", "--conf", "--force")
+    assert listed.stat().st_mode & 0o777 == 0o644
+    cli.run("uninstall")
+
+    assert listed.stat().st_mode & 0o777 == 0o600
+
+
 def test_file_changed_since_is_kept(cli: Cli) -> None:
     cli.run("install")
     (cli.bin_dir / "bridge").write_bytes(FOREIGN)

@@ -8,7 +8,6 @@ import pytest
 from harness.networks import (
     NetworkError,
     NetworkList,
-    load_network,
     load_networks,
     parse_network_list,
     read_network_file,
@@ -246,7 +245,6 @@ def test_the_first_file_of_a_name_counts_but_a_list_goes_before_a_single_plugin(
     put(tmp_path / "30.conflist", listed(name="net", plugins=[{"type": "second"}]))
 
     assert [network.plugins[0].type for network in load_networks(tmp_path)] == ["first"]
-    assert load_network(tmp_path, "net").plugins[0].type == "first"
 
 
 def test_no_folder_is_no_networks(tmp_path: Path) -> None:
@@ -264,20 +262,3 @@ def test_a_broken_file_is_an_error_unless_somebody_takes_it(tmp_path: Path) -> N
     assert ["20.conflist" in str(error) for error in errors] == [True]
     with pytest.raises(NetworkError, match="broken"):
         load_networks(tmp_path)
-
-
-def test_a_missing_network_is_answered_with_what_there_is(tmp_path: Path) -> None:
-    put(tmp_path / "10.conflist", listed())
-    put(tmp_path / "20.conflist", {"name": "broken"})
-
-    assert load_network(tmp_path, "mynet").name == "mynet"
-    with pytest.raises(NetworkError) as raised:
-        load_network(tmp_path, "other")
-    message = str(raised.value)
-    assert f'{tmp_path}: no network named "other" (there are: mynet; unreadable: ' in message
-    assert "20.conflist" in message
-
-
-def test_a_missing_network_in_an_empty_folder(tmp_path: Path) -> None:
-    with pytest.raises(NetworkError, match=r"there are: none"):
-        load_network(tmp_path, "mynet")

@@ -27,6 +27,19 @@ while [ "${1#-}" != "$1" ]; do shift; done
 exec /usr/bin/env -i PATH=/usr/bin:/bin /usr/bin/setpriv --reuid=0 --regid=0 --clear-groups -- "$@"
 """
 )
+# Root's files are for root alone here; somebody without any capability is to read what became of the test nonetheless.
+SECRETIVE = """#!/bin/sh
+PATH=/usr/bin:/bin
+while [ "${1#-}" != "$1" ]; do shift; done
+(umask 077 && exec env -i setpriv --reuid=0 --regid=0 --clear-groups -- "$@")
+code=$?
+for word; do
+    case $word in PYTEST_SUDO_OUTCOME=*)
+        setpriv --inh-caps=-all --ambient-caps=-all -- cat "${word#*=}" >>"${0%/*}/read" || exit 99 ;;
+    esac
+done
+exit $code
+"""
 POWERLESS = LOGGING + 'while [ "${1#-}" != "$1" ]; do shift; done\nexec "$@"\n'
 REFUSING = LOGGING + 'echo "sudo: a password is required" >&2\nexit 1\n'
 
@@ -142,6 +155,27 @@ def test_every_outcome_is_the_privileged_ones(pytester: pytest.Pytester, sudo: S
     assert result.stdout.str().count("___ test_fails ___") == 2
     result.stdout.no_fnmatch_line("*Skipped: *")
     result.stdout.no_fnmatch_line("*reason: *")
+
+
+def test_what_became_of_a_test_is_told_whatever_the_umask(
+    pytester: pytest.Pytester, sudo: Sudo, run_as_somebody: Run
+) -> None:
+    sudo.install(SECRETIVE)
+    pytester.makepyfile(
+        """
+        import os, pytest
+        pytestmark = pytest.mark.sudo
+        def test_skips(): pytest.skip("no such kernel")
+        @pytest.mark.xfail(reason="known", strict=True)
+        def test_fails_as_expected(): assert os.geteuid() == 1
+        """
+    )
+
+    result = run_as_somebody()
+
+    result.assert_outcomes(skipped=1, xfailed=1)
+    told = (sudo.folder / "read").read_text()
+    assert ("no such kernel" in told, "known" in told) == (True, True)
 
 
 def test_a_module_that_root_cannot_import_fails_the_test(

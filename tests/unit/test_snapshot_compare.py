@@ -156,6 +156,14 @@ def test_json_both_ways() -> None:
         ({"format": 2}, "format 2: this program reads format 1"),
         ({**Snapshot({}).to_document(), "sections": {"node/links": []}}, "not a snapshot"),
         ({**Snapshot({}).to_document(), "missing": None}, "not a snapshot"),
+        (
+            {**Snapshot({}).to_document(), "namespaces": {"a/b": "/run/netns/a"}},
+            "label 'a/b': wanted a name without '/'",
+        ),
+        ({**Snapshot({}).to_document(), "namespaces": {"files": "/run/netns/a"}}, "label 'files': wanted"),
+        ({**Snapshot({}).to_document(), "namespaces": {"a": 1}}, "namespaces: wanted a path, not 1"),
+        ({**Snapshot({}).to_document(), "folders": ["/a", None]}, "folders: wanted a path, not None"),
+        ({**Snapshot({}).to_document(), "folders": ["/a\0b"]}, r"folders: wanted a path, not '/a\\x00b'"),
     ],
 )
 def test_what_is_no_snapshot_is_refused(document: object, message: str) -> None:

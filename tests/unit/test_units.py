@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness import units
+from harness.install import install, installed, uninstall
 from harness.units import UnitError, disabled, enable
 from tests.cli import ROOT, Cli
 
@@ -18,14 +19,35 @@ def cli(tmp_path: Path) -> Cli:
     return Cli(tmp_path / "cli", tmp_path / "opt" / "cni" / "bin")
 
 
+SYSTEMCTL = """#!/bin/sh
+echo "$*" >>{record}
+[ ! -e "$0.fails" ] || set -- "$@" no-such.socket
+for word; do case $word in *.socket | *.service)
+    [ -e "{folder}/$word" ] || {{ echo "Unit $word does not exist." >&2; exit 5; }} ;;
+esac; done
+"""
+
+
 @pytest.fixture
-def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A `systemctl` that writes down what it is told, a line a call; it fails where `systemctl.fails` is."""
+def unit_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of systemd's units, with ours in it."""
+    folder = tmp_path / "units"
+    monkeypatch.setattr(units, "UNIT_DIR", folder)
+    install(units.units(folder), tmp_path / "state")
+    return folder
+
+
+@pytest.fixture
+def told(tmp_path: Path, unit_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A `systemctl` that writes down what it is told, a line a call; it fails for a unit that has no file.
+
+    It fails whatever it is told where `systemctl.fails` is.
+    """
     record = tmp_path / "told"
     record.touch()
     systemctl = tmp_path / "path" / "systemctl"
     systemctl.parent.mkdir()
-    systemctl.write_text(f'#!/bin/sh\necho "$*" >>{record}\nif [ -e "$0.fails" ]; then echo no such >&2; exit 5; fi\n')
+    systemctl.write_text(SYSTEMCTL.format(record=record, folder=unit_dir))
     systemctl.chmod(0o755)
     monkeypatch.setenv("PATH", f"{systemctl.parent}:/usr/bin:/bin")
     monkeypatch.setattr(units, "is_systemd_running", lambda: True)
@@ -103,6 +125,42 @@ def test_systemd_is_told_before_the_units_go_and_after(told: Path) -> None:
     assert told.read_text().splitlines()[1:] == ["daemon-reload"]
 
 
+@pytest.mark.parametrize(
+    ("removed", "commands"),
+    [
+        (["cni-harness.socket"], ["stop cni-harness.socket", "disable --now cni-harness.service"]),
+        (["cni-harness.service"], ["stop cni-harness.service", "disable --now cni-harness.socket"]),
+        (
+            ["cni-harness.socket", "cni-harness.service"],
+            ["stop cni-harness.socket", "stop cni-harness.service"],
+        ),
+    ],
+)
+def test_units_that_somebody_removed_keep_nothing_from_being_taken_back(
+    told: Path, unit_dir: Path, tmp_path: Path, removed: list[str], commands: list[str]
+) -> None:
+    for name in removed:
+        (unit_dir / name).unlink()
+
+    with disabled(installed(tmp_path / "state")):
+        uninstall(tmp_path / "state")
+
+    assert told.read_text().splitlines() == [*commands, "daemon-reload"]
+    assert not unit_dir.exists()
+
+
+def test_what_systemd_refuses_keeps_the_units(told: Path, unit_dir: Path, tmp_path: Path) -> None:
+    (told.parent / "path" / "systemctl.fails").touch()
+
+    with (
+        pytest.raises(UnitError, match=r"systemctl disable --now .* does not exist"),
+        disabled(installed(tmp_path / "state")),
+    ):
+        uninstall(tmp_path / "state")
+
+    assert len(list(unit_dir.iterdir())) == 2
+
+
 def test_systemd_has_nothing_to_do_with_units_elsewhere(told: Path) -> None:
     with disabled([Path("/elsewhere/cni-harness.socket")]):
         pass
@@ -113,7 +171,7 @@ def test_systemd_has_nothing_to_do_with_units_elsewhere(told: Path) -> None:
 def test_what_systemd_refuses_is_said(told: Path) -> None:
     (told.parent / "path" / "systemctl.fails").touch()
 
-    with pytest.raises(UnitError, match="systemctl daemon-reload: no such"):
+    with pytest.raises(UnitError, match=r"systemctl daemon-reload: Unit no-such\.socket does not exist"):
         enable(changed=False)
 
 
