@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
 
 from harness.node import Node
+from harness.processes import Process, Region
 from harness.sandbox import NETNS_DIR, create_sandbox, remove_sandbox
 
 __all__ = ["Ground", "Site"]
@@ -44,8 +45,8 @@ class Ground:
 class Site:
     """Makes nodes and pods' namespaces below `state_dir` and in /run/netns; the end of the with block removes them.
 
-    None is removed before: the kernel takes a namespace apart in the background, for long enough to disturb what is
-    measured then.
+    Processes that are on the nodes or in the namespaces then are killed. Nothing is removed before: the kernel takes a
+    namespace apart in the background, for long enough to disturb what is measured then.
     """
 
     def __init__(self, state_dir: Path, purpose: str) -> None:
@@ -54,6 +55,8 @@ class Site:
         self.state_dir = state_dir
         self._undo = ExitStack()
         self._made = 0
+        self._nodes: list[Node] = []
+        self._namespaces: list[str] = []
         self._pods: list[str] = []
 
     def __enter__(self) -> Self:
@@ -62,12 +65,14 @@ class Site:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._undo.callback(self._region().end_processes)  # before all else, which they may be using
         # All that is there goes even where removing one of them fails.
         self._undo.__exit__(kind, error, trace)
 
     def ground(self, *, threads: int = 1) -> Ground:
         """Make a node on which nothing has happened yet, with so many threads on it. Raises OSError."""
         node = Node(self._next_name(), self.state_dir, threads=threads)
+        self._nodes.append(node)
         self._undo.callback(node.remove)
         ground = Ground(node)
         self._undo.callback(ground.close)
@@ -76,6 +81,7 @@ class Site:
     def namespace(self) -> str:
         """Make a pod's network namespace, and return its path. Raises OSError."""
         path = str(NETNS_DIR / self._next_name())
+        self._namespaces.append(path)
         self._undo.callback(remove_sandbox, path)
         create_sandbox(path)
         return path
@@ -85,6 +91,14 @@ class Site:
         while len(self._pods) < count:
             self._pods.append(self.namespace())
         return self._pods[:count]
+
+    def processes(self) -> list[Process]:
+        """Return the processes that are on the nodes and in the pods' namespaces."""
+        return self._region().processes()
+
+    def _region(self) -> Region:
+        nodes = [node.netns for node in self._nodes if node.netns]
+        return Region([*nodes, *self._namespaces], [node.var_lib_cni for node in self._nodes])
 
     def _next_name(self) -> str:
         self._made += 1

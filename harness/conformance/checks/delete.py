@@ -1,6 +1,8 @@
 """DEL: that it takes away what ADD made and nothing else, whatever is missing by then."""
 
 import json
+import time
+from collections.abc import Collection, Sequence
 from typing import Final, Unpack
 
 from harness.conformance import expect
@@ -18,6 +20,7 @@ from harness.conformance.few_addresses import exhaust
 from harness.conformance.late_failure import failing_late
 from harness.conformance.trial import ABSENT, Changes, Trial, leftovers
 from harness.conformance.verdict import NotApplicableError, ViolationError
+from harness.processes import Process
 
 __all__: list[str] = []
 
@@ -30,6 +33,9 @@ _CORRUPT: Final = (
     {"ips": "no list", "interfaces": 7},
     {"cniVersion": "7.0.0", "ips": []},
 )
+_ENDING_SECONDS: Final = 5.0
+"""For a process to notice that what it works for is gone."""
+_PAUSE: Final = 0.05
 
 
 @check("del-undoes-add", "del-undoes")
@@ -39,6 +45,23 @@ def undoes_add(trial: Trial) -> None:
     trial.attach()
     expect.succeeded(trial.delete())
     trial.demand_same(before, trial.snapshot(), "after ADD and DEL")
+
+
+@check("del-leaves-no-process", "del-undoes")
+def leaves_no_process(trial: Trial) -> None:
+    """DEL ends the processes that ADD has started for this container alone."""
+    trial.warm_up()
+    # What all containers share is running now. It may be started anew each time, as long as it does not become more.
+    before = set(trial.site.processes())
+    trial.attach()
+    trial.detach()
+    deadline = time.monotonic() + _ENDING_SECONDS
+    left = _come_on_top(before, trial.site.processes())
+    while left and time.monotonic() < deadline:
+        time.sleep(_PAUSE)
+        left = _come_on_top(before, trial.site.processes())
+    if left:
+        raise ViolationError("no process of its own after ADD and DEL", "; ".join(each.in_words() for each in left))
 
 
 @check("del-twice", "del-repeated")
@@ -219,6 +242,12 @@ def releases_address(trial: Trial) -> None:
     expect.succeeded(trial.delete(first, config=config), "DEL with the namespace gone")
     trial.delete(config=config)  # as after any failed ADD
     expect.succeeded(trial.add(config=config), "ADD when an address was given back")
+
+
+def _come_on_top(before: Collection[Process], now: Sequence[Process]) -> list[Process]:
+    """Return the processes that have come, where more have come than have gone."""
+    come = [each for each in now if each not in before]
+    return come if len(now) > len(before) else []
 
 
 def _take_interface(trial: Trial) -> None:

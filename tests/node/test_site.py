@@ -1,0 +1,79 @@
+"""What is left running on a site's nodes and in its pods ends with it, and nothing else does."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from harness.site import Ground, Site
+
+pytestmark = pytest.mark.sudo
+
+
+@pytest.fixture
+def started() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Those that the test has started; they are gone after it."""
+    processes: list[subprocess.Popen[bytes]] = []
+    yield processes
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def start(*words: str) -> subprocess.Popen[bytes]:
+    """Start a process, and return when it is what the words say at last."""
+    process = subprocess.Popen([*words, "sh", "-c", "echo && exec sleep 600"], stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.stdout.close()
+    return process
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(("setsid",), id="on the node"),
+        pytest.param(("nsenter", "--net={pod}"), id="in the pod"),
+        pytest.param(("nsenter", "--net={pod}", "unshare", "--mount"), id="in the pod, as of ip netns exec"),
+        pytest.param(("unshare", "--net"), id="in a network namespace of its own"),
+        pytest.param(("unshare", "--mount", "chroot", "/proc/self/root"), id="in a mount namespace of its own"),
+    ],
+)
+def test_a_process_ends_with_the_site(
+    words: tuple[str, ...], tmp_path: Path, started: list[subprocess.Popen[bytes]]
+) -> None:
+    with Site(tmp_path, "processes") as site:
+        ground, pod = site.ground(), site.namespace()
+        started.append(ground.run(start, *(word.format(pod=pod) for word in words)))
+
+        assert [each.pid for each in site.processes()] == [started[0].pid]
+        assert started[0].poll() is None
+
+    assert started[0].wait(timeout=5) == -9
+    assert not Path(pod).exists()
+
+
+def test_a_process_of_a_pod_that_is_gone_ends_with_the_site(
+    tmp_path: Path, started: list[subprocess.Popen[bytes]]
+) -> None:
+    with Site(tmp_path, "processes") as site, ExitStack() as gone:
+        ground, pod = site.ground(), site.namespace()
+        started.append(ground.run(start, "nsenter", f"--net={pod}"))
+        gone.callback(ground.close)
+        subprocess.run(["ip", "netns", "delete", Path(pod).name], check=True)
+
+    assert started[0].wait(timeout=5) == -9
+
+
+def test_the_others_go_on(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
+    with Site(tmp_path, "processes") as other:
+        neighbour: Ground = other.ground()
+        with Site(tmp_path, "processes") as site:
+            site.ground()
+            started += [start(), neighbour.run(start)]
+
+            assert site.processes() == []
+
+        assert [process.poll() for process in started] == [None, None]
