@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from harness.conformance import expect, killer
 from harness.conformance.subject import Subject
-from harness.conformance.trial import Container, Extent, Trial, leftovers
+from harness.conformance.trial import Container, Extent, Trial
 from harness.site import Site
 from harness.snapshot import Snapshot
 
@@ -116,7 +116,7 @@ class _Arena:
                 trial.prepare(container)
                 before = trial.snapshot(container)
                 _killed(trial, container, by, middle)
-                if leftovers(before, trial.snapshot(container)):
+                if trial.leftovers(before, trial.snapshot(container)):
                     high = middle
                 else:
                     low = middle + 1
@@ -160,7 +160,7 @@ def _left_after(trial: Trial, resident: Container, by: By, point: int) -> tuple[
 def _settled(trial: Trial, container: Container, before: Snapshot) -> tuple[str, ...]:
     """Return what differs, once it has stopped to, or the time is over."""
     deadline = time.monotonic() + _SETTLING_SECONDS
-    while left := leftovers(before, trial.snapshot(container)):
+    while left := trial.leftovers(before, trial.snapshot(container)):
         if time.monotonic() > deadline:
             return tuple(each.in_words() for each in left)
     return ()

@@ -8,7 +8,7 @@ from typing import Final, Unpack
 
 from harness.conformance import expect
 from harness.conformance.kernel import Address, links
-from harness.conformance.trial import Changes, Container, Trial, leftovers
+from harness.conformance.trial import Changes, Container, Trial
 from harness.conformance.verdict import NotApplicableError
 from harness.snapshot import Snapshot
 from skel.result import Result
@@ -86,7 +86,7 @@ def demand_soon_same(trial: Trial, before: Snapshot, when: str, *containers: Con
     """Demand that the node is as before, once the kernel has taken apart what it takes apart in the background."""
     deadline = time.monotonic() + _SETTLING_SECONDS
     after = trial.snapshot(*containers)
-    while leftovers(before, after) and time.monotonic() < deadline:
+    while trial.leftovers(before, after) and time.monotonic() < deadline:
         time.sleep(_PAUSE)
         after = trial.snapshot(*containers)
     trial.demand_same(before, after, when)

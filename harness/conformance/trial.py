@@ -21,13 +21,14 @@ from harness.conformance.asking import (
 )
 from harness.conformance.call import Call, execute
 from harness.conformance.catalogue import Profile
+from harness.conformance.leftovers import leftovers
 from harness.conformance.subject import LOOPBACK, Subject
 from harness.conformance.verdict import NotApplicableError, PredecessorError, ViolationError
 from harness.execute import Execution, Executor, PluginError
 from harness.networks import PluginConfig
 from harness.request import request_config
 from harness.site import Site
-from harness.snapshot import Difference, Snapshot, differences, take
+from harness.snapshot import Difference, Snapshot, take
 from netlink.namespace import open_namespace
 from netlink.rtnl import Rtnl
 from skel.errors import CniError
@@ -42,7 +43,6 @@ __all__ = [
     "Container",
     "Extent",
     "Trial",
-    "leftovers",
 ]
 
 _RESULT_IN_DELETE_SINCE: Final = "0.4.0"
@@ -85,6 +85,7 @@ class Trial:
         self._ground = site.ground(threads=_THREADS)
         self._prev_results: dict[Container, object] = {}
         self._results: dict[Container, object] = {}
+        self._container_ids: list[str] = []
         self.container = self.new_container()
 
     # What there is
@@ -93,6 +94,7 @@ class Trial:
         """Return a container that has had no ADD, with a network namespace of its own."""
         name = ifname or self.subject.ifname
         container = Container(container_id or uuid.uuid4().hex + uuid.uuid4().hex, name, self.site.namespace())
+        self._container_ids.append(container.container_id)
         if name == LOOPBACK:
             with open_namespace(container.netns) as namespace, Rtnl(namespace) as rtnl:
                 rtnl.set_down(LOOPBACK_INDEX)  # as the kernel makes it, for the plugin to set it up
@@ -238,13 +240,16 @@ class Trial:
             places["pod" if number == 0 else f"pod{number + 1}"] = container.netns
         return take(places, [self.var_lib_cni, *self.extent.watched])
 
+    def leftovers(self, before: Snapshot, after: Snapshot) -> list[Difference]:
+        """Return what differs, but for what files hold that says nothing of this trial's containers."""
+        return leftovers(before, after, self._container_ids)
+
     def demand_same(self, before: Snapshot, after: Snapshot, when: str) -> None:
         """Raise ViolationError where something has come, gone or changed between the two.
 
-        What a file that was there and is there holds does not count: hints and counters live in such. `when` says of
-        what moment it is: "after DEL".
+        `when` says of what moment it is: "after DEL".
         """
-        left = leftovers(before, after)
+        left = self.leftovers(before, after)
         if left:
             raise ViolationError(f"a node as it was before, {when}", "; ".join(each.in_words() for each in left))
 
@@ -277,11 +282,6 @@ class Trial:
         if self.subject.profile is Profile.IPAM and verb == "ADD":
             found = None
         return ABSENT if found is None else found
-
-
-def leftovers(before: Snapshot, after: Snapshot) -> list[Difference]:
-    """Return what differs, but for what is in files that were there and are there."""
-    return [each for each in differences(before, after) if (each.thing, each.kind) != ("file", "changed")]
 
 
 def _json(output: bytes) -> object:

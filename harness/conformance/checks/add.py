@@ -8,7 +8,7 @@ from harness.conformance.catalogue import Profile, check
 from harness.conformance.circumstances import has_interface, lose_namespace, make_interface, untouched
 from harness.conformance.few_addresses import lopsided
 from harness.conformance.late_failure import failing_late
-from harness.conformance.trial import Trial, leftovers
+from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 
 __all__ = ["LONGEST_NAME"]
@@ -35,7 +35,7 @@ def leaves_other_containers(trial: Trial) -> None:
     before = trial.snapshot()
     trial.attach(trial.new_container())
     after = trial.snapshot()
-    changed = [each.in_words() for each in leftovers(before, after) if each.place == "pod"]
+    changed = [each.in_words() for each in trial.leftovers(before, after) if each.place == "pod"]
     if changed:
         raise ViolationError("another container as it was before ADD", "; ".join(changed))
 

@@ -18,7 +18,7 @@ from harness.conformance.circumstances import (
 from harness.conformance.course import demand_soon_same
 from harness.conformance.few_addresses import exhaust
 from harness.conformance.late_failure import failing_late
-from harness.conformance.trial import ABSENT, Changes, Trial, leftovers
+from harness.conformance.trial import ABSENT, Changes, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.processes import Process
 
@@ -197,7 +197,7 @@ def files_gone(trial: Trial) -> None:
         raise NotApplicableError("the plugin keeps nothing in /var/lib/cni")
     expect.succeeded(trial.delete(), "DEL after the files in /var/lib/cni were lost")
     trial.detach_others(trial.container)
-    left = [each.in_words() for each in leftovers(before, trial.snapshot()) if each.place != "files"]
+    left = [each.in_words() for each in trial.leftovers(before, trial.snapshot()) if each.place != "files"]
     if left:
         raise ViolationError("a node as it was before ADD, but for files", "; ".join(left))
 

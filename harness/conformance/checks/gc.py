@@ -8,7 +8,7 @@ from harness.conformance.catalogue import Level, Profile, check
 from harness.conformance.circumstances import demand_of_others, lose_namespace
 from harness.conformance.course import demand_soon_same
 from harness.conformance.delegates import FAILURE, recording
-from harness.conformance.trial import ABSENT, Container, Trial, leftovers
+from harness.conformance.trial import ABSENT, Container, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.snapshot import Snapshot
 
@@ -93,7 +93,7 @@ def keeps_other_interface(trial: Trial) -> None:
     if trial.add(second).exit_code != 0:
         raise NotApplicableError("the plugin gives a container no second interface, which it may refuse")
     expect.succeeded(trial.gc(trial.container))
-    gone = [each.in_words() for each in leftovers(before, trial.snapshot()) if each.kind == "disappeared"]
+    gone = [each.in_words() for each in trial.leftovers(before, trial.snapshot()) if each.kind == "disappeared"]
     if gone:
         raise ViolationError("all of the attachment that is in the list, after GC", "; ".join(gone))
 
@@ -172,9 +172,9 @@ def _leave_stale(trial: Trial, before: Snapshot, seen: Container) -> None:
     lose_namespace(stale)
     trial.detach_others(stale)
     deadline = time.monotonic() + _SETTLING
-    left = leftovers(before, trial.snapshot(seen))
+    left = trial.leftovers(before, trial.snapshot(seen))
     while any(each.thing == "link" for each in left) and time.monotonic() < deadline:
         time.sleep(_PAUSE)
-        left = leftovers(before, trial.snapshot(seen))
+        left = trial.leftovers(before, trial.snapshot(seen))
     if not left:
         raise NotApplicableError("a container that vanishes leaves nothing on the node")

@@ -1,0 +1,35 @@
+"""What files hold is a leftover where it names a container, and otherwise a hint."""
+
+import pytest
+
+from harness.conformance.leftovers import leftovers
+from harness.snapshot import Snapshot
+
+GONE, OTHER = "c0ffee", "decade"
+
+
+def holding(text: str) -> Snapshot:
+    return Snapshot({"files": {"/var/lib/cni/all": {"kind": "file", "mode": "0600", "text": text}}})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_left"),
+    [
+        ("", f"10.0.0.1 {GONE}\n", True),
+        (f"10.0.0.1 {OTHER}\n", f"10.0.0.1 {OTHER}\n10.0.0.2 {GONE}\n", True),
+        (f"{GONE} eth0\n", f"{GONE} eth0\n{GONE} net1\n", True),
+        (f"{OTHER} eth0\n", "", True),
+        (f"{OTHER} eth0\nlast 1\n", f"last 2\n{OTHER} eth0\n", False),
+        ("10.0.0.1", "10.0.0.2", False),
+    ],
+)
+def test_a_file_that_was_there(before: str, after: str, *, is_left: bool) -> None:
+    left = leftovers(holding(before), holding(after), [GONE, OTHER])
+
+    assert [each.name for each in left] == (["/var/lib/cni/all"] if is_left else [])
+
+
+def test_a_new_file_is_left_whatever_it_holds() -> None:
+    [left] = leftovers(Snapshot({"files": {}}), holding("1"), [GONE])
+
+    assert (left.kind, left.name) == ("appeared", "/var/lib/cni/all")
