@@ -37,6 +37,7 @@ class Declaration(NamedTuple):
     profile: str | None
     checks: tuple[str, ...]
     watched: tuple[Path, ...]
+    prepare: Path | None
     timeout: float
 
 
@@ -49,6 +50,7 @@ def conformance(  # noqa: PLR0913 -- most calls give two, by name
     profile: str | None = None,
     checks: Sequence[str] = (),
     watch: Sequence[str | os.PathLike[str]] = (),
+    prepare: str | os.PathLike[str] | None = None,
     timeout: float = 30.0,
 ) -> None:
     """Have the plugins of a network list examined: to be called in a conftest.py, whose folder paths count from.
@@ -61,6 +63,7 @@ def conformance(  # noqa: PLR0913 -- most calls give two, by name
         profile: "interface", "chained" or "ipam": what the plugins are where their place in the list does not tell.
         checks: only these.
         watch: folders where the plugin keeps files, which it may not leave there.
+        prepare: an executable that makes on each node what the plugins need there.
         timeout: how long one execution may take, in seconds.
 
     Raises pytest.UsageError where this is no conftest.py, or the name is taken.
@@ -83,6 +86,7 @@ def conformance(  # noqa: PLR0913 -- most calls give two, by name
         profile=profile,
         checks=tuple(checks),
         watched=tuple(folder / each for each in watch),
+        prepare=None if prepare is None else folder / prepare,
         timeout=timeout,
     )
 

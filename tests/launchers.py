@@ -26,6 +26,7 @@ __all__ = [
     "Installed",
     "Script",
     "die_when_ready",
+    "is_running",
     "is_stopped",
     "ran_directly",
     "serve",
@@ -218,4 +219,16 @@ def die_when_ready(talk: Conversation) -> None:
 
 
 def is_stopped(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    return _state(pid) == "T"
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether there is such a process that has not ended, be it waited for or not."""
+    try:
+        return _state(pid) != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -22,6 +22,7 @@ __all__ = ["FILE", "Wanted", "scope_options"]
 
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
+_EXECUTABLE: Final = click.Path(exists=True, dir_okay=False, executable=True, resolve_path=True, path_type=Path)
 _PROFILES: Final = ("interface", "chained", "ipam")
 _ERASE: Final = "\r\x1b[K"
 
@@ -43,6 +44,13 @@ _OPTIONS: Final = (
     ),
     click.option("--profile", type=click.Choice(_PROFILES), help="What the plugins are.  [default: found out]"),
     click.option("--check", "ids", multiple=True, metavar="ID", help="Only this check; may be repeated."),
+    click.option(
+        "--prepare",
+        "preparation",
+        type=_EXECUTABLE,
+        metavar="FILE",
+        help="An executable that makes on each node, as root, what the plugins need there.",
+    ),
     click.option(
         "--watch",
         "watched",
@@ -90,6 +98,7 @@ class Wanted:
     plugins: tuple[str, ...]
     profile: str | None
     ids: tuple[str, ...]
+    preparation: Path | None
     watched: tuple[Path, ...]
     jobs: int
     timeout: float
@@ -132,7 +141,7 @@ class Wanted:
     def _extent(self) -> "Extent":
         from harness.conformance.run import Extent
 
-        extent = Extent(self.timeout, tuple(folder.absolute() for folder in self.watched))
+        extent = Extent(self.timeout, tuple(folder.absolute() for folder in self.watched), self.preparation)
         return replace(extent, kills=self.points, killers=self.jobs) if self.chaos else extent
 
     @contextmanager

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.conformance.catalogue import Check, Profile, checks
+from harness.conformance.preparation import PreparationError
 from harness.conformance.report.wording import paragraph, place, printable
 from harness.conformance.run import Extent, run_check, with_profile
 from harness.conformance.subject import Subject, subjects_of
@@ -121,7 +122,7 @@ class ConformanceItem(pytest.Item):
     def finding(self) -> "Finding":
         """Run the check on a node of its own. Fails where the plugin is not what its place in the list tells."""
         declaration = self.suite.declaration
-        extent = Extent(declaration.timeout, declaration.watched)
+        extent = Extent(declaration.timeout, declaration.watched, declaration.prepare)
         with TemporaryDirectory(prefix="conformance-") as folder:
             subject = in_common_version(self.subject, Path(folder), declaration.timeout)
             found = self.suite.profile_of(subject, Path(folder), extent)
@@ -143,6 +144,6 @@ class ConformanceItem(pytest.Item):
         self, excinfo: pytest.ExceptionInfo[BaseException], style: "TracebackStyle | None" = None
     ) -> "str | TerminalRepr":
         """Return the words alone where they say all: of a warning made an error, and of a plugin that is not there."""
-        if isinstance(excinfo.value, (ConformanceWarning, PluginError)):
+        if isinstance(excinfo.value, (ConformanceWarning, PluginError, PreparationError)):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)

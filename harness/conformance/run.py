@@ -9,9 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from harness.conformance import expect
+from harness.conformance import catalogue, expect
 from harness.conformance.catalogue import Check, Level, Profile
 from harness.conformance.course import demand_room
+from harness.conformance.inability import TELLING, UNABLE, why_unable
+from harness.conformance.preparation import PreparationError
 from harness.conformance.subject import Subject
 from harness.conformance.trial import Extent, Trial
 from harness.conformance.verdict import Finding, NotApplicableError, Outcome, ViolationError
@@ -54,7 +56,11 @@ def examine(
     jobs: int = 1,
     progress: Callable[[Finding], object] = lambda _: None,
 ) -> list[Finding]:
-    """Run those of the checks that are for the subject's profile, `jobs` at once; return their findings in order."""
+    """Run those of the checks that are for the subject's profile, `jobs` at once; return their findings in order.
+
+    Where checks do not apply for want of an ADD that succeeds, the one that tells of it is run as well, wanted or not.
+    Raises PreparationError.
+    """
     wanted = [check for check in checks if subject.profile in check.profiles]
 
     def run(check: Check) -> Finding:
@@ -63,7 +69,11 @@ def examine(
         return finding
 
     with ThreadPoolExecutor(jobs, thread_name_prefix=_PURPOSE) as pool:
-        return list(pool.map(run, wanted))
+        findings = list(pool.map(run, wanted))
+    if any(finding.detail.startswith(UNABLE) for finding in findings):
+        telling = [check for check in catalogue.checks() if check.id == TELLING and check not in wanted]
+        findings += [run_check(check, subject, state_dir=state_dir, extent=extent) for check in telling]
+    return findings
 
 
 def run_check(check: Check, subject: Subject, *, state_dir: Path, extent: Extent) -> Finding:
@@ -79,10 +89,15 @@ def run_check(check: Check, subject: Subject, *, state_dir: Path, extent: Extent
             trial = Trial(subject, site, extent)
             executions = trial.executions
             finding = finding._replace(detail=_run(check, trial))
+    except PreparationError:
+        raise
     except NotApplicableError as reason:
         finding = finding._replace(outcome=Outcome.NOT_APPLICABLE, detail=str(reason))
     except ViolationError as violation:
         finding = _violated(finding, violation, executions)
+        shown = [*executions, *([violation.execution] if violation.execution else [])]
+        if check.id != TELLING and (why := why_unable(shown, subject, state_dir, extent)):
+            finding = Finding(check, subject, Outcome.NOT_APPLICABLE, 0.0, UNABLE + why)
     except Exception as error:  # noqa: BLE001 -- one check that nobody foresaw must not cost the report of all others
         finding = _broken_off(finding, error, executions)
     return finding._replace(seconds=time.monotonic() - clock)

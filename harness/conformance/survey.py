@@ -114,7 +114,10 @@ class Survey:
         try:
             found = with_profile(subject, self._state_dir, self._extent)
         except ViolationError as violation:
-            self._remark(f"{subject.type} is taken for an interface plugin (see --profile): {violation}")
+            self._remark(
+                f"{subject.type} is taken for an interface plugin (see --profile), and few checks apply to one whose"
+                f" ADD fails (see --prepare): {violation}"
+            )
             return replace(subject, profile=Profile.INTERFACE)
         if subject.profile is None and found.profile is not None:
             self._profiles[key] = found.profile

@@ -22,6 +22,7 @@ from harness.conformance.asking import (
 from harness.conformance.call import Call, execute
 from harness.conformance.catalogue import Profile
 from harness.conformance.leftovers import leftovers
+from harness.conformance.preparation import prepare_node
 from harness.conformance.subject import LOOPBACK, Subject
 from harness.conformance.verdict import NotApplicableError, PredecessorError, ViolationError
 from harness.execute import Execution, Executor, PluginError
@@ -63,6 +64,8 @@ class Extent:
     """Seconds that one execution may take."""
     watched: tuple[Path, ...] = ()
     """Folders that are evidence besides the node's /var/lib/cni."""
+    preparation: Path | None = None
+    """What is executed on each node before all else."""
     kills: int = 8
     """How often the check that kills the plugin does so."""
     killers: int = 1
@@ -73,7 +76,7 @@ class Trial:
     """A node on which nothing has happened yet, a container without interfaces, and the plugin under test."""
 
     def __init__(self, subject: Subject, site: Site, extent: Extent) -> None:
-        """Make the node and the container. Raises OSError, PluginNotFoundError."""
+        """Make the node and the container. Raises OSError, PluginNotFoundError, PreparationError."""
         self.subject = subject
         self.version = subject.network.cni_version
         self.executions: list[Execution] = []
@@ -83,6 +86,8 @@ class Trial:
         self.path = self._executor.find(subject.type)
         self.site = site
         self._ground = site.ground(threads=_THREADS)
+        if extent.preparation is not None:
+            prepare_node(extent.preparation, self._ground, extent.timeout)
         self._prev_results: dict[Container, object] = {}
         self._results: dict[Container, object] = {}
         self._container_ids: list[str] = []

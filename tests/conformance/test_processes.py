@@ -8,6 +8,7 @@ from harness.conformance.catalogue import Profile, checks
 from harness.conformance.run import Extent, run_check
 from harness.conformance.verdict import Outcome
 from tests.conformance.subjects import faulty_plugins, install, subject
+from tests.launchers import is_running
 
 pytestmark = pytest.mark.sudo
 
@@ -25,21 +26,14 @@ exec "$here/sound/${0##*/}"
 """
 
 
-def runs(pid: str) -> bool:
-    try:
-        return "\nState:\tZ" not in Path("/proc", pid, "status").read_text()
-    except OSError:
-        return False
-
-
 def test_what_a_plugin_leaves_ends_with_the_check(sound_bin_dir: Path, tmp_path: Path) -> None:
     bin_dir = install(LEFT_BEHIND, sound_bin_dir, tmp_path / "bin")
 
     run_check(LEAVES_NO_PROCESS, subject(Profile.INTERFACE, bin_dir), state_dir=tmp_path, extent=Extent())
 
-    left = (bin_dir / "pids").read_text().split()
+    left = [int(pid) for pid in (bin_dir / "pids").read_text().split()]
     assert len(left) == 2
-    assert not [pid for pid in left if runs(pid)]
+    assert not any(map(is_running, left))
 
 
 @pytest.mark.parametrize(

@@ -157,14 +157,35 @@ def test_a_profile_that_is_given_chooses_the_plugins(cli: Cli) -> None:
     assert {plugin for plugin, _ in outcomes(cli.json("conformance", *QUICK, "--profile", "interface"))} == {"bridge"}
 
 
+def test_nodes_are_prepared(cli: Cli, tmp_path: Path) -> None:
+    shadow(cli, tmp_path, "bridge", 'if [ "$CNI_COMMAND" = ADD ]; then ip link show uplink0 >/dev/null || exit 1; fi')
+    cli.plugin("prepare", f"[ ! -e {tmp_path}/cut ] || {{ echo no line; exit 4; }}\nip link add uplink0 type veth\n")
+    prepare = cli.folder / "bin" / "prepare"
+    examined = ("conformance", *QUICK, "--plugin", "bridge", "--prepare", str(prepare))
+
+    assert outcomes(cli.json(*examined)) == {("bridge", "del-twice"): "pass", ("bridge", "version-result"): "pass"}
+
+    (tmp_path / "cut").touch()
+    run = cli.run(*examined, check=False)
+    assert (run.returncode, run.stdout) == (1, "")
+    assert run.stderr == f"Error: --prepare {prepare}: exit code 4: no line\n"
+    assert_nothing_left(cli, tmp_path)
+
+
 def test_a_plugin_whose_add_fails_is_examined_all_the_same(cli: Cli, tmp_path: Path) -> None:
     shadow(cli, tmp_path, "bridge", '[ "$CNI_COMMAND" = ADD ] && exit 1')
 
     run = cli.run("conformance", *QUICK, "--plugin", "bridge", "-o", "json", check=False)
 
     assert run.returncode == 1
-    assert outcomes(json.loads(run.stdout)) == {("bridge", "del-twice"): "fail", ("bridge", "version-result"): "pass"}
-    assert "bridge is taken for an interface plugin (see --profile): expected ADD succeeds" in run.stderr
+    assert outcomes(json.loads(run.stdout)) == {
+        ("bridge", "add-prints-result"): "fail",
+        ("bridge", "del-twice"): "n/a",
+        ("bridge", "version-result"): "pass",
+    }
+    assert (
+        "bridge is taken for an interface plugin (see --profile), and few checks apply to one whose ADD" in run.stderr
+    )
 
 
 def test_the_other_checks_are_named_when_asked(cli: Cli) -> None:
@@ -216,6 +237,8 @@ def test_the_catalogue_of_one_profile(cli: Cli) -> None:
         (["--plugin", "ptp"], 2, "--plugin ptp: no such plugin; there is bridge, host-local"),
         (["--profile", "chained", "--check", "add-makes-interface"], 2, "none of these checks is for any of these"),
         (["--watch", "/run", "--jobs", "2"], 2, "--watch with --jobs"),
+        (["--prepare", "/nowhere"], 2, "'--prepare': File '/nowhere' does not exist"),
+        (["--prepare", "/etc/passwd"], 2, "'--prepare': File '/etc/passwd' is not executable"),
         (["--conf", "/dev/null", "--network", "net"], 2, "--conf and --network"),
         (["--conf", "/nowhere.conflist"], 1, "/nowhere.conflist"),
         (["--network", "nowhere"], 1, "no network named nowhere"),

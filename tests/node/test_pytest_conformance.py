@@ -193,6 +193,23 @@ def test_a_plugin_of_another_kind_than_its_place_tells_has_to_be_declared(author
     author.run("-k", "version-result").assert_outcomes(passed=1, deselected=len(author.collected()) - 1)
 
 
+def test_nodes_are_prepared(author: Author) -> None:
+    author.spoil("bridge", '[ "$CNI_COMMAND" != ADD ] || ip link show uplink0 >/dev/null || exit 1')
+    prepare = author.pytester.path / "prepare"
+    prepare.write_text("#!/bin/sh\nexec ip link add uplink0 type veth\n")
+    prepare.chmod(0o755)
+    author.run(ITEM.format("bridge[del-twice]")).assert_outcomes(skipped=1)
+
+    author.declare(THREE_LINES.replace(")", ', prepare="prepare")'))
+
+    author.run(ITEM.format("bridge[del-twice]")).assert_outcomes(passed=1)
+    prepare.write_text("#!/bin/sh\necho none today\nexit 2\n")
+    result = author.run(ITEM.format("bridge[del-twice]"))
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([f"*--prepare {prepare}: exit code 2: none today"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+
+
 def test_several_lists_are_told_apart_and_paths_count_from_the_conftest(author: Author) -> None:
     below = author.pytester.mkdir("below")
     author.configure("below/other.conflist", bridge_network("other"))

@@ -1,0 +1,45 @@
+"""Plugins whose ADD fails however it is called: that is one finding, and not one of each check that needs an ADD."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from harness.conformance import expect
+from harness.conformance.subject import Subject
+from harness.conformance.trial import Extent, Trial
+from harness.conformance.verdict import ViolationError
+from harness.execute import Execution
+from harness.site import Site
+from skel.versions import at_least
+
+__all__ = ["TELLING", "UNABLE", "why_unable"]
+
+TELLING: Final = "add-prints-result"
+"""The check that the finding is of."""
+UNABLE: Final = "its ordinary ADD fails: "
+"""What the others say then, before the reason."""
+
+_STATUS_SINCE: Final = "1.1.0"
+_NUMBERS: Final = re.compile(rb"[0-9a-f]*[0-9][0-9a-f]*")
+"""What differs in the words of the same failure: container IDs, names of namespaces and interfaces, times."""
+
+
+def why_unable(executions: Sequence[Execution], subject: Subject, state_dir: Path, extent: Extent) -> str:
+    """Return how an ordinary ADD ends on a new node, where one of these executions is an ADD that failed like that."""
+    failed = [_words(each) for each in executions if each.verb == "ADD" and each.exit_code != 0]
+    if not failed:
+        return ""
+    with Site(state_dir, "conformance") as site:
+        trial = Trial(subject, site, extent)
+        if at_least(trial.version, _STATUS_SINCE):
+            trial.status()  # as runtimes do; that ADD wants it first is a finding of its own
+        try:
+            ordinary = trial.add()
+        except ViolationError:  # of the plugins before it
+            return ""
+    return expect.ending(ordinary) if ordinary.exit_code != 0 and _words(ordinary) in failed else ""
+
+
+def _words(execution: Execution) -> bytes:
+    return _NUMBERS.sub(b"#", execution.stdout or execution.stderr)

@@ -1,0 +1,47 @@
+"""What a plugin finds on its node: made by an executable of the plugin's author, before anything else happens."""
+
+import subprocess
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Final
+
+from harness.site import Ground
+
+__all__ = ["PreparationError", "prepare_node"]
+
+_QUOTED: Final = 400
+
+
+class PreparationError(Exception):
+    """The node cannot be prepared."""
+
+
+def prepare_node(program: Path, ground: Ground, timeout: float) -> None:
+    """Execute a program on a node, and wait `timeout` seconds at most for its end.
+
+    What it has started runs on until the node goes. Raises PreparationError.
+    """
+
+    def execute() -> int:
+        return subprocess.run(
+            [program],
+            stdin=subprocess.DEVNULL,
+            stdout=said,  # no pipe: what it starts may keep that open
+            stderr=said,
+            cwd="/",
+            process_group=0,
+            timeout=timeout,
+            check=False,
+        ).returncode
+
+    with TemporaryFile() as said:
+        try:
+            exit_code = ground.run(execute)
+        except subprocess.TimeoutExpired:
+            raise PreparationError(f"--prepare {program}: no end after {timeout:g} s") from None
+        except OSError as error:
+            raise PreparationError(f"--prepare {program}: {error.strerror}") from error
+        if exit_code != 0:
+            said.seek(0)
+            words = " ".join(said.read().decode(errors="replace").split())[-_QUOTED:] or "nothing said"
+            raise PreparationError(f"--prepare {program}: exit code {exit_code}: {words}")

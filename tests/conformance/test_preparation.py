@@ -1,0 +1,128 @@
+"""Plugins that need something on the node: examined when it is there, and not blamed for all else when it is not."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from harness.conformance.catalogue import Profile, checks
+from harness.conformance.chaos import wreak
+from harness.conformance.preparation import PreparationError
+from harness.conformance.run import Extent, examine, run_check
+from harness.conformance.subject import Subject, subjects_of
+from harness.conformance.verdict import Finding, Outcome
+from harness.networks import parse_network_list
+from tests.launchers import is_running
+
+pytestmark = pytest.mark.sudo
+
+DEBIAN = Path("/usr/lib/cni")
+CHECKS = {check.id: check for check in checks()}
+IPAM = {"type": "host-local", "ranges": [[{"subnet": "10.71.0.0/24"}]]}
+MACVLAN = {"type": "macvlan", "master": "uplink0", "ipam": IPAM}
+HOST_DEVICE = {"type": "host-device", "device": "uplink0", "ipam": IPAM}
+UPLINK = """#!/bin/sh -e
+ip link add uplink0 type veth peer name uplink1
+ip link set uplink0 up
+ip link set uplink1 up
+"""
+WANTING_AN_ADD = (
+    "add-configured-dns",
+    "check-after-add",
+    "del-undoes-add",
+    "delegate-stderr",
+    "killed-add",
+    "own-namespace",
+    "parallel-add",
+)
+
+
+def executable(path: Path, script: str) -> Path:
+    path.write_text(script)
+    path.chmod(0o755)
+    return path
+
+
+def subject(plugin: Mapping[str, object]) -> Subject:
+    network = {"cniVersion": "1.0.0", "name": "prepared", "plugins": [plugin]}
+    [found] = subjects_of(
+        parse_network_list(json.dumps(network).encode()),
+        [DEBIAN],
+        profile=Profile.INTERFACE,
+        only=[str(plugin["type"])],
+    )
+    return found
+
+
+def find(plugin: Mapping[str, object], names: tuple[str, ...], folder: Path, extent: Extent) -> dict[str, Finding]:
+    wanted = [CHECKS[name] for name in names]
+    return {each.check.id: each for each in examine(subject(plugin), wanted, state_dir=folder, extent=extent)}
+
+
+@pytest.mark.parametrize("plugin", [MACVLAN, HOST_DEVICE], ids=lambda plugin: plugin["type"])
+def test_a_plugin_finds_what_was_prepared(plugin: Mapping[str, object], tmp_path: Path) -> None:
+    prepared = Extent(preparation=executable(tmp_path / "prepare", UPLINK))
+
+    found = find(plugin, ("add-prints-result", "check-after-add", "del-undoes-add"), tmp_path, prepared)
+
+    assert {name: each.outcome for name, each in found.items()} == dict.fromkeys(found, Outcome.PASS), found
+
+
+def test_the_nodes_on_which_a_plugin_is_killed_are_prepared_too(tmp_path: Path) -> None:
+    prepared = Extent(preparation=executable(tmp_path / "prepare", UPLINK), kills=2)
+
+    chaos = wreak(subject(MACVLAN), state_dir=tmp_path, extent=prepared)
+
+    assert len(chaos.kills) == 2
+
+
+@pytest.mark.parametrize("plugin", [MACVLAN, HOST_DEVICE], ids=lambda plugin: plugin["type"])
+def test_an_add_that_always_fails_is_one_finding(plugin: Mapping[str, object], tmp_path: Path) -> None:
+    found = find(plugin, ("add-prints-result", *WANTING_AN_ADD), tmp_path, Extent())
+
+    assert found.pop("add-prints-result").outcome is Outcome.FAIL
+    assert {each.outcome for each in found.values()} == {Outcome.NOT_APPLICABLE}, found
+    assert all(each.detail.startswith("its ordinary ADD fails: exit code 1: ") for each in found.values()), found
+
+
+def test_what_needs_no_add_is_found_all_the_same(tmp_path: Path) -> None:
+    found = find(MACVLAN, ("variable-named", "version-result"), tmp_path, Extent())
+
+    assert found["variable-named"].outcome is Outcome.FAIL
+    assert found["version-result"].outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("#!/bin/sh\necho no such link >&2\nexit 3\n", "exit code 3: no such link"),
+        ("#!/bin/sh\nexit 3\n", "exit code 3: nothing said"),
+        ("#!/bin/sh\nexec sleep 600\n", "no end after 0.5 s"),
+        ("#!/no/such/interpreter\n", "No such file or directory"),
+    ],
+)
+def test_a_preparation_that_fails_is_one_error(script: str, said: str, tmp_path: Path) -> None:
+    program = executable(tmp_path / "prepare", script)
+    extent = Extent(timeout=0.5, preparation=program)
+
+    with pytest.raises(PreparationError) as raised:
+        run_check(CHECKS["version-result"], subject(MACVLAN), state_dir=tmp_path, extent=extent)
+
+    assert str(raised.value) == f"--prepare {program}: {said}"
+    assert list(tmp_path.glob("nodes/*")) == []
+
+
+def test_it_sees_the_files_of_the_node_and_what_it_starts_is_there_until_the_end(tmp_path: Path) -> None:
+    """As of a daemon: it holds the output open, and must not be waited for."""
+    daemon = f"#!/bin/sh -e\nsetsid sleep 600 &\necho $! >{tmp_path}/pid\ntouch /var/lib/cni/prepared\n{UPLINK}"
+    prepared = Extent(preparation=executable(tmp_path / "prepare", daemon))
+    wrapped = f'#!/bin/sh\nkill -0 "$(cat {tmp_path}/pid)" && [ -e /var/lib/cni/prepared ] && exec {DEBIAN}/macvlan\n'
+    executable(tmp_path / "macvlan", wrapped)
+    [found] = subjects_of(subject(MACVLAN).network, [tmp_path, DEBIAN], profile=Profile.INTERFACE, only=["macvlan"])
+
+    finding = run_check(CHECKS["add-prints-result"], found, state_dir=tmp_path, extent=prepared)
+
+    assert finding.outcome is Outcome.PASS, finding.detail
+    assert not is_running(int((tmp_path / "pid").read_text()))
+    assert not Path("/var/lib/cni/prepared").exists()
