@@ -14,11 +14,20 @@ from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError
 from netlink.namespace import entered, open_namespace
 
-__all__ = ["NODE_ADDRESS", "answered", "first_ipv4", "machine_beyond", "seconds_to_receive"]
+__all__ = [
+    "MACHINE_ADDRESS",
+    "NODE_ADDRESS",
+    "answered",
+    "first_ipv4",
+    "machine_beyond",
+    "seconds_to_receive",
+    "source_seen",
+]
 
 NODE_ADDRESS: Final = "192.0.2.1"
 """The node's, on the link to the machine beyond it (documentation range, RFC 5737)."""
-_OWN_ADDRESS: Final = "192.0.2.2"
+MACHINE_ADDRESS: Final = "192.0.2.2"
+"""The other end's."""
 _SECONDS: Final = 3.0
 _TRANSFER_SECONDS: Final = 30.0
 _CHUNK: Final = 1 << 16
@@ -32,7 +41,7 @@ def machine_beyond(trial: Trial) -> str:
         (trial.node_netns, ("link", "add", "name", "beyond0", "type", "veth", "peer", "name", "node0", "netns", netns)),
         (trial.node_netns, ("address", "add", f"{NODE_ADDRESS}/30", "dev", "beyond0")),
         (trial.node_netns, ("link", "set", "dev", "beyond0", "up")),
-        (netns, ("address", "add", f"{_OWN_ADDRESS}/30", "dev", "node0")),
+        (netns, ("address", "add", f"{MACHINE_ADDRESS}/30", "dev", "node0")),
         (netns, ("link", "set", "dev", "node0", "up")),
         (netns, ("route", "add", "default", "via", NODE_ADDRESS)),
     ):
@@ -60,6 +69,22 @@ def answered(pod: str, port: int, client: str, address: str, asked_port: int) ->
                 return asking.recv(_CHUNK) == _ANSWER
             except OSError:
                 return False
+
+
+def source_seen(machine: str, address: str, pod: str) -> str:
+    """Return the address that a machine sees a pod connect from, nothing where it does not get through."""
+    with _made_in(machine) as server, _made_in(pod) as asking:
+        server.bind((address, 0))
+        server.listen()
+        for each in (server, asking):
+            each.settimeout(_SECONDS)
+        try:
+            asking.connect(server.getsockname()[:2])
+            connection, (source, _) = server.accept()
+        except OSError:
+            return ""
+        connection.close()
+        return str(source)
 
 
 def seconds_to_receive(receiver: str, address: str, sender: str, size: int) -> float:

@@ -1,12 +1,20 @@
-"""CONVENTIONS.md: what runtimes ask for that only packets show: mapped ports, limited bandwidth."""
+"""What only packets show: mapped ports and limited bandwidth (CONVENTIONS.md), and masquerading."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from harness.conformance import expect
-from harness.conformance.catalogue import Profile, check
+from harness.conformance.catalogue import Level, Profile, check
 from harness.conformance.course import addresses, declared
-from harness.conformance.traffic import NODE_ADDRESS, answered, first_ipv4, machine_beyond, seconds_to_receive
+from harness.conformance.traffic import (
+    MACHINE_ADDRESS,
+    NODE_ADDRESS,
+    answered,
+    first_ipv4,
+    machine_beyond,
+    seconds_to_receive,
+    source_seen,
+)
 from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from skel.result import Result
@@ -53,6 +61,21 @@ def capability_bandwidth(trial: Trial) -> None:
             raise ViolationError(f"{_BYTES} bytes in about {_BYTES * 8 / _RATE:.1f} s, with {limit}", took, added)
         expect.succeeded(trial.delete(config=config))
         trial.detach_others(trial.container)
+
+
+# No plugin has to support the key.
+@check("ip-masq", "well-known-keys", profiles=_WITH_INTERFACE, level=Level.CONVENTION)
+def ip_masq(trial: Trial) -> None:
+    """With "ipMasq": true, a machine beyond the node sees an address of the node when a pod connects to it."""
+    if trial.subject.plugin.raw.get("ipMasq") is not True:
+        raise NotApplicableError('the configuration does not have "ipMasq": true')
+    machine = machine_beyond(trial)
+    own = addresses(trial.attach())
+    seen = source_seen(machine, MACHINE_ADDRESS, trial.container.netns)
+    if not seen:
+        raise NotApplicableError("the pod reaches no machine beyond the node by IPv4")
+    if seen in own:
+        raise ViolationError(f"a connection from the node's address {NODE_ADDRESS}", f"one from the pod's own, {seen}")
 
 
 def _demand_mapped(trial: Trial, mappings: Sequence[Mapping[str, object]]) -> None:
