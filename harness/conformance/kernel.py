@@ -13,7 +13,8 @@ Address: TypeAlias = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _ANYWHERE: Final = {"-4": "0.0.0.0/0", "-6": "::/0"}
-_MAIN_TABLE: Final = 254
+_NUMBERS: Final = {"table": 254, "scope": 0, "metric": 0}
+"""What ip-route(8) says of each route where it is not this."""
 
 
 class Link(NamedTuple):
@@ -26,11 +27,18 @@ class Link(NamedTuple):
 
 
 class Route(NamedTuple):
-    """A route, once for each of its next hops; `gw` is empty where its destination is on the link."""
+    """A route, once for each of its next hops; `gw` is empty where its destination is on the link.
+
+    `mtu` and `advmss` are in bytes, 0 where it has none of its own. Routes of IPv6 are all of one scope.
+    """
 
     dst: Network
     gw: str
     table: int
+    mtu: int
+    advmss: int
+    priority: int
+    scope: int
 
 
 def links(netns: str) -> Mapping[str, Link]:
@@ -57,9 +65,12 @@ def _link(entry: Mapping[str, Any]) -> Link:
 
 def _routes(entry: Mapping[str, Any], anywhere: str) -> Iterator[Route]:
     dst = ipaddress.ip_network(anywhere if entry["dst"] == "default" else entry["dst"])
+    table, scope, priority = (int(entry.get(key, usual)) for key, usual in _NUMBERS.items())
+    # One object, in a list.
+    metrics = {key: value for each in entry.get("metrics", ()) for key, value in each.items()}
     for hop in (entry, *entry.get("nexthops", ())):
         gateway = hop.get("gateway") or hop.get("via", {}).get("host", "")
-        yield Route(dst, gateway, int(entry.get("table", _MAIN_TABLE)))
+        yield Route(dst, gateway, table, metrics.get("mtu", 0), metrics.get("advmss", 0), priority, scope)
 
 
 def _list(netns: str, *arguments: str) -> list[Any]:

@@ -1,15 +1,15 @@
 """Whether the result of ADD is true: each interface, address and route in it against what the kernel has."""
 
-import ipaddress
 from collections.abc import Iterator
 from typing import Final
 
+from harness.conformance import kernel
 from harness.conformance.catalogue import Profile, check
 from harness.conformance.flaws import Flaw, demand_no_new
 from harness.conformance.kernel import Link, links, routes
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
-from skel.result import Interface, Result
+from skel.result import Interface, Result, Route
 
 __all__: list[str] = []
 
@@ -130,12 +130,28 @@ def _missing_routes(trial: Trial, result: Result) -> Iterator[Flaw]:
         return
     there = routes(trial.container.netns)
     for route in result.routes:
-        found = [each for each in there if each.dst == route.dst and route.table in {None, each.table}]
-        gateways = [ipaddress.ip_address(each.gw) for each in found if each.gw]
-        if not found or (route.gw is not None and route.gw not in gateways):
-            words = f"{route.dst} via {route.gw}" if route.gw else str(route.dst)
-            seen = ", ".join(f"{each.dst} via {each.gw}" for each in there if each.gw) or "no route with a gateway"
-            yield Flaw(f"a route to {words} in the container, as the result says", seen)
+        if not any(_is_as_said(each, route) for each in there):
+            near = [_in_words(each) for each in there if each.gw or each.dst == route.dst]
+            expected = f"a route to {_in_words(route)} in the container, as the result says"
+            yield Flaw(expected, ", ".join(near) or "no route with a gateway")
+
+
+def _is_as_said(there: kernel.Route, said: Route) -> bool:
+    """Tell whether a route has all that the result says of one, which need not be everything."""
+    if there.dst != said.dst or said.table not in {None, there.table}:
+        return False
+    if said.gw is not None and there.gw != str(said.gw):
+        return False
+    if said.dst.version == 4 and said.scope not in {None, there.scope}:  # noqa: PLR2004 -- what it is called
+        return False
+    numbers = ((said.mtu, there.mtu), (said.advmss, there.advmss), (said.priority, there.priority))
+    return all(wanted in {0, found} for wanted, found in numbers)
+
+
+def _in_words(route: Route | kernel.Route) -> str:
+    via = f" via {route.gw}" if route.gw else ""
+    numbers = [(name, getattr(route, name)) for name in ("mtu", "advmss", "priority", "scope")]
+    return f"{route.dst}{via}" + "".join(f" {name} {value}" for name, value in numbers if value)
 
 
 def _known_links(trial: Trial, result: Result) -> Iterator[tuple[Interface, Link]]:
