@@ -1,14 +1,15 @@
 """CHECK: what it finds missing, what it lets be, and what it goes by."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
-from harness.conformance import expect, firewall
+from harness.conformance import expect, firewall, shaping
 from harness.conformance.catalogue import Level, Profile, check
 from harness.conformance.circumstances import command, happened, lose_interface, lose_namespace
 from harness.conformance.course import let_go
 from harness.conformance.delegates import recording
 from harness.conformance.made import own_addresses, own_interface, own_routes, remove_route, result_copy, set_mac
-from harness.conformance.trial import ABSENT, Trial
+from harness.conformance.trial import ABSENT, Container, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.snapshot import differences
 
@@ -21,6 +22,8 @@ _SINCE: Final = "0.4.0"
 _OTHER_MAC: Final = "02:00:5e:00:53:01"
 _OTHER_ADDRESSES: Final = {4: "192.0.2.77/24", 6: "2001:db8:77::77/64"}
 _LATER_ROUTE: Final = "203.0.113.0/24"
+_LIMITS: Final = {f"{direction}{what}": 8_000_000 for direction in ("ingress", "egress") for what in ("Rate", "Burst")}
+"""In bits per second, and in bits."""
 
 
 @check("check-after-add", "check-after-add", since=_SINCE)
@@ -120,6 +123,34 @@ def rule_missing(trial: Trial) -> None:
         raise NotApplicableError("ADD puts nothing into the firewall")
     firewall.remove(trial, things)
     expect.failed(trial.check(), f"what ADD put into the firewall is gone ({len(things)} things)")
+
+
+@check("check-qdisc-missing", "check-finds-shaping-missing", profiles=_IN_POD, since=_SINCE)
+def qdisc_missing(trial: Trial) -> None:
+    """CHECK fails where a queueing discipline that ADD has made is gone."""
+    asked = "bandwidth" in trial.subject.plugin.capabilities
+    config = {"runtimeConfig": {"bandwidth": _LIMITS}} if asked else {}
+    trial.warm_up()
+    found = False
+    count = len(_shaped(trial, trial.container, config))
+    let_go(trial, trial.container)
+    for number in range(count):
+        container = trial.new_container()
+        for qdisc in _shaped(trial, container, config)[number : number + 1]:
+            if shaping.remove(trial, qdisc):
+                found = True
+                expect.failed(trial.check(container, config=config), f"the queueing discipline {qdisc.name} is gone")
+        let_go(trial, container)
+    if not found:
+        raise NotApplicableError("ADD makes no queueing discipline, or none that can be removed")
+
+
+def _shaped(trial: Trial, container: Container, config: Mapping[str, object]) -> list[shaping.Qdisc]:
+    """Attach a container, and return the queueing disciplines that it has from the plugin under test."""
+    trial.prepare(container)
+    before = trial.snapshot(container)
+    expect.result(trial.add(container, config=config), trial.version)
+    return shaping.added(trial, container, before, trial.snapshot(container))
 
 
 @check("check-reservation-missing", "check-finds-untracked-missing", "check-delegates", profiles=_IN_POD, since=_SINCE)

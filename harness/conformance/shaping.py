@@ -1,0 +1,35 @@
+"""The queueing disciplines that an ADD made, found in order to take one away again."""
+
+from typing import Final, NamedTuple
+
+from harness.conformance.circumstances import happened
+from harness.conformance.trial import Container, Trial
+from harness.snapshot import Snapshot
+
+__all__ = ["Qdisc", "added", "remove"]
+
+_WITHOUT_PARENT: Final = ("ingress", "clsact")
+
+
+class Qdisc(NamedTuple):
+    """A queueing discipline, as a snapshot names it: "tbf dev eth0 root". `netns` is where its device is."""
+
+    netns: str
+    name: str
+
+
+def added(trial: Trial, container: Container, before: Snapshot, after: Snapshot) -> list[Qdisc]:
+    """Return what came on the node, and in the container that the snapshots are of; nothing where there is no tc(8)."""
+    return [
+        Qdisc(netns, name)
+        for place, netns in (("node", trial.node_netns), ("pod", container.netns))
+        for name in after.section(place, "qdiscs")
+        if name not in before.section(place, "qdiscs")
+    ]
+
+
+def remove(trial: Trial, qdisc: Qdisc) -> bool:
+    """Remove one behind the plugin's back; False where it cannot be removed."""
+    kind, _, device, *place = qdisc.name.split()
+    where = [kind] if kind in _WITHOUT_PARENT else place
+    return happened(trial, qdisc.netns, "tc", "qdisc", "del", "dev", device, *where)
