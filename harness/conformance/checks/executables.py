@@ -60,7 +60,7 @@ def _links(trial: Trial) -> Path:
     folder = trial.folder() / "plugins of this node"
     folder.mkdir()
     for bin_dir in reversed(trial.subject.bin_dirs):
-        for path in bin_dir.absolute().iterdir():
+        for path in bin_dir.absolute().glob("*"):  # of a folder that is not there, nothing
             link = folder / path.name
             link.unlink(missing_ok=True)
             link.symlink_to(path)

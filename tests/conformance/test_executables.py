@@ -1,0 +1,24 @@
+"""The checks that put the executables elsewhere: what else is on CNI_PATH is no matter."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.conformance.catalogue import Profile, checks
+from harness.conformance.run import Extent, run_check
+from harness.conformance.subject import subjects_of
+from harness.conformance.verdict import Outcome
+from tests.conformance.subjects import network
+
+pytestmark = pytest.mark.sudo
+
+[EXECUTABLE_REPLACED] = [check for check in checks() if check.id == "executable-replaced"]
+
+
+def test_a_folder_that_is_not_there_is_passed_over(direct_bin_dir: Path, tmp_path: Path) -> None:
+    bin_dirs = [tmp_path / "none", direct_bin_dir]
+    [bridge] = subjects_of(network(Profile.INTERFACE), bin_dirs, profile=Profile.INTERFACE, only=["bridge"])
+
+    finding = run_check(EXECUTABLE_REPLACED, bridge, state_dir=tmp_path, extent=Extent())
+
+    assert finding.outcome is Outcome.PASS, finding.detail
