@@ -158,10 +158,11 @@ def test_launchers_that_do_their_work_themselves_are_not_taken_for_served(cli: C
     """The server is stopped behind the benchmark's back."""
     with cli.background("bench", *SMALL, "--rounds", "50", "--bin-dir", cli.environment["CNI_PATH"]) as process:
         said = _read_until(process, "VERSION")
-        servers = subprocess.run(
+        processes = subprocess.run(
             ["ps", "-A", "-o", "ppid,pid,args"], capture_output=True, text=True, check=True
         ).stdout.splitlines()
-        (server,) = [int(line.split()[1]) for line in servers if line.split()[0] == str(process.pid)]
+        children = [line.split(maxsplit=2) for line in processes if line.split()[0] == str(process.pid)]
+        (server,) = [int(pid) for _, pid, args in children if "skel.forkserver" in args]
         subprocess.run(["kill", str(server)], check=True)
         said += process.communicate(timeout=100)[1]
 
