@@ -13,7 +13,7 @@ from contextlib import suppress
 from errno import EBADF
 from typing import Generic, NamedTuple, TextIO, TypeVar
 
-from .config import Config, check_name, parse_config
+from .config import Config, check_name, parse_config, version_of
 from .environment import read_verb
 from .errors import CniError, Code
 from .names import parse_cni_args, select_cni_args
@@ -160,8 +160,7 @@ class _Call(Generic[C]):
             raise CniError(Code.IO_FAILURE, f"reading the network configuration from stdin: {error}") from None
         parsed = parse_config(stdin)
         # Before anything else of the configuration: the version says how to answer, even to an error.
-        base = Config.decode({key: value for key, value in parsed.items() if key.lower() == "cniversion"})
-        self._check_version(verb, base.cni_version, stdin)
+        self._check_version(verb, version_of(parsed), stdin)
         check_name(parsed)
         cni_args = parse_cni_args(self.environ.get("CNI_ARGS", ""))
         if self.plugin.env_args is not None:
