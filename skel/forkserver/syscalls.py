@@ -2,12 +2,15 @@
 
 import ctypes
 import os
+import sys
 
 __all__ = [
     "CLONE_NEWNET",
     "CLONE_NEWNS",
     "file_system_in_memory",
+    "io_priority",
     "populate_for_writing",
+    "set_io_priority",
     "set_parent_death_signal",
     "setns",
     "unshare",
@@ -24,6 +27,12 @@ _MADV_POPULATE_WRITE = 23
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
 _FSOPEN_CLOEXEC = _FSMOUNT_CLOEXEC = 1
 _FSCONFIG_CMD_CREATE = 6
+# arch/*/include/uapi/asm/unistd*.h: ioprio_set and ioprio_get, for programs of 64 bits.
+_IOPRIO = {"x86_64": (251, 252), "aarch64": (30, 31), "riscv64": (30, 31)} if sys.maxsize > 1 << 32 else {}
+_IOPRIO_SET, _IOPRIO_GET = _IOPRIO.get(os.uname().machine, (0, 0))
+# include/uapi/linux/ioprio.h
+_IOPRIO_WHO_PROCESS = 1
+_IOPRIO_CLASS_SHIFT = 13
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
@@ -59,6 +68,20 @@ def file_system_in_memory() -> int:
         return _check("fsmount", _libc.syscall(_FSMOUNT, context, _FSMOUNT_CLOEXEC, 0))
     finally:
         os.close(context)
+
+
+def io_priority(pid: int) -> int:
+    """Return the class and level of ioprio_get(2); 0 where there is none, or no knowing on this machine."""
+    if not _IOPRIO_GET:
+        return 0
+    priority = _check("ioprio_get", _libc.syscall(_IOPRIO_GET, _IOPRIO_WHO_PROCESS, pid))
+    # What some kernels say of a process without a class is not what they take.
+    return priority if priority >> _IOPRIO_CLASS_SHIFT else 0
+
+
+def set_io_priority(priority: int) -> None:
+    """Give this process what `io_priority` has returned."""
+    _check("ioprio_set", _libc.syscall(_IOPRIO_SET, _IOPRIO_WHO_PROCESS, 0, priority))
 
 
 def _check(call: str, result: int) -> int:
