@@ -1,7 +1,8 @@
 """Taking on the circumstances of another process: what a plugin's process would have had from its caller.
 
 Of the process that does so nothing is left but its memory, and the connection that it answers on. What cannot be taken
-over is either required to be equal (`skel.forkserver.peer`) or stays the server's: control group, session, parent.
+over is either required to be equal (`skel.forkserver.peer`) or stays the server's: control group, session, parent, and
+what README.md names besides.
 """
 
 import errno
