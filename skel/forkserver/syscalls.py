@@ -1,4 +1,7 @@
-"""The few system calls that Python 3.11 does not have. All raise OSError."""
+"""The few system calls that Python 3.11 does not have. All raise OSError.
+
+netlink has those that it needs itself: neither of the two imports the other.
+"""
 
 import ctypes
 import os
