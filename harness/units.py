@@ -42,9 +42,14 @@ _SERVICE_UNIT: Final = """\
 Description=Fork server of the CNI plugins of cni-harness
 Requires={socket}
 After={socket}
+# A minute of failures is no upgrade any more. Then the socket goes, too, and launchers do not wait for nothing.
+StartLimitIntervalSec=120
+StartLimitBurst=50
 
 [Service]
 ExecStart={command}
+# One that fails, as while its code is being replaced, is started anew for whoever waits: not as fast as it fails.
+ExecStopPost=/bin/sh -c '[ "$$SERVICE_RESULT" = success ] || exec sleep 1'
 # Those at work finish by themselves, and what plugins have started is theirs.
 KillMode=process
 TasksMax=infinity
@@ -76,6 +81,8 @@ def enable(*, changed: bool) -> None:
     What is at work then ends by itself, and the next launcher gets a new server.
     """
     _systemctl("daemon-reload")
+    with suppress(UnitError):  # systemd does not know them yet
+        _systemctl("reset-failed", _SOCKET, _SERVICE)
     _systemctl("enable", "--now", _SOCKET)
     if changed:
         _systemctl("stop", _SERVICE)

@@ -9,7 +9,7 @@ from .names import check_network_name
 from .record import Record, expected, field
 from .result import DNS
 
-__all__ = ["Attachment", "Config", "IpamConfig", "check_name", "parse_config"]
+__all__ = ["Attachment", "Config", "IpamConfig", "check_name", "parse_config", "version_of"]
 
 
 class Attachment(Record):
@@ -71,10 +71,25 @@ def parse_config(stdin: bytes) -> dict[str, object]:
     return parsed
 
 
+def version_of(parsed: dict[str, object]) -> str:
+    """Return cniVersion, "" where there is none. Raises CniError (6) where it is no string."""
+    return _decode_alone(parsed, "cniVersion").cni_version
+
+
 def check_name(parsed: dict[str, object]) -> None:
-    """Raise CniError (7) where the network has no name, or one that is not fit to be a file name."""
-    named = Config.decode({key: value for key, value in parsed.items() if key.lower() == "name"})
-    check_network_name(named.name)
+    """Raise CniError: 7 where the network has no name, or one that is not fit to be a file name; 6 for no string."""
+    check_network_name(_decode_alone(parsed, "name").name)
+
+
+def _decode_alone(parsed: dict[str, object], wanted: str) -> Config:
+    """Read one key of those that come before the plugin's: as Go's skeleton, which cannot decode one of another type.
+
+    Raises CniError (6).
+    """
+    try:
+        return Config.decode({key: value for key, value in parsed.items() if key.lower() == wanted.lower()})
+    except CniError as error:
+        raise CniError(Code.DECODING_FAILURE, error.msg, error.details) from None
 
 
 def _refuse_constant(name: str) -> object:

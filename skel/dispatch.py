@@ -13,8 +13,8 @@ from contextlib import suppress
 from errno import EBADF
 from typing import Generic, NamedTuple, TextIO, TypeVar
 
-from .config import Config, check_name, parse_config
-from .environment import read_verb
+from .config import Config, check_name, parse_config, version_of
+from .environment import is_own_namespace, read_verb
 from .errors import CniError, Code
 from .names import parse_cni_args, select_cni_args
 from .plugin import Args, Plugin, ReadStdin, Verbatim
@@ -136,32 +136,42 @@ class _Call(Generic[C]):
             stdin = self._stdin_of_version()
             supported = _versions(self.plugin, self.environ, lambda: stdin)
             return Verbatim(_document({"cniVersion": _version_asked(stdin), "supportedVersions": list(supported)}))
-        args = self._args(verb)
-        if verb in {"ADD", "DEL"}:
-            _refuse_own_namespace(args)
-        if verb == "ADD":
+        if verb in {"ADD", "DEL"} and is_own_namespace(self.environ):
+            return self._refuse_own_namespace(verb)
+        return self._carried_out(self._args(verb, self.environ))
+
+    def _refuse_own_namespace(self, verb: str) -> Verbatim:
+        """Raise CniError (8), after a DEL that releases what is outside of the pod; return only its failure."""
+        args = self._args(verb, {**self.environ, "CNI_NETNS": ""})  # what is in there is the node's
+        answer = self._carried_out(args) if verb == "DEL" else Verbatim()
+        if answer.exit_code != 0:
+            return answer
+        netns = self.environ["CNI_NETNS"]
+        raise CniError(Code.INVALID_NETNS, f'CNI_NETNS: "{netns}" is the network namespace of the plugin itself')
+
+    def _carried_out(self, args: Args[C]) -> Verbatim:
+        if args.verb == "ADD":
             made = self.plugin.add(args)
             if isinstance(made, Result):
                 return Verbatim(_document(made.encode_as(self.version)))
-            return _verbatim(made, "a Result", verb)
-        act = self.plugin.acts[verb]
+            return _verbatim(made, "a Result", args.verb)
+        act = self.plugin.acts[args.verb]
         done = act(args) if act else None
-        return Verbatim() if done is None else _verbatim(done, "None", verb)
+        return Verbatim() if done is None else _verbatim(done, "None", args.verb)
 
     def _stdin_of_version(self) -> bytes:
         with suppress(OSError):
             return self.read_stdin()
         return b""
 
-    def _args(self, verb: str) -> Args[C]:
+    def _args(self, verb: str, environ: Mapping[str, str]) -> Args[C]:
         try:
             stdin = self.read_stdin()
         except OSError as error:
             raise CniError(Code.IO_FAILURE, f"reading the network configuration from stdin: {error}") from None
         parsed = parse_config(stdin)
         # Before anything else of the configuration: the version says how to answer, even to an error.
-        base = Config.decode({key: value for key, value in parsed.items() if key.lower() == "cniversion"})
-        self._check_version(verb, base.cni_version, stdin)
+        self._check_version(verb, version_of(parsed), stdin)
         check_name(parsed)
         cni_args = parse_cni_args(self.environ.get("CNI_ARGS", ""))
         if self.plugin.env_args is not None:
@@ -170,7 +180,7 @@ class _Call(Generic[C]):
         return Args(
             verb=verb,
             config=config,
-            environ=self.environ,
+            environ=environ,
             stdin=stdin,
             log=self.log,
             cni_args=cni_args,
@@ -231,18 +241,6 @@ def _verbatim(returned: object, due: str, verb: str) -> Verbatim:
         message = f"{verb} returned {type(returned).__name__} where {due} was due"
         raise TypeError(message)
     return returned
-
-
-def _refuse_own_namespace(args: Args[C]) -> None:
-    """Raise CniError (8) when CNI_NETNS is the plugin's own namespace; CNI_NETNS_OVERRIDE allows it."""
-    if not args.netns or args.environ.get("CNI_NETNS_OVERRIDE", "").lower() in {"1", "true"}:
-        return
-    try:
-        theirs, ours = os.stat(args.netns), os.stat("/proc/thread-self/ns/net")
-    except OSError:
-        return  # gone, or no namespace: for DEL that is fine, and ADD says so when it opens it
-    if (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino):
-        raise CniError(Code.INVALID_NETNS, f'CNI_NETNS: "{args.netns}" is the network namespace of the plugin itself')
 
 
 def _logger(name: str, environ: Mapping[str, str], write: Callable[[str], None]) -> Callable[[str], None]:

@@ -1,12 +1,13 @@
 """The CNI_* variables: which verb needs which, and how each is checked (SPEC.md section 2, "Parameters")."""
 
+import os
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from .errors import CniError, Code
 from .names import check_container_id, check_ifname
 
-__all__ = ["VERBS", "read_verb"]
+__all__ = ["VERBS", "is_own_namespace", "read_verb"]
 
 VERBS = ("ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION")
 
@@ -47,3 +48,15 @@ def read_verb(environ: Mapping[str, str]) -> str:
         if known.check and verb in known.required:
             known.check(environ[known.name])
     return verb
+
+
+def is_own_namespace(environ: Mapping[str, str]) -> bool:
+    """Tell whether CNI_NETNS is the network namespace of this thread, and CNI_NETNS_OVERRIDE does not allow it."""
+    netns = environ.get("CNI_NETNS", "")
+    if not netns or environ.get("CNI_NETNS_OVERRIDE", "").lower() in {"1", "true"}:
+        return False
+    try:
+        theirs, ours = os.stat(netns), os.stat("/proc/thread-self/ns/net")
+    except OSError:
+        return False  # gone, or no namespace: for DEL that is fine, and ADD says so when it opens it
+    return (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino)

@@ -13,7 +13,7 @@ import sys
 
 from .installation import DEFAULT_SOCKET, ROOT, build_id, search_path
 
-__all__ = ["compiled_launcher", "is_ours", "launcher_bytes", "launcher_text", "main"]
+__all__ = ["compiled_launcher", "is_ours", "launcher_bytes", "launcher_text", "main", "restore_locale"]
 
 _COMPILED = os.path.join(ROOT, "skel", "_launcher")
 """Built from launcher.c by setup.py, where there is a compiler."""
@@ -102,7 +102,8 @@ def _program(name: str, question: tuple[str, bytes, float] | None = None) -> str
             "    os._exit(code)",
             "del sys.modules['skel']",
         ]
-    return "\n".join([*lines, "from skel.launcher import main", f"os._exit(main({name}))", ""])
+    lines += ["from skel.launcher import main, restore_locale", "restore_locale()", f"os._exit(main({name}))"]
+    return "\n".join([*lines, ""])
 
 
 def _socket_path(socket: str | None) -> str:
@@ -143,6 +144,23 @@ def is_ours(path: str) -> bool:
             return start == head
     except OSError:
         return False
+
+
+def restore_locale() -> None:
+    """Give LC_CTYPE back what this process was started with, for those that it executes.
+
+    Python sets it where it finds the locale C (PEP 538); -E and -I keep PYTHONCOERCECLOCALE from preventing that.
+    """
+    if b"LC_CTYPE" not in os.environb:
+        return
+    from contextlib import suppress
+
+    with suppress(OSError), open("/proc/self/environ", "rb", buffering=0) as file:
+        given = [entry for entry in file.read().split(b"\0") if entry.startswith(b"LC_CTYPE=")]
+        if given:
+            os.environb[b"LC_CTYPE"] = given[0].removeprefix(b"LC_CTYPE=")
+        else:
+            del os.environb[b"LC_CTYPE"]
 
 
 def main(path: str) -> int:

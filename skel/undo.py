@@ -18,7 +18,8 @@ class Undo:
             ...
 
     It is contextlib.ExitStack with the two differences that an ADD needs: nothing happens on success, and
-    an inverse that fails is logged and hides neither the error nor the other inverses.
+    an inverse that fails is logged and hides neither the error nor the other inverses. What is to end the process
+    (SystemExit, KeyboardInterrupt) meanwhile does so when all of them have run.
     """
 
     def __init__(self, log: Callable[[str], None]) -> None:
@@ -35,8 +36,13 @@ class Undo:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
+        end: BaseException | None = None
         while kind is not None and self._inverses:
             try:
                 self._inverses.pop()()
-            except Exception as error:  # noqa: BLE001 - it is logged, and the first error is the one to report
+            except BaseException as error:  # noqa: BLE001 - it is logged, and the first error is the one to report
                 self._log(f"undoing after a failure: {error}")
+                if not isinstance(error, Exception):
+                    end = end or error
+        if end is not None:
+            raise end

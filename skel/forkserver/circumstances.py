@@ -1,7 +1,8 @@
 """Taking on the circumstances of another process: what a plugin's process would have had from its caller.
 
 Of the process that does so nothing is left but its memory, and the connection that it answers on. What cannot be taken
-over is either required to be equal (`skel.forkserver.peer`) or stays the server's: control group, session, parent.
+over is either required to be equal (`skel.forkserver.peer`) or stays the server's: control group, session, parent, and
+what README.md names besides.
 """
 
 import errno
@@ -13,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from .handoff import MAX_DESCRIPTORS, STREAMS, HandoffError, Request, decode_environment
-from .syscalls import CLONE_NEWNET, CLONE_NEWNS, set_parent_death_signal, setns
+from .syscalls import CLONE_NEWNET, CLONE_NEWNS, io_priority, set_io_priority, set_parent_death_signal, setns
 
 __all__ = [
     "ALL_DESCRIPTORS",
@@ -53,6 +54,10 @@ class Inherited(NamedTuple):
     limits: tuple[tuple[int, int], ...]
     nice: int
     oom_score_adj: bytes
+    processors: set[int]
+    scheduling: tuple[int, int]
+    """Policy and priority."""
+    io_priority: int
 
 
 def descriptors_of(request: Request, received: Sequence[int]) -> Descriptors:
@@ -69,7 +74,14 @@ def inherited(pid: int) -> Inherited:
     with open(f"/proc/{pid}/oom_score_adj", "rb", buffering=0) as file:
         oom_score_adj = file.read()
     limits = tuple([resource.prlimit(pid, number) for number in _RLIMITS])
-    return Inherited(limits, os.getpriority(os.PRIO_PROCESS, pid), oom_score_adj)
+    return Inherited(
+        limits=limits,
+        nice=os.getpriority(os.PRIO_PROCESS, pid),
+        oom_score_adj=oom_score_adj,
+        processors=os.sched_getaffinity(pid),
+        scheduling=(os.sched_getscheduler(pid), os.sched_getparam(pid).sched_priority),
+        io_priority=io_priority(pid),
+    )
 
 
 def take_on(request: Request, descriptors: Descriptors, theirs: Inherited, groups: Sequence[int]) -> None:
@@ -126,6 +138,13 @@ def _inherit(theirs: Inherited, groups: Sequence[int]) -> None:
             resource.setrlimit(number, their)
     if ours.nice != theirs.nice:
         os.setpriority(os.PRIO_PROCESS, 0, theirs.nice)
+    if ours.processors != theirs.processors:
+        os.sched_setaffinity(0, theirs.processors)
+    if ours.scheduling != theirs.scheduling:
+        policy, priority = theirs.scheduling
+        os.sched_setscheduler(0, policy, os.sched_param(priority))
+    if ours.io_priority != theirs.io_priority:
+        set_io_priority(theirs.io_priority)
     if sorted(os.getgroups()) != sorted(groups):
         os.setgroups(groups)
 

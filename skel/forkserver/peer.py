@@ -18,6 +18,7 @@ _NAMESPACES = ("user", "pid", "uts", "ipc", "cgroup", "time")
 """Those besides the network's and the mounts', which the worker enters."""
 # Lines of /proc/PID/status.
 _PRIVILEGES = re.compile(rb"^(?:Uid|Gid|Cap...|NoNewPrivs|Seccomp):.*", re.MULTILINE)
+_FILTERED = b"Seccomp:\t2"
 _GROUPS = re.compile(rb"^Groups:(.*)", re.MULTILINE)
 
 
@@ -39,6 +40,8 @@ class Standing(NamedTuple):
     namespaces: tuple[str, ...]
     privileges: tuple[bytes, ...]
     groups: tuple[int, ...]
+    label: bytes
+    """Of AppArmor, SELinux or their like; empty where there is none, or none to be seen."""
 
     def require(self, other: "Standing") -> None:
         """Raise PeerError unless a process of this standing may work for one of `other`: neither gains by it.
@@ -48,9 +51,13 @@ class Standing(NamedTuple):
         if self.namespaces != other.namespaces:
             theirs = ", ".join(sorted(set(other.namespaces) - set(self.namespaces)))
             raise PeerError(f"in another namespace: {theirs}")
+        if _FILTERED in other.privileges:
+            raise PeerError("under a filter of system calls")  # and nothing tells whether ours is the same
         if self.privileges != other.privileges:
             theirs = ", ".join(line.decode() for line in other.privileges if line not in self.privileges)
             raise PeerError(f"with other privileges: {' '.join(theirs.split())}")
+        if self.label != other.label:
+            raise PeerError(f'with another security label: "{other.label.decode(errors="replace").strip()}"')
 
 
 def credentials(connection: socket.socket) -> Credentials:
@@ -67,4 +74,12 @@ def standing(pid: int) -> Standing:
     except OSError as error:
         raise PeerError(f"gone: {error}") from None
     (groups,) = _GROUPS.findall(status)
-    return Standing(namespaces, tuple(_PRIVILEGES.findall(status)), tuple(map(int, groups.split())))
+    return Standing(namespaces, tuple(_PRIVILEGES.findall(status)), tuple(map(int, groups.split())), _label(pid))
+
+
+def _label(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/attr/current", "rb", buffering=0) as file:
+            return file.read()
+    except OSError:
+        return b""

@@ -12,11 +12,11 @@ from skel.installation import modules
 from skel.launcher import launcher_bytes
 from skel.suite import PLUGINS, load
 
-from .syscalls import CLONE_NEWNET, setns, unshare
+from .syscalls import CLONE_NEWNET, file_system_in_memory, setns, unshare
 
 __all__ = ["Scene", "load_all", "rehearse", "stage"]
 
-_LATER = ("subprocess", "threading", "tempfile")
+_LATER = ("subprocess", "threading")
 """What our modules import only when they need it."""
 
 
@@ -43,10 +43,9 @@ class Scene(NamedTuple):
 
 @contextmanager
 def stage() -> Iterator[Scene]:
-    """Be on a node with a pod: network namespaces that go with this block, which leaves nothing. Raises OSError."""
-    from tempfile import TemporaryDirectory
-
-    with TemporaryDirectory(prefix="cni-harness-rehearsal-") as folder, _pod_on_a_node() as netns:
+    """Be on a node with a pod: namespaces and files that go with this block, or with this process. Raises OSError."""
+    with _opened(file_system_in_memory()) as root, _pod_on_a_node() as netns:
+        folder = _path_of(root)
         launcher = os.path.join(folder, "host-local")
         with open(launcher, "wb") as file:
             file.write(launcher_bytes(socket=""))
@@ -104,20 +103,28 @@ def _wait_for_threads() -> None:
 @contextmanager
 def _pod_on_a_node() -> Iterator[str]:
     """Be in a new network namespace, with another for a pod, at the path that this yields; then be back."""
-    with _network() as home:
+    with _opened(_network()) as home:
         unshare(CLONE_NEWNET)
         try:
-            with _network() as pod:
+            with _opened(_network()) as pod:
                 unshare(CLONE_NEWNET)
-                yield f"/proc/{os.getpid()}/fd/{pod}"
+                yield _path_of(pod)
         finally:
             setns(home, CLONE_NEWNET)
 
 
+def _network() -> int:
+    return os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
 @contextmanager
-def _network() -> Iterator[int]:
-    fd = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+def _opened(fd: int) -> Iterator[int]:
     try:
         yield fd
     finally:
         os.close(fd)
+
+
+def _path_of(fd: int) -> str:
+    """Return what an open file of this process is called by any process."""
+    return f"/proc/{os.getpid()}/fd/{fd}"

@@ -1,9 +1,23 @@
-"""The few system calls that Python 3.11 does not have. All raise OSError."""
+"""The few system calls that Python 3.11 does not have. All raise OSError.
+
+netlink has those that it needs itself: neither of the two imports the other.
+"""
 
 import ctypes
 import os
+import sys
 
-__all__ = ["CLONE_NEWNET", "CLONE_NEWNS", "populate_for_writing", "set_parent_death_signal", "setns", "unshare"]
+__all__ = [
+    "CLONE_NEWNET",
+    "CLONE_NEWNS",
+    "file_system_in_memory",
+    "io_priority",
+    "populate_for_writing",
+    "set_io_priority",
+    "set_parent_death_signal",
+    "setns",
+    "unshare",
+]
 
 # include/uapi/linux/sched.h and prctl.h
 CLONE_NEWNS = 0x00020000
@@ -12,8 +26,21 @@ _PR_SET_PDEATHSIG = 1
 # include/uapi/asm-generic/mman-common.h
 _MADV_POPULATE_WRITE = 23
 
+# include/uapi/asm-generic/unistd.h and mount.h: the same everywhere, and not known to every C library.
+_FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
+_FSOPEN_CLOEXEC = _FSMOUNT_CLOEXEC = 1
+_FSCONFIG_CMD_CREATE = 6
+# arch/*/include/uapi/asm/unistd*.h: ioprio_set and ioprio_get, for programs of 64 bits.
+_IOPRIO = {"x86_64": (251, 252), "aarch64": (30, 31), "riscv64": (30, 31)} if sys.maxsize > 1 << 32 else {}
+_IOPRIO_SET, _IOPRIO_GET = _IOPRIO.get(os.uname().machine, (0, 0))
+# include/uapi/linux/ioprio.h
+_IOPRIO_WHO_PROCESS = 1
+_IOPRIO_CLASS_SHIFT = 13
+
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+_libc.syscall.argtypes = (ctypes.c_long,)
+_libc.syscall.restype = ctypes.c_long
 
 
 def setns(fd: int, kind: int) -> None:
@@ -36,7 +63,32 @@ def populate_for_writing(address: int, length: int) -> None:
     _check("madvise", _libc.madvise(address, length, _MADV_POPULATE_WRITE))
 
 
-def _check(call: str, result: int) -> None:
-    if result:
+def file_system_in_memory() -> int:
+    """Return the open root of a new tmpfs, mounted nowhere: it goes when its last file is closed (Linux 5.2)."""
+    context = _check("fsopen", _libc.syscall(_FSOPEN, b"tmpfs", _FSOPEN_CLOEXEC))
+    try:
+        _check("fsconfig", _libc.syscall(_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0))
+        return _check("fsmount", _libc.syscall(_FSMOUNT, context, _FSMOUNT_CLOEXEC, 0))
+    finally:
+        os.close(context)
+
+
+def io_priority(pid: int) -> int:
+    """Return the class and level of ioprio_get(2); 0 where there is none, or no knowing on this machine."""
+    if not _IOPRIO_GET:
+        return 0
+    priority = _check("ioprio_get", _libc.syscall(_IOPRIO_GET, _IOPRIO_WHO_PROCESS, pid))
+    # What some kernels say of a process without a class is not what they take.
+    return priority if priority >> _IOPRIO_CLASS_SHIFT else 0
+
+
+def set_io_priority(priority: int) -> None:
+    """Give this process what `io_priority` has returned."""
+    _check("ioprio_set", _libc.syscall(_IOPRIO_SET, _IOPRIO_WHO_PROCESS, 0, priority))
+
+
+def _check(call: str, result: int) -> int:
+    if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), call)
+    return result

@@ -114,6 +114,19 @@ def test_the_path_of_the_namespace_is_another_pods_by_now(network: Network) -> N
     assert network.ping("two", "10.88.0.1")
 
 
+def test_the_path_of_the_namespace_is_the_nodes_own_by_now(network: Network, warm: Snapshot) -> None:
+    """It is refused, as the reference does, but nothing of the pod is left for that, and nothing of the node taken."""
+    network.add("one")
+    network.node.run(["ip", "link", "add", "eth0", "type", "veth", "peer", "name", "uplink"])
+
+    error = network.fail("DEL", "one", netns="/proc/self/ns/net")
+
+    assert (error["code"], "/proc/self/ns/net" in error["msg"]) == (8, True)
+    assert {link["ifname"] for link in network.node.ip("link", "show", "type", "veth")} == {"eth0", "uplink"}
+    network.node.run(["ip", "link", "delete", "eth0"])
+    network.node.assert_same_state(warm, ignore=["files/*last_reserved_ip*"], within=5)
+
+
 @pytest.mark.parametrize(
     ("keys", "code", "named"),
     [

@@ -18,7 +18,7 @@ from tests.nodes import Node
 from tests.servers import ForkServer, fork_server, write_launchers
 
 WITNESS = """#!{python} -IS
-import json, os, resource, sys
+import json, os, resource, subprocess, sys
 STATUS = (
     "Umask", "Uid", "Gid", "Groups", "SigBlk", "SigIgn", "SigPnd", "ShdPnd", "NoNewPrivs", "Seccomp",
     "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "Cpus_allowed", "Mems_allowed",
@@ -48,6 +48,8 @@ seen = {{
     "nice": os.getpriority(os.PRIO_PROCESS, 0),
     "limits": [resource.getrlimit(number) for number in range(16)],
     "oom_score_adj": text("oom_score_adj"),
+    "scheduling": [os.sched_getscheduler(0), os.sched_getparam(0).sched_priority],
+    "io priority": subprocess.check_output(["ionice", "--pid", str(os.getpid())], text=True),
 }}
 with open(f"/proc/{{os.getppid()}}/status") as file:
     seen["grandparent"] = next(int(line.split()[1]) for line in file if line.startswith("PPid"))
@@ -57,10 +59,13 @@ open(sys.argv[0] + ".made", "w").close()
 print(json.dumps({{"cniVersion": "1.1.0", "ips": [{{"address": "192.0.2.5/24"}}]}}))
 """
 
-# An odd caller: it has changed all that a process passes on to those that it executes.
+# An odd caller: it has changed what a process passes on to those that it executes.
 CALLER = """
-import os, resource, signal, sys
-root, cwd, program = sys.argv[1:]
+import os, resource, signal, subprocess, sys
+root, cwd, program, *locale = sys.argv[1:]
+subprocess.run(["ionice", "--class", "3", "--pid", str(os.getpid())], check=True)
+os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 os.chroot(root)
 os.chdir(cwd)
 if os.listdir(".") == []:
@@ -77,7 +82,9 @@ signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2, signal.SIGRTMIN + 3})
 with open("/proc/self/oom_score_adj", "w") as file:
     file.write("321")
-os.execve(program, [program], dict(os.environb, LC_ALL=b"C.UTF-8", EMPTY=b"", ODD=b"\\xff=\\xfe\\n", **{"A.b-c": b"x"}))
+os.environ.pop("LC_CTYPE", None)  # Python's own
+environ = dict(os.environb, EMPTY=b"", ODD=b"\\xff=\\xfe\\n", **{"A.b-c": b"x"})
+os.execve(program, [program], {**environ, **dict(variable.split("=") for variable in locale)})
 """
 
 
@@ -101,7 +108,7 @@ mount --rbind / "$1" && mount -t tmpfs none "$1/mnt" && touch "$1/mnt/inside" &&
 """
 
 
-def witnessed(node: Node, bin_dir: Path, root: Path | None, cwd: Path) -> dict[str, Any]:
+def witnessed(node: Node, bin_dir: Path, root: Path | None, cwd: Path, locale: str = "") -> dict[str, Any]:
     """What the witness has seen in an ADD by an odd caller; the ADD is undone."""
     witness = node.bin_dir / "witness"
     witness.write_text(WITNESS.format(python=sys.executable))
@@ -114,7 +121,7 @@ def witnessed(node: Node, bin_dir: Path, root: Path | None, cwd: Path) -> dict[s
         "CNI_PATH": f"{bin_dir}:{node.bin_dir}",
     }
     config = json.dumps(bridge_config(ipam={"type": "witness"}, isGateway=False))
-    caller = [sys.executable, "-I", "-c", CALLER, str(root or "/"), str(cwd), str(bin_dir / "bridge")]
+    caller = [sys.executable, "-I", "-c", CALLER, str(root or "/"), str(cwd), str(bin_dir / "bridge"), *locale.split()]
     if root is not None:
         caller = ["unshare", "--mount", "sh", "-c", IN_ANOTHER_ROOT, "sh", str(root), *caller]
 
@@ -156,3 +163,17 @@ def test_a_child_of_the_plugin_sees_the_caller_and_nothing_of_the_server(
         del served["namespaces"]["mnt"], direct["namespaces"]["mnt"]
         assert served["root"][1] == ["inside"]
     assert served == direct
+
+
+@pytest.mark.parametrize("content", [launcher_bytes, launcher_text], ids=["compiled", "python"])
+@pytest.mark.parametrize("locale", ["LC_CTYPE=C", "LANG=C LC_CTYPE=C.UTF-8"])
+def test_a_child_of_the_plugin_has_the_callers_locale_and_none_of_pythons(
+    node: Node, server: ForkServer, tmp_path: Path, content: Callable[..., bytes], locale: str
+) -> None:
+    node.pod_namespace("pod")
+    for socket in ("", str(server.socket)):
+        bin_dir = write_launchers(tmp_path / "launchers", content(socket=socket))
+
+        seen = witnessed(node, bin_dir, None, tmp_path / "cwd", locale)
+
+        assert [variable for variable in seen["environ"] if variable.startswith(("L", "PY"))] == locale.split()

@@ -1,7 +1,10 @@
 """Whom the fork server serves, and whom it leaves to execute the plugin by themselves."""
 
 import json
+import os
+import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +16,7 @@ import pytest
 from netlink.namespace import entered, open_namespace
 from skel import SUPPORTED
 from skel.forkserver.handoff import encode_request
+from skel.forkserver.peer import PeerError, standing
 from skel.launcher import launcher_bytes
 from tests.attachments import Network, bridge_config
 from tests.nodes import Node, until
@@ -184,6 +188,40 @@ def test_callers_of_another_standing_execute_by_themselves(
 
     assert json.loads(run.stdout) == VERSIONS
     assert why in server.log().removeprefix(before)
+
+
+# Executes its arguments under a filter of system calls (seccomp(2)) that lets all of them through.
+UNDER_A_FILTER = """
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+allow = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0x7FFF0000))  # BPF_RET, SECCOMP_RET_ALLOW
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p)]
+program = Program(1, ctypes.addressof(allow))
+assert libc.prctl(22, 2, ctypes.byref(program)) == 0, ctypes.get_errno()  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_callers_under_a_filter_execute_by_themselves_even_if_the_server_is_under_one(tmp_path: Path) -> None:
+    """Nobody can tell whether it is the same."""
+    filtered = [sys.executable, "-I", "-c", UNDER_A_FILTER]
+    with fork_server(tmp_path, prefix=filtered) as server:
+        bin_dir = write_launchers(tmp_path / "bin", launcher_bytes(socket=str(server.socket)))
+
+        run = subprocess.run([*filtered, bin_dir / "noop"], env=VERSION, capture_output=True, check=True)
+
+        assert json.loads(run.stdout) == VERSIONS
+        assert "left to the launcher: under a filter of system calls" in server.log()
+
+
+@pytest.mark.parametrize("theirs", [b"confined (enforce)\n", b""])
+def test_callers_with_another_security_label_are_refused(theirs: bytes) -> None:
+    ours = standing(os.getpid())._replace(label=b"unconfined\n")
+
+    ours.require(ours)
+    with pytest.raises(PeerError, match=f'with another security label: "{re.escape(theirs.decode().strip())}"'):
+        ours.require(ours._replace(label=theirs))
 
 
 def test_environment_too_large_for_a_packet_is_executed_by_the_launcher(server: ForkServer, tmp_path: Path) -> None:

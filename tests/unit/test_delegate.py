@@ -374,7 +374,9 @@ def test_in_this_process_and_as_a_process_the_outcome_is_the_same(
     assert [outcome.stdout.replace(folders[0], folders[1]) for outcome in outcomes[0]] == [
         outcome.stdout for outcome in outcomes[1]
     ]
-    assert [outcome.code for outcome in outcomes[0]] == [outcome.code for outcome in outcomes[1]]
+    assert [(outcome.code, outcome.stderr) for outcome in outcomes[0]] == [
+        (outcome.code, outcome.stderr) for outcome in outcomes[1]
+    ]
     assert len({outcome.code for outcome in outcomes[0]}) == 2
 
 

@@ -142,7 +142,7 @@ STDIN = [
     stdin("no-keys", CONFIG, ("name", "missing"), b"{}"),
     stdin("a-megabyte-of-name", CONFIG, ("name", "xxx"), json.dumps(configuration(name="/" + "x" * 2**20)).encode()),
     stdin("name-of-half-a-pair", CONFIG, ("name: invalid",), b'{"name":"\\ud800"}'),
-    stdin("type-of-the-last-name", CONFIG, ("name: expected a string, got 2",), b'{"name":"net1","NAME":2}'),
+    stdin("type-of-the-last-name", JSON, ("name: expected a string, got 2",), b'{"name":"net1","NAME":2}'),
 ]
 
 NAMES = [
@@ -153,8 +153,8 @@ NAMES = [
         config(f"name={value!r}"[:40], ("name: invalid", f'"{value}"'), {"name": value})
         for value in ("../up", "a/b", "..", ".", ".hidden", "-a", "_a", "a b", "net1\n", "n\u00e9t", "a\0b", "a:b")
     ),
-    config("name-number", ("name: expected a string, got 5",), {"name": 5}),
-    config("name-list", ('name: expected a string, got ["net1"]',), {"name": ["net1"]}),
+    config("name-number", ("name: expected a string, got 5",), {"name": 5}, JSON),
+    config("name-list", ('name: expected a string, got ["net1"]',), {"name": ["net1"]}, JSON),
 ]
 
 VERSIONS = [
@@ -168,9 +168,9 @@ VERSIONS = [
         config(f"version={value}"[:40], ("cniVersion", value), {"cniVersion": value}, JSON)
         for value in ("abc", "1.1.0.0", "-1.0.0", "1.1.0 ", "v1.1.0", "1.1.0-rc1", "1..0", ".", "1." + "9" * 5000)
     ),
-    config("version-number", ("cniVersion: expected a string, got 1.1",), {"cniVersion": 1.1}),
-    config("version-list", ('cniVersion: expected a string, got ["1.1.0"]',), {"cniVersion": ["1.1.0"]}),
-    config("version-true", ("cniVersion: expected a string, got true",), {"cniVersion": True}, verb="DEL"),
+    config("version-number", ("cniVersion: expected a string, got 1.1",), {"cniVersion": 1.1}, JSON),
+    config("version-list", ('cniVersion: expected a string, got ["1.1.0"]',), {"cniVersion": ["1.1.0"]}, JSON),
+    config("version-true", ("cniVersion: expected a string, got true",), {"cniVersion": True}, JSON, "DEL"),
     config("check-before-0.4.0", ("does not allow CHECK", '"0.3.1"'), {"cniVersion": "0.3.1"}, VERSION, "CHECK"),
     config("check-without-version", ("does not allow CHECK",), {"cniVersion": ...}, VERSION, "CHECK"),
     config("gc-before-1.1.0", ("does not allow GC", '"1.0.0"', "1.1.0"), {"cniVersion": "1.0.0"}, VERSION, "GC"),

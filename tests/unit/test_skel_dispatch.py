@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from skel import SUPPORTED, CniError, Code, Config, Plugin, Result, Verbatim, dispatch
+from skel import SUPPORTED, CniError, Code, Config, Outcome, Plugin, Result, Verbatim, dispatch
 from tests.unit.sample_plugin import ENVIRON, Sample, configuration, sample_result
 
 VERBS = ("ADD", "DEL", "CHECK", "GC", "STATUS")
@@ -326,12 +326,12 @@ def test_called_by_hand_a_plugin_says_who_it_is(tmp_path: Path, environ: dict[st
     assert versions == "CNI protocol versions supported: 0.1.0, 0.2.0, 0.3.0, 0.3.1, 0.4.0, 1.0.0, 1.1.0"
 
 
-@pytest.mark.parametrize("name", ["", "../net", 5])
-def test_an_error_about_the_name_is_of_the_configurations_version(tmp_path: Path, name: object) -> None:
+@pytest.mark.parametrize(("name", "code"), [("", 7), ("../net", 7), (5, 6)])
+def test_an_error_about_the_name_is_of_the_configurations_version(tmp_path: Path, name: object, code: int) -> None:
     outcome = Sample(tmp_path).run("ADD", configuration(cniVersion="0.4.0", name=name))
 
     error = json.loads(outcome.stdout)
-    assert (error["cniVersion"], error["code"]) == ("0.4.0", 7)
+    assert (error["cniVersion"], error["code"]) == ("0.4.0", code)
 
 
 @pytest.mark.parametrize(
@@ -375,17 +375,45 @@ def test_a_plugin_that_cannot_tell_its_versions_says_why_in_json() -> None:
 OWN = "/proc/self/ns/net"
 
 
-@pytest.mark.parametrize("verb", ["ADD", "DEL"])
-@pytest.mark.parametrize("override", ["", "0", "false", "yes"])
-def test_the_plugins_own_namespace_is_refused_before_it_is_touched(tmp_path: Path, verb: str, override: str) -> None:
-    sample = Sample(tmp_path)
-
-    outcome = sample.run(verb, environ={"CNI_NETNS": OWN, "CNI_NETNS_OVERRIDE": override})
-
+def assert_own_namespace_refused(outcome: Outcome) -> None:
     assert outcome.code == 1
     assert json.loads(outcome.stdout)["code"] == Code.INVALID_NETNS
     assert OWN in json.loads(outcome.stdout)["msg"]
+
+
+@pytest.mark.parametrize("override", ["", "0", "false", "yes"])
+def test_add_to_the_plugins_own_namespace_is_refused_before_anything_is_done(tmp_path: Path, override: str) -> None:
+    sample = Sample(tmp_path)
+
+    outcome = sample.run("ADD", environ={"CNI_NETNS": OWN, "CNI_NETNS_OVERRIDE": override})
+
+    assert_own_namespace_refused(outcome)
     assert sample.calls == []
+
+
+@pytest.mark.parametrize("override", ["", "0", "false", "yes"])
+def test_del_from_the_plugins_own_namespace_is_as_without_one_and_refused_afterwards(
+    tmp_path: Path, override: str
+) -> None:
+    """The process that the pod's namespace was named after has gone, and its number is one of the host's now."""
+    sample = Sample(tmp_path)
+
+    outcome = sample.run("DEL", environ={"CNI_NETNS": OWN, "CNI_NETNS_OVERRIDE": override})
+
+    assert_own_namespace_refused(outcome)
+    assert [(args.netns, args.environ["CNI_NETNS"]) for args in sample.calls] == [("", "")]
+
+
+@pytest.mark.parametrize("failure", [CniError(Code.TRY_AGAIN_LATER, "busy"), Verbatim('{"code": 11}', 1)])
+def test_del_from_it_that_fails_says_so_itself(tmp_path: Path, failure: CniError | Verbatim) -> None:
+    def fail(_: object) -> Verbatim:
+        if isinstance(failure, CniError):
+            raise failure
+        return failure
+
+    outcome = Sample(tmp_path, behave=fail).run("DEL", environ={"CNI_NETNS": OWN})
+
+    assert json.loads(outcome.stdout)["code"] == Code.TRY_AGAIN_LATER
 
 
 def test_it_is_known_under_any_name(tmp_path: Path) -> None:

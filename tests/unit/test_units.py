@@ -109,7 +109,11 @@ def test_odd_folders_survive_the_unit(cli: Cli, tmp_path: Path) -> None:
 def test_systemd_is_told_to_listen(told: Path) -> None:
     enable(changed=False)
 
-    assert told.read_text().splitlines() == ["daemon-reload", "enable --now cni-harness.socket"]
+    assert told.read_text().splitlines() == [
+        "daemon-reload",
+        "reset-failed cni-harness.socket cni-harness.service",
+        "enable --now cni-harness.socket",
+    ]
 
 
 def test_server_of_the_installation_before_is_sent_away(told: Path) -> None:

@@ -2,7 +2,8 @@
 
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,8 @@ class Installation:
 
     def unit(self, name: str) -> dict[str, str]:
         """What systemd knows of a unit."""
-        shown = self.run("systemctl", "show", "--property=ActiveState,LoadState,MainPID,NRestarts,Result", name)
+        properties = "ActiveState,ExecMainStartTimestampMonotonic,LoadState,MainPID,NRestarts,Result"
+        shown = self.run("systemctl", "show", f"--property={properties}", name)
         return dict(line.split("=", 1) for line in shown.splitlines())
 
     def state(self, name: str) -> str:
@@ -64,6 +66,20 @@ class Installation:
     def server(self) -> int:
         """The process ID of the server, 0 where there is none."""
         return int(self.unit(SERVICE).get("MainPID", "0"))
+
+    def start_time(self) -> int:
+        """When the server was started last, or was to be; microseconds."""
+        return int(self.unit(SERVICE)["ExecMainStartTimestampMonotonic"])
+
+    @contextmanager
+    def without_server_code(self) -> Iterator[None]:
+        """Have the server fail at its start, as while its code is being replaced."""
+        code = ROOT / "skel" / "forkserver" / "server.py"
+        aside = code.rename(code.with_suffix(".aside"))
+        try:
+            yield
+        finally:
+            aside.rename(code)
 
     def upgrade(self, release: str) -> None:
         """Change the code that plugins are made of: a comment is enough to make another build of it."""

@@ -1,6 +1,7 @@
 """The fork server as systemd runs it, from the installation to its end."""
 
 import os
+import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -42,6 +43,42 @@ def test_a_server_that_was_killed_is_followed_by_another(fresh: Installation) ->
     fresh.harness("add", "one")
     assert fresh.state(SERVICE) == "active"
     assert fresh.server() not in {0, killed}
+
+
+def test_a_server_that_cannot_start_for_a_while_is_not_given_up(fresh: Installation) -> None:
+    """As while its code is replaced: more often than systemd has patience for by itself."""
+    fresh.plugin("bridge", CNI_COMMAND="VERSION")
+    starts = set()
+
+    def has_failed_often() -> bool:
+        starts.add(fresh.start_time())
+        return len(starts) > 6
+
+    with ThreadPoolExecutor(1) as threads:
+        with fresh.without_server_code():
+            os.kill(fresh.server(), 9)
+            waiting = threads.submit(fresh.plugin, "bridge", CNI_COMMAND="VERSION")
+            until(has_failed_often, within=30)
+        assert waiting.result()["cniVersion"] == "1.1.0"
+
+    fresh.plugin("bridge", CNI_COMMAND="VERSION")
+    assert (fresh.state(SOCKET), fresh.state(SERVICE)) == ("active", "active")
+
+
+def test_install_brings_back_a_server_that_was_given_up(fresh: Installation) -> None:
+    drop_in = Path("/run/systemd/system", f"{SERVICE}.d", "limit.conf")
+    drop_in.parent.mkdir(parents=True)
+    drop_in.write_text("[Unit]\nStartLimitBurst=2\n")
+    fresh.run("systemctl", "daemon-reload")
+    with fresh.without_server_code():
+        fresh.plugin("bridge", CNI_COMMAND="VERSION")
+    assert (fresh.state(SOCKET), Path(DEFAULT_SOCKET).exists()) == ("failed", False)
+
+    fresh.install()
+    assert fresh.state(SOCKET) == "active"
+    fresh.plugin("bridge", CNI_COMMAND="VERSION")
+    assert fresh.state(SERVICE) == "active"
+    shutil.rmtree(drop_in.parent)
 
 
 def test_an_upgrade_in_place_gets_a_server_of_its_own(fresh: Installation) -> None:
