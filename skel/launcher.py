@@ -10,6 +10,7 @@ skips `site` (-S) and the caller's environment (-I): the folders that it needs a
 
 import os
 import sys
+from collections.abc import Callable
 
 from .installation import DEFAULT_SOCKET, ROOT, build_id, search_path
 
@@ -163,19 +164,20 @@ def restore_locale() -> None:
             del os.environb[b"LC_CTYPE"]
 
 
-def main(path: str) -> int:
+def main(path: str, before_answer: Callable[[], object] = lambda: None) -> int:
     """Run the plugin that the launcher's file name names; 1 and a line on stderr for an unknown one.
 
-    Nothing is left in a buffer: the process may end at once.
+    `before_answer` is called before anything is written to stdout. Nothing is left in a buffer: the process may end at
+    once.
     """
     from contextlib import suppress
 
-    from .dispatch import main as run
+    from .dispatch import main as run_plugin
     from .suite import PLUGINS, load
 
     name = os.path.basename(path)
     if name in PLUGINS:
-        code = run(load(name))
+        code = run_plugin(load(name), before_answer)
     else:
         code = 1
         if sys.stderr is not None:

@@ -251,7 +251,7 @@ def test_launcher_that_comes_between_two_servers_waits(tmp_path: Path, listening
     with activated(tmp_path, listening) as first:
         first.stop()
     with client(Path(listening.getsockname())) as waiting:
-        waiting.send(encode_request(request_for("noop", VERSION)), waiting.descriptors())
+        waiting.send(encode_request(request_for("noop", VERSION)), waiting.circumstances())
         with activated(tmp_path, listening):
             assert waiting.is_ready()
             assert waiting.go() == 0
