@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
-from skel.launcher import main
+from skel.launcher import run
 from skel.suite import PLUGINS
 
 from .circumstances import close_all_but, descriptors_of, die_with, inherited, live_on, take_on, take_streams
@@ -159,7 +159,7 @@ def _execute(connection: socket.socket, plugin: str, limit_seconds: int) -> None
     end = _End(connection)
     try:
         end.watch(limit_seconds)
-        code = main(plugin, lambda: connection.send(ANSWERING, socket.MSG_NOSIGNAL))
+        code = run(plugin, lambda: connection.send(ANSWERING, socket.MSG_NOSIGNAL))
     except SystemExit:
         pass  # so late that there was nothing to take back, or so early
     finally:

@@ -48,6 +48,12 @@ def direct(**_: object) -> bytes:
     return launcher_bytes(socket="")
 
 
+EACH = pytest.mark.parametrize(
+    "place", [launcher_bytes, launcher_text, direct], ids=["compiled", "python", "direct"], indirect=True
+)
+"""Without it, the first two: then there is a fork server's worker."""
+
+
 class Place:
     """A node with a network on it whose IPAM plugin can be held up, and a fork server."""
 
@@ -224,6 +230,7 @@ def test_server_and_worker_killed_together(place: Place) -> None:
     place.assert_clean()
 
 
+@EACH
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_launcher_that_a_signal_ends_has_its_add_undone_first(place: Place, number: signal.Signals) -> None:
     """So that nothing is undone any more when somebody executes DEL, and ADD again."""
@@ -255,6 +262,7 @@ def test_launcher_that_a_signal_ends_waits_for_a_dead_worker_no_longer(place: Pl
     place.assert_clean()
 
 
+@EACH
 def test_killed_launcher_has_its_add_stopped_and_nothing_undone(place: Place) -> None:
     """As a killed process does: DEL is the runtime's, and what it attaches after that is nobody's to undo."""
     launcher, worker = place.start_add()
