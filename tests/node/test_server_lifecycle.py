@@ -153,7 +153,7 @@ def test_server_with_work_is_not_idle(tmp_path: Path) -> None:
 
 
 def test_workers_that_are_killed_are_replaced_after_a_pause(server: ForkServer) -> None:
-    killed = server.workers()
+    killed = until(server.workers)
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
 
