@@ -17,6 +17,10 @@ _PYTHONS_OWN = 1 << 13 - 1 | 1 << 25 - 1  # SIGPIPE, SIGXFSZ
 # 32 and 33: no program can ignore or block them by way of glibc.
 _PRIVATE = 0b11 << 32 - 1
 _EXIT_BYTES = 5
+_MAX_WORD_BYTES = 16
+_DIED = b'{"cniVersion": "1.1.0", "code": 999, "msg": "the fork server\'s worker died while it ran the plugin"}\n'
+_UNDO_SECONDS = 25.0
+"""For the worker to take back what it has done, which it gives up before."""
 _CIRCUMSTANCES = (
     (".", os.O_PATH | os.O_DIRECTORY),
     ("/proc/self/ns/net", os.O_RDONLY),
@@ -41,20 +45,16 @@ def hand_over(path: str, socket_path: str, build_id: bytes, patience: float) -> 
         _check_server(connection)
         for name, flags in _CIRCUMSTANCES:
             opened += [os.open(name, flags)]
-        descriptors = [stream for stream in _STREAMS if stream not in closed] + opened
-        rights = b"".join(number.to_bytes(4, sys.byteorder) for number in descriptors)
-        connection.sendmsg(
-            _request(path, build_id, closed), [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)], _socket.MSG_NOSIGNAL
-        )
-        forward = _Signals(connection)  # while the worker gets ready
+        _send(connection, _request(path, build_id, closed), opened)
+        signals = _Signals(connection)  # while the worker gets ready
         if connection.recv(2) != b"R":
             raise ConnectionRefusedError
         connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_RCVTIMEO, _timeval(0))
-        forward.start()
+        signals.start()
         try:
-            connection.send(b"G", _socket.MSG_NOSIGNAL)
+            _send(connection, [b"G"], [stream for stream in _STREAMS if stream not in closed])
         except OSError:
-            forward.stop()
+            signals.stop()
             raise
     except OSError:
         connection.close()
@@ -74,7 +74,7 @@ def _request(path: str, build_id: bytes, closed: list[int]) -> list[bytes]:
     numbers = ((umask, 4), (flags, 4), (blocked, 8), (ignored, 8))
     name = os.fsencode(os.path.basename(path))
     return [
-        b"CNIH\x01\0\0\0" + build_id,
+        b"CNIH\x02\0\0\0" + build_id,
         *(number.to_bytes(size, sys.byteorder) for number, size in numbers),
         name + b"\0",
         # As execve(2) had it, which os.environ is not: that lacks what has no `=`, and Python may have set LC_CTYPE.
@@ -82,25 +82,40 @@ def _request(path: str, build_id: bytes, closed: list[int]) -> list[bytes]:
     ]
 
 
+def _send(connection: _socket.socket, parts: list[bytes], descriptors: list[int]) -> None:
+    rights = b"".join(number.to_bytes(4, sys.byteorder) for number in descriptors)
+    connection.sendmsg(parts, [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)], _socket.MSG_NOSIGNAL)
+
+
 def _outcome(connection: _socket.socket) -> int:
     """Return the exit code of an accepted request."""
-    try:
-        packet = connection.recv(_EXIT_BYTES + 1)
-    except OSError:
-        packet = b""
+    packet, answers = _last_word(connection)
     if len(packet) == _EXIT_BYTES and packet.startswith(b"X"):
         return int.from_bytes(packet[1:], sys.byteorder, signed=True)
-    answer = b'{"cniVersion": "1.1.0", "code": 999, "msg": "the fork server\'s worker died while it ran the plugin"}\n'
     connection.close()  # before anything is written: it may have the number of a stdout that was closed
-    try:  # noqa: SIM105 -- contextlib would be one more to load
-        os.write(1, answer)
-    except OSError:
-        pass  # the exit code says it, too
+    if not answers:
+        try:  # noqa: SIM105 -- contextlib would be one more to load
+            os.write(1, _DIED)
+        except OSError:
+            pass  # the exit code says it, too
     return 1
 
 
+def _last_word(connection: _socket.socket) -> tuple[bytes, bool]:
+    """Return the server's last packet, empty where it has ended the connection; and whether stdout is written to."""
+    answers = False
+    while True:
+        try:
+            packet = connection.recv(_MAX_WORD_BYTES)
+        except OSError:
+            packet = b""
+        if packet != b"W":
+            return packet, answers
+        answers = True
+
+
 class _Signals:
-    """Tells the worker of the signals that end this process, so that they end both."""
+    """Those that end this process: the worker is told of one, and takes back what it has done before they do."""
 
     def __init__(self, connection: _socket.socket) -> None:
         import signal
@@ -121,14 +136,19 @@ class _Signals:
         for number, handler in self._handlers.items():
             self._signal.signal(number, handler)
 
-    def _die(self, number: int, _: object) -> None:
+    def _die(self, ending: int, _: object) -> None:
         # Nothing is imported here: this may come in the middle of an import.
-        try:  # noqa: SIM105
-            self._connection.send(b"T" + bytes((number,)), _socket.MSG_DONTWAIT | _socket.MSG_NOSIGNAL)
+        for number in self._handlers:
+            self._signal.signal(number, self._signal.SIG_IGN)
+        try:
+            self._connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_RCVTIMEO, _timeval(_UNDO_SECONDS))
+            self._connection.send(b"T" + bytes((ending,)), _socket.MSG_DONTWAIT | _socket.MSG_NOSIGNAL)
+            _last_word(self._connection)
         except OSError:
-            pass  # the end of the connection says it, too
-        self._signal.signal(number, self._signal.SIG_DFL)
-        os.kill(os.getpid(), number)
+            pass  # it is over already
+        self._signal.signal(ending, self._signal.SIG_DFL)
+        os.kill(os.getpid(), ending)
+        os._exit(128 + ending)  # the first process of a PID namespace survives itself
 
 
 def _check_server(connection: _socket.socket) -> None:

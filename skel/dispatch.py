@@ -66,8 +66,11 @@ def dispatch(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdi
     return Outcome(_bytes(answer.stdout), _bytes(stderr + answer.stderr), answer.exit_code)
 
 
-def main(plugin: Plugin[C]) -> int:
-    """Run `plugin` as this process: environment and stdin in, stdout, stderr and exit code out."""
+def main(plugin: Plugin[C], before_answer: Callable[[], object] = lambda: None) -> int:
+    """Run `plugin` as this process: environment and stdin in, stdout, stderr and exit code out.
+
+    `before_answer` is called before anything is written to stdout.
+    """
     stdout, sys.stdout = sys.stdout, sys.stderr  # where a stray print does no harm
     read_stdin = _read_promptly if os.environ.get("CNI_COMMAND") == "VERSION" else _read_stdin
     try:
@@ -76,6 +79,8 @@ def main(plugin: Plugin[C]) -> int:
         sys.stdout = stdout
     with suppress(OSError):  # the log is worth less than the answer
         _write(sys.stderr, outcome.stderr)
+    if outcome.stdout:
+        before_answer()
     try:
         _write(sys.stdout, outcome.stdout)
     except OSError as error:

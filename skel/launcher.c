@@ -28,7 +28,9 @@
 
 enum {
     STREAMS = 3,
-    DESCRIPTORS = STREAMS + 4,
+    CIRCUMSTANCES = 4,
+    /* For the worker to take back what it has done, which it gives up before. */
+    UNDO_MS = 25000,
     /* Of the kernel's sigset_t; NSIG may be one more. */
     SIGNALS = 64,
     /* Exit code of a launcher that skel.launcher has not filled in. */
@@ -149,15 +151,32 @@ static int connect_to(const char *path, uint32_t limit_ms)
     return -1;
 }
 
-/* Send the request with its descriptors; false where a part of it cannot be had or is too long. */
-static bool send_request(int connection, const char *name, uint32_t closed, char **environ_)
+/* Send a packet with its descriptors; false where that cannot be. */
+static bool send_packet(int connection, struct iovec *parts, size_t part_count, const int *descriptors, size_t count)
 {
-    struct header header = {.magic = "CNIH\1", .closed = closed};
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int[DESCRIPTORS]))];
+        char bytes[CMSG_SPACE(sizeof(int[CIRCUMSTANCES]))]; /* there are fewer streams */
     } control = {0};
-    int descriptors[DESCRIPTORS], count = 0;
+    struct msghdr message = {
+        .msg_iov = parts,
+        .msg_iovlen = part_count,
+        .msg_control = control.bytes,
+        .msg_controllen = CMSG_SPACE(sizeof(int) * count),
+    };
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(sizeof(int) * count);
+    memcpy(CMSG_DATA(rights), descriptors, sizeof(int) * count);
+    return sendmsg(connection, &message, MSG_NOSIGNAL) >= 0;
+}
+
+/* Send the request; false where a part of it cannot be had or is too long. */
+static bool send_request(int connection, const char *name, uint32_t closed, char **environ_)
+{
+    struct header header = {.magic = "CNIH\2", .closed = closed};
     char *start = environ_[0], *end = start;
     /* The kernel lays out the environment without gaps, so one piece of memory holds all of it. */
     for (char **variable = environ_; *variable; variable++) {
@@ -165,15 +184,6 @@ static bool send_request(int connection, const char *name, uint32_t closed, char
             return false;
         end += strlen(end) + 1;
     }
-
-    for (int stream = 0; stream < STREAMS; stream++)
-        if (!(closed & 1u << stream))
-            descriptors[count++] = stream;
-    /* One that cannot be opened is -1, which sendmsg refuses. */
-    descriptors[count++] = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    descriptors[count++] = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-    descriptors[count++] = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
-    descriptors[count++] = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
     memcpy(header.build_id, settings_at->build_id, sizeof(header.build_id));
     header.umask = umask(0);
@@ -186,18 +196,27 @@ static bool send_request(int connection, const char *name, uint32_t closed, char
         {(void *)name, strlen(name) + 1},
         {start, (size_t)(end - start)},
     };
-    struct msghdr message = {
-        .msg_iov = parts,
-        .msg_iovlen = sizeof(parts) / sizeof(parts[0]),
-        .msg_control = control.bytes,
-        .msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)count),
+    /* One that cannot be opened is -1, which sendmsg refuses. */
+    const int descriptors[CIRCUMSTANCES] = {
+        open(".", O_PATH | O_DIRECTORY | O_CLOEXEC),
+        open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC),
+        open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC),
+        open("/", O_PATH | O_DIRECTORY | O_CLOEXEC),
     };
-    struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)count);
-    memcpy(CMSG_DATA(rights), descriptors, sizeof(int) * (size_t)count);
-    return sendmsg(connection, &message, MSG_NOSIGNAL) >= 0;
+    return send_packet(connection, parts, sizeof(parts) / sizeof(parts[0]), descriptors, CIRCUMSTANCES);
+}
+
+/* Send `G`, and the streams; false where nobody is there any more. */
+static bool send_go(int connection, uint32_t closed)
+{
+    struct iovec go = {"G", 1};
+    int descriptors[STREAMS];
+    size_t count = 0;
+
+    for (int stream = 0; stream < STREAMS; stream++)
+        if (!(closed & 1u << stream))
+            descriptors[count++] = stream;
+    return send_packet(connection, &go, 1, descriptors, count);
 }
 
 /* Whether the server says `R` before the deadline. */
@@ -249,41 +268,68 @@ static int fail(const char *what, const char *whom, uint32_t closed)
     return 1;
 }
 
-/* Tell the worker, and die as the sender of the signal expects it. */
-static int die_of(int connection, int signals, const sigset_t *blocked)
+/* The server's next word: `W`, or `X` with its exit code; 0 where it will say neither. */
+static char next_word(int connection, int32_t *code)
 {
+    char word[6];
+    ssize_t size = recv(connection, word, sizeof(word), MSG_DONTWAIT);
+
+    if (size == 1 && word[0] == 'W')
+        return 'W';
+    if (size != 1 + sizeof(*code) || word[0] != 'X')
+        return 0;
+    memcpy(code, word + 1, sizeof(*code));
+    return 'X';
+}
+
+/* Have the worker take back what it has done, and then die as the sender of the signal expects it. */
+static int die_of(int connection, int signals)
+{
+    struct pollfd answer = {.fd = connection, .events = POLLIN};
     struct signalfd_siginfo arrived;
+    int64_t deadline = now_ms() + UNDO_MS, left;
     unsigned char packet[] = {'T', 0};
+    int32_t code;
+    sigset_t set;
 
     if (read(signals, &arrived, sizeof(arrived)) != sizeof(arrived))
         return 1;
     packet[1] = (unsigned char)arrived.ssi_signo;
     send(connection, packet, sizeof(packet), MSG_DONTWAIT | MSG_NOSIGNAL);
+    while ((left = deadline - now_ms()) > 0)
+        if (poll(&answer, 1, (int)left) > 0 && next_word(connection, &code) != 'W')
+            break;
     raise((int)arrived.ssi_signo);
-    sigprocmask(SIG_UNBLOCK, blocked, NULL);
+    /* That one alone: another may have come meanwhile. */
+    sigemptyset(&set);
+    sigaddset(&set, (int)arrived.ssi_signo);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
     return 128 + (int)arrived.ssi_signo; /* the first process of a PID namespace survives itself */
 }
 
 /* Wait for an accepted request to end; return its exit code. */
-static int outcome(int connection, int signals, const sigset_t *blocked, uint32_t closed)
+static int outcome(int connection, int signals, uint32_t closed)
 {
     struct pollfd events[] = {{.fd = connection, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
-    char packet[6];
+    bool answers = false;
     int32_t code;
-    ssize_t size;
 
     for (;;) {
         if (poll(events, 2, -1) < 0)
             continue; /* EINTR, after a SIGSTOP and its SIGCONT */
         if (events[0].revents) {
-            size = recv(connection, packet, sizeof(packet), MSG_DONTWAIT);
-            if (size != 1 + sizeof(code) || packet[0] != 'X')
-                return fail("the fork server's worker died while it ran the plugin", "", closed);
-            memcpy(&code, packet + 1, sizeof(code));
-            return code;
+            switch (next_word(connection, &code)) {
+            case 'W':
+                answers = true;
+                break;
+            case 'X':
+                return code;
+            default:
+                return answers ? 1 : fail("the fork server's worker died while it ran the plugin", "", closed);
+            }
+        } else if (events[1].revents) {
+            return die_of(connection, signals);
         }
-        if (events[1].revents)
-            return die_of(connection, signals, blocked);
     }
 }
 
@@ -322,8 +368,8 @@ int main(int argc, char **argv, char **environ_)
         ending = ending_signals();
         sigprocmask(SIG_BLOCK, &ending, &before);
         signals = signalfd(-1, &ending, SFD_CLOEXEC);
-        if (signals >= 0 && send(connection, "G", 1, MSG_NOSIGNAL) == 1)
-            return outcome(connection, signals, &ending, closed);
+        if (signals >= 0 && send_go(connection, closed))
+            return outcome(connection, signals, closed);
         sigprocmask(SIG_SETMASK, &before, NULL);
     }
     return execute(interpreter, program, name, environ_, closed);

@@ -8,12 +8,15 @@ Either names its interpreter by an absolute path, because `env python3` finds a 
 skips `site` (-S) and the caller's environment (-I): the folders that it needs are written into it.
 """
 
+# Without the names that `signal` gives its numbers, which take longer than all that is needed of it here.
+import _signal  # type: ignore[import-not-found]
 import os
 import sys
+from collections.abc import Callable
 
 from .installation import DEFAULT_SOCKET, ROOT, build_id, search_path
 
-__all__ = ["compiled_launcher", "is_ours", "launcher_bytes", "launcher_text", "main", "restore_locale"]
+__all__ = ["compiled_launcher", "is_ours", "launcher_bytes", "launcher_text", "main", "restore_locale", "run"]
 
 _COMPILED = os.path.join(ROOT, "skel", "_launcher")
 """Built from launcher.c by setup.py, where there is a compiler."""
@@ -24,6 +27,7 @@ _SOCKET_MAX = 107
 """Bytes of a socket's path (unix(7)), without the NUL."""
 _PATIENCE = 30.0
 """Seconds that a launcher waits in the server's queue; being refused takes no time."""
+_ENDING = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM)
 
 # struct settings of launcher.c.
 _MARKER = b"cni-harness launcher 1\n\0"
@@ -164,18 +168,48 @@ def restore_locale() -> None:
 
 
 def main(path: str) -> int:
+    """Run the plugin that the launcher's file name names, as this process; return its exit code.
+
+    What ends a process by its default action ends this one so, but only when an ADD has taken back what it has done.
+    """
+    arrived: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        if not arrived:  # nothing disturbs the taking back
+            arrived.append(number)
+            raise SystemExit(f"ended by signal {number}")
+
+    numbers = [number for number in _ENDING if _signal.getsignal(number) != _signal.SIG_IGN]
+    for number in numbers:
+        _signal.signal(number, end)
+    code = 1
+    try:
+        code = run(path)
+        for number in numbers:
+            _signal.signal(number, _signal.SIG_DFL)
+    except SystemExit:
+        pass  # so late that there was nothing to take back, or so early
+    for number in arrived:
+        _signal.signal(number, _signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+        code = 128 + number  # the first process of a PID namespace survives itself
+    return code
+
+
+def run(path: str, before_answer: Callable[[], object] = lambda: None) -> int:
     """Run the plugin that the launcher's file name names; 1 and a line on stderr for an unknown one.
 
-    Nothing is left in a buffer: the process may end at once.
+    `before_answer` is called before anything is written to stdout. Nothing is left in a buffer: the process may end at
+    once.
     """
     from contextlib import suppress
 
-    from .dispatch import main as run
+    from .dispatch import main as run_plugin
     from .suite import PLUGINS, load
 
     name = os.path.basename(path)
     if name in PLUGINS:
-        code = run(load(name))
+        code = run_plugin(load(name), before_answer)
     else:
         code = 1
         if sys.stderr is not None:

@@ -15,7 +15,17 @@ from pathlib import Path
 import pytest
 
 from skel import SUPPORTED, launcher
-from skel.forkserver.handoff import GO, MAX_DESCRIPTORS, MAX_REQUEST_BYTES, READY, Request, decode_request, encode_exit
+from skel.forkserver.handoff import (
+    CIRCUMSTANCES,
+    GO,
+    MAX_REQUEST_BYTES,
+    MAX_WORD_BYTES,
+    READY,
+    STREAMS,
+    Request,
+    decode_request,
+    encode_exit,
+)
 from tests.nodes import until
 
 __all__ = [
@@ -48,7 +58,8 @@ class Conversation:
         self.connection = connection
         self.connection.settimeout(SECONDS)
         self.request: Request | None = None
-        self.descriptors: list[int] = []
+        self.circumstances: list[int] = []
+        self.streams: list[int] = []
 
     @property
     def pid(self) -> int:
@@ -56,10 +67,7 @@ class Conversation:
         return int.from_bytes(credentials[:4], sys.byteorder)
 
     def read_request(self) -> Request:
-        packet, self.descriptors, flags, _ = socket.recv_fds(
-            self.connection, MAX_REQUEST_BYTES, MAX_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
-        )
-        assert not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
+        packet, self.circumstances = self._receive(MAX_REQUEST_BYTES, CIRCUMSTANCES)
         if not packet:
             raise Withdrawn
         self.request = decode_request(packet)
@@ -69,8 +77,14 @@ class Conversation:
         """Read the request and go as far as the launcher's `G`."""
         request = self.read_request()
         self.connection.send(READY)
-        assert self.connection.recv(10) == GO
+        word, self.streams = self._receive(MAX_WORD_BYTES, STREAMS)
+        assert word == GO
         return request
+
+    def _receive(self, size: int, most: int) -> tuple[bytes, list[int]]:
+        packet, descriptors, flags, _ = socket.recv_fds(self.connection, size, most, socket.MSG_CMSG_CLOEXEC)
+        assert not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
+        return packet, descriptors
 
     def finish(self, code: int = 0) -> None:
         # As a worker's descriptors do: all of them are closed when the launcher learns of the end.
@@ -78,8 +92,9 @@ class Conversation:
         self.connection.send(encode_exit(code))
 
     def forget(self) -> None:
-        while self.descriptors:
-            os.close(self.descriptors.pop())
+        for descriptors in (self.circumstances, self.streams):
+            while descriptors:
+                os.close(descriptors.pop())
 
     def says_something(self, within: float = 0.2) -> bool:
         return select.select([self.connection], [], [], within)[0] != []
@@ -203,8 +218,9 @@ def ran_directly(ran: subprocess.CompletedProcess[bytes]) -> bool:
 def serve(talk: Conversation) -> None:
     """Write to each stream, and end with an exit code that is nobody else's."""
     talk.accept()
-    os.write(talk.descriptors[1], b"served " + os.read(talk.descriptors[0], 100))
-    os.write(talk.descriptors[2], b"logged")
+    stdin, stdout, stderr = talk.streams
+    os.write(stdout, b"served " + os.read(stdin, 100))
+    os.write(stderr, b"logged")
     talk.finish(43)
 
 

@@ -7,7 +7,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from skel.forkserver.handoff import GO, READY, Request, decode_exit, encode_environment, encode_request
+from skel.forkserver.handoff import (
+    ANSWERING,
+    GO,
+    MAX_WORD_BYTES,
+    READY,
+    Request,
+    decode_exit,
+    encode_environment,
+    encode_request,
+)
 from skel.installation import build_id
 
 __all__ = ["Client", "client", "request_for"]
@@ -49,10 +58,13 @@ class Client:
         ]
         os.pwrite(self._opened[0], stdin.encode(), 0)
 
-    def descriptors(self) -> list[int]:
-        """Those that belong to a request."""
-        stdin, *others = self._opened
-        return [stdin, self._stdout, self._stdout, *others]
+    def circumstances(self) -> list[int]:
+        """The descriptors that belong to a request."""
+        return self._opened[1:]
+
+    def streams(self) -> list[int]:
+        """Those that belong to `G`."""
+        return [self._opened[0], self._stdout, self._stdout]
 
     def send(self, packet: bytes, descriptors: Sequence[int] = ()) -> None:
         """Send one packet."""
@@ -60,13 +72,13 @@ class Client:
 
     def ask(self, request: Request) -> bool:
         """Send a request; tell whether the server is ready to do it, or has ended the connection."""
-        self.send(encode_request(request), self.descriptors())
+        self.send(encode_request(request), self.circumstances())
         return self.is_ready()
 
     def is_ready(self) -> bool:
         """Wait for the server's word."""
         try:
-            word = self.connection.recv(10)
+            word = self.connection.recv(MAX_WORD_BYTES)
         except ConnectionResetError:
             word = b""
         assert word in {READY, b""}
@@ -74,8 +86,14 @@ class Client:
 
     def go(self) -> int:
         """Have it done; return the exit code."""
-        self.connection.send(GO)
-        return decode_exit(self.connection.recv(10))
+        self.send(GO, self.streams())
+        return self.end()
+
+    def end(self) -> int:
+        """Wait for the exit code. Raises HandoffError when there is none."""
+        while (word := self.connection.recv(MAX_WORD_BYTES)) == ANSWERING:
+            pass
+        return decode_exit(word)
 
     def output(self) -> bytes:
         """What was written to stdout and stderr, when all have closed it."""

@@ -11,21 +11,23 @@ import resource
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
-from .handoff import MAX_DESCRIPTORS, STREAMS, HandoffError, Request, decode_environment
+from .handoff import CIRCUMSTANCES, HandoffError, Request, decode_environment
 from .syscalls import CLONE_NEWNET, CLONE_NEWNS, io_priority, set_io_priority, set_parent_death_signal, setns
 
 __all__ = [
     "ALL_DESCRIPTORS",
     "Descriptors",
     "Inherited",
+    "close_all_but",
     "descriptors_of",
     "die_with",
     "inherited",
     "live_on",
-    "replace_files",
     "take_on",
+    "take_streams",
 ]
 
 ALL_DESCRIPTORS = 0x7FFFFFFF
@@ -39,9 +41,8 @@ _OURS = 1 << signal.SIGTERM - 1 | 1 << signal.SIGALRM - 1
 
 
 class Descriptors(NamedTuple):
-    """The open files of a request, None for a closed stream."""
+    """The open files of a request."""
 
-    streams: tuple[int | None, int | None, int | None]
     cwd: int
     network: int
     mounts: int
@@ -60,13 +61,11 @@ class Inherited(NamedTuple):
     io_priority: int
 
 
-def descriptors_of(request: Request, received: Sequence[int]) -> Descriptors:
+def descriptors_of(received: Sequence[int]) -> Descriptors:
     """Tell the file descriptors that came with a request apart. Raises HandoffError."""
-    if len(received) != MAX_DESCRIPTORS - len(request.closed):
-        raise HandoffError(f"{len(received)} file descriptors, {MAX_DESCRIPTORS - len(request.closed)} are due")
-    given = iter(received)
-    stdin, stdout, stderr = (None if number in request.closed else next(given) for number in range(STREAMS))
-    return Descriptors((stdin, stdout, stderr), *given)
+    if len(received) != CIRCUMSTANCES:
+        raise HandoffError(f"{len(received)} file descriptors, {CIRCUMSTANCES} are due")
+    return Descriptors(*received)
 
 
 def inherited(pid: int) -> Inherited:
@@ -98,18 +97,30 @@ def take_on(request: Request, descriptors: Descriptors, theirs: Inherited, group
     _take_on_signals(request)
 
 
-def replace_files(descriptors: Descriptors, null: int, keep: int) -> None:
-    """Leave open the caller's streams as 0, 1 and 2, the descriptor `keep`, and nothing else. Raises OSError.
+def close_all_but(*kept: int) -> None:
+    """Leave open these descriptors and nothing else."""
+    lowest = 0
+    for fd in sorted(kept):
+        os.closerange(lowest, fd)
+        lowest = fd + 1
+    os.closerange(lowest, ALL_DESCRIPTORS)
 
-    A stream that the caller has closed is `null` to what is executed from here, and None to Python, as it would be.
+
+def take_streams(streams: Sequence[int | None], null: int) -> None:
+    """Have the caller's streams as 0, 1 and 2. They were received when these were free, so none is above its place.
+
+    One that the caller has closed is `null`, which goes, to what is executed from here, and None to Python, as it
+    would be. Raises OSError.
     """
-    for number, fd in enumerate(descriptors.streams):
+    for number, fd in reversed(list(enumerate(streams))):
         os.dup2(null if fd is None else fd, number)
-    os.closerange(STREAMS, keep)
-    os.closerange(keep + 1, ALL_DESCRIPTORS)
-    stdin, stdout, stderr = descriptors.streams
-    # Anew: what the old one has found out about its file does not hold for this one.
-    sys.stdin = None if stdin is None else open(0, closefd=False)  # noqa: SIM115
+    os.close(null)
+    stdin, stdout, stderr = streams
+    sys.stdin = None
+    if stdin is not None:
+        with suppress(OSError):  # a directory
+            # Anew: what the old one has found out about its file does not hold for this one.
+            sys.stdin = open(0, closefd=False)  # noqa: SIM115
     if stdout is None:
         sys.stdout = None
     if stderr is None:

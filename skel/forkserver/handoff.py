@@ -3,7 +3,7 @@ r"""What a launcher and the fork server say to each other: one connection an exe
 The launcher's first packet is the request, integers in the machine's own byte order:
 
     offset  bytes  content
-         0      5  `CNIH` and the protocol's version, 1
+         0      5  `CNIH` and the protocol's version, 2
          5      3  zero
          8     16  build ID: that of the code the launcher would run by itself (skel.installation.build_id)
         24      4  umask
@@ -13,9 +13,8 @@ The launcher's first packet is the request, integers in the machine's own byte o
         48         name of the plugin (the launcher's file name), NUL
                    the environment as execve(2) had it: each `KEY=VALUE`, NUL; to the end of the packet
 
-With it go file descriptors (SCM_RIGHTS), in this order; a closed stream is left out, and its flag says so:
+With it go file descriptors (SCM_RIGHTS), in this order:
 
-    stdin, stdout, stderr
     working directory  (open(".", O_PATH | O_DIRECTORY))
     network namespace  (/proc/self/ns/net)
     mount namespace    (/proc/self/ns/mnt)
@@ -24,13 +23,18 @@ With it go file descriptors (SCM_RIGHTS), in this order; a closed stream is left
 The packets that follow:
 
     server    `R`                ready: everything that could fail is done
-    launcher  `G`                go: from here on the request is the server's
+    launcher  `G`                go: from here on the request is the server's; with it go stdin, stdout and stderr
+                                 (SCM_RIGHTS), but for those that are closed
+    server    `W`                the answer is about to be written to stdout; where there is none, this is left out
     server    `X`, 4 bytes       the exit code, signed; stdout and stderr are written
-    launcher  `T`, 1 byte        a signal ended the launcher; a connection that ends before `X` says the same
+    launcher  `T`, 1 byte        a signal is to end the launcher: what the execution has done is to be taken back, and
+                                 `X` sent, for which the launcher waits, but no longer than 25 s
 
 A connection that ends before `R` means: not by this server. Until it has sent `G`, the launcher may turn away and
-execute the plugin itself; the server, without `G`, does nothing. After `G` the launcher never executes the plugin:
-a connection that then ends without `X` is an execution that was killed, with nothing on its stdout.
+execute the plugin itself; the server, without `G`, does nothing. Nor does a request that nobody reads keep a stream of
+the caller open, who reads them to their end. After `G` the launcher never executes the plugin: a connection that then
+ends without `X` is an execution that was killed, with nothing on its stdout but after `W`. One that the launcher ends
+before `X` means that it was killed: the worker stops where it is and takes nothing back, as a killed plugin does.
 """
 
 import os
@@ -39,40 +43,42 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 __all__ = [
-    "BUILD_ID_BYTES",
+    "ANSWERING",
+    "CIRCUMSTANCES",
     "GO",
-    "MAX_DESCRIPTORS",
     "MAX_REQUEST_BYTES",
+    "MAX_WORD_BYTES",
     "READY",
-    "SIGNALLED_BYTES",
     "STREAMS",
     "HandoffError",
     "Request",
     "decode_environment",
     "decode_exit",
     "decode_request",
+    "decode_signal",
     "encode_environment",
     "encode_exit",
     "encode_request",
-    "encode_signal",
 ]
 
-BUILD_ID_BYTES = 16
+CIRCUMSTANCES = 4
+"""File descriptors that come with a request."""
 STREAMS = 3
-"""Of stdin, stdout and stderr; their descriptors come first."""
-MAX_DESCRIPTORS = STREAMS + 4
+"""Those that come with `G`, at most."""
 MAX_REQUEST_BYTES = 1 << 18
 """More than the send buffer that a socket has by default: what is larger does not leave the launcher (EMSGSIZE)."""
 
-SIGNALLED_BYTES = 2
-"""The packet that tells of a signal: its second byte is the signal's number."""
+MAX_WORD_BYTES = 16
+"""More than any packet has but the request."""
 READY = b"R"
 GO = b"G"
+ANSWERING = b"W"
 
-_MAGIC = b"CNIH\x01\0\0\0"
+_MAGIC = b"CNIH\x02\0\0\0"
 _EXIT = b"X"
 _EXIT_BYTES = 5
 _SIGNALLED = b"T"
+_SIGNALLED_BYTES = 2
 _ORDER: Literal["little", "big"] = sys.byteorder
 _BUILD_ID = slice(8, 24)
 _UMASK = slice(24, 28)
@@ -153,9 +159,11 @@ def decode_exit(packet: bytes) -> int:
     return int.from_bytes(packet[1:], _ORDER, signed=True)
 
 
-def encode_signal(number: int) -> bytes:
-    """Return the packet of a launcher that a signal ends."""
-    return _SIGNALLED + bytes((number,))
+def decode_signal(packet: bytes) -> int:
+    """Return the signal in a packet. Raises HandoffError, also for the empty one that a killed launcher leaves."""
+    if len(packet) != _SIGNALLED_BYTES or not packet.startswith(_SIGNALLED):
+        raise HandoffError(f"not a signal: {packet!r}")
+    return packet[1]
 
 
 def _number(field: bytes) -> int:

@@ -155,7 +155,6 @@ class Server:
             os.setsid()  # what a terminal says to the server (Ctrl-C) is not for those at work
             for number in _HANDLED:
                 signal.signal(number, signal.SIG_DFL)
-            signal.signal(signal.SIGINT, signal.default_int_handler)
             self._listening.let_go()
             for fd in (self._busy, self._wake, self._signalled):
                 os.close(fd)

@@ -7,7 +7,16 @@ import signal
 import socket
 import struct
 
-from .handoff import GO, READY, Request, decode_exit, encode_environment, encode_request
+from .handoff import (
+    ANSWERING,
+    GO,
+    MAX_WORD_BYTES,
+    READY,
+    Request,
+    decode_exit,
+    encode_environment,
+    encode_request,
+)
 from .prefault import own_pages
 from .preload import Scene
 from .worker import Terms, serve
@@ -17,10 +26,8 @@ __all__ = ["pages_of"]
 _PATIENCE_SECONDS = 10.0
 _PAGE = struct.Struct("=Q")
 _MOST_BYTES = 1 << 18
-# What goes with a request, from stdout on: see skel/forkserver/handoff.py.
-_OPENED = (
-    (os.devnull, os.O_WRONLY),
-    (os.devnull, os.O_WRONLY),
+# What goes with a request: see skel/forkserver/handoff.py.
+_CIRCUMSTANCES = (
     (".", os.O_PATH | os.O_DIRECTORY),
     ("/proc/self/ns/net", os.O_RDONLY),
     ("/proc/self/ns/mnt", os.O_RDONLY),
@@ -65,17 +72,24 @@ def _watch(launcher: socket.socket, verb: str, scene: Scene, terms: Terms) -> li
         plugin=str(scene.config["type"]),
         environment=encode_environment(environ),
     )
-    opened = [os.memfd_create("stdin"), *(os.open(path, flags) for path, flags in _OPENED)]
-    try:
-        os.pwrite(opened[0], json.dumps(scene.config).encode(), 0)
-        socket.send_fds(launcher, [encode_request(request)], opened)
-    finally:
-        for fd in opened:
-            os.close(fd)
-    if launcher.recv(len(READY)) != READY:
+    _send(launcher, encode_request(request), [os.open(path, flags) for path, flags in _CIRCUMSTANCES])
+    if launcher.recv(MAX_WORD_BYTES) != READY:
         raise ConnectionAbortedError(errno.ECONNABORTED, f"the {verb} of a child was not begun")
-    launcher.send(GO)
-    code = decode_exit(launcher.recv(_MOST_BYTES))
+    stdin = os.memfd_create("stdin")
+    os.pwrite(stdin, json.dumps(scene.config).encode(), 0)
+    _send(launcher, GO, [stdin, *(os.open(os.devnull, os.O_WRONLY) for _ in ("stdout", "stderr"))])
+    while (word := launcher.recv(MAX_WORD_BYTES)) == ANSWERING:
+        pass
+    code = decode_exit(word)
     if code != 0:
         raise ChildProcessError(errno.ECHILD, f"the {verb} of a child ended with {code}")
     return [page for (page,) in _PAGE.iter_unpack(launcher.recv(_MOST_BYTES))]
+
+
+def _send(launcher: socket.socket, packet: bytes, opened: list[int]) -> None:
+    """Send a packet with its file descriptors, which are closed here."""
+    try:
+        socket.send_fds(launcher, [packet], opened)
+    finally:
+        for fd in opened:
+            os.close(fd)

@@ -15,20 +15,22 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
-from skel.launcher import main
+from skel.launcher import run
 from skel.suite import PLUGINS
 
-from .circumstances import descriptors_of, die_with, inherited, live_on, replace_files, take_on
+from .circumstances import close_all_but, descriptors_of, die_with, inherited, live_on, take_on, take_streams
 from .handoff import (
+    ANSWERING,
+    CIRCUMSTANCES,
     GO,
-    MAX_DESCRIPTORS,
     MAX_REQUEST_BYTES,
+    MAX_WORD_BYTES,
     READY,
-    SIGNALLED_BYTES,
     STREAMS,
     HandoffError,
     Request,
     decode_request,
+    decode_signal,
     encode_exit,
 )
 from .peer import PeerError, Standing, credentials, standing
@@ -79,7 +81,7 @@ def work(post: Post) -> NoReturn:
     except ConnectionError:
         pass  # the launcher has gone, before the work or after it
     except (HandoffError, PeerError, OSError, ValueError) as error:
-        with suppress(OSError):  # stderr is still the server's: it is replaced last
+        with suppress(OSError):  # stderr is still the server's: it goes last
             os.write(2, f"cni-harness server: left to the launcher: {error}\n".encode())
     finally:
         os._exit(0)
@@ -89,7 +91,9 @@ def serve(connection: socket.socket, terms: Terms) -> None:
     """Do the work of the launcher at the other end, as it. Raises what `work` catches."""
     request = _prepare(connection, terms)
     connection.send(READY, socket.MSG_NOSIGNAL)
-    if connection.recv(len(GO)) == GO:
+    streams = _receive_streams(connection, request)
+    if streams is not None:
+        take_streams(streams, terms.null)
         _execute(connection, request.plugin, terms.limit_seconds)
 
 
@@ -100,6 +104,10 @@ def _wait_for_launcher(post: Post) -> socket.socket:
     launchers.register(post.listening, select.POLLIN)
     make_own(post.memory, lambda: bool(launchers.poll(0)))
     connection, _ = post.listening.accept()
+    # What is accepted is brought to its end, whoever ends all that the server has started, or the server those that it
+    # takes to be without work.
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
     # By its default action: before the launcher has said go, a worker may die at any time.
     signal.alarm(_HANDOFF_SECONDS)
     live_on()
@@ -109,28 +117,40 @@ def _wait_for_launcher(post: Post) -> socket.socket:
 
 def _prepare(connection: socket.socket, terms: Terms) -> Request:
     """Do all that may fail. Raises ConnectionError, HandoffError, PeerError, OSError, ValueError."""
-    packet, ancillary, flags, _ = connection.recvmsg(
-        MAX_REQUEST_BYTES, socket.CMSG_SPACE(MAX_DESCRIPTORS * _INT.size), socket.MSG_CMSG_CLOEXEC
-    )
+    packet, received, flags = _receive(connection, MAX_REQUEST_BYTES, CIRCUMSTANCES, socket.MSG_CMSG_CLOEXEC)
     if not packet:
         raise ConnectionAbortedError
     if flags & _CUT_SHORT:
-        raise HandoffError(f"a request of more than {MAX_REQUEST_BYTES} bytes or {MAX_DESCRIPTORS} files")
+        raise HandoffError(f"a request of more than {MAX_REQUEST_BYTES} bytes or {CIRCUMSTANCES} files")
     request = decode_request(packet)
     if request.build_id != terms.build_id:
         raise HandoffError("a launcher of another installation")
     if request.plugin not in PLUGINS:
         raise HandoffError(f"no plugin of this suite: {request.plugin}")
-    received = [fd for *_, rights in ancillary for (fd,) in _INT.iter_unpack(rights)]
-    descriptors = descriptors_of(request, received)
+    descriptors = descriptors_of(received)
     peer = credentials(connection)
     if (peer.uid, peer.gid) != (0, 0):
         raise PeerError(f"not root: user {peer.uid}, group {peer.gid}")
     theirs = standing(peer.pid)
     terms.standing.require(theirs)
     take_on(request, descriptors, inherited(peer.pid), theirs.groups)
-    replace_files(descriptors, terms.null, connection.fileno())
+    close_all_but(connection.fileno(), terms.null)
     return request
+
+
+def _receive_streams(connection: socket.socket, request: Request) -> list[int | None] | None:
+    """Return the launcher's streams, None for a closed one; nothing at all where it does not say go."""
+    word, received, _ = _receive(connection, MAX_WORD_BYTES, STREAMS)
+    if word != GO or len(received) != STREAMS - len(request.closed):
+        return None
+    given = iter(received)
+    return [None if number in request.closed else next(given) for number in range(STREAMS)]
+
+
+def _receive(connection: socket.socket, size: int, most: int, flags: int = 0) -> tuple[bytes, list[int], int]:
+    """Return a packet, the file descriptors that came with it, at `most` so many, and what recvmsg(2) says of it."""
+    packet, ancillary, said, _ = connection.recvmsg(size, socket.CMSG_SPACE(most * _INT.size), flags)
+    return packet, [fd for *_, rights in ancillary for (fd,) in _INT.iter_unpack(rights)], said
 
 
 def _execute(connection: socket.socket, plugin: str, limit_seconds: int) -> None:
@@ -139,7 +159,7 @@ def _execute(connection: socket.socket, plugin: str, limit_seconds: int) -> None
     end = _End(connection)
     try:
         end.watch(limit_seconds)
-        code = main(plugin)
+        code = run(plugin, lambda: connection.send(ANSWERING, socket.MSG_NOSIGNAL))
     except SystemExit:
         pass  # so late that there was nothing to take back, or so early
     finally:
@@ -150,10 +170,11 @@ def _execute(connection: socket.socket, plugin: str, limit_seconds: int) -> None
 
 
 class _End:
-    """The end of an execution before its time: the launcher has ended, or it took too long.
+    """The end of an execution before its time: a signal ends the launcher, or it took too long.
 
     It comes as SystemExit wherever the execution is, also out of a system call that waits, so that an ADD takes back
-    what it has done; and only once, so that nothing disturbs the taking back.
+    what it has done; and only once, so that nothing disturbs the taking back. A launcher that was killed takes nothing
+    back, and nor does this process: it stops where it is. After that its caller executes DEL, which nothing may follow.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -161,7 +182,7 @@ class _End:
         self._come = False
 
     def watch(self, limit_seconds: int) -> None:
-        """Let the end come from now on. Raises SystemExit when the launcher has ended already."""
+        """Let the end come from now on. Raises SystemExit when the launcher has said so already."""
         signal.signal(signal.SIGTERM, self._on_word)
         signal.signal(signal.SIGALRM, self._on_time)
         signal.alarm(limit_seconds)
@@ -177,15 +198,20 @@ class _End:
         self._come = True
 
     def _on_word(self, *_: object) -> None:
-        if self._come:
-            return
+        ending = None
+        while (number := self._heard()) is not None:  # one signal may stand for several packets
+            ending = number
+        if ending is not None and not self._come:
+            self._raise(f"ended by signal {ending}")
+
+    def _heard(self) -> int | None:
+        """Return the signal that ends the launcher; None when nothing was said, as with a SIGTERM from elsewhere."""
         try:
-            word = self._connection.recv(SIGNALLED_BYTES, socket.MSG_DONTWAIT)
+            return decode_signal(self._connection.recv(MAX_WORD_BYTES, socket.MSG_DONTWAIT))
         except BlockingIOError:
-            return  # nothing was said: this SIGTERM is the server's, for a worker without work, and late
-        except ConnectionError:
-            word = b""
-        self._raise(f"the launcher was ended by signal {word[1]}" if word else "the launcher was killed")
+            return None
+        except (ConnectionError, HandoffError):
+            os._exit(0)  # the launcher was killed
 
     def _on_time(self, *_: object) -> None:
         if not self._come:

@@ -1,32 +1,57 @@
 """Executions that end before their time: whoever is killed, the node is clean afterwards and nobody waits for ever."""
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
+import sys
+import termios
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
 from skel.launcher import launcher_bytes, launcher_text
 from tests.attachments import Network, bridge_config
 from tests.nodes import Node, until
+from tests.server_client import client, request_for
 from tests.servers import ForkServer, children, fork_server, write_launchers
 
-# Reserves by host-local, and then does not say so before somebody writes to its FIFO.
+# Reserves by host-local, and then does not say so before somebody writes to its FIFO; where there is a file `slowly`,
+# does not release before that either.
 SLOW = """#!/bin/sh
-[ "$CNI_COMMAND" = ADD ] || exec {bin_dir}/host-local
-reserved=$({bin_dir}/host-local) || exit 1
-echo $$ >{folder}/running.new && mv {folder}/running.new {folder}/running
-read -r _ <{folder}/fifo
-echo "$reserved"
+hold() {{
+    echo $$ >{folder}/$1.new && mv {folder}/$1.new {folder}/$1
+    read -r _ <{folder}/fifo
+}}
+case $CNI_COMMAND in
+ADD)
+    reserved=$({bin_dir}/host-local) || exit 1
+    hold reserved
+    echo "$reserved"
+    ;;
+*)
+    [ ! -e {folder}/slowly ] || hold releasing
+    exec {bin_dir}/host-local
+    ;;
+esac
 """
 
 # What an execution leaves on purpose: see tests.node.test_bridge_undo.
 KEPT = ["files/*/last_reserved_ip*"]
+
+
+def direct(**_: object) -> bytes:
+    """The launcher that asks no server."""
+    return launcher_bytes(socket="")
+
+
+EACH = pytest.mark.parametrize(
+    "place", [launcher_bytes, launcher_text, direct], ids=["compiled", "python", "direct"], indirect=True
+)
+"""Without it, the first two: then there is a fork server's worker."""
 
 
 class Place:
@@ -35,6 +60,7 @@ class Place:
     def __init__(self, node: Node, server: ForkServer, folder: Path, content: Callable[..., bytes]) -> None:
         self.node = node
         self.server = server
+        self.is_served = content is not direct
         self.bin_dir = write_launchers(folder / "launchers", content(socket=str(server.socket)))
         self.direct_bin_dir = write_launchers(folder / "direct", launcher_bytes(socket=""))
         self.folder = folder  # not the node's: a FIFO is nothing to compare
@@ -63,7 +89,7 @@ class Place:
         }
 
     def start_add(self) -> tuple[subprocess.Popen[bytes], int]:
-        """Start an ADD; return its launcher and its worker when the IPAM plugin is held up."""
+        """Start an ADD; return its launcher and what executes it when the IPAM plugin is held up."""
         launcher = subprocess.Popen(
             self.node.command([self.bin_dir / "bridge"]),
             stdin=subprocess.PIPE,
@@ -75,22 +101,27 @@ class Place:
         launcher.stdin.write(json.dumps(self.config).encode())
         launcher.stdin.close()
         launcher.stdin = None
-        delegate = int(until((self.folder / "running").exists, within=20) and self.delegate())
+        delegate = int(until((self.folder / "reserved").exists, within=20) and self.delegate())
         with Path(f"/proc/{delegate}/status").open() as status:
             worker = next(int(line.split()[1]) for line in status if line.startswith("PPid"))
 
-        assert worker in children(self.server.pid), self.server.log()
+        assert worker == launcher.pid or self.is_served
+        assert worker in children(self.server.pid) or not self.is_served, self.server.log()
         return launcher, worker
 
     def delegate(self) -> int:
-        return int((self.folder / "running").read_text())
+        """The process of the IPAM plugin that is held up in its ADD."""
+        return int((self.folder / "reserved").read_text())
 
-    def let_go(self) -> None:
-        """Let the held IPAM plugin go on, if it is still there."""
-        with suppress(OSError):  # ENXIO: nobody reads
+    def let_go(self) -> bool:
+        """Let the held IPAM plugin go on; tell whether there was one."""
+        try:
             fifo = os.open(self.folder / "fifo", os.O_WRONLY | os.O_NONBLOCK)
-            os.write(fifo, b"\n")
-            os.close(fifo)
+        except OSError:  # ENXIO: nobody reads
+            return False
+        os.write(fifo, b"\n")
+        os.close(fifo)
+        return True
 
     def delete(self, bin_dir: Path) -> None:
         """Execute DEL, which must succeed."""
@@ -114,6 +145,23 @@ def place(request: pytest.FixtureRequest, node: Node, server: ForkServer, tmp_pa
     made = Place(node, server, tmp_path, request.param)
     yield made
     made.let_go()
+
+
+def writers_of(server: ForkServer, pipe: str) -> list[int]:
+    """The workers that have this pipe (`pipe:[inode]`) as their stdout."""
+    return [pid for pid in server.workers() if file_of(pid, 1) == pipe]
+
+
+def file_of(pid: int, number: int) -> str:
+    try:
+        return str(Path(f"/proc/{pid}/fd/{number}").readlink())
+    except OSError:  # it has ended, or has none
+        return ""
+
+
+def is_full(pipe: IO[bytes]) -> bool:
+    waiting = int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+    return waiting == fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
 
 
 def answered(launcher: subprocess.Popen[bytes]) -> tuple[int, Any]:
@@ -182,15 +230,138 @@ def test_server_and_worker_killed_together(place: Place) -> None:
     place.assert_clean()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
-def test_launcher_that_a_signal_ends_has_its_add_undone(place: Place, number: signal.Signals) -> None:
-    launcher, worker = place.start_add()
+@EACH
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_launcher_that_a_signal_ends_has_its_add_undone_first(place: Place, number: signal.Signals) -> None:
+    """So that nothing is undone any more when somebody executes DEL, and ADD again."""
+    launcher, _ = place.start_add()
+    (place.folder / "slowly").touch()
 
     os.kill(launcher.pid, number)
 
-    assert answered(launcher)[0] == -number
+    until((place.folder / "releasing").exists)
+    assert launcher.poll() is None
+    until(place.let_go)
+    code, error = answered(launcher)
+    assert (code, error) == (-number, {"cniVersion": "1.1.0", "code": 999, "msg": f"ended by signal {int(number)}"})
+    place.assert_clean()
+
+
+def test_launcher_that_a_signal_ends_waits_for_a_dead_worker_no_longer(place: Place) -> None:
+    launcher, worker = place.start_add()
+    (place.folder / "slowly").touch()
+    launcher.terminate()
+    until((place.folder / "releasing").exists)
+
+    os.kill(worker, signal.SIGKILL)
+
+    assert answered(launcher) == (-signal.SIGTERM, None)
+    (place.folder / "slowly").unlink()
+    until(place.let_go)
+    place.delete(place.direct_bin_dir)
+    place.assert_clean()
+
+
+@EACH
+def test_killed_launcher_has_its_add_stopped_and_nothing_undone(place: Place) -> None:
+    """As a killed process does: DEL is the runtime's, and what it attaches after that is nobody's to undo."""
+    launcher, worker = place.start_add()
+    delegate, held = place.delegate(), place.node.state()
+
+    os.kill(launcher.pid, signal.SIGKILL)
+
+    assert answered(launcher) == (-signal.SIGKILL, None)
     until(lambda: not Path(f"/proc/{worker}").exists())
-    place.assert_clean(within=2)
+    assert Path(f"/proc/{delegate}").exists()
+    place.node.assert_same_state(held)
+    place.delete(place.direct_bin_dir)
+    place.assert_clean()
+
+
+def test_launcher_that_is_killed_while_its_add_is_undone_stops_that(place: Place) -> None:
+    launcher, worker = place.start_add()
+    (place.folder / "slowly").touch()
+    launcher.terminate()
+    until((place.folder / "releasing").exists)
+
+    launcher.kill()
+
+    assert answered(launcher) == (-signal.SIGKILL, None)
+    until(lambda: not Path(f"/proc/{worker}").exists())
+    (place.folder / "slowly").unlink()
+    until(place.let_go)
+    place.delete(place.direct_bin_dir)
+    place.assert_clean()
+
+
+@pytest.mark.parametrize("content", [launcher_bytes, launcher_text], ids=["compiled", "python"])
+def test_worker_that_is_killed_while_it_answers_leaves_no_second_document(
+    server: ForkServer, tmp_path: Path, content: Callable[..., bytes]
+) -> None:
+    bin_dir = write_launchers(tmp_path / "launchers", content(socket=str(server.socket)))
+    debug = tmp_path / "debug"
+    debug.write_text(json.dumps({"ReportResult": '{"cniVersion": "1.1.0", "ips": []' + " " * (1 << 20) + "}"}))
+    environ = {
+        "CNI_COMMAND": "ADD",
+        "CNI_CONTAINERID": "id-one",
+        "CNI_IFNAME": "eth0",
+        "CNI_NETNS": "/run/netns/none",
+        "CNI_PATH": str(bin_dir),
+        "CNI_ARGS": f"DEBUG={debug}",
+    }
+    config = tmp_path / "config"
+    config.write_text(json.dumps({"cniVersion": "1.1.0", "name": "large", "type": "noop"}))
+    with config.open() as stdin:
+        launcher = subprocess.Popen([bin_dir / "noop"], env=environ, stdin=stdin, stdout=subprocess.PIPE)
+    pipe = launcher.stdout
+    assert pipe is not None
+    until(lambda: is_full(pipe))
+    (worker,) = writers_of(server, file_of(os.getpid(), pipe.fileno()))
+
+    os.kill(worker, signal.SIGKILL)
+
+    stdout, _ = launcher.communicate(timeout=30)
+    assert launcher.returncode == 1
+    assert stdout.startswith(b'{"cniVersion": "1.1.0", "ips": []  ')
+    assert stdout.rstrip(b" ").endswith(b"[]")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_worker_at_work_does_not_mind_what_its_launcher_was_not_sent(place: Place, number: signal.Signals) -> None:
+    launcher, worker = place.start_add()
+
+    os.kill(worker, number)
+
+    until(place.let_go)
+    code, result = answered(launcher)
+    assert (code, len(result["ips"])) == (0, 2)
+
+
+def test_all_that_the_server_has_started_is_told_to_end(place: Place) -> None:
+    """As by a service manager that sends its signal to each process of a control group."""
+    launcher, worker = place.start_add()
+    until(lambda: len(place.server.workers()) == 4)
+
+    for pid in (*place.server.workers(), place.server.pid):
+        os.kill(pid, signal.SIGTERM)
+
+    until(lambda: place.server.workers() == {worker})
+    until(place.let_go)
+    code, result = answered(launcher)
+    assert (code, len(result["ips"])) == (0, 2)
+    assert place.server.process.wait(10) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_worker_that_is_ready_does_not_mind_either(tmp_path: Path, number: signal.Signals) -> None:
+    """Or a server that is told to end would lose what has just been accepted."""
+    with fork_server(tmp_path, "--workers", "1", "--most", "1") as server, client(server.socket) as launcher:
+        assert launcher.ask(request_for("noop", {"CNI_COMMAND": "VERSION"}))
+        (worker,) = server.workers()
+
+        os.kill(worker, number)
+
+        assert launcher.go() == 0
 
 
 def test_execution_that_hangs_is_ended_and_undone(node: Node, tmp_path: Path) -> None:

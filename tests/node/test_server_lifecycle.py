@@ -153,7 +153,7 @@ def test_server_with_work_is_not_idle(tmp_path: Path) -> None:
 
 
 def test_workers_that_are_killed_are_replaced_after_a_pause(server: ForkServer) -> None:
-    killed = server.workers()
+    killed = until(server.workers)
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
 
@@ -251,7 +251,7 @@ def test_launcher_that_comes_between_two_servers_waits(tmp_path: Path, listening
     with activated(tmp_path, listening) as first:
         first.stop()
     with client(Path(listening.getsockname())) as waiting:
-        waiting.send(encode_request(request_for("noop", VERSION)), waiting.descriptors())
+        waiting.send(encode_request(request_for("noop", VERSION)), waiting.circumstances())
         with activated(tmp_path, listening):
             assert waiting.is_ready()
             assert waiting.go() == 0

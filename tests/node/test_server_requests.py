@@ -15,7 +15,7 @@ import pytest
 
 from netlink.namespace import entered, open_namespace
 from skel import SUPPORTED
-from skel.forkserver.handoff import encode_request
+from skel.forkserver.handoff import ANSWERING, GO, HandoffError, encode_exit, encode_request
 from skel.forkserver.peer import PeerError, standing
 from skel.launcher import launcher_bytes
 from tests.attachments import Network, bridge_config
@@ -49,7 +49,6 @@ def test_request_is_served(server: ForkServer) -> None:
         ("tuning", {}, "no plugin of this suite: tuning"),
         ("../noop", {}, "no plugin of this suite"),
         ("", {}, "no plugin of this suite"),
-        ("noop", {"closed": (0,)}, "7 file descriptors, 6 are due"),
         ("noop", {"environment": b"=nameless\0"}, "Invalid argument"),
     ],
 )
@@ -68,8 +67,8 @@ def test_other_requests_are_left_to_the_launcher(
     "packet",
     [
         b"x",
-        b"CNIH\x02" + bytes(100),
-        b"CNIH\x01" + bytes(43),
+        b"CNIH\x01" + bytes(100),
+        b"CNIH\x02" + bytes(43),
         encode_request(request_for("noop", VERSION))[:60].replace(b"noop\0", b"noop."),
         encode_request(request_for("noop", {}))[:-5],
         bytes(150_000),
@@ -77,7 +76,7 @@ def test_other_requests_are_left_to_the_launcher(
 )
 def test_nonsense_is_answered_by_the_end_of_the_connection(server: ForkServer, packet: bytes) -> None:
     with client(server.socket) as launcher:
-        launcher.send(packet, launcher.descriptors())
+        launcher.send(packet, launcher.circumstances())
 
         assert not launcher.is_ready()
 
@@ -91,10 +90,41 @@ def test_request_without_files_is_refused(server: ForkServer) -> None:
 
 def test_request_with_the_wrong_files_is_refused(server: ForkServer) -> None:
     with client(server.socket) as launcher:
-        stdin, stdout, stderr, *_ = launcher.descriptors()
-        launcher.send(encode_request(request_for("noop", VERSION)), [stdin, stdout, stderr, stdin, stdin, stdin, stdin])
+        launcher.send(encode_request(request_for("noop", VERSION)), [*launcher.streams(), launcher.streams()[0]])
 
         assert not launcher.is_ready()
+
+
+@pytest.mark.parametrize("streams", [0, 2])
+def test_go_without_the_streams_is_none(server: ForkServer, streams: int) -> None:
+    with client(server.socket) as launcher:
+        assert launcher.ask(request_for("noop", VERSION))
+        launcher.send(GO, launcher.streams()[:streams])
+
+        with pytest.raises(HandoffError):
+            launcher.end()
+        assert launcher.output() == b""
+
+
+def test_answer_is_announced_and_where_there_is_none_nothing_is(server: ForkServer) -> None:
+    with client(server.socket) as asked, client(server.socket) as deleted:
+        assert asked.ask(request_for("noop", VERSION))
+        asked.send(GO, asked.streams())
+        assert deleted.ask(request_for("noop", {}))
+        deleted.send(GO, deleted.streams())
+
+        assert [asked.connection.recv(10) for _ in range(2)] == [ANSWERING, encode_exit(0)]
+        assert deleted.connection.recv(10) == encode_exit(0)
+
+
+def test_stdin_that_is_a_directory_is_an_error(server: ForkServer) -> None:
+    with client(server.socket) as launcher:
+        _, stdout, stderr = launcher.streams()
+        assert launcher.ask(request_for("noop", {"CNI_COMMAND": "STATUS"}))
+        launcher.send(GO, [launcher.circumstances()[0], stdout, stderr])
+
+        assert launcher.end() == 1
+        assert json.loads(launcher.output())["code"] == 5
 
 
 def test_connections_that_say_nothing_cost_one_worker_each(server: ForkServer) -> None:
@@ -140,7 +170,7 @@ STRANGER = """
 import socket, sys
 connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 connection.connect(sys.argv[1])
-socket.send_fds(connection, [bytes.fromhex(sys.argv[2])], [0, 1, 2, 0, 0, 0, 0])
+socket.send_fds(connection, [bytes.fromhex(sys.argv[2])], [0, 0, 0, 0])
 print(connection.recv(10))
 """
 

@@ -10,10 +10,10 @@ from skel.forkserver.handoff import (
     decode_environment,
     decode_exit,
     decode_request,
+    decode_signal,
     encode_environment,
     encode_exit,
     encode_request,
-    encode_signal,
 )
 
 REQUEST = Request(
@@ -33,7 +33,7 @@ def number(value: int, size: int) -> bytes:
 
 def test_request_as_documented() -> None:
     expected = (
-        b"CNIH\x01\0\0\0"
+        b"CNIH\x02\0\0\0"
         + bytes(range(16))
         + number(0o027, 4)
         + number(0b101, 4)
@@ -57,8 +57,8 @@ def test_name_that_is_no_text() -> None:
     [
         b"",
         encode_request(REQUEST)[:57],
-        b"CNIH\x02" + encode_request(REQUEST)[5:],
-        b"CNIH\x01\0\0\x01" + encode_request(REQUEST)[8:],
+        b"CNIH\x03" + encode_request(REQUEST)[5:],
+        b"CNIH\x02\0\0\x01" + encode_request(REQUEST)[8:],
         encode_request(REQUEST)[:28] + number(8, 4) + encode_request(REQUEST)[32:],
     ],
     ids=["empty", "cut off in the name", "later version", "padding in use", "unknown flag"],
@@ -92,4 +92,10 @@ def test_other_packets_are_no_exit_codes(packet: bytes) -> None:
 
 
 def test_signal() -> None:
-    assert encode_signal(15) == b"T\x0f"
+    assert decode_signal(b"T\x0f") == 15
+
+
+@pytest.mark.parametrize("packet", [b"", b"T", b"T\x0f\0", b"G", b"X\x0f"])
+def test_other_packets_are_no_signals(packet: bytes) -> None:
+    with pytest.raises(HandoffError):
+        decode_signal(packet)

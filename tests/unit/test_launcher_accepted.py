@@ -3,12 +3,13 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 
 import pytest
 
-from skel.forkserver.handoff import GO, READY, encode_exit, encode_signal
+from skel.forkserver.handoff import ANSWERING, GO, READY, encode_exit
 from tests.launchers import SECONDS, VERSION, Conversation, Installed, Script, is_stopped, serve
 from tests.nodes import until
 
@@ -51,6 +52,29 @@ def test_a_worker_that_dies_is_an_error_and_no_second_try(installed: Installed, 
     assert len(server.talks) == 1
 
 
+def test_a_worker_that_dies_while_it_answers_has_the_only_document(installed: Installed) -> None:
+    def script(talk: Conversation) -> None:
+        talk.accept()
+        talk.connection.send(ANSWERING)
+        os.write(talk.streams[1], b'{"cniVersion": ')
+
+    with installed.serving(script):
+        ran = installed.run()
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (1, b'{"cniVersion": ', b"")
+
+
+def test_an_answer_that_was_announced_may_be_of_any_length(installed: Installed) -> None:
+    def script(talk: Conversation) -> None:
+        talk.accept()
+        talk.connection.send(ANSWERING)
+        assert not talk.says_something()
+        talk.finish(43)
+
+    with installed.serving(script):
+        assert installed.run().returncode == 43
+
+
 def test_an_error_that_nobody_reads_is_no_end_by_a_signal(installed: Installed) -> None:
     reader, writer = os.pipe()
     os.close(reader)
@@ -72,20 +96,36 @@ def test_an_error_without_a_stdout_goes_nowhere(installed: Installed) -> None:
 # --- signals
 
 
+def finish(talk: Conversation) -> None:
+    talk.connection.send(ANSWERING)
+    talk.finish(1)
+
+
+def give_up(talk: Conversation) -> None:
+    talk.connection.shutdown(socket.SHUT_RDWR)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_reaches_the_worker_and_ends_the_launcher(installed: Installed, number: signal.Signals) -> None:
-    rest = []
+@pytest.mark.parametrize("end", [finish, give_up])
+def test_a_signal_ends_the_worker_and_then_the_launcher(
+    installed: Installed, number: signal.Signals, end: Script
+) -> None:
+    said = []
 
     def script(talk: Conversation) -> None:
         talk.accept()
         os.kill(talk.pid, number)
-        rest.extend(talk.rest())
+        said.append(talk.connection.recv(10))
+        for other in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            os.kill(talk.pid, other)
+        assert not talk.says_something()
+        end(talk)
 
     with installed.serving(script):
         ran = installed.run()
 
     assert (ran.returncode, ran.stdout, ran.stderr) == (-number, b"", b"")
-    assert rest == [encode_signal(number)]
+    assert said == [b"T%c" % number]
 
 
 @pytest.mark.parametrize("how", ["ignored", "blocked"])

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from skel.forkserver.handoff import GO, MAX_DESCRIPTORS, READY, Request, decode_environment
+from skel.forkserver.handoff import GO, READY, STREAMS, Request, decode_environment
 from skel.installation import build_id
 from tests.launchers import (
     DIRECT,
@@ -54,7 +54,7 @@ def test_the_server_gets_the_callers_circumstances(installed: Installed, tmp_pat
 
     def script(talk: Conversation) -> None:
         talk.accept()
-        seen.append(tuple(os.fstat(descriptor) for descriptor in talk.descriptors))
+        seen.append(tuple(os.fstat(descriptor) for descriptor in [*talk.streams, *talk.circumstances]))
         talk.finish()
 
     shell = 'umask 027; trap \'\' USR1; cd "$1"; exec env -u PWD -u OLDPWD "$0"'
@@ -112,8 +112,8 @@ def test_an_empty_environment_is_handed_over(installed: Installed) -> None:
 def test_a_closed_stream_is_left_out(installed: Installed, closed: tuple[int, ...]) -> None:
     def script(talk: Conversation) -> None:
         talk.accept()
-        assert len(talk.descriptors) == MAX_DESCRIPTORS - len(closed)
-        assert [stat.S_ISDIR(os.fstat(fd).st_mode) for fd in talk.descriptors[-4:]] == [True, False, False, True]
+        assert len(talk.streams) == STREAMS - len(closed)
+        assert [stat.S_ISDIR(os.fstat(fd).st_mode) for fd in talk.circumstances] == [True, False, False, True]
         talk.finish(43)
 
     with installed.serving(script) as server:
@@ -237,6 +237,15 @@ def test_a_full_queue_is_left_after_a_while(installed: Installed) -> None:
             connection.setblocking(False)
             if connection.connect_ex(str(installed.socket)) == errno.EAGAIN:
                 break
+
+        assert ran_directly(installed.run(path=installed.write("loopback", patience=0.2)))
+
+
+def test_a_request_that_nobody_reads_keeps_no_stream_of_the_caller_open(installed: Installed) -> None:
+    """Who reads them to their end."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(installed.socket))
+        listener.listen()
 
         assert ran_directly(installed.run(path=installed.write("loopback", patience=0.2)))
 
