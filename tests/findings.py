@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from harness.conformance.catalogue import ALL, Check, Level, Profile
+from harness.conformance.catalogue import ALL, Check, Level
+from harness.conformance.finding import Finding, Outcome
+from harness.conformance.profile import Profile
 from harness.conformance.sentences import load
 from harness.conformance.subject import Subject
-from harness.conformance.verdict import Finding, Outcome
 from harness.networks import NetworkList, PluginConfig, parse_network_list
 
 __all__ = ["HABIT", "NETWORK", "RULE", "check", "finding", "subject"]

@@ -14,8 +14,8 @@ from harness.options import Settings, global_options, needs_root, pass_settings
 from harness.output import Table, emit
 
 if TYPE_CHECKING:
+    from harness.conformance.finding import Finding
     from harness.conformance.survey import Scope
-    from harness.conformance.verdict import Finding
 
 __all__ = ["command"]
 
@@ -43,7 +43,7 @@ def command(
     if is_list:
         _print_catalogue(wanted, settings.output)
         return 0
-    from harness.conformance.verdict import fatal
+    from harness.conformance.finding import fatal
 
     needs_root("conformance", "makes network namespaces")
     scope = wanted.scope(settings)

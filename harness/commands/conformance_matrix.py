@@ -11,8 +11,8 @@ from harness.options import Settings, global_options, named_folders, needs_root,
 from harness.output import Table, emit
 
 if TYPE_CHECKING:
+    from harness.conformance.finding import Finding
     from harness.conformance.report.matrix import Matrix
-    from harness.conformance.verdict import Finding
 
 __all__ = ["matrix"]
 

@@ -119,7 +119,7 @@ class Wanted:
 
     def scope(self, settings: Settings) -> "Scope":
         """Return what is to be examined. Raises UsageError, NetworkError."""
-        from harness.conformance.catalogue import Profile
+        from harness.conformance.profile import Profile
         from harness.conformance.survey import Scope
 
         if self.watched and self.jobs > 1:

@@ -6,23 +6,13 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from harness.conformance.profile import Profile
 from harness.conformance.sentences import Sentence, load
 
 if TYPE_CHECKING:
     from harness.conformance.trial import Trial
 
-__all__ = ["ALL", "Check", "Level", "Profile", "check", "checks"]
-
-
-class Profile(StrEnum):
-    """What kind of plugin is tested."""
-
-    INTERFACE = "interface"
-    """Makes the interface of a pod; the first of a list."""
-    CHAINED = "chained"
-    """Changes what the plugins before it in the list have made."""
-    IPAM = "ipam"
-    """Gives addresses; executed by an interface plugin."""
+__all__ = ["ALL", "Check", "Level", "check", "checks"]
 
 
 class Level(StrEnum):

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.conformance.catalogue import Check, Profile, checks
+from harness.conformance.catalogue import Check, checks
+from harness.conformance.finding import Finding, Outcome
 from harness.conformance.preparation import PreparationError
+from harness.conformance.profile import Profile
 from harness.conformance.report.wording import paragraph, place, printable
 from harness.conformance.run import Extent, run_check, with_profile
 from harness.conformance.subject import Subject, subjects_of
-from harness.conformance.verdict import Finding, Outcome, ViolationError
+from harness.conformance.verdict import ViolationError
 from harness.conformance.versions import in_common_version
 from harness.execute import PluginError
 from harness.networks import NetworkError, read_network_file

@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Final
 
 from harness.conformance import catalogue, expect
-from harness.conformance.catalogue import Check, Level, Profile
+from harness.conformance.catalogue import Check, Level
 from harness.conformance.course import demand_room
+from harness.conformance.finding import Finding, Outcome
 from harness.conformance.inability import TELLING, UNABLE, why_unable
 from harness.conformance.preparation import PreparationError
+from harness.conformance.profile import Profile
 from harness.conformance.subject import Subject
 from harness.conformance.trial import Extent, Trial
-from harness.conformance.verdict import Finding, NotApplicableError, Outcome, ViolationError
+from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.execute import Execution
 from harness.site import Site
 from skel.versions import at_least

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from harness.conformance.catalogue import Profile
+from harness.conformance.profile import Profile
 from harness.networks import NetworkList, PluginConfig
 
 __all__ = ["LOOPBACK", "Subject", "subjects_of"]

@@ -6,10 +6,12 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from harness.conformance.catalogue import Check, Profile
+from harness.conformance.catalogue import Check
+from harness.conformance.finding import Finding
+from harness.conformance.profile import Profile
 from harness.conformance.run import Extent, examine, with_profile
 from harness.conformance.subject import Subject, subjects_of
-from harness.conformance.verdict import Finding, ViolationError
+from harness.conformance.verdict import ViolationError
 from harness.conformance.versions import in_common_version
 from harness.execute import Executor, PluginNotFoundError
 from harness.networks import NetworkList

@@ -20,9 +20,9 @@ from harness.conformance.asking import (
     environment_of,
 )
 from harness.conformance.call import Call, execute
-from harness.conformance.catalogue import Profile
 from harness.conformance.leftovers import leftovers
 from harness.conformance.preparation import prepare_node
+from harness.conformance.profile import Profile
 from harness.conformance.subject import LOOPBACK, Subject
 from harness.conformance.verdict import NotApplicableError, PredecessorError, ViolationError
 from harness.execute import Execution, Executor, PluginError

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from harness.conformance.catalogue import Profile
+from harness.conformance.profile import Profile
 from harness.conformance.subject import Subject, subjects_of
 from harness.networks import NetworkList, parse_network_list
 

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import Profile, checks
+from harness.conformance.catalogue import checks
+from harness.conformance.finding import Outcome
+from harness.conformance.profile import Profile
 from harness.conformance.run import Extent, run_check
 from harness.conformance.subject import subjects_of
-from harness.conformance.verdict import Outcome
 from tests.conformance.subjects import network
 
 pytestmark = pytest.mark.sudo

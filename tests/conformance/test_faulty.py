@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import Check, Level, Profile, checks
+from harness.conformance.catalogue import Check, Level, checks
+from harness.conformance.finding import Outcome
+from harness.conformance.profile import Profile
 from harness.conformance.run import Extent, run_check
-from harness.conformance.verdict import Outcome
 from tests.conformance.subjects import SOUND, Faulty, faulty_plugins, install, subject
 
 CHECKS: Mapping[str, Check] = {check.id: check for check in checks()}

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from harness.conformance import firewall
-from harness.conformance.catalogue import Profile
 from harness.conformance.circumstances import command
+from harness.conformance.profile import Profile
 from harness.conformance.trial import Extent, Trial
 from harness.site import Site
 from tests.conformance.subjects import subject

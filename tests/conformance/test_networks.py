@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import Profile, checks
+from harness.conformance.catalogue import checks
+from harness.conformance.finding import Outcome
+from harness.conformance.profile import Profile
 from harness.conformance.run import Extent, run_check, with_profile
 from harness.conformance.subject import Subject, subjects_of
-from harness.conformance.verdict import Outcome
 from harness.conformance.versions import in_common_version
 from harness.networks import read_network_file
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import Profile
 from harness.conformance.chaos import By, wreak
+from harness.conformance.profile import Profile
 from harness.conformance.subject import Subject, subjects_of
 from harness.conformance.trial import Extent
 from harness.networks import parse_network_list

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import Profile, checks
+from harness.conformance.catalogue import checks
 from harness.conformance.chaos import wreak
+from harness.conformance.finding import Finding, Outcome
 from harness.conformance.preparation import PreparationError
+from harness.conformance.profile import Profile
 from harness.conformance.run import Extent, examine, run_check
 from harness.conformance.subject import Subject, subjects_of
-from harness.conformance.verdict import Finding, Outcome
 from harness.networks import parse_network_list
 from tests.launchers import is_running
 

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import Profile, checks
+from harness.conformance.catalogue import checks
+from harness.conformance.finding import Finding, Outcome
+from harness.conformance.profile import Profile
 from harness.conformance.run import Extent, run_check
 from harness.conformance.subject import subjects_of
-from harness.conformance.verdict import Finding, Outcome
 from harness.networks import parse_network_list
 
 pytestmark = pytest.mark.sudo

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import Check, checks
+from harness.conformance.finding import Finding, Outcome
 from harness.conformance.run import Extent, run_check
-from harness.conformance.verdict import Finding, Outcome
 from tests.conformance.subjects import Unusual, install, subject, unusual_plugins
 
 CHECKS = {check.id: check for check in checks()}

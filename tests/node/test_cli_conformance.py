@@ -12,9 +12,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from harness.conformance.finding import Outcome
 from harness.conformance.run import Extent, examine
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import Outcome
 from tests import findings
 from tests.cli import REFERENCE_BIN_DIR, Cli, bridge_network, on_a_terminal
 from tests.nodes import until

@@ -6,11 +6,12 @@ from xml.etree import ElementTree as ET
 import click
 import pytest
 
-from harness.conformance.catalogue import Level, Profile
+from harness.conformance.catalogue import Level
+from harness.conformance.finding import Finding, Outcome, fatal
+from harness.conformance.profile import Profile
 from harness.conformance.report.document import document, junit
 from harness.conformance.report.text import report
 from harness.conformance.report.wording import paragraph, printable, tally
-from harness.conformance.verdict import Finding, Outcome, fatal
 from tests.findings import HABIT, RULE, finding, subject
 
 PASSED = finding("passes")

@@ -4,10 +4,11 @@ import json
 from typing import Final
 
 from harness.conformance import expect
-from harness.conformance.catalogue import Profile, check
+from harness.conformance.catalogue import check
 from harness.conformance.circumstances import has_interface, lose_namespace, make_interface, untouched
 from harness.conformance.few_addresses import lopsided
 from harness.conformance.late_failure import failing_late
+from harness.conformance.profile import Profile
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 

@@ -5,10 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from harness.conformance import expect
-from harness.conformance.catalogue import Profile, check
+from harness.conformance.catalogue import check
 from harness.conformance.course import addresses, baseline, demand_back, shared_addresses
 from harness.conformance.kernel import links
 from harness.conformance.made import previous
+from harness.conformance.profile import Profile
 from harness.conformance.subject import LOOPBACK
 from harness.conformance.trial import LOOPBACK_INDEX, Container, Trial
 from harness.conformance.verdict import NotApplicableError, PredecessorError, ViolationError

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from harness.conformance import expect
 from harness.conformance.call import inherited
-from harness.conformance.catalogue import Profile, check
+from harness.conformance.catalogue import check
 from harness.conformance.course import (
     BARE_PATH,
     addresses,
@@ -19,6 +19,7 @@ from harness.conformance.course import (
     round_trip,
     spare_addresses,
 )
+from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from harness.conformance import expect
-from harness.conformance.catalogue import Profile, check
+from harness.conformance.catalogue import check
 from harness.conformance.circumstances import lose_namespace, untouched
 from harness.conformance.course import demand_soon_same
 from harness.conformance.delegates import FAILURE, FAILURE_CODE, FAILURE_MESSAGE, REMARK, Answer, Record, recording
+from harness.conformance.profile import Profile
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.execute import Execution

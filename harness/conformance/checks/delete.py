@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Final, Unpack
 
 from harness.conformance import expect
-from harness.conformance.catalogue import Profile, check
+from harness.conformance.catalogue import check
 from harness.conformance.circumstances import (
     demand_of_others,
     lose_files,
@@ -18,6 +18,7 @@ from harness.conformance.circumstances import (
 from harness.conformance.course import demand_soon_same
 from harness.conformance.few_addresses import exhaust
 from harness.conformance.late_failure import failing_late
+from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Changes, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.processes import Process

@@ -6,8 +6,9 @@ from pathlib import Path
 from threading import Timer
 
 from harness.conformance import expect
-from harness.conformance.catalogue import Profile, check
+from harness.conformance.catalogue import check
 from harness.conformance.course import baseline, demand_back, round_trip
+from harness.conformance.profile import Profile
 from harness.conformance.trial import Changes, Trial
 from harness.conformance.verdict import NotApplicableError
 

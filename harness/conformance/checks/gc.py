@@ -4,10 +4,11 @@ import time
 from typing import Final
 
 from harness.conformance import expect
-from harness.conformance.catalogue import Level, Profile, check
+from harness.conformance.catalogue import Level, check
 from harness.conformance.circumstances import demand_of_others, lose_namespace
 from harness.conformance.course import demand_soon_same
 from harness.conformance.delegates import FAILURE, recording
+from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Container, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.snapshot import Snapshot

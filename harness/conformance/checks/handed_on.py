@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from harness.conformance import expect
-from harness.conformance.catalogue import Profile, check
+from harness.conformance.catalogue import check
 from harness.conformance.kernel import links, routes
+from harness.conformance.profile import Profile
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from skel.result import Interface, IPConfig, Result, Route

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from harness.conformance import expect
-from harness.conformance.catalogue import Profile, check
+from harness.conformance.catalogue import check
 from harness.conformance.course import baseline, demand_back, demand_soon_same
+from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Container, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from netlink.namespace import entered, open_namespace, remove_namespace

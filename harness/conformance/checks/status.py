@@ -3,9 +3,10 @@
 from typing import Final
 
 from harness.conformance import expect
-from harness.conformance.catalogue import Profile, check
+from harness.conformance.catalogue import check
 from harness.conformance.delegates import FAILURE, recording
 from harness.conformance.few_addresses import exhaust
+from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from harness.conformance import expect
-from harness.conformance.catalogue import Level, Profile, check
+from harness.conformance.catalogue import Level, check
 from harness.conformance.course import addresses, declared
+from harness.conformance.profile import Profile
 from harness.conformance.traffic import (
     MACHINE_ADDRESS,
     NODE_ADDRESS,

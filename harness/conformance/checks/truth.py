@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from harness.conformance import kernel
-from harness.conformance.catalogue import Profile, check
+from harness.conformance.catalogue import check
 from harness.conformance.flaws import Flaw, demand_no_new
 from harness.conformance.kernel import Link, links, routes
+from harness.conformance.profile import Profile
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from skel.result import Interface, Result, Route

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from harness.conformance import expect
-from harness.conformance.catalogue import Profile, check
+from harness.conformance.catalogue import check
 from harness.conformance.kernel import links
+from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.execute import Execution

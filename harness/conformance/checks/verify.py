@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from harness.conformance import expect, firewall, shaping
-from harness.conformance.catalogue import Level, Profile, check
+from harness.conformance.catalogue import Level, check
 from harness.conformance.circumstances import command, happened, lose_interface, lose_namespace
 from harness.conformance.course import let_go
 from harness.conformance.delegates import recording
 from harness.conformance.made import own_addresses, own_interface, own_routes, remove_route, result_copy, set_mac
+from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Container, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.snapshot import differences

@@ -7,7 +7,8 @@ from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.call import CLOSED_STDIN
-from harness.conformance.catalogue import Profile, check
+from harness.conformance.catalogue import check
+from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import NotApplicableError, PredecessorError, ViolationError
 from harness.execute import Execution

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Final
 from xml.etree import ElementTree as ET
 
+from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.wording import Group, by_subject, counts, is_shown, paragraph, place, printable
-from harness.conformance.verdict import Finding, Outcome
 
 __all__ = ["document", "junit"]
 

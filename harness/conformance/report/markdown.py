@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from harness.conformance.finding import Finding
 from harness.conformance.report.matrix import Chapter, Matrix
 from harness.conformance.report.wording import demand, facts, place
-from harness.conformance.verdict import Finding
 
 __all__ = ["to_markdown"]
 

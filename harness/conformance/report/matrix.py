@@ -6,9 +6,9 @@ from itertools import groupby
 from typing import NamedTuple
 
 from harness.conformance.catalogue import Check
+from harness.conformance.finding import Finding
 from harness.conformance.report.wording import TOLD, counts, place, tally
 from harness.conformance.subject import Subject
-from harness.conformance.verdict import Finding
 
 __all__ = ["Chapter", "Matrix", "Row", "Section", "matrix_of"]
 

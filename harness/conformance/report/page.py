@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from html import escape
 from typing import Final
 
+from harness.conformance.finding import Finding
 from harness.conformance.report.matrix import Chapter, Matrix, Row
 from harness.conformance.report.wording import TOLD, demand, facts, place, printable
-from harness.conformance.verdict import Finding
 
 __all__ = ["to_html"]
 

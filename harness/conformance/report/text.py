@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.wording import (
     TOLD,
     by_subject,
@@ -17,7 +18,6 @@ from harness.conformance.report.wording import (
     printable,
     tally,
 )
-from harness.conformance.verdict import Finding, Outcome
 
 __all__ = ["report"]
 

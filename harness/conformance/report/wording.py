@@ -6,9 +6,9 @@ from itertools import groupby
 from typing import Final, NamedTuple
 
 from harness.conformance.catalogue import Check
+from harness.conformance.finding import Finding, Outcome
 from harness.conformance.sentences import Sentence
 from harness.conformance.subject import Subject
-from harness.conformance.verdict import Finding, Outcome
 
 __all__ = [
     "TOLD",
