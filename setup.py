@@ -14,7 +14,9 @@ from setuptools import Command, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build import build
 
-SOURCES = ["skel/launcher.c", "skel/freestanding.c"]
+SOURCES = ["skel/launcher.c", "skel/handoff.c"]
+HEADERS = ["skel/handoff.h"]
+FREESTANDING = "skel/freestanding.c"
 TARGET = "skel/_launcher"
 OPTIMISED = ["-std=c11", "-O2", "-Wall", "-Wextra"]
 # What a C library does before main takes longer than the launcher's own work: best is none, then one without a linker
@@ -22,10 +24,10 @@ OPTIMISED = ["-std=c11", "-O2", "-Wall", "-Wextra"]
 WAYS = [
     [
         "-nostdlib", "-static", "-ffreestanding", "-fno-stack-protector", "-fno-tree-loop-distribute-patterns",
-        "-fno-asynchronous-unwind-tables", "-U_FORTIFY_SOURCE", "-s", *SOURCES,
+        "-fno-asynchronous-unwind-tables", "-U_FORTIFY_SOURCE", "-s", *SOURCES, FREESTANDING,
     ],
-    ["-static", "-s", SOURCES[0]],
-    ["-s", SOURCES[0]],
+    ["-static", "-s", *SOURCES],
+    ["-s", *SOURCES],
 ]  # fmt: skip
 
 
@@ -70,7 +72,7 @@ class build_launcher(Command):  # noqa: N801 -- commands are named as they are c
 
     def get_source_files(self) -> list[str]:
         """Return what belongs into a source distribution."""
-        return list(SOURCES)
+        return [*SOURCES, *HEADERS, FREESTANDING]
 
     def get_outputs(self) -> list[str]:
         """Return what was made."""

@@ -24,7 +24,7 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     )
     libc = folder / "libc"
     flags = ("-std=c11", "-O2", "-Wall", "-Wextra", *strict, "-static")
-    subprocess.run(["cc", *flags, "skel/launcher.c", "-o", str(libc)], cwd=ROOT, check=True)
+    subprocess.run(["cc", *flags, "skel/launcher.c", "skel/handoff.c", "-o", str(libc)], cwd=ROOT, check=True)
     return {"compiled": folder / "skel" / "_launcher", "libc": libc}
 
 
