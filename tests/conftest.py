@@ -1,5 +1,6 @@
 """Fixtures of all tests: nodes, and our plugins as executables."""
 
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -10,6 +11,13 @@ import pytest
 from skel.launcher import launcher_bytes, launcher_text
 from tests.nodes import Node
 from tests.servers import fork_server, write_launchers
+
+
+def pytest_configure() -> None:
+    """Have tests start programs that signals end, although nohup and shells' background jobs ignore some."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
