@@ -21,7 +21,7 @@ PLAIN: Final = "bench"
 MASQUERADED: Final = "bench-masq"
 """The names of the networks that are measured where none are named."""
 
-_STOOD_ON: Final = ("pyroute2", "netaddr")
+_LIBRARY: Final = "pyroute2"
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _executables(networks: Sequence[NetworkList]) -> set[str]:
 
 
 def _own_code() -> list[Path]:
-    libraries = [Path(folder, name) for folder in search_path() for name in _STOOD_ON]
+    libraries = [Path(folder, _LIBRARY) for folder in search_path()]
     return [*(Path(ROOT, name) for name in PACKAGES), *(path for path in libraries if path.is_dir())]
 
 
