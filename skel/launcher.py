@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from .installation import DEFAULT_SOCKET, ROOT, build_id, search_path
 
-__all__ = ["compiled_launcher", "is_ours", "launcher_bytes", "launcher_text", "main", "restore_locale", "run"]
+__all__ = ["compiled_launcher", "is_ours", "launcher_bytes", "launcher_text", "main", "run"]
 
 _COMPILED = os.path.join(ROOT, "skel", "_launcher")
 """Built from launcher.c by setup.py, where there is a compiler."""
@@ -106,8 +106,7 @@ def _program(name: str, question: tuple[str, bytes, float] | None = None) -> str
             "    os._exit(code)",
             "del sys.modules['skel']",
         ]
-    lines += ["from skel.launcher import main, restore_locale", "restore_locale()", f"os._exit(main({name}))"]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "from skel.launcher import main", f"os._exit(main({name}))", ""])
 
 
 def _socket_path(socket: str | None) -> str:
@@ -150,28 +149,12 @@ def is_ours(path: str) -> bool:
         return False
 
 
-def restore_locale() -> None:
-    """Give LC_CTYPE back what this process was started with, for those that it executes.
-
-    Python sets it where it finds the locale C (PEP 538); -E and -I keep PYTHONCOERCECLOCALE from preventing that.
-    """
-    if b"LC_CTYPE" not in os.environb:
-        return
-    from contextlib import suppress
-
-    with suppress(OSError), open("/proc/self/environ", "rb", buffering=0) as file:
-        given = [entry for entry in file.read().split(b"\0") if entry.startswith(b"LC_CTYPE=")]
-        if given:
-            os.environb[b"LC_CTYPE"] = given[0].removeprefix(b"LC_CTYPE=")
-        else:
-            del os.environb[b"LC_CTYPE"]
-
-
 def main(path: str) -> int:
     """Run the plugin that the launcher's file name names, as this process; return its exit code.
 
     What ends a process by its default action ends this one so, but only when an ADD has taken back what it has done.
     """
+    _restore_locale()
     arrived: list[int] = []
 
     def end(number: int, _: object) -> None:
@@ -219,3 +202,20 @@ def run(path: str, before_answer: Callable[[], object] = lambda: None) -> int:
             with suppress(OSError):
                 stream.flush()
     return code
+
+
+def _restore_locale() -> None:
+    """Give LC_CTYPE back what this process was started with, for those that it executes.
+
+    Python sets it where it finds the locale C (PEP 538); -E and -I keep PYTHONCOERCECLOCALE from preventing that.
+    """
+    if b"LC_CTYPE" not in os.environb:
+        return
+    from contextlib import suppress
+
+    with suppress(OSError), open("/proc/self/environ", "rb", buffering=0) as file:
+        given = [entry for entry in file.read().split(b"\0") if entry.startswith(b"LC_CTYPE=")]
+        if given:
+            os.environb[b"LC_CTYPE"] = given[0].removeprefix(b"LC_CTYPE=")
+        else:
+            del os.environb[b"LC_CTYPE"]

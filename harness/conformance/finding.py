@@ -32,6 +32,8 @@ class Finding(NamedTuple):
     sent: str = ""
     got: str = ""
     expected: str = ""
+    is_unable: bool = False
+    """Nothing can be said of the plugin, because its ordinary ADD fails."""
 
     @property
     def is_fatal(self) -> bool:

@@ -13,12 +13,10 @@ from harness.execute import Execution
 from harness.site import Site
 from skel.versions import at_least
 
-__all__ = ["TELLING", "UNABLE", "why_unable"]
+__all__ = ["TELLING", "why_unable"]
 
 TELLING: Final = "add-prints-result"
 """The check that the finding is of."""
-UNABLE: Final = "its ordinary ADD fails: "
-"""What the others say then, before the reason."""
 
 _STATUS_SINCE: Final = "1.1.0"
 _NUMBERS: Final = re.compile(rb"[0-9a-f]*[0-9][0-9a-f]*")

@@ -13,7 +13,7 @@ from harness.conformance import catalogue, expect
 from harness.conformance.catalogue import Check, Level
 from harness.conformance.course import demand_room
 from harness.conformance.finding import Finding, Outcome
-from harness.conformance.inability import TELLING, UNABLE, why_unable
+from harness.conformance.inability import TELLING, why_unable
 from harness.conformance.preparation import PreparationError
 from harness.conformance.profile import Profile
 from harness.conformance.subject import Subject
@@ -72,7 +72,7 @@ def examine(
 
     with ThreadPoolExecutor(jobs, thread_name_prefix=_PURPOSE) as pool:
         findings = list(pool.map(run, wanted))
-    if any(finding.detail.startswith(UNABLE) for finding in findings):
+    if any(finding.is_unable for finding in findings):
         telling = [check for check in catalogue.checks() if check.id == TELLING and check not in wanted]
         findings += [run_check(check, subject, state_dir=state_dir, extent=extent) for check in telling]
     return findings
@@ -99,7 +99,8 @@ def run_check(check: Check, subject: Subject, *, state_dir: Path, extent: Extent
         finding = _violated(finding, violation, executions)
         shown = [*executions, *([violation.execution] if violation.execution else [])]
         if check.id != TELLING and (why := why_unable(shown, subject, state_dir, extent)):
-            finding = Finding(check, subject, Outcome.NOT_APPLICABLE, 0.0, UNABLE + why)
+            detail = f"its ordinary ADD fails: {why}"
+            finding = Finding(check, subject, Outcome.NOT_APPLICABLE, 0.0, detail, is_unable=True)
     except Exception as error:  # noqa: BLE001 -- one check that nobody foresaw must not cost the report of all others
         finding = _broken_off(finding, error, executions)
     return finding._replace(seconds=time.monotonic() - clock)

@@ -341,13 +341,11 @@ def test_nor_has_the_one_in_python_changed_them(tmp_path: Path) -> None:
         "assert os.umask(0) == 0o027",
         # The last is what lists them.
         "assert os.listdir('/proc/self/fd') == ['0', '1', '2', '3'], os.listdir('/proc/self/fd')",
-        "from skel.launcher import main, restore_locale",
+        "from skel.launcher import main",
         "",
     )
     text = installed.path.read_bytes()
-    installed.path.write_bytes(
-        text.replace(b"from skel.launcher import main, restore_locale\n", "\n".join(report).encode())
-    )
+    installed.path.write_bytes(text.replace(b"from skel.launcher import main\n", "\n".join(report).encode()))
 
     with installed.serving(die_when_ready) as server:
         ran = installed.run(command=["/bin/sh", "-c", 'umask 027; exec "$0"'])
