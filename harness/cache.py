@@ -14,11 +14,11 @@ from pathlib import Path
 from harness.attachment import Attachment
 from harness.files import write_atomically
 from harness.networks import NetworkList
-from harness.strict_json import decode_json
 from skel.decoders import dict_of, list_of, raw, string
 from skel.errors import CniError
 from skel.names import check_container_id, check_ifname, check_network_name
 from skel.record import Record, expected, field
+from skel.strict_json import decode_json
 
 __all__ = ["DEFAULT_CACHE_DIR", "CachedAttachment", "ResultCache"]
 

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.strict_json import decode_json
 from skel.config import Config
 from skel.decoders import boolean, list_of, raw, string
 from skel.errors import CniError, Code
 from skel.names import check_network_name
 from skel.record import Record, expected, field
+from skel.strict_json import decode_json
 from skel.versions import SUPPORTED, parse
 
 __all__ = [
@@ -213,9 +213,8 @@ def _known_versions(version: str, versions: list[str]) -> list[str]:
 
 
 def _decoded(text: bytes) -> dict[str, object]:
-    """Parse JSON as strictly as Go does, and more: a key written twice is an error, not a silent loss."""
     try:
-        document = decode_json(text.decode(), as_object=_object)
+        document = decode_json(text)
     except json.JSONDecodeError as error:
         raise _invalid(f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}") from None
     except UnicodeDecodeError as error:
@@ -225,15 +224,6 @@ def _decoded(text: bytes) -> dict[str, object]:
     if not isinstance(document, dict):
         raise expected("an object", document, "configuration")
     return document
-
-
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise _invalid(f"{twice}: the key is written twice in one object, last as {json.dumps(members[twice])}")
-    return members
 
 
 def _invalid(message: str) -> CniError:

@@ -4,10 +4,10 @@ import signal
 from collections.abc import Mapping
 
 from harness.execute import Execution, PluginError
-from harness.strict_json import decode_json
 from skel.errors import CniError
 from skel.record import rendered
 from skel.result import Result
+from skel.strict_json import decode_json
 from skel.versions import at_least
 
 __all__ = ["decode_result", "decode_versions", "require_success", "result_in_version"]

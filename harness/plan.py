@@ -9,10 +9,10 @@ from typing import Final
 
 from harness.networks import NetworkList
 from harness.runtime import NetworkPlan
-from harness.strict_json import decode_json
 from skel.decoders import mac as decode_mac
 from skel.errors import CniError
 from skel.names import ifname_flaw, parse_cni_args
+from skel.strict_json import decode_json
 
 __all__ = ["PlanError", "Wishes", "parse_port", "plan_networks"]
 

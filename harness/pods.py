@@ -18,11 +18,11 @@ from typing import Final
 
 from harness.files import locked, remove_file, write_atomically
 from harness.kubernetes import check_pod
-from harness.strict_json import decode_json
 from skel.decoders import dict_of, list_of, raw, record, string
 from skel.errors import CniError
 from skel.record import Record, expected, field
 from skel.result import Result
+from skel.strict_json import decode_json
 
 __all__ = ["INCOMPLETE", "READY", "Pod", "PodNetwork", "PodRecordError", "PodStore", "new_pod"]
 

@@ -15,6 +15,7 @@ from skel.suite import REFERENCE_RELEASE
 from .bridge_config import BridgeConfig
 from .gateways import add_default_routes, set_gateways
 from .host_veth import host_veth_name
+from .pod_netns import open_pod
 
 __all__ = ["PLUGIN"]
 
@@ -35,7 +36,7 @@ def add(args: Args[BridgeConfig]) -> Result:
     mac = config.requested_mac(args.cni_args)
     name = host_veth_name(args.container_id, args.ifname)
     with (
-        pod_interface.open_pod(args.netns) as namespace,
+        open_pod(args.netns) as namespace,
         Rtnl() as host,
         Rtnl(namespace) as pod,
         BridgeUndo(args.log, host, config.bridge, name) as undo,
@@ -121,7 +122,7 @@ def check(args: Args[BridgeConfig]) -> None:
         ipam_check(args)
     if result is None:
         raise CniError(Code.INVALID_CONFIG, "prevResult: required key is missing")
-    with pod_interface.open_pod(args.netns) as namespace, Rtnl() as host, Rtnl(namespace) as pod:
+    with open_pod(args.netns) as namespace, Rtnl() as host, Rtnl(namespace) as pod:
         bridge = bridge_check.check_bridge(host, config, result)
         inner = bridge_check.check_pod_interface(pod, config, result, args.ifname, args.netns)
         port = bridge_check.check_port(host, result, inner, bridge)

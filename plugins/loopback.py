@@ -12,13 +12,15 @@ from netlink.namespace import NotANamespaceError, open_namespace
 from skel import Args, Cidr, CniError, Code, Config, Interface, IPConfig, Plugin, Result
 from skel.suite import REFERENCE_RELEASE
 
+from .pod_netns import open_pod
+
 __all__ = ["PLUGIN"]
 
 _NO_MAC = "00:00:00:00:00:00"
 
 
 def add(args: Args[Config]) -> Result:
-    """Bring `lo` up; its first address of each family is in the result. Raises CniError (8, 999)."""
+    """Bring `lo` up; its first address of each family is in the result. Raises CniError (4, 5, 999)."""
     with _loopback(args) as loopback:
         # Before the change, so that a refusal leaves the pod as it was.
         _refuse_others(loopback.addresses())
@@ -34,7 +36,7 @@ def add(args: Args[Config]) -> Result:
 
 
 def check(args: Args[Config]) -> None:
-    """Raise CniError (999) where `lo` is down or lacks an address that ADD reported, and 8."""
+    """Raise CniError (999) where `lo` is down or lacks an address that ADD reported, and 4, 5."""
     with _loopback(args) as loopback:
         if not loopback.is_up():
             raise CniError(Code.INTERNAL, f"{LOOPBACK} in {args.netns} is down")
@@ -58,12 +60,10 @@ def delete(args: Args[Config]) -> None:
 
 @contextmanager
 def _loopback(args: Args[Config]) -> Iterator[Loopback]:
-    """Open `lo` of the pod. Raises CniError: 8 where CNI_NETNS is no namespace, 5 where the kernel refuses."""
+    """Open `lo` of the pod. Raises CniError: 4 if CNI_NETNS is no network namespace, 5 if the kernel refuses."""
     try:
-        with open_namespace(args.netns) as sandbox, Loopback(sandbox) as loopback:
+        with open_pod(args.netns) as sandbox, Loopback(sandbox) as loopback:
             yield loopback
-    except (FileNotFoundError, NotANamespaceError) as error:
-        raise CniError(Code.INVALID_NETNS, f'CNI_NETNS: "{args.netns}": {error.strerror}') from None
     except OSError as error:
         raise CniError(Code.IO_FAILURE, f"{LOOPBACK} in {args.netns}: {error.strerror}") from None
 
@@ -93,7 +93,5 @@ PLUGIN = Plugin(
     add=add,
     check=check,
     delete=delete,
-    # None: it has no use for any of CNI_ARGS and so no reason to refuse one.
-    env_args=None,
     version=REFERENCE_RELEASE,
 )

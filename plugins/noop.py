@@ -45,6 +45,7 @@ from skel import (
 )
 from skel.config import parse_config
 from skel.names import parse_cni_args
+from skel.strict_json import decode_json
 
 __all__ = ["PLUGIN"]
 
@@ -183,10 +184,9 @@ def _read_json(path: str) -> object:
     with open(path, "rb") as file:
         content = file.read()
     try:
-        parsed: object = json.loads(content)
-    except (ValueError, RecursionError) as error:
+        return decode_json(content)
+    except ValueError as error:
         raise CniError(Code.DECODING_FAILURE, f"not JSON: {error}") from None
-    return parsed
 
 
 @contextmanager

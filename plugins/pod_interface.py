@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from socket import AF_INET, AF_INET6
 
-from netlink.namespace import Namespace, entered, open_namespace
+from netlink.namespace import Namespace, entered
 from netlink.rtnl import RT_TABLE_MAIN, Link, Rtnl
 from netlink.rtnl import Route as KernelRoute
 from netlink.sysctl import write_sysctl
@@ -20,7 +20,6 @@ __all__ = [
     "announce",
     "check_addresses_and_routes",
     "configure",
-    "open_pod",
     "pod_addresses",
     "require_interface",
 ]
@@ -29,15 +28,6 @@ _IPV6 = 6
 
 _DAD_SECONDS = 5.0
 _FAMILIES = {4: AF_INET, 6: AF_INET6}
-
-
-def open_pod(path: str) -> Namespace:
-    """Open the pod's network namespace. Raises CniError (4) that names CNI_NETNS where there is none."""
-    try:
-        return open_namespace(path)
-    except OSError as error:
-        message = f'CNI_NETNS: cannot open the network namespace "{path}": {error.strerror}'
-        raise CniError(Code.INVALID_ENVIRONMENT, message) from None
 
 
 def pod_addresses(result: Result | None, ifname: str, netns: str) -> list[Cidr]:

@@ -1,6 +1,5 @@
 """Network configurations as plugins receive them (SPEC.md sections 1 and 3)."""
 
-import json
 from typing import Self
 
 from .decoders import boolean, dict_of, list_of, raw, record, string
@@ -8,6 +7,7 @@ from .errors import CniError, Code
 from .names import check_network_name
 from .record import Record, expected, field
 from .result import DNS
+from .strict_json import decode_json
 
 __all__ = ["Attachment", "Config", "IpamConfig", "check_name", "parse_config", "version_of"]
 
@@ -61,13 +61,13 @@ class Config(Record):
 
 
 def parse_config(stdin: bytes) -> dict[str, object]:
-    """Return the JSON object on stdin. Raises CniError: 6 where it is no JSON, 7 where it is no object."""
+    """Return the JSON object on stdin. Raises CniError (6) for input that is not JSON, or not an object."""
     try:
-        parsed = json.loads(stdin.decode("utf-8"), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+        parsed = decode_json(stdin)
+    except ValueError as error:
         raise CniError(Code.DECODING_FAILURE, f"network configuration is not JSON: {error}") from None
     if not isinstance(parsed, dict):
-        raise expected("an object", parsed, "network configuration")
+        raise CniError(Code.DECODING_FAILURE, expected("an object", parsed, "network configuration").msg)
     return parsed
 
 
@@ -90,8 +90,3 @@ def _decode_alone(parsed: dict[str, object], wanted: str) -> Config:
         return Config.decode({key: value for key, value in parsed.items() if key.lower() == wanted.lower()})
     except CniError as error:
         raise CniError(Code.DECODING_FAILURE, error.msg, error.details) from None
-
-
-def _refuse_constant(name: str) -> object:
-    message = f"{name} is not JSON"
-    raise ValueError(message)

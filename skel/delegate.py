@@ -6,7 +6,6 @@ the same dispatcher that its process would run: same behaviour, no start-up.
 """
 
 import errno
-import json
 import os
 from collections.abc import Mapping
 from typing import TypeVar
@@ -14,11 +13,13 @@ from typing import TypeVar
 from .config import Config
 from .decoders import integer, string
 from .dispatch import Outcome, dispatch
+from .environment import missing_variables
 from .errors import CniError, Code
 from .launcher import is_ours
 from .plugin import Args
 from .record import Record, field
 from .result import Result
+from .strict_json import decode_json
 from .suite import PLUGINS, load
 
 __all__ = ["find_in_path", "ipam_add", "ipam_check", "ipam_delete", "ipam_gc", "ipam_status"]
@@ -92,6 +93,9 @@ def find_in_path(name: str, folders: list[str]) -> str:
 
 
 def _find(args: Args[C]) -> str:
+    """Return the delegate's executable. Raises CniError: 4 without CNI_PATH, 7 if no folder of it has the delegate."""
+    if not args.path:
+        raise missing_variables(["CNI_PATH"])
     return find_in_path(args.config.ipam.type, args.path)
 
 
@@ -130,8 +134,8 @@ def _execute(path: str, environ: Mapping[str, str], stdin: bytes) -> Outcome:
 def _failure(name: str, outcome: Outcome) -> CniError:
     """Return the delegate's own error, or what can be said of one that printed none."""
     try:
-        reported = _Reported.decode(json.loads(outcome.stdout))
-    except (ValueError, RecursionError, CniError):
+        reported = _Reported.decode(decode_json(outcome.stdout))
+    except (ValueError, CniError):
         how = f"signal {-outcome.code}" if outcome.code < 0 else f"exit code {outcome.code}"
         return CniError(Code.INTERNAL, f"IPAM plugin {name} failed with {how}", outcome.stdout.decode(errors="replace"))
     return CniError(reported.code, reported.msg, reported.details)
@@ -139,8 +143,8 @@ def _failure(name: str, outcome: Outcome) -> CniError:
 
 def _addresses(name: str, stdout: bytes) -> Result:
     try:
-        printed = json.loads(stdout)
-    except (ValueError, RecursionError) as error:
+        printed = decode_json(stdout)
+    except ValueError as error:
         raise CniError(Code.DECODING_FAILURE, f"IPAM plugin {name} printed no result: {error}") from None
     result = Result.decode_any(printed, f"result of {name}")
     for ip in result.ips:

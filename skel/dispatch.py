@@ -14,12 +14,13 @@ from errno import EBADF
 from typing import Generic, NamedTuple, TextIO, TypeVar
 
 from .config import Config, check_name, parse_config, version_of
-from .environment import is_own_namespace, read_verb
+from .environment import is_own_descriptor, is_own_namespace, read_verb
 from .errors import CniError, Code
 from .names import parse_cni_args, select_cni_args
 from .plugin import Args, Plugin, ReadStdin, Verbatim
 from .record import rendered
 from .result import Result
+from .strict_json import decode_json
 from .versions import CURRENT, at_least, parse
 
 __all__ = ["Outcome", "dispatch", "main"]
@@ -141,18 +142,23 @@ class _Call(Generic[C]):
             stdin = self._stdin_of_version()
             supported = _versions(self.plugin, self.environ, lambda: stdin)
             return Verbatim(_document({"cniVersion": _version_asked(stdin), "supportedVersions": list(supported)}))
+        netns = self.environ.get("CNI_NETNS", "")
+        if is_own_descriptor(self.environ):
+            message = f'CNI_NETNS: "{netns}" is a file descriptor of the plugin itself'
+            details = "/proc/PID/fd/N names the same file in every process"
+            return self._refuse_namespace(verb, CniError(Code.INVALID_ENVIRONMENT, message, details))
         if verb in {"ADD", "DEL"} and is_own_namespace(self.environ):
-            return self._refuse_own_namespace(verb)
+            message = f'CNI_NETNS: "{netns}" is the network namespace of the plugin itself'
+            return self._refuse_namespace(verb, CniError(Code.INVALID_NETNS, message))
         return self._carried_out(self._args(verb, self.environ))
 
-    def _refuse_own_namespace(self, verb: str) -> Verbatim:
-        """Raise CniError (8), after a DEL that releases what is outside of the pod; return only its failure."""
-        args = self._args(verb, {**self.environ, "CNI_NETNS": ""})  # what is in there is the node's
+    def _refuse_namespace(self, verb: str, refusal: CniError) -> Verbatim:
+        """Raise `refusal`; a DEL releases first what is outside of the pod. Return only the DEL's own failure."""
+        args = self._args(verb, {**self.environ, "CNI_NETNS": ""})  # what is in that namespace stays
         answer = self._carried_out(args) if verb == "DEL" else Verbatim()
         if answer.exit_code != 0:
             return answer
-        netns = self.environ["CNI_NETNS"]
-        raise CniError(Code.INVALID_NETNS, f'CNI_NETNS: "{netns}" is the network namespace of the plugin itself')
+        raise refusal
 
     def _carried_out(self, args: Args[C]) -> Verbatim:
         if args.verb == "ADD":
@@ -178,9 +184,6 @@ class _Call(Generic[C]):
         # Before anything else of the configuration: the version says how to answer, even to an error.
         self._check_version(verb, version_of(parsed), stdin)
         check_name(parsed)
-        cni_args = parse_cni_args(self.environ.get("CNI_ARGS", ""))
-        if self.plugin.env_args is not None:
-            cni_args = select_cni_args(cni_args, self.plugin.env_args)
         config = self.plugin.config.decode(parsed)
         return Args(
             verb=verb,
@@ -188,9 +191,16 @@ class _Call(Generic[C]):
             environ=environ,
             stdin=stdin,
             log=self.log,
-            cni_args=cni_args,
+            cni_args=self._cni_args(),
             prev_result=self._prev_result(verb, config),
         )
+
+    def _cni_args(self) -> dict[str, str]:
+        known = self.plugin.env_args
+        if known is not None and not known:
+            return {}
+        pairs = parse_cni_args(self.environ.get("CNI_ARGS", ""))
+        return pairs if known is None else select_cni_args(pairs, known)
 
     def _check_version(self, verb: str, version: str, stdin: bytes) -> None:
         parse(version)
@@ -221,8 +231,8 @@ class _Call(Generic[C]):
 
 def _version_asked(stdin: bytes) -> str:
     """Return the cniVersion on stdin, which VERSION repeats (SPEC.md section 5); ours where it has none."""
-    with suppress(ValueError, RecursionError, CniError):
-        asked = json.loads(stdin)
+    with suppress(ValueError, CniError):
+        asked = decode_json(stdin)
         for key, version in asked.items() if isinstance(asked, dict) else ():
             if key.lower() == "cniversion" and isinstance(version, str) and version:
                 parse(version)

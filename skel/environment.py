@@ -1,13 +1,15 @@
 """The CNI_* variables: which verb needs which, and how each is checked (SPEC.md section 2, "Parameters")."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from .errors import CniError, Code
 from .names import check_container_id, check_ifname
 
-__all__ = ["VERBS", "is_own_namespace", "read_verb"]
+__all__ = ["VERBS", "is_own_descriptor", "is_own_namespace", "missing_variables", "read_verb"]
+
+_OWN_DESCRIPTORS = ("/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/", "/dev/stdin")
 
 VERBS = ("ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION")
 
@@ -43,11 +45,25 @@ def read_verb(environ: Mapping[str, str]) -> str:
     missing = [] if verb else ["CNI_COMMAND"]
     missing += [known.name for known in _TABLE if verb in known.required and not environ.get(known.name)]
     if missing:
-        raise CniError(Code.INVALID_ENVIRONMENT, f"required environment variables are missing: {', '.join(missing)}")
+        raise missing_variables(missing)
     for known in _TABLE:
         if known.check and verb in known.required:
             known.check(environ[known.name])
     return verb
+
+
+def missing_variables(names: Sequence[str]) -> CniError:
+    """Return the error for variables that are not set, or empty (SPEC.md section 5, code 4)."""
+    return CniError(Code.INVALID_ENVIRONMENT, f"required environment variables are missing: {', '.join(names)}")
+
+
+def is_own_descriptor(environ: Mapping[str, str]) -> bool:
+    """Tell whether CNI_NETNS is a path of the plugin's own file descriptors, as `/proc/self/fd/3`.
+
+    Such a path names another file in each process: the fork server's worker does not have the launcher's descriptors.
+    """
+    path = os.path.normpath(environ.get("CNI_NETNS", ""))
+    return f"/{path.lstrip('/')}".startswith(_OWN_DESCRIPTORS)  # normpath keeps two slashes at the start
 
 
 def is_own_namespace(environ: Mapping[str, str]) -> bool:

@@ -58,9 +58,9 @@ def check_ifname(ifname: str) -> None:
 def ifname_flaw(ifname: str) -> str:
     """Return why the kernel would refuse or change an interface name, or nothing."""
     try:
-        length = len(ifname.encode(errors="surrogateescape"))
-    except UnicodeEncodeError:
-        return "it contains half a surrogate pair"
+        length = len(ifname.encode())
+    except UnicodeEncodeError:  # bytes of the environment that are no UTF-8, and half a surrogate pair in JSON
+        return "it is not UTF-8"
     if length > IFNAME_MAX:
         return f"it is longer than {IFNAME_MAX} bytes"
     if ifname in {"", ".", ".."}:

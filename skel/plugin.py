@@ -92,8 +92,8 @@ class Plugin(Generic[C]):
     ) -> None:
         """Declare a plugin.
 
-        `env_args` are the keys of CNI_ARGS that it knows; others need
-        IgnoreUnknown=1 (None: all are let through). `versions` are those of the
+        `env_args` are the keys of CNI_ARGS that it knows; others need IgnoreUnknown=1.
+        Without any, CNI_ARGS is not read. None lets all pairs through. `versions` are those of the
         specification that it supports, `version` is its own.
         """
         self.name = name

@@ -207,8 +207,16 @@ def test_add_and_check_name_a_namespace_that_is_none(loopback: Run, tmp_path: Pa
 
     run = loopback(verb, CONFIG, netns=str(path))
 
-    assert (run.code, run.stdout["code"]) == (1, 8)
-    assert f'CNI_NETNS: "{path}": ' in run.stdout["msg"]
+    assert (run.code, run.stdout["code"]) == (1, 4)
+    assert f'CNI_NETNS: cannot open the network namespace "{path}": ' in run.stdout["msg"]
+
+
+@pytest.mark.parametrize("verb", ["ADD", "CHECK"])
+def test_a_descriptor_of_the_plugin_itself_is_refused(loopback: Run, verb: str) -> None:
+    run = loopback(verb, CONFIG, netns="/proc/self/fd/0")
+
+    assert (run.code, run.stdout["code"]) == (1, 4)
+    assert 'CNI_NETNS: "/proc/self/fd/0" is a file descriptor' in run.stdout["msg"]
 
 
 @pytest.mark.parametrize("verb", ["ADD", "DEL"])

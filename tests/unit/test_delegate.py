@@ -261,6 +261,22 @@ def test_the_message_names_the_folders(foreign: Foreign) -> None:
     assert error["msg"] == 'failed to find plugin "absent" in CNI_PATH "/opt/cni/bin:/usr/lib/cni"'
 
 
+@pytest.mark.parametrize("verb", ["ADD", "CHECK", "DEL", "STATUS"])
+@pytest.mark.parametrize("path", [None, "", ":"])
+def test_a_missing_cni_path_is_named(foreign: Foreign, verb: str, path: str | None) -> None:
+    error = error_of(foreign.run(verb, CNI_PATH=path))
+
+    assert error["code"] == (Code.NOT_AVAILABLE if verb == "STATUS" else Code.INVALID_ENVIRONMENT)
+    assert error["msg"] == "required environment variables are missing: CNI_PATH"
+
+
+@pytest.mark.parametrize("printed", [b'{"ips":[],"ips":[]}', b"\xef\xbb\xbf" + RESULT.encode(), RESULT.encode("utf-16")])
+def test_a_result_that_go_could_not_read_is_a_decoding_failure(foreign: Foreign, printed: bytes) -> None:
+    (foreign.folder / "stdout.ADD").write_bytes(printed)
+
+    assert error_of(foreign.run("ADD"))["code"] == Code.DECODING_FAILURE
+
+
 def test_only_an_executable_file_is_found(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "one").write_text("#!/bin/sh\n")

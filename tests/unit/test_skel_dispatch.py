@@ -198,14 +198,13 @@ def test_free_keys_keep_their_spelling(tmp_path: Path) -> None:
     [
         (b'{"name":"n","cniVersion":"0.4.0","CNIVERSION":"1.0.0","MTU":1400,"mtu":1300}', "1.0.0", 1300),
         (b'{"name":"n","cniVersion":"0.4.0","cniversion":null,"mtu":1400,"Mtu":null}', "0.4.0", 1400),
-        (b'{"name":"../x","name":"n","cniVersion":"0.4.0","mtu":"wide","mtu":1400}', "0.4.0", 1400),
     ],
-    ids=["other-case", "null", "same-case"],
+    ids=["number", "null"],
 )
-def test_the_last_of_a_repeated_key_counts_unless_it_is_null(
+def test_the_last_spelling_of_a_key_counts_unless_it_is_null(
     tmp_path: Path, text: bytes, version: str, mtu: int
 ) -> None:
-    """As with Go, where null leaves a value as it is."""
+    """As with Go, where null leaves a value as it is. One spelling twice is an error: see the malformed inputs."""
     sample = Sample(tmp_path)
 
     outcome = sample.run("ADD", text)
@@ -315,6 +314,11 @@ def test_a_plugin_may_take_all_cni_args(tmp_path: Path) -> None:
     assert args.cni_args == {"DEBUG": "/x", "K": ""}
 
 
+@pytest.mark.parametrize("pairs", ["none", "=", "A=1;;", "A=b=c", "IgnoreUnknown=maybe", "\udcff"])
+def test_a_plugin_without_keys_of_its_own_does_not_read_cni_args(tmp_path: Path, pairs: str) -> None:
+    assert Sample(tmp_path, env_args=()).accepted("ADD", None, CNI_ARGS=pairs).cni_args == {}
+
+
 @pytest.mark.parametrize("environ", [{}, {"CNI_COMMAND": ""}, {"CNI_PATH": "/opt/cni/bin", "CNI_COMMAND": ""}])
 def test_called_by_hand_a_plugin_says_who_it_is(tmp_path: Path, environ: dict[str, str]) -> None:
     """The first line is where nerdctl looks for the plugin's release; it wants exit code 0."""
@@ -404,6 +408,17 @@ def test_del_from_the_plugins_own_namespace_is_as_without_one_and_refused_afterw
     assert [(args.netns, args.environ["CNI_NETNS"]) for args in sample.calls] == [("", "")]
 
 
+def test_del_from_an_own_descriptor_is_as_without_a_namespace_and_refused_afterwards(tmp_path: Path) -> None:
+    """The fork server's worker has other descriptors than the launcher: it must not enter one of its own."""
+    sample = Sample(tmp_path)
+
+    outcome = sample.run("DEL", environ={"CNI_NETNS": "/proc/self/fd/7"})
+
+    assert (outcome.code, json.loads(outcome.stdout)["code"]) == (1, Code.INVALID_ENVIRONMENT)
+    assert "/proc/self/fd/7" in json.loads(outcome.stdout)["msg"]
+    assert [(args.netns, args.environ["CNI_NETNS"]) for args in sample.calls] == [("", "")]
+
+
 @pytest.mark.parametrize("failure", [CniError(Code.TRY_AGAIN_LATER, "busy"), Verbatim('{"code": 11}', 1)])
 def test_del_from_it_that_fails_says_so_itself(tmp_path: Path, failure: CniError | Verbatim) -> None:
     def fail(_: object) -> Verbatim:
@@ -485,7 +500,7 @@ STRINGS = (
 def any_json(chance: random.Random, depth: int = 0) -> object:
     kind = chance.randrange(10 if depth < 4 else 7)
     if kind < 7:
-        scalars = (None, True, False, 0, -1, 2**70, 1.5, 1e400, chance.choice(STRINGS), chance.choice(STRINGS))
+        scalars = (None, True, False, 0, -1, 2**63, 1.5, 1e300, chance.choice(STRINGS), chance.choice(STRINGS))
         return chance.choice(scalars)
     if kind == 7:
         return [any_json(chance, depth + 1) for _ in range(chance.randrange(4))]
