@@ -9,6 +9,7 @@ from harness.conformance.verdict import ViolationError
 from harness.execute import Execution
 from skel.errors import CniError
 from skel.result import Result
+from skel.strict_json import decode_json
 
 __all__ = ["any_case", "document", "ending", "failed", "refused", "result", "succeeded"]
 
@@ -67,8 +68,8 @@ def document(execution: Execution, what: str = "one JSON object on standard outp
     if not execution.stdout.strip():
         raise ViolationError(what, "nothing on standard output", execution)
     try:
-        said = json.loads(execution.stdout)
-    except (ValueError, RecursionError) as error:
+        said = decode_json(execution.stdout)
+    except ValueError as error:
         raise ViolationError(what, f"{error}: {_quoted(execution.stdout)}", execution) from None
     if not isinstance(said, dict):
         raise ViolationError(what, _quoted(execution.stdout), execution)

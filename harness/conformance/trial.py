@@ -1,7 +1,6 @@
 """One check's own node, and the plugin under test on it: its verbs, with whatever is to be different about them."""
 
 import errno
-import json
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -34,6 +33,7 @@ from netlink.namespace import open_namespace
 from netlink.rtnl import Rtnl
 from skel.errors import CniError
 from skel.result import Result
+from skel.strict_json import decode_json
 from skel.versions import at_least
 
 __all__ = [
@@ -291,7 +291,7 @@ class Trial:
 
 def _json(output: bytes) -> object:
     try:
-        found: object = json.loads(output)
-    except (ValueError, RecursionError):
+        found: object = decode_json(output)
+    except ValueError:
         return None
     return found
