@@ -75,10 +75,61 @@ def test_add_finishes_the_pod_that_it_has_begun_and_begins_no_more(cli: Cli, num
         _, said = add.communicate(timeout=30)
 
     assert add.returncode == 128 + number
-    assert said.strip() == ("Error: interrupted" if number == signal.SIGINT else "")
+    ending = ["Error: interrupted"] if number == signal.SIGINT else []
+    lines = [line for line in said.splitlines() if line]  # click begins a new line after ^C
+    assert lines[-2 - len(ending) :] == ["Ready: default/pod1", "Not begun: default/pod2", *ending]
     assert [(pod["name"], pod["state"]) for pod in cli.pods()] == [("pod1", "ready")]
     ignored = int((cli.folder / "ignored").read_text().split()[1], 16)
     assert not any(ignored >> (each - 1) & 1 for each in ENDING)
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_add_says_at_once_which_pod_it_finishes(cli: Cli, number: signal.Signals) -> None:
+    slow = slow_network(cli, "ADD")
+
+    with cli.background("add", "pod1", "pod2", "pod3", "--jobs", "1") as add:
+        until(slow.started.exists)
+        add.send_signal(number)
+        assert add.stderr is not None
+        at_once = add.stderr.readline()
+        assert not slow.order.exists()
+        slow.open()
+        _, said = add.communicate(timeout=30)
+
+    assert at_once == "Interrupted: finishing pod default/pod1\n"
+    assert said.splitlines()[:2] == ["Ready: default/pod1", "Not begun: default/pod2, default/pod3"]
+
+
+def test_add_that_is_interrupted_says_which_pods_had_failed(cli: Cli) -> None:
+    slow = slow_network(cli, "ADD")
+    cli.configure({"cniVersion": "1.1.0", "name": "quick", "plugins": [{"type": "noop"}]}, NETWORK)
+    cli.add("there", "--network", "quick")
+
+    with cli.background("add", "there", "pod1", "pod2", "--network", "net", "--jobs", "1") as add:
+        until(slow.started.exists)
+        add.send_signal(signal.SIGTERM)
+        slow.open()
+        _, said = add.communicate(timeout=30)
+
+    assert "Error: pod default/there: exists already" in said
+    assert said.splitlines()[-2:] == ["Ready: default/pod1", "Not begun: default/pod2"]
+
+
+def test_del_finishes_the_pod_that_it_has_begun_and_begins_no_more(cli: Cli) -> None:
+    slow = slow_network(cli, "DEL")
+    cli.add("pod1", "pod2")
+
+    with cli.background("del", "pod1", "pod2", "--jobs", "1") as delete:
+        until(slow.started.exists)
+        delete.send_signal(signal.SIGTERM)
+        assert delete.stderr is not None
+        at_once = delete.stderr.readline()
+        slow.open()
+        _, said = delete.communicate(timeout=30)
+
+    assert at_once == "Interrupted: finishing pod default/pod1\n"
+    assert said.splitlines() == ["Gone: default/pod1", "Not begun: default/pod2"]
+    assert [(pod["name"], pod["state"]) for pod in cli.pods()] == [("pod2", "ready")]
 
 
 def test_add_that_is_told_to_end_keeps_its_pod_to_itself_till_then(cli: Cli) -> None:
