@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli import ROOT, Cli, waits_for_a_lock
-from tests.nodes import Node, until
+from tests.nodes import HANG, Node, until
 
 pytestmark = pytest.mark.sudo
 
@@ -72,7 +72,7 @@ def test_add_finishes_the_pod_that_it_has_begun_and_begins_no_more(cli: Cli, num
         until(slow.started.exists)
         add.send_signal(number)
         slow.open()
-        _, said = add.communicate(timeout=30)
+        _, said = add.communicate(timeout=HANG)
 
     assert add.returncode == 128 + number
     ending = ["Error: interrupted"] if number == signal.SIGINT else []
@@ -94,7 +94,7 @@ def test_add_says_at_once_which_pod_it_finishes(cli: Cli, number: signal.Signals
         at_once = add.stderr.readline()
         assert not slow.order.exists()
         slow.open()
-        _, said = add.communicate(timeout=30)
+        _, said = add.communicate(timeout=HANG)
 
     assert at_once == "Interrupted: finishing pod default/pod1\n"
     assert said.splitlines()[:2] == ["Ready: default/pod1", "Not begun: default/pod2, default/pod3"]
@@ -109,7 +109,7 @@ def test_add_that_is_interrupted_says_which_pods_had_failed(cli: Cli) -> None:
         until(slow.started.exists)
         add.send_signal(signal.SIGTERM)
         slow.open()
-        _, said = add.communicate(timeout=30)
+        _, said = add.communicate(timeout=HANG)
 
     assert "Error: pod default/there: exists already" in said
     assert said.splitlines()[-2:] == ["Ready: default/pod1", "Not begun: default/pod2"]
@@ -125,7 +125,7 @@ def test_del_finishes_the_pod_that_it_has_begun_and_begins_no_more(cli: Cli) -> 
         assert delete.stderr is not None
         at_once = delete.stderr.readline()
         slow.open()
-        _, said = delete.communicate(timeout=30)
+        _, said = delete.communicate(timeout=HANG)
 
     assert at_once == "Interrupted: finishing pod default/pod1\n"
     assert said.splitlines() == ["Gone: default/pod1", "Not begun: default/pod2"]
@@ -143,7 +143,7 @@ def test_add_that_is_told_to_end_keeps_its_pod_to_itself_till_then(cli: Cli) -> 
             until(lambda: waits_for_a_lock(delete.pid) or delete.poll() is not None)
             early = delete.poll()
             slow.open()
-            assert (add.wait(30), early, delete.wait(30)) == (129, None, 0)
+            assert (add.wait(HANG), early, delete.wait(HANG)) == (129, None, 0)
 
     assert slow.done() == ["ADD", "DEL"]
     assert cli.pods() == []
@@ -158,7 +158,7 @@ def test_delete_that_is_told_to_end_takes_its_pod_away_first(cli: Cli) -> None:
         until(slow.started.exists)
         delete.send_signal(signal.SIGTERM)
         slow.open()
-        assert delete.wait(30) == 143
+        assert delete.wait(HANG) == 143
 
     assert slow.done() == ["DEL"]
     assert cli.pods() == []
@@ -179,7 +179,7 @@ def test_gc_of_this_host_finishes_the_plugin_that_it_has_begun(node: Node, numbe
         until(slow.started.exists)
         gc.send_signal(number)
         slow.open()
-        assert gc.wait(30) == 128 + number
+        assert gc.wait(HANG) == 128 + number
 
     assert slow.done() == ["GC"]
     assert not (node.folder / "ignored").exists()
@@ -193,6 +193,6 @@ def test_signal_that_was_ignored_stays_so(cli: Cli) -> None:
         until(slow.started.exists)
         add.send_signal(signal.SIGHUP)
         slow.open()
-        assert add.wait(30) == 0
+        assert add.wait(HANG) == 0
 
     assert [pod["state"] for pod in cli.pods()] == ["ready"]
