@@ -1,14 +1,17 @@
 """The signals that ask a program to end: the first one is an exception, and what it has begun is finished or undone."""
 
+import os
+import select
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Final
 
-__all__ = ["interrupted_once"]
+__all__ = ["Arrival", "interrupted_once", "interruption_deferred"]
 
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
@@ -30,10 +33,67 @@ def interrupted_once() -> Iterator[None]:
             raise KeyboardInterrupt
         sys.exit(128 + number)
 
-    heeded = [number for number in _ENDING if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, end) for number in heeded}
-    try:
+    with _handled_by(end):
         yield
+
+
+class Arrival:
+    """Tells any thread whether a signal that ends the program has arrived."""
+
+    def __init__(self, wakeup: int, numbers: frozenset[int]) -> None:
+        """Take the reading end of the pipe of signal.set_wakeup_fd, and the signals that count."""
+        self._numbers = numbers
+        self._poll = select.poll()
+        self._poll.register(wakeup, select.POLLIN)
+
+    def __bool__(self) -> bool:
+        # The order matters: a signal stops being pending before its number is in the pipe.
+        return bool(self._pending() & self._numbers) or bool(self._poll.poll(0))
+
+    @staticmethod
+    def _pending() -> set[signal.Signals]:
+        """Return the signals that the kernel has not delivered yet. sigpending(2) lists blocked ones only."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+        pending: set[signal.Signals] = signal.sigpending()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return pending
+
+
+@contextmanager
+def interruption_deferred(on_signal: Callable[[], object]) -> Iterator[Arrival]:
+    """Defer the signals that end the program to the end of the block, in which any thread may ask for their arrival.
+
+    The main thread's handler runs late where other threads keep it from running, so threads ask the Arrival. The
+    handler calls `on_signal` once, which may interrupt any other Python code of the main thread.
+    """
+    arrived: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        del frame
+        arrived.append(number)
+        if len(arrived) == 1:
+            on_signal()
+
+    reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    try:
+        with _handled_by(note) as heeded:
+            yield Arrival(reading, heeded)
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        signal.set_wakeup_fd(before)
+        os.close(reading)
+        os.close(writing)
+        if arrived:
+            signal.raise_signal(arrived[0])
+
+
+@contextmanager
+def _handled_by(handler: Callable[[int, FrameType | None], object]) -> Iterator[frozenset[int]]:
+    """Handle the signals so for the length of the block; those that are ignored stay so, and the others are given."""
+    heeded = frozenset(number for number in _ENDING if signal.getsignal(number) != signal.SIG_IGN)
+    before = {number: signal.signal(number, handler) for number in heeded}
+    try:
+        yield heeded
+    finally:
+        for number, handler_before in before.items():
+            signal.signal(number, handler_before)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.nodes import PATIENCE, Node, PluginRun
+from tests.nodes import Node, PluginRun
 
 __all__ = ["DUAL_STACK", "SHARED_BY_PODS", "Network", "bridge_config"]
 
@@ -99,5 +99,5 @@ class Network:
     def ping(self, pod: str | None, address: str, *, tries: int = 1) -> bool:
         """Whether a pod, or the node itself, gets an answer from `address`."""
         netns = None if pod is None else self.namespace(pod)
-        command = ["ping", "-c", str(tries), "-W", str(2 * PATIENCE), address]
+        command = ["ping", "-c", str(tries), "-W", "2", address]
         return self.node.run(command, netns=netns, check=False).returncode == 0

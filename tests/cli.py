@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from netlink.namespace import remove_namespace
-from tests.nodes import PATIENCE
+from tests.nodes import HANG
 
 __all__ = ["REFERENCE_BIN_DIR", "ROOT", "Cli", "bridge_network", "on_a_terminal", "waits_for_a_lock"]
 
@@ -90,7 +90,7 @@ class Cli:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=100 * PATIENCE,
+            timeout=HANG,
             check=False,
         )
         if check and run.returncode != 0:
@@ -138,7 +138,7 @@ class Cli:
     def ip(self, *args: str, netns: str = "") -> list[dict[str, Any]]:
         """What `ip -j ARGS` prints on the node, or in the network namespace at the path `netns`."""
         name = Path(netns).name or self.node
-        run = subprocess.run(["ip", "-n", name, "-j", *args], capture_output=True, text=True, timeout=30, check=True)
+        run = subprocess.run(["ip", "-n", name, "-j", *args], capture_output=True, text=True, timeout=HANG, check=True)
         answer: list[dict[str, Any]] = json.loads(run.stdout or "[]")
         return answer
 
@@ -173,7 +173,7 @@ def on_a_terminal(cli: Cli, *args: str, env: Mapping[str, str] | None = None) ->
                     shown += chunk
             except OSError:  # EIO: nobody has the other side open any more
                 pass
-            assert process.wait(60) == 0, shown
+            assert process.wait(HANG) == 0, shown
     return shown.decode()
 
 

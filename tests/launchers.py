@@ -26,11 +26,10 @@ from skel.forkserver.handoff import (
     decode_request,
     encode_exit,
 )
-from tests.nodes import until
+from tests.nodes import HANG, until
 
 __all__ = [
     "DIRECT",
-    "SECONDS",
     "VERSION",
     "Conversation",
     "Installed",
@@ -42,7 +41,6 @@ __all__ = [
     "serve",
 ]
 
-SECONDS = 30
 VERSION = {"CNI_COMMAND": "VERSION"}
 DIRECT = json.dumps({"cniVersion": "1.1.0", "supportedVersions": list(SUPPORTED)}).encode() + b"\n"
 
@@ -56,7 +54,7 @@ class Conversation:
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
-        self.connection.settimeout(SECONDS)
+        self.connection.settimeout(HANG)
         self.request: Request | None = None
         self.circumstances: list[int] = []
         self.streams: list[int] = []
@@ -165,7 +163,7 @@ class Installed:
         self._build = build
         self.path = self.write("bridge")
 
-    def write(self, name: str, *, patience: float = SECONDS, path: str | None = None) -> Path:
+    def write(self, name: str, *, patience: float = HANG, path: str | None = None) -> Path:
         """Write a launcher that asks the server at `path`."""
         socket_path = str(self.socket) if path is None else path
         file = self.folder / name
@@ -198,7 +196,7 @@ class Installed:
         args = [*command, path or self.path]
         if redirection:
             args = ["/bin/sh", "-c", f'exec "$0" "$@" {redirection}', *args]
-        return subprocess.run(args, env=env, input=stdin, capture_output=True, cwd="/", timeout=SECONDS, check=False)
+        return subprocess.run(args, env=env, input=stdin, capture_output=True, cwd="/", timeout=HANG, check=False)
 
     def start(self, *, command: Sequence[str | Path] = ()) -> subprocess.Popen[bytes]:
         return subprocess.Popen(

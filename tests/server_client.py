@@ -18,6 +18,7 @@ from skel.forkserver.handoff import (
     encode_request,
 )
 from skel.installation import build_id
+from tests.nodes import HANG
 
 __all__ = ["Client", "client", "request_for"]
 
@@ -42,7 +43,7 @@ class Client:
 
     def __init__(self, path: Path, stdin: str) -> None:
         self.connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.connection.settimeout(20)
+        self.connection.settimeout(HANG)
         try:
             self.connection.connect(str(path))
         except OSError:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from skel.suite import PLUGINS
 from tests.cli import ROOT
-from tests.nodes import PATIENCE, until
+from tests.nodes import HANG, until
 
 __all__ = ["ForkServer", "children", "fork_server", "write_launchers"]
 
@@ -43,7 +43,7 @@ class ForkServer:
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and wait for the end; return the exit code."""
         self.process.send_signal(number)
-        return self.process.wait(30 * PATIENCE)
+        return self.process.wait(HANG)
 
     def requests(self) -> int:
         """How many it was asked for, known from its log when it has ended."""
@@ -80,17 +80,17 @@ def fork_server(
         )
     server = ForkServer(process, socket, log)
     try:
-        until(lambda: "listening at" in server.log() or process.poll() is not None, within=30)
+        until(lambda: "listening at" in server.log() or process.poll() is not None)
         assert process.poll() is None, server.log()
         yield server
     finally:
         if process.poll() is None:
             process.terminate()
             try:
-                process.wait(30 * PATIENCE)
+                process.wait(HANG)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait(5)
+                process.wait(HANG)
 
 
 def write_launchers(folder: Path, content: bytes) -> Path:

@@ -135,7 +135,7 @@ def _add(
         def add(namespace: str, name: str) -> "AddedPod":
             return runtime.add(PodPlan(namespace, name, plans, bin_dirs), exist_ok=exist_ok)
 
-        return [added for _, added in for_each_pod(pods, add, jobs=jobs, label="Adding pods")]
+        return [added for _, added in for_each_pod(pods, add, jobs=jobs, label="Adding pods", done="Ready")]
 
 
 def _rows(added: "AddedPod") -> list[list[str]]:

@@ -41,7 +41,7 @@ def command(settings: Settings, *, pods: tuple[str, ...], namespace: str, jobs: 
                     raise PodError("there is no such pod")
                 return runtime.check(pod)
 
-        done = for_each_pod(wanted, check, jobs=jobs, label="Checking pods")
+        done = for_each_pod(wanted, check, jobs=jobs, label="Checking pods", done="Checked")
     document, rows = [], []
     for (where, name), found in done:
         networks = [{"name": network.name, "ifname": network.ifname, "error": text} for network, text in found]

@@ -78,7 +78,7 @@ def command(
         def delete(namespace: str, name: str) -> "Pod | None":
             return runtime.delete(namespace, name, force=force)
 
-        done = for_each_pod(wanted, delete, jobs=jobs, label="Deleting pods")
+        done = for_each_pod(wanted, delete, jobs=jobs, label="Deleting pods", done="Gone")
     deleted = [pod for _, pod in done if pod is not None]
     if prune:
         _prune(runtime, deleted)

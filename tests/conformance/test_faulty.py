@@ -14,10 +14,11 @@ from harness.conformance.finding import Outcome
 from harness.conformance.profile import Profile
 from harness.conformance.run import Extent, run_check
 from tests.conformance.subjects import SOUND, Faulty, faulty_plugins, install, subject
+from tests.nodes import HANG
 
 CHECKS: Mapping[str, Check] = {check.id: check for check in checks()}
 FAMILY = faulty_plugins()
-EXTENT = Extent(timeout=20.0)
+EXTENT = Extent(timeout=HANG)
 CATCHES = [
     pytest.param(faulty, name, id=f"{faulty.path.name}:{name}") for faulty in FAMILY for name in faulty.caught_by
 ]

@@ -14,6 +14,7 @@ from harness.conformance.run import Extent, run_check
 from harness.conformance.subject import Subject, subjects_of
 from harness.networks import parse_network_list, read_network_file
 from tests.conformance.subjects import PLUGINS
+from tests.nodes import HANG
 
 LIST = read_network_file(Path(__file__).parent / "networks" / "languages" / "shell-ptp.conflist")
 PERL_IPAM = LIST.plugins[0].raw["ipam"]
@@ -27,7 +28,7 @@ DEMANDS = [
     for check in checks()
     if profile in check.profiles
 ]
-EXTENT = Extent(timeout=60.0)
+EXTENT = Extent(timeout=HANG)
 
 
 def subject(name: str, interface: str, ipam: object, bin_dir: Path) -> Subject:
@@ -48,7 +49,6 @@ def mixed_bin_dir(direct_bin_dir: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.mark.sudo
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("name", "demand"), DEMANDS)
 def test_it_does_all_that_is_demanded(name: str, demand: str, tmp_path: Path) -> None:
     tested = subject(name, "shell-ptp", PERL_IPAM, PLUGINS)

@@ -34,7 +34,6 @@ def bridge_in(bin_dir: Path) -> Subject:
     return subject
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("kind", "by"), [("direct", By.CALLS), ("served", By.TIME)])
 def test_nothing_is_left_of_a_killed_add(kind: str, by: By, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     bin_dir: Path = request.getfixturevalue(f"{kind}_bin_dir")

@@ -12,6 +12,7 @@ from harness.conformance.catalogue import Check, checks
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.run import Extent, run_check
 from tests.conformance.subjects import Unusual, install, subject, unusual_plugins
+from tests.nodes import HANG
 
 CHECKS = {check.id: check for check in checks()}
 FAMILY = unusual_plugins()
@@ -21,7 +22,7 @@ NOT_FOR = [pytest.param(each, name, id=f"{each.path.name}:{name}") for each in F
 
 def found(check: Check, unusual: Unusual, sound: Path, folder: Path) -> Finding:
     tested = subject(unusual.profile, install(unusual, sound, folder / "bin"))
-    return run_check(check, tested, state_dir=folder / "state", extent=Extent(timeout=20.0))
+    return run_check(check, tested, state_dir=folder / "state", extent=Extent(timeout=HANG))
 
 
 @pytest.mark.sudo

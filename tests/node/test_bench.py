@@ -16,6 +16,7 @@ from harness.bench.stand import Stand, attached_to, furnish
 from harness.bench.subjects import MASQUERADED, PLAIN, Suite, default_networks
 from harness.site import Ground, Site
 from tests.cli import REFERENCE_BIN_DIR, Cli, bridge_network
+from tests.nodes import HANG
 
 pytestmark = pytest.mark.sudo
 
@@ -47,7 +48,6 @@ def series(document: dict[str, Any], **wanted: object) -> list[dict[str, Any]]:
     return [each for each in document["series"] if wanted.items() <= each.items()]
 
 
-@pytest.mark.timeout(300)
 def test_two_suites_are_measured_side_by_side(cli: Cli, direct_bin_dir: Path, tmp_path: Path) -> None:
     saved, page, plot = tmp_path / "bench.json", tmp_path / "page.md", tmp_path / "plot.svg"
     page.write_text("a\n<!-- bench: latency -->\n<!-- /bench -->\nb\n")
@@ -138,7 +138,7 @@ def test_nothing_is_left_of_a_run_that_is_interrupted(cli: Cli, direct_bin_dir: 
     with cli.background("bench", "--bin-dir", f"ours={direct_bin_dir}", "--pods", "0,5", "--rounds", "40") as process:
         said = _read_until(process, "ADD and DEL")
         process.send_signal(number)
-        said += process.communicate(timeout=60)[1]
+        said += process.communicate(timeout=HANG)[1]
 
     assert process.returncode == (130 if number == signal.SIGINT else 143), said
     assert_nothing_left(cli, said)
@@ -164,7 +164,7 @@ def test_launchers_that_do_their_work_themselves_are_not_taken_for_served(cli: C
         children = [line.split(maxsplit=2) for line in processes if line.split()[0] == str(process.pid)]
         (server,) = [int(pid) for _, pid, args in children if "skel.forkserver" in args]
         subprocess.run(["kill", str(server)], check=True)
-        said += process.communicate(timeout=100)[1]
+        said += process.communicate(timeout=HANG)[1]
 
     assert process.returncode == 1
     assert f"the server (process {server}) has ended" in said

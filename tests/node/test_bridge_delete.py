@@ -10,7 +10,7 @@ from netlink import masquerade, spoofcheck
 from netlink.namespace import remove_namespace
 from tests.attachments import SHARED_BY_PODS, Network, bridge_config
 from tests.node.faults import INJECTED, dispatched, failing_once
-from tests.nodes import Node
+from tests.nodes import HANG, Node
 
 # The pod's masquerading, by hashes of the network and of "eth0:id-one", and its check.
 LEFT_BY_THE_REFERENCE = """
@@ -82,7 +82,7 @@ def test_the_namespace_is_not_given_or_gone(network: Network, warm: Snapshot, ne
 
     network.succeed("DEL", "one", netns=netns)
     # Without a namespace to look into, the pod's interface went with the host's end.
-    network.node.assert_same_state(warm, ignore=["files/*last_reserved_ip*"], within=5)
+    network.node.assert_same_state(warm, ignore=["files/*last_reserved_ip*"], within=HANG)
 
 
 def test_the_namespace_is_a_file(network: Network, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_the_path_of_the_namespace_is_the_nodes_own_by_now(network: Network, war
     assert (error["code"], "/proc/self/ns/net" in error["msg"]) == (8, True)
     assert {link["ifname"] for link in network.node.ip("link", "show", "type", "veth")} == {"eth0", "uplink"}
     network.node.run(["ip", "link", "delete", "eth0"])
-    network.node.assert_same_state(warm, ignore=["files/*last_reserved_ip*"], within=5)
+    network.node.assert_same_state(warm, ignore=["files/*last_reserved_ip*"], within=HANG)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from plugins.bridge_config import BridgeConfig
 from plugins.bridge_undo import BridgeUndo
 from plugins.host_veth import host_veth_name
 from tests.attachments import Network, bridge_config
-from tests.nodes import Node
+from tests.nodes import HANG, Node
 
 AT_ONCE = 8
 GATEWAY = ip_interface("10.88.0.1/16")
@@ -50,7 +50,7 @@ def vlan_gateway(host: Rtnl, undo: BridgeUndo, **keys: object) -> Link:
 
 
 def test_many_make_the_gateway_of_a_vlan_at_once(node: Node) -> None:
-    all_have_looked = Barrier(AT_ONCE, timeout=10)
+    all_have_looked = Barrier(AT_ONCE, timeout=HANG)
 
     class Hesitant(Rtnl):
         def link(self, name_or_index: str | int) -> Link | None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.attachments import DUAL_STACK, Network, bridge_config
 from tests.kernel import has_vlan_filtering
-from tests.nodes import Node, until
+from tests.nodes import HANG, Node, until
 
 
 @pytest.fixture
@@ -264,4 +264,4 @@ def test_vlans_need_a_kernel_that_knows_them(network: Network) -> None:
         assert '"vlan":100' in vlans
     else:
         assert "VLAN" in ran.stdout["msg"]
-        network.node.assert_same_state(before, ignore=["files/*", "node/sysctl/*"], within=2)
+        network.node.assert_same_state(before, ignore=["files/*", "node/sysctl/*"], within=HANG)

@@ -17,7 +17,7 @@ from plugins.bridge_undo import BridgeUndo
 from tests.attachments import Network, bridge_config
 from tests.node.faults import INJECTED, dispatched, failing_at
 from tests.node.firewall import inside
-from tests.nodes import Node
+from tests.nodes import HANG, Node
 
 # ip_forward stays on: another program may rely on it by now. A reservation's traces that are no reservation stay, too.
 KEPT = [
@@ -57,7 +57,7 @@ def test_at_every_request_to_the_kernel(node: Node, direct_bin_dir: Path, *, exi
 
         assert INJECTED.encode() in outcome.stdout, outcome
         assert b"undoing" not in outcome.stderr, outcome
-        node.assert_same_state(before, ignore=KEPT, within=2)
+        node.assert_same_state(before, ignore=KEPT, within=HANG)
         assert pod_state(node) == pod_before, step
         assert "id-one" not in owners(node), step
 
@@ -88,7 +88,7 @@ def fails_without_trace(cold: tuple[Network, Snapshot], fragment: str, **keys: o
     error = network.fail("ADD", "one", **keys)
 
     assert fragment in error["msg"] + error.get("details", "")
-    network.node.assert_same_state(before, ignore=KEPT, within=2)
+    network.node.assert_same_state(before, ignore=KEPT, within=HANG)
     assert pod_state(network.node) == ["lo"]
     assert "id-one" not in owners(network.node)
 

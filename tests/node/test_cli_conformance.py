@@ -17,7 +17,7 @@ from harness.conformance.run import Extent, examine
 from harness.conformance.trial import Trial
 from tests import findings
 from tests.cli import REFERENCE_BIN_DIR, Cli, bridge_network, on_a_terminal
-from tests.nodes import until
+from tests.nodes import HANG, until
 
 pytestmark = pytest.mark.sudo
 
@@ -273,9 +273,9 @@ def test_only_root_can_make_nodes(cli: Cli, verb: list[str]) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_nothing_is_left_of_a_run_that_is_interrupted(cli: Cli, tmp_path: Path, number: signal.Signals) -> None:
     with cli.background("conformance", "--plugin", "bridge", "--jobs", "3") as process:
-        until(lambda: (tmp_path / "places").exists() and len(made_places(tmp_path)) > 5, within=60)
+        until(lambda: (tmp_path / "places").exists() and len(made_places(tmp_path)) > 5)
         process.send_signal(number)
-        said = process.communicate(timeout=100)[1]
+        said = process.communicate(timeout=HANG)[1]
 
     assert process.returncode == (130 if number == signal.SIGINT else 143), said
     assert_nothing_left(cli, tmp_path)

@@ -11,7 +11,7 @@ import pytest
 from harness.pods import PodStore
 from netlink.namespace import remove_namespace
 from tests.cli import Cli, bridge_network
-from tests.nodes import until
+from tests.nodes import HANG, until
 
 pytestmark = pytest.mark.sudo
 
@@ -47,7 +47,7 @@ def crash(cli: Cli, moment: int, log: Path, *args: str) -> int:
         cwd="/",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG,
         check=False,
     )
     assert run.returncode in {0, -9}, run.stderr
@@ -62,7 +62,6 @@ def assert_nothing_left(cli: Cli, log: Path) -> None:
         assert {link["ifname"] for link in cli.ip("link")} <= {"lo", "net0"}
 
 
-@pytest.mark.timeout(300)
 def test_add_killed_at_every_step_can_be_deleted(reference_cli: Cli, tmp_path: Path) -> None:
     cli = reference_cli
     cli.configure(bridge_network("net"))
@@ -85,7 +84,6 @@ def test_add_killed_at_every_step_can_be_deleted(reference_cli: Cli, tmp_path: P
     assert log.read_text()
 
 
-@pytest.mark.timeout(300)
 def test_delete_killed_at_every_step_can_be_repeated(reference_cli: Cli, tmp_path: Path) -> None:
     cli = reference_cli
     cli.configure(bridge_network("net"))
@@ -124,7 +122,7 @@ read -r line < {gate}
     with cli.background("add", "pod1") as harness:
         until(started.exists)
         harness.kill()
-        harness.wait(10)
+        harness.wait(HANG)
         # Its opening waits for the reader, and lets it go.
         gate.write_text("\n")
         (pod,) = cli.pods()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli import Cli, bridge_network, waits_for_a_lock
-from tests.nodes import until
+from tests.nodes import HANG, until
 
 pytestmark = pytest.mark.sudo
 
@@ -168,7 +168,7 @@ def run_unheard(cli: Cli, *args: str) -> int:
     with cli.background(*args) as process:
         assert process.stderr is not None
         process.stderr.close()
-        return process.wait(30)
+        return process.wait(HANG)
 
 
 def test_nobody_listening_is_no_obstacle_to_add_and_delete(unheard: tuple[Cli, Path]) -> None:
@@ -216,7 +216,7 @@ def test_two_adds_of_one_name_make_one_pod(cli: Cli) -> None:
 
     with ExitStack() as stack:
         both = [stack.enter_context(cli.background("add", "pod1")) for _ in range(2)]
-        said = [process.communicate(timeout=60)[1] for process in both]
+        said = [process.communicate(timeout=HANG)[1] for process in both]
 
     assert sorted(process.returncode for process in both) == [0, 1]
     (loser,) = [text for text in said if text]
@@ -252,7 +252,7 @@ def test_add_of_a_pod_that_is_being_added_is_refused_at_once(gated: tuple[Cli, P
         second = cli.run("add", "pod1", check=False)
 
         gate.write_text("\n")
-        assert first.wait(30) == 0
+        assert first.wait(HANG) == 0
     assert second.returncode == 1
     assert second.stderr.startswith("Error: pod default/pod1: is being made or taken away by somebody else")
     assert [pod["state"] for pod in cli.pods()] == ["ready"]
@@ -265,7 +265,7 @@ def test_delete_of_a_pod_that_is_being_added_waits(gated: tuple[Cli, Path, Path]
         with cli.background("del", "pod1") as delete:
             until(lambda: waits_for_a_lock(delete.pid))
             gate.write_text("\n")
-            assert (add.wait(30), delete.wait(30)) == (0, 0)
+            assert (add.wait(HANG), delete.wait(HANG)) == (0, 0)
 
     assert cli.pods() == []
 
@@ -276,7 +276,7 @@ def test_two_deletes_of_one_pod_both_succeed(cli: Cli) -> None:
 
     with ExitStack() as stack:
         both = [stack.enter_context(cli.background("del", "pod1")) for _ in range(2)]
-        said = [process.communicate(timeout=60)[1] for process in both]
+        said = [process.communicate(timeout=HANG)[1] for process in both]
 
     assert [process.returncode for process in both] == [0, 0], said
     assert (cli.pods(), cli.reservations("net")) == ([], set())
@@ -287,7 +287,7 @@ def test_many_processes_make_one_node(cli: Cli) -> None:
 
     with ExitStack() as stack:
         processes = [stack.enter_context(cli.background("add", f"pod{number}")) for number in range(8)]
-        said = [process.communicate(timeout=90)[1] for process in processes]
+        said = [process.communicate(timeout=HANG)[1] for process in processes]
 
     assert [process.returncode for process in processes] == [0] * 8, said
     assert len(cli.reservations("net")) == 8
@@ -314,7 +314,7 @@ echo $CNI_COMMAND >> {order}
         with cli.background("gc") as gc:
             until(lambda: waits_for_a_lock(gc.pid))
             gate.write_text("\n")
-            assert (add.wait(30), gc.wait(30)) == (0, 0)
+            assert (add.wait(HANG), gc.wait(HANG)) == (0, 0)
 
     assert order.read_text().split() == ["ADD", "GC"]
 
@@ -341,8 +341,8 @@ echo '{{"cniVersion": "1.1.0", "interfaces": [{{"name": "slow0"}}]}}'
         with cli.background("del", "pod1", "--prune") as delete:
             until(lambda: waits_for_a_lock(delete.pid) or delete.poll() is not None)
             gate.write_text("\n")
-            _, said = add.communicate(timeout=30)
-            assert delete.wait(30) == 0
+            _, said = add.communicate(timeout=HANG)
+            assert delete.wait(HANG) == 0
 
     assert (add.returncode, said) == (0, "")
     assert [link["ifname"] for link in cli.ip("link", "show", "master", "slow0")] == ["veth0"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli import ROOT, Cli, waits_for_a_lock
-from tests.nodes import Node, until
+from tests.nodes import HANG, Node, until
 
 pytestmark = pytest.mark.sudo
 
@@ -72,13 +72,64 @@ def test_add_finishes_the_pod_that_it_has_begun_and_begins_no_more(cli: Cli, num
         until(slow.started.exists)
         add.send_signal(number)
         slow.open()
-        _, said = add.communicate(timeout=30)
+        _, said = add.communicate(timeout=HANG)
 
     assert add.returncode == 128 + number
-    assert said.strip() == ("Error: interrupted" if number == signal.SIGINT else "")
+    ending = ["Error: interrupted"] if number == signal.SIGINT else []
+    lines = [line for line in said.splitlines() if line]  # click begins a new line after ^C
+    assert lines[-2 - len(ending) :] == ["Ready: default/pod1", "Not begun: default/pod2", *ending]
     assert [(pod["name"], pod["state"]) for pod in cli.pods()] == [("pod1", "ready")]
     ignored = int((cli.folder / "ignored").read_text().split()[1], 16)
     assert not any(ignored >> (each - 1) & 1 for each in ENDING)
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_add_says_at_once_which_pod_it_finishes(cli: Cli, number: signal.Signals) -> None:
+    slow = slow_network(cli, "ADD")
+
+    with cli.background("add", "pod1", "pod2", "pod3", "--jobs", "1") as add:
+        until(slow.started.exists)
+        add.send_signal(number)
+        assert add.stderr is not None
+        at_once = add.stderr.readline()
+        assert not slow.order.exists()
+        slow.open()
+        _, said = add.communicate(timeout=HANG)
+
+    assert at_once == "Interrupted: finishing pod default/pod1\n"
+    assert said.splitlines()[:2] == ["Ready: default/pod1", "Not begun: default/pod2, default/pod3"]
+
+
+def test_add_that_is_interrupted_says_which_pods_had_failed(cli: Cli) -> None:
+    slow = slow_network(cli, "ADD")
+    cli.configure({"cniVersion": "1.1.0", "name": "quick", "plugins": [{"type": "noop"}]}, NETWORK)
+    cli.add("there", "--network", "quick")
+
+    with cli.background("add", "there", "pod1", "pod2", "--network", "net", "--jobs", "1") as add:
+        until(slow.started.exists)
+        add.send_signal(signal.SIGTERM)
+        slow.open()
+        _, said = add.communicate(timeout=HANG)
+
+    assert "Error: pod default/there: exists already" in said
+    assert said.splitlines()[-2:] == ["Ready: default/pod1", "Not begun: default/pod2"]
+
+
+def test_del_finishes_the_pod_that_it_has_begun_and_begins_no_more(cli: Cli) -> None:
+    slow = slow_network(cli, "DEL")
+    cli.add("pod1", "pod2")
+
+    with cli.background("del", "pod1", "pod2", "--jobs", "1") as delete:
+        until(slow.started.exists)
+        delete.send_signal(signal.SIGTERM)
+        assert delete.stderr is not None
+        at_once = delete.stderr.readline()
+        slow.open()
+        _, said = delete.communicate(timeout=HANG)
+
+    assert at_once == "Interrupted: finishing pod default/pod1\n"
+    assert said.splitlines() == ["Gone: default/pod1", "Not begun: default/pod2"]
+    assert [(pod["name"], pod["state"]) for pod in cli.pods()] == [("pod2", "ready")]
 
 
 def test_add_that_is_told_to_end_keeps_its_pod_to_itself_till_then(cli: Cli) -> None:
@@ -92,7 +143,7 @@ def test_add_that_is_told_to_end_keeps_its_pod_to_itself_till_then(cli: Cli) -> 
             until(lambda: waits_for_a_lock(delete.pid) or delete.poll() is not None)
             early = delete.poll()
             slow.open()
-            assert (add.wait(30), early, delete.wait(30)) == (129, None, 0)
+            assert (add.wait(HANG), early, delete.wait(HANG)) == (129, None, 0)
 
     assert slow.done() == ["ADD", "DEL"]
     assert cli.pods() == []
@@ -107,7 +158,7 @@ def test_delete_that_is_told_to_end_takes_its_pod_away_first(cli: Cli) -> None:
         until(slow.started.exists)
         delete.send_signal(signal.SIGTERM)
         slow.open()
-        assert delete.wait(30) == 143
+        assert delete.wait(HANG) == 143
 
     assert slow.done() == ["DEL"]
     assert cli.pods() == []
@@ -128,7 +179,7 @@ def test_gc_of_this_host_finishes_the_plugin_that_it_has_begun(node: Node, numbe
         until(slow.started.exists)
         gc.send_signal(number)
         slow.open()
-        assert gc.wait(30) == 128 + number
+        assert gc.wait(HANG) == 128 + number
 
     assert slow.done() == ["GC"]
     assert not (node.folder / "ignored").exists()
@@ -142,6 +193,6 @@ def test_signal_that_was_ignored_stays_so(cli: Cli) -> None:
         until(slow.started.exists)
         add.send_signal(signal.SIGHUP)
         slow.open()
-        assert add.wait(30) == 0
+        assert add.wait(HANG) == 0
 
     assert [pod["state"] for pod in cli.pods()] == ["ready"]

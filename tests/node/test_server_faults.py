@@ -15,7 +15,7 @@ import pytest
 
 from skel.launcher import launcher_bytes, launcher_text
 from tests.attachments import Network, bridge_config
-from tests.nodes import Node, until
+from tests.nodes import HANG, Node, until
 from tests.server_client import client, request_for
 from tests.servers import ForkServer, children, fork_server, write_launchers
 
@@ -101,7 +101,7 @@ class Place:
         launcher.stdin.write(json.dumps(self.config).encode())
         launcher.stdin.close()
         launcher.stdin = None
-        delegate = int(until((self.folder / "reserved").exists, within=20) and self.delegate())
+        delegate = int(until((self.folder / "reserved").exists) and self.delegate())
         with Path(f"/proc/{delegate}/status").open() as status:
             worker = next(int(line.split()[1]) for line in status if line.startswith("PPid"))
 
@@ -165,7 +165,7 @@ def is_full(pipe: IO[bytes]) -> bool:
 
 
 def answered(launcher: subprocess.Popen[bytes]) -> tuple[int, Any]:
-    stdout, _ = launcher.communicate(timeout=30)
+    stdout, _ = launcher.communicate(timeout=HANG)
     return launcher.returncode, json.loads(stdout) if stdout else None
 
 
@@ -320,7 +320,7 @@ def test_worker_that_is_killed_while_it_answers_leaves_no_second_document(
 
     os.kill(worker, signal.SIGKILL)
 
-    stdout, _ = launcher.communicate(timeout=30)
+    stdout, _ = launcher.communicate(timeout=HANG)
     assert launcher.returncode == 1
     assert stdout.startswith(b'{"cniVersion": "1.1.0", "ips": []  ')
     assert stdout.rstrip(b" ").endswith(b"[]")
@@ -349,7 +349,7 @@ def test_all_that_the_server_has_started_is_told_to_end(place: Place) -> None:
     until(place.let_go)
     code, result = answered(launcher)
     assert (code, len(result["ips"])) == (0, 2)
-    assert place.server.process.wait(10) == 0
+    assert place.server.process.wait(HANG) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -374,7 +374,7 @@ def test_execution_that_hangs_is_ended_and_undone(node: Node, tmp_path: Path) ->
         assert (code, error["code"]) == (1, 999)
         assert "took too long" in error["msg"]
         until(lambda: not Path(f"/proc/{worker}").exists())
-        place.assert_clean(within=2)
+        place.assert_clean(within=HANG)
 
 
 def test_server_that_is_told_to_end_finishes_what_it_has_begun(place: Place) -> None:
@@ -389,7 +389,7 @@ def test_server_that_is_told_to_end_finishes_what_it_has_begun(place: Place) -> 
     place.let_go()
     code, result = answered(launcher)
     assert (code, len(result["ips"])) == (0, 2)
-    assert place.server.process.wait(10) == 0
+    assert place.server.process.wait(HANG) == 0
     place.delete(place.bin_dir)
     place.assert_clean()
 
@@ -401,7 +401,7 @@ def test_server_that_is_told_twice_ends_at_once(place: Place) -> None:
     until(lambda: "draining" in place.server.log())
     place.server.process.terminate()
 
-    assert place.server.process.wait(10) == 0
+    assert place.server.process.wait(HANG) == 0
     place.let_go()
     code, result = answered(launcher)
     assert (code, len(result["ips"])) == (0, 2)

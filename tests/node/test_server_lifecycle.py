@@ -16,7 +16,7 @@ import pytest
 from skel.forkserver.handoff import encode_request
 from skel.installation import PACKAGES, modules
 from tests.cli import ROOT
-from tests.nodes import until
+from tests.nodes import HANG, until
 from tests.server_client import client, request_for
 from tests.servers import ForkServer, fork_server, write_launchers
 
@@ -43,7 +43,7 @@ def refused(folder: Path, *options: str) -> str:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=HANG,
         check=False,
     )
 
@@ -115,7 +115,7 @@ def test_path_is_free_while_the_last_executions_end(server: ForkServer, tmp_path
             assert is_served(successor)
             assert server.process.poll() is None
             assert held.go() == 0
-            assert server.process.wait(10) == 0
+            assert server.process.wait(HANG) == 0
 
             assert is_served(successor)
 
@@ -136,7 +136,7 @@ def test_ctrl_c_in_its_terminal_does_not_reach_the_workers(server: ForkServer) -
 
 def test_idle_server_ends(tmp_path: Path) -> None:
     with fork_server(tmp_path, "--idle-exit", "0.2") as server:
-        assert server.process.wait(10) == 0
+        assert server.process.wait(HANG) == 0
 
         assert "no request in 0.2 s" in server.log()
 
@@ -149,7 +149,7 @@ def test_server_with_work_is_not_idle(tmp_path: Path) -> None:
                 server.process.wait(0.6)
             assert held.go() == 0
 
-        assert server.process.wait(10) == 0
+        assert server.process.wait(HANG) == 0
 
 
 def test_workers_that_are_killed_are_replaced_after_a_pause(server: ForkServer) -> None:
@@ -157,7 +157,7 @@ def test_workers_that_are_killed_are_replaced_after_a_pause(server: ForkServer) 
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
 
-    until(lambda: len(server.workers()) == 4 and not server.workers() & killed, within=15)
+    until(lambda: len(server.workers()) == 4 and not server.workers() & killed)
 
     assert is_served(server)
     assert "ended without work by signal 9; the next one in 0.1 s" in server.log()
@@ -190,7 +190,7 @@ def test_no_more_are_at_work_than_allowed_and_the_others_wait(tmp_path: Path) ->
         third.connection.settimeout(0.3)
         with pytest.raises(TimeoutError):
             third.ask(request_for("noop", VERSION))
-        third.connection.settimeout(20)
+        third.connection.settimeout(HANG)
 
         assert len(server.workers()) == 2
         assert first.go() == 0
@@ -337,7 +337,7 @@ def test_server_that_was_upgraded_drains_and_its_launchers_run_the_new_code(inst
             until(lambda: "9.8.7" in about(bin_dir))
             assert "at work: the installation has changed" in server.log()
             assert held.go() == 0
-        assert server.process.wait(10) == 0
+        assert server.process.wait(HANG) == 0
 
 
 def test_server_does_not_work_for_launchers_of_another_build(installation: Path, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from skel.forkserver.handoff import ANSWERING, GO, HandoffError, encode_exit, en
 from skel.forkserver.peer import PeerError, standing
 from skel.launcher import launcher_bytes
 from tests.attachments import Network, bridge_config
-from tests.nodes import Node, until
+from tests.nodes import HANG, Node, until
 from tests.server_client import Client, client, request_for
 from tests.servers import ForkServer, fork_server, write_launchers
 
@@ -283,7 +283,7 @@ def test_five_hundred_at_once_are_all_served(node: Node, tmp_path: Path) -> None
                 )
 
         running = [start(number) for number in range(500)]
-        answers = [(*process.communicate(timeout=60), process.returncode) for process in running]
+        answers = [(*process.communicate(timeout=HANG), process.returncode) for process in running]
 
         assert {(stderr, code) for _, stderr, code in answers} == {(b"", 0)}
         added = [json.loads(answers[number][0])["ips"][0]["address"] for number in range(500) if number % 5 in {2, 3}]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.site import Ground, Site
+from tests.nodes import HANG
 
 pytestmark = pytest.mark.sudo
 
@@ -51,7 +52,7 @@ def test_a_process_ends_with_the_site(
         assert [each.pid for each in site.processes()] == [started[0].pid]
         assert started[0].poll() is None
 
-    assert started[0].wait(timeout=5) == -9
+    assert started[0].wait(timeout=HANG) == -9
     assert not Path(pod).exists()
 
 
@@ -64,7 +65,7 @@ def test_a_process_of_a_pod_that_is_gone_ends_with_the_site(
         gone.callback(ground.close)
         subprocess.run(["ip", "netns", "delete", Path(pod).name], check=True)
 
-    assert started[0].wait(timeout=5) == -9
+    assert started[0].wait(timeout=HANG) == -9
 
 
 def test_the_others_go_on(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:

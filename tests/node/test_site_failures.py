@@ -8,7 +8,7 @@ import pytest
 
 from netlink.namespace import remove_namespace
 from tests.cli import ROOT
-from tests.nodes import PATIENCE
+from tests.nodes import HANG
 
 pytestmark = pytest.mark.sudo
 
@@ -29,7 +29,7 @@ def test_node_that_cannot_be_entered_is_an_error_and_is_taken_away(tmp_path: Pat
     command = [*unwilling, sys.executable, "-c", MAKE, str(tmp_path)]
 
     try:
-        run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30 * PATIENCE, check=False)
+        run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG, check=False)
         left = [*tmp_path.rglob("*"), *Path("/run/netns").glob(f"{run.stdout.strip()}*")]
     finally:
         for folder in tmp_path.glob("nodes/*"):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.bench.process import Chain, Ended, PluginFailedError, Process, Request, run_chains, run_one
+from tests.nodes import HANG
 
 PATH = {"PATH": "/usr/bin:/bin"}
 
@@ -35,7 +36,7 @@ def own_children() -> set[str]:
 
 
 def test_output_time_and_cpu_time() -> None:
-    ended = run_one(shell("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo done; sleep 0.1"), timeout=20)
+    ended = run_one(shell("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo done; sleep 0.1"), timeout=HANG)
 
     assert ended.stdout == b"done\n"
     assert ended.seconds >= 0.1 + ended.cpu_seconds * 0.5
@@ -44,14 +45,14 @@ def test_output_time_and_cpu_time() -> None:
 
 def test_a_request_larger_than_a_pipe_arrives_whole() -> None:
     text = b"x" * 300_000
-    ended = run_one(Request("/usr/bin/wc", PATH, text), timeout=20)
+    ended = run_one(Request("/usr/bin/wc", PATH, text), timeout=HANG)
 
     assert ended.stdout.split()[2] == b"300000"
 
 
 def test_what_a_failed_plugin_said_is_in_the_error() -> None:
     with pytest.raises(PluginFailedError, match=r"^/bin/sh: exit code 3: result complaint$"):
-        run_one(shell("echo complaint >&2; echo result; exit 3"), timeout=20)
+        run_one(shell("echo complaint >&2; echo result; exit 3"), timeout=HANG)
 
 
 @pytest.mark.parametrize("script", ["sleep 100", "exec >&-; sleep 100", "sleep 100 & sleep 100"])
@@ -64,7 +65,7 @@ def test_what_takes_too_long_is_killed(script: str) -> None:
 
 
 def test_signals_that_python_ignores_are_not_ignored_in_plugins() -> None:
-    ended = run_one(shell("grep SigIgn /proc/self/status"), timeout=20)
+    ended = run_one(shell("grep SigIgn /proc/self/status"), timeout=HANG)
 
     ignored = int(ended.stdout.split()[1], 16)
     assert [number for number in (signal.SIGPIPE, signal.SIGXFSZ) if ignored >> (number - 1) & 1] == []
@@ -82,7 +83,7 @@ def test_chains_run_at_once_and_their_links_one_after_the_other(tmp_path: Path) 
         second: Ended = yield shell(f"echo after {first.stdout.decode().strip()}")
         heard[number] = [first.stdout, second.stdout]
 
-    seconds = run_chains([chain(number) for number in range(3)], timeout=20)
+    seconds = run_chains([chain(number) for number in range(3)], timeout=HANG)
 
     assert heard == {number: [b"%d\n" % number, b"after %d\n" % number] for number in range(3)}
     assert 0 < seconds < 20
@@ -92,7 +93,7 @@ def test_of_many_chains_all_end_before_a_failure_is_told(tmp_path: Path) -> None
     slow = tmp_path / "slow"
 
     with pytest.raises(PluginFailedError, match="exit code 1"):
-        run_chains([one(shell("exit 1")), one(shell(f"sleep 0.2; touch {slow}"))], timeout=20)
+        run_chains([one(shell("exit 1")), one(shell(f"sleep 0.2; touch {slow}"))], timeout=HANG)
 
     assert slow.exists()
 

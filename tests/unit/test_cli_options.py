@@ -14,6 +14,7 @@ from harness.install import write_launchers
 from harness.snapshot import Snapshot
 from netlink.namespace import remove_namespace
 from tests.cli import REFERENCE_BIN_DIR, ROOT, Cli, bridge_network, on_a_terminal
+from tests.nodes import HANG
 
 
 @pytest.fixture
@@ -290,7 +291,7 @@ def test_closed_output_is_no_traceback(cli: Cli) -> None:
     with cli.background("networks") as process:
         assert process.stdout is not None
         process.stdout.close()
-        process.wait(30)
+        process.wait(HANG)
         assert process.stderr is not None
         assert "Traceback" not in process.stderr.read()
 

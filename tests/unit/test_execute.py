@@ -14,6 +14,7 @@ import pytest
 
 from harness.execute import Execution, Executor, PluginError, PluginNotFoundError
 from harness.outcome import decode_result, decode_versions, require_success
+from tests.nodes import HANG
 
 REQUEST = b'{"cniVersion":"1.0.0","name":"mynet","type":"plugin"}'
 
@@ -163,7 +164,7 @@ def test_a_megabyte_each_way_at_once_is_no_deadlock(
     )
     request = b"x" * 3_000_000
 
-    execution = run(stdin=request, timeout=20)
+    execution = run(stdin=request, timeout=HANG)
 
     assert execution.stdout == request[:8192] + bytes(1_000_000) + request[8192:]
     assert execution.stderr == bytes(2_000_000)

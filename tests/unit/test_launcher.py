@@ -14,6 +14,7 @@ import pytest
 from skel import SUPPORTED, dispatch, launcher
 from skel.launcher import compiled_launcher, is_ours, launcher_bytes, launcher_text
 from skel.suite import PLUGINS, load
+from tests.nodes import HANG
 from tests.unit.sample_plugin import ENVIRON, configuration
 
 Kind = Callable[..., bytes | None]
@@ -42,7 +43,7 @@ def run(
     if redirection:
         command = ["/bin/sh", "-c", f'exec "$0" "$@" {redirection}', *command]
     return subprocess.run(
-        command, env=environ or {}, input=stdin, capture_output=True, cwd=cwd, timeout=30, check=False
+        command, env=environ or {}, input=stdin, capture_output=True, cwd=cwd, timeout=HANG, check=False
     )
 
 
@@ -123,7 +124,7 @@ def test_version_does_not_wait_for_stdin(bin_dir: Path, name: str) -> None:
         [bin_dir / name], env={"CNI_COMMAND": "VERSION"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         # Its end comes while ours of its stdin is open and has never been written to.
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=HANG) == 0
         assert process.stdout is not None
         assert json.loads(process.stdout.read())["supportedVersions"] == list(SUPPORTED)
 

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from skel.forkserver.handoff import ANSWERING, GO, READY, encode_exit
-from tests.launchers import SECONDS, VERSION, Conversation, Installed, Script, is_stopped, serve
-from tests.nodes import until
+from tests.launchers import VERSION, Conversation, Installed, Script, is_stopped, serve
+from tests.nodes import HANG, until
 
 DIED = {"cniVersion": "1.1.0", "code": 999, "msg": "the fork server's worker died while it ran the plugin"}
 
@@ -80,7 +80,7 @@ def test_an_error_that_nobody_reads_is_no_end_by_a_signal(installed: Installed) 
     os.close(reader)
 
     with installed.serving(die), os.fdopen(writer, "wb") as pipe:
-        ran = subprocess.run([installed.path], env=VERSION, stdout=pipe, timeout=SECONDS, check=False)
+        ran = subprocess.run([installed.path], env=VERSION, stdout=pipe, timeout=HANG, check=False)
 
     assert ran.returncode == 1
 
@@ -203,7 +203,7 @@ def test_two_hundred_at_once_are_all_served(installed: Installed) -> None:
     """By one who takes them one by one, with a queue that has no room for all."""
     with installed.serving(serve, backlog=20) as server:
         launchers = [installed.start() for _ in range(200)]
-        outputs = [process.communicate(timeout=SECONDS * 2) for process in launchers]
+        outputs = [process.communicate(timeout=HANG) for process in launchers]
 
     assert outputs == [(b"served ", b"logged")] * 200
     assert {process.returncode for process in launchers} == {43}

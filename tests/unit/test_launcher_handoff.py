@@ -18,7 +18,6 @@ from skel.forkserver.handoff import GO, READY, STREAMS, Request, decode_environm
 from skel.installation import build_id
 from tests.launchers import (
     DIRECT,
-    SECONDS,
     VERSION,
     Conversation,
     Installed,
@@ -27,6 +26,7 @@ from tests.launchers import (
     ran_directly,
     serve,
 )
+from tests.nodes import HANG
 
 # --- what is handed over
 
@@ -60,7 +60,7 @@ def test_the_server_gets_the_callers_circumstances(installed: Installed, tmp_pat
     shell = 'umask 027; trap \'\' USR1; cd "$1"; exec env -u PWD -u OLDPWD "$0"'
     env = {"CNI_COMMAND": "ADD", "EMPTY": "", "BYTES": os.fsdecode(b"\xff=\n")}
     with installed.serving(script) as server:
-        subprocess.run(["/bin/sh", "-c", shell, installed.path, tmp_path], env=env, check=True, timeout=SECONDS)
+        subprocess.run(["/bin/sh", "-c", shell, installed.path, tmp_path], env=env, check=True, timeout=HANG)
 
     request = server.talks[0].request
     assert request is not None
@@ -90,9 +90,7 @@ def test_the_environment_is_that_of_execve(installed: Installed) -> None:
     )
 
     with installed.serving(serve) as server:
-        subprocess.run(
-            [sys.executable, "-c", program, installed.path], capture_output=True, timeout=SECONDS, check=False
-        )
+        subprocess.run([sys.executable, "-c", program, installed.path], capture_output=True, timeout=HANG, check=False)
     directly = subprocess.run([sys.executable, "-c", program, installed.path], capture_output=True, check=True)
 
     assert server.talks[0].request is not None
@@ -145,7 +143,7 @@ def test_a_file_executed_by_its_descriptor_is_named_by_its_first_argument(compil
     command: list[str | Path] = [sys.executable, "-c", program, compiled.path]
 
     with compiled.serving(serve) as server:
-        subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
+        subprocess.run(command, capture_output=True, timeout=HANG, check=False)
     directly = subprocess.run(command, capture_output=True, env={}, check=False)
 
     assert [talk.request and talk.request.plugin for talk in server.talks] == ["loopback"]
@@ -223,7 +221,7 @@ def test_a_server_that_hangs_is_left_after_a_while(installed: Installed) -> None
 
     with installed.serving(script):
         ran = installed.run(path=installed.write("loopback", patience=0.2))
-        assert ended.wait(SECONDS)
+        assert ended.wait(HANG)
 
     assert ran_directly(ran)
 
@@ -323,7 +321,7 @@ def test_direct_execution_has_the_callers_circumstances(compiled: Installed, tmp
 
     for command in (interpreter, path):
         with compiled.serving(die_when_ready):
-            subprocess.run(["/bin/sh", "-c", shell, command], check=True, timeout=SECONDS, stdout=subprocess.DEVNULL)
+            subprocess.run(["/bin/sh", "-c", shell, command], check=True, timeout=HANG, stdout=subprocess.DEVNULL)
         compiled.socket.unlink()
         reports.append(report.read_text())
 

@@ -14,6 +14,7 @@ from harness.execute import Executor, PluginError, PluginNotFoundError
 from harness.libcni import Libcni
 from harness.networks import NetworkList, parse_network_list
 from skel.errors import CniError
+from tests.nodes import HANG
 
 RECORDER = """#!{python} -IS
 import json, os, sys
@@ -58,7 +59,7 @@ class Node:
         self.cached = folder / "cni" / "results" / "mynet-pod1-eth0"
         self.warnings: list[str] = []
         self.cache = ResultCache(folder / "cni", warn=self.warnings.append)
-        self.libcni = Libcni(Executor([self.bin_dir], timeout=20), self.cache, warn=self.warnings.append)
+        self.libcni = Libcni(Executor([self.bin_dir], timeout=HANG), self.cache, warn=self.warnings.append)
         for name in ("first", "second", "third"):
             self.install(name)
 

@@ -6,6 +6,7 @@ import pytest
 
 from plugins.steps import Steps
 from skel import CniError
+from tests.nodes import HANG
 
 
 def fail(error: Exception) -> None:
@@ -40,11 +41,11 @@ def test_one_goes_on_meanwhile_and_has_ended_with_the_block() -> None:
 
     def long() -> None:
         begun.set()
-        ended.append(may_end.wait(5))
+        ended.append(may_end.wait(HANG))
 
     with Steps() as steps:
         with steps.meanwhile(long):
-            assert begun.wait(5)
+            assert begun.wait(HANG)
             assert ended == []
             may_end.set()
         assert ended == [True]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.attachments import SHARED_BY_PODS, Network
-from tests.nodes import Node
+from tests.nodes import HANG, Node
 
 Vlans = dict[int, list[str]]
 NATIVE = ["PVID", "Egress Untagged"]
@@ -154,7 +154,7 @@ def test_del_leaves_nothing(vlan_node: Node, make_network: Callable[..., Network
     result = network.succeed("ADD", "one")
 
     network.succeed("DEL", "one", prevResult=result)
-    vlan_node.assert_same_state(before, ignore=SHARED_BY_PODS, within=2)
+    vlan_node.assert_same_state(before, ignore=SHARED_BY_PODS, within=HANG)
     assert network.ping("stays", "10.88.0.1")
     network.succeed("DEL", "one", prevResult=result)
 
@@ -168,7 +168,7 @@ def test_gc_takes_the_pods_and_leaves_the_gateway(vlan_node: Node, make_network:
 
     ran = vlan_node.plugin(network.bin_dir, "bridge", "GC", {**network.config, "cni.dev/valid-attachments": valid})
     assert (ran.code, ran.stderr) == (0, "")
-    vlan_node.assert_same_state(before, ignore=[*SHARED_BY_PODS, "*lost*"], within=2)
+    vlan_node.assert_same_state(before, ignore=[*SHARED_BY_PODS, "*lost*"], within=HANG)
     assert network.ping("stays", "10.88.0.1")
 
 
@@ -181,7 +181,7 @@ def test_a_gateway_with_another_address_is_refused(vlan_node: Node, make_network
     moved = {"type": "host-local", "subnet": "10.99.0.0/24", "dataDir": "/var/lib/cni/other"}
     error = network.fail("ADD", "two", ipam=moved)
     assert error["msg"].startswith('"br0.100" already has an IP address different from 10.99.0.1/24')
-    vlan_node.assert_same_state(before, ignore=["files/*"], within=2)
+    vlan_node.assert_same_state(before, ignore=["files/*"], within=HANG)
 
 
 def test_an_add_that_fails_takes_back_the_gateway_that_it_made(
@@ -195,7 +195,7 @@ def test_an_add_that_fails_takes_back_the_gateway_that_it_made(
 
     error = network.fail("ADD", "one")
     assert "fd00:88::1" in error["msg"]
-    vlan_node.assert_same_state(before, ignore=["node/sysctl/*", "files/*"], within=2)
+    vlan_node.assert_same_state(before, ignore=["node/sysctl/*", "files/*"], within=HANG)
 
 
 def test_a_bridge_that_does_not_heed_vlans_is_refused(vlan_node: Node, make_network: Callable[..., Network]) -> None:

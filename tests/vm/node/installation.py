@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli import ROOT
-from tests.nodes import PATIENCE
+from tests.nodes import HANG
 
 __all__ = ["BIN_DIR", "SERVICE", "SOCKET", "Installation"]
 
@@ -33,7 +33,7 @@ class Installation:
             cwd="/",
             capture_output=True,
             text=True,
-            timeout=60 * PATIENCE,
+            timeout=HANG,
             check=False,
         )
         assert ran.returncode == 0, f"{command} ended with {ran.returncode}\n{ran.stdout}{ran.stderr}"
