@@ -197,7 +197,7 @@ class Runtime:
         self.node.pods.write(pod)
         attempted = 0
         try:
-            create_sandbox(pod.netns)
+            create_sandbox(pod.netns, fixed=self.node.netns is not None)
             libcni = self.libcni(plan.bin_dirs)
             for attempted, planned in enumerate(plan.networks, start=1):
                 network = pod.networks[attempted - 1]
