@@ -53,7 +53,7 @@ def command(
     """Delete pods: from their networks, as they were when the pods were added, then their network namespaces.
 
     A pod that is not there is no error. What fails is reported, after all else was done; the pod then stays on record
-    and can be deleted again.
+    and can be deleted again. Plugins are looked for in --bin-dir, then in the folders that the pod's ADD used.
     """
     if bool(pods) == everything:
         raise click.UsageError("name pods, or say --all")
@@ -73,7 +73,7 @@ def command(
 
     with node.in_use():
         observe = trace_executions(settings.verbose)
-        runtime = Runtime(node, bin_dirs=settings.bin_dirs or None, observe=observe, warn=say)
+        runtime = Runtime(node, bin_dirs=settings.bin_dirs, observe=observe, warn=say)
 
         def delete(namespace: str, name: str) -> "Pod | None":
             return runtime.delete(namespace, name, force=force)
