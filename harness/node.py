@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from harness.files import locked, write_atomically
+from harness.left_links import LeftLinks
 from harness.pods import PodStore
 from harness.sandbox import NETNS_DIR, create_sandbox, sandbox_exists
 from netlink.mounts import mount_own_sysfs, private_mounts
@@ -52,6 +53,7 @@ class Node:
         self.netns = None if name is None else str(NETNS_DIR / name)
         self.var_lib_cni = VAR_LIB_CNI if name is None else self.folder / "var-lib-cni"
         self.pods = PodStore(self.folder / "pods")
+        self.left_links = LeftLinks(self.folder / "left-links")
         self._lock = self.folder / "lock"
         self._made_here = self.folder / "made-netns"
         self._threads = threads

@@ -11,10 +11,12 @@ from harness.cache import ResultCache
 from harness.execute import Execution, Executor, PluginError, PluginNotFoundError
 from harness.files import LockHeldError, write_atomically
 from harness.kubernetes import pod_cni_args
+from harness.left_links import existing_links
 from harness.libcni import Libcni
 from harness.networks import NetworkError, NetworkList, parse_network_list
 from harness.node import Node
 from harness.output import message_of
+from harness.pod_view import host_links
 from harness.pods import INCOMPLETE, READY, Pod, PodNetwork, PodRecordError, new_pod
 from harness.resolv_conf import pod_resolv_conf
 from harness.sandbox import create_sandbox, new_sandbox_path, remove_sandbox, sandbox_exists
@@ -230,6 +232,7 @@ class Runtime:
             except _EXPECTED as error:
                 errors.append(f"network {network.name}: {message_of(error)}")
                 left.insert(0, network)
+        self._note_left_links(pod)
         try:
             remove_sandbox(pod.netns)
         except OSError as error:
@@ -241,6 +244,15 @@ class Runtime:
         else:
             self.node.pods.remove(pod)
         return errors
+
+    def _note_left_links(self, pod: Pod) -> None:
+        """Keep in mind which interfaces of the pod's networks are still there: for `del --prune`, maybe much later."""
+        for network in pod.networks:
+            for name in self.node.run(existing_links, host_links(network)):
+                try:
+                    self.node.left_links.note(name, [str(ip.gateway) for ip in network.decoded().ips if ip.gateway])
+                except OSError as error:
+                    self._warn(f"{name} is not noted for --prune: {error}")
 
     def _folders(self, pod: Pod) -> Sequence[Path]:
         return folders_with_those_of(self._bin_dirs, [pod])

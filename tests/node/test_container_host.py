@@ -63,3 +63,19 @@ def test_a_name_that_nobody_knows_lists_both(container_host: Node) -> None:
     failed = container_host.run(["cni-harness", "add", "pod1", "--network", "nowhere"], check=False)
 
     assert "no network named nowhere (there are: podman; of this project: cni-harness, bridge-ipv4, " in failed.stderr
+
+
+def test_nothing_of_a_network_is_left_though_its_pods_were_deleted_one_by_one(container_host: Node) -> None:
+    container_host.run(["cni-harness", "add", "pod1", "pod2", "--network", "cni-harness"])
+    container_host.run(["cni-harness", "del", "pod1", "pod2"])
+    container_host.run(["ip", "link", "add", "theirs0", "type", "bridge"])
+
+    run = container_host.run(["cni-harness", "del", "--all", "--prune"])
+
+    assert run.stderr.splitlines() == [
+        "Removed cni-harness0, which had no ports left",
+        "net.ipv4.ip_forward stays 1: other software may count on it",
+        "net.ipv6.conf.all.forwarding stays 1: other software may count on it",
+    ]
+    assert [link["ifname"] for link in container_host.ip("link")] == ["lo", "theirs0"]
+    assert container_host.run(["cni-harness", "del", "--all", "--prune"]).stderr == ""
