@@ -2,6 +2,7 @@
 
 PYTHON ?= /usr/bin/python3
 POD ?= pod1
+NETWORK ?= cni-harness
 BIN_DIR ?= /opt/cni/bin
 CONF_DIR ?= /etc/cni/net.d
 # Tests wait on the kernel more than they compute, so there are more workers than processors.
@@ -54,8 +55,8 @@ ELSEWHERE := $(if $(filter 0,$(shell id -u)),unshare --net -- sh -c 'ip link set
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
-up: $(INSTALLED) ## install into .venv and give POD (pod1) its network
-	$(RUN)/cni-harness add --exist-ok $(POD)
+up: $(INSTALLED) ## install into .venv and give POD (pod1) its NETWORK (cni-harness, which is this project's own)
+	$(RUN)/cni-harness add --exist-ok --network $(NETWORK) $(POD)
 
 down: $(INSTALLED) ## take back every pod, and the interfaces that their networks made
 	$(RUN)/cni-harness del --all --prune

@@ -45,17 +45,24 @@ def configured_networks(settings: Settings, *, on_error: Callable[[NetworkError]
 def select_networks(settings: Settings, names: Sequence[str]) -> list[NetworkList]:
     """Return the networks of these names, in this order; without names the first list, as containerd takes it.
 
-    Raises NetworkError, which names the networks that there are.
+    A name that the folder of lists lacks may be that of a network of this project. Raises NetworkError, which names the
+    networks that there are.
     """
     networks = configured_networks(settings)
-    if not networks:
+    if not names and not networks:
         raise NetworkError(f"{settings.conf_dir or DEFAULT_CONF_DIR}: no network list that can be used")
     if not names:
         return networks[:1]
     known = {network.name: network for network in networks}
-    if missing := [name for name in names if name not in known]:
-        raise NetworkError(f"no network named {', '.join(missing)} (there are: {', '.join(known)})")
-    return [known[name] for name in names]
+    own = {network.name: network for network in load_networks(own_conf_dir())}
+    if missing := [name for name in names if name not in known and name not in own]:
+        there = f"there are: {', '.join(known)}; " if known else ""
+        raise NetworkError(f"no network named {', '.join(missing)} ({there}of this project: {', '.join(own)})")
+    for name in dict.fromkeys(names):
+        if name not in known:
+            folder = settings.conf_dir or DEFAULT_CONF_DIR
+            say(f"No network {name} in {folder}: using this project's own, {own[name].source}")
+    return [known.get(name) or own[name] for name in names]
 
 
 def plugin_types(networks: Iterable[NetworkList]) -> set[str]:

@@ -1,7 +1,8 @@
 """The node that pods are on: this host, or a named network namespace that stands for one.
 
 A named node has its network namespace at `/run/netns/NAME` and its files under `<state-dir>/nodes/NAME`. Plugins run in
-that namespace and see the node's own `/var/lib/cni`, so that two nodes share nothing and tests need no host.
+that namespace and see the node's own `/var/lib/cni`, so that two nodes share nothing and tests need no host. Its kernel
+parameters, and those of its pods, are the same on every machine (harness.fixed_sysctls).
 """
 
 import re
@@ -13,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from harness.files import locked, write_atomically
+from harness.left_links import LeftLinks
 from harness.pods import PodStore
-from harness.sandbox import NETNS_DIR, sandbox_exists
+from harness.sandbox import NETNS_DIR, create_sandbox, sandbox_exists
 from netlink.mounts import mount_own_sysfs, private_mounts
-from netlink.namespace import Namespace, create_namespace, entered, open_namespace, remove_namespace
+from netlink.namespace import Namespace, entered, open_namespace, remove_namespace
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -51,6 +53,7 @@ class Node:
         self.netns = None if name is None else str(NETNS_DIR / name)
         self.var_lib_cni = VAR_LIB_CNI if name is None else self.folder / "var-lib-cni"
         self.pods = PodStore(self.folder / "pods")
+        self.left_links = LeftLinks(self.folder / "left-links")
         self._lock = self.folder / "lock"
         self._made_here = self.folder / "made-netns"
         self._threads = threads
@@ -165,7 +168,7 @@ class Node:
         # Noted first: after a crash between the two, removing the node must not take it for somebody else's.
         write_atomically(self._made_here, b"")
         remove_namespace(self.netns)  # the plain file that a crash, or a reboot, leaves
-        create_namespace(self.netns)
+        create_sandbox(self.netns, fixed=True)
 
     def _take_away(self, netns: str) -> None:
         if self._made_here.exists() or not sandbox_exists(netns):

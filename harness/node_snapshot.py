@@ -51,7 +51,7 @@ class StateBefore:
         self._node = node
         there = [pod for pod in existing if sandbox_exists(pod.netns)]
         self._before = take_node(node, there)
-        self._sandbox = _new_sandbox()
+        self._sandbox = _new_sandbox(node)
         for line in self._before.missing:
             warn(line)
 
@@ -70,10 +70,10 @@ class StateBefore:
         return differences(replace(before, namespaces=wanted), after, ignore=[results, f"{results}/*"])
 
 
-def _new_sandbox() -> Snapshot:
-    """Return the state of a network namespace as pods get it."""
+def _new_sandbox(node: Node) -> Snapshot:
+    """Return the state of a network namespace as the node's pods get it."""
     path = new_sandbox_path()
-    create_sandbox(path)
+    create_sandbox(path, fixed=node.netns is not None)
     try:
         return take({_NEW: path})
     finally:

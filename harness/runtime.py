@@ -1,29 +1,33 @@
 """What a container runtime does with a pod: makes the sandbox, adds it to its networks, and takes both away."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.attachment import Attachment
 from harness.cache import ResultCache
-from harness.execute import Execution, Executor, PluginError
+from harness.execute import Execution, Executor, PluginError, PluginNotFoundError
 from harness.files import LockHeldError, write_atomically
 from harness.kubernetes import pod_cni_args
+from harness.left_links import existing_links
 from harness.libcni import Libcni
 from harness.networks import NetworkError, NetworkList, parse_network_list
 from harness.node import Node
 from harness.output import message_of
+from harness.pod_view import host_links
 from harness.pods import INCOMPLETE, READY, Pod, PodNetwork, PodRecordError, new_pod
 from harness.resolv_conf import pod_resolv_conf
 from harness.sandbox import create_sandbox, new_sandbox_path, remove_sandbox, sandbox_exists
 from skel.errors import CniError
 
-__all__ = ["AddedPod", "NetworkPlan", "PodError", "PodPlan", "Runtime"]
+__all__ = ["AddedPod", "NetworkPlan", "PodError", "PodPlan", "Runtime", "folders_with_those_of"]
 
 _EXPECTED = (PluginError, NetworkError, CniError, OSError)
 """What goes wrong with plugins, configurations and the kernel; anything else is a mistake of ours and is not kept."""
+
+_BIN_DIR = "name the folder of the plugin with --bin-dir"
 
 
 class PodError(Exception):
@@ -73,14 +77,14 @@ class _NodeExecutor(Executor):
 class Runtime:
     """The pods of one node. Its methods may be called from several threads, each for another pod.
 
-    `bin_dirs` is CNI_PATH; where it is None, each pod's plugins are looked for where they were when it was made.
+    `bin_dirs` come first on CNI_PATH; after them come the folders that were on it when the pod was made.
     """
 
     def __init__(
         self,
         node: Node,
         *,
-        bin_dirs: Sequence[Path] | None = None,
+        bin_dirs: Sequence[Path] = (),
         observe: Callable[[Execution], None] | None = None,
         warn: Callable[[str], None],
     ) -> None:
@@ -139,7 +143,8 @@ class Runtime:
             problem = ""
             try:
                 libcni = self.libcni(self._folders(pod))
-                libcni.check(self._configuration(pod, network), _attachment(pod, network))
+                with _advising(_BIN_DIR):
+                    libcni.check(self._configuration(pod, network), _attachment(pod, network))
             except _EXPECTED as error:
                 problem = message_of(error)
             found.append((network, problem))
@@ -148,8 +153,9 @@ class Runtime:
     def status(self, network: NetworkList, bin_dirs: Sequence[Path]) -> None:
         """Find the plugins of a network, also where its version has no STATUS, and ask them. Raises PluginError."""
         executor = self._executor(bin_dirs)
-        for plugin in network.plugins:
-            executor.find(plugin.type, "STATUS")
+        with _advising(_ways_out(network)):
+            for plugin in network.plugins:
+                executor.find(plugin.type, "STATUS")
         self.libcni(bin_dirs).status(network)
 
     def _delete(self, pod: Pod, *, force: bool) -> Pod:
@@ -175,9 +181,10 @@ class Runtime:
         """Find every plugin before anything is made: one that cannot be run cannot be undone either."""
         executor = self._executor(plan.bin_dirs)
         for planned in plan.networks:
-            for plugin in planned.network.plugins:
-                for name in filter(None, (plugin.type, plugin.delegate)):
-                    executor.find(name, "ADD")
+            with _advising(_ways_out(planned.network)):
+                for plugin in planned.network.plugins:
+                    for name in filter(None, (plugin.type, plugin.delegate)):
+                        executor.find(name, "ADD")
 
     def _make(self, plan: PodPlan) -> Pod:
         self._find_plugins(plan)
@@ -197,7 +204,7 @@ class Runtime:
         self.node.pods.write(pod)
         attempted = 0
         try:
-            create_sandbox(pod.netns)
+            create_sandbox(pod.netns, fixed=self.node.netns is not None)
             libcni = self.libcni(plan.bin_dirs)
             for attempted, planned in enumerate(plan.networks, start=1):
                 network = pod.networks[attempted - 1]
@@ -220,10 +227,12 @@ class Runtime:
         for network in reversed(pod.networks):
             try:
                 libcni = self.libcni(self._folders(pod))
-                libcni.delete(self._configuration(pod, network), _attachment(pod, network))
+                with _advising(_BIN_DIR):
+                    libcni.delete(self._configuration(pod, network), _attachment(pod, network))
             except _EXPECTED as error:
                 errors.append(f"network {network.name}: {message_of(error)}")
                 left.insert(0, network)
+        self._note_left_links(pod)
         try:
             remove_sandbox(pod.netns)
         except OSError as error:
@@ -236,8 +245,17 @@ class Runtime:
             self.node.pods.remove(pod)
         return errors
 
+    def _note_left_links(self, pod: Pod) -> None:
+        """Keep in mind which interfaces of the pod's networks are still there: for `del --prune`, maybe much later."""
+        for network in pod.networks:
+            for name in self.node.run(existing_links, host_links(network)):
+                try:
+                    self.node.left_links.note(name, [str(ip.gateway) for ip in network.decoded().ips if ip.gateway])
+                except OSError as error:
+                    self._warn(f"{name} is not noted for --prune: {error}")
+
     def _folders(self, pod: Pod) -> Sequence[Path]:
-        return self._bin_dirs if self._bin_dirs is not None else [Path(folder) for folder in pod.bin_dirs]
+        return folders_with_those_of(self._bin_dirs, [pod])
 
     def _configuration(self, pod: Pod, network: PodNetwork) -> NetworkList:
         """Return the network as it was at ADD; it "should not change between ADD and DEL" (SPEC.md section 3)."""
@@ -246,6 +264,29 @@ class Runtime:
             with suppress(NetworkError):
                 return parse_network_list(cached.config)
         return parse_network_list(network.config.encode())
+
+
+def folders_with_those_of(bin_dirs: Sequence[Path], pods: Iterable[Pod]) -> list[Path]:
+    """Return `bin_dirs`, and behind them the folders in which the pods' plugins were looked for at ADD."""
+    return list(dict.fromkeys([*bin_dirs, *(Path(folder) for pod in pods for folder in pod.bin_dirs)]))
+
+
+@contextmanager
+def _advising(advice: str) -> Iterator[None]:
+    """Say what the user can do about a plugin that is not found."""
+    try:
+        yield
+    except PluginNotFoundError as error:
+        error.add_note(advice)
+        raise
+
+
+def _ways_out(network: NetworkList) -> str:
+    file = f" ({network.source})" if network.source else ""
+    return (
+        f"network {network.name}{file} needs it: {_BIN_DIR}, choose another network with --network, or another "
+        "folder of network lists with --conf-dir"
+    )
 
 
 def _attachment(pod: Pod, network: PodNetwork) -> Attachment:

@@ -4,6 +4,7 @@ import uuid
 from pathlib import Path
 from typing import Final
 
+from harness.fixed_sysctls import fix_sysctls
 from netlink.namespace import NotANamespaceError, create_namespace, open_namespace, remove_namespace
 
 __all__ = ["NETNS_DIR", "create_sandbox", "new_sandbox_path", "remove_sandbox", "sandbox_exists"]
@@ -16,9 +17,20 @@ def new_sandbox_path() -> str:
     return str(NETNS_DIR / f"cni-{uuid.uuid4()}")
 
 
-def create_sandbox(path: str) -> None:
-    """Make the network namespace at `path`, with `lo` up. Raises FileExistsError, OSError."""
+def create_sandbox(path: str, *, fixed: bool) -> None:
+    """Make the network namespace at `path`, with `lo` up. Raises FileExistsError, OSError having left nothing.
+
+    `fixed` gives it the kernel parameters of a node under test. Without it they come from the machine, as in a pod of a
+    real runtime.
+    """
     create_namespace(path)
+    if not fixed:
+        return
+    try:
+        fix_sysctls(path)
+    except BaseException:
+        remove_namespace(path)
+        raise
 
 
 def remove_sandbox(path: str) -> bool:

@@ -83,7 +83,7 @@ class Site:
         path = str(NETNS_DIR / self._next_name())
         self._namespaces.append(path)
         self._undo.callback(remove_sandbox, path)
-        create_sandbox(path)
+        create_sandbox(path, fixed=True)
         return path
 
     def pods(self, count: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 What a test changes, it changes in a node: the machine's own network namespace and its `/var/lib/cni` are never
 touched, so tests run in parallel, two nodes are neighbours, and a leak is a difference between two states of one node.
+Kernel parameters are the same on every machine, in a node and in its pods (harness.fixed_sysctls).
 The tools that look at the kernel here (ip, nft, iptables-save) are not the code under test.
 """
 
@@ -15,8 +16,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from harness.sandbox import create_sandbox
 from harness.snapshot import Snapshot, differences, take
-from netlink.namespace import create_namespace, remove_namespace
+from netlink.namespace import remove_namespace
 
 __all__ = ["HANG", "Neighbours", "Node", "PluginRun", "until", "veth_between"]
 
@@ -226,7 +228,7 @@ class Node:
             time.sleep(0.02)
 
     def _hold_namespace(self, path: str) -> None:
-        create_namespace(path)
+        create_sandbox(path, fixed=True)
         self._undo.callback(remove_namespace, path)
 
 

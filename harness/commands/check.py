@@ -16,7 +16,10 @@ __all__ = ["command"]
 @global_options()
 @pass_settings
 def command(settings: Settings, *, pods: tuple[str, ...], namespace: str, jobs: int) -> int:
-    """CHECK pods, all of the node's without POD. The exit code is 1 where anything is wrong."""
+    """CHECK pods, all of the node's without POD. The exit code is 1 where anything is wrong.
+
+    Plugins are looked for in --bin-dir, then in the folders that the pod's ADD used.
+    """
     from harness.pods import PodNetwork
     from harness.runtime import PodError, Runtime
     from harness.trace import trace_executions
@@ -31,7 +34,7 @@ def command(settings: Settings, *, pods: tuple[str, ...], namespace: str, jobs: 
         return 0
     with node.in_use():
         observe = trace_executions(settings.verbose)
-        runtime = Runtime(node, bin_dirs=settings.bin_dirs or None, observe=observe, warn=say)
+        runtime = Runtime(node, bin_dirs=settings.bin_dirs, observe=observe, warn=say)
 
         def check(namespace: str, name: str) -> list[tuple[PodNetwork, str]]:
             if node.pods.read(namespace, name) is None:

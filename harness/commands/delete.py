@@ -29,7 +29,7 @@ __all__ = ["command"]
 @click.option(
     "--prune",
     is_flag=True,
-    help="Take away too what these pods were the last to use: bridges without ports, and a --node without pods.",
+    help="Take away too what deleted pods were the last to use: bridges without ports, and a --node without pods.",
 )
 @click.option(
     "--force",
@@ -53,7 +53,7 @@ def command(
     """Delete pods: from their networks, as they were when the pods were added, then their network namespaces.
 
     A pod that is not there is no error. What fails is reported, after all else was done; the pod then stays on record
-    and can be deleted again.
+    and can be deleted again. Plugins are looked for in --bin-dir, then in the folders that the pod's ADD used.
     """
     if bool(pods) == everything:
         raise click.UsageError("name pods, or say --all")
@@ -73,7 +73,7 @@ def command(
 
     with node.in_use():
         observe = trace_executions(settings.verbose)
-        runtime = Runtime(node, bin_dirs=settings.bin_dirs or None, observe=observe, warn=say)
+        runtime = Runtime(node, bin_dirs=settings.bin_dirs, observe=observe, warn=say)
 
         def delete(namespace: str, name: str) -> "Pod | None":
             return runtime.delete(namespace, name, force=force)
@@ -81,7 +81,7 @@ def command(
         done = for_each_pod(wanted, delete, jobs=jobs, label="Deleting pods", done="Gone")
     deleted = [pod for _, pod in done if pod is not None]
     if prune:
-        _prune(runtime, deleted)
+        _prune(runtime)
     missing = [pod for pod, was in done if was is None]
     return _report(settings, missing, deleted, len(wanted) - len(done))
 
@@ -96,18 +96,21 @@ def _report(settings: Settings, missing: list[tuple[str, str]], deleted: list["P
     return 1 if failed else 0
 
 
-def _prune(runtime: "Runtime", deleted: list["Pod"]) -> None:
-    from harness.prune import prune_links
+def _prune(runtime: "Runtime") -> None:
+    from harness.prune import forwarding_that_stays, prune_links
+    from harness.sandbox import sandbox_exists
 
     node = runtime.node
     # A pod that is being added may have a bridge already, but no port yet and no result.
     with node.alone():
-        removed = prune_links(runtime, deleted)
-    for name in removed:
+        pruned = prune_links(runtime)
+        forwarding = node.run(forwarding_that_stays) if pruned.removed else []
+    for name in pruned.removed:
         say(f"Removed {name}, which had no ports left")
-    if node.name is None:
-        return
-    if node.remove():
-        say(f"Removed node {node.name}")
-    else:
-        say(f"Kept node {node.name}: it has pods")
+    for name, reason in pruned.kept.items():
+        say(f"Kept {name}: {reason}")
+    if node.name is not None:
+        say(f"Removed node {node.name}" if node.remove() else f"Kept node {node.name}: it has pods")
+    if node.netns is None or sandbox_exists(node.netns):
+        for parameter in forwarding:
+            say(f"{parameter} stays 1: other software may count on it")

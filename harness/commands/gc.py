@@ -19,10 +19,11 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
 
     That includes what other runtimes have on these networks: run it only for networks that nobody else uses. Waits
     until no pod is being added or deleted. Networks with disableGC are left alone; plugins of lists below 1.1.0 have
-    no GC, for those only cached attachments are deleted.
+    no GC, for those only cached attachments are deleted. Plugins are looked for in --bin-dir, then in the folders that
+    the pods' ADDs used.
     """
     from harness.defaults import configured_networks, plugin_folders, plugin_types, select_networks
-    from harness.runtime import Runtime
+    from harness.runtime import Runtime, folders_with_those_of
     from harness.trace import trace_executions
 
     needs_root("gc", "deletes attachments")
@@ -34,8 +35,8 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
     failed = False
     with node.alone(), plugin_folders(settings, plugin_types(networks)) as bin_dirs:
         runtime = Runtime(node, bin_dirs=bin_dirs, observe=trace_executions(settings.verbose), warn=say)
-        libcni = runtime.libcni(bin_dirs)
         pods = node.pods.all()
+        libcni = runtime.libcni(folders_with_those_of(bin_dirs, pods))
         for network in networks:
             valid = [
                 (pod.container_id, attached.ifname)

@@ -1,12 +1,15 @@
 """Fixtures of tests on a real kernel."""
 
+import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.cli import REFERENCE_BIN_DIR, Cli
+from tests.cli import REFERENCE_BIN_DIR, ROOT, Cli
+from tests.nodes import Node
 
 
 @pytest.fixture
@@ -43,3 +46,52 @@ def cli(request: pytest.FixtureRequest, make_cli: Callable[[Path], Cli]) -> Cli:
         made: Cli = request.getfixturevalue("reference_cli")
         return made
     return make_cli(request.getfixturevalue(f"{request.param}_bin_dir"))
+
+
+@pytest.fixture
+def fresh_machine(node: Node, tmp_path: Path) -> Node:
+    """A node whose /opt and /etc/cni are its own; neither has plugins or network lists. `.venv/bin` is on its PATH."""
+    # In memory, since a folder of a container's overlay could not lie over another.
+    own = tmp_path / "own"
+    own.mkdir()
+    node.run(["mount", "-t", "tmpfs", "tmpfs", own])
+    for folder in ("etc", "opt"):  # not empty: the checkout, or Python, may be below /opt
+        node.run(["mkdir", "-p", own / folder / "upper", own / folder / "work"])
+        layers = f"lowerdir=/{folder},upperdir={own}/{folder}/upper,workdir={own}/{folder}/work"
+        node.run(["mount", "-t", "overlay", "overlay", "-o", layers, f"/{folder}"])
+    node.run(["rm", "-rf", "/etc/cni", "/opt/cni"])
+    node.environment["PATH"] = f"{ROOT}/.venv/bin:{node.environment['PATH']}"
+    if python := os.environ.get("PYTHON"):  # make's, which made the environment
+        node.environment["PYTHON"] = python
+    return node
+
+
+PODMAN_LIST = {
+    "cniVersion": "0.4.0",
+    "name": "podman",
+    "plugins": [
+        {
+            "type": "bridge",
+            "bridge": "cni-podman0",
+            "isGateway": True,
+            "ipMasq": True,
+            "hairpinMode": True,
+            "ipam": {
+                "type": "host-local",
+                "routes": [{"dst": "0.0.0.0/0"}],
+                "ranges": [[{"subnet": "10.88.0.0/16", "gateway": "10.88.0.1"}]],
+            },
+        },
+        {"type": "portmap", "capabilities": {"portMappings": True}},
+        {"type": "firewall"},
+        {"type": "tuning"},
+    ],
+}
+
+
+@pytest.fixture
+def container_host(fresh_machine: Node) -> Node:
+    """The same with Podman's network list in /etc/cni/net.d, and forwarding switched on."""
+    fresh_machine.run(["sh", "-c", "mkdir -p /etc/cni/net.d && echo 1 > /proc/sys/net/ipv4/ip_forward"])
+    fresh_machine.run(["tee", "/etc/cni/net.d/87-podman-bridge.conflist"], stdin=json.dumps(PODMAN_LIST))
+    return fresh_machine

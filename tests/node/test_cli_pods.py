@@ -259,6 +259,63 @@ def test_node_that_was_there_before_stays(cli: Cli) -> None:
     assert [link["ifname"] for link in cli.ip("link")] == ["lo"]
 
 
+@pytest.fixture
+def kept_node(cli: Cli) -> Cli:
+    """A node whose network namespace was there before, and stays when its pods and files go."""
+    from netlink.namespace import create_namespace
+
+    cli.configure(bridge_network("net"))
+    create_namespace(f"/run/netns/{cli.node}")
+    return cli
+
+
+def test_prune_removes_the_bridge_of_pods_that_were_deleted_before(kept_node: Cli) -> None:
+    kept_node.add("pod1", "pod2")
+    kept_node.run("del", "pod1", "pod2")
+    assert "net0" in {link["ifname"] for link in kept_node.ip("link")}
+
+    run = kept_node.run("del", "--all", "--prune")
+
+    assert [link["ifname"] for link in kept_node.ip("link")] == ["lo"]
+    assert run.stderr.splitlines() == [
+        "Removed net0, which had no ports left",
+        f"Removed node {kept_node.node}",
+        "net.ipv4.ip_forward stays 1: other software may count on it",
+    ]
+
+
+def test_prune_says_nothing_of_forwarding_where_nothing_is_left_of_the_node(cli: Cli) -> None:
+    cli.configure(bridge_network("net"))
+    cli.add("pod1")
+
+    assert "stays" not in cli.run("del", "--all", "--prune").stderr
+
+
+def test_prune_keeps_a_bridge_with_somebody_elses_address(two_bridges: Cli) -> None:
+    cli = two_bridges
+    cli.ip("address", "add", "192.0.2.1/24", "dev", "net0")
+
+    run = cli.run("del", "pod1", "--prune")
+
+    assert "net0" in {link["ifname"] for link in cli.ip("link")}
+    assert "Kept net0: no pod's network gave it 192.0.2.1/24" in run.stderr
+    cli.ip("address", "delete", "192.0.2.1/24", "dev", "net0")
+    cli.run("del", "pod2", "--prune")
+    assert not cli.node_dir.exists()
+
+
+def test_prune_leaves_a_link_that_only_has_the_name_of_a_bridge_of_ours(two_bridges: Cli) -> None:
+    cli = two_bridges
+    cli.run("del", "pod1")
+    cli.ip("link", "delete", "net0")
+    cli.ip("link", "add", "net0", "type", "veth", "peer", "port1")
+
+    cli.run("del", "pod1", "--prune")
+
+    assert "net0" in {link["ifname"] for link in cli.ip("link")}
+    assert not (cli.node_dir / "left-links").exists()
+
+
 def test_resolv_conf_comes_from_the_result(cli: Cli) -> None:
     cli.configure(bridge_network("net", dns={"nameservers": ["192.0.2.53"], "search": ["a.example", "b.example"]}))
     cli.add("pod1")

@@ -1,6 +1,5 @@
 """Every command of README.md, typed one after the other on a node that stands for a fresh machine."""
 
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -18,24 +17,6 @@ def commands(page: str) -> list[str]:
     """The lines after a root shell's prompt in the `console` blocks of a page."""
     blocks = _BLOCK.findall((ROOT / page).read_text())
     return [line.removeprefix("# ") for block in blocks for line in block.splitlines() if line.startswith("# ")]
-
-
-@pytest.fixture
-def fresh_machine(node: Node, tmp_path: Path) -> Node:
-    """A node whose /opt and /etc/cni are its own, and empty; `.venv/bin` is on its PATH."""
-    # What lies over /etc is in memory, since a folder of a container's overlay could not lie over another.
-    own = tmp_path / "etc"
-    own.mkdir()
-    node.run(["mount", "-t", "tmpfs", "tmpfs", own])
-    node.run(["mkdir", own / "upper", own / "work"])
-    layers = f"lowerdir=/etc,upperdir={own}/upper,workdir={own}/work"
-    node.run(["mount", "-t", "overlay", "overlay", "-o", layers, "/etc"])
-    node.run(["mount", "-t", "tmpfs", "tmpfs", "/opt"])
-    node.run(["sh", "-c", "rm -rf /etc/cni"])
-    node.environment["PATH"] = f"{ROOT}/.venv/bin:{node.environment['PATH']}"
-    if python := os.environ.get("PYTHON"):  # make's, which made the environment
-        node.environment["PYTHON"] = python
-    return node
 
 
 def test_every_command_does_what_it_says(fresh_machine: Node) -> None:

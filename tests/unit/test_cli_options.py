@@ -137,7 +137,10 @@ def test_empty_variable_is_one_that_is_not_set(cli: Cli) -> None:
     [
         (["Pod_1"], "pod name 'Pod_1': wanted lower-case letters"),
         (["pod1", "--namespace", "a/b"], "namespace 'a/b': wanted lower-case letters"),
-        (["pod1", "--network", "other"], "no network named other (there are: net)"),
+        (
+            ["pod1", "--network", "other"],
+            "no network named other (there are: net; of this project: cni-harness, bridge-ipv4, ",
+        ),
         (["pod1", "--ifname", "a" * 16], "--ifname aaaaaaaaaaaaaaaa: it is longer than 15 bytes"),
         (["pod1", "--ip", "10.1"], "--ip 10.1: wanted an IP address"),
         (["pod1", "--mac", "02:00"], '--mac: expected a MAC address, got "02:00"'),

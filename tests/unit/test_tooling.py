@@ -73,10 +73,10 @@ INSTALL = ["python -m pip install --quiet --editable ."]
 
 def test_up_makes_the_environment_and_the_first_pod_and_the_second_time_only_the_pod(checkout: Checkout) -> None:
     assert checkout.make("up").returncode == 0
-    assert checkout.calls() == [*VENV, *INSTALL, "cni-harness add --exist-ok pod1"]
+    assert checkout.calls() == [*VENV, *INSTALL, "cni-harness add --exist-ok --network cni-harness pod1"]
 
-    assert checkout.make("up", "POD=pod2").returncode == 0
-    assert checkout.calls() == ["cni-harness add --exist-ok pod2"]
+    assert checkout.make("up", "POD=pod2", "NETWORK=mine").returncode == 0
+    assert checkout.calls() == ["cni-harness add --exist-ok --network mine pod2"]
 
 
 def test_a_changed_project_is_installed_again_and_a_moved_one_anew(checkout: Checkout) -> None:
@@ -133,10 +133,10 @@ def test_one_python_under_two_names_is_one(checkout: Checkout) -> None:
 
 def test_an_installation_that_fails_is_not_taken_for_done(checkout: Checkout) -> None:
     assert checkout.make("up", FAILING="python").returncode != 0
-    assert "cni-harness add --exist-ok pod1" not in checkout.calls()
+    assert "cni-harness add --exist-ok --network cni-harness pod1" not in checkout.calls()
 
     assert checkout.make("up").returncode == 0
-    assert checkout.calls() == [*INSTALL, "cni-harness add --exist-ok pod1"]
+    assert checkout.calls() == [*INSTALL, "cni-harness add --exist-ok --network cni-harness pod1"]
 
 
 def test_test_lints_before_it_runs_pytest(checkout: Checkout) -> None:
@@ -154,7 +154,7 @@ def test_test_lints_before_it_runs_pytest(checkout: Checkout) -> None:
     ]
     # The installation for tests includes the one to run.
     checkout.make("up")
-    assert checkout.calls() == ["cni-harness add --exist-ok pod1"]
+    assert checkout.calls() == ["cni-harness add --exist-ok --network cni-harness pod1"]
 
 
 @pytest.mark.parametrize("program", ["ruff", "mypy", "lint-imports", "python"])

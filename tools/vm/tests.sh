@@ -34,6 +34,10 @@ modprobe --all bridge veth nf_tables 8021q dummy ipvlan macvlan vrf tun
 [ -e /dev/net/tun ] || mknod -m 0666 /dev/net/tun c 10 200 # there is no udev
 hostname vm
 ip link set lo up
+# As on a machine with containers, under systemd: new network namespaces inherit it.
+for parameter in ip_forward=1 conf/all/rp_filter=2 conf/default/rp_filter=2 conf/default/promote_secondaries=1; do
+    echo "${parameter#*=}" >"/proc/sys/net/ipv4/${parameter%=*}"
+done
 
 cd "$checkout"
 # No test may say that this kernel lacks something, and all may take longer.
