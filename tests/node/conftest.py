@@ -50,21 +50,34 @@ def cli(request: pytest.FixtureRequest, make_cli: Callable[[Path], Cli]) -> Cli:
 
 @pytest.fixture
 def fresh_machine(node: Node, tmp_path: Path) -> Node:
-    """A node whose /opt and /etc/cni are its own; neither has plugins or network lists. `.venv/bin` is on its PATH."""
+    """A node that stands for a machine with nothing but this checkout, on whose PATH `.venv/bin` is.
+
+    /opt and /etc are its own, without plugins and network lists; so are /run/netns and whatever is written into the
+    checkout. Its state is below /var/lib, as on any machine.
+    """
     # In memory, since a folder of a container's overlay could not lie over another.
     own = tmp_path / "own"
     own.mkdir()
     node.run(["mount", "-t", "tmpfs", "tmpfs", own])
-    for folder in ("etc", "opt"):  # not empty: the checkout, or Python, may be below /opt
-        node.run(["mkdir", "-p", own / folder / "upper", own / folder / "work"])
-        layers = f"lowerdir=/{folder},upperdir={own}/{folder}/upper,workdir={own}/{folder}/work"
-        node.run(["mount", "-t", "overlay", "overlay", "-o", layers, f"/{folder}"])
+    # /opt is not empty: the checkout may be below it, or Python.
+    for name, folder in {"etc": Path("/etc"), "opt": Path("/opt"), "checkout": ROOT}.items():
+        node.run(["sh", "-ec", _OVERLAY, "sh", own / name, folder])
     node.run(["rm", "-rf", "/etc/cni", "/opt/cni"])
+    # Private first: what is mounted on a shared folder appears everywhere.
+    node.run(["mount", "--make-private", "/run/netns"])
+    node.run(["mount", "-t", "tmpfs", "tmpfs", "/run/netns"])
     node.environment["PATH"] = f"{ROOT}/.venv/bin:{node.environment['PATH']}"
     if python := os.environ.get("PYTHON"):  # make's, which made the environment
         node.environment["PYTHON"] = python
     return node
 
+
+# The folder is named from within it: in mount's options, a comma or a colon in its path would mean something else.
+_OVERLAY = """
+mkdir -p "$1/upper" "$1/work"
+cd "$2"
+mount -t overlay overlay -o lowerdir=.,upperdir="$1/upper",workdir="$1/work" "$2"
+"""
 
 PODMAN_LIST = {
     "cniVersion": "0.4.0",

@@ -1,6 +1,7 @@
 """`cni-harness` on a host that has another program's network list in /etc/cni/net.d, and not its plugins."""
 
 import json
+from pathlib import Path
 
 from tests.cli import ROOT
 from tests.nodes import Node
@@ -12,7 +13,7 @@ def test_a_network_of_this_project_is_found_beside_those_of_the_folder(container
     run = container_host.run(["cni-harness", "add", "pod1", "--network", "cni-harness", "-o", "json"])
 
     (pod,) = json.loads(run.stdout)["pods"]
-    (link,) = container_host.ip("address", "show", "eth0", netns=pod["netns"])
+    (link,) = container_host.ip("-n", Path(pod["netns"]).name, "address", "show", "eth0")
     assert "10.86.0.2" in [address["local"] for address in link["addr_info"]]
     said = next(line for line in run.stderr.splitlines() if line.startswith("No network cni-harness"))
     assert said.startswith("No network cni-harness in /etc/cni/net.d: using this project's own, ")

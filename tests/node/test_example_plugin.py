@@ -1,8 +1,6 @@
 """The worked example of docs/writing-a-plugin.md, and what else that page tells to type."""
 
-import json
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +12,7 @@ import pytest
 
 from skel import SUPPORTED
 from tests.nodes import Node, PluginRun
+from tests.pages import commands
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLE = DOCS / "examples" / "pod_sysctl.py"
@@ -45,12 +44,14 @@ def parameter(node: Node, key: str, netns: str | None = None) -> str:
 
 @pytest.fixture
 def author(tmp_path: Path) -> Path:
-    """A plugin author's folder, in which the page's first commands were typed."""
+    """A plugin author's folder, in which the page's commands were typed, but for those of `cni-harness`."""
     folder = tmp_path / "author"
     folder.mkdir()
     (folder / "docs").symlink_to(DOCS)
     (folder / ".venv").symlink_to(sys.prefix)
-    subprocess.run(["sh", "-ec", block("sh", "mkdir -p bin")], cwd=folder, check=True)
+    for command in commands("docs/writing-a-plugin.md"):
+        if not command.startswith("cni-harness"):
+            subprocess.run(["sh", "-ec", command], cwd=folder, check=True)
     return folder
 
 
@@ -141,36 +142,15 @@ class TestExample:
 
 
 class TestTesting:
-    """The commands and the test that the page proposes, with the suite's own bridge before the example."""
+    """The test that the page proposes, with the suite's own bridge before the example."""
 
-    @pytest.fixture
-    def workshop(self, author: Path, bin_dir: Path) -> Path:
-        shutil.copy(bin_dir / "bridge", author / "bin")
-        (author / "conf.d").mkdir()
-        (author / "conf.d" / "try.conflist").write_text(block("json", '"name": "try"'))
-        command = author / "cni-harness"
-        command.write_text(f'#!/bin/sh\nexec {sys.executable} -m harness.cli "$@"\n')
-        command.chmod(0o755)
-        return author
-
-    def test_by_hand(self, node: Node, workshop: Path) -> None:
-        name = f"{node.name}-try"
-        script = block("sh", "cni-harness").replace("--node try", f"--node {name}")
-        environment = {"PATH": f"{workshop}:{node.environment['PATH']}"}
-
-        run = node.run(["sh", "-exc", f"cd {workshop}\n{script}"], env=environment)
-
-        assert "60" in run.stdout.splitlines()
-        assert json.loads((workshop / "conf.d" / "try.conflist").read_text())["name"] == "try"
-        assert not Path("/run/netns", name).exists()
-
-    def test_in_pytest(self, workshop: Path, tmp_path: Path) -> None:
-        (workshop / "test_pod_sysctl.py").write_text(block("python", "pytest.mark.sudo"))
+    def test_in_pytest(self, author: Path, tmp_path: Path) -> None:
+        (author / "test_pod_sysctl.py").write_text(block("python", "pytest.mark.sudo"))
         options = ["-q", "-p", "no:cacheprovider", "--rootdir=.", f"--basetemp={tmp_path / 'nested'}"]
 
         run = subprocess.run(
             [sys.executable, "-m", "pytest", *options, "test_pod_sysctl.py"],
-            cwd=workshop,
+            cwd=author,
             capture_output=True,
             text=True,
             check=False,
