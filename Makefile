@@ -50,7 +50,7 @@ ELSEWHERE := $(if $(filter 0,$(shell id -u)),unshare --net -- sh -c 'ip link set
 
 # Targets install packages, and apt works for one at a time.
 .NOTPARALLEL:
-.PHONY: help up down test test-runtimes test-vm lint bench install venv clean needs test-needs bench-needs runtime-needs vm-needs
+.PHONY: help up down test test-runtimes test-vm lint bench install venv test-venv clean needs test-needs bench-needs runtime-needs vm-needs
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -88,6 +88,8 @@ install: $(INSTALLED) ## put the plugins into BIN_DIR (/opt/cni/bin) and the net
 	$(RUN)/cni-harness install --bin-dir $(BIN_DIR) --conf-dir $(CONF_DIR) --conf
 
 venv: $(INSTALLED) ## install into .venv and no more
+
+test-venv: $(TESTABLE)
 
 clean: ## remove what make made in this folder (`make down` first)
 	rm -rf $(VENV) skel/_launcher build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

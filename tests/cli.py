@@ -15,11 +15,27 @@ from typing import Any
 from netlink.namespace import remove_namespace
 from tests.nodes import HANG
 
-__all__ = ["REFERENCE_BIN_DIR", "ROOT", "Cli", "bridge_network", "on_a_terminal", "waits_for_a_lock"]
+__all__ = [
+    "AS_SOMEBODY",
+    "REFERENCE_BIN_DIR",
+    "ROOT",
+    "SYSTEM_PYTHON",
+    "Cli",
+    "bridge_network",
+    "on_a_terminal",
+    "waits_for_a_lock",
+]
 
 ROOT = Path(__file__).parent.parent
 REFERENCE_BIN_DIR = Path("/usr/lib/cni")
 """Where Debian's containernetworking-plugins are."""
+SYSTEM_PYTHON = os.path.realpath(sys.executable)
+"""The interpreter behind the environment's: everybody may run it, and a script's first line can name it."""
+AS_SOMEBODY = [
+    *("/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"),
+    *("--inh-caps=+dac_override", "--ambient-caps=+dac_override"),
+]
+"""Runs a command as a user who is not root, but may search folders: the checkout may be where only root can."""
 
 
 def bridge_network(

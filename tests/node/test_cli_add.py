@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli import Cli, bridge_network, on_a_terminal
+from tests.nodes import Node
 
 pytestmark = pytest.mark.sudo
 
@@ -210,20 +211,17 @@ def test_verbose_logs_each_execution(cli: Cli) -> None:
     assert "  stdout: " in whole.stderr
 
 
-def test_with_nothing_configured_the_projects_own_serve(own_cli: Cli) -> None:
-    unconfigured = {"NETCONFPATH": "", "CNI_PATH": ""}
-    if any(Path(folder).exists() for folder in ("/etc/cni/net.d", "/opt/cni/bin")):
-        pytest.skip("this machine has network lists or plugins of its own")
-
-    run = own_cli.run("add", "pod1", "-o", "json", env=unconfigured)
+def test_with_nothing_configured_the_projects_own_serve(fresh_machine: Node) -> None:
+    run = fresh_machine.run(["cni-harness", "add", "pod1", "-o", "json"])
 
     (pod,) = json.loads(run.stdout)["pods"]
     assert [each["name"] for each in pod["networks"]] == ["cni-harness"]
-    assert own_cli.addresses(pod["netns"], "eth0")
+    (link,) = fresh_machine.ip("-n", Path(pod["netns"]).name, "address", "show", "eth0")
+    assert "10.86.0.2" in [address["local"] for address in link["addr_info"]]
     assert "No network lists in /etc/cni/net.d: using this project's own" in run.stderr
-    assert f"using this project's own, {own_cli.state_dir}/bin" in run.stderr
-    own_cli.run("del", "pod1", "--prune", env=unconfigured)
-    assert not own_cli.node_dir.exists()
+    assert f"using this project's own, {fresh_machine.state_dir}/bin" in run.stderr
+    fresh_machine.run(["cni-harness", "del", "pod1", "--prune"])
+    assert [link["ifname"] for link in fresh_machine.ip("link")] == ["lo"]
 
 
 def test_pods_made_with_other_plugins_are_deleted_with_these(reference_cli: Cli) -> None:

@@ -16,7 +16,7 @@ from harness.conformance.finding import Outcome
 from harness.conformance.run import Extent, examine
 from harness.conformance.trial import Trial
 from tests import findings
-from tests.cli import REFERENCE_BIN_DIR, Cli, bridge_network, on_a_terminal
+from tests.cli import AS_SOMEBODY, REFERENCE_BIN_DIR, Cli, bridge_network, on_a_terminal
 from tests.nodes import HANG, until
 
 pytestmark = pytest.mark.sudo
@@ -259,9 +259,7 @@ def test_what_cannot_be_done_is_refused(cli: Cli, tmp_path: Path, args: list[str
 
 @pytest.mark.parametrize("verb", [["conformance"], ["conformance", "matrix", "--bin-dir", "/nowhere"]])
 def test_only_root_can_make_nodes(cli: Cli, verb: list[str]) -> None:
-    somebody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    # This tree may be where only root can read.
-    cli.prefix = [*somebody, "--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
+    cli.prefix = AS_SOMEBODY
     del cli.environment["NETCONFPATH"]
 
     run = cli.run(*verb, check=False)

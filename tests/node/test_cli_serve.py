@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli import Cli
+from tests.cli import AS_SOMEBODY, Cli
 from tests.nodes import HANG, until
 from tests.server_client import client, request_for
 
@@ -34,7 +34,8 @@ def test_it_ends_by_itself_where_it_is_told_so(own_cli: Cli, tmp_path: Path) -> 
 
 
 def test_it_is_for_root(own_cli: Cli) -> None:
-    own_cli.prefix = ["setpriv", "--reuid=65534", "--clear-groups"]
+    own_cli.prefix = AS_SOMEBODY
+    del own_cli.environment["NETCONFPATH"]
 
     failed = own_cli.run("serve", check=False)
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.cli import ROOT, bridge_network
+from tests.cli import AS_SOMEBODY, ROOT, bridge_network
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.sudo
@@ -47,11 +47,8 @@ class Author:
         plugin.chmod(0o755)
 
     def run(self, *args: str, as_somebody: bool = False) -> pytest.RunResult:
-        somebody = ["/usr/bin/setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-        # This tree may be where only root can read.
-        somebody += ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
         command = [sys.executable, "-m", "pytest", "-ra", "-p", "no:cacheprovider", *args]
-        return self.pytester.run(*(somebody if as_somebody else []), *command)
+        return self.pytester.run(*(AS_SOMEBODY if as_somebody else []), *command)
 
     def collected(self, *args: str) -> list[str]:
         result = self.run("--collect-only", "-q", *args)

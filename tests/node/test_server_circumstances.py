@@ -14,6 +14,7 @@ import pytest
 
 from skel.launcher import launcher_bytes, launcher_text
 from tests.attachments import bridge_config
+from tests.cli import SYSTEM_PYTHON
 from tests.nodes import Node
 from tests.servers import ForkServer, fork_server, write_launchers
 
@@ -111,7 +112,7 @@ mount --rbind / "$1" && mount -t tmpfs none "$1/mnt" && touch "$1/mnt/inside" &&
 def witnessed(node: Node, bin_dir: Path, root: Path | None, cwd: Path, locale: str = "") -> dict[str, Any]:
     """What the witness has seen in an ADD by an odd caller; the ADD is undone."""
     witness = node.bin_dir / "witness"
-    witness.write_text(WITNESS.format(python=sys.executable))
+    witness.write_text(WITNESS.format(python=SYSTEM_PYTHON))
     witness.chmod(0o755)
     environ = {
         "CNI_COMMAND": "ADD",

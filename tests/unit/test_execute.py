@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import pytest
 
 from harness.execute import Execution, Executor, PluginError, PluginNotFoundError
 from harness.outcome import decode_result, decode_versions, require_success
+from tests.cli import SYSTEM_PYTHON
 from tests.nodes import HANG
 
 REQUEST = b'{"cniVersion":"1.0.0","name":"mynet","type":"plugin"}'
@@ -467,7 +467,7 @@ def test_an_answer_without_versions_is_an_error(
 def test_a_python_plugin_and_many_at_once(bin_dir: Path) -> None:
     """Each gets its own input, though they start and end in any order."""
     path = bin_dir / "plugin"
-    path.write_text(f"#!{sys.executable} -IS\nimport sys\nsys.stdout.write(sys.stdin.read() * 1000)\n")
+    path.write_text(f"#!{SYSTEM_PYTHON} -IS\nimport sys\nsys.stdout.write(sys.stdin.read() * 1000)\n")
     path.chmod(0o755)
     executor = Executor([bin_dir])
     outputs: dict[int, bytes] = {}

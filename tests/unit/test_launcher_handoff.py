@@ -16,6 +16,7 @@ import pytest
 
 from skel.forkserver.handoff import GO, READY, STREAMS, Request, decode_environment
 from skel.installation import build_id
+from tests.cli import SYSTEM_PYTHON
 from tests.launchers import (
     DIRECT,
     VERSION,
@@ -291,7 +292,7 @@ def test_a_server_of_another_user_is_not_trusted(installed: Installed) -> None:
             "print('listening', flush=True)\n"
             "print(len(listener.accept()[0].recv(1000)))\n"
         )
-        command = ["setpriv", "--reuid=65534", sys.executable, "-ISc", program]
+        command = ["setpriv", "--reuid=65534", SYSTEM_PYTHON, "-ISc", program]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
             assert other.stdout is not None
             assert other.stdout.readline() == "listening\n"
@@ -305,7 +306,7 @@ def test_direct_execution_has_the_callers_circumstances(compiled: Installed, tmp
     report = tmp_path / "report"
     interpreter = tmp_path / "python"
     interpreter.write_text(
-        f"#!{sys.executable} -IS\n"
+        f"#!{SYSTEM_PYTHON} -IS\n"
         "import os, sys\n"
         "files = sorted((int(fd), os.path.realpath(f'/proc/self/fd/{fd}')) for fd in os.listdir('/proc/self/fd'))\n"
         f"with open({str(report)!r}, 'w') as report:\n"

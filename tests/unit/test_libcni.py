@@ -1,7 +1,6 @@
 """The operations of SPEC.md section 3, on executables that write down what they were asked."""
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from harness.execute import Executor, PluginError, PluginNotFoundError
 from harness.libcni import Libcni
 from harness.networks import NetworkList, parse_network_list
 from skel.errors import CniError
+from tests.cli import SYSTEM_PYTHON
 from tests.nodes import HANG
 
 RECORDER = """#!{python} -IS
@@ -65,7 +65,7 @@ class Node:
 
     def install(self, name: str) -> None:
         path = self.bin_dir / name
-        path.write_text(RECORDER.format(python=sys.executable))
+        path.write_text(RECORDER.format(python=SYSTEM_PYTHON))
         path.chmod(0o755)
 
     def answer(self, plugin: str, verb: str, document: object) -> None:

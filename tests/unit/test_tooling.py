@@ -187,28 +187,74 @@ def test_help_names_every_target_for_people(checkout: Checkout) -> None:
     assert targets == {"help", "up", "down", *tests, "lint", "bench", "install", "venv", "clean"}
 
 
+# A make that only tells where it is called, and makes what the next commands want.
+MAKE = """#!/bin/bash
+[ "$1" != -C ] || { cd "$2"; shift 2; }
+echo "make $*: $(stat -c %a "$PWD" "${PWD%/*}" | tr '\\n' ' ')$(cat /proc/sys/net/ipv4/ip_forward)" $(ls /etc/cni/net.d)
+case $1 in
+    test-venv)
+        mkdir -p .venv/bin
+        cp "$0" .venv/bin/cni-harness
+        readlink /proc/self/ns/net >"$LOG.test-venv"
+        pwd >"$LOG.place"
+        ;;
+    test) mkdir build; echo "$JUNIT" >build/junit.xml; readlink /proc/self/ns/net >"$LOG.test" ;;
+    test-*) echo "$PWD" ;;
+esac
+[ "$1" != "$FAILING" ]
+"""
+ON_A_CONTAINER_HOST = "755 700 1 87-podman-bridge.conflist"
+
+
+@pytest.mark.sudo
 @pytest.mark.parametrize(
-    ("failing", "code", "ran"),
+    ("failing", "junit", "ran"),
     [
-        ("none", 0, ["test", "test-runtimes", "test-vm"]),
-        ("test", 2, ["test"]),
-        ("test-runtimes", 2, ["test", "test-runtimes"]),
-        ("test-vm", 2, ["test", "test-runtimes", "test-vm"]),
+        ("none", "<testsuite/>", ["test-venv", "up", "del", "down", "up", "test", "test-runtimes", "test-vm"]),
+        (
+            "none",
+            '<skipped message="no VLANs in this kernel"/>',
+            [*["test-venv", "up", "del", "down", "up"], "test", "test-runtimes", "test-vm"],
+        ),
+        ("none", '<skipped message="no time"/>', ["test-venv", "up", "del", "down", "up", "test"]),
+        ("test-venv", "", ["test-venv"]),
+        ("up", "", ["test-venv", "up"]),
+        ("test", "<testsuite/>", ["test-venv", "up", "del", "down", "up", "test"]),
+        ("test-runtimes", "<testsuite/>", ["test-venv", "up", "del", "down", "up", "test", "test-runtimes"]),
     ],
 )
-def test_ci_runs_all_tests_up_to_the_first_that_fail(tmp_path: Path, failing: str, code: int, ran: list[str]) -> None:
-    executable(tmp_path / "make", f'#!/bin/sh\necho "$PWD: make $*"\n[ "$1" != {failing} ] || exit 2\n')
+def test_ci_runs_all_on_a_container_host_up_to_the_first_that_fail(
+    tmp_path: Path, failing: str, junit: str, ran: list[str]
+) -> None:
+    copy, programs, log = tmp_path / "copy", tmp_path / "programs", tmp_path / "log"
+    for folder in (".ci", "tools"):
+        shutil.copytree(ROOT / folder, copy / folder)
+    programs.mkdir()
+    executable(programs / "make", MAKE)
+    outside = Path("/proc/self/ns/net").readlink(), Path("/proc/sys/net/ipv4/ip_forward").read_text()
+    etc = sorted(Path("/etc").iterdir())
 
     run = subprocess.run(
-        [ROOT / ".ci" / "run"],
+        [copy / ".ci" / "run"],
         cwd=tmp_path,
-        env={"PATH": f"{tmp_path}:{SYSTEM_PATH}"},
+        env={"PATH": f"{programs}:{SYSTEM_PATH}", "FAILING": failing, "JUNIT": junit, "LOG": str(log)},
         capture_output=True,
         text=True,
         check=False,
     )
 
-    assert (run.returncode, run.stdout.splitlines()) == (code, [f"{ROOT}: make {target}" for target in ran])
+    calls = [line.split(": ") for line in run.stdout.splitlines() if line.startswith("make ")]
+    assert [call.split()[1] for call, _ in calls] == ran, run.stderr
+    assert (run.returncode == 0) == (ran[-1] == "test-vm")
+    assert {place for call, place in calls if not call.startswith("make test-")} <= {ON_A_CONTAINER_HOST}
+    assert [line for line in run.stdout.splitlines() if line.startswith("/")] in ([], [str(copy)], [str(copy)] * 2)
+    assert log.with_suffix(".test-venv").read_text() == f"{outside[0]}\n"
+    if "test" in ran:
+        assert log.with_suffix(".test").read_text() != f"{outside[0]}\n"
+        assert (copy / "build" / "junit.xml").read_text() == f"{junit}\n"
+    assert Path("/proc/sys/net/ipv4/ip_forward").read_text() == outside[1]
+    assert sorted(Path("/etc").iterdir()) == etc
+    assert not Path(log.with_suffix(".place").read_text().strip()).exists()
 
 
 WAIT = "--option=DPkg::Lock::Timeout=300"
