@@ -24,7 +24,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # Stamps carry what they depend on in their names: a clone has no useful file times. Their names are found anew wherever
 # they are used, since what a target needs (Python, a compiler) may be installed on the way to it.
-PLACE = $(shell { echo '$(CURDIR)'; readlink -f "$$(command -v $(PYTHON))"; } | sha256sum | cut -c1-16)
+PLACE = $(shell { pwd -P; readlink -f "$$(command -v $(PYTHON))"; } | sha256sum | cut -c1-16)
 PROJECT = $(shell { cat pyproject.toml setup.py skel/*.[ch]; command -v cc >/dev/null && echo cc; } | sha256sum | cut -c1-16)
 MADE = $(VENV)/.made-$(PLACE)
 INSTALLED = $(VENV)/.installed-$(PROJECT)
