@@ -23,9 +23,19 @@ with Site(Path(sys.argv[1]), "site") as site:
 """
 
 
-def test_node_that_cannot_be_entered_is_an_error_and_is_taken_away(tmp_path: Path) -> None:
-    # There is nothing at /var/lib/cni here, and nothing can be.
-    unwilling = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o ro none /var/lib && exec "$@"', "sh"]
+# There is nothing at /var/lib/cni, and nothing can be; what else is below /var/lib, the checkout maybe, is there.
+UNWILLING = """
+mknod "$1/cni" c 0 0
+mount -t overlay -o "ro,lowerdir=$1:/var/lib" overlay /var/lib
+shift
+exec "$@"
+"""
+
+
+def test_node_that_cannot_be_entered_is_an_error_and_is_taken_away(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    unwilling = ["unshare", "--mount", "sh", "-ec", UNWILLING, "sh", str(tmp_path_factory.mktemp("whiteout"))]
     command = [*unwilling, sys.executable, "-c", MAKE, str(tmp_path)]
 
     try:
