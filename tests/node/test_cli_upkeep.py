@@ -1,6 +1,7 @@
 """STATUS and GC from the command line."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,6 +106,30 @@ def test_gc_names_the_pods_on_record(keeper: Cli) -> None:
     assert {(each["containerID"], each["ifname"]) for each in valid_attachments(keeper)} == {
         (pod["containerID"], "eth0") for pod in pods
     }
+
+
+def test_gc_finds_plugins_where_the_pods_add_did(keeper: Cli) -> None:
+    keeper.configure(network("net", "keeper"))
+    (pod,) = keeper.add("pod1")
+
+    keeper.run("gc", env={"CNI_PATH": str(keeper.bin_dir)})
+
+    assert valid_attachments(keeper) == [{"containerID": pod["containerID"], "ifname": "eth0"}]
+
+
+def test_plugins_in_the_folder_that_is_named_come_before_those_that_add_found(keeper: Cli, tmp_path: Path) -> None:
+    keeper.configure(network("net", "keeper"))
+    keeper.add("pod1")
+    other = tmp_path / "other" / "keeper"
+    other.parent.mkdir()
+    other.write_text(f'#!/bin/sh\ncat > /dev/null; echo "$CNI_COMMAND $CNI_PATH" >> {tmp_path}/ran\n')
+    other.chmod(0o755)
+
+    keeper.run("check", "--bin-dir", str(other.parent))
+    keeper.run("del", "pod1", "--bin-dir", str(other.parent))
+
+    path = f"{other.parent}:{keeper.folder}/bin:{keeper.bin_dir}"
+    assert (tmp_path / "ran").read_text().splitlines() == [f"CHECK {path}", f"DEL {path}"]
 
 
 def test_gc_of_one_network_leaves_the_others(keeper: Cli) -> None:
