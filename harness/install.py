@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -116,29 +116,47 @@ def install(files: Mapping[Path, Content], state_dir: Path, *, force: bool = Fal
         return written
 
 
-def installed(state_dir: Path) -> list[Path]:
-    """Return what `install` has put somewhere, and `uninstall` would take back. Raises InstallError, OSError."""
-    return [Path(entry.path) for entry in _read_manifest(state_dir).files]
+def installed(state_dir: Path, folders: Collection[Path] = ()) -> list[Path]:
+    """Return the files that `install` has written and `uninstall` would take back. Raises InstallError, OSError."""
+    return [Path(entry.path) for entry in _read_manifest(state_dir).files if _is_in(entry, folders)]
 
 
-def uninstall(state_dir: Path) -> Uninstalled:
-    """Take back what `install` put there: only files that are still what it put there. Raises InstallError, OSError."""
+def uninstall(state_dir: Path, folders: Collection[Path] = ()) -> Uninstalled:
+    """Take back what `install` wrote, in all folders or only in `folders`; a file that was changed since stays.
+
+    Raises InstallError, OSError.
+    """
     done = Uninstalled([], [], [])
     manifest_file, lock = state_dir / "install.json", state_dir / "install.lock"
     if not manifest_file.exists() and not lock.exists():
         return done
     with locked(lock):
         manifest = _read_manifest(state_dir)
-        for entry in list(manifest.files):
+        for entry in [entry for entry in manifest.files if _is_in(entry, folders)]:
             _take_back(entry, done)
             manifest.files.remove(entry)
             _write_manifest(manifest, state_dir)
-        for folder in reversed(manifest.folders):
-            with suppress(OSError):  # somebody else's file is in it, or it is gone
-                Path(folder).rmdir()
-        manifest_file.unlink(missing_ok=True)
-        lock.unlink()
+        _remove_folders(manifest)
+        if manifest.files:
+            _write_manifest(manifest, state_dir)
+        else:
+            manifest_file.unlink(missing_ok=True)
+            lock.unlink()
     return done
+
+
+def _is_in(entry: _Placed, folders: Collection[Path]) -> bool:
+    return not folders or Path(entry.path).parent in folders
+
+
+def _remove_folders(manifest: _Manifest) -> None:
+    """Remove the folders that `install` made and that hold none of its files any more."""
+    in_use = {str(parent) for entry in manifest.files for parent in Path(entry.path).parents}
+    unused = [folder for folder in manifest.folders if folder not in in_use]
+    manifest.folders = [folder for folder in manifest.folders if folder in in_use]
+    for folder in reversed(unused):
+        with suppress(OSError):  # another's file is in it, or it is gone
+            Path(folder).rmdir()
 
 
 def _is_there(path: Path, new: Content) -> bool:

@@ -211,6 +211,27 @@ def test_installs_in_two_places_are_both_taken_back(cli: Cli, tmp_path: Path) ->
     assert not (tmp_path / "second").exists()
 
 
+def test_uninstall_of_a_folder_takes_back_that_folder_alone(cli: Cli, tmp_path: Path) -> None:
+    second, conf = tmp_path / "new" / "second", tmp_path / "etc" / "net.d"
+    cli.run("install")
+    first = files(cli.bin_dir)
+    cli.run("install", "--bin-dir", str(second), "--conf-dir", str(conf), "--conf")
+
+    done = cli.json("uninstall", "--bin-dir", str(second))
+
+    assert sorted(done["removed"]) == sorted(str(second / name) for name in PLUGINS)
+    assert not second.parent.exists()
+    assert files(cli.bin_dir) == first
+    assert [path.name for path in conf.iterdir()] == ["10-cni-harness.conflist"]
+    assert "no file into" in cli.run("uninstall", "--bin-dir", str(second)).stderr
+    cli.run("--conf-dir", str(conf), "uninstall")
+    assert not conf.parent.exists()
+    assert files(cli.bin_dir) == first
+    cli.run("uninstall")
+    assert not cli.bin_dir.exists()
+    assert list(cli.state_dir.iterdir()) == []
+
+
 def test_own_files_of_an_older_installation_are_replaced(cli: Cli) -> None:
     cli.run("install")
     manifest = cli.state_dir / "install.json"
