@@ -155,6 +155,7 @@ def main(path: str) -> int:
     What ends a process by its default action ends this one so, but only when an ADD has taken back what it has done.
     """
     _restore_locale()
+    _take_name(os.path.basename(path))
     arrived: list[int] = []
 
     def end(number: int, _: object) -> None:
@@ -202,6 +203,20 @@ def run(path: str, before_answer: Callable[[], object] = lambda: None) -> int:
             with suppress(OSError):
                 stream.flush()
     return code
+
+
+def _take_name(name: str) -> None:
+    """Set /proc/PID/comm, which is the interpreter's name after an execve; the kernel keeps 15 bytes."""
+    try:
+        descriptor = os.open("/proc/self/comm", os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        return  # without /proc
+    try:
+        os.write(descriptor, os.fsencode(name))
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
 
 
 def _restore_locale() -> None:
