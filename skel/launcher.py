@@ -16,11 +16,15 @@ from collections.abc import Callable
 
 from .installation import DEFAULT_SOCKET, ROOT, build_id, search_path
 
-__all__ = ["compiled_launcher", "is_ours", "launcher_bytes", "launcher_text", "main", "run"]
+__all__ = ["compiled_launcher", "is_any_launcher", "is_ours", "launcher_bytes", "launcher_text", "main", "run"]
 
 _COMPILED = os.path.join(ROOT, "skel", "_launcher")
 """Built from launcher.c by setup.py, where there is a compiler."""
 _ELF = b"\x7fELF"
+_COMMON = "# cni-harness: every plugin is this file, told apart by its name. "
+"""A line that the launchers of every installation have."""
+_COMMON_WITHIN = 4096
+"""Bytes from a launcher's start or end in which that line is."""
 _SHEBANG_MAX = 255
 """Bytes of a first line that the kernel reads (BINPRM_BUF_SIZE since Linux 5.1)."""
 _SOCKET_MAX = 107
@@ -38,9 +42,7 @@ _NOT_INSTALLED = 121
 
 def _head() -> bytes:
     """Return the lines that tell this installation's launchers from any other's: the compiled one ends with them."""
-    return os.fsencode(
-        f"#!{sys.executable} -IS\n# cni-harness: every plugin is this file, told apart by its name. {ROOT}\n"
-    )
+    return os.fsencode(f"#!{sys.executable} -IS\n{_COMMON}{ROOT}\n")
 
 
 def launcher_bytes(*, socket: str | None = None, patience: float = _PATIENCE) -> bytes:
@@ -145,6 +147,19 @@ def is_ours(path: str) -> bool:
                 file.seek(-len(head), os.SEEK_END)
                 start = file.read(len(head))
             return start == head
+    except OSError:
+        return False
+
+
+def is_any_launcher(path: str) -> bool:
+    """Tell whether the file at `path` is a launcher, of this installation or of another one."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            text = file.read(_COMMON_WITHIN)
+            if text.startswith(_ELF):
+                file.seek(-min(_COMMON_WITHIN, os.fstat(file.fileno()).st_size), os.SEEK_END)
+                text = file.read(_COMMON_WITHIN)
+            return f"\n{_COMMON}".encode() in text
     except OSError:
         return False
 

@@ -1,6 +1,5 @@
 """Server, workers and plugins are told apart in ps and in /proc/PID/comm."""
 
-import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,7 +45,7 @@ def test_a_plugin_that_executes_itself_has_its_own_name(tmp_path: Path, launcher
 
     with waiting_for_stdin(plugins / name) as process:
         # The interpreter replaces the compiled launcher before the name is set.
-        until(lambda: "python" in os.readlink(f"/proc/{process.pid}/exe"), within=30)
+        until(lambda: "python" in Path(f"/proc/{process.pid}/exe").readlink().name, within=30)
         until(lambda: comm(process.pid) == name, within=30)
 
 

@@ -11,6 +11,7 @@ import pytest
 from skel.suite import PLUGINS
 from tests.cli import ROOT, Cli
 
+SLOWER = "This was installed without a C compiler: the plugins get the slower launcher, in Python"
 FOREIGN = b"#!/bin/sh\necho somebody else\n"
 
 
@@ -287,14 +288,12 @@ def test_the_slower_launcher_is_told_of_once(cli: Cli, tmp_path: Path) -> None:
 
     installed = cli.run("install")
 
-    assert installed.stderr.splitlines() == [
-        "This was installed without a C compiler: the plugins get the slower launcher, in Python"
-    ]
+    assert installed.stderr.splitlines().count(SLOWER) == 1
     assert (cli.bin_dir / "bridge").read_bytes().startswith(b"#!")
     run = subprocess.run([cli.bin_dir / "bridge"], env={"CNI_COMMAND": "VERSION"}, capture_output=True, check=True)
     assert b"1.1.0" in run.stdout
 
 
 def test_the_compiled_launcher_needs_no_word(cli: Cli) -> None:
-    assert cli.run("install").stderr == ""
+    assert SLOWER not in cli.run("install").stderr
     assert (cli.bin_dir / "bridge").read_bytes().startswith(b"\x7fELF")
