@@ -1,17 +1,17 @@
 """`install` and `doctor` on a machine with container runtimes, and files of Debian packages in their folders."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from skel.suite import PLUGINS
-from tests.cli import ROOT
+from tests.cli import REFERENCE_BIN_DIR, ROOT, Cli
 from tests.nodes import Node
 
 pytestmark = pytest.mark.sudo
@@ -35,6 +35,8 @@ class Machine:
     def __init__(self, node: Node, memory: Path) -> None:
         self.node = node
         memory.mkdir()
+        # What is mounted on a shared folder would appear everywhere.
+        node.run(["mount", "--make-rprivate", "/"])
         # Layers in memory, since a folder of a container's overlay could not lie over another.
         node.run(["mount", "-t", "tmpfs", "tmpfs", memory])
         for folder in ("/etc", "/usr", "/var/lib/dpkg"):
@@ -74,8 +76,8 @@ class Machine:
 
 
 @pytest.fixture
-def machine(node: Node, tmp_path: Path) -> Iterator[Machine]:
-    return Machine(node, tmp_path / "memory")  # type: ignore[return-value]
+def machine(node: Node, tmp_path: Path) -> Machine:
+    return Machine(node, tmp_path / "memory")
 
 
 @pytest.fixture
@@ -241,3 +243,32 @@ def test_install_warns_of_a_list_whose_plugin_speaks_no_1_1_0(machine: Machine) 
 
     [warning] = [line for line in said.splitlines() if line.startswith("Warning: ")]
     assert "/etc/cni/net.d/05-mine.conflist: plugins[1].type: plugin portmap does not speak version 1.1.0" in warning
+
+
+def test_the_commands_of_the_page_work_as_printed(machine: Machine) -> None:
+    machine.write("/etc/containerd/config.toml", DEBIAN_TOML)
+    machine.harness("install", "--conf", "--conf-dir", "/etc/cni/net.d", "--bin-dir", "/opt/cni/bin")
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "docs/node.md").read_text(), re.DOTALL)
+    typed = [line.split() for block in blocks for line in block.splitlines()]
+
+    assert [command[:2] for command in typed] == [
+        ["cni-harness", "doctor"],
+        ["cni-harness", "install"],
+        ["cni-harness", "uninstall"],
+    ]
+    for _, verb, *args in typed:
+        machine.harness(verb, *args, check=verb != "doctor")  # Debian's plugins do not speak 1.1.0
+
+
+def test_the_pages_list_with_debians_portmap_serves_a_pod(own_cli: Cli) -> None:
+    [text] = re.findall(r"<!-- used by a test -->\n```json\n(.*?)```", (ROOT / "docs/node.md").read_text(), re.DOTALL)
+    own_cli.configure(json.loads(text))
+    own_cli.environment["CNI_PATH"] = f"{own_cli.bin_dir}:{REFERENCE_BIN_DIR}"
+
+    own_cli.run("validate")
+    [pod] = own_cli.add("pod1", "--cap", 'portMappings=[{"hostPort":8080,"containerPort":80,"protocol":"tcp"}]')
+
+    assert own_cli.addresses(pod["netns"], "eth0") == {"10.90.0.2/16"}
+    own_cli.run("status")
+    own_cli.run("del", "pod1")
+    assert own_cli.reservations("with-portmap") == set()
