@@ -45,8 +45,8 @@ def test_a_plugin_that_executes_itself_has_its_own_name(tmp_path: Path, launcher
 
     with waiting_for_stdin(plugins / name) as process:
         # The interpreter replaces the compiled launcher before the name is set.
-        until(lambda: "python" in Path(f"/proc/{process.pid}/exe").readlink().name, within=30)
-        until(lambda: comm(process.pid) == name, within=30)
+        until(lambda: "python" in Path(f"/proc/{process.pid}/exe").readlink().name)
+        until(lambda: comm(process.pid) == name)
 
 
 def test_server_and_workers_have_names_and_a_worker_takes_its_plugins(tmp_path: Path) -> None:
@@ -55,10 +55,10 @@ def test_server_and_workers_have_names_and_a_worker_takes_its_plugins(tmp_path: 
 
         assert comm(server.pid) == "cni-serve"
         assert shown(server.pid) == f"cni-serve: listening at {server.socket}"
-        until(lambda: [comm(worker) for worker in server.workers()] == ["cni-worker"] * 2, within=30)
+        until(lambda: [comm(worker) for worker in server.workers()] == ["cni-worker"] * 2)
         assert {shown(worker) for worker in server.workers()} == {"cni-worker: idle"}
 
         with waiting_for_stdin(plugins / "host-local"):
-            until(lambda: "host-local" in {comm(worker) for worker in server.workers()}, within=30)
+            until(lambda: "host-local" in {comm(worker) for worker in server.workers()})
             [at_work] = [worker for worker in server.workers() if comm(worker) == "host-local"]
             assert shown(at_work) == "host-local: worker of cni-serve"
