@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +40,19 @@ class Machine:
         node.run(["mount", "--make-rprivate", "/"])
         # Layers in memory, since a folder of a container's overlay could not lie over another.
         node.run(["mount", "-t", "tmpfs", "tmpfs", memory])
-        for folder in ("/etc", "/usr", "/var/lib/dpkg"):
+        for folder in ("/etc", "/opt", "/usr", "/var/lib/dpkg"):
             own = memory / folder.strip("/").replace("/", "-")
             node.run(["mkdir", "-p", own / "upper", own / "work"])
             layers = f"lowerdir={folder},upperdir={own}/upper,workdir={own}/work"
             node.run(["mount", "-t", "overlay", "overlay", "-o", layers, folder])
-        for hidden in ("/etc/cni", "/etc/containerd", "/etc/crio", "/etc/containers", "/usr/share/containers"):
+        for hidden in (
+            "/etc/cni",
+            "/opt/cni",
+            "/etc/containerd",
+            "/etc/crio",
+            "/etc/containers",
+            "/usr/share/containers",
+        ):
             node.run(["rm", "-rf", hidden])
         node.run(["sh", "-c", "rm -f /usr/*bin/containerd /usr/*bin/crio /usr/*bin/podman"])
 
@@ -76,8 +84,18 @@ class Machine:
 
 
 @pytest.fixture
-def machine(node: Node, tmp_path: Path) -> Machine:
-    return Machine(node, tmp_path / "memory")
+def machine(node: Node, tmp_path: Path) -> Iterator[Machine]:
+    real = [Path(folder) for folder in ("/opt/cni/bin", "/etc/cni/net.d", "/usr/lib/cni", "/var/lib/dpkg/diversions")]
+    before = [read(path) for path in real]
+    yield Machine(node, tmp_path / "memory")
+    assert [read(path) for path in real] == before, "a test has changed the machine that it runs on"
+
+
+def read(path: Path) -> object:
+    """What a file or a folder holds; None if there is none."""
+    if path.is_dir():
+        return sorted((each.name, each.stat().st_mtime_ns) for each in path.iterdir())
+    return path.read_bytes() if path.exists() else None
 
 
 @pytest.fixture
@@ -178,6 +196,24 @@ def test_diverted_plugins_survive_the_next_version_of_the_package_and_uninstall_
     assert machine.origins("containerd") == dict.fromkeys(["bridge", "host-local", "loopback"], PACKAGE)
     machine.unpack(package)
     assert machine.node.run(["ls", "-A", DEBIANS]).stdout.split() == names
+
+
+def test_a_diversion_that_fails_leaves_the_packages_files_as_they_were(machine: Machine) -> None:
+    before = {name: machine.digest(DEBIANS / name) for name in ("bridge", "host-local", "loopback")}
+    names = machine.node.run(["ls", "-A", DEBIANS]).stdout
+    real = machine.node.run(["sh", "-c", "command -v dpkg-divert"]).stdout.strip()
+    machine.node.run(["mv", real, "/usr/bin/kept-dpkg-divert"])
+    machine.write(real, "#!/bin/sh\necho no such luck >&2\nexit 2\n", "0755")
+
+    failed = machine.harness("install", "--bin-dir", str(DEBIANS), "--divert", check=False)
+
+    assert failed.returncode == 1
+    assert "no such luck" in failed.stderr.splitlines()[-1]
+    assert {name: machine.digest(DEBIANS / name) for name in before} == before
+    machine.node.run(["mv", "/usr/bin/kept-dpkg-divert", real])
+    machine.harness("uninstall")
+    assert machine.node.run(["ls", "-A", DEBIANS]).stdout == names
+    assert {name: machine.digest(DEBIANS / name) for name in before} == before
 
 
 def test_the_package_may_be_removed_while_its_files_are_diverted(machine: Machine) -> None:
