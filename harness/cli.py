@@ -30,6 +30,7 @@ _VERBS: Final = {
     "networks": "networks",
     "validate": "validate",
     "serve": "serve",
+    "doctor": "doctor",
     "install": "install",
     "uninstall": "uninstall",
 }

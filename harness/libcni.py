@@ -64,16 +64,8 @@ class Libcni:
         Arguments that the caller does not give are those of the ADD. At the first failure the rest is left, and what
         is cached too, so that DEL can be repeated. Raises PluginError, CniError.
         """
-        attachment.check()
-        cached = self._cached(network, attachment)
-        attachment = _with_cached_args(attachment, cached)
-        prev_result = self._delete_result(network, cached)
-        for plugin in reversed(network.plugins):
-            require_success(self._run(network, plugin, "DEL", attachment, prev_result))
-        try:
-            self._cache.remove(network.name, attachment.container_id, attachment.ifname)
-        except OSError as error:
-            self._warn(f"result cache: {error}")
+        for failure in self._delete(network, attachment):
+            raise failure
 
     def check(self, network: NetworkList, attachment: Attachment) -> None:
         """Ask every plugin whether an attachment is as its ADD left it; nothing is asked with `disableCheck`.
@@ -108,11 +100,14 @@ class Libcni:
         undone = []
         for attachment in self._stale(network, set(valid)):
             try:
-                self.delete(network, attachment)
-            except (PluginError, CniError) as error:
-                error.add_note(f"stale attachment: container {attachment.container_id}, {attachment.ifname}")
-                failures.append(error)
-            else:
+                # To the end, unlike libcni: a chained plugin whose DEL always fails would keep the others' addresses.
+                failed: list[Exception] = list(self._delete(network, attachment))
+            except CniError as error:
+                failed = [error]
+            for failure in failed:
+                failure.add_note(f"stale attachment: container {attachment.container_id}, {attachment.ifname}")
+            failures += failed
+            if not failed:
                 undone.append(attachment)
         if at_least(network.cni_version, _GC_SINCE):
             failures += self._gc_plugins(network, valid)
@@ -145,6 +140,29 @@ class Libcni:
             execution = self._run(network, plugin, "ADD", attachment, result)
             result = decode_result(execution, network.cni_version)
         return result or {}
+
+    def _delete(self, network: NetworkList, attachment: Attachment) -> Iterator[PluginError]:
+        """Execute DEL of the plugins in reverse order, and yield each failure; what is cached stays after one.
+
+        Raises CniError.
+        """
+        attachment.check()
+        cached = self._cached(network, attachment)
+        attachment = _with_cached_args(attachment, cached)
+        prev_result = self._delete_result(network, cached)
+        failed = False
+        for plugin in reversed(network.plugins):
+            try:
+                require_success(self._run(network, plugin, "DEL", attachment, prev_result))
+            except PluginError as error:
+                failed = True
+                yield error
+        if failed:
+            return
+        try:
+            self._cache.remove(network.name, attachment.container_id, attachment.ifname)
+        except OSError as error:
+            self._warn(f"result cache: {error}")
 
     def _undo(self, network: NetworkList, attachment: Attachment) -> Iterator[PluginError]:
         for plugin in reversed(network.plugins):

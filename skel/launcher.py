@@ -16,11 +16,15 @@ from collections.abc import Callable
 
 from .installation import DEFAULT_SOCKET, ROOT, build_id, search_path
 
-__all__ = ["compiled_launcher", "is_ours", "launcher_bytes", "launcher_text", "main", "run"]
+__all__ = ["compiled_launcher", "is_any_launcher", "is_ours", "launcher_bytes", "launcher_text", "main", "run"]
 
 _COMPILED = os.path.join(ROOT, "skel", "_launcher")
 """Built from launcher.c by setup.py, where there is a compiler."""
 _ELF = b"\x7fELF"
+_COMMON = "# cni-harness: every plugin is this file, told apart by its name. "
+"""A line that the launchers of every installation have."""
+_COMMON_WITHIN = 4096
+"""Bytes from a launcher's start or end in which that line is."""
 _SHEBANG_MAX = 255
 """Bytes of a first line that the kernel reads (BINPRM_BUF_SIZE since Linux 5.1)."""
 _SOCKET_MAX = 107
@@ -38,7 +42,7 @@ _NOT_INSTALLED = 121
 
 def _head() -> bytes:
     """Return the lines that tell this installation's launchers from any other's: the compiled one ends with them."""
-    return os.fsencode(f"{_first()}# cni-harness: every plugin is this file, told apart by its name. {ROOT}\n")
+    return os.fsencode(f"{_first()}{_COMMON}{ROOT}\n")
 
 
 def _first() -> str:
@@ -155,12 +159,26 @@ def is_ours(path: str) -> bool:
         return False
 
 
+def is_any_launcher(path: str) -> bool:
+    """Tell whether the file at `path` is a launcher, of this installation or of another one."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            text = file.read(_COMMON_WITHIN)
+            if text.startswith(_ELF):
+                file.seek(-min(_COMMON_WITHIN, os.fstat(file.fileno()).st_size), os.SEEK_END)
+                text = file.read(_COMMON_WITHIN)
+            return f"\n{_COMMON}".encode() in text
+    except OSError:
+        return False
+
+
 def main(path: str) -> int:
     """Run the plugin that the launcher's file name names, as this process; return its exit code.
 
     What ends a process by its default action ends this one so, but only when an ADD has taken back what it has done.
     """
     _restore_locale()
+    _take_name(os.path.basename(path))
     arrived: list[int] = []
 
     def end(number: int, _: object) -> None:
@@ -208,6 +226,20 @@ def run(path: str, before_answer: Callable[[], object] = lambda: None) -> int:
             with suppress(OSError):
                 stream.flush()
     return code
+
+
+def _take_name(name: str) -> None:
+    """Set /proc/PID/comm, which is the interpreter's name after an execve; the kernel keeps 15 bytes."""
+    try:
+        descriptor = os.open("/proc/self/comm", os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:
+        return  # without /proc
+    try:
+        os.write(descriptor, os.fsencode(name))
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
 
 
 def _restore_locale() -> None:

@@ -20,7 +20,7 @@ from harness.sandbox import create_sandbox
 from harness.snapshot import Snapshot, differences, take
 from netlink.namespace import remove_namespace
 
-__all__ = ["HANG", "Neighbours", "Node", "PluginRun", "until", "veth_between"]
+__all__ = ["BARE_PATH", "HANG", "Neighbours", "Node", "PluginRun", "until", "veth_between"]
 
 T = TypeVar("T")
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _FIRST = "10-cni-harness.conflist"
+_TIMEOUT_S = 5.0
+"""For a plugin to tell its versions."""
 
 
 @click.command("install")
@@ -34,6 +36,11 @@ _FIRST = "10-cni-harness.conflist"
 )
 @click.option("--force", is_flag=True, help="Replace other plugins of the same names, until `uninstall` restores them.")
 @click.option(
+    "--divert",
+    is_flag=True,
+    help="The same for files of Debian packages, by dpkg-divert: a new version of the package does not undo it.",
+)
+@click.option(
     "--units/--no-units",
     default=None,
     help="Have systemd start the fork server when it is needed.  [where systemd runs, and --state-dir is the default]",
@@ -41,10 +48,13 @@ _FIRST = "10-cni-harness.conflist"
 @click.option("--unit-dir", type=click.Path(file_okay=False, path_type=Path), hidden=True, help="For a look at them.")
 @global_options()
 @pass_settings
-def command(settings: Settings, *, conf: str | None, force: bool, units: bool | None, unit_dir: Path | None) -> None:
+def command(
+    settings: Settings, *, conf: str | None, force: bool, divert: bool, units: bool | None, unit_dir: Path | None
+) -> None:
     """Write the plugins of this project into --bin-dir, each by rename: no runtime ever sees half of one.
 
-    `cni-harness uninstall` takes back exactly what this put there.
+    It says which files the container runtimes of this machine will execute, by their own configuration, and changes
+    none of that. `cni-harness uninstall` takes back exactly what this put there.
     """
     from harness import units as systemd
     from harness.install import install, launchers
@@ -63,12 +73,37 @@ def command(settings: Settings, *, conf: str | None, force: bool, units: bool | 
     # After the plugins: containerd starts to use a list as soon as it is there.
     if conf is not None:
         files |= _list(conf, settings.conf_dir or DEFAULT_CONF_DIR)
-    written = install(files, settings.state_dir, force=force)
+    written = install(files, settings.state_dir, force=force, diverting=divert)
     if units and unit_dir is None:
         systemd.enable(changed=bool(written))
     document = [{"path": str(path), "written": path in written} for path in files]
     rows = [[str(path), "installed" if path in written else "is there already"] for path in files]
-    emit(settings.output, {"files": document}, Table(("FILE", "STATE"), rows))
+    if not units and not systemd.is_systemd_running():
+        say("Without systemd: `cni-harness serve` runs the fork server, which saves each plugin the start of Python")
+    runtimes = _say_who_executes(settings, folders[0])
+    emit(settings.output, {"files": document, "runtimes": runtimes}, Table(("FILE", "STATE"), rows))
+
+
+def _say_who_executes(settings: Settings, folder: Path) -> list[dict[str, object]]:
+    """Say what each runtime will execute, and which lists have a plugin of too early a version; return the former."""
+    from harness.advice import advice, version_warnings
+    from harness.doctor import versions_by_asking
+    from harness.install import installed
+    from harness.runtime_configs import runtime_configs
+    from skel.suite import PLUGINS
+
+    folders = [folder, *{path.parent for path in installed(settings.state_dir) if path.name in PLUGINS} - {folder}]
+    configs = runtime_configs()
+    for config in configs:
+        say(advice(config, folders, PLUGINS))
+    conf_dir = settings.conf_dir or DEFAULT_CONF_DIR
+    for warning in version_warnings(conf_dir, folder, configs, versions_by_asking(_TIMEOUT_S)):
+        say(f"Warning: {warning}")
+    return [
+        {"name": config.name, "executes": {name: str(config.plugin(name) or "") for name in PLUGINS}}
+        for config in configs
+        if not (config.problem or config.unused)
+    ]
 
 
 def _list(name: str, conf_dir: Path) -> "dict[Path, Content]":

@@ -23,6 +23,7 @@ from .listening import Listening, ListeningError, passed_sockets
 from .peer import standing
 from .prefault import spans_of
 from .preload import load_all, rehearse, stage
+from .process_name import name_process
 from .understudy import pages_of
 from .worker import PID_BYTES, Post, Terms, work
 
@@ -89,6 +90,7 @@ class Server:
         for number in _HANDLED:
             signal.signal(number, self._on_signal)
         signal.set_wakeup_fd(self._signalled, warn_on_full_buffer=False)
+        name_process("cni-serve", f"listening at {self._listening.path}")
         _log(f"listening at {self._listening.path}")
         poll = select.poll()
         poll.register(self._wake, select.POLLIN)
@@ -152,6 +154,7 @@ class Server:
     def _become_worker(self, parent: int) -> None:
         try:
             signal.set_wakeup_fd(-1)
+            name_process("cni-worker", "idle")
             os.setsid()  # what a terminal says to the server (Ctrl-C) is not for those at work
             for number in _HANDLED:
                 signal.signal(number, signal.SIG_DFL)

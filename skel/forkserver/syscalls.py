@@ -15,6 +15,7 @@ __all__ = [
     "populate_for_writing",
     "set_io_priority",
     "set_parent_death_signal",
+    "set_process_name",
     "setns",
     "unshare",
 ]
@@ -23,6 +24,7 @@ __all__ = [
 CLONE_NEWNS = 0x00020000
 CLONE_NEWNET = 0x40000000
 _PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
 # include/uapi/asm-generic/mman-common.h
 _MADV_POPULATE_WRITE = 23
 
@@ -56,6 +58,11 @@ def unshare(kind: int) -> None:
 def set_parent_death_signal(number: int) -> None:
     """Have the kernel send this process a signal when its parent ends; 0 for none."""
     _check("prctl", _libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(number)))
+
+
+def set_process_name(name: bytes) -> None:
+    """Set the name of the calling thread in /proc, of at most 15 bytes; the rest is cut off."""
+    _check("prctl", _libc.prctl(_PR_SET_NAME, ctypes.c_char_p(name)))
 
 
 def populate_for_writing(address: int, length: int) -> None:

@@ -35,6 +35,7 @@ from .handoff import (
 )
 from .peer import PeerError, Standing, credentials, standing
 from .prefault import make_own
+from .process_name import name_process
 
 __all__ = ["PID_BYTES", "Post", "Terms", "serve", "work"]
 
@@ -131,6 +132,7 @@ def _prepare(connection: socket.socket, terms: Terms) -> Request:
     peer = credentials(connection)
     if (peer.uid, peer.gid) != (0, 0):
         raise PeerError(f"not root: user {peer.uid}, group {peer.gid}")
+    name_process(request.plugin, "worker of cni-serve")
     theirs = standing(peer.pid)
     terms.standing.require(theirs)
     take_on(request, descriptors, inherited(peer.pid), theirs.groups)

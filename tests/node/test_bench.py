@@ -162,7 +162,7 @@ def test_launchers_that_do_their_work_themselves_are_not_taken_for_served(cli: C
             ["ps", "-A", "-o", "ppid,pid,args"], capture_output=True, text=True, check=True
         ).stdout.splitlines()
         children = [line.split(maxsplit=2) for line in processes if line.split()[0] == str(process.pid)]
-        (server,) = [int(pid) for _, pid, args in children if "skel.forkserver" in args]
+        (server,) = [int(pid) for _, pid, args in children if args.startswith("cni-serve")]
         subprocess.run(["kill", str(server)], check=True)
         said += process.communicate(timeout=HANG)[1]
 

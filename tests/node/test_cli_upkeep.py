@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from netlink.namespace import create_namespace
-from tests.cli import Cli
+from tests.cli import Cli, bridge_network
 
 pytestmark = pytest.mark.sudo
 
@@ -160,3 +160,31 @@ def test_gc_that_fails_is_an_error_and_the_others_are_done(keeper: Cli) -> None:
     assert "plugin broken: GC failed" in bad["error"]
     assert good["error"] == ""
     assert valid_attachments(keeper) == []
+
+
+@pytest.mark.parametrize("version", ["1.0.0", "1.1.0"])
+def test_gc_frees_what_a_chained_plugins_failing_del_has_kept(own_cli: Cli, version: str) -> None:
+    """As portmap's DEL, which is executed before ours, where it does not speak the list's version."""
+    own_cli.plugin(
+        "chained",
+        """case "$CNI_COMMAND" in
+ADD) sed 's/.*"prevResult": *//; s/}$//' ;;
+DEL|GC) echo '{"cniVersion": "1.0.0", "code": 1, "msg": "incompatible CNI versions"}'; exit 1;;
+esac
+""",
+    )
+    listed = bridge_network("net", version=version)
+    listed["plugins"].append({"type": "chained"})
+    own_cli.configure(listed)
+    for pod in ("pod1", "pod2"):
+        own_cli.add(pod)
+    assert own_cli.reservations("net") == {"10.77.0.2", "10.77.0.3"}
+
+    assert "incompatible CNI versions" in own_cli.run("del", "--force", "pod1", check=False).stderr
+    assert "10.77.0.2" in own_cli.reservations("net")
+    freed = own_cli.run("gc", check=False)
+
+    assert own_cli.reservations("net") == {"10.77.0.3"}
+    assert len(own_cli.ip("link", "show", "master", "net0")) == 1
+    assert freed.returncode == 1
+    assert "incompatible CNI versions" in freed.stdout

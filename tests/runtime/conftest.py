@@ -44,11 +44,11 @@ def log(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def runtime_node(tmp_path: Path) -> Iterator[RuntimeNode]:
-    """A node where `cni-harness install --conf` was run."""
+    """A node where `cni-harness install --conf --divert` has replaced Debian's plugins."""
     node = RuntimeNode(tmp_path)
     try:
-        folders = [f"--bin-dir={node.bin_dir}", f"--conf-dir={node.conf_dir}"]
-        node.run(node.cni_harness("install", *folders, "--conf"))
+        folders = ["--bin-dir=/usr/lib/cni", "--conf-dir=/etc/cni/net.d"]
+        node.run(node.cni_harness("install", *folders, "--conf", "--divert"))
         yield node
     finally:
         node.close()

@@ -18,13 +18,25 @@ _FIRST_PROCESS = """
 set -e
 while mountpoint -q /run/netns; do umount --recursive --lazy /run/netns; done
 mount -t tmpfs -o mode=0755 tmpfs /run
+# What is written here stays in memory: network lists, plugins, and what dpkg knows of them.
+for folder in /etc /usr/lib/cni /var/lib/dpkg; do
+    own=/run/layers$folder
+    mkdir -p "$own/upper" "$own/work"
+    mount -t overlay -o "lowerdir=$folder,upperdir=$own/upper,workdir=$own/work" overlay "$folder"
+done
+rm -rf /etc/cni
+mkdir -p /var/lib/containerd
+mount -t tmpfs tmpfs /var/lib/containerd
 echo ready
 read -r _ || :
 """
 
 
 class RuntimeNode(Node):
-    """A node with a /run and process numbers of its own besides; the kernel ends whatever runs when it is closed."""
+    """A node with process numbers, a /run and an /etc of its own besides; its plugins and lists are where Debian's are.
+
+    The kernel ends whatever runs when it is closed.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Make the node, its files below `folder`."""
@@ -34,6 +46,11 @@ class RuntimeNode(Node):
             on_failure.callback(self.close)
             self._hold_processes()
             on_failure.pop_all()
+
+    @property
+    def lists(self) -> Path:
+        """The network lists of the node, as they are seen from outside."""
+        return self.root / "etc/cni/net.d"
 
     @property
     def root(self) -> Path:

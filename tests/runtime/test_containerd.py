@@ -1,5 +1,6 @@
-"""Pods under containerd, with this project's plugins and network list as `cni-harness install --conf` puts them."""
+"""Pods under containerd as Debian configures it, with our plugins by `cni-harness install --conf --divert`."""
 
+import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 
@@ -69,3 +70,27 @@ def test_twenty_at_once(containerd: Containerd) -> None:
 
     containerd.remove(*addresses)
     containerd.assert_same_state(before)
+
+
+def test_doctor_says_whose_plugins_containerd_executes(idle_containerd: Containerd) -> None:
+    node = idle_containerd.node
+
+    def origins() -> dict[str, str]:
+        [runtime] = [
+            each
+            for each in json.loads(node.run(node.cni_harness("doctor", "-o", "json")).stdout)["runtimes"]
+            if each["name"] == "containerd"
+        ]
+        assert runtime["configuration"] == ["/etc/containerd/config.toml"]
+        assert runtime["list"] == "/etc/cni/net.d/10-cni-harness.conflist"
+        return {plugin["path"]: plugin["origin"] for plugin in runtime["plugins"]}
+
+    paths = [f"/usr/lib/cni/{name}" for name in ("bridge", "host-local", "loopback")]
+    assert origins() == dict.fromkeys(paths, "this cni-harness")
+
+    node.run(node.cni_harness("uninstall", "--bin-dir", "/usr/lib/cni"))
+
+    document = json.loads(node.run(node.cni_harness("doctor", "-o", "json"), check=False).stdout)
+    assert {plugin["origin"] for each in document["runtimes"] for plugin in each["plugins"]} == {
+        "containernetworking-plugins"
+    }

@@ -43,7 +43,7 @@ def ports(containerd: Containerd) -> int:
 
 def plugins_at_work(containerd: Containerd) -> list[str]:
     """The command lines of plugins, executed by themselves or waiting for the fork server."""
-    return [args for args in containerd.node.processes() if "/bin/bridge" in args or args.endswith(" bridge")]
+    return [args for args in containerd.node.processes() if "/cni/bridge" in args or args.endswith(" bridge")]
 
 
 def restart(containerd: Containerd) -> None:

@@ -15,7 +15,7 @@ def start(idle_containerd: Containerd, archives: list[Path]) -> Callable[[str], 
     """Starts containerd with the network list as it would be for a version, which then is the only one."""
 
     def start(version: str) -> Containerd:
-        [path] = idle_containerd.node.conf_dir.iterdir()
+        [path] = idle_containerd.node.lists.iterdir()
         network = json.loads(path.read_text())
         del network["cniVersions"]
         path.write_text(json.dumps(network | {"cniVersion": version}))

@@ -25,7 +25,7 @@ def test_the_first_add_starts_the_server_and_the_second_uses_it(fresh: Installat
     server = fresh.server()
 
     assert fresh.state(SERVICE) == "active"
-    assert "skel.forkserver.server" in Path(f"/proc/{server}/cmdline").read_text()
+    assert Path(f"/proc/{server}/comm").read_text() == "cni-serve\n"
 
     fresh.harness("add", "two")
     assert fresh.server() == server

@@ -1,0 +1,53 @@
+"""Files of Debian packages: whose a file is, and diversions, which dpkg respects when it unpacks a package again."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+__all__ = ["DivertError", "divert", "diverted_to", "owner", "undivert"]
+
+
+class DivertError(Exception):
+    """dpkg-divert did not do as it was told; the message says what it answered."""
+
+
+def owner(path: Path) -> str:
+    """Return the Debian package that a file belongs to; empty if there is none, or no dpkg."""
+    if shutil.which("dpkg-query") is None:
+        return ""
+    environment = {**os.environ, "LC_ALL": "C"}
+    command = ["dpkg-query", "--search", str(path)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    # "PACKAGE[, PACKAGE]: PATH"; lines about diversions, "local diversion from: PATH", stand before it.
+    for line in run.stdout.splitlines():
+        names, _, found = line.partition(": ")
+        if found == str(path) and not names.startswith(("diversion by ", "local diversion ")):
+            return names
+    return ""
+
+
+def divert(path: Path, aside: Path) -> None:
+    """Have dpkg write `path` to `aside` from now on; no file is moved. Raises DivertError."""
+    _dpkg_divert("--add", "--local", "--no-rename", "--divert", str(aside), str(path))
+
+
+def diverted_to(path: Path) -> Path:
+    """Return where dpkg writes a file that a package has at `path`. Raises DivertError."""
+    return Path(_dpkg_divert("--truename", str(path)).strip())
+
+
+def undivert(path: Path, aside: Path) -> None:
+    """End what `divert` began, if it is still so; no file is moved. Raises DivertError."""
+    if shutil.which("dpkg-divert") is not None:
+        _dpkg_divert("--remove", "--local", "--no-rename", "--divert", str(aside), str(path))
+
+
+def _dpkg_divert(*arguments: str) -> str:
+    try:
+        run = subprocess.run(["dpkg-divert", *arguments], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise DivertError(f"dpkg-divert: {error.strerror}") from error
+    if run.returncode != 0:
+        raise DivertError(f"dpkg-divert {' '.join(arguments)}: {run.stderr.strip() or run.returncode}")
+    return run.stdout
