@@ -144,11 +144,12 @@ class Store:
         taken: dict[int, str] = {}
 
         def take(range_set: int, address: str) -> bool:
+            taken[range_set] = address  # before the reservation: a signal may come as link(2) returns
             try:
                 self._reserve(address, owner)
             except FileExistsError:
+                del taken[range_set]
                 return False
-            taken[range_set] = address
             return True
 
         try:
@@ -158,10 +159,11 @@ class Store:
             self._index.note(owner, [*self._index.addresses(owner), *taken.values()])
         except BaseException:
             for address in taken.values():
-                self.free(address)
-            raise
-        finally:
+                if self.owner(address) == owner:
+                    self.free(address)
             self._index.seal()
+            raise
+        self._index.seal()  # never in a `finally`: if the lines above end early, the index is not whole
 
     def release(self, owner: Owner, addresses: Iterable[str]) -> None:
         """Free addresses of `owner`: all that it has, which may be none."""
