@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from skel import Address
+from skel import Address, Interruption
 
 from .in_place import overwrite, write_all
 from .index import Index
@@ -96,11 +96,12 @@ class Store:
         return [name for name in self.entries() if _is_address(name)]
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the folder's lock, after waiting for whoever has it."""
+    def locked(self, interruption: Interruption) -> Iterator[None]:
+        """Hold the folder's lock, after waiting for whoever has it; the call's `interruption` may end the wait."""
         lock = os.open(self._path("lock"), os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o750)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            with interruption.waiting():
+                fcntl.flock(lock, fcntl.LOCK_EX)
             self._index = Index(self.folder)
             yield
         finally:

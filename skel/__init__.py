@@ -37,6 +37,7 @@ from .decoders import (
 )
 from .dispatch import Outcome, dispatch, main
 from .errors import CniError, Code
+from .interruption import Interruption, InterruptionError
 from .plugin import Args, Plugin, Verbatim
 from .record import Record, expected, field
 from .result import DNS, Interface, IPConfig, Result, Route
@@ -56,6 +57,8 @@ __all__ = [
     "Config",
     "IPConfig",
     "Interface",
+    "Interruption",
+    "InterruptionError",
     "IpamConfig",
     "Network",
     "Outcome",
