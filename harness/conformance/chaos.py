@@ -191,7 +191,7 @@ def killed(
     with NamedTemporaryFile("r", prefix="cni-harness-chaos-") as report:
         wrapper = (sys.executable, "-I", killer.__file__, by, str(point), str(int(ending)), report.name)
         execution = trial.call(verb, container, wrapper=wrapper)
-        calls, _, microseconds = report.read().partition(" ")
+        calls, _, microseconds = (report.read() or "0 0").partition(" ")  # empty if it took too long
     return execution, int(calls), int(microseconds)
 
 

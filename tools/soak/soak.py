@@ -64,7 +64,7 @@ class Tally:
     ended: int = 0
     """Executions that failed; the others succeeded before the signal came, or in spite of it."""
     left: list[str] = field(default_factory=list)
-    """In words, for each ADD that failed, or had no result: what it left, before any DEL."""
+    """In words, for each ADD that failed, or had no result, what it left before any DEL; and what did not end."""
     left_for_good: list[str] = field(default_factory=list)
     """The same, after the (next) DEL."""
 
@@ -145,6 +145,8 @@ def _ended(trial: Trial, wanted: Soak, point: int) -> Tally:
         trial.attach(container)
     execution, *_ = killed(trial, wanted.verb, container, wanted.by, point, signal.SIGTERM)
     tally.ended = int(execution.exit_code != 0)
+    if execution.timed_out:
+        tally.left.append(f"{wanted.by} {point}: still there after {execution.seconds:.0f} s")
     if wanted.verb == "ADD" and (fault := _fault(trial, container, execution, before)):
         tally.left.append(f"{wanted.by} {point}: {fault}")
     deleted = trial.delete(container)
