@@ -7,7 +7,7 @@ import pytest
 from harness.conformance.chaos import By
 from tools.soak.soak import Soak, Tally, random_points, soak, subject_in, survey
 
-pytestmark = [pytest.mark.sudo, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.sudo
 
 JOBS = 2
 SEED = 9

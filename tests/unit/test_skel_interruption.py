@@ -13,12 +13,11 @@ import pytest
 
 from skel import Interruption, InterruptionError, Undo
 from tests.cli import waits_for_a_lock
-from tests.nodes import PATIENCE, until
+from tests.nodes import HANG, until
 from tests.unit.host_local import HostLocal
 from tests.unit.sample_plugin import ENVIRON, configuration
 
 ROOT = Path(__file__).parents[2]
-SECONDS = 60 * PATIENCE
 ENDING = [signal.SIGHUP, signal.SIGINT, signal.SIGTERM]
 
 PLUGIN = """
@@ -71,7 +70,7 @@ class Sample:
 
 
 def answer(process: subprocess.Popen[bytes]) -> tuple[int, Any]:
-    stdout, _ = process.communicate(timeout=SECONDS)
+    stdout, _ = process.communicate(timeout=HANG)
     return process.returncode, json.loads(stdout)
 
 
@@ -110,7 +109,7 @@ with Undo(args.log, args.interruption) as undo:
 def test_a_wait_ends_at_once(tmp_path: Path) -> None:
     sample = Sample(tmp_path, WAIT)
     process = sample.start()
-    until((tmp_path / "waiting").exists, within=30)
+    until((tmp_path / "waiting").exists)
 
     process.terminate()
 
@@ -182,7 +181,7 @@ def test_host_local_does_not_wait_for_a_lock_any_longer(
         process.stdin.write(json.dumps(net.config).encode())
         process.stdin.close()
         process.stdin = None
-        until(lambda: waits_for_a_lock(process.pid), within=30)
+        until(lambda: waits_for_a_lock(process.pid))
 
         os.kill(process.pid, number)
 

@@ -40,6 +40,8 @@ _NETWORK = {
         }
     ],
 }
+_EXTENT = Extent(timeout=300)
+"""A time limit that only a hang reaches."""
 _RUNS_ON_A_NODE = 50
 """Namespaces of pods stay until their node goes."""
 
@@ -88,7 +90,7 @@ def subject_in(bin_dir: Path) -> Subject:
 def survey(subject: Subject, verb: str, state_dir: Path) -> tuple[int, int]:
     """Return how many system calls a verb makes, and how many microseconds it takes if nothing traces it."""
     with Site(state_dir, "soak") as site:
-        trial = Trial(subject, site, Extent())
+        trial = Trial(subject, site, _EXTENT)
         trial.warm_up()
         found = []
         for by in (By.CALLS, By.TIME):
@@ -127,7 +129,7 @@ def _on_a_node(wanted: Soak, points: list[int], state_dir: Path) -> Iterator[Tal
     remaining = list(points)
     while remaining:
         with Site(state_dir, "soak") as site:
-            trial = Trial(wanted.subject, site, Extent())
+            trial = Trial(wanted.subject, site, _EXTENT)
             trial.warm_up()
             clean = True
             while remaining and clean:
