@@ -12,6 +12,9 @@ PLUGIN = Plugin("greet", config=Conf, add=add, delete=delete)
 
 if __name__ == "__main__":
     raise SystemExit(main(PLUGIN))
+
+A plugin that changes something uses `Undo`, and waits for others in `with args.interruption.waiting():`. Then SIGHUP,
+SIGINT and SIGTERM end it at once, and its ADD takes back its steps first: see `Undo` and `Interruption`.
 """
 
 from .config import Attachment, Config, IpamConfig
