@@ -12,6 +12,7 @@ RUNTIME_JOBS ?= 2
 PYTEST_ARGS ?=
 VM_ARGS ?=
 BENCH_ARGS ?=
+SOAK_ARGS ?=
 
 SHELL := /bin/bash
 VENV := .venv
@@ -50,7 +51,8 @@ ELSEWHERE := $(if $(filter 0,$(shell id -u)),unshare --net -- sh -c 'ip link set
 
 # Targets install packages, and apt works for one at a time.
 .NOTPARALLEL:
-.PHONY: help up down test test-runtimes test-vm lint bench install venv test-venv clean needs test-needs bench-needs runtime-needs vm-needs
+.PHONY: help up down test test-runtimes test-vm lint bench soak install venv test-venv clean needs test-needs bench-needs \
+	runtime-needs vm-needs
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -83,6 +85,9 @@ lint: $(TESTABLE) ## ruff, mypy and the import directions
 bench: $(COMPARABLE) ## compare with Debian's plugins; the figures go into README.md, docs/ and build/
 	$(RUN)/cni-harness bench --save build/bench.json --plot build/bench.svg --plot build/bench.png \
 		--plot docs/performance.svg --report README.md --report docs/performance.md $(BENCH_ARGS)
+
+soak: $(INSTALLED) ## end thousands of ADDs and DELs by SIGTERM and count what they leave; SOAK_ARGS=--help tells more
+	$(ELSEWHERE) $(RUN)/python -m tools.soak $(SOAK_ARGS)
 
 install: $(INSTALLED) ## put the plugins into BIN_DIR (/opt/cni/bin) and the network list into CONF_DIR
 	$(RUN)/cni-harness install --bin-dir $(BIN_DIR) --conf-dir $(CONF_DIR) --conf

@@ -45,7 +45,7 @@ def add(args: Args[HostLocalConfig]) -> Result:
     with _store(args.config) as store:
         owner = Owner(args.container_id, args.ifname)
         store.create()
-        with store.locked():
+        with store.locked(args.interruption):
             _refuse_second_add(args, store, range_sets)
             with store.reserving(owner) as take:
                 result.ips = [
@@ -59,7 +59,7 @@ def delete(args: Args[HostLocalConfig]) -> None:
     """Release what the attachment has; that may be nothing."""
     with _store(args.config) as store:
         if store.exists():
-            with store.locked():
+            with store.locked(args.interruption):
                 enough = max(1, range_set_count(args.config))
                 store.release(*store.find(args.container_id, args.ifname, _noted(args), enough=enough))
 
@@ -70,7 +70,7 @@ def check(args: Args[HostLocalConfig]) -> None:
     with _store(args.config) as store:
         if not store.exists():
             raise _not_reserved(args, "no address is")
-        with store.locked():
+        with store.locked(args.interruption):
             owner, found = store.find(args.container_id, args.ifname, _noted(args))
             missing = {noted for noted in _noted(args) if store.owner(noted) != owner}
     if not found:
@@ -91,7 +91,7 @@ def gc(args: Args[HostLocalConfig]) -> None:
     with _store(args.config) as store:
         if not store.exists():
             return
-        with store.locked():
+        with store.locked(args.interruption):
             failures = _release_all_but(store, keep)
             store.rebuild_index()
     if failures:

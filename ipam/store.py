@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from skel import Address
+from skel import Address, Interruption
 
 from .in_place import overwrite, write_all
 from .index import Index
@@ -96,11 +96,12 @@ class Store:
         return [name for name in self.entries() if _is_address(name)]
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the folder's lock, after waiting for whoever has it."""
+    def locked(self, interruption: Interruption) -> Iterator[None]:
+        """Hold the folder's lock, after waiting for whoever has it; the call's `interruption` may end the wait."""
         lock = os.open(self._path("lock"), os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o750)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            with interruption.waiting():
+                fcntl.flock(lock, fcntl.LOCK_EX)
             self._index = Index(self.folder)
             yield
         finally:
@@ -144,11 +145,12 @@ class Store:
         taken: dict[int, str] = {}
 
         def take(range_set: int, address: str) -> bool:
+            taken[range_set] = address  # before the reservation: a signal may come as link(2) returns
             try:
                 self._reserve(address, owner)
             except FileExistsError:
+                del taken[range_set]
                 return False
-            taken[range_set] = address
             return True
 
         try:
@@ -158,10 +160,11 @@ class Store:
             self._index.note(owner, [*self._index.addresses(owner), *taken.values()])
         except BaseException:
             for address in taken.values():
-                self.free(address)
-            raise
-        finally:
+                if self.owner(address) == owner:
+                    self.free(address)
             self._index.seal()
+            raise
+        self._index.seal()  # never in a `finally`: if the lines above end early, the index is not whole
 
     def release(self, owner: Owner, addresses: Iterable[str]) -> None:
         """Free addresses of `owner`: all that it has, which may be none."""

@@ -112,7 +112,8 @@ class LinkVerbs(Handle):
         """Make a veth pair, `name` here and `peer_name`, down, in `peer_namespace`; return the end that is here.
 
         It is a port of the bridge `master` (an index) from the start. MACs that are not given are random. Raises
-        NetlinkError, having made nothing: EEXIST when either name is taken.
+        NetlinkError, having made nothing (EEXIST when either name is taken), unless the kernel's answer was lost
+        (ENOBUFS, ENOMEM, ETIMEDOUT).
         """
         doing = f"create veth {name!r} with peer {peer_name!r}"
         request = messages.new_veth(

@@ -39,14 +39,23 @@ def add(args: Args[BridgeConfig]) -> Result:
         open_pod(args.netns) as namespace,
         Rtnl() as host,
         Rtnl(namespace) as pod,
-        BridgeUndo(args.log, host, config.bridge, name) as undo,
+        BridgeUndo(args.log, host, config.bridge, name, args.interruption) as undo,
     ):
         bridge = bridge_host.ensure_bridge(host, config, undo)
         alias = ip_masq.owner_of(args).label()
+        port_mac = bridge_host.random_mac()
+        undo.add(bridge_host.delete_own, host, name, port_mac)
         port = bridge_host.connect(
-            host, bridge, config, name=name, peer=args.ifname, namespace=namespace, mac=mac, alias=alias
+            host,
+            bridge,
+            config,
+            name=name,
+            port_mac=port_mac,
+            peer=args.ifname,
+            namespace=namespace,
+            mac=mac,
+            alias=alias,
         )
-        undo.add(host.delete_link, name)
         bridge = bridge_host.require_bridge(host, bridge.name)  # with the MTU that it may have taken from the port
         bridge_host.tag(host, port, config, config.trunk_vlans())
         inner = pod_interface.require_interface(pod, args.ifname)
@@ -71,7 +80,15 @@ def add(args: Args[BridgeConfig]) -> Result:
             if config.is_default_gateway:
                 add_default_routes(result)
             wait = partial(bridge_host.wait_port_up, host, port, bridge)
-            pod_interface.configure(pod, namespace, inner, result, dad=config.enable_dad, wait_reachable=wait)
+            pod_interface.configure(
+                pod,
+                namespace,
+                inner,
+                result,
+                dad=config.enable_dad,
+                wait_reachable=wait,
+                waiting=args.interruption.waiting,
+            )
             holder = bridge
             if gateways and config.vlan:
                 with current_namespace() as here:
@@ -87,7 +104,8 @@ def add(args: Args[BridgeConfig]) -> Result:
             pod.set_up(inner.index)
 
         if not config.disable_container_interface:
-            bridge_host.wait_port_up(host, port, bridge)
+            with args.interruption.waiting():
+                bridge_host.wait_port_up(host, port, bridge)
             pod_interface.announce(pod, inner)
         result.dns = config.dns or result.dns
     return result

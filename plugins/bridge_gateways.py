@@ -10,7 +10,7 @@ from netlink.sysctl import write_sysctl
 from skel import Cidr, CniError, Code
 
 from .bridge_config import BridgeConfig
-from .bridge_host import bring_up, connect, random_mac, tag
+from .bridge_host import bring_up, connect, delete_own, random_mac, tag
 from .bridge_undo import BridgeUndo
 from .host_veth import host_veth_name
 
@@ -27,13 +27,23 @@ def ensure_vlan_gateway(host: Rtnl, bridge: Link, config: BridgeConfig, here: Na
     if gateway is None:
         end = host_veth_name(bridge.name, name)
         undo.own_ports.add(end)
-        back = undo.unless_counted_on(host.delete_link, end)
+        port_mac = random_mac()
+        undo.add(undo.unless_counted_on(delete_own, host, end, port_mac))
         try:
-            port = connect(host, bridge, config, name=end, peer=name, namespace=here, mac=random_mac(), for_pod=False)
+            port = connect(
+                host,
+                bridge,
+                config,
+                name=end,
+                port_mac=port_mac,
+                peer=name,
+                namespace=here,
+                mac=random_mac(),
+                for_pod=False,
+            )
         except CniError:
             pass  # another ADD was faster, as the look below will show
         else:
-            undo.add(back)
             tag(host, port, config, [])
         gateway = host.link(name)
     if gateway is None:
@@ -69,9 +79,9 @@ def _ensure_address(host: Rtnl, holder: Link, gateway: Cidr, *, force: bool, und
         if not force:
             message = f'"{holder.name}" already has an IP address different from {gateway}: {present.interface}'
             raise CniError(Code.INVALID_CONFIG, message)
-        host.delete_address(holder.index, present.interface)
         undo.add(host.add_address, holder.index, present.interface, nodad=True, exist_ok=True)
-    back = undo.unless_counted_on(host.delete_address, holder.index, gateway)
+        host.delete_address(holder.index, present.interface)
+    back = undo.add(undo.unless_counted_on(host.delete_address, holder.index, gateway))
     # Without duplicate address detection: a pod's gateway must answer now, not in two seconds.
-    if host.add_address(holder.index, gateway, nodad=True, exist_ok=True):
-        undo.add(back)
+    if not host.add_address(holder.index, gateway, nodad=True, exist_ok=True):
+        undo.forget(back)  # another ADD was faster

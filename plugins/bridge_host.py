@@ -27,6 +27,7 @@ __all__ = [
     "bring_up",
     "collect_ports",
     "connect",
+    "delete_own",
     "disconnect",
     "ensure_bridge",
     "random_mac",
@@ -55,10 +56,10 @@ def ensure_bridge(host: Rtnl, config: BridgeConfig, undo: BridgeUndo) -> Link:
         raise CniError(Code.INVALID_CONFIG, message)
     if config.promisc_mode and not bridge.promiscuous:
         back = undo.unless_counted_on(host.set_promiscuous, bridge.index, on=False)
-        host.set_promiscuous(bridge.index, on=True)
         undo.add(back)
+        host.set_promiscuous(bridge.index, on=True)
     bring_up(host, bridge, undo)
-    return bridge if has_set_mac(bridge.name, bridge.mac) else _keep_mac(host, bridge.name)
+    return bridge if has_set_mac(bridge.name, bridge.mac) else _keep_mac(host, bridge.name, undo)
 
 
 def require_bridge(host: Rtnl, name: str) -> Link:
@@ -70,8 +71,8 @@ def bring_up(host: Rtnl, link: Link, undo: BridgeUndo) -> None:
     """Set the bridge, or the gateway of a VLAN on it, up. Raises NetlinkError."""
     if not link.up:
         back = undo.unless_counted_on(host.set_down, link.index)
-        host.set_up(link.index)
         undo.add(back)
+        host.set_up(link.index)
 
 
 def connect(  # noqa: PLR0913 -- what a port is made from, each by its name
@@ -80,6 +81,7 @@ def connect(  # noqa: PLR0913 -- what a port is made from, each by its name
     config: BridgeConfig,
     *,
     name: str,
+    port_mac: str = "",
     peer: str,
     namespace: Namespace,
     mac: str = "",
@@ -87,6 +89,8 @@ def connect(  # noqa: PLR0913 -- what a port is made from, each by its name
     for_pod: bool = True,
 ) -> Link:
     """Make a veth pair: `name`, a port of the bridge, and `peer` in `namespace`. Return the port.
+
+    By `port_mac`, one of `random_mac`, the port is known again (see `delete_own`): by nothing else if this fails.
 
     `hairpinMode` and `portIsolation` are about pods' ports: isolated ones must reach their gateway's. Raises CniError
     where either name is taken: an interface of that name must not exist (SPEC.md section 2, ADD), and NetlinkError.
@@ -98,7 +102,7 @@ def connect(  # noqa: PLR0913 -- what a port is made from, each by its name
             peer_namespace=namespace,
             mtu=config.mtu,
             # udev(7) gives a new link another MAC than the kernel's random one, in its own time, unless one was set.
-            mac=random_mac(),
+            mac=port_mac or random_mac(),
             peer_mac=mac,
             master=bridge.index,
             alias=alias,
@@ -110,6 +114,13 @@ def connect(  # noqa: PLR0913 -- what a port is made from, each by its name
             raise
         message = f'cannot connect "{peer}" in {namespace.path} by "{name}": an interface of that name exists already'
         raise CniError(Code.INTERNAL, message) from None
+
+
+def delete_own(host: Rtnl, name: str, mac: str) -> None:
+    """Delete a link if it was made here, with this random MAC; another of that name stays. Raises NetlinkError."""
+    link = host.link(name)
+    if link is not None and link.mac == mac:
+        host.delete_link(link.index)
 
 
 def tag(host: Rtnl, port: Link, config: BridgeConfig, trunk: list[int]) -> None:
@@ -181,15 +192,16 @@ def _required(found: Link | None, name: str) -> Link:
 
 def _make_bridge(host: Rtnl, config: BridgeConfig, undo: Undo) -> None:
     """Make the network's bridge, unless another ADD is faster."""
-    if host.create_bridge(config.bridge, mtu=config.mtu, mac=random_mac(), vlan_filtering=config.filters_vlans):
-        undo.add(_delete_unused_bridge, host, config.bridge)
+    mac = random_mac()
+    undo.add(_delete_unused_bridge, host, config.bridge, mac)
+    if host.create_bridge(config.bridge, mtu=config.mtu, mac=mac, vlan_filtering=config.filters_vlans):
         # The routes of this interface are ours to set, not a router's to advertise. As in the reference, where that
         # cannot be said (no IPv6, a read-only /proc/sys) all else is done.
         with suppress(OSError):
             write_sysctl(f"net/ipv6/conf/{config.bridge}/accept_ra", "0")
 
 
-def _keep_mac(host: Rtnl, name: str) -> Link:
+def _keep_mac(host: Rtnl, name: str, undo: Undo) -> Link:
     """Return the bridge `name` with the MAC that it has, set, so that it keeps it.
 
     A bridge whose MAC nobody has set, such as one of `ip link add`, takes the lowest of its ports', and none when the
@@ -197,7 +209,8 @@ def _keep_mac(host: Rtnl, name: str) -> Link:
     """
     with current_namespace() as here:
         # One at a time: another ADD must neither set another MAC nor connect a port between the look and the setting.
-        fcntl.flock(here.fd, fcntl.LOCK_EX)
+        with undo.interruption.waiting():
+            fcntl.flock(here.fd, fcntl.LOCK_EX)
         bridge = require_bridge(host, name)
         if has_set_mac(name, bridge.mac):
             return bridge
@@ -216,8 +229,8 @@ def _is_of_another(host: Rtnl, inner: Link, owner: Owner) -> bool:
     return Owner.from_label(port.alias) not in {None, owner}
 
 
-def _delete_unused_bridge(host: Rtnl, name: str) -> None:
-    """Take back a bridge, unless another pod has been connected to it meanwhile."""
+def _delete_unused_bridge(host: Rtnl, name: str, mac: str) -> None:
+    """Take back the bridge that was made with this MAC, unless another pod has been connected to it meanwhile."""
     bridge = host.link(name)
-    if bridge is not None and not host.links_of(bridge.index):
+    if bridge is not None and bridge.mac == mac and not host.links_of(bridge.index):
         host.delete_link(bridge.index)

@@ -5,7 +5,7 @@ from typing import ParamSpec
 
 from netlink.owner import Owner
 from netlink.rtnl import Link, Rtnl
-from skel import Undo
+from skel import Interruption, Undo
 
 __all__ = ["BridgeUndo"]
 
@@ -19,15 +19,22 @@ class BridgeUndo(Undo):
     can tell whether its ADD is over. An uplink, or a pod of the reference, that was there did without the change.
     """
 
-    def __init__(self, log: Callable[[str], None], host: Rtnl, bridge: str, own_port: str) -> None:
-        super().__init__(log)
+    def __init__(
+        self,
+        log: Callable[[str], None],
+        host: Rtnl,
+        bridge: str,
+        own_port: str,
+        interruption: Interruption | None = None,
+    ) -> None:
+        super().__init__(log, interruption)
         self.own_ports = {own_port}
         """The names of the ports that this ADD makes."""
         self._host = host
         self._bridge = bridge
 
     def unless_counted_on(self, inverse: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Callable[[], None]:
-        """Return what takes back a change that is about to be made, for `add` when it is. Raises NetlinkError."""
+        """Return the inverse, for `add`, of a change that is about to be made. Raises NetlinkError."""
         others = {port.name for port in self._ports() if Owner.from_label(port.alias) is None}
 
         def take_back() -> None:

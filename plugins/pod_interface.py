@@ -5,7 +5,7 @@ result that the IPAM plugin began.
 """
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from socket import AF_INET, AF_INET6
 
 from netlink.namespace import Namespace, entered
@@ -51,13 +51,21 @@ def require_interface(pod: Rtnl, ifname: str) -> Link:
 
 
 def configure(
-    pod: Rtnl, namespace: Namespace, inner: Link, result: Result, *, dad: bool, wait_reachable: Callable[[], object]
+    pod: Rtnl,
+    namespace: Namespace,
+    inner: Link,
+    result: Result,
+    *,
+    dad: bool,
+    wait_reachable: Callable[[], object],
+    waiting: Callable[[], AbstractContextManager[None]],
 ) -> None:
     """Give the pod's interface the addresses and routes of `result` and bring it up.
 
     `dad` turns IPv6 duplicate address detection on; it takes a fifth of a
     second then, after `wait_reachable`, which is to return once neighbours are
-    heard through the interface that is up. Raises CniError (11 where that does not end, 7 for a route that
+    heard through the interface that is up. A signal may end what is done in
+    `waiting` (see skel.Interruption). Raises CniError (11 where that does not end, 7 for a route that
     mixes families), NetlinkError, and OSError for a kernel parameter or a duplicate.
     """
     has_ipv6 = any(ip.address.version == _IPV6 for ip in result.ips)
@@ -66,11 +74,14 @@ def configure(
     if dad:
         # The kernel asks once, as soon as it may: what the other end does not let through yet is a question unanswered.
         pod.set_up(inner.index)
-        wait_reachable()
+        with waiting():
+            wait_reachable()
     for ip in result.ips:
         pod.add_address(inner.index, ip.address, nodad=not dad)
     pod.set_up(inner.index)
-    if has_ipv6 and dad and not pod.wait_addresses_settled(inner.index, _DAD_SECONDS):
+    with waiting():
+        settled = not (has_ipv6 and dad) or pod.wait_addresses_settled(inner.index, _DAD_SECONDS)
+    if not settled:
         message = f'duplicate address detection on "{inner.name}" did not end in {_DAD_SECONDS} s'
         raise CniError(Code.TRY_AGAIN_LATER, message)
     for route in result.routes:

@@ -12,6 +12,9 @@ PLUGIN = Plugin("greet", config=Conf, add=add, delete=delete)
 
 if __name__ == "__main__":
     raise SystemExit(main(PLUGIN))
+
+A plugin that changes something uses `Undo`, and waits for others in `with args.interruption.waiting():`. Then SIGHUP,
+SIGINT and SIGTERM end it at once, and its ADD takes back its steps first: see `Undo` and `Interruption`.
 """
 
 from .config import Attachment, Config, IpamConfig
@@ -37,6 +40,7 @@ from .decoders import (
 )
 from .dispatch import Outcome, dispatch, main
 from .errors import CniError, Code
+from .interruption import Interruption, InterruptionError
 from .plugin import Args, Plugin, Verbatim
 from .record import Record, expected, field
 from .result import DNS, Interface, IPConfig, Result, Route
@@ -56,6 +60,8 @@ __all__ = [
     "Config",
     "IPConfig",
     "Interface",
+    "Interruption",
+    "InterruptionError",
     "IpamConfig",
     "Network",
     "Outcome",

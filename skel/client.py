@@ -62,7 +62,7 @@ def hand_over(path: str, socket_path: str, build_id: bytes, patience: float) -> 
     finally:
         for number in opened:
             os.close(number)
-    return _outcome(connection)
+    return signals.end(_outcome(connection, signals))
 
 
 def _request(path: str, build_id: bytes, closed: list[int]) -> list[bytes]:
@@ -87,13 +87,13 @@ def _send(connection: _socket.socket, parts: list[bytes], descriptors: list[int]
     connection.sendmsg(parts, [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)], _socket.MSG_NOSIGNAL)
 
 
-def _outcome(connection: _socket.socket) -> int:
+def _outcome(connection: _socket.socket, signals: "_Signals") -> int:
     """Return the exit code of an accepted request."""
     packet, answers = _last_word(connection)
     if len(packet) == _EXIT_BYTES and packet.startswith(b"X"):
         return int.from_bytes(packet[1:], sys.byteorder, signed=True)
     connection.close()  # before anything is written: it may have the number of a stdout that was closed
-    if not answers:
+    if not answers and not signals.arrived:
         try:  # noqa: SIM105 -- contextlib would be one more to load
             os.write(1, _DIED)
         except OSError:
@@ -115,13 +115,17 @@ def _last_word(connection: _socket.socket) -> tuple[bytes, bool]:
 
 
 class _Signals:
-    """Those that end this process: the worker is told of one, and takes back what it has done before they do."""
+    """Those that end this process: the worker is told of the first one, and this process dies of it after the worker.
+
+    Unless the worker has succeeded: whoever has the result must find exit code 0 with it.
+    """
 
     def __init__(self, connection: _socket.socket) -> None:
         import signal
 
         self._signal = signal
         self._connection = connection
+        self.arrived = 0
         self._handlers = {
             number: handler
             for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
@@ -130,25 +134,33 @@ class _Signals:
 
     def start(self) -> None:
         for number in self._handlers:
-            self._signal.signal(number, self._die)
+            self._signal.signal(number, self._on_signal)
 
     def stop(self) -> None:
+        if self.arrived:
+            os._exit(self.end(1))
         for number, handler in self._handlers.items():
             self._signal.signal(number, handler)
 
-    def _die(self, ending: int, _: object) -> None:
+    def end(self, code: int) -> int:
+        """Return the exit code, unless a signal has come and the worker did not succeed: then die of the signal."""
+        if code == 0 or not self.arrived:
+            return code
+        self._signal.signal(self.arrived, self._signal.SIG_DFL)
+        os.kill(os.getpid(), self.arrived)
+        return 128 + self.arrived  # the first process of a PID namespace survives itself
+
+    def _on_signal(self, ending: int, _: object) -> None:
         # Nothing is imported here: this may come in the middle of an import.
+        self.arrived = ending
         for number in self._handlers:
             self._signal.signal(number, self._signal.SIG_IGN)
         try:
+            # For the receiving that goes on when this has returned.
             self._connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_RCVTIMEO, _timeval(_UNDO_SECONDS))
             self._connection.send(b"T" + bytes((ending,)), _socket.MSG_DONTWAIT | _socket.MSG_NOSIGNAL)
-            _last_word(self._connection)
         except OSError:
             pass  # it is over already
-        self._signal.signal(ending, self._signal.SIG_DFL)
-        os.kill(os.getpid(), ending)
-        os._exit(128 + ending)  # the first process of a PID namespace survives itself
 
 
 def _check_server(connection: _socket.socket) -> None:

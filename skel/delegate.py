@@ -15,6 +15,7 @@ from .decoders import integer, string
 from .dispatch import Outcome, dispatch
 from .environment import missing_variables
 from .errors import CniError, Code
+from .interruption import Interruption
 from .launcher import is_ours
 from .plugin import Args
 from .record import Record, field
@@ -47,10 +48,11 @@ def ipam_add(args: Args[C]) -> Result:
     try:
         return _addresses(args.config.ipam.type, _call(path, args, "ADD").stdout)
     except BaseException:
-        try:
-            _call(path, args, "DEL")
-        except Exception as error:  # noqa: BLE001 -- the ADD's error is the one to report
-            args.log(f"DEL of {args.config.ipam.type} after its failed ADD: {error}")
+        with args.interruption.shielded():
+            try:
+                _call(path, args, "DEL")
+            except Exception as error:  # noqa: BLE001 -- the ADD's error is the one to report
+                args.log(f"DEL of {args.config.ipam.type} after its failed ADD: {error}")
         raise
 
 
@@ -104,9 +106,9 @@ def _call(path: str, args: Args[C], verb: str) -> Outcome:
     name = args.config.ipam.type
     environ = {**args.environ, "CNI_COMMAND": verb}
     if name in PLUGINS and is_ours(path):
-        outcome = dispatch(load(name), environ, lambda: args.stdin)
+        outcome = dispatch(load(name), environ, lambda: args.stdin, args.interruption)
     else:
-        outcome = _execute(path, environ, args.stdin)
+        outcome = _execute(path, environ, args.stdin, args.interruption)
     for line in outcome.stderr.decode(errors="replace").splitlines():
         args.log(line)
     if outcome.code != 0:
@@ -114,20 +116,30 @@ def _call(path: str, args: Args[C], verb: str) -> Outcome:
     return outcome
 
 
-def _execute(path: str, environ: Mapping[str, str], stdin: bytes) -> Outcome:
+def _execute(path: str, environ: Mapping[str, str], stdin: bytes, interruption: Interruption) -> Outcome:
     import subprocess  # 7 ms that only a foreign delegate costs
     from time import sleep
 
     for pause in (*_BUSY_PAUSES, None):
         try:
-            ran = subprocess.run([path], input=stdin, env=dict(environ), capture_output=True, check=False)
+            process = subprocess.Popen(
+                [path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(environ)
+            )
         except OSError as error:
             # Being written at this moment, as when it is upgraded in place: libcni waits for that, too.
             if error.errno == errno.ETXTBSY and pause is not None:
-                sleep(pause)
+                with interruption.waiting():
+                    sleep(pause)
                 continue
             raise CniError(Code.IO_FAILURE, f"executing {path}: {error.strerror}") from None
-        return Outcome(ran.stdout, ran.stderr, ran.returncode)
+        with process:
+            try:
+                with interruption.waiting():
+                    stdout, stderr = process.communicate(stdin)
+            except BaseException:
+                process.kill()  # whoever called it calls its DEL
+                raise
+        return Outcome(stdout, stderr, process.returncode)
     raise AssertionError  # the last round returns or raises
 
 

@@ -5,6 +5,8 @@ called in-process, the tests and the fork server all call it alike. Only `main`
 touches os.environ and the standard streams.
 """
 
+# Without the names that `signal` gives its numbers, which take longer than all that is needed of it here.
+import _signal  # type: ignore[import-not-found]
 import json
 import os
 import sys
@@ -16,6 +18,7 @@ from typing import Generic, NamedTuple, TextIO, TypeVar
 from .config import Config, check_name, parse_config, version_of
 from .environment import is_own_descriptor, is_own_namespace, read_verb
 from .errors import CniError, Code
+from .interruption import Interruption, InterruptionError
 from .names import parse_cni_args, select_cni_args
 from .plugin import Args, Plugin, ReadStdin, Verbatim
 from .record import rendered
@@ -45,10 +48,16 @@ class Outcome(NamedTuple):
     code: int
 
 
-def dispatch(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdin) -> Outcome:
-    """Carry out the verb that `environ` asks for. Never raises: what goes wrong is in the outcome."""
+def dispatch(
+    plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdin, interruption: Interruption | None = None
+) -> Outcome:
+    """Carry out the verb that `environ` asks for. Never raises: what goes wrong is in the outcome.
+
+    `interruption` is how signals end the call; without it none does.
+    """
     lines: list[str] = []
-    call = _Call(plugin, environ, read_stdin, _logger(plugin.name, environ, lines.append))
+    log = _logger(plugin.name, environ, lines.append)
+    call = _Call(plugin, environ, read_stdin, log, interruption or Interruption())
     try:
         if environ.get("CNI_COMMAND"):
             answer = call.answer()
@@ -57,6 +66,8 @@ def dispatch(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdi
             answer = Verbatim()
     except CniError as error:
         answer = Verbatim(_document(error.encode(call.version)), 1)
+    except InterruptionError as error:
+        answer = Verbatim(_document(CniError(Code.INTERNAL, str(error)).encode(call.version)), 1)
     # SystemExit too: a plugin that exits by itself must not look like one that succeeded. And KeyboardInterrupt:
     # whoever started an ADD that was cut off needs its one document as well.
     except BaseException as error:  # noqa: BLE001 -- the last line of defence, and it reports
@@ -67,17 +78,63 @@ def dispatch(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdi
     return Outcome(_bytes(answer.stdout), _bytes(stderr + answer.stderr), answer.exit_code)
 
 
-def main(plugin: Plugin[C], before_answer: Callable[[], object] = lambda: None) -> int:
+def main(
+    plugin: Plugin[C],
+    before_answer: Callable[[], object] = lambda: None,
+    interruption: Interruption | None = None,
+) -> int:
     """Run `plugin` as this process: environment and stdin in, stdout, stderr and exit code out.
 
-    `before_answer` is called before anything is written to stdout.
+    `before_answer` is called before anything is written to stdout. SIGHUP, SIGINT and SIGTERM end the call and then, by
+    their default action, the process: an ADD has taken back its steps and says so on stdout. One that had come to its
+    end before succeeds. They are ignored after a success, so call this last. With an `interruption` of the caller's,
+    signals are left to the caller.
     """
+    if interruption is None:
+        interruption = Interruption()
+        ending = _Ending(interruption)
+        return ending.end(_answered(plugin, before_answer, interruption))
+    return _answered(plugin, before_answer, interruption)
+
+
+class _Ending:
+    """The signals that end a process by their default action, for a process that runs a plugin."""
+
+    def __init__(self, interruption: Interruption) -> None:
+        self._interruption = interruption
+        self._arrived: list[int] = []
+        numbers = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM)
+        self._numbers = [number for number in numbers if _signal.getsignal(number) != _signal.SIG_IGN]
+        self._set(self._on_signal)
+
+    def end(self, code: int) -> int:
+        """Return the exit code, unless a signal has interrupted the call: then die of that signal."""
+        # Whoever has the result must find exit code 0 with it, whatever comes until the process has ended.
+        self._set(_signal.SIG_DFL if code else _signal.SIG_IGN)
+        if code and self._arrived:
+            os.kill(os.getpid(), self._arrived[0])
+            return 128 + self._arrived[0]  # the first process of a PID namespace survives itself
+        return code
+
+    def _set(self, action: object) -> None:
+        with suppress(ValueError):  # not the main thread, which alone has handlers
+            for number in self._numbers:
+                _signal.signal(number, action)
+
+    def _on_signal(self, number: int, _: object) -> None:
+        self._arrived.append(number)
+        self._interruption.request(f"ended by signal {number}")
+
+
+def _answered(plugin: Plugin[C], before_answer: Callable[[], object], interruption: Interruption) -> int:
+    """Dispatch with this process's environment and stdin, write the answer and return the exit code."""
     stdout, sys.stdout = sys.stdout, sys.stderr  # where a stray print does no harm
     read_stdin = _read_promptly if os.environ.get("CNI_COMMAND") == "VERSION" else _read_stdin
     try:
-        outcome = dispatch(plugin, os.environ, read_stdin)
+        outcome = dispatch(plugin, os.environ, read_stdin, interruption)
     finally:
         sys.stdout = stdout
+    interruption.settle()
     with suppress(OSError):  # the log is worth less than the answer
         _write(sys.stderr, outcome.stderr)
     if outcome.stdout:
@@ -128,13 +185,23 @@ class _Call(Generic[C]):
     """One invocation, and the version that its errors are rendered in as soon as it is known."""
 
     def __init__(
-        self, plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdin, log: Callable[[str], None]
+        self,
+        plugin: Plugin[C],
+        environ: Mapping[str, str],
+        read_stdin: ReadStdin,
+        log: Callable[[str], None],
+        interruption: Interruption,
     ) -> None:
         self.plugin = plugin
         self.environ = environ
-        self.read_stdin = read_stdin
         self.log = log
+        self.interruption = interruption
+        self._stdin = read_stdin
         self.version = CURRENT
+
+    def read_stdin(self) -> bytes:
+        with self.interruption.waiting():
+            return self._stdin()
 
     def answer(self) -> Verbatim:
         verb = read_verb(self.environ)
@@ -193,6 +260,7 @@ class _Call(Generic[C]):
             log=self.log,
             cni_args=self._cni_args(),
             prev_result=self._prev_result(verb, config),
+            interruption=self.interruption,
         )
 
     def _cni_args(self) -> dict[str, str]:

@@ -206,7 +206,10 @@ static char next_word(int connection, int32_t *code)
     return 'X';
 }
 
-/* Have the worker take back what it has done, and then die as the sender of the signal expects it. */
+/*
+ * Tell the worker of the signal and wait for its end; then die as the sender of the signal expects it. A worker that had
+ * succeeded before it was told has its success: the result is on stdout.
+ */
 static int die_of(int connection, int signals)
 {
     struct pollfd answer = {.fd = connection, .events = POLLIN};
@@ -215,14 +218,17 @@ static int die_of(int connection, int signals)
     unsigned char packet[] = {'T', 0};
     int32_t code;
     sigset_t set;
+    char word = 0;
 
     if (read(signals, &arrived, sizeof(arrived)) != sizeof(arrived))
         return 1;
     packet[1] = (unsigned char)arrived.ssi_signo;
     send(connection, packet, sizeof(packet), MSG_DONTWAIT | MSG_NOSIGNAL);
     while ((left = deadline - now_ms()) > 0)
-        if (poll(&answer, 1, (int)left) > 0 && next_word(connection, &code) != 'W')
+        if (poll(&answer, 1, (int)left) > 0 && (word = next_word(connection, &code)) != 'W')
             break;
+    if (word == 'X' && code == 0)
+        return 0;
     raise((int)arrived.ssi_signo);
     /* That one alone: another may have come meanwhile. */
     sigemptyset(&set);

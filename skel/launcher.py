@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 
 from .installation import DEFAULT_SOCKET, ROOT, build_id, search_path
+from .interruption import Interruption
 
 __all__ = ["compiled_launcher", "is_any_launcher", "is_ours", "launcher_bytes", "launcher_text", "main", "run"]
 
@@ -31,7 +32,6 @@ _SOCKET_MAX = 107
 """Bytes of a socket's path (unix(7)), without the NUL."""
 _PATIENCE = 30.0
 """Seconds that a launcher waits in the server's queue; being refused takes no time."""
-_ENDING = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGTERM)
 
 # struct settings of launcher.c.
 _MARKER = b"cni-harness launcher 1\n\0"
@@ -173,41 +173,18 @@ def is_any_launcher(path: str) -> bool:
 
 
 def main(path: str) -> int:
-    """Run the plugin that the launcher's file name names, as this process; return its exit code.
-
-    What ends a process by its default action ends this one so, but only when an ADD has taken back what it has done.
-    """
+    """Run the plugin that the launcher's file name names, as this process; return its exit code."""
+    if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # no traceback: nothing has been done yet
     _restore_locale()
     _take_name(os.path.basename(path))
-    arrived: list[int] = []
-
-    def end(number: int, _: object) -> None:
-        if not arrived:  # nothing disturbs the taking back
-            arrived.append(number)
-            raise SystemExit(f"ended by signal {number}")
-
-    numbers = [number for number in _ENDING if _signal.getsignal(number) != _signal.SIG_IGN]
-    for number in numbers:
-        _signal.signal(number, end)
-    code = 1
-    try:
-        code = run(path)
-        for number in numbers:
-            _signal.signal(number, _signal.SIG_DFL)
-    except SystemExit:
-        pass  # so late that there was nothing to take back, or so early
-    for number in arrived:
-        _signal.signal(number, _signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-        code = 128 + number  # the first process of a PID namespace survives itself
-    return code
+    return run(path)
 
 
-def run(path: str, before_answer: Callable[[], object] = lambda: None) -> int:
+def run(path: str, before_answer: Callable[[], object] = lambda: None, interruption: Interruption | None = None) -> int:
     """Run the plugin that the launcher's file name names; 1 and a line on stderr for an unknown one.
 
-    `before_answer` is called before anything is written to stdout. Nothing is left in a buffer: the process may end at
-    once.
+    `before_answer` and `interruption` are as for `skel.main`. Nothing is left in a buffer: the process may end at once.
     """
     from contextlib import suppress
 
@@ -216,7 +193,7 @@ def run(path: str, before_answer: Callable[[], object] = lambda: None) -> int:
 
     name = os.path.basename(path)
     if name in PLUGINS:
-        code = run_plugin(load(name), before_answer)
+        code = run_plugin(load(name), before_answer, interruption)
     else:
         code = 1
         if sys.stderr is not None:

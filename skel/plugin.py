@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from .config import Config
+from .interruption import Interruption
 from .result import Result
 from .versions import SUPPORTED
 
@@ -32,6 +33,7 @@ class Args(Generic[C]):
         "container_id",
         "environ",
         "ifname",
+        "interruption",
         "log",
         "netns",
         "path",
@@ -40,7 +42,7 @@ class Args(Generic[C]):
         "verb",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- what a call was given, each by its name
         self,
         *,
         verb: str,
@@ -50,6 +52,7 @@ class Args(Generic[C]):
         log: Callable[[str], None],
         cni_args: Mapping[str, str] | None = None,
         prev_result: Result | None = None,
+        interruption: Interruption | None = None,
     ) -> None:
         self.verb = verb
         self.config = config
@@ -59,6 +62,8 @@ class Args(Generic[C]):
         """Write one line to stderr; the dispatcher adds the container ID and the trace ID."""
         self.cni_args = dict(cni_args or {})
         self.prev_result = prev_result
+        self.interruption = interruption or Interruption()
+        """How a signal ends the call: wait for others in `with args.interruption.waiting():`."""
         self.container_id = environ.get("CNI_CONTAINERID", "")
         self.netns = environ.get("CNI_NETNS", "")
         self.ifname = environ.get("CNI_IFNAME", "")

@@ -5,6 +5,7 @@ later, when the addresses are used up. After each kill come DEL, as a runtime se
 GC; then the node has to be as it was.
 """
 
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -17,10 +18,11 @@ from typing import Final, NamedTuple
 from harness.conformance import expect, killer
 from harness.conformance.subject import Subject
 from harness.conformance.trial import Container, Extent, Trial
+from harness.execute import Execution
 from harness.site import Site
 from harness.snapshot import Snapshot
 
-__all__ = ["By", "Chaos", "Kill", "wreak"]
+__all__ = ["By", "Chaos", "Kill", "killed", "settled", "wreak"]
 
 _GC_SINCE: Final = "1.1.0"
 _FEW_CALLS: Final = 250
@@ -152,13 +154,13 @@ def _left_after(trial: Trial, resident: Container, by: By, point: int) -> tuple[
     trial.detach_others(container)
     if trial.subject.network.cni_version == _GC_SINCE:
         trial.gc(resident)
-    left = _settled(trial, container, before)
+    left = settled(trial, container, before)
     failure = (f"DEL: {expect.ending(deleted)}",) if deleted.exit_code else ()
     return failure + left
 
 
-def _settled(trial: Trial, container: Container, before: Snapshot) -> tuple[str, ...]:
-    """Return what differs, once it has stopped to, or the time is over."""
+def settled(trial: Trial, container: Container, before: Snapshot) -> tuple[str, ...]:
+    """Return in words what differs from before, once nothing does or the time is over."""
     deadline = time.monotonic() + _SETTLING_SECONDS
     while left := trial.leftovers(before, trial.snapshot(container)):
         if time.monotonic() > deadline:
@@ -171,13 +173,26 @@ def _killed(trial: Trial, container: Container, by: By, point: int) -> tuple[int
 
     Raises ViolationError where it fails though it was left alone.
     """
+    execution, calls, microseconds = killed(trial, "ADD", container, by, point)
+    if point == 0:
+        expect.succeeded(execution)
+    return calls, microseconds
+
+
+def killed(
+    trial: Trial,
+    verb: str,
+    container: Container,
+    by: By,
+    point: int,
+    ending: signal.Signals = signal.SIGKILL,
+) -> tuple[Execution, int, int]:
+    """Execute a verb that gets a signal at a point, or is left alone at 0; return its system calls and microseconds."""
     with NamedTemporaryFile("r", prefix="cni-harness-chaos-") as report:
-        wrapper = (sys.executable, "-I", killer.__file__, by, str(point), report.name)
-        execution = trial.add(container, wrapper=wrapper)
-        if point == 0:
-            expect.succeeded(execution)
-        calls, _, microseconds = report.read().partition(" ")
-    return int(calls), int(microseconds)
+        wrapper = (sys.executable, "-I", killer.__file__, by, str(point), str(int(ending)), report.name)
+        execution = trial.call(verb, container, wrapper=wrapper)
+        calls, _, microseconds = (report.read() or "0 0").partition(" ")  # empty if it took too long
+    return execution, int(calls), int(microseconds)
 
 
 def _spread(points: int, first: int, length: int) -> Iterator[int]:

@@ -1,11 +1,12 @@
 """Executing a program and killing it on the way: at its n-th system call, or some time after its start.
 
-    python -I killer.py calls N REPORT PROGRAM
-    python -I killer.py after MICROSECONDS REPORT PROGRAM
+    python -I killer.py calls N SIGNAL REPORT PROGRAM
+    python -I killer.py after MICROSECONDS SIGNAL REPORT PROGRAM
 
-PROGRAM gets the standard streams and the environment as they are. Whatever it has started dies with it. REPORT gets, in
-words, how many system calls there were (ptrace(2) stops the program at each) and how many microseconds it took. With
-N = 0 nothing is killed. This is a program of its own because the process that traces has to wait for all its children.
+PROGRAM gets the standard streams and the environment as they are. Of SIGKILL (SIGNAL is a number) whatever it has
+started dies with it; another signal is for the program alone, which may go on. REPORT gets, in words, how many system
+calls there were (ptrace(2) stops the program at each) and how many microseconds it took. With N = 0 nothing is killed.
+This is a program of its own because the process that traces has to wait for all its children.
 """
 
 import ctypes
@@ -25,8 +26,9 @@ _WALL = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def main(how: str, number: str, report: str, program: str) -> int:
+def main(how: str, at: str, number: str, report: str, program: str) -> int:
     """Execute and kill; return the exit code, as a shell tells it."""
+    point, ending = int(at), signal.Signals(int(number))
     began = time.monotonic_ns()
     child = os.fork()
     if child == 0:
@@ -36,7 +38,7 @@ def main(how: str, number: str, report: str, program: str) -> int:
             os.kill(os.getpid(), signal.SIGSTOP)
         os.execv(program, [program])  # noqa: S606 - the standard streams and the environment are handed on
     _set_group(child)
-    calls, status = _Tracer(child, int(number)).run() if how == "calls" else (0, _end_after(child, int(number)))
+    calls, status = _Tracer(child, point, ending).run() if how == "calls" else (0, _end_after(child, point, ending))
     microseconds = (time.monotonic_ns() - began) // 1000
     with open(report, "w", encoding="ascii") as file:  # noqa: PTH123 - one module less to import
         file.write(f"{calls} {microseconds}")
@@ -51,19 +53,23 @@ def _set_group(child: int) -> None:
         return  # it is executing already, and has done so itself
 
 
-def _end_after(child: int, microseconds: int) -> int:
+def _end_after(child: int, microseconds: int, ending: signal.Signals) -> int:
     if microseconds:
         time.sleep(microseconds / 1e6)
-        os.killpg(child, signal.SIGKILL)  # by now its own, or not reaped yet
+        if ending == signal.SIGKILL:
+            os.killpg(child, ending)  # by now its own, or not reaped yet
+        else:
+            os.kill(child, ending)
     return os.waitpid(child, 0)[1]
 
 
 class _Tracer:
     """Counts the system calls of a process and of all that it starts."""
 
-    def __init__(self, child: int, last: int) -> None:
+    def __init__(self, child: int, last: int, ending: signal.Signals) -> None:
         self._child = child
         self._last = last
+        self._ending = ending
         self._calls = 0
         self._inside: set[int] = set()
         self._known: set[int] = set()
@@ -100,13 +106,13 @@ class _Tracer:
         self._inside.add(pid)
         self._calls += 1
         if self._calls == self._last:
-            for known in self._known:
-                _kill(known)
+            for known in self._known if self._ending == signal.SIGKILL else (self._child,):
+                _kill(known, self._ending)
 
 
-def _kill(pid: int) -> None:
+def _kill(pid: int, ending: signal.Signals) -> None:
     try:
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, ending)
     except ProcessLookupError:
         return  # a thread that has ended
 

@@ -28,7 +28,8 @@ The packets that follow:
     server    `W`                the answer is about to be written to stdout; where there is none, this is left out
     server    `X`, 4 bytes       the exit code, signed; stdout and stderr are written
     launcher  `T`, 1 byte        a signal is to end the launcher: what the execution has done is to be taken back, and
-                                 `X` sent, for which the launcher waits, but no longer than 25 s
+                                 `X` sent, for which the launcher waits, but no longer than 25 s; it ends with exit
+                                 code 0 if that says so, since the execution had succeeded, and by the signal otherwise
 
 A connection that ends before `R` means: not by this server. Until it has sent `G`, the launcher may turn away and
 execute the plugin itself; the server, without `G`, does nothing. Nor does a request that nobody reads keep a stream of

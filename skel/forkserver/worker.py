@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
+from skel.interruption import Interruption
 from skel.launcher import run
 from skel.suite import PLUGINS
 
@@ -158,14 +159,12 @@ def _receive(connection: socket.socket, size: int, most: int, flags: int = 0) ->
 def _execute(connection: socket.socket, plugin: str, limit_seconds: int) -> None:
     """Run the plugin as its own process would, and send its exit code."""
     code = 1
-    end = _End(connection)
+    interruption = Interruption(_UNDO_SECONDS)
     try:
-        end.watch(limit_seconds)
-        code = run(plugin, lambda: connection.send(ANSWERING, socket.MSG_NOSIGNAL))
-    except SystemExit:
-        pass  # so late that there was nothing to take back, or so early
+        _End(connection, interruption).watch(limit_seconds)
+        code = run(plugin, lambda: connection.send(ANSWERING, socket.MSG_NOSIGNAL), interruption)
     finally:
-        end.come()
+        interruption.settle()
         # The caller reads them to their end, which is not to wait until this process has been taken apart.
         os.closerange(0, STREAMS)
         connection.send(encode_exit(code), socket.MSG_NOSIGNAL)
@@ -174,17 +173,16 @@ def _execute(connection: socket.socket, plugin: str, limit_seconds: int) -> None
 class _End:
     """The end of an execution before its time: a signal ends the launcher, or it took too long.
 
-    It comes as SystemExit wherever the execution is, also out of a system call that waits, so that an ADD takes back
-    what it has done; and only once, so that nothing disturbs the taking back. A launcher that was killed takes nothing
-    back, and nor does this process: it stops where it is. After that its caller executes DEL, which nothing may follow.
+    Both interrupt the execution, so that an ADD takes back its steps. A launcher that was killed takes nothing back,
+    nor does this process: it stops where it is. After that its caller executes DEL, which nothing may follow.
     """
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, interruption: Interruption) -> None:
         self._connection = connection
-        self._come = False
+        self._interruption = interruption
 
     def watch(self, limit_seconds: int) -> None:
-        """Let the end come from now on. Raises SystemExit when the launcher has said so already."""
+        """Let the end come from now on, also if the launcher has said so already."""
         signal.signal(signal.SIGTERM, self._on_word)
         signal.signal(signal.SIGALRM, self._on_time)
         signal.alarm(limit_seconds)
@@ -195,16 +193,12 @@ class _End:
         fcntl.fcntl(connection, fcntl.F_SETFL, fcntl.fcntl(connection, fcntl.F_GETFL) | os.O_ASYNC)
         self._on_word()
 
-    def come(self) -> None:
-        """Note that there is nothing left to be ended."""
-        self._come = True
-
     def _on_word(self, *_: object) -> None:
         ending = None
         while (number := self._heard()) is not None:  # one signal may stand for several packets
             ending = number
-        if ending is not None and not self._come:
-            self._raise(f"ended by signal {ending}")
+        if ending is not None:
+            self._interruption.request(f"ended by signal {ending}")
 
     def _heard(self) -> int | None:
         """Return the signal that ends the launcher; None when nothing was said, as with a SIGTERM from elsewhere."""
@@ -216,11 +210,4 @@ class _End:
             os._exit(0)  # the launcher was killed
 
     def _on_time(self, *_: object) -> None:
-        if not self._come:
-            self._raise("took too long, and was ended by the server")
-
-    def _raise(self, why: str) -> NoReturn:
-        self._come = True
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(_UNDO_SECONDS)
-        raise SystemExit(why)
+        self._interruption.request("took too long, and was ended by the server")

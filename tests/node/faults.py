@@ -1,5 +1,6 @@
 """Faults that tests inject, and plugins dispatched in this process, which is where they can be."""
 
+import errno
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,14 +15,14 @@ from plugins.bridge import PLUGIN
 from skel import Outcome, dispatch
 from tests.nodes import Node
 
-__all__ = ["INJECTED", "dispatched", "failing_at", "failing_once"]
+__all__ = ["INJECTED", "answer_lost_at", "dispatched", "failing_at", "failing_once"]
 
 INJECTED = "fault injected by the test"
 
 
 class InjectedError(NetlinkError):
-    def __init__(self) -> None:
-        super().__init__(5, INJECTED)
+    def __init__(self, number: int = errno.EIO) -> None:
+        super().__init__(number, INJECTED)
 
 
 def dispatched(node: Node, bin_dir: Path, verb: str, config: Mapping[str, Any], pod: str = "") -> Outcome:
@@ -36,14 +37,30 @@ def dispatched(node: Node, bin_dir: Path, verb: str, config: Mapping[str, Any], 
 @contextmanager
 def failing_at(step: int) -> Iterator[list[str]]:
     """Let the netlink request number `step` fail after the kernel has not even seen it; those of the undoing pass."""
+    with _fault_at(step, InjectedError(), sends_first=False) as seen:
+        yield seen
+
+
+@contextmanager
+def answer_lost_at(step: int) -> Iterator[list[str]]:
+    """Let the kernel carry out the netlink request number `step`, and its answer be lost, as under memory pressure."""
+    with _fault_at(step, InjectedError(errno.ENOBUFS), sends_first=True) as seen:
+        yield seen
+
+
+@contextmanager
+def _fault_at(step: int, error: InjectedError, *, sends_first: bool) -> Iterator[list[str]]:
     seen: list[str] = []
     send = Socket._send
 
     def send_or_fail(self: Socket, packet: bytes | bytearray) -> None:
         seen.append("sent")
-        if len(seen) == step:
-            raise InjectedError
-        send(self, packet)
+        if len(seen) != step:
+            send(self, packet)
+            return
+        if sends_first:
+            send(self, packet)
+        raise error
 
     Socket._send = send_or_fail  # type: ignore[method-assign]
     try:

@@ -1,5 +1,7 @@
 """An ADD of the bridge plugin that fails, at whatever step, leaves the node as it found it."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from ipaddress import ip_interface
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from plugins.bridge_config import BridgeConfig
 from plugins.bridge_gateways import ensure_gateways
 from plugins.bridge_undo import BridgeUndo
 from tests.attachments import Network, bridge_config
-from tests.node.faults import INJECTED, dispatched, failing_at
+from tests.node.faults import INJECTED, answer_lost_at, dispatched, failing_at
 from tests.node.firewall import inside
 from tests.nodes import HANG, Node
 
@@ -39,7 +41,10 @@ def have_a_bridge(node: Node) -> None:
 
 
 @pytest.mark.parametrize("existing", [False, True])
-def test_at_every_request_to_the_kernel(node: Node, direct_bin_dir: Path, *, existing: bool) -> None:
+@pytest.mark.parametrize("fault_at", [failing_at, answer_lost_at])
+def test_at_every_request_to_the_kernel(
+    node: Node, direct_bin_dir: Path, fault_at: Callable[[int], AbstractContextManager[list[str]]], *, existing: bool
+) -> None:
     keys = {"promiscMode": True, "forceAddress": True} if existing else {"hairpinMode": True}
     config = bridge_config(ipMasq=True, macspoofchk=True, isDefaultGateway=True, **keys)
     if existing:
@@ -50,7 +55,7 @@ def test_at_every_request_to_the_kernel(node: Node, direct_bin_dir: Path, *, exi
     step = 0
     while True:
         step += 1
-        with failing_at(step) as seen:
+        with fault_at(step) as seen:
             outcome = dispatched(node, direct_bin_dir, "ADD", config, "one")
         if outcome.code == 0:
             break

@@ -9,7 +9,7 @@ import sys
 import termios
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import pytest
 
@@ -294,10 +294,15 @@ def test_launcher_that_is_killed_while_its_add_is_undone_stops_that(place: Place
     place.assert_clean()
 
 
-@pytest.mark.parametrize("content", [launcher_bytes, launcher_text], ids=["compiled", "python"])
-def test_worker_that_is_killed_while_it_answers_leaves_no_second_document(
-    server: ForkServer, tmp_path: Path, content: Callable[..., bytes]
-) -> None:
+class Answer(NamedTuple):
+    """An execution that has come to its end, but that nobody has read the answer of."""
+
+    launcher: subprocess.Popen[bytes]
+    stdout: IO[bytes]
+
+
+def start_long_answer(server: ForkServer, tmp_path: Path, content: Callable[..., bytes]) -> Answer:
+    """Start an execution whose answer is longer than a pipe, and wait until the pipe is full."""
     bin_dir = write_launchers(tmp_path / "launchers", content(socket=str(server.socket)))
     debug = tmp_path / "debug"
     debug.write_text(json.dumps({"ReportResult": '{"cniVersion": "1.1.0", "ips": []' + " " * (1 << 20) + "}"}))
@@ -316,6 +321,28 @@ def test_worker_that_is_killed_while_it_answers_leaves_no_second_document(
     pipe = launcher.stdout
     assert pipe is not None
     until(lambda: is_full(pipe))
+    return Answer(launcher, pipe)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("content", [launcher_bytes, launcher_text, direct], ids=["compiled", "python", "direct"])
+def test_add_that_a_signal_finds_at_its_end_succeeds_with_its_whole_result(
+    server: ForkServer, tmp_path: Path, content: Callable[..., bytes], number: signal.Signals
+) -> None:
+    launcher, _ = start_long_answer(server, tmp_path, content)
+
+    for _ in range(2):
+        os.kill(launcher.pid, number)
+
+    code, result = answered(launcher)
+    assert (code, result) == (0, {"cniVersion": "1.1.0", "ips": []})
+
+
+@pytest.mark.parametrize("content", [launcher_bytes, launcher_text], ids=["compiled", "python"])
+def test_worker_that_is_killed_while_it_answers_leaves_no_second_document(
+    server: ForkServer, tmp_path: Path, content: Callable[..., bytes]
+) -> None:
+    launcher, pipe = start_long_answer(server, tmp_path, content)
     (worker,) = writers_of(server, file_of(os.getpid(), pipe.fileno()))
 
     os.kill(worker, signal.SIGKILL)

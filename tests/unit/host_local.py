@@ -108,11 +108,15 @@ class HostLocal:
         (self.folder / address).write_bytes(content.encode())
 
 
-def at_each_system_call(function: Callable[[], object], called: Callable[[str], None]) -> None:
-    """Call `called` with its name before every system call that `function` makes on files."""
+def at_each_system_call(function: Callable[[], object], called: Callable[[str], None], *, after: bool = False) -> None:
+    """Call `called` with its name before every system call that `function` makes on files, or `after` it succeeded."""
 
     def watch(_frame: FrameType, event: str, callee: Any) -> None:
-        if event == "c_call" and getattr(callee, "__module__", "") in {"posix", "fcntl", "io"}:
+        if event == ("c_return" if after else "c_call") and getattr(callee, "__module__", "") in {
+            "posix",
+            "fcntl",
+            "io",
+        }:
             name = callee.__name__
             if name not in {"fspath", "fsencode", "fsdecode"}:
                 called(name)

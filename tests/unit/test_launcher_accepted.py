@@ -128,6 +128,20 @@ def test_a_signal_ends_the_worker_and_then_the_launcher(
     assert said == [b"T%c" % number]
 
 
+def test_a_success_of_which_the_signal_came_too_late_is_one(installed: Installed) -> None:
+    """The result is on stdout: by the signal, the caller would take it for a failure."""
+
+    def script(talk: Conversation) -> None:
+        talk.accept()
+        talk.connection.send(ANSWERING)
+        os.kill(talk.pid, signal.SIGTERM)
+        assert talk.connection.recv(10) == b"T%c" % signal.SIGTERM
+        talk.finish(0)
+
+    with installed.serving(script):
+        assert installed.run().returncode == 0
+
+
 @pytest.mark.parametrize("how", ["ignored", "blocked"])
 def test_a_signal_that_would_not_have_ended_the_plugin_ends_nothing(installed: Installed, how: str) -> None:
     preparation = {

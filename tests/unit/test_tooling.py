@@ -184,7 +184,7 @@ def test_help_names_every_target_for_people(checkout: Checkout) -> None:
     targets = {line.split()[1] for line in checkout.make("help").stdout.splitlines()}
 
     tests = {"test", "test-runtimes", "test-vm"}
-    assert targets == {"help", "up", "down", *tests, "lint", "bench", "install", "venv", "clean"}
+    assert targets == {"help", "up", "down", *tests, "lint", "bench", "soak", "install", "venv", "clean"}
 
 
 # A make that only tells where it is called, and makes what the next commands want.

@@ -1,0 +1,66 @@
+"""End ADDs and DELs by SIGTERM: `python -m tools.soak [OPTION...]`. Run as root; only nodes made for it are touched."""
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from harness.conformance.chaos import By
+from tools.soak.soak import Soak, Tally, random_points, soak, subject_in, survey
+from tools.soak.suite import ROOT, served, write_launchers
+
+__all__ = ["main"]
+
+_HEADINGS = ("PLUGINS", "VERB", "SIGTERM", "EXECUTIONS", "FAILED", "LEFT SOMETHING", "LEFT IT AFTER DEL")
+
+
+def main(arguments: list[str]) -> int:
+    """Soak and print the table; return 1 if anything was left."""
+    parser = ArgumentParser(prog="python -m tools.soak", description=__doc__)
+    parser.add_argument("--adds", type=int, default=2000, help="ended at random moments, of each kind  [%(default)s]")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="end at each N-th system call  [%(default)s]")
+    parser.add_argument("--seed", type=int, default=1, help="of the random moments  [%(default)s]")
+    parser.add_argument("--jobs", type=int, default=2, help="nodes at once  [%(default)s]")
+    parser.add_argument("--root", type=Path, default=ROOT, help="the checkout whose plugins are ended  [%(default)s]")
+    options = parser.parse_args(arguments)
+    tallies = []
+    with TemporaryDirectory(prefix="cni-harness-soak-") as folder, ExitStack() as stack:
+        for wanted in _soaks(options, Path(folder), stack):
+            tally = soak(wanted, Path(folder) / "state", options.jobs)
+            tallies.append(tally)
+            for fault in (*tally.left, *tally.left_for_good):
+                sys.stderr.write(f"{wanted.kind} {wanted.verb} {fault}\n")
+    _print([_HEADINGS, *map(_row, tallies)])
+    return int(any(tally.left or tally.left_for_good for tally in tallies))
+
+
+def _soaks(options: Namespace, folder: Path, stack: ExitStack) -> Iterator[Soak]:
+    direct = subject_in(write_launchers(folder / "direct", options.root.resolve()))
+    server = subject_in(stack.enter_context(served(folder, options.root.resolve())))
+    state_dir = folder / "state"
+    for verb in ("ADD", "DEL") if options.every else ():
+        calls, _ = survey(direct, verb, state_dir)
+        yield Soak("direct", direct, verb, By.CALLS, tuple(range(1, calls + 1, options.every)))
+    for kind, subject in (("direct", direct), ("served", server)) if options.adds else ():
+        _, microseconds = survey(subject, "ADD", state_dir)
+        yield Soak(kind, subject, "ADD", By.TIME, random_points(options.adds, microseconds, options.seed))
+
+
+def _row(tally: Tally) -> tuple[str, ...]:
+    wanted = tally.soak
+    when = "at its system calls" if wanted.by is By.CALLS else "at random moments"
+    counts = (len(wanted.points), tally.ended, len(tally.left), len(tally.left_for_good))
+    return (wanted.kind, wanted.verb, when, *map(str, counts))
+
+
+def _print(rows: list[tuple[str, ...]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        sys.stdout.write(f"{cells.rstrip()}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
