@@ -13,7 +13,7 @@ from skel.delegate import ipam_add, ipam_check, ipam_delete, ipam_gc, ipam_statu
 from skel.suite import REFERENCE_RELEASE
 
 from .bridge_config import BridgeConfig
-from .gateways import add_default_routes, set_gateways
+from .gateways import add_default_routes, held_gateways, set_gateways
 from .host_veth import host_veth_name
 from .pod_netns import open_pod
 
@@ -99,7 +99,7 @@ def delete(args: Args[BridgeConfig]) -> None:
     from .steps import Steps
 
     config = args.config
-    addresses = pod_interface.pod_addresses(args.prev_result, args.ifname, args.netns)
+    addresses = [ip.address for ip in pod_interface.pod_ips(args.prev_result, args.ifname, args.netns)]
     with Steps() as steps:
         # The kernel takes longest over the links. Before they are gone no other pod may get the addresses.
         with steps.meanwhile(bridge_host.disconnect, ip_masq.owner_of(args), args.netns):
@@ -125,9 +125,12 @@ def check(args: Args[BridgeConfig]) -> None:
     with open_pod(args.netns) as namespace, Rtnl() as host, Rtnl(namespace) as pod:
         bridge = bridge_check.check_bridge(host, config, result)
         inner = bridge_check.check_pod_interface(pod, config, result, args.ifname, args.netns)
-        port = bridge_check.check_port(host, result, inner, bridge)
-        addresses = pod_interface.pod_addresses(result, args.ifname, args.netns)
+        port = bridge_check.check_port(host, config, result, inner, bridge)
+        ips = pod_interface.pod_ips(result, args.ifname, args.netns)
+        addresses = [ip.address for ip in ips]
         pod_interface.check_addresses_and_routes(pod, inner, result.routes, addresses)
+        if config.ipam.type and config.gateway:
+            bridge_check.check_gateways(host, config, bridge, held_gateways(ips))
     if config.mac_spoof_check:
         spoof_check.check(args, port.name, inner.mac)
     if config.ipam.type and config.ip_masq:
@@ -157,8 +160,18 @@ def gc(args: Args[BridgeConfig]) -> None:
 
 
 def status(args: Args[BridgeConfig]) -> None:
-    """Raise CniError (50, 51) where the IPAM plugin could not serve an ADD."""
-    if args.config.ipam.type:
+    """Raise CniError (50, 51) where an ADD could not be served: the bridge's name is taken, or by the IPAM plugin."""
+    from netlink.link_kind import link_kind
+
+    config = args.config
+    config.check_for_add()
+    found = link_kind(config.bridge)
+    if found is not None and found.kind != "bridge":
+        raise CniError(Code.NOT_AVAILABLE, f'bridge: "{config.bridge}" exists already but is not a bridge')
+    if found is not None and config.filters_vlans and not found.vlan_filtering:
+        message = f'bridge: "{config.bridge}" has VLAN filtering off, so vlan and vlanTrunk would do nothing'
+        raise CniError(Code.NOT_AVAILABLE, message)
+    if config.ipam.type:
         ipam_status(args)
 
 
