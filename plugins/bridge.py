@@ -6,6 +6,7 @@ says, gives the bridge the pods' gateway addresses and masquerades what leaves
 their networks. DEL finds what to remove from the container ID alone.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 from skel import Args, CniError, Code, Interface, Plugin, Result
@@ -95,20 +96,19 @@ def add(args: Args[BridgeConfig]) -> Result:
 
 def delete(args: Args[BridgeConfig]) -> None:
     """Take the pod's connection away, then its addresses and what the firewall knows of it; go on past errors."""
-    from . import bridge_host, ip_masq, pod_interface, spoof_check
+    from . import ip_masq, pod_interface, spoof_check
     from .steps import Steps
 
     config = args.config
     addresses = [ip.address for ip in pod_interface.pod_ips(args.prev_result, args.ifname, args.netns)]
     with Steps() as steps:
         # The kernel takes longest over the links. Before they are gone no other pod may get the addresses.
-        with steps.meanwhile(bridge_host.disconnect, ip_masq.owner_of(args), args.netns):
+        with steps.meanwhile(_disconnect, args):
             if config.mac_spoof_check:
                 steps.take(spoof_check.disallow, args, host_veth_name(args.container_id, args.ifname))
-            if config.ipam.type and config.ip_masq:
+            if config.ip_masq:
                 steps.take(ip_masq.unmasquerade, args, addresses)
-        if config.ipam.type:
-            steps.take(ipam_delete, args)
+        steps.take(_with_ipam, args, ipam_delete)
 
 
 def check(args: Args[BridgeConfig]) -> None:
@@ -155,8 +155,7 @@ def gc(args: Args[BridgeConfig]) -> None:
             steps.take(bridge_host.collect_ports, args.config, valid)
             steps.take(ip_masq.collect_masquerade, args, valid)
             steps.take(spoof_check.collect, args, valid)
-        if args.config.ipam.type:
-            steps.take(ipam_gc, args)
+        steps.take(_with_ipam, args, ipam_gc)
 
 
 def status(args: Args[BridgeConfig]) -> None:
@@ -173,6 +172,25 @@ def status(args: Args[BridgeConfig]) -> None:
         raise CniError(Code.NOT_AVAILABLE, message)
     if config.ipam.type:
         ipam_status(args)
+
+
+def _disconnect(args: Args[BridgeConfig]) -> None:
+    from netlink.owner import Owner
+
+    from . import bridge_host, ip_masq
+
+    try:
+        owner = ip_masq.owner_of(args)
+    except CniError:
+        # The host's end has its name from the container ID alone. Other steps report the network's name.
+        owner = Owner("", args.container_id, args.ifname)
+    bridge_host.disconnect(owner, args.netns)
+
+
+def _with_ipam(args: Args[BridgeConfig], call: Callable[[Args[BridgeConfig]], None]) -> None:
+    """Call the IPAM plugin, if there is one. A step of its own: `ipam.type` may be a key that cannot be read."""
+    if args.config.ipam.type:
+        call(args)
 
 
 PLUGIN = Plugin(

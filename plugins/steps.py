@@ -61,6 +61,7 @@ class Steps:
     ) -> None:
         if kind is not None or not self._failures:
             return
-        if len(self._failures) == 1:
+        messages = dict.fromkeys(map(str, self._failures))
+        if len(messages) == 1:
             raise self._failures[0]
-        raise CniError(Code.INTERNAL, "; ".join(map(str, self._failures)))
+        raise CniError(Code.INTERNAL, "; ".join(messages))

@@ -38,7 +38,7 @@ from .decoders import (
 from .dispatch import Outcome, dispatch, main
 from .errors import CniError, Code
 from .plugin import Args, Plugin, Verbatim
-from .record import Record, expected, field
+from .record import UNKNOWN, Record, expected, field
 from .result import DNS, Interface, IPConfig, Result, Route
 from .undo import Undo
 from .versions import CURRENT, SUPPORTED
@@ -47,6 +47,7 @@ __all__ = [
     "CURRENT",
     "DNS",
     "SUPPORTED",
+    "UNKNOWN",
     "Address",
     "Args",
     "Attachment",
