@@ -61,7 +61,8 @@ class Steps:
     ) -> None:
         if kind is not None or not self._failures:
             return
-        messages = dict.fromkeys(map(str, self._failures))
-        if len(messages) == 1:
+        # Steps that need the same key of the configuration fail with the same CniError.
+        distinct = {str(each) if isinstance(each, CniError) else id(each): each for each in self._failures}
+        if len(distinct) == 1:
             raise self._failures[0]
-        raise CniError(Code.INTERNAL, "; ".join(messages))
+        raise CniError(Code.INTERNAL, "; ".join(map(str, distinct.values())))
