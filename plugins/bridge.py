@@ -37,7 +37,7 @@ def add(args: Args[BridgeConfig]) -> Result:
     mac = config.requested_mac(args.cni_args)
     name = host_veth_name(args.container_id, args.ifname)
     with (
-        open_pod(args.netns) as namespace,
+        open_pod(args) as namespace,
         Rtnl() as host,
         Rtnl(namespace) as pod,
         BridgeUndo(args.log, host, config.bridge, name) as undo,
@@ -122,7 +122,7 @@ def check(args: Args[BridgeConfig]) -> None:
         ipam_check(args)
     if result is None:
         raise CniError(Code.INVALID_CONFIG, "prevResult: required key is missing")
-    with open_pod(args.netns) as namespace, Rtnl() as host, Rtnl(namespace) as pod:
+    with open_pod(args) as namespace, Rtnl() as host, Rtnl(namespace) as pod:
         bridge = bridge_check.check_bridge(host, config, result)
         inner = bridge_check.check_pod_interface(pod, config, result, args.ifname, args.netns)
         port = bridge_check.check_port(host, config, result, inner, bridge)
@@ -184,7 +184,7 @@ def _disconnect(args: Args[BridgeConfig]) -> None:
     except CniError:
         # The host's end has its name from the container ID alone. Other steps report the network's name.
         owner = Owner("", args.container_id, args.ifname)
-    bridge_host.disconnect(owner, args.netns)
+    bridge_host.disconnect(owner, partial(open_pod, args) if args.netns else None)
 
 
 def _with_ipam(args: Args[BridgeConfig], call: Callable[[Args[BridgeConfig]], None]) -> None:

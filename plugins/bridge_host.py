@@ -7,10 +7,10 @@ that an ADD that fails later leaves the node as it found it.
 import errno
 import fcntl
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
-from netlink.namespace import Namespace, current_namespace, open_namespace
+from netlink.namespace import Namespace, current_namespace
 from netlink.owner import Owner
 from netlink.rtnl import Link, Rtnl
 from netlink.socket import NetlinkError
@@ -137,17 +137,19 @@ def wait_port_up(host: Rtnl, port: Link, bridge: Link) -> Link:
     return risen
 
 
-def disconnect(owner: Owner, netns: str) -> None:
+def disconnect(owner: Owner, open_pod: Callable[[], Namespace] | None) -> None:
     """Delete an attachment's veth pair by the host's end, or by the pod's where another suite named the host's.
 
-    Nothing there, or no namespace any more, is fine. Raises NetlinkError.
+    Nothing there, or no namespace any more, is fine. Raises NetlinkError, and CniError (8) as `open_pod`.
     """
     with Rtnl() as host:
-        if host.delete_link(host_veth_name(owner.container_id, owner.ifname)) or not netns:
+        if host.delete_link(host_veth_name(owner.container_id, owner.ifname)) or open_pod is None:
             return
         try:
-            namespace = open_namespace(netns)
-        except OSError:
+            namespace = open_pod()
+        except CniError as error:
+            if error.code == Code.INVALID_NETNS:
+                raise
             return  # gone, and its interfaces with it
         with namespace, Rtnl(namespace) as pod:
             inner = pod.link(owner.ifname)

@@ -14,7 +14,7 @@ from errno import EBADF
 from typing import Generic, NamedTuple, TextIO, TypeVar
 
 from .config import Config, check_name, parse_config, version_of
-from .environment import is_own_descriptor, is_own_namespace, read_verb
+from .environment import is_own_descriptor, is_own_namespace, own_namespace_error, read_verb
 from .errors import CniError, Code
 from .names import parse_cni_args, select_cni_args
 from .plugin import Args, Plugin, ReadStdin, Verbatim
@@ -144,14 +144,13 @@ class _Call(Generic[C]):
             stdin = self._stdin_of_version()
             supported = _versions(self.plugin, self.environ, lambda: stdin)
             return Verbatim(_document({"cniVersion": _version_asked(stdin), "supportedVersions": list(supported)}))
-        netns = self.environ.get("CNI_NETNS", "")
         if is_own_descriptor(self.environ):
+            netns = self.environ["CNI_NETNS"]
             message = f'CNI_NETNS: "{netns}" is a file descriptor of the plugin itself'
             details = "/proc/PID/fd/N names the same file in every process"
             return self._refuse_namespace(verb, CniError(Code.INVALID_ENVIRONMENT, message, details))
         if verb in {"ADD", "DEL"} and is_own_namespace(self.environ):
-            message = f'CNI_NETNS: "{netns}" is the network namespace of the plugin itself'
-            return self._refuse_namespace(verb, CniError(Code.INVALID_NETNS, message))
+            return self._refuse_namespace(verb, own_namespace_error(self.environ))
         return self._carried_out(self._args(verb, self.environ))
 
     def _refuse_namespace(self, verb: str, refusal: CniError) -> Verbatim:
