@@ -14,7 +14,7 @@ from netlink.namespace import Namespace, current_namespace
 from netlink.owner import Owner
 from netlink.rtnl import Link, Rtnl
 from netlink.socket import NetlinkError
-from netlink.sysctl import write_sysctl
+from netlink.sysctl import read_sysctl, write_sysctl
 from netlink.sysfs import has_set_mac
 from skel import CniError, Code, Undo
 
@@ -57,6 +57,7 @@ def ensure_bridge(host: Rtnl, config: BridgeConfig, undo: BridgeUndo) -> Link:
         back = undo.unless_counted_on(host.set_promiscuous, bridge.index, on=False)
         host.set_promiscuous(bridge.index, on=True)
         undo.add(back)
+    _refuse_advertised_routes(bridge.name, undo)
     bring_up(host, bridge, undo)
     return bridge if has_set_mac(bridge.name, bridge.mac) else _keep_mac(host, bridge.name)
 
@@ -185,10 +186,26 @@ def _make_bridge(host: Rtnl, config: BridgeConfig, undo: Undo) -> None:
     """Make the network's bridge, unless another ADD is faster."""
     if host.create_bridge(config.bridge, mtu=config.mtu, mac=random_mac(), vlan_filtering=config.filters_vlans):
         undo.add(_delete_unused_bridge, host, config.bridge)
-        # The routes of this interface are ours to set, not a router's to advertise. As in the reference, where that
-        # cannot be said (no IPv6, a read-only /proc/sys) all else is done.
-        with suppress(OSError):
-            write_sysctl(f"net/ipv6/conf/{config.bridge}/accept_ra", "0")
+
+
+def _refuse_advertised_routes(name: str, undo: BridgeUndo) -> None:
+    """Have a bridge take no routes from routers' advertisements, as the reference does for existing ones, too.
+
+    Without IPv6, or with a read-only /proc/sys, all else is done.
+    """
+    key = f"net/ipv6/conf/{name}/accept_ra"
+    try:
+        before = read_sysctl(key)
+    except OSError:
+        return
+    if before != "0":
+        undo.add(undo.unless_counted_on(_write_if_possible, key, before))
+        _write_if_possible(key, "0")
+
+
+def _write_if_possible(key: str, value: str) -> None:
+    with suppress(OSError):
+        write_sysctl(key, value)
 
 
 def _keep_mac(host: Rtnl, name: str) -> Link:

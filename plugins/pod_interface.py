@@ -124,13 +124,14 @@ def _fulfils(route: KernelRoute, wanted: Route) -> bool:
 def _set_parameters(ifname: str, *, ipv6: bool, dad: bool) -> None:
     """Set the kernel parameters of an interface before it gets addresses and comes up."""
     _refine(f"net/ipv4/conf/{ifname}/arp_notify", "1")
+    # Also for a pod without IPv6 addresses: its link-local one is of use at once.
+    _refine(f"net/ipv6/conf/{ifname}/accept_dad", "1" if dad else "0")
     if not ipv6:
         return
     for name in ("lo", ifname):
         write_sysctl(f"net/ipv6/conf/{name}/disable_ipv6", "0")
     _refine(f"net/ipv6/conf/{ifname}/keep_addr_on_down", "1")
     _refine(f"net/ipv6/conf/{ifname}/ndisc_notify", "1")
-    _refine(f"net/ipv6/conf/{ifname}/accept_dad", "1" if dad else "0")
     if dad:
         # One probe without the random delay: a pod's start must not wait for seconds.
         _refine(f"net/ipv6/conf/{ifname}/router_solicitation_delay", "0")
