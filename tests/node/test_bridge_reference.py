@@ -48,7 +48,7 @@ def test_del(reference: Network, ours: Network) -> None:
 
 
 OWN_PARAMETERS = {"net.ipv6.conf.eth0.keep_addr_on_down", "net.ipv6.conf.eth0.ndisc_notify"}
-"""Set beyond what Debian's release of the reference does: addresses outlive a link that goes down, neighbours are told."""
+"""Parameters that Debian's release of the reference leaves: addresses outlive a link that goes down, and the like."""
 
 
 @pytest.mark.parametrize("is_existing", [False, True])
@@ -63,7 +63,7 @@ def test_the_kernels_parameters_are_as_the_reference_sets_them(
 ) -> None:
     ipam = {"type": "host-local", "ranges": [[{"subnet": subnet}] for subnet in ranges]}
     seen = []
-    for folder in (direct_bin_dir, reference_bin_dir):
+    for folder in (bin_dir, reference_bin_dir):
         node = make_node()
         if is_existing:
             node.run(["ip", "link", "add", "br0", "type", "bridge"])
