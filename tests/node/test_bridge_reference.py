@@ -55,7 +55,7 @@ OWN_PARAMETERS = {"net.ipv6.conf.eth0.keep_addr_on_down", "net.ipv6.conf.eth0.nd
 @pytest.mark.parametrize("ranges", [["10.88.0.0/16"], ["10.88.0.0/16", "fd00:88::/64"]])
 def test_the_kernels_parameters_are_as_the_reference_sets_them(
     make_node: Callable[[], Node],
-    direct_bin_dir: Path,
+    bin_dir: Path,
     reference_bin_dir: Path,
     ranges: list[str],
     *,
