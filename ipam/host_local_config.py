@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from skel import (
+    UNKNOWN,
     Address,
     Args,
     Cidr,
@@ -39,6 +40,7 @@ __all__ = [
 T = TypeVar("T")
 
 DATA_DIR = "/var/lib/cni/networks"
+_ANY_NUMBER = 1 << 32
 
 
 def later(decode: Decoder[T]) -> Decoder[Callable[[], T]]:
@@ -69,13 +71,14 @@ def file_path(value: object, path: str) -> str:
 class HostLocalIpam(IpamConfig):
     """The `ipam` section; the keys from `subnet` to `gateway` are the old style's only range."""
 
-    subnet: Cidr | None = field(cidr, default=None)
+    # A DEL that does not know the ranges looks for all reservations.
+    subnet: Cidr | None = field(cidr, default=None, unreadable=UNKNOWN)
     range_start: Address | None = field(optional(address), default=None)
     range_end: Address | None = field(optional(address), default=None)
     gateway: Address | None = field(optional(address), default=None)
-    ranges: list[list[Range]] = field(list_of(list_of(record(Range))), default=list)
+    ranges: list[list[Range]] = field(list_of(list_of(record(Range))), default=list, unreadable=UNKNOWN)
     routes: list[Route] = field(list_of(record(Route)), default=list)
-    data_dir: str = field(file_path, default="")
+    data_dir: str = field(file_path, default="", unreadable=UNKNOWN)
     resolv_conf: str = field(file_path, default="")
 
 
@@ -132,12 +135,18 @@ def range_sets_of(config: HostLocalConfig) -> list[RangeSet]:
 
 
 def range_set_count(config: HostLocalConfig) -> int:
-    """Return how many range sets there are, sound or not: that many addresses an ADD reserves."""
+    """Return how many range sets there are, sound or not: that many addresses an ADD reserves.
+
+    Of those that cannot be read there may be any number.
+    """
     try:
         of_the_pod = len(config.runtime_config().ip_ranges())
     except CniError:
         of_the_pod = 0  # the ADD has refused them
-    return of_the_pod + (config.ipam.subnet is not None) + len(config.ipam.ranges)
+    try:
+        return of_the_pod + (config.ipam.subnet is not None) + len(config.ipam.ranges)
+    except CniError:
+        return _ANY_NUMBER
 
 
 def ranges_come_with_pods(config: HostLocalConfig) -> bool:

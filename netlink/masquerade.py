@@ -15,11 +15,13 @@
 
 What a packet meets does not grow with the number of pods, and neither does what a pod adds: an insertion into a hash
 table. Everything happens in the network namespace that the calling thread is in. The table is made for the first
-address and removed with the last.
+address and removed with the last. Rules and chains that others have flushed or deleted are restored with the next
+address.
 """
 
 import errno
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from ipaddress import (
     IPv4Address,
     IPv4Interface,
@@ -30,14 +32,14 @@ from ipaddress import (
     ip_address,
     ip_network,
 )
-from typing import Final
+from typing import Final, NamedTuple
 
 from netlink.nft_wire import INET, RETURN, Element, destination_in, masquerading, matched, source, verdict
-from netlink.nftables import ATTEMPTS, LOST_RACES, Hook, KeyType, Table, Transaction
+from netlink.nftables import ATTEMPTS, LOST_RACES, Chain, Hook, KeyType, Table, Transaction
 from netlink.owner import Owner
 from netlink.socket import NetlinkError
 
-__all__ = ["Owner", "is_masqueraded", "masquerade", "masqueraded", "unmasquerade"]
+__all__ = ["Owner", "is_masqueraded", "masquerade", "masqueraded", "remove_unused", "unmasquerade"]
 
 Address = IPv4Address | IPv6Address
 Interface = IPv4Interface | IPv6Interface
@@ -49,6 +51,8 @@ _HOOK = Hook("nat", 4, 100)  # NF_INET_POST_ROUTING; priority srcnat
 _MAPS = {4: "masquerade4", 6: "masquerade6"}
 _KEY_TYPES = {4: KeyType(7, 4, 2), 6: KeyType(8, 16, 2)}  # ipv4_addr, ipv6_addr
 _MULTICAST = (ip_network("224.0.0.0/4"), ip_network("ff00::/8"))
+_SUBNET_PREFIX = "subnet-"
+_RULES_OF_BASE = 4
 _RULES_OF_SUBNET = 2
 _OBJECTS_WITHOUT_SUBNETS = 3  # the maps and the base chain
 
@@ -66,15 +70,16 @@ def masquerade(addresses: Sequence[Interface], owner: Owner) -> None:
             # which no other can begin.
             present = _present(table, wanted)
             missing = {address: element for address, element in wanted.items() if present.get(address.ip) != element}
-            if not missing:
+            damage = _damage(table, {address.network for address in wanted})
+            if not missing and damage.is_none:
                 return
             stale = {address.ip: present[address.ip] for address in missing if address.ip in present}
             transaction = table.transaction()
-            cold = _add_structure(table, transaction, {address.network for address in missing})
+            _restore(transaction, damage)
             _delete_elements(transaction, stale)
             _add_elements(transaction, missing)
             # Where nothing seen is relied upon, "no such object" says what this kernel lacks.
-            lost_races = LOST_RACES - {errno.ENOENT} if cold and not stale else LOST_RACES
+            lost_races = LOST_RACES - {errno.ENOENT} if damage.is_everything and not stale else LOST_RACES
             if table.try_commit(transaction, doing, lost_races):
                 return
     raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
@@ -87,13 +92,15 @@ def unmasquerade(owner: Owner, addresses: Sequence[Interface] = ()) -> None:
     where not all of them are the owner's, all elements are read to find those that are.
     """
     doing = f"stop masquerading {', '.join(map(str, addresses)) or owner.label()}"
-    chains = {_chain(address.network) for address in addresses}
+    chains: set[str] = set()
     with Table(INET, _TABLE) as table:
         for _ in range(ATTEMPTS):
             generation = table.generation()
             owned = _owned(table, owner.label(), addresses)
             chains |= {element.chain for element in owned.values()}
             if not owned:
+                # The elements may have been deleted by others, and their chains be left.
+                chains.update(_subnets(table))
                 break
             transaction = table.transaction()
             _delete_elements(transaction, owned)
@@ -112,47 +119,80 @@ def masqueraded() -> list[tuple[Address, Owner]]:
     return [(address, owner) for address, owner in owners.items() if owner]
 
 
+def remove_unused() -> None:
+    """Remove chains that no element leads to, and the table if nothing else is in it. Raises NetlinkError."""
+    with Table(INET, _TABLE) as table:
+        _remove_unused(table, _subnets(table))
+
+
 def is_masqueraded(address: Interface, owner: Owner) -> bool:
-    """Tell whether `masquerade` is in force for `address` and `owner`. Raises NetlinkError."""
+    """Tell whether `masquerade` is in force for `address` and `owner`, rules included. Raises NetlinkError."""
     with Table(INET, _TABLE) as table:
         element = table.element(_MAPS[address.version], address.ip.packed)
-    return element == Element(address.ip.packed, owner.label(), _chain(address.network))
+        if element != Element(address.ip.packed, owner.label(), _chain(address.network)):
+            return False
+        return _damage(table, [address.network]).is_none
 
 
-def _remove_unused(table: Table, chains: Iterable[str]) -> None:
-    # The kernel decides: it refuses to delete what has come into use since it was looked at.
-    for chain in chains:
-        if table.chain_uses(chain) == _RULES_OF_SUBNET:
-            transaction = table.transaction()
-            transaction.delete_chain(chain)
-            table.try_commit(transaction, f"delete chain {chain}")
-    if table.uses() == _OBJECTS_WITHOUT_SUBNETS:
-        transaction = table.transaction()
-        transaction.delete_chain(_BASE_CHAIN)
-        for name in _MAPS.values():
-            transaction.delete_set(name)
-        transaction.delete_table()
-        table.try_commit(transaction, f"delete table {_TABLE}")
+class _Damage(NamedTuple):
+    """What of the table is not there, or not whole."""
+
+    base: Chain | None
+    """The base chain, if it exists."""
+    is_base_whole: bool
+    networks: Collection[Network]
+    """Those whose chains lack rules."""
+    is_everything: bool
+    """Whether none of the chains looked at exists."""
+
+    @property
+    def is_none(self) -> bool:
+        return self.is_base_whole and not self.networks
 
 
-def _add_structure(table: Table, transaction: Transaction, networks: Iterable[Network]) -> bool:
-    """Add what is missing for elements of `networks`; True when that is everything."""
-    new = [network for network in networks if table.chain_uses(_chain(network)) is None]
-    cold = bool(new) and table.chain_uses(_BASE_CHAIN) is None
-    if cold:
+def _damage(table: Table, networks: Collection[Network]) -> _Damage:
+    """Look at the structure that elements of `networks` need: one look-up, and a short dump for each network.
+
+    Nothing leads to a base chain, so its uses are its rules; and as those use the maps, the maps exist.
+    """
+    base = table.chain(_BASE_CHAIN)
+    rules = {network: len(table.rules(_chain(network))) for network in networks}
+    is_base_whole = base is not None and base.hook == _HOOK and base.uses >= _RULES_OF_BASE
+    lacking = {network for network, count in rules.items() if count < _RULES_OF_SUBNET}
+    if not is_base_whole:
+        # Whoever flushed these rules has flushed those of other networks, too.
+        lacking.update(_subnets(table).values())
+    return _Damage(base, is_base_whole, lacking, is_everything=base is None and not any(rules.values()))
+
+
+def _restore(transaction: Transaction, damage: _Damage) -> None:
+    if not damage.is_base_whole:
         transaction.add_table()
         for version, name in _MAPS.items():
             transaction.add_set(name, _KEY_TYPES[version], verdicts=True)
+        if damage.base and damage.base.hook != _HOOK:
+            transaction.delete_chain(_BASE_CHAIN)
         transaction.add_chain(_BASE_CHAIN, _HOOK)
         transaction.set_rules(
             _BASE_CHAIN,
             *([*destination_in(multicast), *verdict(RETURN)] for multicast in _MULTICAST),
             *([*source(version), *matched(name, verdicts=True)] for version, name in _MAPS.items()),
         )
-    for network in new:
+    for network in damage.networks:
         transaction.add_chain(_chain(network))
         transaction.set_rules(_chain(network), [*destination_in(network), *verdict(RETURN)], masquerading())
-    return cold
+
+
+def _remove_unused(table: Table, chains: Iterable[str]) -> None:
+    # The kernel decides: it refuses to delete what has come into use since it was looked at.
+    for chain in chains:
+        if table.is_unused(chain):
+            transaction = table.transaction()
+            transaction.delete_chain(chain)
+            table.try_commit(transaction, f"delete chain {chain}")
+    uses = table.uses()
+    if uses is not None and uses <= _OBJECTS_WITHOUT_SUBNETS:
+        table.remove_if_empty({_BASE_CHAIN}, _MAPS.values())
 
 
 def _add_elements(transaction: Transaction, wanted: Mapping[Interface, Element]) -> None:
@@ -181,6 +221,19 @@ def _all(table: Table, comment: str = "") -> dict[Address, Element]:
     return {ip_address(element.key): element for name in _MAPS.values() for element in table.elements(name, comment)}
 
 
+def _subnets(table: Table) -> dict[str, Network]:
+    """Return the networks of the table's chains."""
+    subnets = {}
+    for name in table.chains():
+        with suppress(ValueError):  # another's chain
+            subnets[name] = _network(name)
+    return subnets
+
+
 def _chain(network: Network) -> str:
     # nft(8) takes neither ":" nor "/" (at the end) in a name, and must be able to load what it has saved.
-    return f"subnet-{network}".replace(":", "_").replace("/", "-")
+    return f"{_SUBNET_PREFIX}{network}".replace(":", "_").replace("/", "-")
+
+
+def _network(chain: str) -> Network:
+    return ip_network(chain.removeprefix(_SUBNET_PREFIX).replace("_", ":").replace("-", "/"))

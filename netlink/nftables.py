@@ -6,12 +6,12 @@ known only to the kernel, as other processes change it at the same time.
 
 import errno
 import os
-import struct
-from collections.abc import Container, Iterable
-from threading import Thread
-from typing import NamedTuple
+from collections import deque
+from collections.abc import Container
+from typing import ClassVar, NamedTuple
 
 from netlink.closing import Closing
+from netlink.nft_transaction import Hook, KeyType, Rule, Transaction
 from netlink.nft_wire import (
     SUBSYSTEM,
     Attributes,
@@ -23,33 +23,19 @@ from netlink.nft_wire import (
     encode_message,
     number,
     text,
+    values,
 )
-from netlink.socket import (
-    NETLINK_NETFILTER,
-    NLM_F_APPEND,
-    NLM_F_CREATE,
-    NLM_F_EXCL,
-    DumpInterruptedError,
-    NetlinkError,
-    Socket,
-)
+from netlink.socket import NETLINK_NETFILTER, DumpInterruptedError, NetlinkError, Socket
 
-__all__ = ["ATTEMPTS", "LOST_RACES", "Hook", "KeyType", "Rule", "Table", "Transaction"]
+__all__ = ["ATTEMPTS", "LOST_RACES", "Chain", "Hook", "KeyType", "Rule", "Table", "Transaction"]
 
 # NFT_MSG_*
-_NEW_TABLE, _GET_TABLE, _DEL_TABLE = 0, 1, 2
-_NEW_CHAIN, _GET_CHAIN, _DEL_CHAIN = 3, 4, 5
-_NEW_RULE, _GET_RULE, _DEL_RULE = 6, 7, 8
-_NEW_SET, _DEL_SET = 9, 11
-_NEW_ELEMENT, _GET_ELEMENT, _DEL_ELEMENT = 12, 13, 14
-_GET_GENERATION = 16
-_DELETIONS = frozenset({_DEL_TABLE, _DEL_CHAIN, _DEL_RULE, _DEL_SET, _DEL_ELEMENT})
-
-_NLM_F_NONREC = 0x100  # of a deletion: refuse (EBUSY) unless empty
-_VERDICT_TYPE = 0xFFFFFF00 - (1 << 32)
-_KEY_BYTE_ORDER = 0  # NFTNL_UDATA_SET_KEYBYTEORDER
-_MAP = 1 << 3  # NFT_SET_MAP
+_GET_TABLE, _GET_CHAIN, _GET_RULE, _GET_SET, _GET_ELEMENT, _GET_GENERATION = 1, 4, 7, 10, 13, 16
 _DUMP_ATTEMPTS = 10
+_FEW_USES = 16
+"""A chain of ours with more uses than rules that it could have is in use: its rules need not be counted."""
+_SET_ASIDE_MAX = 16
+"""More than one DEL opens; a process that lives on keeps no more descriptors than these."""
 
 LOST_RACES = frozenset({errno.ENOENT, errno.EEXIST, errno.EBUSY, errno.ERESTART})
 """How a transaction fails that was right for what was seen before it, but no longer for what there is."""
@@ -58,100 +44,11 @@ ATTEMPTS = 200
 """How often to look again. An attempt fails only because somebody else's succeeded, so as a rule few are needed."""
 
 
-class Hook(NamedTuple):
-    """Where packets enter a base chain: its type (nat, filter), the hook's number in its family, the priority."""
+class Chain(NamedTuple):
+    """A chain: the number of its rules and of what leads to it; the hook of a base chain."""
 
-    type: str
-    number: int
-    priority: int
-
-
-class KeyType(NamedTuple):
-    """What the keys of a set are: a data type of nft(8), the key's length in bytes, its byte order.
-
-    Only nft(8) needs the number and the order, to show the key (and does so wrongly without): 1 is that of the host,
-    2 that of the network, 0 that of each part.
-    """
-
-    number: int
-    length: int
-    byte_order: int
-
-
-class Rule(NamedTuple):
-    """A rule in a chain: the handle to delete it by, and the comment that nft(8) shows."""
-
-    handle: bytes
-    comment: str
-
-
-class Transaction:
-    """Changes to one table, collected and then committed together.
-
-    Adding what exists already is not an error, except for the elements of a set.
-    """
-
-    def __init__(self, family: int, table: str) -> None:
-        """Begin with no changes to table `table` of `family` (`netlink.nft_wire.INET`, …)."""
-        self.messages: list[bytes] = []
-        self.deletes = False
-        self._family = family
-        self._table = table
-
-    def add_table(self) -> None:
-        """Create the table."""
-        self._append(_NEW_TABLE, NLM_F_CREATE, (2, 0))
-
-    def delete_table(self) -> None:
-        """Delete the table, if it is empty (else EBUSY)."""
-        self._append(_DEL_TABLE, _NLM_F_NONREC)
-
-    def add_chain(self, chain: str, hook: Hook | None = None) -> None:
-        """Create a chain, or with `hook` a base chain whose policy is to accept."""
-        attributes: list[tuple[int, int | str | Attributes]] = [(3, chain)]
-        if hook:
-            attributes += [(7, hook.type), (4, [(1, hook.number), (2, hook.priority)])]
-        self._append(_NEW_CHAIN, NLM_F_CREATE, *attributes)
-
-    def delete_chain(self, chain: str) -> None:
-        """Delete a chain with its rules, if nothing leads to it (else EBUSY)."""
-        self._append(_DEL_CHAIN, 0, (3, chain))
-
-    def set_rules(self, chain: str, *rules: Attributes) -> None:
-        """Make `rules` all that there is in `chain`. Each is a sequence of expressions."""
-        self._append(_DEL_RULE, 0, (2, chain))
-        for rule in rules:
-            self._append(_NEW_RULE, NLM_F_CREATE | NLM_F_APPEND, (2, chain), (4, rule))
-
-    def delete_rule(self, chain: str, rule: Rule) -> None:
-        """Delete one rule (else ENOENT)."""
-        self._append(_DEL_RULE, 0, (2, chain), (3, rule.handle))
-
-    def add_set(self, name: str, key: KeyType, *, verdicts: bool = False) -> None:
-        """Create a set of `key`s, or with `verdicts` a map from keys to verdicts."""
-        attributes: list[tuple[int, int | str | bytes]] = [(2, name), (4, key.number), (5, key.length)]
-        if verdicts:
-            attributes += [(3, _MAP), (6, _VERDICT_TYPE), (7, 0)]
-        attributes.append((13, struct.pack("=BBI", _KEY_BYTE_ORDER, 4, key.byte_order)))
-        # The ID would serve to refer to the set within the transaction; it is obligatory all the same.
-        self._append(_NEW_SET, NLM_F_CREATE, *attributes, (10, len(self.messages)))
-
-    def delete_set(self, name: str) -> None:
-        """Delete a set that has no elements and that no rule uses (else EBUSY)."""
-        self._append(_DEL_SET, _NLM_F_NONREC, (2, name))
-
-    def add_elements(self, name: str, elements: Iterable[Element]) -> None:
-        """Add elements whose keys are not in the set yet (else EEXIST or EBUSY)."""
-        self._append(_NEW_ELEMENT, NLM_F_CREATE | NLM_F_EXCL, (2, name), (3, element_attributes(elements)))
-
-    def delete_elements(self, name: str, elements: Iterable[Element]) -> None:
-        """Delete elements by their keys (else ENOENT)."""
-        keys = element_attributes(Element(element.key) for element in elements)
-        self._append(_DEL_ELEMENT, 0, (2, name), (3, keys))
-
-    def _append(self, kind: int, flags: int, *attributes: tuple[int, int | str | bytes | Attributes]) -> None:
-        self.deletes |= kind in _DELETIONS
-        self.messages.append(encode_message(kind, flags, self._family, [(1, self._table), *attributes]))
+    uses: int
+    hook: Hook | None
 
 
 class Table(Closing):
@@ -160,6 +57,9 @@ class Table(Closing):
     _anything_deleted = False
     """By whatever table of this process: the kernel lets go of *any* socket only after what was deleted is freed."""
 
+    _set_aside: ClassVar[deque[Socket]] = deque()
+    """Sockets that no table uses any more, still open."""
+
     def __init__(self, family: int, name: str) -> None:
         """Open a socket; to be closed, or used in a with statement."""
         self.family = family
@@ -167,17 +67,21 @@ class Table(Closing):
         self._socket = Socket(NETLINK_NETFILTER)
 
     def close(self) -> None:
-        """Close the socket, in the background where that takes long."""
-        if self._anything_deleted:
-            # A grace period of RCU, 10 ms or more, in which the caller has better to do. The thread ends before the
-            # process does.
-            Thread(target=self._socket.close, name="close-nftables").start()
-        else:
+        """Close the socket, or set it aside if closing would wait for a deletion."""
+        if not self._anything_deleted:
             self._socket.close()
+            return
+        # The wait is a grace period of RCU, 10 ms or more. Sockets set aside close with the process, which is as a
+        # rule after that period.
+        Table._set_aside.append(self._socket)
+        if len(Table._set_aside) > _SET_ASIDE_MAX:
+            Table._set_aside.popleft().close()
 
     @classmethod
-    def forget_deletions(cls) -> None:
-        """Take it that nothing has been deleted for which closing a socket would wait."""
+    def close_set_aside(cls) -> None:
+        """Close the sockets set aside, which waits until what was deleted is freed."""
+        while cls._set_aside:
+            cls._set_aside.popleft().close()
         cls._anything_deleted = False
 
     def transaction(self) -> Transaction:
@@ -220,10 +124,19 @@ class Table(Closing):
         attributes = self._look_up(_GET_TABLE, f"look up table {self.name}")
         return number(attributes[3]) if attributes else None
 
-    def chain_uses(self, chain: str) -> int | None:
+    def chain(self, name: str) -> Chain | None:
+        """Return the chain of that name, or None."""
+        attributes = self._look_up(_GET_CHAIN, f"look up chain {name}", (3, name))
+        if attributes is None:
+            return None
+        where = values(attributes.get(4, b""))
+        hook = Hook(text(attributes[7]), number(where[1]), number(where[2])) if where else None
+        return Chain(number(attributes[6]), hook)
+
+    def chain_uses(self, name: str) -> int | None:
         """Return the number of the chain's rules and of what leads to it; None when it does not exist."""
-        attributes = self._look_up(_GET_CHAIN, f"look up chain {chain}", (3, chain))
-        return number(attributes[6]) if attributes else None
+        chain = self.chain(name)
+        return chain.uses if chain else None
 
     def chains(self) -> list[str]:
         """Return the names of the table's chains; none when it does not exist. O(n) in those of the whole family."""
@@ -231,6 +144,29 @@ class Table(Closing):
             return []
         parts = self._list(_GET_CHAIN, "list chains")
         return [text(part[3]) for part in parts if text(part[1]) == self.name]
+
+    def sets(self) -> list[str]:
+        """Return the names of the table's sets and maps; none when it does not exist."""
+        return [text(part[2]) for part in self._list(_GET_SET, "list sets")]
+
+    def is_unused(self, chain: str) -> bool:
+        """Tell whether a chain exists and nothing leads to it."""
+        uses = self.chain_uses(chain)
+        return uses is not None and uses <= _FEW_USES and uses == len(self.rules(chain))
+
+    def remove_if_empty(self, chains: Container[str], sets: Container[str]) -> None:
+        """Delete the table with these chains and sets, unless it has others or any of them is in use."""
+        present_chains, present_sets = self.chains(), self.sets()
+        if not all(chain in chains for chain in present_chains) or not all(name in sets for name in present_sets):
+            return
+        transaction = self.transaction()
+        for chain in present_chains:
+            transaction.delete_chain(chain)
+        for name in present_sets:
+            transaction.delete_set(name)
+        transaction.delete_table()
+        # The kernel decides: it refuses to delete what has come into use since it was looked at.
+        self.try_commit(transaction, f"delete table {self.name}")
 
     def element(self, name: str, key: bytes) -> Element | None:
         """Return the element of set `name` that has this key. O(1)."""
@@ -278,5 +214,5 @@ class Table(Closing):
         return encode_message(kind, 0, self.family, [(1, self.name), *attributes])
 
 
-# What a parent has deleted, as a server's rehearsal does, is none of a child's waiting.
-os.register_at_fork(after_in_child=Table.forget_deletions)
+# A server's rehearsal deletes. Its workers must not wait for that, and its sockets would keep its namespaces.
+os.register_at_fork(before=Table.close_set_aside)

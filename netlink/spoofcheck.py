@@ -8,18 +8,19 @@
     }
 
 What a frame meets does not grow with the number of ports. Everything happens in the network namespace that the
-calling thread is in. The table is made for the first port and removed with the last.
+calling thread is in. The table is made for the first port and removed with the last. Rules and chains that others have
+flushed or deleted are restored with the next port.
 """
 
 import errno
 from typing import Final
 
 from netlink.nft_wire import BRIDGE, DROP, Element, incoming_port, matched, source_ethernet, verdict
-from netlink.nftables import ATTEMPTS, LOST_RACES, Hook, KeyType, Table, Transaction
+from netlink.nftables import ATTEMPTS, LOST_RACES, Chain, Hook, KeyType, Table, Transaction
 from netlink.owner import Owner
 from netlink.socket import NetlinkError
 
-__all__ = ["Owner", "allow_only", "disallow", "is_spoof_checked", "spoof_checked"]
+__all__ = ["Owner", "allow_only", "disallow", "is_spoof_checked", "remove_unused", "spoof_checked"]
 
 _TABLE: Final = "cni_harness"
 _PORTS = "checked_ports"
@@ -29,7 +30,7 @@ _BASE_CHAIN = "prerouting"
 _HOOK = Hook("filter", 0, -300)  # NF_BR_PRE_ROUTING; priority dstnat, which comes before the bridge looks at a frame
 _IFNAME = KeyType(41, 16, 1)
 _IFNAME_AND_MAC = KeyType(41 << 6 | 9, 24, 0)  # ifname . ether_addr, each filled up to a multiple of 4 bytes
-_RULES_OF_CHECK = 1
+_OBJECTS_WITHOUT_PORTS = 4  # the map, the set and both chains
 
 
 def allow_only(port: str, mac: str, owner: Owner) -> None:
@@ -43,12 +44,14 @@ def allow_only(port: str, mac: str, owner: Owner) -> None:
     with Table(BRIDGE, _TABLE) as table:
         for _ in range(ATTEMPTS):
             present = _present(table, port, mac)
-            if present == wanted:
+            base = table.chain(_BASE_CHAIN)
+            is_whole = _is_whole(table, base)
+            if present == wanted and is_whole:
                 return
             transaction = table.transaction()
-            cold = table.chain_uses(_CHECK) is None
-            if cold:
-                _add_structure(transaction)
+            cold = base is None and not is_whole
+            if not is_whole:
+                _restore(transaction, base)
             for name, element in present.items():
                 transaction.delete_elements(name, [element])
             for name, element in wanted.items():
@@ -76,8 +79,13 @@ def disallow(owner: Owner, port: str) -> None:
                 break
         else:
             raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
-        if table.chain_uses(_CHECK) == _RULES_OF_CHECK:
-            _remove_structure(table)
+        _remove_unused(table)
+
+
+def remove_unused() -> None:
+    """Remove the table if it checks no port and nothing else is in it. Raises NetlinkError."""
+    with Table(BRIDGE, _TABLE) as table:
+        _remove_unused(table)
 
 
 def spoof_checked() -> list[tuple[str, Owner]]:
@@ -88,9 +96,14 @@ def spoof_checked() -> list[tuple[str, Owner]]:
 
 
 def is_spoof_checked(port: str, mac: str, owner: Owner) -> bool:
-    """Tell whether `allow_only` is in force for this port, MAC address and owner. Raises NetlinkError."""
+    """Tell whether `allow_only` is in force for this port, MAC address and owner, rules included.
+
+    Raises NetlinkError.
+    """
     with Table(BRIDGE, _TABLE) as table:
-        return _present(table, port, mac) == _elements(port, mac, owner)
+        if _present(table, port, mac) != _elements(port, mac, owner):
+            return False
+        return _is_whole(table, table.chain(_BASE_CHAIN))
 
 
 def _elements(port: str, mac: str, owner: Owner) -> dict[str, Element]:
@@ -125,10 +138,17 @@ def _mac_key(port: str, mac: str) -> bytes:
     return (_port_key(port) + bytes.fromhex(mac.replace(":", ""))).ljust(_IFNAME_AND_MAC.length, b"\0")
 
 
-def _add_structure(transaction: Transaction) -> None:
+def _is_whole(table: Table, base: Chain | None) -> bool:
+    # Nothing leads to a base chain, so its uses are its rules; as the rules use the map and the set, those exist.
+    return base is not None and base.hook == _HOOK and base.uses > 0 and bool(table.rules(_CHECK))
+
+
+def _restore(transaction: Transaction, base: Chain | None) -> None:
     transaction.add_table()
     transaction.add_set(_PORTS, _IFNAME, verdicts=True)
     transaction.add_set(_MACS, _IFNAME_AND_MAC)
+    if base and base.hook != _HOOK:
+        transaction.delete_chain(_BASE_CHAIN)
     for chain, hook, rule in (
         (_CHECK, None, [*source_ethernet(), *matched(_MACS, absent=True), *verdict(DROP)]),
         (_BASE_CHAIN, _HOOK, matched(_PORTS, verdicts=True)),
@@ -137,15 +157,12 @@ def _add_structure(transaction: Transaction) -> None:
         transaction.set_rules(chain, [*incoming_port(), *rule])
 
 
-def _remove_structure(table: Table) -> None:
-    # The kernel decides: it refuses to delete what has come into use since it was looked at.
-    transaction = table.transaction()
-    for chain in (_BASE_CHAIN, _CHECK):
-        transaction.delete_chain(chain)
-    for name in (_PORTS, _MACS):
-        transaction.delete_set(name)
-    transaction.delete_table()
-    table.try_commit(transaction, f"delete table {_TABLE}")
+def _remove_unused(table: Table) -> None:
+    uses = table.uses()
+    if uses is None or uses > _OBJECTS_WITHOUT_PORTS:
+        return
+    if table.chain_uses(_CHECK) is None or table.is_unused(_CHECK):
+        table.remove_if_empty({_BASE_CHAIN, _CHECK}, {_PORTS, _MACS})
 
 
 def _try_commit(table: Table, transaction: Transaction, doing: str, lost_races: frozenset[int]) -> bool:

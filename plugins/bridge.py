@@ -6,6 +6,7 @@ says, gives the bridge the pods' gateway addresses and masquerades what leaves
 their networks. DEL finds what to remove from the container ID alone.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 from skel import Args, CniError, Code, Interface, Plugin, Result
@@ -13,7 +14,7 @@ from skel.delegate import ipam_add, ipam_check, ipam_delete, ipam_gc, ipam_statu
 from skel.suite import REFERENCE_RELEASE
 
 from .bridge_config import BridgeConfig
-from .gateways import add_default_routes, set_gateways
+from .gateways import add_default_routes, held_gateways, set_gateways
 from .host_veth import host_veth_name
 from .pod_netns import open_pod
 
@@ -36,7 +37,7 @@ def add(args: Args[BridgeConfig]) -> Result:
     mac = config.requested_mac(args.cni_args)
     name = host_veth_name(args.container_id, args.ifname)
     with (
-        open_pod(args.netns) as namespace,
+        open_pod(args) as namespace,
         Rtnl() as host,
         Rtnl(namespace) as pod,
         BridgeUndo(args.log, host, config.bridge, name, args.interruption) as undo,
@@ -113,20 +114,19 @@ def add(args: Args[BridgeConfig]) -> Result:
 
 def delete(args: Args[BridgeConfig]) -> None:
     """Take the pod's connection away, then its addresses and what the firewall knows of it; go on past errors."""
-    from . import bridge_host, ip_masq, pod_interface, spoof_check
+    from . import ip_masq, pod_interface, spoof_check
     from .steps import Steps
 
     config = args.config
-    addresses = pod_interface.pod_addresses(args.prev_result, args.ifname, args.netns)
+    addresses = [ip.address for ip in pod_interface.pod_ips(args.prev_result, args.ifname, args.netns)]
     with Steps() as steps:
         # The kernel takes longest over the links. Before they are gone no other pod may get the addresses.
-        with steps.meanwhile(bridge_host.disconnect, ip_masq.owner_of(args), args.netns):
+        with steps.meanwhile(_disconnect, args):
             if config.mac_spoof_check:
                 steps.take(spoof_check.disallow, args, host_veth_name(args.container_id, args.ifname))
-            if config.ipam.type and config.ip_masq:
+            if config.ip_masq:
                 steps.take(ip_masq.unmasquerade, args, addresses)
-        if config.ipam.type:
-            steps.take(ipam_delete, args)
+        steps.take(_with_ipam, args, ipam_delete)
 
 
 def check(args: Args[BridgeConfig]) -> None:
@@ -140,12 +140,15 @@ def check(args: Args[BridgeConfig]) -> None:
         ipam_check(args)
     if result is None:
         raise CniError(Code.INVALID_CONFIG, "prevResult: required key is missing")
-    with open_pod(args.netns) as namespace, Rtnl() as host, Rtnl(namespace) as pod:
+    with open_pod(args) as namespace, Rtnl() as host, Rtnl(namespace) as pod:
         bridge = bridge_check.check_bridge(host, config, result)
         inner = bridge_check.check_pod_interface(pod, config, result, args.ifname, args.netns)
-        port = bridge_check.check_port(host, result, inner, bridge)
-        addresses = pod_interface.pod_addresses(result, args.ifname, args.netns)
+        port = bridge_check.check_port(host, config, result, inner, bridge)
+        ips = pod_interface.pod_ips(result, args.ifname, args.netns)
+        addresses = [ip.address for ip in ips]
         pod_interface.check_addresses_and_routes(pod, inner, result.routes, addresses)
+        if config.ipam.type and config.gateway:
+            bridge_check.check_gateways(host, config, bridge, held_gateways(ips))
     if config.mac_spoof_check:
         spoof_check.check(args, port.name, inner.mac)
     if config.ipam.type and config.ip_masq:
@@ -170,14 +173,42 @@ def gc(args: Args[BridgeConfig]) -> None:
             steps.take(bridge_host.collect_ports, args.config, valid)
             steps.take(ip_masq.collect_masquerade, args, valid)
             steps.take(spoof_check.collect, args, valid)
-        if args.config.ipam.type:
-            steps.take(ipam_gc, args)
+        steps.take(_with_ipam, args, ipam_gc)
 
 
 def status(args: Args[BridgeConfig]) -> None:
-    """Raise CniError (50, 51) where the IPAM plugin could not serve an ADD."""
-    if args.config.ipam.type:
+    """Raise CniError (50, 51) where an ADD could not be served: the bridge's name is taken, or by the IPAM plugin."""
+    from netlink.link_kind import link_kind
+
+    config = args.config
+    config.check_for_add()
+    found = link_kind(config.bridge)
+    if found is not None and found.kind != "bridge":
+        raise CniError(Code.NOT_AVAILABLE, f'bridge: "{config.bridge}" exists already but is not a bridge')
+    if found is not None and config.filters_vlans and not found.vlan_filtering:
+        message = f'bridge: "{config.bridge}" has VLAN filtering off, so vlan and vlanTrunk would do nothing'
+        raise CniError(Code.NOT_AVAILABLE, message)
+    if config.ipam.type:
         ipam_status(args)
+
+
+def _disconnect(args: Args[BridgeConfig]) -> None:
+    from netlink.owner import Owner
+
+    from . import bridge_host, ip_masq
+
+    try:
+        owner = ip_masq.owner_of(args)
+    except CniError:
+        # The host's end has its name from the container ID alone. Other steps report the network's name.
+        owner = Owner("", args.container_id, args.ifname)
+    bridge_host.disconnect(owner, partial(open_pod, args) if args.netns else None)
+
+
+def _with_ipam(args: Args[BridgeConfig], call: Callable[[Args[BridgeConfig]], None]) -> None:
+    """Call the IPAM plugin, if there is one. A step of its own: `ipam.type` may be a key that cannot be read."""
+    if args.config.ipam.type:
+        call(args)
 
 
 PLUGIN = Plugin(

@@ -1,18 +1,21 @@
 """CHECK of the bridge plugin: what ADD returned, held against the kernel (SPEC.md section 2)."""
 
 from netlink.rtnl import Link, Rtnl
-from skel import CniError, Code, Interface, Result
+from netlink.sysctl import read_sysctl
+from skel import Cidr, CniError, Code, Interface, Result
 
 from .bridge_config import BridgeConfig
+from .bridge_gateways import forwarding_keys, vlan_gateway_name
 from .bridge_host import require_bridge
 from .pod_interface import require_interface
 
-__all__ = ["check_bridge", "check_pod_interface", "check_port"]
+__all__ = ["check_bridge", "check_gateways", "check_pod_interface", "check_port"]
 
 
 def check_bridge(host: Rtnl, config: BridgeConfig, result: Result) -> Link:
-    """Return the network's bridge. Raises CniError where it is missing or not as configured."""
+    """Return the network's bridge. Raises CniError where it is missing, down or not as configured."""
     bridge = require_bridge(host, config.bridge)
+    _check_up(bridge)
     for interface in result.interfaces:
         if interface.name == bridge.name and not interface.sandbox:
             _check_mac(interface, bridge)
@@ -36,8 +39,8 @@ def check_pod_interface(pod: Rtnl, config: BridgeConfig, result: Result, ifname:
     return inner
 
 
-def check_port(host: Rtnl, result: Result, inner: Link, bridge: Link) -> Link:
-    """Return the host's end of the pair. Raises CniError where it is missing or no port of the bridge."""
+def check_port(host: Rtnl, config: BridgeConfig, result: Result, inner: Link, bridge: Link) -> Link:
+    """Return the host's end of the pair. Raises CniError where it is missing, down, or not the port it should be."""
     for interface in result.interfaces:
         port = None if interface.sandbox or interface.name == bridge.name else host.link(interface.name)
         if port is None or port.kind != "veth" or port.index != inner.peer_index or port.peer_index != inner.index:
@@ -45,8 +48,42 @@ def check_port(host: Rtnl, result: Result, inner: Link, bridge: Link) -> Link:
         _check_mac(interface, port)
         if port.master != bridge.index:
             raise CniError(Code.INTERNAL, f'"{port.name}" is no port of the bridge "{bridge.name}"')
+        _check_up(port)
+        for key, wanted, found in (
+            ("hairpinMode", config.hairpin_mode, port.hairpin),
+            ("portIsolation", config.port_isolation, port.isolated),
+        ):
+            if wanted and not found:
+                raise CniError(Code.INTERNAL, f'"{port.name}" lacks what {key}: true asks for')
         return port
     raise CniError(Code.INTERNAL, f'the host\'s end of "{inner.name}" is missing')
+
+
+def check_gateways(host: Rtnl, config: BridgeConfig, bridge: Link, gateways: list[Cidr]) -> None:
+    """Raise CniError (999) for a gateway address that is gone, or a family that the kernel does not forward.
+
+    `gateways` are the addresses of the bridge, or of its VLAN's interface.
+    """
+    holder = bridge
+    if gateways and config.vlan:
+        name = vlan_gateway_name(config)
+        found = host.link(name)
+        if found is None:
+            raise CniError(Code.INTERNAL, f'"{name}", which holds the gateway addresses, is missing')
+        holder = found
+        _check_up(holder)
+    present = {address.interface for address in host.addresses(holder.index)}
+    for gateway in gateways:
+        if gateway not in present:
+            raise CniError(Code.INTERNAL, f'gateway address {gateway} is missing on "{holder.name}"')
+    for key in forwarding_keys(gateways):
+        if read_sysctl(key) == "0":
+            raise CniError(Code.INTERNAL, f"{key.replace('/', '.')} is 0: packets of pods are not forwarded")
+
+
+def _check_up(link: Link) -> None:
+    if not link.up:
+        raise CniError(Code.INTERNAL, f'"{link.name}" is down')
 
 
 def _check_mac(expected: Interface, found: Link) -> None:

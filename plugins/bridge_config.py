@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from skel import (
+    UNKNOWN,
     CniError,
     Code,
     Config,
@@ -54,11 +55,12 @@ class _Args(Record):
 class BridgeConfig(Config):
     """Keys of the reference plugin, with its defaults; `mtu` is in bytes."""
 
-    bridge: str = field(interface_name, default="cni0")
+    bridge: str = field(interface_name, default="cni0", unreadable=UNKNOWN)
     is_gateway: bool = field(boolean, default=False)
     is_default_gateway: bool = field(boolean, default=False)
     force_address: bool = field(boolean, default=False)
-    ip_masq: bool = field(boolean, default=False)
+    # DEL looks for what either may have been.
+    ip_masq: bool = field(boolean, default=False, unreadable=True)
     ip_masq_backend: str | None = field(optional(choice("nftables", "iptables")), default=None)
     mtu: int = field(mtu, default=0)
     hairpin_mode: bool = field(boolean, default=False)
@@ -66,7 +68,7 @@ class BridgeConfig(Config):
     vlan: int = field(integer_between(0, 4094, "a VLAN ID"), default=0)
     vlan_trunk: list[VlanTrunk] = field(list_of(record(VlanTrunk)), default=list)
     preserve_default_vlan: bool = field(boolean, default=False)
-    mac_spoof_check: bool = field(boolean, "macspoofchk", default=False)
+    mac_spoof_check: bool = field(boolean, "macspoofchk", default=False, unreadable=True)
     enable_dad: bool = field(boolean, "enabledad", default=False)
     disable_container_interface: bool = field(boolean, default=False)
     port_isolation: bool = field(boolean, default=False)

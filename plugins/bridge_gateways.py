@@ -14,7 +14,7 @@ from .bridge_host import bring_up, connect, delete_own, random_mac, tag
 from .bridge_undo import BridgeUndo
 from .host_veth import host_veth_name
 
-__all__ = ["ensure_gateways", "ensure_vlan_gateway", "forward"]
+__all__ = ["ensure_gateways", "ensure_vlan_gateway", "forward", "forwarding_keys", "vlan_gateway_name"]
 
 _IPV4 = 4
 _FORWARDING = {4: "net/ipv4/ip_forward", 6: "net/ipv6/conf/all/forwarding"}
@@ -22,7 +22,7 @@ _FORWARDING = {4: "net/ipv4/ip_forward", 6: "net/ipv6/conf/all/forwarding"}
 
 def ensure_vlan_gateway(host: Rtnl, bridge: Link, config: BridgeConfig, here: Namespace, undo: BridgeUndo) -> Link:
     """Return the interface that holds the gateway addresses of a VLAN: BRIDGE.VLAN, a veth into the bridge."""
-    name = f"{bridge.name}.{config.vlan}"
+    name = vlan_gateway_name(config)
     gateway = host.link(name)
     if gateway is None:
         end = host_veth_name(bridge.name, name)
@@ -63,8 +63,18 @@ def ensure_gateways(host: Rtnl, holder: Link, gateways: list[Cidr], *, force: bo
 
 def forward(gateways: list[Cidr]) -> None:
     """Let the kernel forward packets of the gateways' families. Raises OSError."""
-    for version in {gateway.version for gateway in gateways}:
-        write_sysctl(_FORWARDING[version], "1")
+    for key in forwarding_keys(gateways):
+        write_sysctl(key, "1")
+
+
+def forwarding_keys(gateways: list[Cidr]) -> list[str]:
+    """Return the kernel parameters by which packets of the gateways' families are forwarded."""
+    return [_FORWARDING[version] for version in sorted({gateway.version for gateway in gateways})]
+
+
+def vlan_gateway_name(config: BridgeConfig) -> str:
+    """Return the name of the interface that holds the gateway addresses of the configuration's VLAN."""
+    return f"{config.bridge}.{config.vlan}"
 
 
 def _ensure_address(host: Rtnl, holder: Link, gateway: Cidr, *, force: bool, undo: BridgeUndo) -> None:

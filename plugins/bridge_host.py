@@ -7,14 +7,14 @@ that an ADD that fails later leaves the node as it found it.
 import errno
 import fcntl
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 
-from netlink.namespace import Namespace, current_namespace, open_namespace
+from netlink.namespace import Namespace, current_namespace
 from netlink.owner import Owner
 from netlink.rtnl import Link, Rtnl
 from netlink.socket import NetlinkError
-from netlink.sysctl import write_sysctl
+from netlink.sysctl import read_sysctl, write_sysctl
 from netlink.sysfs import has_set_mac
 from skel import CniError, Code, Undo
 
@@ -58,6 +58,7 @@ def ensure_bridge(host: Rtnl, config: BridgeConfig, undo: BridgeUndo) -> Link:
         back = undo.unless_counted_on(host.set_promiscuous, bridge.index, on=False)
         undo.add(back)
         host.set_promiscuous(bridge.index, on=True)
+    _refuse_advertised_routes(bridge.name, undo)
     bring_up(host, bridge, undo)
     return bridge if has_set_mac(bridge.name, bridge.mac) else _keep_mac(host, bridge.name, undo)
 
@@ -148,17 +149,19 @@ def wait_port_up(host: Rtnl, port: Link, bridge: Link) -> Link:
     return risen
 
 
-def disconnect(owner: Owner, netns: str) -> None:
+def disconnect(owner: Owner, open_pod: Callable[[], Namespace] | None) -> None:
     """Delete an attachment's veth pair by the host's end, or by the pod's where another suite named the host's.
 
-    Nothing there, or no namespace any more, is fine. Raises NetlinkError.
+    Nothing there, or no namespace any more, is fine. Raises NetlinkError, and CniError (8) as `open_pod`.
     """
     with Rtnl() as host:
-        if host.delete_link(host_veth_name(owner.container_id, owner.ifname)) or not netns:
+        if host.delete_link(host_veth_name(owner.container_id, owner.ifname)) or open_pod is None:
             return
         try:
-            namespace = open_namespace(netns)
-        except OSError:
+            namespace = open_pod()
+        except CniError as error:
+            if error.code == Code.INVALID_NETNS:
+                raise
             return  # gone, and its interfaces with it
         with namespace, Rtnl(namespace) as pod:
             inner = pod.link(owner.ifname)
@@ -194,11 +197,27 @@ def _make_bridge(host: Rtnl, config: BridgeConfig, undo: Undo) -> None:
     """Make the network's bridge, unless another ADD is faster."""
     mac = random_mac()
     undo.add(_delete_unused_bridge, host, config.bridge, mac)
-    if host.create_bridge(config.bridge, mtu=config.mtu, mac=mac, vlan_filtering=config.filters_vlans):
-        # The routes of this interface are ours to set, not a router's to advertise. As in the reference, where that
-        # cannot be said (no IPv6, a read-only /proc/sys) all else is done.
-        with suppress(OSError):
-            write_sysctl(f"net/ipv6/conf/{config.bridge}/accept_ra", "0")
+    host.create_bridge(config.bridge, mtu=config.mtu, mac=mac, vlan_filtering=config.filters_vlans)
+
+
+def _refuse_advertised_routes(name: str, undo: BridgeUndo) -> None:
+    """Have a bridge take no routes from routers' advertisements, as the reference does for existing ones, too.
+
+    Without IPv6, or with a read-only /proc/sys, all else is done.
+    """
+    key = f"net/ipv6/conf/{name}/accept_ra"
+    try:
+        before = read_sysctl(key)
+    except OSError:
+        return
+    if before != "0":
+        undo.add(undo.unless_counted_on(_write_if_possible, key, before))
+        _write_if_possible(key, "0")
+
+
+def _write_if_possible(key: str, value: str) -> None:
+    with suppress(OSError):
+        write_sysctl(key, value)
 
 
 def _keep_mac(host: Rtnl, name: str, undo: Undo) -> Link:

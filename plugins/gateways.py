@@ -1,10 +1,11 @@
 """Gateways and default routes that follow from the addresses an IPAM plugin reserved. Pure arithmetic."""
 
 import ipaddress
+from collections.abc import Iterable
 
 from skel import Address, Cidr, CniError, Code, IPConfig, Network, Result, Route
 
-__all__ = ["add_default_routes", "default_network", "gateway_of", "set_gateways"]
+__all__ = ["add_default_routes", "default_network", "gateway_of", "held_gateways", "set_gateways"]
 
 _DEFAULT = {4: ipaddress.ip_network("0.0.0.0/0"), 6: ipaddress.ip_network("::/0")}
 
@@ -19,15 +20,19 @@ def set_gateways(ips: list[IPConfig]) -> list[Cidr]:
 
     Raises CniError (7) where that is no address any more, and for a gateway of another family than its address.
     """
-    held: dict[Cidr, None] = {}
     for ip in ips:
         network = ip.address.network
         ip.gateway = gateway = ip.gateway or _first_of(network)
         if gateway.version != network.version:
             message = f"ipam: {ip.address} has {gateway} for its gateway, an address of another family"
             raise CniError(Code.INVALID_CONFIG, message)
-        held[ipaddress.ip_interface((gateway, network.prefixlen))] = None
-    return list(held)
+    return held_gateways(ips)
+
+
+def held_gateways(ips: Iterable[IPConfig]) -> list[Cidr]:
+    """Return the gateways of addresses as a bridge holds them: with the prefix lengths of the addresses."""
+    held = [ipaddress.ip_interface((ip.gateway, ip.address.network.prefixlen)) for ip in ips if ip.gateway is not None]
+    return list(dict.fromkeys(held))
 
 
 def gateway_of(result: Result, version: int) -> Address | None:

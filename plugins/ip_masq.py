@@ -79,6 +79,7 @@ def _collect_nftables(network: str, valid: Collection[Owner]) -> None:
         for address, owner in nft.masqueraded():
             if owner.in_network(network) and owner not in valid:
                 steps.take(nft.unmasquerade, owner, [ip_interface(address)])
+        steps.take(nft.remove_unused)
 
 
 def _with_gateway(args: Args[C]) -> set[Cidr]:

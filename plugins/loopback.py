@@ -12,7 +12,7 @@ from netlink.namespace import NotANamespaceError, open_namespace
 from skel import Args, Cidr, CniError, Code, Config, Interface, IPConfig, Plugin, Result
 from skel.suite import REFERENCE_RELEASE
 
-from .pod_netns import open_pod
+from .pod_netns import open_pod, refuse_own
 
 __all__ = ["PLUGIN"]
 
@@ -46,10 +46,12 @@ def check(args: Args[Config]) -> None:
 
 
 def delete(args: Args[Config]) -> None:
-    """Bring `lo` down, where there still is a namespace. Raises CniError (5)."""
+    """Bring `lo` down, where there still is a namespace. Raises CniError (5, 8)."""
     try:
-        with open_namespace(args.netns) as sandbox, Loopback(sandbox) as loopback:
-            loopback.set_down()
+        with open_namespace(args.netns) as sandbox:
+            refuse_own(args, sandbox)
+            with Loopback(sandbox) as loopback:
+                loopback.set_down()
     except FileNotFoundError:
         return  # also for the empty path, which runtimes send when the namespace is gone
     except NotANamespaceError:
@@ -62,7 +64,7 @@ def delete(args: Args[Config]) -> None:
 def _loopback(args: Args[Config]) -> Iterator[Loopback]:
     """Open `lo` of the pod. Raises CniError: 4 if CNI_NETNS is no network namespace, 5 if the kernel refuses."""
     try:
-        with open_pod(args.netns) as sandbox, Loopback(sandbox) as loopback:
+        with open_pod(args) as sandbox, Loopback(sandbox) as loopback:
             yield loopback
     except OSError as error:
         raise CniError(Code.IO_FAILURE, f"{LOOPBACK} in {args.netns}: {error.strerror}") from None

@@ -12,7 +12,7 @@ from netlink.namespace import Namespace, entered
 from netlink.rtnl import RT_TABLE_MAIN, Link, Rtnl
 from netlink.rtnl import Route as KernelRoute
 from netlink.sysctl import write_sysctl
-from skel import Cidr, CniError, Code, Result, Route
+from skel import Cidr, CniError, Code, IPConfig, Result, Route
 
 from .gateways import default_network, gateway_of
 
@@ -20,7 +20,7 @@ __all__ = [
     "announce",
     "check_addresses_and_routes",
     "configure",
-    "pod_addresses",
+    "pod_ips",
     "require_interface",
 ]
 
@@ -30,8 +30,8 @@ _DAD_SECONDS = 5.0
 _FAMILIES = {4: AF_INET, 6: AF_INET6}
 
 
-def pod_addresses(result: Result | None, ifname: str, netns: str) -> list[Cidr]:
-    """Return the addresses that `result` gives to the pod's interface; those without an index count as its own."""
+def pod_ips(result: Result | None, ifname: str, netns: str) -> list[IPConfig]:
+    """Return what `result` gives to the pod's interface; addresses without an index count as its own."""
     if result is None:
         return []
     own = {
@@ -39,7 +39,7 @@ def pod_addresses(result: Result | None, ifname: str, netns: str) -> list[Cidr]:
         for index, interface in enumerate(result.interfaces)
         if interface.name == ifname and (interface.sandbox == netns or not netns)
     }
-    return [ip.address for ip in result.ips if ip.interface is None or ip.interface in own]
+    return [ip for ip in result.ips if ip.interface is None or ip.interface in own]
 
 
 def require_interface(pod: Rtnl, ifname: str) -> Link:
@@ -135,13 +135,14 @@ def _fulfils(route: KernelRoute, wanted: Route) -> bool:
 def _set_parameters(ifname: str, *, ipv6: bool, dad: bool) -> None:
     """Set the kernel parameters of an interface before it gets addresses and comes up."""
     _refine(f"net/ipv4/conf/{ifname}/arp_notify", "1")
+    # Also for a pod without IPv6 addresses: its link-local one is of use at once.
+    _refine(f"net/ipv6/conf/{ifname}/accept_dad", "1" if dad else "0")
     if not ipv6:
         return
     for name in ("lo", ifname):
         write_sysctl(f"net/ipv6/conf/{name}/disable_ipv6", "0")
     _refine(f"net/ipv6/conf/{ifname}/keep_addr_on_down", "1")
     _refine(f"net/ipv6/conf/{ifname}/ndisc_notify", "1")
-    _refine(f"net/ipv6/conf/{ifname}/accept_dad", "1" if dad else "0")
     if dad:
         # One probe without the random delay: a pod's start must not wait for seconds.
         _refine(f"net/ipv6/conf/{ifname}/router_solicitation_delay", "0")

@@ -1,19 +1,39 @@
-"""The pod's network namespace, opened alike by every plugin; imports nothing slow."""
+"""The pod's network namespace, opened alike by every plugin; imports nothing slow.
+
+A plugin opens CNI_NETNS once and takes every step by that descriptor: another may replace the file at any time.
+"""
+
+from typing import TypeVar
 
 from netlink.namespace import Namespace, open_namespace
-from skel import CniError, Code
+from skel import Args, CniError, Code, Config
+from skel.environment import is_own_namespace, own_namespace_error
 
-__all__ = ["open_pod"]
+__all__ = ["open_pod", "refuse_own"]
+
+C = TypeVar("C", bound=Config)
 
 
-def open_pod(path: str) -> Namespace:
+def open_pod(args: Args[C]) -> Namespace:
     """Open the pod's network namespace.
 
     Raises CniError (4: SPEC.md section 5, an invalid variable) that names CNI_NETNS if the path is missing or is no
-    network namespace.
+    network namespace, and 8 as `refuse_own`.
     """
     try:
-        return open_namespace(path)
+        namespace = open_namespace(args.netns)
     except OSError as error:
-        message = f'CNI_NETNS: cannot open the network namespace "{path}": {error.strerror}'
+        message = f'CNI_NETNS: cannot open the network namespace "{args.netns}": {error.strerror}'
         raise CniError(Code.INVALID_ENVIRONMENT, message) from None
+    refuse_own(args, namespace)
+    return namespace
+
+
+def refuse_own(args: Args[C], namespace: Namespace) -> None:
+    """Close `namespace` and raise CniError (8) if ADD or DEL would change the plugin's own network namespace.
+
+    The dispatcher has looked before, but at what was at the path then.
+    """
+    if args.verb in {"ADD", "DEL"} and is_own_namespace(args.environ, namespace.fd):
+        namespace.close()
+        raise own_namespace_error(args.environ)

@@ -42,3 +42,4 @@ def collect(args: Args[C], valid: Collection[Owner]) -> None:
         for port, owner in spoofcheck.spoof_checked():
             if owner.in_network(args.config.name) and owner not in valid:
                 steps.take(spoofcheck.disallow, owner, port)
+        steps.take(spoofcheck.remove_unused)

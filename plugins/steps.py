@@ -28,7 +28,10 @@ class Steps:
 
     @contextmanager
     def meanwhile(self, step: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Iterator[None]:
-        """Take a step that waits for the kernel while the block goes on; it has ended when the block has."""
+        """Take a step that waits for the kernel while the block goes on; it has ended when the block has.
+
+        If no thread can be started (`pids.max` of a cgroup, RLIMIT_NPROC), the step comes before the block.
+        """
         unforeseen: list[BaseException] = []
 
         def run() -> None:
@@ -38,11 +41,15 @@ class Steps:
                 unforeseen.append(error)
 
         thread = Thread(target=run)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:
+            run()
         try:
             yield
         finally:
-            thread.join()
+            if thread.ident is not None:
+                thread.join()
         if unforeseen:
             raise unforeseen[0]
 
@@ -54,6 +61,8 @@ class Steps:
     ) -> None:
         if kind is not None or not self._failures:
             return
-        if len(self._failures) == 1:
+        # Steps that need the same key of the configuration fail with the same CniError.
+        distinct = {str(each) if isinstance(each, CniError) else id(each): each for each in self._failures}
+        if len(distinct) == 1:
             raise self._failures[0]
-        raise CniError(Code.INTERNAL, "; ".join(map(str, self._failures)))
+        raise CniError(Code.INTERNAL, "; ".join(map(str, distinct.values())))

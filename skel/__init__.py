@@ -42,7 +42,7 @@ from .dispatch import Outcome, dispatch, main
 from .errors import CniError, Code
 from .interruption import Interruption, InterruptionError
 from .plugin import Args, Plugin, Verbatim
-from .record import Record, expected, field
+from .record import UNKNOWN, Record, expected, field
 from .result import DNS, Interface, IPConfig, Result, Route
 from .undo import Undo
 from .versions import CURRENT, SUPPORTED
@@ -51,6 +51,7 @@ __all__ = [
     "CURRENT",
     "DNS",
     "SUPPORTED",
+    "UNKNOWN",
     "Address",
     "Args",
     "Attachment",

@@ -5,7 +5,7 @@ from typing import Self
 from .decoders import boolean, dict_of, list_of, raw, record, string
 from .errors import CniError, Code
 from .names import check_network_name
-from .record import Record, expected, field
+from .record import REFUSED, UNKNOWN, Record, Tolerate, expected, field
 from .result import DNS
 from .strict_json import decode_json
 
@@ -22,33 +22,35 @@ class Attachment(Record):
 class IpamConfig(Record):
     """The `ipam` section, of which an interface plugin reads no more than the delegate's name."""
 
-    type: str = field(string, default="")
+    type: str = field(string, default="", unreadable=UNKNOWN)
 
 
 class Config(Record):
     """The keys that the specification knows; plugins add theirs in a subclass."""
 
     cni_version: str = field(string, default="")
-    name: str = field(string, default="")
+    name: str = field(string, default="", unreadable=UNKNOWN)
     type: str = field(string, default="")
-    ipam: IpamConfig = field(record(IpamConfig), default=IpamConfig)
+    ipam: IpamConfig = field(record(IpamConfig), default=IpamConfig, unreadable=UNKNOWN)
     dns: DNS = field(record(DNS), default=DNS)
     capabilities: dict[str, bool] = field(dict_of(boolean), default=dict)
     raw_prev_result: object = field(raw, "prevResult", default=None)
     valid_attachments: list[Attachment] | None = field(
-        list_of(record(Attachment)), "cni.dev/valid-attachments", default=None
+        list_of(record(Attachment)), "cni.dev/valid-attachments", default=None, unreadable=REFUSED
     )
     """The attachments that GC must keep; None when the runtime sent no list at all."""
 
-    attachments_alias: list[Attachment] | None = field(list_of(record(Attachment)), "cni.dev/attachments", default=None)
+    attachments_alias: list[Attachment] | None = field(
+        list_of(record(Attachment)), "cni.dev/attachments", default=None, unreadable=REFUSED
+    )
 
     @classmethod
-    def decode(cls, value: object, path: str = "") -> Self:
+    def decode(cls, value: object, path: str = "", *, tolerate: Tolerate | None = None) -> Self:
         """Read a configuration; GC's list in either spelling, where Go's nil slice (`null`) is an empty one.
 
         Raises CniError (7). libcni sends both spellings (containernetworking/cni#1101).
         """
-        config = super().decode(value, path)
+        config = super().decode(value, path, tolerate=tolerate)
         if config.valid_attachments is None:
             config.valid_attachments = config.attachments_alias
         sent = isinstance(value, dict) and {key.lower() for key in value} & {

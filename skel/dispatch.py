@@ -16,7 +16,7 @@ from errno import EBADF
 from typing import Generic, NamedTuple, TextIO, TypeVar
 
 from .config import Config, check_name, parse_config, version_of
-from .environment import is_own_descriptor, is_own_namespace, read_verb
+from .environment import is_own_descriptor, is_own_namespace, own_namespace_error, read_verb
 from .errors import CniError, Code
 from .interruption import Interruption, InterruptionError
 from .names import parse_cni_args, select_cni_args
@@ -198,6 +198,8 @@ class _Call(Generic[C]):
         self.interruption = interruption
         self._stdin = read_stdin
         self.version = CURRENT
+        self.flaw: CniError | None = None
+        """What is wrong with the network's name, for the end of a DEL."""
 
     def read_stdin(self) -> bytes:
         with self.interruption.waiting():
@@ -209,14 +211,13 @@ class _Call(Generic[C]):
             stdin = self._stdin_of_version()
             supported = _versions(self.plugin, self.environ, lambda: stdin)
             return Verbatim(_document({"cniVersion": _version_asked(stdin), "supportedVersions": list(supported)}))
-        netns = self.environ.get("CNI_NETNS", "")
         if is_own_descriptor(self.environ):
+            netns = self.environ["CNI_NETNS"]
             message = f'CNI_NETNS: "{netns}" is a file descriptor of the plugin itself'
             details = "/proc/PID/fd/N names the same file in every process"
             return self._refuse_namespace(verb, CniError(Code.INVALID_ENVIRONMENT, message, details))
         if verb in {"ADD", "DEL"} and is_own_namespace(self.environ):
-            message = f'CNI_NETNS: "{netns}" is the network namespace of the plugin itself'
-            return self._refuse_namespace(verb, CniError(Code.INVALID_NETNS, message))
+            return self._refuse_namespace(verb, own_namespace_error(self.environ))
         return self._carried_out(self._args(verb, self.environ))
 
     def _refuse_namespace(self, verb: str, refusal: CniError) -> Verbatim:
@@ -235,6 +236,8 @@ class _Call(Generic[C]):
             return _verbatim(made, "a Result", args.verb)
         act = self.plugin.acts[args.verb]
         done = act(args) if act else None
+        if self.flaw is not None:
+            raise self.flaw
         return Verbatim() if done is None else _verbatim(done, "None", args.verb)
 
     def _stdin_of_version(self) -> bytes:
@@ -250,25 +253,48 @@ class _Call(Generic[C]):
         parsed = parse_config(stdin)
         # Before anything else of the configuration: the version says how to answer, even to an error.
         self._check_version(verb, version_of(parsed), stdin)
-        check_name(parsed)
-        config = self.plugin.config.decode(parsed)
+        flaw = self._flaw_of_name(verb, parsed)
+        # DEL and GC remove what they can: a key that they do not need must not keep them from it.
+        tolerate = self._tolerate if verb in {"DEL", "GC"} else None
+        config = self.plugin.config.decode(parsed, tolerate=tolerate)
+        if flaw is not None:
+            config.doubt("name", flaw)
         return Args(
             verb=verb,
             config=config,
             environ=environ,
             stdin=stdin,
             log=self.log,
-            cni_args=self._cni_args(),
+            cni_args=self._cni_args(verb),
             prev_result=self._prev_result(verb, config),
             interruption=self.interruption,
         )
 
-    def _cni_args(self) -> dict[str, str]:
+    def _tolerate(self, error: CniError) -> None:
+        self.log(f"going on without what cannot be read: {error.msg}")
+
+    def _flaw_of_name(self, verb: str, parsed: dict[str, object]) -> CniError | None:
+        """Return the error of a network name that DEL must report when it has removed all else; others raise it."""
+        try:
+            check_name(parsed)
+        except CniError as error:
+            if verb != "DEL":
+                raise
+            self.flaw = error
+        return self.flaw
+
+    def _cni_args(self, verb: str) -> dict[str, str]:
         known = self.plugin.env_args
         if known is not None and not known:
             return {}
-        pairs = parse_cni_args(self.environ.get("CNI_ARGS", ""))
-        return pairs if known is None else select_cni_args(pairs, known)
+        try:
+            pairs = parse_cni_args(self.environ.get("CNI_ARGS", ""))
+            return pairs if known is None else select_cni_args(pairs, known)
+        except CniError as error:
+            if verb not in {"DEL", "GC"}:
+                raise
+            self._tolerate(error)
+            return {}
 
     def _check_version(self, verb: str, version: str, stdin: bytes) -> None:
         parse(version)

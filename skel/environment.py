@@ -7,7 +7,14 @@ from typing import NamedTuple
 from .errors import CniError, Code
 from .names import check_container_id, check_ifname
 
-__all__ = ["VERBS", "is_own_descriptor", "is_own_namespace", "missing_variables", "read_verb"]
+__all__ = [
+    "VERBS",
+    "is_own_descriptor",
+    "is_own_namespace",
+    "missing_variables",
+    "own_namespace_error",
+    "read_verb",
+]
 
 _OWN_DESCRIPTORS = ("/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/", "/dev/stdin")
 
@@ -66,13 +73,22 @@ def is_own_descriptor(environ: Mapping[str, str]) -> bool:
     return f"/{path.lstrip('/')}".startswith(_OWN_DESCRIPTORS)  # normpath keeps two slashes at the start
 
 
-def is_own_namespace(environ: Mapping[str, str]) -> bool:
-    """Tell whether CNI_NETNS is the network namespace of this thread, and CNI_NETNS_OVERRIDE does not allow it."""
+def is_own_namespace(environ: Mapping[str, str], opened: int | None = None) -> bool:
+    """Tell whether CNI_NETNS is the network namespace of this thread, and CNI_NETNS_OVERRIDE does not allow it.
+
+    `opened` is the descriptor of what the path named when it was opened: the path may name another file by now.
+    """
     netns = environ.get("CNI_NETNS", "")
     if not netns or environ.get("CNI_NETNS_OVERRIDE", "").lower() in {"1", "true"}:
         return False
     try:
-        theirs, ours = os.stat(netns), os.stat("/proc/thread-self/ns/net")
+        theirs, ours = os.stat(netns if opened is None else opened), os.stat("/proc/thread-self/ns/net")
     except OSError:
         return False  # gone, or no namespace: for DEL that is fine, and ADD says so when it opens it
     return (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino)
+
+
+def own_namespace_error(environ: Mapping[str, str]) -> CniError:
+    """Return the error (8) of a CNI_NETNS that is the plugin's own network namespace."""
+    message = f'CNI_NETNS: "{environ.get("CNI_NETNS", "")}" is the network namespace of the plugin itself'
+    return CniError(Code.INVALID_NETNS, message)

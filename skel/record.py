@@ -16,17 +16,25 @@ last of a repeated key counts.
 
 import json
 from collections.abc import Callable
-from typing import ClassVar, Final, Self, TypeVar, cast, dataclass_transform
+from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeVar, cast, dataclass_transform
 
 from .errors import CniError, Code
 
-__all__ = ["Decoder", "Record", "expected", "field", "rendered"]
+__all__ = ["REFUSED", "UNKNOWN", "Decoder", "Record", "Tolerate", "expected", "field", "rendered"]
 
 T = TypeVar("T")
 Decoder = Callable[[object, str], T]
 """Turns a JSON value, found at a path, into a T; raises `expected(...)` where it cannot."""
 
+Tolerate = Callable[[CniError], object]
+"""Is told of a key that cannot be read, where the record does without it."""
+
 _REQUIRED: Final = object()
+_DEFAULT: Final = object()
+UNKNOWN: Final = object()
+"""For `unreadable`: reading the attribute raises the CniError."""
+REFUSED: Final = object()
+"""For `unreadable`: the record cannot be decoded without the key."""
 
 
 def rendered(value: object, limit: int = 120) -> str:
@@ -47,12 +55,13 @@ def expected(what: str, value: object, path: str) -> CniError:
 class _Field:
     """One declared key of a record."""
 
-    __slots__ = ("decode", "default", "key", "name")
+    __slots__ = ("decode", "default", "key", "name", "unreadable")
 
-    def __init__(self, decode: Decoder[object], key: str, default: object) -> None:
+    def __init__(self, decode: Decoder[object], key: str, default: object, unreadable: object) -> None:
         self.decode = decode
         self.key = key
         self.default = default
+        self.unreadable = UNKNOWN if default is _REQUIRED else unreadable
         self.name = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -67,14 +76,24 @@ class _Field:
             raise CniError(Code.INVALID_CONFIG, f"{joined(path, self.key)}: required key is missing")
         return self.default() if callable(self.default) else self.default
 
+    def read(self, value: object, path: str, tolerate: Tolerate | None) -> object:
+        """Return the value that was found; a nested record is as tolerant as the one around it. Raises CniError."""
+        nested = getattr(self.decode, "__self__", None)
+        if tolerate is not None and isinstance(nested, type) and issubclass(nested, Record):
+            return nested.decode(value, path, tolerate=tolerate)
+        return self.decode(value, path)
 
-def field(decode: Decoder[T], key: str = "", *, default: object = _REQUIRED) -> T:
+
+def field(decode: Decoder[T], key: str = "", *, default: object = _REQUIRED, unreadable: object = _DEFAULT) -> T:
     """Declare a key of a record: how it is read, its name in JSON, and its value when absent.
 
     `key` is the attribute's name in camelCase unless given. A callable
-    `default` is called for each record (`default=list`).
+    `default` is called for each record (`default=list`). `unreadable` is the
+    value for DEL and GC when theirs cannot be read: the default unless given.
+    UNKNOWN is for keys that say where state is: reading the attribute raises
+    the CniError then, as it does for a required key.
     """
-    return cast("T", _Field(cast("Decoder[object]", decode), key, default))
+    return cast("T", _Field(cast("Decoder[object]", decode), key, default, unreadable))
 
 
 def joined(path: str, key: str) -> str:
@@ -107,22 +126,54 @@ class Record:
             setattr(self, known.name, value)
 
     @classmethod
-    def decode(cls, value: object, path: str = "") -> Self:
+    def decode(cls, value: object, path: str = "", *, tolerate: Tolerate | None = None) -> Self:
         """Read a record from a JSON object found at `path`.
 
-        Raises CniError (7) that names the path, what was expected and what was there.
+        Raises CniError (7) that names the path, what was expected and what was there. With `tolerate` it does so for
+        what is no object alone: each key that cannot be read is told there, and has its `unreadable` value.
         """
         if not isinstance(value, dict):
             raise expected("an object", value, path or "configuration")
-        found = {}
+        found: dict[str, object] = {}
+        flaws: dict[str, CniError] = {}
         for key, item in value.items():
             known = cls._fields.get(key.lower())
-            if known is not None and item is not None:
-                found[known.name] = known.decode(item, joined(path, known.key))
+            if known is None or item is None:
+                continue
+            flaws.pop(known.name, None)
+            try:
+                found[known.name] = known.read(item, joined(path, known.key), tolerate)
+            except CniError as error:
+                if tolerate is None or known.unreadable is REFUSED:
+                    raise
+                flaws[known.name] = error
         record = cls.__new__(cls)
         for known in cls._fields.values():
-            setattr(record, known.name, found[known.name] if known.name in found else known.absent(path))
+            name = known.name
+            if name not in flaws:
+                setattr(record, name, found[name] if name in found else known.absent(path))
+                continue
+            if tolerate is not None:
+                tolerate(flaws[name])
+            if known.unreadable is UNKNOWN:
+                record.doubt(name, flaws[name])
+            else:
+                setattr(record, name, known.absent(path) if known.unreadable is _DEFAULT else known.unreadable)
         return record
+
+    def doubt(self, name: str, error: CniError) -> None:
+        """Have reading the attribute `name` raise `error` from now on."""
+        self.__dict__.pop(name, None)
+        self.__dict__.setdefault("_flaws", {})[name] = error
+
+    if not TYPE_CHECKING:  # or every misspelt attribute would have a type
+
+        def __getattr__(self, name: str) -> object:
+            """Raise the error of a key that could not be read."""
+            flaws = self.__dict__.get("_flaws", {})
+            if name in flaws:
+                raise flaws[name]
+            raise AttributeError(name, name=name, obj=self)
 
     def encode(self) -> dict[str, object]:
         """Return the JSON object: every key that is not at its default when that default is empty."""

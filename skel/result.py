@@ -5,7 +5,10 @@ shape that a configuration's version asks for, `Result.decode_any` reads all:
 
 - 0.1.0, 0.2.0: one address a family, `ip4` and `ip6`, each with its routes;
 - 0.3.0 to 0.4.0: lists, and each address carries its `version`, "4" or "6";
-- 1.0.0, 1.1.0: the same without `version`; 1.1.0 adds mtu, socketPath, pciID.
+- 1.0.0, 1.1.0: the same without `version`; 1.1.0 adds mtu, socketPath, pciID of an interface.
+
+1.1.0 adds keys of routes, too. They are printed from 0.3.0 on, as the Go library does: an IPAM plugin could not tell an
+interface plugin a route's MTU otherwise.
 """
 
 from . import decoders as read
@@ -94,6 +97,7 @@ class Result(Record):
         encoded = self.encode()
         if not at_least(version, "1.0.0"):
             encoded["ips"] = [{"version": str(ip.address.version)} | ip.encode() for ip in self.ips]
+        if not at_least(version, "1.1.0"):
             encoded["interfaces"] = [
                 Interface(name=link.name, mac=link.mac, sandbox=link.sandbox).encode() for link in self.interfaces
             ]

@@ -88,16 +88,6 @@ def rehearse(scene: Scene, log: Callable[[str], None]) -> None:
             log(f"rehearsing {verb}: {(outcome.stdout + outcome.stderr).decode(errors='replace').strip()}")
         elif verb == "ADD":
             config = {**config, "prevResult": json.loads(outcome.stdout)}
-    _wait_for_threads()
-
-
-def _wait_for_threads() -> None:
-    """Wait for what the rehearsal left to be done in the background: a process with one thread is safe to fork."""
-    import threading
-
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread():
-            thread.join()
 
 
 @contextmanager

@@ -125,3 +125,22 @@ def test_neighbours_set_by_hand_survive_the_next_pods(network: Network) -> None:
 
     [neighbour] = network.node.ip("neighbour", "show", "10.88.9.9")
     assert neighbour["lladdr"] == LOWEST
+
+
+def accept_ra(network: Network) -> str:
+    return network.node.run(["sysctl", "-n", "net.ipv6.conf.br0.accept_ra"]).stdout.strip()
+
+
+def test_it_takes_no_routes_from_routers_any_more(network: Network) -> None:
+    network.node.run(["sysctl", "-qw", "net.ipv6.conf.br0.accept_ra=2"])
+    network.add("one")
+
+    assert accept_ra(network) == "0"
+
+
+def test_a_failing_add_leaves_what_it_takes_from_routers(network: Network) -> None:
+    network.node.run(["sysctl", "-qw", "net.ipv6.conf.br0.accept_ra=2"])
+    network.node.pod_namespace("one")
+
+    network.fail("ADD", "one", ipam={"type": "no-such-plugin"})
+    assert accept_ra(network) == "2"

@@ -147,3 +147,38 @@ def test_del_leaves_the_containers_other_interface_masqueraded(node: Node, bin_d
     network.succeed("CHECK", "one", prevResult=first)
     network.succeed("DEL", "one", prevResult=first)
     assert "10.88.0.2" not in str(node.nft())
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["flush table inet cni_harness", "flush chain inet cni_harness postrouting", "delete table inet cni_harness"],
+)
+def test_check_notices_what_others_did_to_the_table_and_the_next_add_repairs_it(
+    make_node: Callable[[], Node], bin_dir: Path, damage: str
+) -> None:
+    node, neighbour = make_node(), make_node()
+    wire = veth_between(node, neighbour)
+    network = Network(node, bin_dir, bridge_config(ipMasq=True))
+    result = network.add("one")
+    node.run(["nft", damage])
+
+    assert "not masqueraded" in network.fail("CHECK", "one", prevResult=result)["msg"]
+    later = network.add("two")
+    network.succeed("CHECK", "two", prevResult=later)
+    assert seen_source(network, "two", neighbour, wire.ipv4[1]) == wire.ipv4[0]
+    network.succeed("DEL", "one")
+    network.succeed("DEL", "two")
+    assert node.nft() == []
+
+
+@pytest.mark.parametrize("verb", ["DEL", "GC"])
+def test_a_table_that_others_have_emptied_is_removed(node: Node, bin_dir: Path, verb: str) -> None:
+    network = Network(node, bin_dir, bridge_config(ipMasq=True, macspoofchk=True))
+    network.add("one")
+    for table in ("inet cni_harness", "bridge cni_harness"):
+        node.run(["nft", f"flush table {table}"])
+    for elements in ("map inet cni_harness masquerade4", "map inet cni_harness masquerade6"):
+        node.run(["nft", f"flush {elements}"])
+
+    network.succeed(verb, "one", **({"cni.dev/valid-attachments": []} if verb == "GC" else {}))
+    assert node.nft() == []

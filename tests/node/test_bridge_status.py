@@ -24,3 +24,29 @@ def test_a_missing_delegate_is_told(node: Node, bin_dir: Path) -> None:
     ran = node.plugin(bin_dir, "bridge", "STATUS", bridge_config(ipam={"type": "no-such-plugin"}))
 
     assert (ran.code, ran.stdout["code"]) == (1, 50)
+
+
+def test_a_name_that_belongs_to_another_kind_of_link_is_told(node: Node, bin_dir: Path) -> None:
+    node.run(["ip", "link", "add", "br0", "type", "veth", "peer", "name", "wire"])
+
+    ran = node.plugin(bin_dir, "bridge", "STATUS", bridge_config())
+
+    assert (ran.code, ran.stdout["code"]) == (1, 50)
+    assert ran.stdout["msg"] == 'bridge: "br0" exists already but is not a bridge'
+    node.run(["ip", "link", "delete", "br0"])
+    assert node.plugin(bin_dir, "bridge", "STATUS", bridge_config()).code == 0
+
+
+def test_a_bridge_that_filters_no_vlans_is_told(node: Node, bin_dir: Path) -> None:
+    node.run(["ip", "link", "add", "br0", "type", "bridge"])
+    assert node.plugin(bin_dir, "bridge", "STATUS", bridge_config()).code == 0
+
+    ran = node.plugin(bin_dir, "bridge", "STATUS", bridge_config(vlan=100))
+
+    assert (ran.code, ran.stdout["code"]) == (1, 50)
+
+
+def test_keys_that_exclude_each_other_are_told(node: Node, bin_dir: Path) -> None:
+    ran = node.plugin(bin_dir, "bridge", "STATUS", bridge_config(hairpinMode=True, promiscMode=True))
+
+    assert (ran.code, ran.stdout["code"]) == (1, 7)

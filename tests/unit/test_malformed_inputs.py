@@ -160,7 +160,7 @@ STDIN = [
 NAMES = [
     config("name-absent", ("name: missing",), {"name": ...}),
     config("name-null", ("name: missing",), {"name": None}),
-    config("name-empty", ("name: missing",), {"name": ""}, verb="DEL"),
+    config("name-empty", ("name: missing",), {"name": ""}, verb="GC"),
     *(
         config(f"name={value!r}"[:40], ("name: invalid", f'"{value}"'), {"name": value})
         for value in ("../up", "a/b", "..", ".", ".hidden", "-a", "_a", "a b", "net1\n", "n\u00e9t", "a\0b", "a:b")

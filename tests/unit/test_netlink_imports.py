@@ -19,7 +19,9 @@ def loaded(script: str) -> set[str]:
     return set(run.stdout.split())
 
 
-@pytest.mark.parametrize("module", ["netlink.namespace", "netlink.sysctl", "netlink.mounts", "netlink.socket"])
+@pytest.mark.parametrize(
+    "module", ["netlink.namespace", "netlink.sysctl", "netlink.mounts", "netlink.socket", "netlink.link_kind"]
+)
 def test_the_light_modules_load_no_pyroute2(module: str) -> None:
     assert not {name for name in loaded(f"import {module}") if name.startswith(("pyroute2", "netaddr"))}
 

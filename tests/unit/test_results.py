@@ -37,6 +37,12 @@ SHAPE_04 = (
     + "}\n"
 )
 SHAPE_10 = (
+    '{"cniVersion": "%s", "interfaces": [{"name": "cni0", "mac": "02:00:00:00:00:01"}, '
+    '{"name": "eth0", "mac": "02:00:00:00:00:02", "sandbox": "/run/netns/pod1"}], '
+    '"ips": [{"address": "10.1.0.5/16", "gateway": "10.1.0.1", "interface": 1}, '
+    '{"address": "fd00:1::5/64", "gateway": "fd00:1::1", "interface": 1}], ' + ROUTES_JSON + ", " + DNS_JSON + "}\n"
+)
+SHAPE_11 = (
     '{"cniVersion": "%s", "interfaces": [{"name": "cni0", "mac": "02:00:00:00:00:01", "mtu": 1500}, '
     '{"name": "eth0", "mac": "02:00:00:00:00:02", "mtu": 1400, "sandbox": "/run/netns/pod1"}], '
     '"ips": [{"address": "10.1.0.5/16", "gateway": "10.1.0.1", "interface": 1}, '
@@ -49,14 +55,14 @@ SHAPES = {
     "0.3.1": SHAPE_04,
     "0.4.0": SHAPE_04,
     "1.0.0": SHAPE_10,
-    "1.1.0": SHAPE_10,
+    "1.1.0": SHAPE_11,
 }
 
 
 def told_by(version: str) -> Result:
     """What of the sample result a configuration of `version` can say."""
     result = sample_result()
-    if not at_least(version, "1.0.0"):
+    if not at_least(version, "1.1.0"):
         for interface in result.interfaces:
             interface.mtu = 0
     if not at_least(version, "0.3.0"):
@@ -106,6 +112,17 @@ def test_prev_result_is_read_in_any_version(tmp_path: Path, version: str) -> Non
     args = Sample(tmp_path).accepted("ADD", configuration(prevResult=given))
 
     assert args.prev_result == told_by(version)
+
+
+@pytest.mark.parametrize("version", SUPPORTED)
+def test_keys_of_an_interface_that_came_with_1_1_0_are_in_no_earlier_result(version: str) -> None:
+    link = Interface(name="net0", mtu=9000, socket_path="/run/vhost.sock", pci_id="0000:01:00.0")
+    printed = Result(interfaces=[link]).encode_as(version)
+
+    expected = {"1.1.0": {"name", "mtu", "socketPath", "pciID"}, "0.1.0": set(), "0.2.0": set()}
+    interfaces = printed.get("interfaces", [{}])
+    assert isinstance(interfaces, list)
+    assert set(interfaces[0]) == expected.get(version, {"name"})
 
 
 @pytest.mark.parametrize("version", ["0.1.0", "0.2.0"])

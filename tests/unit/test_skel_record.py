@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from skel import (
+    UNKNOWN,
     CniError,
     Record,
     address,
@@ -168,3 +169,65 @@ def test_what_go_refuses_is_refused(decode: Callable[[object, str], Any], value:
 def test_a_long_value_is_cut_in_messages() -> None:
     assert rendered("x" * 1000) == '"' + "x" * 118 + "\u2026"
     assert rendered("x" * 118) == '"' + "x" * 118 + '"'
+
+
+class Place(Record):
+    folder: str = field(string, default="", unreadable=UNKNOWN)
+    depth: int = field(integer, default=1)
+    walled: bool = field(boolean, default=False, unreadable=True)
+    ports: list[Port] = field(list_of(record(Port)), default=list)
+
+
+class Holder(Record):
+    name: str = field(string)
+    place: Place = field(record(Place), default=Place)
+
+
+def tolerant(value: object) -> tuple[Holder, list[str]]:
+    told: list[str] = []
+    return Holder.decode(value, tolerate=lambda error: told.append(error.msg)), told
+
+
+def test_a_tolerant_record_has_a_default_for_a_key_that_cannot_be_read_and_tells_it() -> None:
+    place = {"folder": "/srv", "depth": "deep", "walled": 5, "ports": [{"hostPort": "x"}]}
+    holder, told = tolerant({"name": "a", "place": place})
+
+    assert holder.place == Place(folder="/srv", depth=1, walled=True, ports=[])
+    assert told == [
+        'place.depth: expected a whole number, got "deep"',
+        "place.walled: expected true or false, got 5",
+        'place.ports[0].hostPort: expected a whole number, got "x"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"name": 5}, "name: expected a string, got 5"),
+        ({"name": "a", "place": {"folder": 5}}, "place.folder: expected a string, got 5"),
+    ],
+)
+def test_reading_a_key_raises_where_nothing_can_stand_for_it(value: object, message: str) -> None:
+    holder, told = tolerant(value)
+
+    assert told == [message]
+    with pytest.raises(CniError, match=message):
+        _ = (holder.name, holder.place.folder)
+    assert not hasattr(Holder.decode({"name": "a"}), "no_such_field")
+
+
+def test_the_last_of_a_repeated_key_counts_for_a_tolerant_record_too() -> None:
+    assert tolerant({"name": 5, "NAME": "b"})[0].name == "b"
+    with pytest.raises(CniError):
+        _ = tolerant({"name": "b", "NAME": 5})[0].name
+
+
+@pytest.mark.parametrize("value", [5, [], "text"])
+def test_a_tolerant_record_is_an_object_all_the_same(value: object) -> None:
+    with pytest.raises(CniError, match="expected an object"):
+        tolerant(value)
+
+
+def test_a_required_key_that_is_missing_is_no_less_required() -> None:
+    with pytest.raises(CniError, match="required key is missing"):
+        tolerant({})

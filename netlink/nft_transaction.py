@@ -1,0 +1,122 @@
+"""Changes to one nftables table, collected as messages, to be committed together.
+
+Interface: nf_tables, as in include/uapi/linux/netfilter/nf_tables.h.
+"""
+
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from netlink.nft_wire import Attributes, Element, element_attributes, encode_message
+from netlink.socket import NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL
+
+__all__ = ["Hook", "KeyType", "Rule", "Transaction"]
+
+# NFT_MSG_*
+_NEW_TABLE, _DEL_TABLE = 0, 2
+_NEW_CHAIN, _DEL_CHAIN = 3, 5
+_NEW_RULE, _DEL_RULE = 6, 8
+_NEW_SET, _DEL_SET = 9, 11
+_NEW_ELEMENT, _DEL_ELEMENT = 12, 14
+_DELETIONS = frozenset({_DEL_TABLE, _DEL_CHAIN, _DEL_RULE, _DEL_SET, _DEL_ELEMENT})
+
+_NLM_F_NONREC = 0x100  # of a deletion: refuse (EBUSY) unless empty
+_VERDICT_TYPE = 0xFFFFFF00 - (1 << 32)
+_KEY_BYTE_ORDER = 0  # NFTNL_UDATA_SET_KEYBYTEORDER
+_MAP = 1 << 3  # NFT_SET_MAP
+
+
+class Hook(NamedTuple):
+    """Where packets enter a base chain: its type (nat, filter), the hook's number in its family, the priority."""
+
+    type: str
+    number: int
+    priority: int
+
+
+class KeyType(NamedTuple):
+    """What the keys of a set are: a data type of nft(8), the key's length in bytes, its byte order.
+
+    Only nft(8) needs the number and the order, to show the key (and does so wrongly without): 1 is that of the host,
+    2 that of the network, 0 that of each part.
+    """
+
+    number: int
+    length: int
+    byte_order: int
+
+
+class Rule(NamedTuple):
+    """A rule in a chain: the handle to delete it by, and the comment that nft(8) shows."""
+
+    handle: bytes
+    comment: str
+
+
+class Transaction:
+    """Changes to one table, collected and then committed together.
+
+    Adding what exists already is not an error, except for the elements of a set.
+    """
+
+    def __init__(self, family: int, table: str) -> None:
+        """Begin with no changes to table `table` of `family` (`netlink.nft_wire.INET`, …)."""
+        self.messages: list[bytes] = []
+        self.deletes = False
+        self._family = family
+        self._table = table
+
+    def add_table(self) -> None:
+        """Create the table."""
+        self._append(_NEW_TABLE, NLM_F_CREATE, (2, 0))
+
+    def delete_table(self) -> None:
+        """Delete the table, if it is empty (else EBUSY)."""
+        self._append(_DEL_TABLE, _NLM_F_NONREC)
+
+    def add_chain(self, chain: str, hook: Hook | None = None) -> None:
+        """Create a chain, or with `hook` a base chain whose policy is to accept."""
+        attributes: list[tuple[int, int | str | Attributes]] = [(3, chain)]
+        if hook:
+            attributes += [(7, hook.type), (4, [(1, hook.number), (2, hook.priority)])]
+        self._append(_NEW_CHAIN, NLM_F_CREATE, *attributes)
+
+    def delete_chain(self, chain: str) -> None:
+        """Delete a chain with its rules, if nothing leads to it (else EBUSY)."""
+        self._append(_DEL_CHAIN, 0, (3, chain))
+
+    def set_rules(self, chain: str, *rules: Attributes) -> None:
+        """Make `rules` all that there is in `chain`. Each is a sequence of expressions."""
+        self._append(_DEL_RULE, 0, (2, chain))
+        for rule in rules:
+            self._append(_NEW_RULE, NLM_F_CREATE | NLM_F_APPEND, (2, chain), (4, rule))
+
+    def delete_rule(self, chain: str, rule: Rule) -> None:
+        """Delete one rule (else ENOENT)."""
+        self._append(_DEL_RULE, 0, (2, chain), (3, rule.handle))
+
+    def add_set(self, name: str, key: KeyType, *, verdicts: bool = False) -> None:
+        """Create a set of `key`s, or with `verdicts` a map from keys to verdicts."""
+        attributes: list[tuple[int, int | str | bytes]] = [(2, name), (4, key.number), (5, key.length)]
+        if verdicts:
+            attributes += [(3, _MAP), (6, _VERDICT_TYPE), (7, 0)]
+        attributes.append((13, struct.pack("=BBI", _KEY_BYTE_ORDER, 4, key.byte_order)))
+        # The ID would serve to refer to the set within the transaction; it is obligatory all the same.
+        self._append(_NEW_SET, NLM_F_CREATE, *attributes, (10, len(self.messages)))
+
+    def delete_set(self, name: str) -> None:
+        """Delete a set that has no elements and that no rule uses (else EBUSY)."""
+        self._append(_DEL_SET, _NLM_F_NONREC, (2, name))
+
+    def add_elements(self, name: str, elements: Iterable[Element]) -> None:
+        """Add elements whose keys are not in the set yet (else EEXIST or EBUSY)."""
+        self._append(_NEW_ELEMENT, NLM_F_CREATE | NLM_F_EXCL, (2, name), (3, element_attributes(elements)))
+
+    def delete_elements(self, name: str, elements: Iterable[Element]) -> None:
+        """Delete elements by their keys (else ENOENT)."""
+        keys = element_attributes(Element(element.key) for element in elements)
+        self._append(_DEL_ELEMENT, 0, (2, name), (3, keys))
+
+    def _append(self, kind: int, flags: int, *attributes: tuple[int, int | str | bytes | Attributes]) -> None:
+        self.deletes |= kind in _DELETIONS
+        self.messages.append(encode_message(kind, flags, self._family, [(1, self._table), *attributes]))

@@ -1,0 +1,213 @@
+"""The rules and chains that the firewall's elements need: restored if others flushed them, removed with the last."""
+
+from collections.abc import Callable
+from ipaddress import ip_address, ip_interface
+from typing import NamedTuple
+
+import pytest
+
+from netlink import masquerade, spoofcheck
+from netlink.owner import Owner
+from netlink.socket import Socket
+from tests.node.firewall import inside
+from tests.nodes import Node
+
+pytestmark = pytest.mark.sudo
+
+OWNER = Owner("net", "c1", "eth0")
+OTHER = Owner("net", "c2", "eth0")
+ADDRESSES = [ip_interface("10.88.0.5/16"), ip_interface("fd00:88::5/64")]
+OTHER_ADDRESSES = [ip_interface("10.88.0.6/16"), ip_interface("fd00:88::6/64")]
+MAC, OTHER_MAC = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
+
+
+class Subject(NamedTuple):
+    """One of the two tables, what puts an owner into it, takes it out, and tells whether it is in force."""
+
+    table: str
+    base_chain: str
+    other_chain: str
+    maps: tuple[tuple[str, str], ...]
+    hook: str
+    apply: Callable[[], None]
+    apply_other: Callable[[], None]
+    remove: Callable[[], None]
+    remove_by_owner: Callable[[], None]
+    remove_unused: Callable[[], None]
+    holds: Callable[[], bool]
+
+
+MASQUERADE = Subject(
+    "inet cni_harness",
+    "postrouting",
+    "subnet-10.88.0.0-16",
+    (("map", "masquerade4"), ("map", "masquerade6")),
+    "type nat hook postrouting priority 101",
+    lambda: masquerade.masquerade(ADDRESSES, OWNER),
+    lambda: masquerade.masquerade(OTHER_ADDRESSES, OTHER),
+    lambda: masquerade.unmasquerade(OWNER, ADDRESSES),
+    lambda: masquerade.unmasquerade(OWNER),
+    masquerade.remove_unused,
+    lambda: all(masquerade.is_masqueraded(address, OWNER) for address in ADDRESSES),
+)
+SPOOF_CHECK = Subject(
+    "bridge cni_harness",
+    "prerouting",
+    "check_source",
+    (("map", "checked_ports"), ("set", "allowed_macs")),
+    "type filter hook prerouting priority 0",
+    lambda: spoofcheck.allow_only("port1", MAC, OWNER),
+    lambda: spoofcheck.allow_only("port2", OTHER_MAC, OTHER),
+    lambda: spoofcheck.disallow(OWNER, "port1"),
+    lambda: spoofcheck.disallow(OWNER, "port1"),
+    spoofcheck.remove_unused,
+    lambda: spoofcheck.is_spoof_checked("port1", MAC, OWNER),
+)
+DAMAGES = {
+    "flush table": "flush table {table}",
+    "flush the base chain": "flush chain {table} {base_chain}",
+    "flush another chain": "flush chain {table} {other_chain}",
+    "delete the base chain": "delete chain {table} {base_chain}",
+    "a base chain without a hook": "delete chain {table} {base_chain}; add chain {table} {base_chain}",
+    "a base chain elsewhere": "delete chain {table} {base_chain}; add chain {table} {base_chain} {{ {hook}; }}",
+}
+subjects = pytest.mark.parametrize("subject", [MASQUERADE, SPOOF_CHECK], ids=["masquerade", "spoof check"])
+damages = pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+
+
+def inflict(node: Node, damage: str, subject: Subject) -> None:
+    node.run(["nft", damage.format(**subject._asdict())])
+
+
+@subjects
+@damages
+def test_damage_is_noticed_and_repaired_by_the_next_of_the_same_owner(
+    node: Node, subject: Subject, damage: str
+) -> None:
+    with inside(node.path):
+        subject.apply()
+        before = node.filtering()
+        inflict(node, damage, subject)
+
+        assert not subject.holds()
+        subject.apply()
+        assert subject.holds()
+
+    assert node.filtering() == before
+
+
+@subjects
+@damages
+def test_the_next_owner_repairs_it_for_all(node: Node, subject: Subject, damage: str) -> None:
+    with inside(node.path):
+        subject.apply()
+        inflict(node, damage, subject)
+        subject.apply_other()
+
+        assert subject.holds()
+
+
+@subjects
+def test_a_deleted_table_is_noticed_and_made_anew(node: Node, subject: Subject) -> None:
+    with inside(node.path):
+        subject.apply()
+        before = node.filtering()
+        inflict(node, "delete table {table}", subject)
+
+        assert not subject.holds()
+        subject.apply()
+
+    assert node.filtering() == before
+
+
+@subjects
+@damages
+@pytest.mark.parametrize("way", ["remove", "remove_by_owner"])
+def test_the_last_takes_the_damaged_table_with_it(node: Node, subject: Subject, damage: str, way: str) -> None:
+    with inside(node.path):
+        subject.apply()
+        inflict(node, damage, subject)
+        getattr(subject, way)()
+
+    assert node.nft() == []
+
+
+@subjects
+@pytest.mark.parametrize("way", ["remove", "remove_by_owner", "remove_unused"])
+@pytest.mark.parametrize("damage", ["", *DAMAGES.values()], ids=["no damage", *DAMAGES])
+def test_a_table_whose_elements_were_flushed_is_removed(node: Node, subject: Subject, damage: str, way: str) -> None:
+    with inside(node.path):
+        subject.apply()
+        if damage:
+            inflict(node, damage, subject)
+        for kind, name in subject.maps:
+            node.run(["nft", f"flush {kind} {subject.table} {name}"])
+        getattr(subject, way)()
+
+    assert node.nft() == []
+
+
+@subjects
+def test_a_table_in_which_others_have_something_stays(node: Node, subject: Subject) -> None:
+    with inside(node.path):
+        subject.apply()
+        inflict(node, "flush table {table}; add chain {table} of_others", subject)
+        subject.remove()
+        subject.remove_unused()
+
+    assert [entry["chain"]["name"] for entry in node.nft() if "chain" in entry].count("of_others") == 1
+
+
+@subjects
+def test_the_rules_of_others_stay_when_nothing_of_ours_is_missing(node: Node, subject: Subject) -> None:
+    with inside(node.path):
+        subject.apply()
+        inflict(node, 'add rule {table} {base_chain} counter comment "of others"', subject)
+        subject.apply_other()
+
+        assert subject.holds()
+    assert "of others" in node.run(["nft", "list", "ruleset"]).stdout
+
+
+def test_another_networks_rules_are_restored_too(node: Node) -> None:
+    elsewhere = ip_interface("192.0.2.7/24")
+    with inside(node.path):
+        masquerade.masquerade([elsewhere], OTHER)
+        masquerade.masquerade(ADDRESSES, OWNER)
+        inflict(node, "flush table {table}", MASQUERADE)
+        masquerade.masquerade(OTHER_ADDRESSES, OTHER)
+
+        assert masquerade.is_masqueraded(elsewhere, OTHER)
+
+
+def test_what_an_address_costs_does_not_depend_on_how_many_there_are(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    send, receive = Socket._send, Socket._receive
+
+    def counted_send(self: Socket, packet: bytes | bytearray) -> None:
+        sizes.append(len(packet))
+        send(self, packet)
+
+    def counted_receive(self: Socket) -> object:
+        received = list(receive(self))
+        sizes.append(sum(len(frame.encoded) for frame in received))
+        return iter(received)
+
+    monkeypatch.setattr(Socket, "_send", counted_send)
+    monkeypatch.setattr(Socket, "_receive", counted_receive)
+
+    def cost(number: int) -> list[int]:
+        sizes.clear()
+        address = ip_interface((ip_address("10.88.0.0") + number, 16))
+        masquerade.masquerade([address], Owner("net", f"c{number:04}", "eth0"))
+        return sizes.copy()
+
+    with inside(node.path):
+        masquerade.masquerade([ip_interface("10.88.255.1/16")], OWNER)
+        first = cost(1)
+        costs = [cost(number) for number in range(2, 200)]
+
+    assert costs[-1] == first
+    assert len(first) <= 10
