@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 
+from harness.chain_versions import unspoken_version
 from harness.execute import PluginError
 from harness.networks import LIST_KEYS, NetworkList, PluginConfig
 
@@ -44,18 +45,18 @@ def validate(network: NetworkList, versions: Callable[[str], list[str]], note: C
         asked = {f"{where}.type": plugin.type, f"{where}.ipam.type": plugin.delegate}
         for key, name in asked.items():
             if name:
-                problems += _unusable(key, name, network.cni_version, versions)
+                problems += _unusable(key, name, network, versions)
     return problems
 
 
-def _unusable(key: str, name: str, version: str, versions: Callable[[str], list[str]]) -> Iterator[str]:
+def _unusable(key: str, name: str, network: NetworkList, versions: Callable[[str], list[str]]) -> Iterator[str]:
     try:
         spoken = versions(name)
     except PluginError as error:
         yield f"{key}: {error}"
         return
-    if version not in spoken:
-        yield f"{key}: plugin {name} does not speak version {version}, only {', '.join(spoken)}"
+    if flaw := unspoken_version(network, name, spoken):
+        yield f"{key}: {flaw}"
 
 
 def _reserved(plugin: PluginConfig, where: str) -> Iterator[str]:

@@ -1,0 +1,68 @@
+"""Plugins of a list that stop below the version that the list offers."""
+
+import json
+from pathlib import Path
+
+from harness.cache import ResultCache
+from harness.chain_versions import unspoken_versions
+from harness.execute import Executor, PluginNotFoundError
+from harness.libcni import Libcni
+from harness.networks import NetworkList, parse_network_list
+from tests.cli import REFERENCE_BIN_DIR, ROOT
+
+OLD = ["0.4.0", "1.0.0"]
+NEW = [*OLD, "1.1.0"]
+
+
+def listed(versions: list[str], *plugins: object) -> NetworkList:
+    document = {"cniVersion": versions[0], "cniVersions": versions, "name": "net", "plugins": plugins}
+    return parse_network_list(json.dumps(document).encode())
+
+
+def test_chained_plugin_that_stops_below_the_offer() -> None:
+    network = listed(["1.0.0", "1.1.0"], {"type": "bridge"}, {"type": "portmap"})
+
+    (found,) = unspoken_versions(network, lambda name: OLD if name == "portmap" else NEW)
+
+    assert found.startswith(
+        "plugins[1].type: plugin portmap does not speak version 1.1.0, only 0.4.0, 1.0.0; containerd"
+    )
+    assert 'take "1.1.0" out of cniVersions' in found
+
+
+def test_delegate_that_stops_below_the_offer() -> None:
+    network = listed(["1.1.0"], {"type": "bridge", "ipam": {"type": "static"}})
+
+    (found,) = unspoken_versions(network, lambda name: OLD if name == "static" else NEW)
+
+    assert found.startswith("plugins[0].ipam.type: plugin static does not speak version 1.1.0")
+    assert 'set cniVersion "1.0.0"' in found
+
+
+def test_offer_that_every_plugin_speaks() -> None:
+    assert list(unspoken_versions(listed(["1.0.0", "1.1.0"], {"type": "bridge"}), lambda _: NEW)) == []
+    assert list(unspoken_versions(listed(["0.4.0", "1.0.0"], {"type": "bridge"}), lambda _: OLD)) == []
+
+
+def test_missing_plugin_is_another_message() -> None:
+    def missing(name: str) -> list[str]:
+        raise PluginNotFoundError(name, "VERSION", "no executable")
+
+    assert list(unspoken_versions(listed(["1.1.0"], {"type": "bridge"}), missing)) == []
+
+
+def test_below_1_1_0_nothing_is_said_of_containerd() -> None:
+    (found,) = unspoken_versions(listed(["1.0.0"], {"type": "old"}), lambda _: ["0.4.0"])
+
+    assert found == "plugins[0].type: plugin old does not speak version 1.0.0, only 0.4.0"
+
+
+def test_own_list_with_debians_portmap(tmp_path: Path, bin_dir: Path) -> None:
+    document = json.loads((ROOT / "conf" / "10-cni-harness.conflist").read_text())
+    document["plugins"].append({"type": "portmap", "capabilities": {"portMappings": True}})
+    network = parse_network_list(json.dumps(document).encode())
+    libcni = Libcni(Executor([bin_dir, REFERENCE_BIN_DIR]), ResultCache(tmp_path), warn=print)
+
+    (found,) = unspoken_versions(network, libcni.versions)
+
+    assert found.startswith("plugins[1].type: plugin portmap does not speak version 1.1.0")
