@@ -11,12 +11,12 @@ from harness.sandbox import create_sandbox, new_sandbox_path, remove_sandbox, sa
 from harness.snapshot import Difference, Snapshot, differences, take
 from harness.snapshot.state import FILES
 
-__all__ = ["NODE", "StateBefore", "namespaces_of", "pod_label", "take_node"]
+__all__ = ["NODE", "THIS_HOST", "StateBefore", "namespaces_of", "pod_label", "take_node"]
 
 NODE: Final = "node"
 """The label of the node's own network namespace."""
 
-_THIS_HOST: Final = "/proc/self/ns/net"
+THIS_HOST: Final = "/proc/self/ns/net"
 _NEW: Final = "new"
 _USUAL_NAMESPACE: Final = "default"
 
@@ -29,7 +29,7 @@ def pod_label(pod: Pod) -> str:
 
 def namespaces_of(node: Node, pods: Iterable[Pod]) -> dict[str, str]:
     """Return the network namespaces of the node and of pods, by label."""
-    return {NODE: node.netns or _THIS_HOST} | {pod_label(pod): pod.netns for pod in pods}
+    return {NODE: node.netns or THIS_HOST} | {pod_label(pod): pod.netns for pod in pods}
 
 
 def take_node(node: Node, pods: Iterable[Pod], folders: Sequence[Path] = ()) -> Snapshot:

@@ -13,12 +13,14 @@ from harness.files import LockHeldError, write_atomically
 from harness.kubernetes import pod_cni_args
 from harness.left_links import existing_links
 from harness.libcni import Libcni
+from harness.namespace_state import NamespaceState, read_namespace_state
 from harness.networks import NetworkError, NetworkList, parse_network_list
 from harness.node import Node
 from harness.output import message_of
 from harness.pod_view import host_links
 from harness.pods import INCOMPLETE, READY, Pod, PodNetwork, PodRecordError, new_pod
 from harness.resolv_conf import pod_resolv_conf
+from harness.result_comparison import compare
 from harness.sandbox import create_sandbox, new_sandbox_path, remove_sandbox, sandbox_exists
 from skel.errors import CniError
 
@@ -137,18 +139,27 @@ class Runtime:
             raise PodError(f"forgotten, not taken away: {error}") from error
 
     def check(self, pod: Pod) -> list[tuple[PodNetwork, str]]:
-        """CHECK every network of a pod; returns each with what is wrong, an empty string where nothing is."""
-        found = []
-        for network in pod.networks:
-            problem = ""
-            try:
-                libcni = self.libcni(self._folders(pod))
-                with _advising(_BIN_DIR):
-                    libcni.check(self._configuration(pod, network), _attachment(pod, network))
-            except _EXPECTED as error:
-                problem = message_of(error)
-            found.append((network, problem))
-        return found
+        """CHECK every network of a pod, and compare its result with the kernel.
+
+        Returns each with what is wrong, an empty string where nothing is. Networks with `disableCheck` are left alone.
+        """
+        state = read_namespace_state(pod.netns)
+        if state is None:
+            return [(network, f"the sandbox of pod {pod.title} is gone: {pod.netns}") for network in pod.networks]
+        return [(network, self._check(pod, network, state)) for network in pod.networks]
+
+    def _check(self, pod: Pod, network: PodNetwork, state: NamespaceState) -> str:
+        problems = []
+        try:
+            configuration = self._configuration(pod, network)
+            if configuration.disable_check:
+                return ""
+            with _advising(_BIN_DIR):
+                self.libcni(self._folders(pod)).check(configuration, _attachment(pod, network))
+        except _EXPECTED as error:
+            problems.append(message_of(error))
+        problems += [str(each) for each in compare(network, pod.netns, state) if each.mismatch]
+        return "; ".join(problems)
 
     def status(self, network: NetworkList, bin_dirs: Sequence[Path]) -> None:
         """Find the plugins of a network, also where its version has no STATUS, and ask them. Raises PluginError."""
