@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.attachment import Attachment
 from harness.cache import ResultCache
@@ -13,16 +14,17 @@ from harness.files import LockHeldError, write_atomically
 from harness.kubernetes import pod_cni_args
 from harness.left_links import existing_links
 from harness.libcni import Libcni
-from harness.namespace_state import NamespaceState, read_namespace_state
 from harness.networks import NetworkError, NetworkList, parse_network_list
 from harness.node import Node
 from harness.output import message_of
 from harness.pod_view import host_links
 from harness.pods import INCOMPLETE, READY, Pod, PodNetwork, PodRecordError, new_pod
 from harness.resolv_conf import pod_resolv_conf
-from harness.result_comparison import compare
 from harness.sandbox import create_sandbox, new_sandbox_path, remove_sandbox, sandbox_exists
 from skel.errors import CniError
+
+if TYPE_CHECKING:
+    from harness.namespace_state import NamespaceState
 
 __all__ = ["AddedPod", "NetworkPlan", "PodError", "PodPlan", "Runtime", "folders_with_those_of"]
 
@@ -143,12 +145,16 @@ class Runtime:
 
         Returns each with what is wrong, an empty string where nothing is. Networks with `disableCheck` are left alone.
         """
+        from harness.namespace_state import read_namespace_state  # with pyroute2, which ADD and DEL do without
+
         state = read_namespace_state(pod.netns)
         if state is None:
             return [(network, f"the sandbox of pod {pod.title} is gone: {pod.netns}") for network in pod.networks]
         return [(network, self._check(pod, network, state)) for network in pod.networks]
 
-    def _check(self, pod: Pod, network: PodNetwork, state: NamespaceState) -> str:
+    def _check(self, pod: Pod, network: PodNetwork, state: "NamespaceState") -> str:
+        from harness.result_comparison import compare
+
         problems = []
         try:
             configuration = self._configuration(pod, network)

@@ -1,7 +1,6 @@
 """What is said of a configuration's key that nobody reads."""
 
 from collections.abc import Collection
-from difflib import get_close_matches
 from typing import Final
 
 from skel.record import rendered
@@ -14,6 +13,8 @@ _COMMENT_PREFIXES: Final = ("$", "_", "//")
 
 def unknown_key(key: str, value: object, known: Collection[str]) -> str:
     """Return a line for a key that is not among `known`, with the one that was probably meant; "" for a comment."""
+    from difflib import get_close_matches  # for a mistyped key alone
+
     if key.startswith(_COMMENT_PREFIXES):
         return ""
     spelling = {name.casefold(): name for name in known}
