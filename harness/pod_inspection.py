@@ -7,10 +7,11 @@ from harness.host_side import firewall_entries, host_interfaces
 from harness.namespace_state import NamespaceState, read_namespace_state
 from harness.networks import NetworkError, parse_network_list
 from harness.node import Node
-from harness.node_snapshot import NODE, THIS_HOST, take_node
+from harness.node_snapshot import NODE, THIS_HOST, namespaces_of
 from harness.pod_view import pod_document
 from harness.pods import Pod, PodNetwork
 from harness.result_comparison import compare
+from harness.snapshot import take
 from netlink.rtnl import Link, Route
 
 __all__ = ["inspect_pod"]
@@ -21,7 +22,7 @@ def inspect_pod(node: Node, pod: Pod) -> dict[str, object]:
     inside = read_namespace_state(pod.netns)
     outside = read_namespace_state(node.netns or THIS_HOST)
     resolv_conf = node.pods.resolv_conf(pod)
-    firewall = firewall_entries(take_node(node, []), NODE, pod) if outside else []
+    firewall = firewall_entries(take(namespaces_of(node, [])), NODE, pod) if outside else []
     return pod_document(pod) | {
         "resolvConf": str(resolv_conf) if resolv_conf.exists() else None,
         "networks": [_network(pod, network, inside, outside) for network in pod.networks],
