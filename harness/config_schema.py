@@ -64,7 +64,9 @@ class _Spelling:
         self.unknown: list[tuple[str, str]] = []
 
     def spell(self, value: object, schemas: _Applied, path: str) -> Any:  # noqa: ANN401 -- JSON of any shape
-        """Return `value` with its keys as `schemas` have them."""
+        """Return `value` with its keys as `schemas` have them; without schemas, as it is, however deep."""
+        if not schemas:
+            return value
         if isinstance(value, list):
             items = [(schema["items"], resolver) for schema, resolver in self._all(schemas, value) if "items" in schema]
             return [self.spell(item, items, f"{path}[{index}]") for index, item in enumerate(value)]

@@ -211,3 +211,16 @@ def test_capitals_decide_nothing_where_a_schema_depends_on_a_value() -> None:
 
     assert problems == ['plugins[0].ipam.subnet (bridge): expected a CIDR, got "10.95.0.0/33"']
     assert warnings == ['plugins[0].ipam.rnges (bridge): unknown key, its value is 1; did you mean "ranges"?']
+
+
+def test_free_section_may_be_deep() -> None:
+    deep: object = None
+    for _ in range(400):
+        deep = {"a": [deep]}
+
+    assert found(bridge(args={"cni": deep}))[0] == []
+    assert found({"type": "calico", "args": {"cni": deep}, "policy": deep})[0] == []
+
+
+def test_capability_that_is_null_is_absent() -> None:
+    assert found(bridge(capabilities={"mac": None, "ips": True})) == ([], [])
