@@ -17,6 +17,7 @@ from harness.libcni import Libcni
 from harness.networks import NetworkError, NetworkList, parse_network_list
 from harness.node import Node
 from harness.output import message_of
+from harness.pod_plan import PodPlan
 from harness.pod_view import host_links
 from harness.pods import INCOMPLETE, READY, Pod, PodNetwork, PodRecordError, new_pod
 from harness.resolv_conf import pod_resolv_conf
@@ -26,7 +27,7 @@ from skel.errors import CniError
 if TYPE_CHECKING:
     from harness.namespace_state import NamespaceState
 
-__all__ = ["AddedPod", "NetworkPlan", "PodError", "PodPlan", "Runtime", "folders_with_those_of"]
+__all__ = ["AddedPod", "PodError", "Runtime", "folders_with_those_of"]
 
 _EXPECTED = (PluginError, NetworkError, CniError, OSError)
 """What goes wrong with plugins, configurations and the kernel; anything else is a mistake of ours and is not kept."""
@@ -36,26 +37,6 @@ _BIN_DIR = "name the folder of the plugin with --bin-dir"
 
 class PodError(Exception):
     """Something went wrong with one pod."""
-
-
-@dataclass(frozen=True)
-class NetworkPlan:
-    """A network that a pod is to be added to; `cni_args` are pairs beside, or instead of, those of every pod."""
-
-    network: NetworkList
-    ifname: str
-    cni_args: Mapping[str, str]
-    capability_args: Mapping[str, object]
-
-
-@dataclass(frozen=True)
-class PodPlan:
-    """A pod that is to be made."""
-
-    namespace: str
-    name: str
-    networks: Sequence[NetworkPlan]
-    bin_dirs: Sequence[Path]
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ def _report(
     rows = [[pod.name, pod.namespace, pod.container_id] for pod in deleted]
     if rows or settings.output != "table":
         emit(settings.output, document, Table(("DELETED", "NAMESPACE", "CONTAINER ID"), rows))
-    if settings.output == "table":
+    if settings.output not in {"json", "yaml"}:
         for difference in freed or ():
             click.echo(difference.in_words())
     return 1 if failed else 0

@@ -65,7 +65,7 @@ def command(settings: Settings, *, names: tuple[str, ...], diff: bool) -> int:
     if diff:
         shown["diff"] = [difference.to_document() for difference in freed]
     emit(settings.output, shown, Table(("NETWORK", "VALID", "DELETED", "GC"), rows))
-    if settings.output == "table":
+    if settings.output not in {"json", "yaml"}:
         for difference in freed:
             click.echo(difference.in_words())
     return 1 if failed else 0
