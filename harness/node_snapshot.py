@@ -11,12 +11,12 @@ from harness.sandbox import create_sandbox, new_sandbox_path, remove_sandbox, sa
 from harness.snapshot import Difference, Snapshot, differences, take
 from harness.snapshot.state import FILES
 
-__all__ = ["NODE", "StateBefore", "namespaces_of", "pod_label", "take_node"]
+__all__ = ["NODE", "THIS_HOST", "StateBefore", "namespaces_of", "pod_label", "take_node"]
 
 NODE: Final = "node"
 """The label of the node's own network namespace."""
 
-_THIS_HOST: Final = "/proc/self/ns/net"
+THIS_HOST: Final = "/proc/self/ns/net"
 _NEW: Final = "new"
 _USUAL_NAMESPACE: Final = "default"
 
@@ -29,7 +29,7 @@ def pod_label(pod: Pod) -> str:
 
 def namespaces_of(node: Node, pods: Iterable[Pod]) -> dict[str, str]:
     """Return the network namespaces of the node and of pods, by label."""
-    return {NODE: node.netns or _THIS_HOST} | {pod_label(pod): pod.netns for pod in pods}
+    return {NODE: node.netns or THIS_HOST} | {pod_label(pod): pod.netns for pod in pods}
 
 
 def take_node(node: Node, pods: Iterable[Pod], folders: Sequence[Path] = ()) -> Snapshot:
@@ -41,7 +41,7 @@ def take_node(node: Node, pods: Iterable[Pod], folders: Sequence[Path] = ()) -> 
 
 
 class StateBefore:
-    """The state of a node before pods are made; a pod that is not there yet is as a new sandbox is."""
+    """The state of a node before pods are made or deleted."""
 
     def __init__(self, node: Node, existing: Iterable[Pod], *, warn: Callable[[str], None]) -> None:
         """Take it, with the pods that exist; sources that are missing are told to `warn`.
@@ -49,8 +49,9 @@ class StateBefore:
         Raises SnapshotError, OSError.
         """
         self._node = node
-        there = [pod for pod in existing if sandbox_exists(pod.netns)]
-        self._before = take_node(node, there)
+        self._there = [pod for pod in existing if sandbox_exists(pod.netns)]
+        self._before = take_node(node, self._there)
+        # Now and not later: on this host a new namespace takes some of its parameters from the host's.
         self._sandbox = _new_sandbox(node)
         for line in self._before.missing:
             warn(line)
@@ -58,8 +59,18 @@ class StateBefore:
     def made(self, pods: Sequence[Pod]) -> list[Difference]:
         """Return what is different now, with these pods there; what this program caches itself is left out.
 
+        A pod that was not there before is compared with a new sandbox. Raises SnapshotError.
+        """
+        return self._differences(pods)
+
+    def freed(self) -> list[Difference]:
+        """Return what is different now, of the node and of the pods that were there; some may be gone.
+
         Raises SnapshotError.
         """
+        return self._differences(self._there)
+
+    def _differences(self, pods: Sequence[Pod]) -> list[Difference]:
         after = take_node(self._node, pods)
         before = self._before
         for label, path in after.namespaces.items():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from harness.networks import NetworkList
-from harness.runtime import NetworkPlan
+from harness.pod_plan import NetworkPlan
 from skel.decoders import mac as decode_mac
 from skel.errors import CniError
 from skel.names import ifname_flaw, parse_cni_args

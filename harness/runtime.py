@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.attachment import Attachment
 from harness.cache import ResultCache
@@ -16,13 +17,17 @@ from harness.libcni import Libcni
 from harness.networks import NetworkError, NetworkList, parse_network_list
 from harness.node import Node
 from harness.output import message_of
+from harness.pod_plan import PodPlan
 from harness.pod_view import host_links
 from harness.pods import INCOMPLETE, READY, Pod, PodNetwork, PodRecordError, new_pod
 from harness.resolv_conf import pod_resolv_conf
 from harness.sandbox import create_sandbox, new_sandbox_path, remove_sandbox, sandbox_exists
 from skel.errors import CniError
 
-__all__ = ["AddedPod", "NetworkPlan", "PodError", "PodPlan", "Runtime", "folders_with_those_of"]
+if TYPE_CHECKING:
+    from harness.namespace_state import NamespaceState
+
+__all__ = ["AddedPod", "PodError", "Runtime", "folders_with_those_of"]
 
 _EXPECTED = (PluginError, NetworkError, CniError, OSError)
 """What goes wrong with plugins, configurations and the kernel; anything else is a mistake of ours and is not kept."""
@@ -32,26 +37,6 @@ _BIN_DIR = "name the folder of the plugin with --bin-dir"
 
 class PodError(Exception):
     """Something went wrong with one pod."""
-
-
-@dataclass(frozen=True)
-class NetworkPlan:
-    """A network that a pod is to be added to; `cni_args` are pairs beside, or instead of, those of every pod."""
-
-    network: NetworkList
-    ifname: str
-    cni_args: Mapping[str, str]
-    capability_args: Mapping[str, object]
-
-
-@dataclass(frozen=True)
-class PodPlan:
-    """A pod that is to be made."""
-
-    namespace: str
-    name: str
-    networks: Sequence[NetworkPlan]
-    bin_dirs: Sequence[Path]
 
 
 @dataclass(frozen=True)
@@ -137,18 +122,31 @@ class Runtime:
             raise PodError(f"forgotten, not taken away: {error}") from error
 
     def check(self, pod: Pod) -> list[tuple[PodNetwork, str]]:
-        """CHECK every network of a pod; returns each with what is wrong, an empty string where nothing is."""
-        found = []
-        for network in pod.networks:
-            problem = ""
-            try:
-                libcni = self.libcni(self._folders(pod))
-                with _advising(_BIN_DIR):
-                    libcni.check(self._configuration(pod, network), _attachment(pod, network))
-            except _EXPECTED as error:
-                problem = message_of(error)
-            found.append((network, problem))
-        return found
+        """CHECK every network of a pod, and compare its result with the kernel.
+
+        Returns each with what is wrong, an empty string where nothing is. Networks with `disableCheck` are left alone.
+        """
+        from harness.namespace_state import read_namespace_state  # with pyroute2, which ADD and DEL do without
+
+        state = read_namespace_state(pod.netns)
+        if state is None:
+            return [(network, f"the sandbox of pod {pod.title} is gone: {pod.netns}") for network in pod.networks]
+        return [(network, self._check(pod, network, state)) for network in pod.networks]
+
+    def _check(self, pod: Pod, network: PodNetwork, state: "NamespaceState") -> str:
+        from harness.result_comparison import compare
+
+        problems = []
+        try:
+            configuration = self._configuration(pod, network)
+            if configuration.disable_check:
+                return ""
+            with _advising(_BIN_DIR):
+                self.libcni(self._folders(pod)).check(configuration, _attachment(pod, network))
+        except _EXPECTED as error:
+            problems.append(message_of(error))
+        problems += [str(each) for each in compare(network, pod.netns, state) if each.mismatch]
+        return "; ".join(problems)
 
     def status(self, network: NetworkList, bin_dirs: Sequence[Path]) -> None:
         """Find the plugins of a network, also where its version has no STATUS, and ask them. Raises PluginError."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from harness.chain_versions import unspoken_version
 from harness.execute import PluginError
 from harness.networks import LIST_KEYS, NetworkList, PluginConfig
+from harness.unknown_keys import unknown_key
 
 __all__ = ["validate"]
 
@@ -42,6 +43,7 @@ def validate(network: NetworkList, versions: Callable[[str], list[str]], note: C
         for remark in _plugin_notes(plugin, where):
             note(remark)
         problems += _reserved(plugin, where)
+        problems += _misconfigured(plugin, where, note)
         asked = {f"{where}.type": plugin.type, f"{where}.ipam.type": plugin.delegate}
         for key, name in asked.items():
             if name:
@@ -59,10 +61,27 @@ def _unusable(key: str, name: str, network: NetworkList, versions: Callable[[str
         yield f"{key}: {flaw}"
 
 
+def _misconfigured(plugin: PluginConfig, where: str, note: Callable[[str], object]) -> Iterator[str]:
+    """Hold the plugin's keys against its schema, and its values against each other."""
+    from harness.config_schema import examine  # 80 ms, for `validate` alone
+    from harness.plugin_rules import rule_flaws
+
+    generated = {key.lower() for key in plugin.raw if _is_generated(key)}
+    config, problems, warnings = examine(plugin.raw, where, generated)
+    for warning in warnings:
+        note(warning)
+    yield from problems
+    yield from rule_flaws(plugin, config, where, note)
+
+
+def _is_generated(key: str) -> bool:
+    return key.casefold() in _GENERATED or key.casefold().startswith("cni.dev/")
+
+
 def _reserved(plugin: PluginConfig, where: str) -> Iterator[str]:
     """Find the keys that the runtime generates, and so drops from a file (SPEC.md section 1, "Reserved keys")."""
     for key in plugin.raw:
-        if key.casefold() in _GENERATED or key.casefold().startswith("cni.dev/"):
+        if _is_generated(key):
             yield f"{where}.{key}: the key is the runtime's own, what a file says there is ignored"
 
 
@@ -74,9 +93,12 @@ def _plugin_notes(plugin: PluginConfig, where: str) -> Iterator[str]:
 
 
 def _list_notes(network: NetworkList) -> Iterator[str]:
-    """Find the keys that differ from a list's own in their capitals only: those are not read."""
+    """Find the keys that are not a list's own, which may differ from one in their capitals only: those are not read."""
     spelling = {key.casefold(): key for key in LIST_KEYS}
-    for key in json.loads(network.raw):
-        meant = spelling.get(key.casefold(), key)
-        if meant != key:
-            yield f'{key}: the key is ignored, "{meant}" was meant'
+    for key, value in json.loads(network.raw).items():
+        if key in LIST_KEYS:
+            continue
+        if key.casefold() in spelling:
+            yield f'{key}: the key is ignored, "{spelling[key.casefold()]}" was meant'
+        elif text := unknown_key(key, value, LIST_KEYS):
+            yield f"{key}: {text}"

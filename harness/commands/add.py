@@ -10,7 +10,8 @@ from harness.parallel import for_each_pod, jobs_option
 
 if TYPE_CHECKING:
     from harness.node_snapshot import StateBefore
-    from harness.runtime import AddedPod, NetworkPlan
+    from harness.pod_plan import NetworkPlan
+    from harness.runtime import AddedPod
 
 __all__ = ["command"]
 
@@ -124,7 +125,8 @@ def _add(
     settings: Settings, pods: list[tuple[str, str]], plans: list["NetworkPlan"], *, exist_ok: bool, jobs: int
 ) -> list["AddedPod"]:
     from harness.defaults import plugin_folders, plugin_types
-    from harness.runtime import PodPlan, Runtime
+    from harness.pod_plan import PodPlan
+    from harness.runtime import Runtime
     from harness.trace import trace_executions
 
     node = settings.open_node(threads=jobs)

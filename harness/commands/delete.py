@@ -1,5 +1,6 @@
 """`cni-harness del`: pods taken away, with everything that was made for them."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -17,8 +18,11 @@ from harness.output import Table, emit
 from harness.parallel import for_each_pod, jobs_option
 
 if TYPE_CHECKING:
+    from harness.node import Node
+    from harness.node_snapshot import StateBefore
     from harness.pods import Pod
     from harness.runtime import Runtime
+    from harness.snapshot import Difference
 
 __all__ = ["command"]
 
@@ -36,6 +40,7 @@ __all__ = ["command"]
     is_flag=True,
     help="Forget a pod even where a plugin could not clean up after it, or its record cannot be read.",
 )
+@click.option("--diff", is_flag=True, help="Show what was freed: the node and the pods, before and after.")
 @namespace_option
 @jobs_option
 @global_options()
@@ -47,6 +52,7 @@ def command(
     everything: bool,
     prune: bool,
     force: bool,
+    diff: bool,
     namespace: str,
     jobs: int,
 ) -> int:
@@ -65,13 +71,15 @@ def command(
         check_pod(*each)
     node = settings.open_node(threads=jobs)
     if not node.exists():
-        return _report(settings, wanted, [], 0)
+        return _report(settings, wanted, [], 0, [] if diff else None)
     if everything:
         wanted = node.pods.names()
     from harness.runtime import Runtime
     from harness.trace import trace_executions
 
+    freed: list[Difference] | None = None
     with node.in_use():
+        before = _state_before(node, wanted) if diff else None
         observe = trace_executions(settings.verbose)
         runtime = Runtime(node, bin_dirs=settings.bin_dirs, observe=observe, warn=say)
 
@@ -79,24 +87,50 @@ def command(
             return runtime.delete(namespace, name, force=force)
 
         done = for_each_pod(wanted, delete, jobs=jobs, label="Deleting pods", done="Gone")
+        if before is not None and not prune:
+            freed = before.freed()
     deleted = [pod for _, pod in done if pod is not None]
     if prune:
-        _prune(runtime)
+        freed = _prune(runtime, before)
     missing = [pod for pod, was in done if was is None]
-    return _report(settings, missing, deleted, len(wanted) - len(done))
+    return _report(settings, missing, deleted, len(wanted) - len(done), freed)
 
 
-def _report(settings: Settings, missing: list[tuple[str, str]], deleted: list["Pod"], failed: int) -> int:
+def _state_before(node: "Node", wanted: list[tuple[str, str]]) -> "StateBefore":
+    from harness.node_snapshot import StateBefore
+    from harness.pods import PodRecordError
+
+    pods = []
+    for namespace, name in wanted:
+        with suppress(PodRecordError):  # deleting it reports that
+            pods.append(node.pods.read(namespace, name))
+    return StateBefore(node, filter(None, pods), warn=say)
+
+
+def _report(
+    settings: Settings,
+    missing: list[tuple[str, str]],
+    deleted: list["Pod"],
+    failed: int,
+    freed: "list[Difference] | None",
+) -> int:
     for namespace, name in missing:
         say(f"There is no pod {namespace}/{name}")
-    document = [{"name": pod.name, "namespace": pod.namespace, "containerID": pod.container_id} for pod in deleted]
+    listed = [{"name": pod.name, "namespace": pod.namespace, "containerID": pod.container_id} for pod in deleted]
+    document: dict[str, object] = {"deleted": listed}
+    if freed is not None:
+        document["diff"] = [difference.to_document() for difference in freed]
     rows = [[pod.name, pod.namespace, pod.container_id] for pod in deleted]
     if rows or settings.output != "table":
-        emit(settings.output, {"deleted": document}, Table(("DELETED", "NAMESPACE", "CONTAINER ID"), rows))
+        emit(settings.output, document, Table(("DELETED", "NAMESPACE", "CONTAINER ID"), rows))
+    if settings.output not in {"json", "yaml"}:
+        for difference in freed or ():
+            click.echo(difference.in_words())
     return 1 if failed else 0
 
 
-def _prune(runtime: "Runtime") -> None:
+def _prune(runtime: "Runtime", before: "StateBefore | None") -> "list[Difference] | None":
+    """Remove unused bridges and the node; return what is different since `before`, while there still is a node."""
     from harness.prune import forwarding_that_stays, prune_links
     from harness.sandbox import sandbox_exists
 
@@ -105,6 +139,7 @@ def _prune(runtime: "Runtime") -> None:
     with node.alone():
         pruned = prune_links(runtime)
         forwarding = node.run(forwarding_that_stays) if pruned.removed else []
+        freed = before.freed() if before is not None else None
     for name in pruned.removed:
         say(f"Removed {name}, which had no ports left")
     for name, reason in pruned.kept.items():
@@ -114,3 +149,4 @@ def _prune(runtime: "Runtime") -> None:
     if node.netns is None or sandbox_exists(node.netns):
         for parameter in forwarding:
             say(f"{parameter} stays 1: other software may count on it")
+    return freed

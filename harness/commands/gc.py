@@ -12,9 +12,10 @@ _SHORT_ID = 12
 
 @click.command("gc")
 @click.option("--network", "names", multiple=True, metavar="NAME", help="Only this network; may be repeated.")
+@click.option("--diff", is_flag=True, help="Show what was freed: the node and the pods, before and after.")
 @global_options()
 @pass_settings
-def command(settings: Settings, *, names: tuple[str, ...]) -> int:
+def command(settings: Settings, *, names: tuple[str, ...], diff: bool) -> int:
     """Free what the networks hold for attachments other than those of the pods on record.
 
     That includes what other runtimes have on these networks: run it only for networks that nobody else uses. Waits
@@ -23,6 +24,7 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
     the pods' ADDs used.
     """
     from harness.defaults import configured_networks, plugin_folders, plugin_types, select_networks
+    from harness.node_snapshot import StateBefore
     from harness.runtime import Runtime, folders_with_those_of
     from harness.trace import trace_executions
 
@@ -36,6 +38,7 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
     with node.alone(), plugin_folders(settings, plugin_types(networks)) as bin_dirs:
         runtime = Runtime(node, bin_dirs=bin_dirs, observe=trace_executions(settings.verbose), warn=say)
         pods = node.pods.all()
+        before = StateBefore(node, pods, warn=say) if diff else None
         libcni = runtime.libcni(folders_with_those_of(bin_dirs, pods))
         for network in networks:
             valid = [
@@ -57,5 +60,12 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
             gone = ", ".join(f"{each['containerID'][:_SHORT_ID]}/{each['ifname']}" for each in deleted)
             outcome = problem or ("disabled" if network.disable_gc else "ok")
             rows.append([network.name, str(len(valid)), gone, outcome])
-    emit(settings.output, {"networks": document}, Table(("NETWORK", "VALID", "DELETED", "GC"), rows))
+        freed = before.freed() if before is not None else []
+    shown: dict[str, object] = {"networks": document}
+    if diff:
+        shown["diff"] = [difference.to_document() for difference in freed]
+    emit(settings.output, shown, Table(("NETWORK", "VALID", "DELETED", "GC"), rows))
+    if settings.output not in {"json", "yaml"}:
+        for difference in freed:
+            click.echo(difference.in_words())
     return 1 if failed else 0

@@ -1,16 +1,12 @@
 """`cni-harness inspect`: one pod, as it was made and as the kernel has it now."""
 
-from socket import AF_INET, AF_INET6
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import Any
 
 import click
 
 from harness.options import Settings, complete_pod, global_options, namespace_option, needs_root, pass_settings
 from harness.output import Table, emit
-
-if TYPE_CHECKING:
-    from harness.pods import Pod
-    from netlink.rtnl import Link, Rtnl
 
 __all__ = ["command"]
 
@@ -21,23 +17,20 @@ __all__ = ["command"]
 @global_options()
 @pass_settings
 def command(settings: Settings, *, pod: str, namespace: str) -> None:
-    """Show a pod: its identity, the result of each network, and the links, addresses and routes that it has now."""
-    from harness.pod_view import pod_document
+    """Show a pod: its networks and their plugins, the result of each, and the kernel's state of it now.
+
+    A "!" marks a fact of a result that the kernel contradicts. The node's side of the pod is its veth, the bridge, and
+    the entries of the firewall that name its container ID or one of its addresses.
+    """
+    from harness.pod_inspection import inspect_pod
 
     needs_root("inspect", "looks into a network namespace")
-    store = settings.open_node().pods
-    record = store.read(namespace, pod)
+    node = settings.open_node()
+    record = node.pods.read(namespace, pod)
     if record is None:
         raise click.ClickException(f"there is no pod {namespace}/{pod}")
-    kernel = _kernel(record)
-    links, routes = kernel["links"], kernel["routes"]
-    resolv_conf = store.resolv_conf(record)
-    document = pod_document(record) | {"resolvConf": str(resolv_conf) if resolv_conf.exists() else None}
-    rows = [[title, str(document[key])] for title, key in _IDENTITY]
-    rows += [["network", f"{network.name} as {network.ifname}"] for network in record.networks]
-    rows += [["link", _link_line(link)] for link in links]
-    rows += [["route", _route_line(route)] for route in routes]
-    emit(settings.output, document | {"kernel": kernel}, Table(("", pod), rows))
+    document = inspect_pod(node, record)
+    emit(settings.output, document, Table(("", pod), list(_rows(document))))
 
 
 _IDENTITY = (
@@ -51,53 +44,35 @@ _IDENTITY = (
 )
 
 
-def _kernel(pod: "Pod") -> dict[str, list[dict[str, object]]]:
-    """Return what there is in the pod's network namespace; nothing where that is gone."""
-    from netlink.namespace import NotANamespaceError, open_namespace
-    from netlink.rtnl import Rtnl
-
-    try:
-        with open_namespace(pod.netns) as netns, Rtnl(netns) as rtnl:
-            links = rtnl.links()
-            routes = _routes(rtnl, {link.index: link.name for link in links})
-            return {"links": [_link(rtnl, link) for link in links], "routes": routes}
-    except (FileNotFoundError, NotANamespaceError):
-        return {"links": [], "routes": []}
-
-
-def _link(rtnl: "Rtnl", link: "Link") -> dict[str, object]:
-    return {
-        "name": link.name,
-        "index": link.index,
-        "kind": link.kind,
-        "mac": link.mac,
-        "mtu": link.mtu,
-        "up": link.up,
-        "operState": link.oper_state,
-        "addresses": [str(address.interface) for address in rtnl.addresses(link.index)],
-    }
+def _rows(document: dict[str, Any]) -> Iterator[list[str]]:
+    yield from ([title, str(document[key])] for title, key in _IDENTITY)
+    for network in document["networks"]:
+        yield ["network", f"{network['name']} as {network['ifname']}"]
+        yield ["chain", " → ".join(map(_plugin_words, network["plugins"]))]
+        yield from (["result", _compared_words(each)] for each in network["compared"])
+    yield from (["link", _link_words(link)] for link in document["kernel"]["links"])
+    yield from (["route", _route_words(route)] for route in document["kernel"]["routes"])
+    # Two networks of a pod may have one bridge.
+    host_links = {link["name"]: link for network in document["networks"] for link in network["hostLinks"]}
+    yield from (["node link", _link_words(link)] for link in host_links.values())
+    yield from ([f"node {entry['kind']}", entry["words"]] for entry in document["firewall"])
 
 
-def _routes(rtnl: "Rtnl", names: dict[int, str]) -> list[dict[str, object]]:
-    found = []
-    for family in (AF_INET, AF_INET6):
-        for route in sorted(rtnl.routes(family), key=lambda route: (route.dst.prefixlen, str(route.dst))):
-            entry: dict[str, object] = {"dst": str(route.dst), "dev": names.get(route.index, "")}
-            if route.gateway is not None:
-                entry["gw"] = str(route.gateway)
-            optional = {"mtu": route.mtu, "advmss": route.advmss, "priority": route.priority}
-            found.append(entry | {key: value for key, value in optional.items() if value})
-    return found
+def _plugin_words(plugin: dict[str, str]) -> str:
+    delegate = f" with {plugin['ipam']}" if plugin["ipam"] else ""
+    return f"{plugin['type']}{delegate} ({plugin['executable'] or 'no executable'})"
 
 
-def _link_line(link: dict[str, object]) -> str:
-    addresses = link["addresses"]
-    listed = ", ".join(map(str, addresses)) if isinstance(addresses, list) else ""
-    return (
-        f"{link['name']}: {'up' if link['up'] else 'down'}, {link['mac']}, mtu {link['mtu']}: {listed or 'no address'}"
-    )
+def _compared_words(compared: dict[str, str]) -> str:
+    return f"! {compared['fact']}: the kernel {compared['mismatch']}" if compared["mismatch"] else compared["fact"]
 
 
-def _route_line(route: dict[str, object]) -> str:
+def _link_words(link: dict[str, Any]) -> str:
+    port = f" port of {link['portOf']}," if "portOf" in link else ""
+    addresses = ", ".join(link["addresses"]) or "no address"
+    return f"{link['name']}: {'up' if link['up'] else 'down'},{port} {link['mac']}, mtu {link['mtu']}: {addresses}"
+
+
+def _route_words(route: dict[str, Any]) -> str:
     via = f" via {route['gw']}" if "gw" in route else ""
     return f"{route['dst']}{via} dev {route['dev']}"

@@ -1,5 +1,7 @@
 """`cni-harness validate`: would these network lists work here?"""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +11,7 @@ from harness.options import Settings, global_options, pass_settings, say
 from harness.output import Table, emit
 
 if TYPE_CHECKING:
-    from harness.networks import NetworkError, NetworkList
+    from harness.networks import NetworkList
 
 __all__ = ["command"]
 
@@ -19,10 +21,10 @@ __all__ = ["command"]
 @global_options()
 @pass_settings
 def command(settings: Settings, *, files: tuple[Path, ...]) -> int:
-    """Check network lists: their keys, and that their plugins are here and speak their version. Needs no root.
+    """Check network lists: keys, values, and that their plugins are here and speak their version. Needs no root.
 
     Without FILE, all those configured; one that is not used, since another of its name comes first, is wrong too. The
-    exit code is 1 where anything is wrong.
+    exit code is 1 if anything is wrong. Warnings, such as unknown keys, do not change it.
     """
     from harness.cache import ResultCache
     from harness.defaults import plugin_folders, plugin_types
@@ -31,35 +33,55 @@ def command(settings: Settings, *, files: tuple[Path, ...]) -> int:
     from harness.overlaps import overlaps
     from harness.trace import trace_executions
 
-    networks, broken = _read(settings, files)
+    networks, unusable = _read(settings, files)
     unused = {} if files else _unused(networks)
-    document = [{"file": "", "name": "", "problems": [str(error)]} for error in broken]
     with plugin_folders(settings, plugin_types(networks)) as bin_dirs:
         executor = Executor(bin_dirs, observe=trace_executions(settings.verbose))
-        libcni = Libcni(executor, ResultCache(), warn=lambda message: say(f"Warning: {message}"))
-        for network in networks:
-            problems = unused.get(network.source, []) + libcni.validate(network)
-            document.append({"file": str(network.source or ""), "name": network.name, "problems": problems})
+        versions = Libcni(executor, ResultCache(), warn=say).versions
+        verdicts = unusable + [_verdict(network, unused.get(network.source, []), versions) for network in networks]
     for overlap in overlaps([network for network in networks if network.source not in unused]):
         say(f"Warning: {overlap}")
-    rows = [
-        [str(each["name"]), problem, str(each["file"])] for each in document for problem in (each["problems"] or ["ok"])
-    ]
-    emit(settings.output, {"networks": document}, Table(("NETWORK", "PROBLEM", "FILE"), rows))
-    return 1 if any(each["problems"] for each in document) else 0
+    rows = [row for verdict in verdicts for row in verdict.rows()]
+    document = {"networks": [vars(verdict) for verdict in verdicts]}
+    emit(settings.output, document, Table(("NETWORK", "VERDICT", "FINDING", "FILE"), rows))
+    return 1 if any(verdict.problems for verdict in verdicts) else 0
 
 
-def _read(settings: Settings, files: tuple[Path, ...]) -> tuple[list["NetworkList"], list["NetworkError"]]:
+@dataclass
+class _Verdict:
+    """What is found in one file; `name` is empty for a file that cannot be read."""
+
+    file: str
+    name: str
+    problems: list[str]
+    warnings: list[str]
+
+    def rows(self) -> list[list[str]]:
+        wrong = "wrong" if self.name else "unusable"
+        found = [(wrong, text) for text in self.problems] + [("warning", text) for text in self.warnings]
+        return [[self.name, verdict, text, self.file] for verdict, text in (found or [("ok", "")])]
+
+
+def _verdict(network: "NetworkList", unused: list[str], versions: Callable[[str], list[str]]) -> _Verdict:
+    from harness.validation import validate
+
+    warnings: list[str] = []
+    problems = unused + validate(network, versions, warnings.append)
+    return _Verdict(str(network.source or ""), network.name, problems, warnings)
+
+
+def _read(settings: Settings, files: tuple[Path, ...]) -> tuple[list["NetworkList"], list[_Verdict]]:
     from harness.defaults import network_folder
     from harness.networks import NetworkError, network_files, read_network_file
 
-    networks, broken = [], []
+    networks, unusable = [], []
     for path in files or network_files(network_folder(settings)):
         try:
             networks.append(read_network_file(path))
         except NetworkError as error:
-            broken.append(error)
-    return networks, broken
+            problem = str(error).removeprefix(f"{path}: ")
+            unusable.append(_Verdict(str(path), "", [problem], []))
+    return networks, unusable
 
 
 def _unused(networks: list["NetworkList"]) -> dict[Path | None, list[str]]:

@@ -9,7 +9,8 @@ from harness import fixed_sysctls
 from harness.fixed_sysctls import FIXED_SYSCTLS, fix_sysctls
 from harness.networks import parse_network_list
 from harness.node import Node as HarnessNode
-from harness.runtime import NetworkPlan, PodPlan, Runtime
+from harness.pod_plan import NetworkPlan, PodPlan
+from harness.runtime import Runtime
 from harness.sandbox import create_sandbox, remove_sandbox
 from harness.site import Site
 from tests.nodes import Node

@@ -1,12 +1,14 @@
 """`cni-harness snapshot`, `diff` and `add --diff` on a node with our plugins."""
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from harness.snapshot import Snapshot, differences
+from netlink.namespace import remove_namespace
 from tests.cli import Cli, bridge_network
 
 # What host-local keeps between pods, and the folders that its first reservation makes.
@@ -200,3 +202,84 @@ def test_nothing_changes_by_itself(cli: Cli) -> None:
     )
 
     assert differences(before, after) == []
+
+
+def told_of(cli: Cli, *args: str) -> list[str]:
+    """What a verb says of the difference that it made, each without what is said of it in parentheses."""
+    return [line.partition(" (")[0] for line in lines(cli.run(*args, "--diff").stdout)]
+
+
+def test_delete_tells_what_it_freed(cli: Cli) -> None:
+    cli.run("add", "stays")
+    cli.run("add", "pod1")
+    pod = next(pod for pod in cli.pods() if pod["name"] == "pod1")
+    host_veth = pod["networks"][0]["result"]["interfaces"][1]["name"]
+    assert host_veth in {link["ifname"] for link in cli.ip("link")}
+
+    told = told_of(cli, "del", "pod1")
+
+    assert [line for line in told if "sysctl" not in line and "/.owners" not in line] == [
+        f"- node: link {host_veth}",
+        "- node: nft element inet cni_harness masquerade4 { 10.77.0.3 }",
+        f"- pod1: namespace {pod['netns']}",
+        f"- files: file {cli.var_lib_cni}/networks/test/10.77.0.3",
+    ]
+    assert cli.reservations("test") == {"10.77.0.2"}
+    assert host_veth not in {link["ifname"] for link in cli.ip("link")}
+
+
+def test_delete_that_frees_nothing_tells_nothing(cli: Cli) -> None:
+    cli.run("add", "stays")
+
+    assert told_of(cli, "del", "nobody") == []
+    assert cli.json("del", "nobody", "--diff") == {"deleted": [], "diff": []}
+
+
+def test_delete_with_prune_tells_of_the_bridge_too(cli: Cli) -> None:
+    cli.run("add", "pod1", "pod2")
+
+    told = told_of(cli, "del", "--all", "--prune")
+
+    assert "- node: link test0" in told
+    assert {line for line in told if line.startswith("- pod")} == {
+        line for line in told if line.startswith(("- pod1: namespace ", "- pod2: namespace "))
+    }
+    assert not Path(f"/run/netns/{cli.node}").exists()
+
+
+def test_delete_of_a_pod_whose_sandbox_is_gone_tells_what_was_left(cli: Cli) -> None:
+    cli.run("add", "stays")
+    (pod,) = cli.add("pod1")
+    remove_namespace(pod["netns"])
+
+    told = told_of(cli, "del", "pod1")
+
+    assert f"- files: file {cli.var_lib_cni}/networks/test/10.77.0.3" in told
+    assert not [line for line in told if "pod1:" in line]
+
+
+def test_gc_tells_what_it_freed(cli: Cli) -> None:
+    cli.configure(bridge_network("test", ipMasq=True, version="1.1.0"))
+    cli.run("add", "kept")
+    (lost,) = cli.add("lost")
+    remove_namespace(lost["netns"])
+    shutil.rmtree(cli.node_dir / "pods" / "default_lost")
+    (cli.var_lib_cni / "networks" / "test" / "10.77.0.99").write_bytes(b"f" * 64 + b"\r\neth0")
+
+    document = cli.json("gc", "--diff")
+
+    freed = [each["words"].partition(" (")[0] for each in document["diff"] if each["kind"] == "disappeared"]
+    folder = f"{cli.var_lib_cni}/networks/test"
+    assert [line for line in freed if "/networks/test/10." in line] == [
+        f"- files: file {folder}/10.77.0.3",
+        f"- files: file {folder}/10.77.0.99",
+    ]
+    assert "- node: nft element inet cni_harness masquerade4 { 10.77.0.3 }" in freed
+    assert not any("10.77.0.2" in line or "kept:" in line for line in freed)
+    assert cli.reservations("test") == {"10.77.0.2"}
+
+
+def test_gc_without_anything_to_free_tells_nothing(cli: Cli) -> None:
+    cli.run("add", "kept")
+
+    assert told_of(cli, "gc") == []

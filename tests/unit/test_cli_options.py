@@ -229,10 +229,43 @@ def test_validate_names_each_problem(cli: Cli) -> None:
     failed = cli.run("validate", "-o", "json", check=False)
 
     assert failed.returncode == 1
-    problems = {network["name"]: network["problems"] for network in json.loads(failed.stdout)["networks"]}
-    assert problems["net"] == []
-    assert 'no executable "missing"' in " ".join(problems["bad"])
-    assert "99-broken.conflist" in problems[""][0]
+    found = {network["name"]: network for network in json.loads(failed.stdout)["networks"]}
+    assert found["net"]["problems"] == []
+    assert 'no executable "missing"' in " ".join(found["bad"]["problems"])
+    assert found[""]["file"] == str(cli.conf_dir / "99-broken.conflist")
+    assert found[""]["problems"][0].startswith("line 1, column 2: not JSON")
+
+
+def test_validate_says_of_each_file_whether_it_can_be_used(cli: Cli) -> None:
+    mistyped = bridge_network("odd", ipMask=True)
+    cli.configure(bridge_network("net"), mistyped, bridge_network("bad", vlan=99999))
+    (cli.conf_dir / "99-broken.conflist").write_text("{")
+
+    lines = cli.run("validate", check=False).stdout.splitlines()
+
+    assert {tuple(line.split()[:2]) for line in lines} == {
+        ("NETWORK", "VERDICT"),
+        ("net", "ok"),
+        ("odd", "warning"),
+        ("bad", "wrong"),
+        ("-", "unusable"),
+    }
+
+
+def test_validate_fails_for_bad_values_and_not_for_unknown_keys(cli: Cli) -> None:
+    path = cli.folder / "one.conflist"
+    path.write_text(json.dumps(bridge_network("one", ipMask=True)))
+
+    warned = cli.json("validate", str(path))["networks"][0]
+
+    assert warned["problems"] == []
+    assert warned["warnings"] == ['plugins[0].ipMask (bridge): unknown key, its value is true; did you mean "ipMasq"?']
+    path.write_text(json.dumps(bridge_network("one", subnet="10.95.0.0/33")))
+    failed = cli.run("validate", str(path), "-o", "json", check=False)
+    assert failed.returncode == 1
+    assert json.loads(failed.stdout)["networks"][0]["problems"] == [
+        'plugins[0].ipam.ranges[0][0].subnet (bridge): expected a CIDR, got "10.95.0.0/33"'
+    ]
 
 
 def test_validate_names_a_list_that_another_of_its_name_hides(cli: Cli) -> None:

@@ -385,6 +385,7 @@ def test_the_wheel_holds_the_rooms_and_the_lists_and_the_launcher_and_nothing_el
     names = {name for name in wheel.namelist() if ".dist-info/" not in name and not name.endswith("/py.typed")}
     written = {str(path.relative_to(ROOT)) for room in ROOMS for path in (ROOT / room).rglob("*.py")}
     written |= {f"conf/{path.name}" for path in (ROOT / "conf").glob("*.conflist")}
+    written |= {f"conf/schemas/{path.name}" for path in (ROOT / "conf" / "schemas").glob("*.json")}
     written |= {str(path.relative_to(ROOT)) for path in (ROOT / "harness").rglob("*.yaml")}
     assert names == written | {"skel/_launcher"}
     assert "skel/py.typed" in wheel.namelist()

@@ -1,0 +1,143 @@
+"""Ranges of addresses as a network's `ipam` section declares them for host-local: which, how many, and their flaws.
+
+The rules are those of host-local, restated here because the harness executes plugins and imports none.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from skel.decoders import Address, Cidr, Network, address, cidr, list_of, optional, record, string
+from skel.errors import CniError
+from skel.record import Record, field
+
+__all__ = ["HOST_LOCAL", "AddressRange", "HostLocalSection", "range_flaws", "ranges_of"]
+
+HOST_LOCAL = "host-local"
+_IPV4 = 4
+_HOST_BITS_MIN = 2
+"""A smaller subnet has no address to give away beside its gateway."""
+
+
+class _Declared(Record):
+    subnet: Cidr = field(cidr)
+    range_start: Address | None = field(optional(address), default=None)
+    range_end: Address | None = field(optional(address), default=None)
+    gateway: Address | None = field(optional(address), default=None)
+
+
+class HostLocalSection(Record):
+    """The keys of host-local's `ipam` section that say which addresses there are and where they are reserved."""
+
+    type: str = field(string, default="")
+    subnet: Cidr | None = field(cidr, default=None)
+    range_start: Address | None = field(optional(address), default=None)
+    range_end: Address | None = field(optional(address), default=None)
+    gateway: Address | None = field(optional(address), default=None)
+    ranges: list[list[_Declared]] = field(list_of(list_of(record(_Declared))), default=list)
+    data_dir: str = field(string, default="")
+
+
+class AddressRange(NamedTuple):
+    """A range: all addresses from `first` to `last`, both included, but `gateway`; `path` is its key's."""
+
+    path: str
+    subnet: Network
+    first: Address
+    last: Address
+    gateway: Address
+
+    def holds(self, address: Address) -> bool:
+        """Tell whether `address` is in the range."""
+        return address.version == self.first.version and int(self.first) <= int(address) <= int(self.last)
+
+    @property
+    def size(self) -> int:
+        """How many addresses pods can get."""
+        return int(self.last) - int(self.first) + 1 - self.holds(self.gateway)
+
+    def __str__(self) -> str:
+        return f"{self.first}-{self.last}"
+
+
+def ranges_of(section: Mapping[str, object], path: str = "ipam") -> list[list[AddressRange]]:
+    """Return the range sets of an `ipam` section found at `path`, the older spelling's first.
+
+    Raises CniError (7) for a value that is no CIDR or no address.
+    """
+    return [[_range(each, where) for each, where in declared] for declared in _declared(section, path)]
+
+
+def range_flaws(
+    section: Mapping[str, object], path: str, note: Callable[[str, str], object]
+) -> Iterator[tuple[str, str]]:
+    """Yield the reasons for which host-local refuses the ranges of a section, each after the path of its key.
+
+    Oddities go to `note`, likewise.
+    Values that are no CIDR or no address are the schema's to tell: then nothing is yielded.
+    """
+    try:
+        range_sets = list(_declared(section, path))
+    except CniError:
+        return
+    sound: list[list[AddressRange]] = []
+    for ranges in range_sets:
+        kept = []
+        for declared, where in ranges:
+            if flaw := _flaw(declared, where):
+                yield flaw
+                continue
+            kept.append(_range(declared, where))
+            if declared.gateway is not None and declared.gateway not in declared.subnet.network:
+                note(f"{where}.gateway", f"{declared.gateway} is outside of the subnet {declared.subnet}")
+        if len({known.subnet.version for known in kept}) > 1:
+            families = " and ".join(str(known.subnet) for known in kept)
+            yield kept[0].path.rpartition("[")[0], f"one range set has IPv4 and IPv6 subnets: {families}"
+        sound.append(kept)
+    yield from _overlaps([known for ranges in sound for known in ranges])
+
+
+def _declared(section: Mapping[str, object], path: str) -> Iterator[list[tuple[_Declared, str]]]:
+    read = HostLocalSection.decode(section, path)
+    if read.subnet is not None:
+        only = _Declared(
+            subnet=read.subnet, range_start=read.range_start, range_end=read.range_end, gateway=read.gateway
+        )
+        yield [(only, path)]
+    for number, ranges in enumerate(read.ranges):
+        yield [(each, f"{path}.ranges[{number}][{index}]") for index, each in enumerate(ranges)]
+
+
+def _flaw(declared: _Declared, path: str) -> tuple[str, str] | None:
+    subnet = declared.subnet.network
+    if subnet.max_prefixlen - subnet.prefixlen < _HOST_BITS_MIN:
+        return f"{path}.subnet", f"{declared.subnet} is too small to allocate from"
+    if declared.subnet.ip != subnet.network_address:
+        return f"{path}.subnet", f"{declared.subnet} has host bits, the network is {subnet}"
+    for key, value in (("rangeStart", declared.range_start), ("rangeEnd", declared.range_end)):
+        if value is not None and value not in subnet:
+            return f"{path}.{key}", f"{value} is outside of the subnet {subnet}"
+    if declared.gateway is not None and declared.gateway.version != subnet.version:
+        return f"{path}.gateway", f"{declared.gateway} is not of the family of the subnet {subnet}"
+    known = _range(declared, path)
+    if int(known.first) > int(known.last):
+        return path, f"the range ends at {known.last}, before its start {known.first}"
+    return None
+
+
+def _range(declared: _Declared, path: str) -> AddressRange:
+    subnet = declared.subnet.network
+    make = type(subnet.network_address)
+    network, broadcast = int(subnet.network_address), int(subnet.broadcast_address)
+    second = make(min(network + 1, broadcast))
+    # IPv6 has no broadcast address to leave out.
+    last = make(max(broadcast - (subnet.version == _IPV4), network))
+    return AddressRange(
+        path, subnet, declared.range_start or second, declared.range_end or last, declared.gateway or second
+    )
+
+
+def _overlaps(ranges: Sequence[AddressRange]) -> Iterator[tuple[str, str]]:
+    for one, other in combinations(ranges, 2):
+        if one.holds(other.first) or other.holds(one.first):
+            yield other.path, f"{other} overlaps with {one} of {one.path}"

@@ -1,0 +1,21 @@
+"""What the command line loads: ordinary verbs do without the libraries that only some need."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli import ROOT
+
+SLOW = ("difflib", "jsonschema", "netaddr", "pyroute2", "referencing")
+
+
+@pytest.mark.parametrize(
+    "module", ["harness.runtime", "harness.defaults", "harness.plan", "harness.pod_view", "harness.validation"]
+)
+def test_ordinary_verbs_load_no_slow_library(module: str) -> None:
+    script = f"import sys, {module}; print(*[name for name in {SLOW} if name in sys.modules])"
+
+    run = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert run.stdout.split() == []
