@@ -93,6 +93,14 @@ def test_a_changed_project_is_installed_again_and_a_moved_one_anew(checkout: Che
     assert checkout.calls() == [*VENV, *INSTALL, "cni-harness del --all --prune"]
 
 
+def test_the_path_of_the_checkout_may_have_spaces_and_quotes(checkout: Checkout, tmp_path: Path) -> None:
+    checkout.folder = checkout.folder.rename(tmp_path / 'it\'s "a place"')
+
+    assert checkout.make("test").returncode == 0
+    assert checkout.make("up").returncode == 0
+    assert checkout.calls() == ["cni-harness add --exist-ok --network cni-harness pod1"]
+
+
 def test_a_compiler_that_comes_on_the_way_was_there_for_the_installation(checkout: Checkout, tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
