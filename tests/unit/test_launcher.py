@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from skel import SUPPORTED, dispatch, launcher
-from skel.launcher import compiled_launcher, is_ours, launcher_bytes, launcher_text
+from skel.launcher import compiled_launcher, is_any_launcher, is_ours, launcher_bytes, launcher_text
 from skel.suite import PLUGINS, load
 from tests.nodes import HANG
 from tests.unit.sample_plugin import ENVIRON, configuration
@@ -374,6 +374,17 @@ def test_our_own_file_is_told_from_any_other(kind: Kind, tmp_path: Path) -> None
 
     assert is_ours(str(ours))
     assert [is_ours(str(path)) for path in (short, other, tmp_path, tmp_path / "absent", "/bin/sh")] == [False] * 5
+
+
+@pytest.mark.parametrize("kind", [compiled_launcher, launcher_text])
+def test_a_launcher_of_another_installation_is_told_from_other_programs(tmp_path: Path, kind: Kind) -> None:
+    content = kind()
+    assert content is not None
+    other = tmp_path / "other"
+    other.write_bytes(content.replace(os.fsencode(launcher.ROOT), b"/elsewhere"))
+
+    assert (is_ours(str(other)), is_any_launcher(str(other))) == (False, True)
+    assert [is_any_launcher(str(path)) for path in ("/bin/sh", tmp_path, tmp_path / "absent")] == [False] * 3
 
 
 @pytest.mark.parametrize("kind", [compiled_launcher, launcher_text])
