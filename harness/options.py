@@ -1,8 +1,10 @@
 """The options that every verb shares, before it or after it."""
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,6 +20,7 @@ __all__ = [
     "DEFAULT_CONF_DIR",
     "DEFAULT_STATE_DIR",
     "Settings",
+    "complete_network",
     "complete_pod",
     "global_options",
     "named_folders",
@@ -47,6 +50,11 @@ class Settings:
     node: str | None = None
     output: str = "table"
     verbose: int = 0
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the result is for people, not a document for programs."""
+        return self.output in {"table", "wide"}
 
     def open_node(self, *, threads: int = 8) -> "Node":
         """Return the node that pods are on; nothing is made yet. Raises NodeError."""
@@ -137,14 +145,16 @@ def global_options(*, environment: bool = False) -> Callable[[F], F]:
             "--node",
             envvar="CNI_HARNESS_NODE",
             metavar="NAME",
+            shell_complete=_complete_node,
             help="Work on a network namespace that stands for the host, made by the first `add`.",
         ),
         option(
             "-o",
             "--output",
             envvar="CNI_HARNESS_OUTPUT",
-            type=click.Choice(["table", "json", "yaml"]),
-            help="How the result is printed.  [default: table]",
+            type=click.Choice(["table", "wide", "json", "yaml"]),
+            help="How the result is printed. A table shows 12 digits of a container ID, and on a terminal it is as "
+            "wide as that; `wide` has whole values, and a line for each row.  [default: table]",
         ),
         click.option(
             "-v",
@@ -174,10 +184,39 @@ def namespace_option(command: F) -> F:
 def complete_pod(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Return the names of pods for the shell to complete."""
     del param
-    settings = ctx.find_object(Settings) or Settings()
-    namespace = ctx.params.get("namespace", "default")
-    pods = settings.open_node().pods.names()
-    return [name for where, name in pods if where == namespace and name.startswith(incomplete)]
+    with _quietly():
+        namespace = ctx.params.get("namespace", "default")
+        pods = _settings(ctx).open_node().pods.names()
+        return [name for where, name in pods if where == namespace and name.startswith(incomplete)]
+    return []
+
+
+def complete_network(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of networks for the shell to complete."""
+    del param
+    with _quietly():
+        from harness.defaults import configured_networks
+
+        names = [network.name for network in configured_networks(_settings(ctx))]
+        return [name for name in names if name.startswith(incomplete)]
+    return []
+
+
+def _complete_node(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    del param
+    nodes = _settings(ctx).state_dir.glob("nodes/*/")
+    return sorted(path.name for path in nodes if path.name.startswith(incomplete))
+
+
+def _settings(ctx: click.Context) -> Settings:
+    return ctx.find_object(Settings) or Settings()
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Drop warnings and errors: they would land in the line that the shell completes."""
+    with redirect_stderr(StringIO()), suppress(Exception):
+        yield
 
 
 def named_folders(folders: Iterable[str]) -> dict[str, tuple[Path, ...]]:

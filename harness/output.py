@@ -2,22 +2,29 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TextIO
 
 import click
 
-__all__ = ["Table", "abandon", "emit", "message_of", "seconds"]
+__all__ = ["Table", "abandon", "emit", "message_of", "say_changes", "seconds", "shortened"]
 
 _OUR_ROOMS: Final = frozenset({"harness", "netlink", "skel"})
+_LONG_ID: Final = re.compile(r"(?<![0-9a-f])([0-9a-f]{12})[0-9a-f]{52}(?![0-9a-f])")
+"""A container ID as containerd makes them."""
+_SIGNS: Final = {"+": "green", "-": "red", "~": "yellow"}
+_GOOD: Final = frozenset({"ok", "ready", "installed"})
+_NEITHER: Final = frozenset({"", "-", "disabled", "is there already"})
 
 
 class Table(NamedTuple):
-    """Headings and rows of text."""
+    """Headings and rows of text; the column `verdict` has words that are good, neither, or bad."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
+    verdict: str = ""
 
     def render(self, *, colour: bool) -> str:
         """Return the table with its columns aligned; an empty cell shows as "-"."""
@@ -34,17 +41,64 @@ class Table(NamedTuple):
 
 
 def emit(output: str, document: object, table: Table) -> None:
-    """Print `document` as "json" or "yaml", otherwise `table`, unless it is empty."""
+    """Print `document` as "json" or "yaml", otherwise `table`, unless it is empty.
+
+    "wide" is the table with whole values, a line for each row. "table" has container IDs of 64 digits shortened, and
+    on a terminal it is as wide as that.
+    """
     if output == "json":
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     elif output == "yaml":
         import yaml
 
-        click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
-    elif table.rows:
-        context = click.get_current_context(silent=True)
-        wanted = context.color if context is not None else None
-        click.echo(table.render(colour=sys.stdout.isatty() if wanted is None else wanted))
+        # By way of JSON: enumerations and the like are plain strings there.
+        click.echo(yaml.safe_dump(json.loads(json.dumps(document)), sort_keys=False, allow_unicode=True), nl=False)
+    elif not table.rows:
+        return
+    elif output == "wide":
+        click.echo(table.render(colour=_is_coloured()))
+    else:
+        short = table._replace(rows=[[shortened(cell) for cell in row] for row in table.rows])
+        if sys.stdout.isatty():
+            _show(short)
+        else:
+            click.echo(short.render(colour=False))
+
+
+def say_changes(lines: Sequence[str]) -> None:
+    """Print lines that begin with "+", "-" or "~" on stdout, in the colours of these signs."""
+    for line in lines:
+        click.echo(click.style(line, fg=_SIGNS.get(line[:1])), color=_is_coloured())
+
+
+def shortened(text: str) -> str:
+    """Return a text with 12 digits of each container ID of 64; inside a longer text "…" stands for the others."""
+    return _LONG_ID.sub(lambda found: found[1] + ("" if found[0] == text else "…"), text)
+
+
+def _is_coloured() -> bool:
+    context = click.get_current_context(silent=True)
+    wanted = context.color if context is not None else None
+    return sys.stdout.isatty() if wanted is None else wanted
+
+
+def _show(table: Table) -> None:
+    """Print a table on a terminal, in as many columns as that has: a cell that is too long gets several lines."""
+    from rich.console import Console
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold", collapse_padding=True)
+    for heading in table.headings:
+        grid.add_column(Text(heading), overflow="fold")
+    for row in table.rows:
+        cells = zip(table.headings, row, strict=True)
+        grid.add_row(*(Text(cell or "-", _style(cell) if heading == table.verdict else "") for heading, cell in cells))
+    Console(no_color=not _is_coloured(), highlight=False, soft_wrap=False).print(grid)
+
+
+def _style(verdict: str) -> str:
+    return "green" if verdict in _GOOD else "" if verdict in _NEITHER else "red"
 
 
 def abandon(stream: TextIO) -> None:

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.options import Settings, global_options, namespace_option, needs_root, pass_settings, say
-from harness.output import Table, emit, seconds
+from harness.options import Settings, complete_network, global_options, namespace_option, needs_root, pass_settings, say
+from harness.output import Table, emit, say_changes, seconds
 from harness.parallel import for_each_pod, jobs_option
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ _HEADINGS = ("POD", "INTERFACE", "ADDRESS", "GATEWAY", "BRIDGE", "TIME")
     "networks",
     multiple=True,
     metavar="NAME",
+    shell_complete=complete_network,
     help="A network to join; may be repeated.  [default: the first list in order of file name, as containerd does]",
 )
 @namespace_option
@@ -106,9 +107,8 @@ def command(
     if before is not None:
         document["diff"] = [difference.to_document() for difference in made]
     emit(settings.output, document, Table(_HEADINGS, [row for each in added for row in _rows(each)]))
-    if settings.output == "table":
-        for difference in made:
-            click.echo(difference.in_words())
+    if settings.is_table:
+        say_changes([difference.in_words() for difference in made])
     return 0 if len(added) == len(wanted) else 1
 
 

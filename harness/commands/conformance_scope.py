@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
-from harness.options import Settings, say
+from harness.options import Settings, complete_network, say
 
 if TYPE_CHECKING:
     from harness.conformance.catalogue import Check
@@ -26,6 +26,14 @@ _EXECUTABLE: Final = click.Path(exists=True, dir_okay=False, executable=True, re
 _PROFILES: Final = ("interface", "chained", "ipam")
 _ERASE: Final = "\r\x1b[K"
 
+
+def _complete_check(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    del ctx, param
+    from harness.conformance.catalogue import checks
+
+    return [check.id for check in checks() if check.id.startswith(incomplete)]
+
+
 _OPTIONS: Final = (
     click.option("--conf", "confs", multiple=True, type=FILE, metavar="FILE", help="A network list; once for each."),
     click.option(
@@ -33,6 +41,7 @@ _OPTIONS: Final = (
         "names",
         multiple=True,
         metavar="NAME",
+        shell_complete=complete_network,
         help="Without --conf: this network of the folder of lists; may be repeated.  [default: the first]",
     ),
     click.option(
@@ -43,7 +52,14 @@ _OPTIONS: Final = (
         help="Only this plugin of the lists; may be repeated.  [default: all of them, and their IPAM plugins]",
     ),
     click.option("--profile", type=click.Choice(_PROFILES), help="What the plugins are.  [default: found out]"),
-    click.option("--check", "ids", multiple=True, metavar="ID", help="Only this check; may be repeated."),
+    click.option(
+        "--check",
+        "ids",
+        multiple=True,
+        metavar="ID",
+        shell_complete=_complete_check,
+        help="Only this check; may be repeated.",
+    ),
     click.option(
         "--prepare",
         "preparation",

@@ -91,7 +91,7 @@ def _report(settings: Settings, missing: list[tuple[str, str]], deleted: list["P
         say(f"There is no pod {namespace}/{name}")
     document = [{"name": pod.name, "namespace": pod.namespace, "containerID": pod.container_id} for pod in deleted]
     rows = [[pod.name, pod.namespace, pod.container_id] for pod in deleted]
-    if rows or settings.output != "table":
+    if rows or not settings.is_table:
         emit(settings.output, {"deleted": document}, Table(("DELETED", "NAMESPACE", "CONTAINER ID"), rows))
     return 1 if failed else 0
 

@@ -2,7 +2,7 @@
 
 import click
 
-from harness.options import Settings, global_options, needs_root, pass_settings, say
+from harness.options import Settings, complete_network, global_options, needs_root, pass_settings, say
 from harness.output import Table, emit, message_of
 
 __all__ = ["command"]
@@ -11,7 +11,14 @@ _SHORT_ID = 12
 
 
 @click.command("gc")
-@click.option("--network", "names", multiple=True, metavar="NAME", help="Only this network; may be repeated.")
+@click.option(
+    "--network",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_network,
+    help="Only this network; may be repeated.",
+)
 @global_options()
 @pass_settings
 def command(settings: Settings, *, names: tuple[str, ...]) -> int:

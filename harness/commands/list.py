@@ -7,8 +7,6 @@ from harness.output import Table, emit
 
 __all__ = ["command"]
 
-_SHORT_ID = 12
-
 
 @click.command("list")
 @click.option("--namespace", metavar="NS", help="Only those in this Kubernetes namespace.")
@@ -27,7 +25,7 @@ def command(settings: Settings, *, namespace: str | None) -> None:
             pod_state(pod),
             ", ".join(network.name for network in pod.networks),
             ", ".join(filter(None, map(addresses, pod.networks))),
-            pod.container_id[:_SHORT_ID],
+            pod.container_id,
             pod.created,
         ]
         for pod in pods

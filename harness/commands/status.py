@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.options import Settings, global_options, needs_root, pass_settings, say
+from harness.options import Settings, complete_network, global_options, needs_root, pass_settings, say
 from harness.output import Table, emit, message_of
 
 if TYPE_CHECKING:
@@ -14,7 +14,14 @@ __all__ = ["command"]
 
 
 @click.command("status")
-@click.option("--network", "names", multiple=True, metavar="NAME", help="Only this network; may be repeated.")
+@click.option(
+    "--network",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_network,
+    help="Only this network; may be repeated.",
+)
 @global_options()
 @pass_settings
 def command(settings: Settings, *, names: tuple[str, ...]) -> int:

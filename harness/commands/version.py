@@ -9,7 +9,7 @@ from harness.options import DEFAULT_BIN_DIR, Settings, global_options, pass_sett
 from harness.output import Table, emit
 from skel.versions import SUPPORTED
 
-__all__ = ["command"]
+__all__ = ["command", "own_version"]
 
 _TIMEOUT_S = 5.0
 _AT_ONCE = 8
@@ -35,7 +35,7 @@ def command(settings: Settings) -> None:
                 found.setdefault(name, folder)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             plugins = list(pool.map(lambda item: _plugin(settings, *item), sorted(found.items())))
-    own = _own_version()
+    own = own_version()
     rows = [["cni-harness", own, ", ".join(SUPPORTED), ""]]
     rows += [[str(each["type"]), "", _listed(each), str(each["folder"])] for each in plugins]
     document = {"version": own, "cniVersions": list(SUPPORTED), "plugins": plugins}
@@ -70,7 +70,8 @@ def _listed(plugin: dict[str, object]) -> str:
     return ", ".join(map(str, versions)) if isinstance(versions, list) else str(plugin["error"])
 
 
-def _own_version() -> str:
+def own_version() -> str:
+    """Return the version of the installed distribution."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
