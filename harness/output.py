@@ -5,22 +5,22 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Final, NamedTuple, TextIO
 
 import click
 
-__all__ = ["Table", "abandon", "emit", "message_of", "say_changes", "seconds", "shortened"]
+__all__ = ["Table", "abandon", "age", "emit", "message_of", "say_changes", "seconds", "shortened"]
 
+_UNITS: Final = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _OUR_ROOMS: Final = frozenset({"harness", "netlink", "skel"})
 _LONG_ID: Final = re.compile(r"(?<![0-9a-f])([0-9a-f]{12})[0-9a-f]{52}(?![0-9a-f])")
 """A container ID as containerd makes them."""
 _SIGNS: Final = {"+": "green", "-": "red", "~": "yellow"}
-_GOOD: Final = frozenset({"ok", "ready", "installed"})
-_NEITHER: Final = frozenset({"", "-", "disabled", "is there already"})
 
 
 class Table(NamedTuple):
-    """Headings and rows of text; the column `verdict` has words that are good, neither, or bad."""
+    """Headings and rows of text. `verdict` names the column of "ok", "ready" and errors, which gets colours."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -60,7 +60,9 @@ def emit(output: str, document: object, table: Table) -> None:
     else:
         short = table._replace(rows=[[shortened(cell) for cell in row] for row in table.rows])
         if sys.stdout.isatty():
-            _show(short)
+            from harness.terminal import show
+
+            show(short, colour=_is_coloured())
         else:
             click.echo(short.render(colour=False))
 
@@ -82,25 +84,6 @@ def _is_coloured() -> bool:
     return sys.stdout.isatty() if wanted is None else wanted
 
 
-def _show(table: Table) -> None:
-    """Print a table on a terminal, in as many columns as that has: a cell that is too long gets several lines."""
-    from rich.console import Console
-    from rich.table import Table as Grid
-    from rich.text import Text
-
-    grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold", collapse_padding=True)
-    for heading in table.headings:
-        grid.add_column(Text(heading), overflow="fold")
-    for row in table.rows:
-        cells = zip(table.headings, row, strict=True)
-        grid.add_row(*(Text(cell or "-", _style(cell) if heading == table.verdict else "") for heading, cell in cells))
-    Console(no_color=not _is_coloured(), highlight=False, soft_wrap=False).print(grid)
-
-
-def _style(verdict: str) -> str:
-    return "green" if verdict in _GOOD else "" if verdict in _NEITHER else "red"
-
-
 def abandon(stream: TextIO) -> None:
     """Say no more to whoever read a standard stream and has gone; Python would fail over it again at its exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -111,6 +94,18 @@ def abandon(stream: TextIO) -> None:
 def seconds(duration: float) -> str:
     """Return a duration in seconds as people read it: `87 ms`, `1.24 s`."""
     return f"{duration * 1000:.0f} ms" if duration < 1 else f"{duration:.2f} s"
+
+
+def age(moment: str) -> str:
+    """Return how long ago a moment (RFC 3339) was, in its largest unit: `45s`, `12m`, `3h`, `8d`; "" if unreadable."""
+    try:
+        elapsed = (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()
+    except (ValueError, TypeError):  # TypeError: without a time zone
+        return ""
+    for unit, length in _UNITS.items():
+        if elapsed >= length:
+            return f"{elapsed // length:.0f}{unit}"
+    return "0s"
 
 
 def message_of(error: BaseException) -> str:

@@ -64,5 +64,5 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
             gone = ", ".join(f"{each['containerID'][:_SHORT_ID]}/{each['ifname']}" for each in deleted)
             outcome = problem or ("disabled" if network.disable_gc else "ok")
             rows.append([network.name, str(len(valid)), gone, outcome])
-    emit(settings.output, {"networks": document}, Table(("NETWORK", "VALID", "DELETED", "GC"), rows))
+    emit(settings.output, {"networks": document}, Table(("NETWORK", "VALID", "DELETED", "GC"), rows, "GC"))
     return 1 if failed else 0

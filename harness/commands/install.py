@@ -81,7 +81,7 @@ def command(
     if not units and not systemd.is_systemd_running():
         say("Without systemd: `cni-harness serve` runs the fork server, which saves each plugin the start of Python")
     runtimes = _say_who_executes(settings, folders[0])
-    emit(settings.output, {"files": document, "runtimes": runtimes}, Table(("FILE", "STATE"), rows))
+    emit(settings.output, {"files": document, "runtimes": runtimes}, Table(("FILE", "STATE"), rows, "STATE"))
 
 
 def _say_who_executes(settings: Settings, folder: Path) -> list[dict[str, object]]:

@@ -3,7 +3,7 @@
 import click
 
 from harness.options import Settings, global_options, pass_settings, say, warn
-from harness.output import Table, emit
+from harness.output import Table, age, emit
 
 __all__ = ["command"]
 
@@ -18,6 +18,7 @@ def command(settings: Settings, *, namespace: str | None) -> None:
 
     known = settings.open_node().pods.all(on_error=warn)
     pods = [pod for pod in known if namespace in {None, pod.namespace}]
+    is_wide = settings.output == "wide"
     rows = [
         [
             pod.name,
@@ -26,11 +27,11 @@ def command(settings: Settings, *, namespace: str | None) -> None:
             ", ".join(network.name for network in pod.networks),
             ", ".join(filter(None, map(addresses, pod.networks))),
             pod.container_id,
-            pod.created,
+            pod.created if is_wide else age(pod.created),
         ]
         for pod in pods
     ]
-    headings = ("POD", "NAMESPACE", "STATE", "NETWORKS", "ADDRESSES", "CONTAINER ID", "CREATED")
+    headings = ("POD", "NAMESPACE", "STATE", "NETWORKS", "ADDRESSES", "CONTAINER ID", "CREATED" if is_wide else "AGE")
     if not pods:
         say("No pods")
-    emit(settings.output, {"pods": [pod_document(pod) for pod in pods]}, Table(headings, rows))
+    emit(settings.output, {"pods": [pod_document(pod) for pod in pods]}, Table(headings, rows, "STATE"))

@@ -56,5 +56,5 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
         [str(each["name"]), "ready" if each["ready"] else "not ready", str(each["code"] or ""), str(each["message"])]
         for each in document
     ]
-    emit(settings.output, {"networks": document}, Table(("NETWORK", "STATUS", "CODE", "MESSAGE"), rows))
+    emit(settings.output, {"networks": document}, Table(("NETWORK", "STATUS", "CODE", "MESSAGE"), rows, "STATUS"))
     return 0 if all(each["ready"] for each in document) else 1

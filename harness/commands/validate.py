@@ -45,7 +45,7 @@ def command(settings: Settings, *, files: tuple[Path, ...]) -> int:
     rows = [
         [str(each["name"]), problem, str(each["file"])] for each in document for problem in (each["problems"] or ["ok"])
     ]
-    emit(settings.output, {"networks": document}, Table(("NETWORK", "PROBLEM", "FILE"), rows))
+    emit(settings.output, {"networks": document}, Table(("NETWORK", "PROBLEM", "FILE"), rows, "PROBLEM"))
     return 1 if any(each["problems"] for each in document) else 0
 
 
