@@ -10,12 +10,25 @@ from typing import Final, NamedTuple, TextIO
 
 import click
 
-__all__ = ["Table", "abandon", "age", "emit", "message_of", "say_changes", "seconds", "shortened"]
+__all__ = [
+    "UNPRINTABLE",
+    "Table",
+    "abandon",
+    "age",
+    "emit",
+    "message_of",
+    "printable",
+    "say_changes",
+    "seconds",
+    "shortened",
+]
 
 _UNITS: Final = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _OUR_ROOMS: Final = frozenset({"harness", "netlink", "skel"})
 _LONG_ID: Final = re.compile(r"(?<![0-9a-f])([0-9a-f]{12})[0-9a-f]{52}(?![0-9a-f])")
 """A container ID as containerd makes them."""
+UNPRINTABLE: Final = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What is neither XML 1.0 nor harmless on a terminal."""
 _SIGNS: Final = {"+": "green", "-": "red", "~": "yellow"}
 
 
@@ -89,6 +102,11 @@ def abandon(stream: TextIO) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
+
+
+def printable(text: str) -> str:
+    """Return a text in which control characters, which a plugin may have printed, are shown and not obeyed."""
+    return UNPRINTABLE.sub(lambda found: found[0].encode("unicode-escape", "surrogatepass").decode(), text)
 
 
 def seconds(duration: float) -> str:

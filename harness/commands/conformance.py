@@ -45,6 +45,7 @@ def command(
         return 0
     from harness.conformance.finding import fatal
 
+    settings.announces = True
     needs_root("conformance", "makes network namespaces")
     scope = wanted.scope(settings)
     if junit is not None:  # what would fail at the end is better known at the beginning

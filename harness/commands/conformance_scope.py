@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
-from harness.options import Settings, complete_network, say
+from harness.options import EXECUTABLE, Settings, complete_network, say
 
 if TYPE_CHECKING:
     from harness.conformance.catalogue import Check
@@ -22,7 +22,6 @@ __all__ = ["FILE", "Wanted", "scope_options"]
 
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
-_EXECUTABLE: Final = click.Path(exists=True, dir_okay=False, executable=True, resolve_path=True, path_type=Path)
 _PROFILES: Final = ("interface", "chained", "ipam")
 _ERASE: Final = "\r\x1b[K"
 
@@ -63,7 +62,7 @@ _OPTIONS: Final = (
     click.option(
         "--prepare",
         "preparation",
-        type=_EXECUTABLE,
+        type=EXECUTABLE,
         metavar="FILE",
         help="An executable that makes on each node, as root, what the plugins need there.",
     ),

@@ -35,7 +35,10 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
 
     needs_root("gc", "deletes attachments")
     node = settings.open_node()
-    node.must_exist()
+    if not node.exists():
+        say(f"There is no node {node.name}: nothing to free")
+        emit(settings.output, {"networks": []}, Table((), ()))
+        return 0
     networks = select_networks(settings, names) if names else configured_networks(settings)
     document: list[dict[str, object]] = []
     rows: list[list[str]] = []

@@ -16,7 +16,8 @@ def command(settings: Settings, *, namespace: str | None) -> None:
     """List pods, those too that a crash left incomplete: `del` takes them away like any other."""
     from harness.pod_view import addresses, pod_document, pod_state
 
-    known = settings.open_node().pods.all(on_error=warn)
+    node = settings.open_node()
+    known = node.pods.all(on_error=warn)
     pods = [pod for pod in known if namespace in {None, pod.namespace}]
     is_wide = settings.output == "wide"
     rows = [
@@ -33,5 +34,5 @@ def command(settings: Settings, *, namespace: str | None) -> None:
     ]
     headings = ("POD", "NAMESPACE", "STATE", "NETWORKS", "ADDRESSES", "CONTAINER ID", "CREATED" if is_wide else "AGE")
     if not pods:
-        say("No pods")
+        say("No pods" if node.exists() else f"No pods: there is no node {node.name}")
     emit(settings.output, {"pods": [pod_document(pod) for pod in pods]}, Table(headings, rows, "STATE"))

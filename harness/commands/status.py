@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.options import Settings, complete_network, global_options, needs_root, pass_settings, say
-from harness.output import Table, emit, message_of
+from harness.output import Table, emit
 
 if TYPE_CHECKING:
+    from harness.execute import PluginError
     from harness.networks import NetworkError
 
 __all__ = ["command"]
@@ -50,7 +51,7 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
             try:
                 runtime.status(network, bin_dirs)
             except PluginError as error:
-                code, message = error.code, message_of(error)
+                code, message = error.code, _message(error)
             document.append({"name": network.name, "ready": not message, "code": code, "message": message})
     rows = [
         [str(each["name"]), "ready" if each["ready"] else "not ready", str(each["code"] or ""), str(each["message"])]
@@ -58,3 +59,9 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
     ]
     emit(settings.output, {"networks": document}, Table(("NETWORK", "STATUS", "CODE", "MESSAGE"), rows, "STATUS"))
     return 0 if all(each["ready"] for each in document) else 1
+
+
+def _message(error: "PluginError") -> str:
+    """Return what a plugin says, without its code, which has a column."""
+    details = f"; {error.details}" if error.details else ""
+    return f"plugin {error.plugin}: {error.msg}{details}"
