@@ -43,7 +43,8 @@ def test_row_is_one_line_where_it_fits(dual: Cli) -> None:
     _, row = lines(on_a_terminal(dual, "add", "pod1", columns=120))
 
     assert re.fullmatch(
-        r"pod1  eth0       10\.86\.0\.2/16, fd0d:6e1b:8b5c::2/64  10\.86\.0\.1, fd0d:6e1b:8b5c::1  dual0   [\d.]+ m?s", row
+        r"pod1  eth0       10\.86\.0\.2/16, fd0d:6e1b:8b5c::2/64  10\.86\.0\.1, fd0d:6e1b:8b5c::1  dual0   [\d.]+ m?s",
+        row,
     )
 
 
