@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from harness.strict_json import decode_json
+from skel.strict_json import decode_json
 from skel.trace import VARIABLE
 
 __all__ = ["Delegation", "Delegations"]

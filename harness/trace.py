@@ -9,7 +9,7 @@ from harness.delegations import Delegation
 from harness.execute import Execution
 from harness.options import say
 from harness.output import UNPRINTABLE, printable
-from harness.strict_json import decode_json
+from skel.strict_json import decode_json
 
 __all__ = ["in_shell", "trace_executions"]
 
