@@ -215,10 +215,11 @@ def complete_network(ctx: click.Context, param: click.Parameter, incomplete: str
     """Return the names of networks for the shell to complete."""
     del param
     with _quietly():
-        from harness.defaults import configured_networks
+        from harness.defaults import configured_networks, own_conf_dir
+        from harness.networks import load_networks
 
-        names = [network.name for network in configured_networks(_settings(ctx))]
-        return [name for name in names if name.startswith(incomplete)]
+        networks = [*configured_networks(_settings(ctx)), *load_networks(own_conf_dir())]
+        return list(dict.fromkeys(each.name for each in networks if each.name.startswith(incomplete)))
     return []
 
 
