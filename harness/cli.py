@@ -2,7 +2,6 @@
 
 import os
 import sys
-from importlib import import_module
 from typing import Final
 
 import click
@@ -10,54 +9,37 @@ import click
 from harness.interruption import interrupted_once
 from harness.options import Settings, global_options, say
 from harness.output import abandon, message_of
+from harness.verbs import Verbs
 
 __all__ = ["cli", "main"]
-
-_VERBS: Final = {
-    "add": "add",
-    "del": "delete",
-    "check": "check",
-    "list": "list",
-    "inspect": "inspect",
-    "exec": "exec",
-    "status": "status",
-    "gc": "gc",
-    "version": "version",
-    "conformance": "conformance",
-    "snapshot": "snapshot",
-    "diff": "diff",
-    "bench": "bench",
-    "networks": "networks",
-    "validate": "validate",
-    "serve": "serve",
-    "doctor": "doctor",
-    "install": "install",
-    "uninstall": "uninstall",
-}
-"""Each verb and its module in `harness.commands`, in the order of the help."""
 
 _INTERRUPTED: Final = 130
 _TRACEBACK_VERBOSITY: Final = 2
 
 
-class _Verbs(click.Group):
-    """Loads a verb's module when it is wanted, so that each starts with no more than it needs."""
+def _print_version(ctx: click.Context, param: click.Parameter, value: object) -> None:
+    del param
+    if value and not ctx.resilient_parsing:
+        from harness.commands.version import own_version
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the verbs, the common ones first."""
-        del ctx
-        return list(_VERBS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the verb."""
-        del ctx
-        if cmd_name not in _VERBS:
-            return None
-        command: click.Command = import_module(f"harness.commands.{_VERBS[cmd_name]}").command
-        return command
+        click.echo(f"cni-harness {own_version()}")
+        ctx.exit()
 
 
-@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Verbs,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    subcommand_metavar="VERB ...",
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_print_version,
+    help="Print the version of this program, and no more.",
+)
 @global_options(environment=True)
 @click.pass_context
 def cli(ctx: click.Context) -> None:
@@ -70,6 +52,8 @@ def cli(ctx: click.Context) -> None:
     """
     if os.environ.get("NO_COLOR"):
         ctx.color = False
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 def main() -> None:

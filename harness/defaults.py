@@ -33,7 +33,7 @@ def network_folder(settings: Settings) -> Path:
     if network_files(DEFAULT_CONF_DIR):
         return DEFAULT_CONF_DIR
     own = own_conf_dir()
-    say(f"No network lists in {DEFAULT_CONF_DIR}: using this project's own, {own}")
+    _announce(settings, f"No network lists in {DEFAULT_CONF_DIR}: using this project's own, {own}")
     return own
 
 
@@ -84,9 +84,16 @@ def plugin_folders(settings: Settings, types: Iterable[str]) -> Iterator[tuple[P
     if not own:
         yield configured
         return
+    folders = ":".join(map(str, configured))
+    _announce(settings, f"No {', '.join(own)} in {folders}: using this project's own, {settings.state_dir / 'bin'}")
     with _own_plugins(settings.state_dir) as folder:
-        say(f"No {', '.join(own)} in {':'.join(map(str, configured))}: using this project's own, {folder}")
         yield (*configured, folder)
+
+
+def _announce(settings: Settings, message: str) -> None:
+    """Say that something of this project is used: until its plugins are in the state folder, and always with -v."""
+    if settings.verbose or (settings.announces and not (settings.state_dir / "bin").exists()):
+        say(message)
 
 
 @contextmanager

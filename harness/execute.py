@@ -8,11 +8,12 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from harness.attachment import PROTOCOL_VARIABLES
+from harness.delegations import Delegation, Delegations
 from harness.exchange import Exchange
 
 __all__ = ["Execution", "Executor", "PluginError", "PluginNotFoundError", "execution_of", "inherited"]
@@ -27,7 +28,8 @@ class Execution:
 
     `environ` is all of its environment, `started` seconds since the epoch, `exit_code` negative for a signal.
     `timed_out` and `flooded` say why it was killed. `output_held` says that a process it left behind held on to its
-    output, for which a runtime would still be waiting.
+    output, for which a runtime would still be waiting. `delegations` are the plugin's own reports, for an observer.
+    `place` are the words of a command that runs another where the plugin ran; none for this very place.
     """
 
     plugin: str
@@ -43,6 +45,8 @@ class Execution:
     timed_out: bool
     flooded: bool = False
     output_held: bool = False
+    delegations: tuple[Delegation, ...] = ()
+    place: tuple[str, ...] = ()
 
 
 def inherited() -> dict[str, str]:
@@ -122,12 +126,14 @@ class Executor:
         linger: float = 5.0,
         observe: Callable[[Execution], None] | None = None,
         pause: Callable[[float], object] = time.sleep,
+        place: tuple[str, ...] = (),
     ) -> None:
         self.bin_dirs = tuple(folder.absolute() for folder in bin_dirs if folder.parts)
         self._timeout = timeout
         self._linger = linger
         self._observe = observe
         self._pause = pause
+        self._place = place
 
     @property
     def cni_path(self) -> str:
@@ -155,8 +161,18 @@ class Executor:
         path = self.find(type, verb)
         command = {"CNI_COMMAND": verb} if verb else {}
         environment = inherited() | command | {"CNI_PATH": self.cni_path} | dict(environ)
+        if self._observe is None:
+            return self._execution(type, path, environment, stdin)
+        with Delegations() as delegations:
+            execution = self._execution(type, path, environment | delegations.environ, stdin)
+            execution = replace(execution, delegations=delegations.reported(), place=self._place)
+        self._observe(execution)
+        return execution
+
+    def _execution(self, type: str, path: Path, environment: dict[str, str], stdin: bytes) -> Execution:
+        """Run the plugin at `path`. Raises PluginError where it cannot be executed."""
         try:
-            execution = execution_of(
+            return execution_of(
                 partial(self._start, path, environment),
                 plugin=type,
                 path=path,
@@ -167,10 +183,8 @@ class Executor:
             )
         except (OSError, ValueError) as error:  # ValueError: a NUL in a variable
             reason = getattr(error, "strerror", None) or str(error)
+            verb = environment.get("CNI_COMMAND", "")
             raise PluginError(type, verb, f"cannot execute {path}: {reason}") from error
-        if self._observe is not None:
-            self._observe(execution)
-        return execution
 
     def _start(self, path: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         """Start a plugin as the leader of its own process group. Raises OSError."""

@@ -68,7 +68,7 @@ class Node:
     def must_exist(self) -> None:
         """Raise NodeError where there is nothing of the node, which `in_use` or `alone` would make."""
         if not self.exists():
-            raise NodeError(f"there is no node {self.name}")
+            raise NodeError(f"there is no node {self.name}: its first `cni-harness add` makes it")
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -125,6 +125,13 @@ class Node:
             private_mounts({str(VAR_LIB_CNI): str(self.var_lib_cni)})
             with entered(self._namespace):
                 mount_own_sysfs()
+
+    def shell_words(self) -> tuple[str, ...]:
+        """Return the words of a command that runs another on the node; none for this host."""
+        if self.name is None:
+            return ()
+        own_files = f'mount --bind "$0" {VAR_LIB_CNI} && exec "$@"'
+        return ("ip", "netns", "exec", self.name, "sh", "-c", own_files, str(self.var_lib_cni))
 
     def namespace(self) -> Namespace | None:
         """Return the node's network namespace, None for this host. Inside `in_use` or `alone` only."""

@@ -2,22 +2,42 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Final, NamedTuple, TextIO
 
 import click
 
-__all__ = ["Table", "abandon", "emit", "message_of", "seconds"]
+__all__ = [
+    "UNPRINTABLE",
+    "Table",
+    "abandon",
+    "age",
+    "emit",
+    "message_of",
+    "printable",
+    "say_changes",
+    "seconds",
+    "shortened",
+]
 
+_UNITS: Final = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _OUR_ROOMS: Final = frozenset({"harness", "netlink", "skel"})
+_LONG_ID: Final = re.compile(r"(?<![0-9a-f])([0-9a-f]{12})[0-9a-f]{52}(?![0-9a-f])")
+"""A container ID as containerd makes them."""
+UNPRINTABLE: Final = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What is neither XML 1.0 nor harmless on a terminal."""
+_SIGNS: Final = {"+": "green", "-": "red", "~": "yellow"}
 
 
 class Table(NamedTuple):
-    """Headings and rows of text."""
+    """Headings and rows of text. `verdict` names the column of "ok", "ready" and errors, which gets colours."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
+    verdict: str = ""
 
     def render(self, *, colour: bool) -> str:
         """Return the table with its columns aligned; an empty cell shows as "-"."""
@@ -34,17 +54,47 @@ class Table(NamedTuple):
 
 
 def emit(output: str, document: object, table: Table) -> None:
-    """Print `document` as "json" or "yaml", otherwise `table`, unless it is empty."""
+    """Print `document` as "json" or "yaml", otherwise `table`, unless it is empty.
+
+    "wide" is the table with whole values, a line for each row. "table" has container IDs of 64 digits shortened, and
+    on a terminal it is as wide as that.
+    """
     if output == "json":
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     elif output == "yaml":
         import yaml
 
-        click.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
-    elif table.rows:
-        context = click.get_current_context(silent=True)
-        wanted = context.color if context is not None else None
-        click.echo(table.render(colour=sys.stdout.isatty() if wanted is None else wanted))
+        # By way of JSON: enumerations and the like are plain strings there.
+        click.echo(yaml.safe_dump(json.loads(json.dumps(document)), sort_keys=False, allow_unicode=True), nl=False)
+    elif not table.rows:
+        return
+    elif output == "wide":
+        click.echo(table.render(colour=_is_coloured()))
+    else:
+        short = table._replace(rows=[[shortened(cell) for cell in row] for row in table.rows])
+        if sys.stdout.isatty():
+            from harness.terminal import show
+
+            show(short, colour=_is_coloured())
+        else:
+            click.echo(short.render(colour=False))
+
+
+def say_changes(lines: Sequence[str]) -> None:
+    """Print lines that begin with "+", "-" or "~" on stdout, in the colours of these signs."""
+    for line in lines:
+        click.echo(click.style(line, fg=_SIGNS.get(line[:1])), color=_is_coloured())
+
+
+def shortened(text: str) -> str:
+    """Return a text with 12 digits of each container ID of 64; inside a longer text "…" stands for the others."""
+    return _LONG_ID.sub(lambda found: found[1] + ("" if found[0] == text else "…"), text)
+
+
+def _is_coloured() -> bool:
+    context = click.get_current_context(silent=True)
+    wanted = context.color if context is not None else None
+    return sys.stdout.isatty() if wanted is None else wanted
 
 
 def abandon(stream: TextIO) -> None:
@@ -54,9 +104,26 @@ def abandon(stream: TextIO) -> None:
     os.close(nowhere)
 
 
+def printable(text: str) -> str:
+    """Return a text in which control characters, which a plugin may have printed, are shown and not obeyed."""
+    return UNPRINTABLE.sub(lambda found: found[0].encode("unicode-escape", "surrogatepass").decode(), text)
+
+
 def seconds(duration: float) -> str:
     """Return a duration in seconds as people read it: `87 ms`, `1.24 s`."""
     return f"{duration * 1000:.0f} ms" if duration < 1 else f"{duration:.2f} s"
+
+
+def age(moment: str) -> str:
+    """Return how long ago a moment (RFC 3339) was, in its largest unit: `45s`, `12m`, `3h`, `8d`; "" if unreadable."""
+    try:
+        elapsed = (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds()
+    except (ValueError, TypeError):  # TypeError: without a time zone
+        return ""
+    for unit, length in _UNITS.items():
+        if elapsed >= length:
+            return f"{elapsed // length:.0f}{unit}"
+    return "0s"
 
 
 def message_of(error: BaseException) -> str:

@@ -1,6 +1,7 @@
 """From the options of `add`, and cnitool's environment variables, to what each network is asked for."""
 
 import ipaddress
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -34,7 +35,7 @@ class Wishes:
     ifname: str = "eth0"
     ports: Sequence[str] = ()
     ips: Sequence[str] = ()
-    mac: str = ""
+    mac: str | None = None
     cni_args: Sequence[str] = ()
     capabilities: Sequence[str] = ()
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -98,7 +99,7 @@ def _check(wishes: Wishes) -> None:
             raise PlanError(f"--ip {address}: wanted an IP address, with or without prefix length") from None
     for port in wishes.ports:
         parse_port(port)
-    if wishes.mac:
+    if wishes.mac is not None:
         try:
             decode_mac(wishes.mac, "--mac")
         except CniError as error:
@@ -155,6 +156,10 @@ def _capabilities(texts: Sequence[str]) -> dict[str, object]:
             raise PlanError(f"--cap {text}: wanted NAME=JSON")
         try:
             found[name] = decode_json(value)
+        except json.JSONDecodeError:
+            # The decoder's line and column mean nothing on a command line.
+            string = f"; a string is written {name}='{json.dumps(value)}'" if value.isalnum() else ""
+            raise PlanError(f"--cap {text}: wanted NAME=JSON, but {value} is not JSON{string}") from None
         except ValueError as error:
             raise PlanError(f"--cap {text}: {error}") from None
     return found
@@ -163,6 +168,8 @@ def _capabilities(texts: Sequence[str]) -> dict[str, object]:
 def _json_object(text: str, where: str) -> dict[str, object]:
     try:
         value = decode_json(text)
+    except json.JSONDecodeError:
+        raise PlanError(f"{where}: {text} is not JSON") from None
     except ValueError as error:
         raise PlanError(f"{where}: {error}") from None
     if not isinstance(value, dict):

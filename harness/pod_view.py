@@ -3,7 +3,7 @@
 from harness.pods import READY, Pod, PodNetwork
 from harness.sandbox import sandbox_exists
 
-__all__ = ["addresses", "gateways", "host_links", "pod_document", "pod_state"]
+__all__ = ["addresses", "gateways", "host_links", "interface", "pod_document", "pod_state"]
 
 
 def pod_document(pod: Pod) -> dict[str, object]:
@@ -37,6 +37,14 @@ def addresses(network: PodNetwork) -> str:
 def gateways(network: PodNetwork) -> str:
     """Return the gateways of an attachment."""
     return ", ".join(str(ip.gateway) for ip in network.decoded().ips if ip.gateway is not None)
+
+
+def interface(network: PodNetwork) -> str:
+    """Return the interfaces that an attachment has in the pod; "" for none, as of noop."""
+    result = network.decoded()
+    named = [link.name for link in result.interfaces if link.sandbox]
+    # Results below 0.3.0 have addresses, but no interfaces.
+    return ", ".join(named) or (network.ifname if result.ips else "")
 
 
 def host_links(network: PodNetwork) -> list[str]:

@@ -51,7 +51,7 @@ class _NodeExecutor(Executor):
     """Runs plugins on a node."""
 
     def __init__(self, node: Node, bin_dirs: Sequence[Path], observe: Callable[[Execution], None] | None) -> None:
-        super().__init__(bin_dirs, observe=observe)
+        super().__init__(bin_dirs, observe=observe, place=node.shell_words())
         self._node = node
 
     def run(self, type: str, verb: str, stdin: bytes, environ: Mapping[str, str]) -> Execution:
@@ -162,7 +162,10 @@ class Runtime:
         if errors and force:
             self.node.pods.remove(pod)
         if errors:
-            raise PodError("; ".join(errors))
+            error = PodError("; ".join(errors))
+            if not force:
+                error.add_note("`cni-harness del` can be repeated; with --force it forgets the pod")
+            raise error
         return was
 
     def _executor(self, bin_dirs: Sequence[Path]) -> Executor:

@@ -8,8 +8,10 @@ the same dispatcher that its process would run: same behaviour, no start-up.
 import errno
 import os
 from collections.abc import Mapping
+from time import monotonic
 from typing import TypeVar
 
+from . import trace
 from .config import Config
 from .decoders import integer, string
 from .dispatch import Outcome, dispatch
@@ -105,10 +107,14 @@ def _call(path: str, args: Args[C], verb: str) -> Outcome:
     """Run the delegate and pass its log on. Raises CniError where it fails."""
     name = args.config.ipam.type
     environ = {**args.environ, "CNI_COMMAND": verb}
+    traced = environ.get(trace.VARIABLE)
+    begin = monotonic() if traced else 0.0
     if name in PLUGINS and is_ours(path):
         outcome = dispatch(load(name), environ, lambda: args.stdin, args.interruption)
     else:
         outcome = _execute(path, environ, args.stdin, args.interruption)
+    if traced:
+        trace.report(traced, path=path, environ=environ, stdin=args.stdin, outcome=outcome, seconds=monotonic() - begin)
     for line in outcome.stderr.decode(errors="replace").splitlines():
         args.log(line)
     if outcome.code != 0:

@@ -1,11 +1,14 @@
 """`cni-harness` as a user runs it: a process, with files and a node of its own."""
 
+import fcntl
 import json
 import os
 import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -174,9 +177,10 @@ class Cli:
         return {path.name for path in (self.var_lib_cni / "results").glob("*")}
 
 
-def on_a_terminal(cli: Cli, *args: str, env: Mapping[str, str] | None = None) -> str:
+def on_a_terminal(cli: Cli, *args: str, env: Mapping[str, str] | None = None, columns: int = 80) -> str:
     """Run a verb with a terminal for its stdout and stderr, and return what it shows there."""
     ours, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
     with os.fdopen(ours, "rb", buffering=0) as screen:
         environment = {**cli.environment, "TERM": "xterm", **(env or {})}
         with subprocess.Popen(

@@ -1,5 +1,6 @@
-"""The figures of a run as a picture, by matplotlib (`pip install cni-harness[bench]`)."""
+"""The figures of a run as a picture, by matplotlib (the extra `bench`)."""
 
+import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,7 +32,7 @@ def check_plots(paths: Sequence[Path]) -> None:
         if path.suffix not in SUFFIXES:
             raise PlotError(f"{path}: wanted the name of a file in {' or '.join(SUFFIXES)}")
     if paths and find_spec("matplotlib") is None:
-        raise PlotError("no matplotlib here, which draws: pip install 'cni-harness[bench]'")
+        raise PlotError(f"no matplotlib here, which draws: `{sys.executable} -m pip install 'matplotlib>=3.9'`")
 
 
 def plot(recording: Recording, suites: Sequence[str], networks: Sequence[str], paths: Sequence[Path]) -> None:

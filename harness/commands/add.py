@@ -1,11 +1,21 @@
 """`cni-harness add`: pods with networks, from nothing."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from harness.options import Settings, global_options, namespace_option, needs_root, pass_settings, say
-from harness.output import Table, emit, seconds
+from harness.options import (
+    EXECUTABLE,
+    Settings,
+    complete_network,
+    global_options,
+    namespace_option,
+    needs_root,
+    pass_settings,
+    say,
+)
+from harness.output import Table, emit, say_changes, seconds
 from harness.parallel import for_each_pod, jobs_option
 
 if TYPE_CHECKING:
@@ -15,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+_PREPARATION_S = 60.0
 _HEADINGS = ("POD", "INTERFACE", "ADDRESS", "GATEWAY", "BRIDGE", "TIME")
 
 
@@ -25,6 +36,7 @@ _HEADINGS = ("POD", "INTERFACE", "ADDRESS", "GATEWAY", "BRIDGE", "TIME")
     "networks",
     multiple=True,
     metavar="NAME",
+    shell_complete=complete_network,
     help="A network to join; may be repeated.  [default: the first list in order of file name, as containerd does]",
 )
 @namespace_option
@@ -51,7 +63,7 @@ _HEADINGS = ("POD", "INTERFACE", "ADDRESS", "GATEWAY", "BRIDGE", "TIME")
     metavar="ADDRESS",
     help="Ask for this address on the first network; may be repeated, once a family.",
 )
-@click.option("--mac", default="", metavar="MAC", help="Ask for this hardware address on the first network.")
+@click.option("--mac", metavar="MAC", help="Ask for this hardware address on the first network.")
 @click.option(
     "--arg", "cni_args", multiple=True, metavar="K=V", help="A pair for CNI_ARGS, beside those of CNI_ARGS itself."
 )
@@ -61,6 +73,13 @@ _HEADINGS = ("POD", "INTERFACE", "ADDRESS", "GATEWAY", "BRIDGE", "TIME")
     multiple=True,
     metavar="NAME=JSON",
     help="An argument for plugins with this capability, beside those of CAP_ARGS.",
+)
+@click.option(
+    "--prepare",
+    "preparation",
+    type=EXECUTABLE,
+    metavar="FILE",
+    help="An executable that makes on the node, as root and before the pods, what the plugins need there.",
 )
 @click.option("--diff", is_flag=True, help="Show what the plugins did: the node and the pods, before and after.")
 @click.option("--exist-ok", is_flag=True, help="A pod that is there already is left as it is, and no error.")
@@ -76,9 +95,10 @@ def command(
     ifname: str,
     ports: tuple[str, ...],
     ips: tuple[str, ...],
-    mac: str,
+    mac: str | None,
     cni_args: tuple[str, ...],
     capabilities: tuple[str, ...],
+    preparation: Path | None,
     diff: bool,
     exist_ok: bool,
     jobs: int,
@@ -92,14 +112,17 @@ def command(
     from harness.plan import Wishes, plan_networks
     from harness.pod_view import pod_document
 
+    settings.announces = True
     needs_root("add", "makes network namespaces")
     names_once = list(dict.fromkeys(pods))
-    if len(names_once) > 1 and (ips or mac or ports):
+    if len(names_once) > 1 and (ips or mac is not None or ports):
         raise click.UsageError("--ip, --mac and -p are for one pod: two cannot have the same")
     wanted = [(namespace, name) for name in names_once]
     for each in wanted:
         check_pod(*each)
     plans = plan_networks(select_networks(settings, networks), Wishes(ifname, ports, ips, mac, cni_args, capabilities))
+    if preparation is not None:
+        _prepare(settings, preparation)
     before = _state_before(settings, wanted) if diff else None
     added = _add(settings, wanted, plans, exist_ok=exist_ok, jobs=jobs)
     document: dict[str, object] = {"pods": [pod_document(each.pod) | {"seconds": each.seconds} for each in added]}
@@ -107,10 +130,17 @@ def command(
     if before is not None:
         document["diff"] = [difference.to_document() for difference in made]
     emit(settings.output, document, Table(_HEADINGS, [row for each in added for row in _rows(each)]))
-    if settings.output == "table":
-        for difference in made:
-            click.echo(difference.in_words())
+    if settings.is_table:
+        say_changes([difference.in_words() for difference in made])
     return 0 if len(added) == len(wanted) else 1
+
+
+def _prepare(settings: Settings, program: Path) -> None:
+    from harness.conformance.preparation import prepare_node
+
+    node = settings.open_node()
+    with node.in_use():
+        prepare_node(program, node, _PREPARATION_S)
 
 
 def _state_before(settings: Settings, wanted: list[tuple[str, str]]) -> "StateBefore":
@@ -141,13 +171,13 @@ def _add(
 
 
 def _rows(added: "AddedPod") -> list[list[str]]:
-    from harness.pod_view import addresses, gateways, host_links
+    from harness.pod_view import addresses, gateways, host_links, interface
 
     time = "there already" if added.seconds is None else seconds(added.seconds)
     return [
         [
             added.pod.name,
-            network.ifname,
+            interface(network),
             addresses(network),
             gateways(network),
             next(iter(host_links(network)), ""),

@@ -99,7 +99,7 @@ def command(
         progress=say,
     )
     _write(findings, save, plots, reports)
-    _print(findings, settings.output)
+    _print(findings, settings)
 
 
 # The shared option is one CNI_PATH; here each is a suite.
@@ -133,10 +133,10 @@ def _write(findings: "Findings", save: Path | None, plots: tuple[Path, ...], rep
         write_between_markers(report, texts | {"conditions": findings.conditions()})
 
 
-def _print(findings: "Findings", output: str) -> None:
+def _print(findings: "Findings", settings: Settings) -> None:
     tables = list(findings.tables().values())
     # A document is printed once, with whichever table.
-    for number, table in enumerate(tables if output == "table" else tables[:1]):
+    for number, table in enumerate(tables if settings.is_table else tables[:1]):
         if number:
             click.echo()
-        emit(output, findings.document(), table)
+        emit(settings.output, findings.document(), table)

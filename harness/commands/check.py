@@ -50,7 +50,7 @@ def command(settings: Settings, *, pods: tuple[str, ...], namespace: str, jobs: 
         networks = [{"name": network.name, "ifname": network.ifname, "error": text} for network, text in found]
         document.append({"name": name, "namespace": where, "networks": networks})
         rows += [[name, network.name, network.ifname, text or "ok"] for network, text in found]
-    emit(settings.output, {"pods": document}, Table(_HEADINGS, rows))
+    emit(settings.output, {"pods": document}, Table(_HEADINGS, rows, "CHECK"))
     wrong = [text for _, found in done for _, text in found if text]
     return 1 if wrong or len(done) < len(wanted) else 0
 

@@ -41,10 +41,11 @@ def command(
         _refuse_options(ctx)
         return 0
     if is_list:
-        _print_catalogue(wanted, settings.output)
+        _print_catalogue(wanted, settings)
         return 0
     from harness.conformance.finding import fatal
 
+    settings.announces = True
     needs_root("conformance", "makes network namespaces")
     scope = wanted.scope(settings)
     if junit is not None:  # what would fail at the end is better known at the beginning
@@ -93,19 +94,19 @@ def _print(findings: Sequence["Finding"], settings: Settings, *, failures: bool)
     from harness.conformance.report.document import document
     from harness.conformance.report.text import report
 
-    if settings.output == "table":
+    if settings.is_table:
         width = min(get_terminal_size((100, 24)).columns, 120)
         click.echo(report(findings, every=settings.verbose > 0, only_failures=failures, width=width))
     else:
         emit(settings.output, document(findings, only_failures=failures), Table((), ()))
 
 
-def _print_catalogue(wanted: Wanted, output: str) -> None:
+def _print_catalogue(wanted: Wanted, settings: Settings) -> None:
     from harness.conformance.report.listing import catalogue_document, checks_table, unchecked_table
     from harness.conformance.sentences import load
 
     checks, sentences = wanted.checks(), load().values()
-    emit(output, catalogue_document(checks, sentences), checks_table(checks))
-    if output == "table" and not wanted.ids:
+    emit(settings.output, catalogue_document(checks, sentences), checks_table(checks))
+    if settings.is_table and not wanted.ids:
         click.echo()
-        emit(output, None, unchecked_table(sentences))
+        emit(settings.output, None, unchecked_table(sentences))

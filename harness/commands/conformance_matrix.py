@@ -55,7 +55,7 @@ def matrix(
     if not any(suites.values()):
         raise click.UsageError("no suite has a plugin that any of these checks is for")
     page = _page(matrix_of(suites), form or ("html" if save and save.suffix in (".html", ".htm") else "markdown"))
-    _deliver(page, save, settings.output, suites)
+    _deliver(page, save, settings, suites)
 
 
 # The shared option is one CNI_PATH; here each is a suite.
@@ -72,16 +72,16 @@ def _page(compared: "Matrix", form: str) -> str:
     return to_markdown(compared)
 
 
-def _deliver(page: str, save: Path | None, output: str, suites: Mapping[str, Sequence["Finding"]]) -> None:
+def _deliver(page: str, save: Path | None, settings: Settings, suites: Mapping[str, Sequence["Finding"]]) -> None:
     from harness.conformance.report.document import document
     from harness.conformance.report.wording import counts, tally
     from harness.files import write_atomically
 
     if save is not None:
         write_atomically(save, page.encode())
-    elif output == "table":
+    elif settings.is_table:
         click.echo(page, nl=False)
         return
     rows = [[name, tally(counts(findings))] for name, findings in suites.items()]
     documents = [{"suite": name, **document(findings)} for name, findings in suites.items()]
-    emit(output, {"suites": documents}, Table(("SUITE", "CHECKS"), rows))
+    emit(settings.output, {"suites": documents}, Table(("SUITE", "CHECKS"), rows))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
-from harness.options import Settings, say
+from harness.options import EXECUTABLE, Settings, complete_network, say
 
 if TYPE_CHECKING:
     from harness.conformance.catalogue import Check
@@ -22,9 +22,16 @@ __all__ = ["FILE", "Wanted", "scope_options"]
 
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
-_EXECUTABLE: Final = click.Path(exists=True, dir_okay=False, executable=True, resolve_path=True, path_type=Path)
 _PROFILES: Final = ("interface", "chained", "ipam")
 _ERASE: Final = "\r\x1b[K"
+
+
+def _complete_check(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    del ctx, param
+    from harness.conformance.catalogue import checks
+
+    return [check.id for check in checks() if check.id.startswith(incomplete)]
+
 
 _OPTIONS: Final = (
     click.option("--conf", "confs", multiple=True, type=FILE, metavar="FILE", help="A network list; once for each."),
@@ -33,6 +40,7 @@ _OPTIONS: Final = (
         "names",
         multiple=True,
         metavar="NAME",
+        shell_complete=complete_network,
         help="Without --conf: this network of the folder of lists; may be repeated.  [default: the first]",
     ),
     click.option(
@@ -43,11 +51,18 @@ _OPTIONS: Final = (
         help="Only this plugin of the lists; may be repeated.  [default: all of them, and their IPAM plugins]",
     ),
     click.option("--profile", type=click.Choice(_PROFILES), help="What the plugins are.  [default: found out]"),
-    click.option("--check", "ids", multiple=True, metavar="ID", help="Only this check; may be repeated."),
+    click.option(
+        "--check",
+        "ids",
+        multiple=True,
+        metavar="ID",
+        shell_complete=_complete_check,
+        help="Only this check; may be repeated.",
+    ),
     click.option(
         "--prepare",
         "preparation",
-        type=_EXECUTABLE,
+        type=EXECUTABLE,
         metavar="FILE",
         help="An executable that makes on each node, as root, what the plugins need there.",
     ),

@@ -14,7 +14,7 @@ from harness.options import (
     pass_settings,
     say,
 )
-from harness.output import Table, emit
+from harness.output import Table, emit, say_changes
 from harness.parallel import for_each_pod, jobs_option
 
 if TYPE_CHECKING:
@@ -121,11 +121,10 @@ def _report(
     if freed is not None:
         document["diff"] = [difference.to_document() for difference in freed]
     rows = [[pod.name, pod.namespace, pod.container_id] for pod in deleted]
-    if rows or settings.output != "table":
+    if rows or not settings.is_table:
         emit(settings.output, document, Table(("DELETED", "NAMESPACE", "CONTAINER ID"), rows))
-    if settings.output not in {"json", "yaml"}:
-        for difference in freed or ():
-            click.echo(difference.in_words())
+    if settings.is_table:
+        say_changes([difference.in_words() for difference in freed or ()])
     return 1 if failed else 0
 
 

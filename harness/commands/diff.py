@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.options import Settings, global_options, needs_root, pass_settings, say
-from harness.output import Table, emit, message_of
+from harness.output import Table, emit, message_of, say_changes
 
 if TYPE_CHECKING:
     from harness.snapshot import Snapshot
@@ -48,9 +48,8 @@ def command(settings: Settings, *, before: Path, after: Path | None, ignore: tup
         say(line)
     found = differences(old, new, ignore=ignore)
     emit(settings.output, {"diff": [difference.to_document() for difference in found]}, Table((), []))
-    if settings.output == "table":
-        for difference in found:
-            click.echo(difference.in_words())
+    if settings.is_table:
+        say_changes([difference.in_words() for difference in found])
     return 1 if found else 0
 
 

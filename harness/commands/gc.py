@@ -2,8 +2,8 @@
 
 import click
 
-from harness.options import Settings, global_options, needs_root, pass_settings, say
-from harness.output import Table, emit, message_of
+from harness.options import Settings, complete_network, global_options, needs_root, pass_settings, say
+from harness.output import Table, emit, message_of, say_changes
 
 __all__ = ["command"]
 
@@ -11,7 +11,14 @@ _SHORT_ID = 12
 
 
 @click.command("gc")
-@click.option("--network", "names", multiple=True, metavar="NAME", help="Only this network; may be repeated.")
+@click.option(
+    "--network",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_network,
+    help="Only this network; may be repeated.",
+)
 @click.option("--diff", is_flag=True, help="Show what was freed: the node and the pods, before and after.")
 @global_options()
 @pass_settings
@@ -30,7 +37,10 @@ def command(settings: Settings, *, names: tuple[str, ...], diff: bool) -> int:
 
     needs_root("gc", "deletes attachments")
     node = settings.open_node()
-    node.must_exist()
+    if not node.exists():
+        say(f"There is no node {node.name}: nothing to free")
+        emit(settings.output, {"networks": []}, Table((), ()))
+        return 0
     networks = select_networks(settings, names) if names else configured_networks(settings)
     document: list[dict[str, object]] = []
     rows: list[list[str]] = []
@@ -64,8 +74,7 @@ def command(settings: Settings, *, names: tuple[str, ...], diff: bool) -> int:
     shown: dict[str, object] = {"networks": document}
     if diff:
         shown["diff"] = [difference.to_document() for difference in freed]
-    emit(settings.output, shown, Table(("NETWORK", "VALID", "DELETED", "GC"), rows))
-    if settings.output not in {"json", "yaml"}:
-        for difference in freed:
-            click.echo(difference.in_words())
+    emit(settings.output, shown, Table(("NETWORK", "VALID", "DELETED", "GC"), rows, "GC"))
+    if settings.is_table:
+        say_changes([difference.in_words() for difference in freed])
     return 1 if failed else 0

@@ -46,7 +46,7 @@ _TIMEOUT_S = 5.0
     help="Have systemd start the fork server when it is needed.  [where systemd runs, and --state-dir is the default]",
 )
 @click.option("--unit-dir", type=click.Path(file_okay=False, path_type=Path), hidden=True, help="For a look at them.")
-@global_options()
+@global_options(makes_folders=True)
 @pass_settings
 def command(
     settings: Settings, *, conf: str | None, force: bool, divert: bool, units: bool | None, unit_dir: Path | None
@@ -81,7 +81,7 @@ def command(
     if not units and not systemd.is_systemd_running():
         say("Without systemd: `cni-harness serve` runs the fork server, which saves each plugin the start of Python")
     runtimes = _say_who_executes(settings, folders[0])
-    emit(settings.output, {"files": document, "runtimes": runtimes}, Table(("FILE", "STATE"), rows))
+    emit(settings.output, {"files": document, "runtimes": runtimes}, Table(("FILE", "STATE"), rows, "STATE"))
 
 
 def _say_who_executes(settings: Settings, folder: Path) -> list[dict[str, object]]:

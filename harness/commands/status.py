@@ -4,17 +4,25 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.options import Settings, global_options, needs_root, pass_settings, say
-from harness.output import Table, emit, message_of
+from harness.options import Settings, complete_network, global_options, needs_root, pass_settings, say
+from harness.output import Table, emit
 
 if TYPE_CHECKING:
+    from harness.execute import PluginError
     from harness.networks import NetworkError
 
 __all__ = ["command"]
 
 
 @click.command("status")
-@click.option("--network", "names", multiple=True, metavar="NAME", help="Only this network; may be repeated.")
+@click.option(
+    "--network",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_network,
+    help="Only this network; may be repeated.",
+)
 @global_options()
 @pass_settings
 def command(settings: Settings, *, names: tuple[str, ...]) -> int:
@@ -43,11 +51,17 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
             try:
                 runtime.status(network, bin_dirs)
             except PluginError as error:
-                code, message = error.code, message_of(error)
+                code, message = error.code, _message(error)
             document.append({"name": network.name, "ready": not message, "code": code, "message": message})
     rows = [
         [str(each["name"]), "ready" if each["ready"] else "not ready", str(each["code"] or ""), str(each["message"])]
         for each in document
     ]
-    emit(settings.output, {"networks": document}, Table(("NETWORK", "STATUS", "CODE", "MESSAGE"), rows))
+    emit(settings.output, {"networks": document}, Table(("NETWORK", "STATUS", "CODE", "MESSAGE"), rows, "STATUS"))
     return 0 if all(each["ready"] for each in document) else 1
+
+
+def _message(error: "PluginError") -> str:
+    """Return what a plugin says, without its code, which has a column."""
+    details = f"; {error.details}" if error.details else ""
+    return f"plugin {error.plugin}: {error.msg}{details}"

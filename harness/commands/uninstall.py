@@ -12,7 +12,7 @@ __all__ = ["command"]
 
 
 @click.command("uninstall")
-@global_options()
+@global_options(makes_folders=True)
 @pass_settings
 def command(settings: Settings) -> None:
     """Take back what `install` wrote, and restore what it replaced.

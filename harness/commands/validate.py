@@ -43,7 +43,7 @@ def command(settings: Settings, *, files: tuple[Path, ...]) -> int:
         say(f"Warning: {overlap}")
     rows = [row for verdict in verdicts for row in verdict.rows()]
     document = {"networks": [vars(verdict) for verdict in verdicts]}
-    emit(settings.output, document, Table(("NETWORK", "VERDICT", "FINDING", "FILE"), rows))
+    emit(settings.output, document, Table(("NETWORK", "VERDICT", "FINDING", "FILE"), rows, "VERDICT"))
     return 1 if any(verdict.problems for verdict in verdicts) else 0
 
 

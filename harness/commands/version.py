@@ -1,6 +1,7 @@
 """`cni-harness version`: who we are and who the plugins are."""
 
 import os
+import re
 from pathlib import Path
 
 import click
@@ -9,10 +10,12 @@ from harness.options import DEFAULT_BIN_DIR, Settings, global_options, pass_sett
 from harness.output import Table, emit
 from skel.versions import SUPPORTED
 
-__all__ = ["command"]
+__all__ = ["command", "own_version"]
 
 _TIMEOUT_S = 5.0
 _AT_ONCE = 8
+_ABOUT = re.compile(r"^CNI \S+ plugin (?:version )?v?(\S+)$", re.MULTILINE)
+"""What plugins built on a skeleton print on stderr when CNI_COMMAND is missing."""
 
 
 @click.command("version")
@@ -35,9 +38,9 @@ def command(settings: Settings) -> None:
                 found.setdefault(name, folder)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             plugins = list(pool.map(lambda item: _plugin(settings, *item), sorted(found.items())))
-    own = _own_version()
+    own = own_version()
     rows = [["cni-harness", own, ", ".join(SUPPORTED), ""]]
-    rows += [[str(each["type"]), "", _listed(each), str(each["folder"])] for each in plugins]
+    rows += [[str(each["type"]), str(each["version"]), _listed(each), str(each["folder"])] for each in plugins]
     document = {"version": own, "cniVersions": list(SUPPORTED), "plugins": plugins}
     emit(settings.output, document, Table(("NAME", "VERSION", "CNI VERSIONS", "FOLDER"), rows))
 
@@ -58,11 +61,19 @@ def _plugin(settings: Settings, name: str, folder: Path) -> dict[str, object]:
     from harness.trace import trace_executions
 
     executor = Executor([folder], timeout=_TIMEOUT_S, observe=trace_executions(settings.verbose))
-    entry: dict[str, object] = {"type": name, "folder": str(folder)}
+    entry: dict[str, object] = {"type": name, "folder": str(folder), "version": ""}
     try:
-        return entry | {"cniVersions": Libcni(executor, ResultCache(), warn=say).versions(name)}
+        entry["cniVersions"] = Libcni(executor, ResultCache(), warn=say).versions(name)
+        entry["version"] = _release(executor.run(name, "", b"", {}).stderr)
     except PluginError as error:
-        return entry | {"error": str(error)}
+        entry["error"] = str(error)
+    return entry
+
+
+def _release(about: bytes) -> str:
+    """Return the release that a plugin names when it is called by hand; "" if it names none."""
+    found = _ABOUT.search(about.decode(errors="replace"))
+    return found[1] if found else ""
 
 
 def _listed(plugin: dict[str, object]) -> str:
@@ -70,7 +81,8 @@ def _listed(plugin: dict[str, object]) -> str:
     return ", ".join(map(str, versions)) if isinstance(versions, list) else str(plugin["error"])
 
 
-def _own_version() -> str:
+def own_version() -> str:
+    """Return the version of the installed distribution."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

@@ -1,22 +1,28 @@
 """What a plugin finds on its node: made by an executable of the plugin's author, before anything else happens."""
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Final
-
-from harness.site import Ground
+from typing import Final, Protocol
 
 __all__ = ["PreparationError", "prepare_node"]
 
 _QUOTED: Final = 400
 
 
+class _Place(Protocol):
+    """A node that is in use."""
+
+    def run(self, function: Callable[[], int]) -> int:
+        """Call a function there."""
+
+
 class PreparationError(Exception):
     """The node cannot be prepared."""
 
 
-def prepare_node(program: Path, ground: Ground, timeout: float) -> None:
+def prepare_node(program: Path, node: _Place, timeout: float) -> None:
     """Execute a program on a node, and wait `timeout` seconds at most for its end.
 
     What it has started runs on until the node goes. Raises PreparationError.
@@ -36,7 +42,7 @@ def prepare_node(program: Path, ground: Ground, timeout: float) -> None:
 
     with TemporaryFile() as said:
         try:
-            exit_code = ground.run(execute)
+            exit_code = node.run(execute)
         except subprocess.TimeoutExpired:
             raise PreparationError(f"--prepare {program}: no end after {timeout:g} s") from None
         except OSError as error:

@@ -204,11 +204,10 @@ def test_table_shows_address_gateway_bridge_and_time(cli: Cli) -> None:
 def test_verbose_logs_each_execution(cli: Cli) -> None:
     cli.configure(bridge_network("net"))
 
-    quiet, whole = cli.run("add", "pod1", "-v"), cli.run("add", "pod2", "-vv")
+    brief, *delegates = cli.run("add", "pod1", "-v").stderr.splitlines()
 
-    assert re.fullmatch(r"[0-9a-f]{12} bridge ADD \d+ ms exit 0\n", quiet.stderr)
-    assert '  stdin: {"cniVersion":"1.0.0","name":"net"' in whole.stderr
-    assert "  stdout: " in whole.stderr
+    assert re.fullmatch(r"[0-9a-f]{12} bridge ADD \d+ ms exit 0", brief)
+    assert all(re.fullmatch(r"  [0-9a-f]{12} host-local ADD \d+ ms exit 0", line) for line in delegates)
 
 
 def test_with_nothing_configured_the_projects_own_serve(fresh_machine: Node) -> None:
@@ -233,6 +232,49 @@ def test_pods_made_with_other_plugins_are_deleted_with_these(reference_cli: Cli)
 
     assert reference_cli.reservations("net") == set()
     assert "bridge DEL" in run.stderr
+
+
+def test_own_plugins_are_announced_once(own_cli: Cli) -> None:
+    own_cli.configure({"cniVersion": "1.0.0", "name": "none", "plugins": [{"type": "noop"}]})
+    without = {"CNI_PATH": str(own_cli.conf_dir)}
+
+    runs = [own_cli.run(*verb, env=without) for verb in (["add", "a"], ["add", "b"], ["status"], ["gc"])]
+
+    said = [line for run in runs for line in run.stderr.splitlines() if "this project's own" in line]
+    assert said == [f"No noop in {own_cli.conf_dir}: using this project's own, {own_cli.state_dir}/bin"]
+    assert said == runs[0].stderr.splitlines()
+
+
+def test_interface_that_no_plugin_made_is_not_shown(own_cli: Cli) -> None:
+    none = {"cniVersion": "1.0.0", "name": "none", "plugins": [{"type": "noop"}]}
+    own_cli.configure(none, {"cniVersion": "1.0.0", "name": "lo", "plugins": [{"type": "loopback"}]})
+
+    rows = [own_cli.run("add", name, "--network", name).stdout.splitlines()[1] for name in ("none", "lo")]
+
+    assert [row.split()[1] for row in rows] == ["-", "lo"]
+
+
+def test_what_plugins_need_is_prepared_on_the_node(own_cli: Cli) -> None:
+    own_cli.plugin("prepare", "exec ip link add uplink0 type bridge")
+    own_cli.plugin("needy", 'cat > /dev/null; ip link show uplink0 >&2 && echo \'{"cniVersion": "1.0.0"}\'')
+    own_cli.configure({"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "needy"}]})
+
+    own_cli.run("add", "pod1", "--prepare", str(own_cli.folder / "bin/prepare"))
+
+    assert [link["ifname"] for link in own_cli.ip("link", "show", "uplink0")] == ["uplink0"]
+    failed = own_cli.run("add", "pod2", "--prepare", str(own_cli.folder / "bin/prepare"), check=False)
+    assert failed.returncode == 1
+    assert failed.stderr.startswith(f"Error: --prepare {own_cli.folder}/bin/prepare: exit code 2: ")
+    assert [pod["name"] for pod in own_cli.pods()] == ["pod1"]
+
+
+def test_preparation_is_not_what_plugins_did(own_cli: Cli) -> None:
+    own_cli.plugin("prepare", "exec ip link add uplink0 type bridge")
+    own_cli.configure({"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "noop"}]})
+
+    run = own_cli.run("add", "pod1", "--diff", "--prepare", str(own_cli.folder / "bin/prepare"))
+
+    assert "uplink0" not in run.stdout
 
 
 def test_several_pods_show_progress_on_a_terminal(own_cli: Cli) -> None:

@@ -242,11 +242,13 @@ def test_the_catalogue_of_one_profile(cli: Cli) -> None:
         (["--conf", "/dev/null", "--network", "net"], 2, "--conf and --network"),
         (["--conf", "/nowhere.conflist"], 1, "/nowhere.conflist"),
         (["--network", "nowhere"], 1, "no network named nowhere"),
-        (["--bin-dir", "/nowhere"], 1, 'no executable "bridge" (searched: /nowhere)'),
+        (["--bin-dir", "/nowhere"], 2, "Invalid value for '--bin-dir': no folder /nowhere"),
+        (["--bin-dir", "/usr"], 1, 'no executable "bridge" (searched: /usr)'),
         (["--jobs", "2", "matrix", "--bin-dir", "/nowhere"], 2, "--jobs goes behind `matrix`"),
         (["matrix"], 2, "Missing option '--bin-dir'"),
-        (["matrix", "--bin-dir", "a=/nowhere"], 2, "no suite has a plugin"),
-        (["matrix", "--bin-dir", "a=/x", "--bin-dir", "a=/y"], 2, "--bin-dir a=/y: named twice"),
+        (["matrix", "--bin-dir", "a=/nowhere"], 2, "--bin-dir a=/nowhere: no folder /nowhere"),
+        (["matrix", "--bin-dir", "a=/usr"], 2, "no suite has a plugin"),
+        (["matrix", "--bin-dir", "a=/usr", "--bin-dir", "a=/tmp"], 2, "--bin-dir a=/tmp: named twice"),
     ],
 )
 def test_what_cannot_be_done_is_refused(cli: Cli, tmp_path: Path, args: list[str], code: int, complaint: str) -> None:

@@ -356,14 +356,14 @@ def test_check_of_a_pod_that_is_not_there_fails(cli: Cli) -> None:
     assert (failed.returncode, failed.stderr) == (1, "Error: pod default/pod2: there is no such pod\n")
 
 
-@pytest.mark.parametrize("verb", [["check"], ["check", "pod1"], ["status"], ["gc"], ["snapshot"]])
+@pytest.mark.parametrize("verb", [["check"], ["check", "pod1"], ["status"], ["snapshot"]])
 def test_what_only_looks_at_a_node_makes_none(own_cli: Cli, verb: list[str]) -> None:
     own_cli.configure(bridge_network("net"))
 
     failed = own_cli.run(*verb, check=False)
 
     assert (failed.returncode, failed.stdout) == (1, "")
-    assert failed.stderr == f"Error: there is no node {own_cli.node}\n"
+    assert failed.stderr == f"Error: there is no node {own_cli.node}: its first `cni-harness add` makes it\n"
     assert not Path(f"/run/netns/{own_cli.node}").exists()
     assert not own_cli.state_dir.exists()
 

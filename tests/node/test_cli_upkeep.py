@@ -1,6 +1,7 @@
 """STATUS and GC from the command line."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,14 @@ def test_status_shows_the_code_of_what_is_not_ready(keeper: Cli) -> None:
     assert good == {"name": "good", "ready": True, "code": 0, "message": ""}
     assert (full["ready"], full["code"]) == (False, 50)
     assert "out of addresses" in full["message"]
+
+
+def test_status_says_the_code_once(keeper: Cli) -> None:
+    keeper.configure(network("full", "keeper"))
+
+    _, row = keeper.run("status", check=False).stdout.splitlines()
+
+    assert re.fullmatch(r"full +not ready +50 +plugin keeper: out of addresses", row)
 
 
 def test_status_of_one_network(keeper: Cli) -> None:

@@ -148,7 +148,11 @@ def test_delete_by_force_forgets_what_cannot_be_cleaned_up(cli: Cli) -> None:
     with_picky(cli)
     cli.add("stuck", "--network", "picky")
 
+    failed = cli.run("del", "stuck", check=False)
     forced = cli.run("del", "stuck", "--force", check=False)
+
+    assert "; `cni-harness del` can be repeated; with --force it forgets the pod\n" in failed.stderr
+    assert "--force" not in forced.stderr
 
     assert (forced.returncode, cli.pods()) == (1, [])
 

@@ -19,12 +19,13 @@ def cli(tmp_path: Path, direct_bin_dir: Path) -> Cli:
         (["--pods", "a,b"], "Invalid value for '--pods': 'a,b': wanted numbers"),
         (["--at-once", "-1"], "Invalid value for '--at-once': '-1': wanted numbers"),
         (["--rounds", "0"], "Invalid value for '--rounds'"),
-        (["--bin-dir", "a=/x", "--bin-dir", "a=/y"], "--bin-dir a=/y: named twice"),
+        (["--bin-dir", "a=/usr", "--bin-dir", "a=/tmp"], "--bin-dir a=/tmp: named twice"),
         (["--bin-dir", "a="], "--bin-dir a=: no folder"),
         (["--plot", "x.pdf"], "x.pdf: wanted the name of a file in .svg or .png"),
         (["--report", "/dev/null"], "/dev/null: no <!-- bench: NAME -->"),
         (["--conf", "/nowhere.conflist"], "/nowhere.conflist"),
-        (["--bin-dir", "/nowhere"], 'no executable "bridge" (searched: /nowhere)'),
+        (["--bin-dir", "/nowhere"], "--bin-dir /nowhere: no folder /nowhere"),
+        (["--bin-dir", "/usr"], 'no executable "bridge" (searched: /usr)'),
     ],
 )
 @pytest.mark.sudo

@@ -4,14 +4,17 @@ import json
 import os
 import stat
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 import yaml
+from click import Context
 
 from harness.install import write_launchers
 from harness.snapshot import Snapshot
+from harness.verbs import Verbs
 from netlink.namespace import remove_namespace
 from tests.cli import REFERENCE_BIN_DIR, ROOT, Cli, bridge_network, on_a_terminal
 from tests.nodes import HANG
@@ -89,7 +92,13 @@ def test_networks_shows_what_a_list_is_made_of(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["no-such-verb"], 2, "Error: No such command 'no-such-verb'"),
+        (["no-such-verb"], 2, "Error: No such command 'no-such-verb' (see `cni-harness --help`)"),
+        (["ad", "pod1"], 2, "Error: No such command 'ad': did you mean add? (see `cni-harness --help`)"),
+        (["delete", "pod1"], 2, "Error: No such command 'delete': did you mean del? (see `cni-harness --help`)"),
+        (["descibe", "pod1"], 2, "Error: No such command 'descibe': did you mean describe? (see"),
+        (["rm"], 2, "Error: name pods, or say --all (see `cni-harness del --help`)"),
+        (["list", "--bin-dir", "/usr:/no/where"], 2, "Error: Invalid value for '--bin-dir': no folder /no/where (see"),
+        (["--bin-dir", "/no/where", "list"], 2, "Error: Invalid value for '--bin-dir': no folder /no/where (see"),
         (["add"], 2, "Error: Missing argument 'POD...'. (see `cni-harness add --help`)"),
         (["list", "-o", "xml"], 2, "Error: Invalid value for '-o'"),
         (["networks", "--conf-dir", "/nowhere"], 1, "Error: /nowhere: no such folder"),
@@ -146,7 +155,9 @@ def test_empty_variable_is_one_that_is_not_set(cli: Cli) -> None:
         (["pod1", "--mac", "02:00"], '--mac: expected a MAC address, got "02:00"'),
         (["pod1", "-p", "80"], "-p 80: wanted [hostIP:]hostPort:containerPort[/protocol]"),
         (["pod1", "--arg", "A"], "--arg A: wanted KEY=VALUE"),
-        (["pod1", "--cap", "a=b"], "--cap a=b: "),
+        (["pod1", "--mac", ""], '--mac: expected a MAC address, got ""'),
+        (["pod1", "--cap", "a=b"], "--cap a=b: wanted NAME=JSON, but b is not JSON; a string is written a='\"b\"'\n"),
+        (["pod1", "--cap", "a={"], "--cap a={: wanted NAME=JSON, but { is not JSON\n"),
         (["pod1", "--cap", 'a={"b": NaN}'], '--cap a={"b": NaN}: NaN is not a number of JSON'),
         (["pod1", "--cap", "a=-Infinity"], "--cap a=-Infinity: -Infinity is not a number of JSON"),
         (["pod1", "--cap", "a=[1e999]"], "--cap a=[1e999]: 1e999 is beyond a 64-bit number"),
@@ -323,6 +334,100 @@ def test_no_color_counts_on_a_terminal(cli: Cli, variables: dict[str, str], *, c
     assert ("\x1b[1m" in on_a_terminal(cli, "networks", env=variables)) is coloured
 
 
+def test_rich_is_for_terminals(cli: Cli) -> None:
+    variables = {"PYTHONPROFILEIMPORTTIME": "1"}
+
+    assert "rich" not in cli.run("networks", env=variables).stderr
+    assert "rich" in on_a_terminal(cli, "networks", env=variables)
+
+
+def test_program_alone_prints_its_help(cli: Cli) -> None:
+    alone, asked = cli.run(), cli.run("--help")
+
+    assert (alone.stdout, alone.stderr) == (asked.stdout, "")
+    assert alone.stdout.startswith("Usage: cni-harness [OPTIONS] VERB ...\n")
+    assert max(map(len, alone.stdout.splitlines())) <= 80
+
+
+def test_help_has_a_line_for_each_verb_in_groups(cli: Cli) -> None:
+    lines = cli.run().stdout.splitlines()
+
+    parts = {"__init__", "conformance_matrix", "conformance_scope"}
+    modules = {path.stem for path in (ROOT / "harness/commands").glob("*.py")} - parts
+    verbs = Verbs().list_commands(Context(Verbs()))
+    listed = [line for line in lines if line.startswith(tuple(f"  {verb}{sign}" for verb in verbs for sign in ", "))]
+    assert len(listed) == len(verbs) == len(modules)
+    assert [line for line in lines if line.endswith(":") and not line.startswith(" ")][:2] == ["Pods:", "Networks:"]
+    assert any(line.startswith("  list, ls ") for line in lines)
+
+
+def test_help_loads_no_verb(cli: Cli) -> None:
+    assert "harness.commands" not in cli.run(env={"PYTHONPROFILEIMPORTTIME": "1"}).stderr
+
+
+def test_version_option(cli: Cli) -> None:
+    assert cli.run("--version").stdout == f"cni-harness {version('cni-harness')}\n"
+
+
+@pytest.mark.parametrize(("alias", "verb"), [("ls", "list"), ("rm", "del"), ("describe", "inspect")])
+def test_alias_is_the_verb(cli: Cli, alias: str, verb: str) -> None:
+    assert cli.run(alias, "--help").stdout == cli.run(verb, "--help").stdout
+
+
+def test_missing_folder_of_the_environment_is_passed_over(cli: Cli) -> None:
+    cli.run("networks", env={"CNI_PATH": f"/no/where:{cli.bin_dir}"})
+
+
+def test_catalogue_of_checks_is_the_same_in_yaml(cli: Cli) -> None:
+    as_json, as_yaml = (cli.run("conformance", "--list", "-o", output).stdout for output in ("json", "yaml"))
+
+    assert yaml.safe_load(as_yaml) == json.loads(as_json)
+
+
+def test_list_of_a_mistyped_node_says_so(cli: Cli) -> None:
+    listed = cli.run("list", "--node", "typo", "-o", "json")
+
+    assert json.loads(listed.stdout) == {"pods": []}
+    assert listed.stderr == "No pods: there is no node typo\n"
+
+
+@pytest.mark.sudo
+def test_status_and_gc_of_a_node_that_is_not_made_yet(cli: Cli) -> None:
+    freed, failed = cli.run("gc"), cli.run("status", check=False)
+
+    assert (freed.stdout, freed.stderr) == ("", f"There is no node {cli.node}: nothing to free\n")
+    assert failed.stderr == f"Error: there is no node {cli.node}: its first `cni-harness add` makes it\n"
+    assert not cli.state_dir.exists()
+
+
+@pytest.mark.sudo
+def test_bench_of_a_missing_folder_names_it(cli: Cli) -> None:
+    failed = cli.run("bench", "--bin-dir", "x=/no/where", check=False)
+
+    assert failed.stderr.startswith("Error: --bin-dir x=/no/where: no folder /no/where (see")
+
+
+def test_version_shows_the_release_of_each_plugin(cli: Cli) -> None:
+    answer = '{"cniVersion": "1.0.0", "supportedVersions": ["1.0.0"]}'
+    about = '[ "$CNI_COMMAND" ] || { echo "CNI theirs plugin v1.7.1" >&2; exit; }'
+    cli.plugin("theirs", f"cat > /dev/null; {about}; echo '{answer}'")
+
+    shown = {plugin["type"]: plugin["version"] for plugin in cli.json("version")["plugins"]}
+
+    assert shown["theirs"] == "1.7.1"
+    assert shown["bridge"][0].isdecimal()
+
+
+@pytest.mark.parametrize("verb", ["validate", "version"])
+def test_only_add_says_that_the_projects_own_serve(cli: Cli, verb: str) -> None:
+    unconfigured = {"CNI_PATH": str(cli.conf_dir)}
+
+    verbose, quiet = cli.run(verb, "-v", env=unconfigured), cli.run(verb, env=unconfigured)
+
+    assert "this project's own" in verbose.stderr
+    assert "this project's own" not in quiet.stderr
+
+
 def test_closed_output_is_no_traceback(cli: Cli) -> None:
     with cli.background("networks") as process:
         assert process.stdout is not None
@@ -349,3 +454,17 @@ def test_shell_completes_verbs_and_pods(cli: Cli) -> None:
     assert complete("cni-harness ins", 1) == ["inspect", "install"]
     assert complete("cni-harness del p", 2) == ["pod1", "pod2"]
     assert complete("cni-harness del --namespace other p", 4) == []
+    assert complete("cni-harness rm p", 2) == ["pod1", "pod2"]
+    assert complete("cni-harness add --network n", 3) == ["net"]
+    assert complete("cni-harness add --network cni-l", 3) == ["cni-loopback"]
+    assert complete("cni-harness --node t", 2) == [cli.node]
+    assert complete("cni-harness conformance --check del-t", 3) == ["del-twice"]
+
+
+def test_completion_is_silent_about_what_is_wrong(cli: Cli) -> None:
+    words = "cni-harness --conf-dir /no/where add --network n"
+    variables = {"_CNI_HARNESS_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": "5"}
+
+    answer = cli.run(env=variables, check=False)
+
+    assert (answer.stdout.strip(), answer.stderr) == ("", "")

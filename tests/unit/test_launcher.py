@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from skel import SUPPORTED, dispatch, launcher
+from skel.installation import ROOT
 from skel.launcher import compiled_launcher, is_any_launcher, is_ours, launcher_bytes, launcher_text
 from skel.suite import PLUGINS, load
 from tests.nodes import HANG
@@ -381,7 +382,7 @@ def test_a_launcher_of_another_installation_is_told_from_other_programs(tmp_path
     content = kind()
     assert content is not None
     other = tmp_path / "other"
-    other.write_bytes(content.replace(os.fsencode(launcher.ROOT), b"/elsewhere"))
+    other.write_bytes(content.replace(os.fsencode(ROOT), b"/elsewhere"))
 
     assert (is_ours(str(other)), is_any_launcher(str(other))) == (False, True)
     assert [is_any_launcher(str(path)) for path in ("/bin/sh", tmp_path, tmp_path / "absent")] == [False] * 3

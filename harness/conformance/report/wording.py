@@ -9,6 +9,7 @@ from harness.conformance.catalogue import Check
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.sentences import Sentence
 from harness.conformance.subject import Subject
+from harness.output import printable
 
 __all__ = [
     "TOLD",
@@ -29,9 +30,6 @@ TOLD: Final = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN)
 
 _QUOTED: Final = ("SPEC.md", "CONVENTIONS.md")
 """The documents whose sentences are given in their own words."""
-
-_UNPRINTABLE: Final = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What is neither XML 1.0 nor harmless on a terminal."""
 
 _NEXT_DIFFERENCE: Final = re.compile(r"; (?=[-+~] \w+: )")
 """Where one difference of a node ends and the next begins."""
@@ -91,8 +89,3 @@ def paragraph(finding: Finding) -> str:
     told = [printable(finding.detail)] if finding.outcome is Outcome.NOT_APPLICABLE else []
     told += [f"{name + ':':10}{fact}".replace("\n", "\n" + " " * 10) for name, fact in facts(finding)]
     return "\n".join([finding.check.title, demand(finding.check), *told])
-
-
-def printable(text: str) -> str:
-    """Return a text in which control characters, which a plugin may have printed, are shown and not obeyed."""
-    return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode-escape", "surrogatepass").decode(), text)

@@ -1,0 +1,65 @@
+"""The delegates that plugins report (`skel.trace`): a file in memory, given to one execution of a plugin."""
+
+import os
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from skel.strict_json import decode_json
+from skel.trace import VARIABLE
+
+__all__ = ["Delegation", "Delegations"]
+
+
+class Delegation(NamedTuple):
+    """One run of a delegate, as the plugin that called it reported."""
+
+    path: str
+    environ: Mapping[str, str]
+    stdin: bytes
+    stdout: bytes
+    stderr: bytes
+    exit_code: int
+    seconds: float
+
+
+class Delegations:
+    """The file, until the end of the with block. Nothing of it is ever on a disk."""
+
+    def __enter__(self) -> Self:
+        self._file = os.memfd_create(VARIABLE)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._file)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The variable that tells the plugin of the file."""
+        return {VARIABLE: f"/proc/{os.getpid()}/fd/{self._file}"}
+
+    def reported(self) -> tuple[Delegation, ...]:
+        """Return what was reported, in the order of its ends; a line that is no report is left out."""
+        size = os.fstat(self._file).st_size
+        return tuple(_read(os.pread(self._file, size, 0)))
+
+
+def _read(text: bytes) -> Iterator[Delegation]:
+    for line in text.splitlines():
+        try:
+            yield _decoded(decode_json(line))
+        except (ValueError, TypeError, KeyError, AttributeError):
+            continue
+
+
+def _decoded(report: object) -> Delegation:
+    """Raises ValueError, TypeError, KeyError, AttributeError."""
+    if not isinstance(report, dict):
+        raise TypeError
+    stdin, stdout, stderr = (report[name].encode(errors="surrogateescape") for name in ("stdin", "stdout", "stderr"))
+    environ = {str(name): str(value) for name, value in report["environ"].items()}
+    return Delegation(
+        str(report["path"]), environ, stdin, stdout, stderr, int(report["exitCode"]), float(report["seconds"])
+    )

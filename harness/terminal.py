@@ -1,0 +1,79 @@
+"""Tables on a terminal, as wide as that. Imports rich, which nothing else does: it takes a tenth of a second."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from harness.output import Table
+
+__all__ = ["show"]
+
+_GAPS: Final = (2, 1)
+"""Columns of the terminal between those of a table; the smaller one if words would have to be broken otherwise."""
+_LEAST_OF_A_PATH: Final = 24
+"""A path may be broken into lines of this length. Other words are not: half an address is another address."""
+_SHORT: Final = 12
+"""Columns of a cell that stays on one line: `372 ms`, `not ready`, an ID."""
+_COLOURS: Final = {"ok": "green", "ready": "green", "installed": "green", "warning": "yellow"}
+"""Of verdicts; others are errors."""
+_NEITHER: Final = frozenset({"", "-", "disabled", "is there already"})
+
+
+def show(table: Table, *, colour: bool) -> None:
+    """Print a table: a cell that is too long gets several lines; rows without room for their words become lists."""
+    console = Console(color_system="auto" if colour else None, highlight=False)
+    cells = [
+        [_cell(table, heading, text) for heading, text in zip(table.headings, row, strict=True)] for row in table.rows
+    ]
+    columns = [[Text(heading), *column] for heading, *column in zip(table.headings, *cells, strict=True)]
+    for gap in _GAPS:
+        widths = _widths(columns, console.width - gap * (len(columns) - 1))
+        if widths is not None:
+            console.print(_grid(table.headings, cells, widths, gap))
+            return
+    for number, row in enumerate(cells):
+        if number:
+            console.print()
+        titles = [Text(heading, "bold") for heading in table.headings]
+        first = max(title.cell_len for title in titles)
+        console.print(_grid((), list(zip(titles, row, strict=True)), (first, max(1, console.width - first - 2)), 2))
+
+
+def _cell(table: Table, heading: str, text: str) -> Text:
+    is_verdict = table.verdict and heading == table.verdict and text not in _NEITHER
+    return Text(text or "-", _COLOURS.get(text, "red") if is_verdict else "")
+
+
+def _widths(columns: Sequence[Sequence[Text]], room: int) -> list[int] | None:
+    """Return the widths of columns that have `room` together; None if their words have not."""
+    least = [max(_least(cell) for cell in column) for column in columns]
+    widths = [max(cell.cell_len for cell in column) for column in columns]
+    if sum(least) > room:
+        return None
+    while sum(widths) > room:
+        widest = max((width, number) for number, width in enumerate(widths) if width > least[number])[1]
+        widths[widest] -= 1
+    return widths
+
+
+def _least(cell: Text) -> int:
+    if cell.cell_len <= _SHORT:
+        return cell.cell_len
+    return max((_length(word) for word in cell.plain.split()), default=0)
+
+
+def _length(word: str) -> int:
+    return min(cell_len(word), _LEAST_OF_A_PATH) if word.startswith("/") else cell_len(word)
+
+
+def _grid(headings: Sequence[str], rows: Sequence[Sequence[Text]], widths: Sequence[int], gap: int) -> Grid:
+    grid = Grid(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="bold", show_header=bool(headings))
+    for number, width in enumerate(widths):
+        grid.add_column(Text(headings[number]) if headings else "", overflow="fold", width=width)
+    for row in rows:
+        grid.add_row(*row)
+    return grid
