@@ -25,6 +25,7 @@ __all__ = [
     "SYSTEM_PYTHON",
     "Cli",
     "bridge_network",
+    "is_waited_for",
     "on_a_terminal",
     "waits_for_a_lock",
 ]
@@ -199,6 +200,18 @@ def on_a_terminal(cli: Cli, *args: str, env: Mapping[str, str] | None = None, co
 
 def waits_for_a_lock(pid: int) -> bool:
     """Whether a process waits for somebody else's flock(2)."""
-    # "1: -> FLOCK  ADVISORY  WRITE 4711 ..." is one that waits, proc(5).
-    lines = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
-    return any(line[1] == "->" and line[5] == str(pid) for line in lines)
+    return any(waiting == str(pid) for waiting, _ in _waiting_for_locks())
+
+
+def is_waited_for(lock: Path) -> bool:
+    """Whether any process waits for a flock(2) of a file."""
+    return any(file.endswith(f":{lock.stat().st_ino}") for _, file in _waiting_for_locks())
+
+
+def _waiting_for_locks() -> Iterator[tuple[str, str]]:
+    """Yield the process ID of each that waits, and MAJOR:MINOR:INODE of the file."""
+    # "1: -> FLOCK  ADVISORY  WRITE 4711 08:01:1234 0 EOF" is one that waits, proc(5).
+    for line in Path("/proc/locks").read_text().splitlines():
+        fields = line.split()
+        if fields[1] == "->":
+            yield fields[5], fields[6]

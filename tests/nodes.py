@@ -20,7 +20,7 @@ from harness.sandbox import create_sandbox
 from harness.snapshot import Snapshot, differences, take
 from netlink.namespace import remove_namespace
 
-__all__ = ["BARE_PATH", "HANG", "Neighbours", "Node", "PluginRun", "until", "veth_between"]
+__all__ = ["BARE_PATH", "HANG", "Neighbours", "Node", "PluginRun", "until", "veth_between", "with_enough_time"]
 
 T = TypeVar("T")
 
@@ -59,6 +59,18 @@ def until(condition: Callable[[], T], *, within: float = HANG) -> T:
             raise AssertionError(message)
         time.sleep(0.01)
     return value
+
+
+def with_enough_time(attempt: Callable[[float], T | None], *, first: float = 0.2) -> T:
+    """Return the first true result of `attempt`, called with a time limit in seconds that doubles at every call.
+
+    For a limit that has to run out in the test, but not before an overloaded machine has come that far.
+    """
+    seconds = first
+    while not (result := attempt(seconds)):
+        assert seconds < HANG, attempt
+        seconds *= 2
+    return result
 
 
 class Node:

@@ -81,7 +81,7 @@ def fork_server(
     server = ForkServer(process, socket, log)
     try:
         until(lambda: "listening at" in server.log() or process.poll() is not None)
-        assert process.poll() is None, server.log()
+        assert "listening at" in server.log(), server.log()
         yield server
     finally:
         if process.poll() is None:

@@ -18,8 +18,8 @@ __all__ = ["Server", "ServerError", "serving"]
 
 _IDLE_S: Final = 300
 """Of a server without requests, until it ends by itself: should nobody be left to end it."""
-_START_S: Final = 20.0
-_STOP_S: Final = 10.0
+_START_S: Final = 60.0
+_STOP_S: Final = 60.0
 _POLL_S: Final = 0.02
 _QUIET_READINGS: Final = 3
 

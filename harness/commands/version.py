@@ -58,9 +58,10 @@ def _plugin(settings: Settings, name: str, folder: Path) -> dict[str, object]:
     from harness.cache import ResultCache
     from harness.execute import Executor, PluginError
     from harness.libcni import Libcni
+    from harness.overload import overload
     from harness.trace import trace_executions
 
-    executor = Executor([folder], timeout=_TIMEOUT_S, observe=trace_executions(settings.verbose))
+    executor = Executor([folder], timeout=_TIMEOUT_S * overload(), observe=trace_executions(settings.verbose))
     entry: dict[str, object] = {"type": name, "folder": str(folder), "version": ""}
     try:
         entry["cniVersions"] = Libcni(executor, ResultCache(), warn=say).versions(name)

@@ -19,6 +19,7 @@ from harness.conformance import expect, killer
 from harness.conformance.subject import Subject
 from harness.conformance.trial import Container, Extent, Trial
 from harness.execute import Execution
+from harness.overload import overload
 from harness.site import Site
 from harness.snapshot import Snapshot
 
@@ -161,9 +162,9 @@ def _left_after(trial: Trial, resident: Container, by: By, point: int) -> tuple[
 
 def settled(trial: Trial, container: Container, before: Snapshot) -> tuple[str, ...]:
     """Return in words what differs from before, once nothing does or the time is over."""
-    deadline = time.monotonic() + _SETTLING_SECONDS
+    began = time.monotonic()
     while left := trial.leftovers(before, trial.snapshot(container)):
-        if time.monotonic() > deadline:
+        if time.monotonic() > began + _SETTLING_SECONDS * overload():
             return tuple(each.in_words() for each in left)
     return ()
 

@@ -8,6 +8,7 @@ from typing import Final
 from harness.conformance.course import demand_soon_same
 from harness.conformance.trial import Container, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
+from harness.overload import overload
 from harness.sandbox import remove_sandbox
 from harness.snapshot import Snapshot
 
@@ -38,7 +39,7 @@ def command(trial: Trial, netns: str, *words: str, stdin: str = "") -> subproces
             capture_output=True,
             text=True,
             check=False,
-            timeout=_SECONDS,
+            timeout=_SECONDS * overload(),
         )
     )
 

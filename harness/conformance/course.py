@@ -10,6 +10,7 @@ from harness.conformance import expect
 from harness.conformance.kernel import Address, links
 from harness.conformance.trial import Changes, Container, Trial
 from harness.conformance.verdict import NotApplicableError
+from harness.overload import overload
 from harness.snapshot import Snapshot
 from skel.result import Result
 
@@ -84,9 +85,9 @@ def _come_and_go(trial: Trial, container: Container, when: str, changes: Changes
 
 def demand_soon_same(trial: Trial, before: Snapshot, when: str, *containers: Container) -> None:
     """Demand that the node is as before, once the kernel has taken apart what it takes apart in the background."""
-    deadline = time.monotonic() + _SETTLING_SECONDS
+    began = time.monotonic()
     after = trial.snapshot(*containers)
-    while trial.leftovers(before, after) and time.monotonic() < deadline:
+    while trial.leftovers(before, after) and time.monotonic() < began + _SETTLING_SECONDS * overload():
         time.sleep(_PAUSE)
         after = trial.snapshot(*containers)
     trial.demand_same(before, after, when)

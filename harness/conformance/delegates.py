@@ -10,6 +10,7 @@ from harness.conformance.call import Call, execute
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.execute import Execution, Executor, PluginNotFoundError
+from harness.overload import overload
 
 __all__ = ["FAILURE", "FAILURE_CODE", "FAILURE_MESSAGE", "REMARK", "Answer", "Delegate", "Record", "recording"]
 
@@ -109,7 +110,7 @@ class Delegate:
             environ={**last.environ, "CNI_COMMAND": verb},
             stdin=json.dumps(request).encode(),
         )
-        return trial.run(lambda: execute(call, timeout=_SECONDS))
+        return trial.run(lambda: execute(call, timeout=_SECONDS * overload()))
 
     def demand(self, verb: str, execution: Execution, why: str) -> Record:
         """Return the last execution with `verb`. Raises ViolationError where the plugin has not executed it so."""

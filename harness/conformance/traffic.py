@@ -12,6 +12,7 @@ from typing import Final
 from harness.conformance.circumstances import command
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError
+from harness.overload import overload
 from netlink.namespace import entered, open_namespace
 
 __all__ = [
@@ -57,9 +58,9 @@ def answered(pod: str, port: int, client: str, address: str, asked_port: int) ->
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # it is asked more than once
         server.bind(("", port))
         server.listen()
-        server.settimeout(_SECONDS)
+        server.settimeout(_SECONDS * overload())
         with _made_in(client) as asking:
-            asking.settimeout(_SECONDS)
+            asking.settimeout(_SECONDS * overload())
             try:
                 asking.connect((address, asked_port))
                 # Its queue holds the connection, whoever the client thinks it has reached.
@@ -77,7 +78,7 @@ def source_seen(machine: str, address: str, pod: str) -> str:
         server.bind((address, 0))
         server.listen()
         for each in (server, asking):
-            each.settimeout(_SECONDS)
+            each.settimeout(_SECONDS * overload())
         try:
             asking.connect(server.getsockname()[:2])
             connection, (source, _) = server.accept()
@@ -92,11 +93,11 @@ def seconds_to_receive(receiver: str, address: str, sender: str, size: int) -> f
     with _made_in(receiver) as server, _made_in(sender) as sending:
         server.bind((address, 0))
         server.listen()
-        sending.settimeout(_TRANSFER_SECONDS)
+        sending.settimeout(_TRANSFER_SECONDS * overload())
         sending.connect(server.getsockname()[:2])
         receiving, _ = server.accept()
         with receiving:
-            receiving.settimeout(_TRANSFER_SECONDS)
+            receiving.settimeout(_TRANSFER_SECONDS * overload())
             started = time.monotonic()
             thread = threading.Thread(target=_send, args=(sending, size))
             thread.start()

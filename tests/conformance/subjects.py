@@ -47,7 +47,8 @@ class Faulty(NamedTuple):
     """A faulty plugin, and what its first lines say of it: `# fault:`, `# caught by:`, `# profile:` and so on.
 
     `plugin` is the sound one that it stands for, the first of its profile if nothing is said. `says` is a part of what
-    the check says of it, so that it is caught for this fault and no other. It may be left out.
+    the check says of it, so that it is caught for this fault and no other. It may be left out. `hangs` is for a fault
+    that only a time limit ends.
     """
 
     path: Path
@@ -56,13 +57,15 @@ class Faulty(NamedTuple):
     profile: Profile
     plugin: str
     says: str = ""
+    hangs: bool = False
 
     @classmethod
     def read(cls, path: Path) -> "Faulty":
         header = _header(path)
         profile = Profile(header["profile"])
         plugin = header.get("plugin", SOUND[profile][0])
-        return cls(path, header["fault"], _names(header["caught by"]), profile, plugin, header.get("says", ""))
+        says, hangs = header.get("says", ""), "hangs" in header
+        return cls(path, header["fault"], _names(header["caught by"]), profile, plugin, says, hangs)
 
 
 class Unusual(NamedTuple):

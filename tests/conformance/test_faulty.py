@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import Check, Level, checks
-from harness.conformance.finding import Outcome
+from harness.conformance.finding import Finding, Outcome
 from harness.conformance.profile import Profile
 from harness.conformance.run import Extent, run_check
 from tests.conformance.subjects import SOUND, Faulty, faulty_plugins, install, subject
-from tests.nodes import HANG
+from tests.nodes import HANG, with_enough_time
 
 CHECKS: Mapping[str, Check] = {check.id: check for check in checks()}
 FAMILY = faulty_plugins()
@@ -36,7 +36,11 @@ def test_a_faulty_plugin_is_caught(faulty: Faulty, name: str, sound_bin_dir: Pat
     check = CHECKS[name]
     spoiled = subject(faulty.profile, install(faulty, sound_bin_dir, tmp_path / "bin"), plugin=faulty.plugin)
 
-    finding = run_check(check, spoiled, state_dir=tmp_path / "state", extent=EXTENT)
+    def find(timeout: float) -> Finding | None:
+        found = run_check(check, spoiled, state_dir=tmp_path / "state", extent=Extent(timeout=timeout))
+        return found if not faulty.hangs or faulty.says in found.detail else None
+
+    finding = with_enough_time(find, first=6.0 if faulty.hangs else HANG)
 
     binding = check.level in {Level.MUST, Level.SHOULD}
     assert finding.outcome is (Outcome.FAIL if binding else Outcome.WARN), finding.detail

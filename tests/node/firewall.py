@@ -11,7 +11,7 @@ import pytest
 
 from netlink.namespace import entered, open_namespace
 from netlink.socket import Socket
-from tests.nodes import Node
+from tests.nodes import HANG, Node
 
 __all__ = ["act_before_commit", "all_at_once", "inside", "socket_in"]
 
@@ -47,10 +47,10 @@ def inside(path: str) -> Iterator[None]:
 
 
 def socket_in(path: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
-    """Open a socket in the network namespace at `path`: it stays there. It gives up after five seconds."""
+    """Open a socket in the network namespace at `path`: it stays there."""
     with inside(path):
         opened = socket.socket(family, kind, protocol)
-    opened.settimeout(5)
+    opened.settimeout(HANG)
     return opened
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli import AS_SOMEBODY, Cli
-from tests.nodes import HANG, until
+from tests.nodes import HANG
 from tests.server_client import client, request_for
 
 pytestmark = pytest.mark.sudo
@@ -15,14 +15,14 @@ pytestmark = pytest.mark.sudo
 def test_it_serves_until_it_is_told_to_end(own_cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "run" / "server.sock"
     with own_cli.background("serve", "--socket", str(path), "--workers", "2") as server:
-        until(path.exists)
+        assert server.stderr is not None
+        assert "listening at" in server.stderr.readline()
         with client(path) as launcher:
             assert launcher.ask(request_for("noop", {"CNI_COMMAND": "VERSION"}))
             assert launcher.go() == 0
         server.send_signal(signal.SIGTERM)
 
         assert server.wait(HANG) == 0
-        assert server.stderr is not None
         assert "ended after 1 requests" in server.stderr.read()
     assert not path.exists()
 

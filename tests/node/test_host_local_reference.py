@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.cli import REFERENCE_BIN_DIR
+from tests.cli import REFERENCE_BIN_DIR, is_waited_for
+from tests.nodes import until
 from tests.unit.host_local import DUAL_STACK
 
 # The reference's release knows versions up to 1.0.0.
@@ -214,8 +215,8 @@ def test_one_waits_for_the_lock_that_the_other_would_hold(pair: Pair, one: str) 
     with (pair.folder / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         process = pair.start(one, "ADD", "waiting")
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(1)
+        until(lambda: is_waited_for(pair.folder / "lock"))
+        assert process.poll() is None
         assert len(pair.reservations()) == 2
 
     process.communicate()

@@ -118,6 +118,7 @@ def test_add_that_is_interrupted_says_which_pods_had_failed(cli: Cli) -> None:
 def test_del_finishes_the_pod_that_it_has_begun_and_begins_no_more(cli: Cli) -> None:
     slow = slow_network(cli, "DEL")
     cli.add("pod1", "pod2")
+    slow.order.unlink()
 
     with cli.background("del", "pod1", "pod2", "--jobs", "1") as delete:
         until(slow.started.exists)

@@ -15,7 +15,7 @@ import pytest
 
 from skel.launcher import launcher_bytes, launcher_text
 from tests.attachments import Network, bridge_config
-from tests.nodes import HANG, Node, until
+from tests.nodes import HANG, Node, until, with_enough_time
 from tests.server_client import client, request_for
 from tests.servers import ForkServer, children, fork_server, write_launchers
 
@@ -88,8 +88,8 @@ class Place:
             "CNI_PATH": f"{self.node.bin_dir}:{self.direct_bin_dir}",
         }
 
-    def start_add(self) -> tuple[subprocess.Popen[bytes], int]:
-        """Start an ADD; return its launcher and what executes it when the IPAM plugin is held up."""
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start an ADD."""
         launcher = subprocess.Popen(
             self.node.command([self.bin_dir / "bridge"]),
             stdin=subprocess.PIPE,
@@ -101,10 +101,15 @@ class Place:
         launcher.stdin.write(json.dumps(self.config).encode())
         launcher.stdin.close()
         launcher.stdin = None
-        delegate = int(until((self.folder / "reserved").exists) and self.delegate())
-        with Path(f"/proc/{delegate}/status").open() as status:
-            worker = next(int(line.split()[1]) for line in status if line.startswith("PPid"))
+        return launcher
 
+    def start_add(self) -> tuple[subprocess.Popen[bytes], int]:
+        """Start an ADD; return its launcher and what executes it when the IPAM plugin is held up."""
+        launcher = self.start()
+        until((self.folder / "reserved").exists)
+        worker = self.worker()
+
+        assert worker is not None
         assert worker == launcher.pid or self.is_served
         assert worker in children(self.server.pid) or not self.is_served, self.server.log()
         return launcher, worker
@@ -112,6 +117,14 @@ class Place:
     def delegate(self) -> int:
         """The process of the IPAM plugin that is held up in its ADD."""
         return int((self.folder / "reserved").read_text())
+
+    def worker(self) -> int | None:
+        """The process that executes the IPAM plugin that is held up; None if this has ended meanwhile."""
+        try:
+            status = Path(f"/proc/{self.delegate()}/status").read_text()
+        except FileNotFoundError:
+            return None
+        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("PPid"))
 
     def let_go(self) -> bool:
         """Let the held IPAM plugin go on; tell whether there was one."""
@@ -391,17 +404,28 @@ def test_worker_that_is_ready_does_not_mind_either(tmp_path: Path, number: signa
         assert launcher.go() == 0
 
 
-def test_execution_that_hangs_is_ended_and_undone(node: Node, tmp_path: Path) -> None:
-    with fork_server(tmp_path, "--limit", "1") as server:
-        place = Place(node, server, tmp_path, launcher_bytes)
-        launcher, worker = place.start_add()
+def test_execution_that_hangs_is_ended_and_undone(make_node: Callable[[], Node], tmp_path: Path) -> None:
+    def run(limit: float) -> bool:
+        folder = tmp_path / str(limit)
+        folder.mkdir()
+        with fork_server(folder, "--limit", str(int(limit))) as server:
+            place = Place(make_node(), server, folder, launcher_bytes)
+            launcher = place.start()
+            until(lambda: (folder / "reserved").exists() or launcher.poll() is not None)
+            worker = place.worker() if (folder / "reserved").exists() else None
+            at_work = server.workers()
 
-        code, error = answered(launcher)
+            code, error = answered(launcher)
 
-        assert (code, error["code"]) == (1, 999)
-        assert "took too long" in error["msg"]
-        until(lambda: not Path(f"/proc/{worker}").exists())
-        place.assert_clean(within=HANG)
+            if worker not in at_work:
+                return False
+            assert (code, error["code"]) == (1, 999)
+            assert "took too long" in error["msg"]
+            until(lambda: not Path(f"/proc/{worker}").exists())
+            place.assert_clean(within=HANG)
+        return True
+
+    assert with_enough_time(run, first=1.0)
 
 
 def test_server_that_is_told_to_end_finishes_what_it_has_begun(place: Place) -> None:

@@ -55,13 +55,10 @@ def test_what_a_failed_plugin_said_is_in_the_error() -> None:
         run_one(shell("echo complaint >&2; echo result; exit 3"), timeout=HANG)
 
 
-@pytest.mark.parametrize("script", ["sleep 100", "exec >&-; sleep 100", "sleep 100 & sleep 100"])
+@pytest.mark.parametrize("script", ["sleep 1d", "exec >&-; sleep 1d", "sleep 1d & sleep 1d"])
 def test_what_takes_too_long_is_killed(script: str) -> None:
-    begin = time.monotonic()
     with pytest.raises(PluginFailedError, match="still running after 0"):
         run_one(shell(script), timeout=0.3)
-
-    assert time.monotonic() - begin < 5
 
 
 def test_signals_that_python_ignores_are_not_ignored_in_plugins() -> None:
@@ -86,7 +83,7 @@ def test_chains_run_at_once_and_their_links_one_after_the_other(tmp_path: Path) 
     seconds = run_chains([chain(number) for number in range(3)], timeout=HANG)
 
     assert heard == {number: [b"%d\n" % number, b"after %d\n" % number] for number in range(3)}
-    assert 0 < seconds < 20
+    assert 0 < seconds < HANG
 
 
 def test_of_many_chains_all_end_before_a_failure_is_told(tmp_path: Path) -> None:
@@ -110,6 +107,6 @@ def test_the_process_stops_where_it_writes_its_result_when_there_is_no_room() ->
         assert 100_000 < peak_rss(process.pid) < 10_000_000
         while process.read():
             pass
-        assert process.wait(time.perf_counter() + 5).stdout.split() == [b"result"]
+        assert process.wait(time.perf_counter() + HANG).stdout.split() == [b"result"]
     finally:
         process.close()

@@ -14,7 +14,8 @@ import pytest
 from harness.execute import Execution, Executor, PluginError, PluginNotFoundError
 from harness.outcome import decode_result, decode_versions, require_success
 from tests.cli import SYSTEM_PYTHON
-from tests.nodes import HANG
+from tests.launchers import is_running
+from tests.nodes import HANG, until, with_enough_time
 
 REQUEST = b'{"cniVersion":"1.0.0","name":"mynet","type":"plugin"}'
 
@@ -39,22 +40,15 @@ def plugin(bin_dir: Path) -> Callable[[str], Path]:
 
 @pytest.fixture
 def run(bin_dir: Path) -> Callable[..., Execution]:
-    def run(verb: str = "ADD", stdin: bytes = REQUEST, timeout: float = 60.0, linger: float = 5.0) -> Execution:
+    def run(verb: str = "ADD", stdin: bytes = REQUEST, timeout: float = HANG, linger: float = HANG) -> Execution:
         return Executor([bin_dir], timeout=timeout, linger=linger).run("plugin", verb, stdin, {})
 
     return run
 
 
 def ends(process_id: int) -> bool:
-    """Wait, at most some seconds, for a process to be gone or a zombie."""
-    for _ in range(500):
-        try:
-            if Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-        except (FileNotFoundError, ProcessLookupError):
-            return True
-        threading.Event().wait(0.01)
-    return False
+    """Wait for a process to be gone or a zombie."""
+    return until(lambda: not is_running(process_id))
 
 
 # --- finding
@@ -183,12 +177,16 @@ def test_a_plugin_that_takes_too_long_is_killed_with_its_children(
 ) -> None:
     plugin("sleep 1000 & echo $!; echo working >&2; wait")
 
-    execution = run(timeout=0.5)
+    def said_enough(timeout: float) -> Execution | None:
+        execution = run(timeout=timeout)
+        return execution if execution.stderr else None
+
+    execution = with_enough_time(said_enough)
 
     assert execution.timed_out
     assert execution.exit_code == -signal.SIGKILL
     assert ends(int(execution.stdout))
-    with pytest.raises(PluginError, match=r"gave no answer and was killed after 0\.\d s; stderr: working"):
+    with pytest.raises(PluginError, match=r"gave no answer and was killed after \d+\.\d s; stderr: working"):
         require_success(execution)
 
 
@@ -197,7 +195,7 @@ def test_output_of_a_process_left_behind_is_read_to_its_end(
 ) -> None:
     plugin("(until grep -q ') Z ' /proc/$$/stat; do :; done; echo late) & exit 0")
 
-    execution = run(linger=60)
+    execution = run(linger=HANG)
 
     assert (execution.stdout, execution.exit_code) == (b"late\n", 0)
     assert not execution.output_held
@@ -213,7 +211,7 @@ def test_output_that_is_held_open_for_ever_is_given_up(
     left_behind = int(execution.stdout)
     os.kill(left_behind, signal.SIGKILL)  # and it was still there
     assert (execution.exit_code, execution.output_held, execution.timed_out) == (0, True, False)
-    assert 0.2 <= execution.seconds < 5
+    assert execution.seconds >= 0.2
 
 
 def test_output_without_end_is_cut_off(plugin: Callable[[str], Path], run: Callable[..., Execution]) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.nodes import HANG
 from tools.vm import machine
 from tools.vm.kernel import Kernel
 from tools.vm.machine import NEVER_UP, OUT_OF_TIME, Machine
@@ -28,7 +29,7 @@ UP = "echo vm: the guest is up\n"
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Makes a machine whose emulator goes on with a script, where KVM is there to be tried or is not."""
-    monkeypatch.setattr(machine, "_SECONDS_TO_COME_UP", {"kvm": 0.5, "tcg": 10.0})
+    monkeypatch.setattr(machine, "_SECONDS_TO_COME_UP", {"kvm": 0.5, "tcg": HANG})
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
 
     def make(script: str, *, kvm: bool = False) -> Machine:
@@ -50,7 +51,7 @@ def started(folder: Path) -> list[str]:
 def test_the_exit_code_and_the_log_are_brought_back(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
     made = make(f"{UP}echo one; printf two; echo 42 > {{folder}}/exit-code")
 
-    assert made.run(30) == 42
+    assert made.run(HANG) == 42
     assert made.console.read_text() == "vm: the guest is up\none\ntwo"
     assert [line for line in capsys.readouterr().out.splitlines() if " after " not in line] == [
         "m: vm: the guest is up",
@@ -62,25 +63,25 @@ def test_the_exit_code_and_the_log_are_brought_back(make: Any, capsys: pytest.Ca
 def test_an_exit_code_of_the_run_before_does_not_count(make: Any, tmp_path: Path) -> None:
     (tmp_path / "exit-code").write_text("0\n")
 
-    assert make(UP).run(30) == 1
+    assert make(UP).run(HANG) == 1
 
 
 def test_kvm_that_hangs_is_given_up_for_emulation(
     make: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = make(f"[ $accelerator = tcg ] || exec sleep 60\n{UP}echo 0 > {{folder}}/exit-code", kvm=True)
+    made = make(f"[ $accelerator = tcg ] || exec sleep 1d\n{UP}echo 0 > {{folder}}/exit-code", kvm=True)
 
-    assert made.run(30) == 0
+    assert made.run(HANG) == 0
     assert len(started(tmp_path)) == 2
     assert "by kvm" in capsys.readouterr().out
 
 
 def test_a_guest_that_never_comes_up_is_an_error(make: Any) -> None:
-    assert make("echo Kernel panic").run(30) == NEVER_UP
+    assert make("echo Kernel panic").run(HANG) == NEVER_UP
 
 
 def test_a_guest_that_takes_too_long_is_ended(make: Any, tmp_path: Path) -> None:
-    assert make(f"{UP}exec sleep 60").run(1) == OUT_OF_TIME
+    assert make(f"{UP}exec sleep 1d").run(1) == OUT_OF_TIME
 
     (pid,) = started(tmp_path)
     assert not Path(f"/proc/{pid}").exists()

@@ -11,6 +11,7 @@ from harness.conformance.delegates import FAILURE, recording
 from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Container, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
+from harness.overload import overload
 from harness.snapshot import Snapshot
 
 __all__: list[str] = []
@@ -172,9 +173,9 @@ def _leave_stale(trial: Trial, before: Snapshot, seen: Container) -> None:
     trial.attach(stale)
     lose_namespace(stale)
     trial.detach_others(stale)
-    deadline = time.monotonic() + _SETTLING
+    began = time.monotonic()
     left = trial.leftovers(before, trial.snapshot(seen))
-    while any(each.thing == "link" for each in left) and time.monotonic() < deadline:
+    while any(each.thing == "link" for each in left) and time.monotonic() < began + _SETTLING * overload():
         time.sleep(_PAUSE)
         left = trial.leftovers(before, trial.snapshot(seen))
     if not left:
