@@ -36,7 +36,7 @@ from typing import Final
 
 from skel import Address, Interruption
 
-from .in_place import overwrite, write_all
+from .in_place import NotRegularError, open_regular, overwrite, read_regular, write_all
 from .index import Index
 from .owner import Owner
 
@@ -85,7 +85,10 @@ class Store:
             place = os.path.dirname(place)
         if not os.path.isdir(place):
             return f"{place} is not a directory"
-        return "" if os.access(place, os.W_OK | os.X_OK) else f"{place} is not writable"
+        if not os.access(place, os.W_OK | os.X_OK):
+            return f"{place} is not writable"
+        lock = self._path("lock")
+        return f"{lock} is not a regular file" if os.path.lexists(lock) and not _is_regular(lock) else ""
 
     def entries(self) -> list[str]:
         """Return the names of all reservations, and of few files more; this opens none and reads no name."""
@@ -98,7 +101,7 @@ class Store:
     @contextmanager
     def locked(self, interruption: Interruption) -> Iterator[None]:
         """Hold the folder's lock, after waiting for whoever has it; the call's `interruption` may end the wait."""
-        lock = os.open(self._path("lock"), os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o750)
+        lock, _ = open_regular(self._path("lock"), os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o750)
         try:
             with interruption.waiting():
                 fcntl.flock(lock, fcntl.LOCK_EX)
@@ -124,10 +127,10 @@ class Store:
         addresses of an ADD, so the index may have been made with a part of them.)
         """
         owners = (Owner(container_id, ifname), Owner(container_id, ""))
-        if not self._index.whole and len(self.entries()) <= _SMALL:
+        if self._index.stale or (not self._index.whole and len(self.entries()) <= _SMALL):
             self.rebuild_index()
         found = self._find(owners, also)
-        if len(found[1]) < enough and not self._index.whole:
+        if self._index.stale or (len(found[1]) < enough and not self._index.whole):
             self.rebuild_index()
             found = self._find(owners, also)
         return found
@@ -197,10 +200,20 @@ class Store:
     def _find(self, owners: Iterable[Owner], also: Iterable[str]) -> tuple[Owner, list[str]]:
         first, *others = owners
         for owner in (first, *others):
-            believed = dict.fromkeys([*self._index.addresses(owner), *also])
-            if found := [address for address in believed if self.owner(address) == owner]:
+            if found := self._confirmed(owner, also):
                 return owner, found
+        if self._index.whole:
+            for owner in self._index.interfaces(first.container_id):
+                self._confirmed(owner)
         return first, []
+
+    def _confirmed(self, owner: Owner, also: Iterable[str] = ()) -> list[str]:
+        """Return the addresses of the index and of `also` whose files name `owner`; one that does not refutes the index."""
+        listed = self._index.addresses(owner)
+        found = [address for address in dict.fromkeys([*listed, *also]) if self.owner(address) == owner]
+        if not set(listed) <= set(found):
+            self._index.refute()
+        return found
 
     def _reserve(self, address: str, owner: Owner) -> None:
         """Make a reservation, whole or not at all. Raises FileExistsError where the address is taken."""
@@ -242,10 +255,13 @@ class Store:
 
     def _content(self, name: str) -> bytes | None:
         try:
-            with open(self._path(name), "rb", buffering=0) as file:
-                return file.read()
-        except (FileNotFoundError, IsADirectoryError):
+            return read_regular(self._path(name))[0]
+        except (FileNotFoundError, NotRegularError):
             return None
+
+
+def _is_regular(path: str) -> bool:
+    return stat.S_ISREG(os.lstat(path).st_mode)
 
 
 def _is_address(name: str) -> bool:
