@@ -28,19 +28,17 @@ prevResult, or by GC.
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import cache
 from typing import Final
 
+from .boot import BOOT_BITS, boot_number
 from .in_place import overwrite, read_regular
 from .owner import Owner
 
 __all__ = ["Index"]
 
 _NAME: Final = ".owners"
-_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 _FIRST_SEAL: Final = 1_000_000_000
 """In seconds since 1970. With 28 bits added it is a moment of 2001 to 2010, which every file system stores exactly."""
-_SEAL_DIGITS: Final = 7
 _IN_ADDRESSES: Final = b"0123456789abcdef.:,"
 
 
@@ -133,20 +131,16 @@ class Index:
             self.whole = self._sealed = False  # The index is a short cut, not a reason to fail.
 
 
-@cache
 def _seal() -> int:
-    """Return the moment of this boot, in seconds since 1970; 0 where the kernel does not tell which boot it is."""
-    try:
-        with open(_BOOT_ID, "rb", buffering=0) as file:
-            return _FIRST_SEAL + int(file.read(_SEAL_DIGITS), 16)
-    except (OSError, ValueError):
-        return 0
+    """Return the moment of this boot, in seconds since 1970; 0 if the kernel does not tell which boot it is."""
+    number = boot_number()
+    return 0 if number is None else _FIRST_SEAL + number
 
 
 def _is_seal(modified: int) -> bool:
     """Tell whether a modification time, in nanoseconds, is the seal of any boot."""
     seconds, rest = divmod(modified, 10**9)
-    return rest == 0 and 0 <= seconds - _FIRST_SEAL < 16**_SEAL_DIGITS
+    return rest == 0 and 0 <= seconds - _FIRST_SEAL < 1 << BOOT_BITS
 
 
 def _line_of(owner: Owner, addresses: Iterable[str]) -> bytes:

@@ -30,12 +30,13 @@ import fcntl
 import ipaddress
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
 from skel import Address, Interruption
 
+from .boot import is_of_earlier_boot, mark
 from .in_place import NotRegularError, open_regular, overwrite, read_regular, write_all
 from .index import Index
 from .owner import Owner
@@ -135,6 +136,10 @@ class Store:
             found = self._find(owners, also)
         return found
 
+    def is_of_earlier_boot(self, address: str) -> bool:
+        """Tell whether a reservation was made before this boot."""
+        return is_of_earlier_boot(self._path(address))
+
     def last_reserved(self, range_set: int) -> Address | None:
         """Return the address handed out last of a range set, or None where nothing usable is noted."""
         try:
@@ -143,8 +148,11 @@ class Store:
             return None
 
     @contextmanager
-    def reserving(self, owner: Owner) -> Iterator[Take]:
-        """Reserve addresses for an owner; all that were taken are free again if the body raises."""
+    def reserving(self, owner: Owner, earlier: Container[str] = ()) -> Iterator[Take]:
+        """Reserve addresses for an owner; all that were taken are free again if the body raises.
+
+        `earlier` are addresses that the owner has from an earlier boot. It may take them again.
+        """
         taken: dict[int, str] = {}
 
         def take(range_set: int, address: str) -> bool:
@@ -152,8 +160,10 @@ class Store:
             try:
                 self._reserve(address, owner)
             except FileExistsError:
-                del taken[range_set]
-                return False
+                if address not in earlier:
+                    del taken[range_set]
+                    return False
+                mark(self._path(address))
             return True
 
         try:
@@ -208,7 +218,7 @@ class Store:
         return first, []
 
     def _confirmed(self, owner: Owner, also: Iterable[str] = ()) -> list[str]:
-        """Return the addresses of the index and of `also` whose files name `owner`; one that does not refutes the index."""
+        """Return the addresses of the index and of `also` whose files name `owner`; any other refutes the index."""
         listed = self._index.addresses(owner)
         found = [address for address in dict.fromkeys([*listed, *also]) if self.owner(address) == owner]
         if not set(listed) <= set(found):
@@ -225,6 +235,7 @@ class Store:
             return
         try:
             write_all(file, owner.content)
+            mark(file)
             # Naming a folder to start from is what makes Python call linkat(2), which follows the link.
             os.link(f"/proc/self/fd/{file}", path, src_dir_fd=file, follow_symlinks=True)
         except OSError as error:
@@ -240,6 +251,7 @@ class Store:
         try:
             try:
                 write_all(file, owner.content)
+                mark(file)
             finally:
                 os.close(file)
         except BaseException:
