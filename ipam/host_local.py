@@ -2,7 +2,7 @@
 
 ADD reserves one address of each range set for the attachment, DEL releases
 them, CHECK looks whether they stand, GC releases those of attachments that are
-gone and STATUS tells whether an ADD would find a free one. Configuration, order
+gone and STATUS tells whether an ADD could reserve one. Configuration, order
 and files are those of the reference plugin of this name, whose reservations
 are honoured and released; see `store` for the files and `ranges` for the order.
 """
@@ -99,18 +99,20 @@ def gc(args: Args[HostLocalConfig]) -> None:
 
 
 def status(args: Args[HostLocalConfig]) -> None:
-    """Tell whether an ADD would find a free address in each range set that is known before it, and could note it."""
+    """Raise CniError (50) if an ADD could note no address; warn if one would find none (docs/design.md)."""
     range_sets = [] if ranges_come_with_pods(args.config) else range_sets_of(args.config)
     with _store(args.config) as store:
         if obstacle := store.obstacle():
             raise CniError(Code.NOT_AVAILABLE, f"ipam.dataDir: {obstacle}")
+        if shortage := store.shortage():
+            args.log(f"warning: ipam.dataDir: {shortage}")
         if not store.exists():
             return
-        most = len(store.entries())
-        for range_set in range_sets:
-            # Reading every address costs milliseconds, and runtimes ask every few seconds.
-            if range_set.size <= most and range_set.size <= _taken_of(range_set, store.reserved()):
-                raise _exhausted(Code.NOT_AVAILABLE, range_set)
+        for range_set in _full(store, range_sets):
+            error = _exhausted(Code.NOT_AVAILABLE, range_set)
+            if args.config.ipam.status_fails_when_full():
+                raise error
+            args.log(f"warning: {error.msg}")
 
 
 PLUGIN = Plugin(
@@ -208,6 +210,15 @@ def _ip_config(reserved: Address, span: Span) -> IPConfig:
 def _noted(args: Args[HostLocalConfig]) -> list[str]:
     """Return the addresses that prevResult says the attachment got."""
     return [str(ip.address.ip) for ip in args.prev_result.ips] if args.prev_result else []
+
+
+def _full(store: Store, range_sets: Iterable[RangeSet]) -> Iterator[RangeSet]:
+    """Yield the range sets without a free address."""
+    most = len(store.entries())
+    for range_set in range_sets:
+        # Reading every address costs milliseconds, and runtimes ask every few seconds.
+        if range_set.size <= most and range_set.size <= _taken_of(range_set, store.reserved()):
+            yield range_set
 
 
 def _taken_of(range_set: RangeSet, taken: list[str]) -> int:

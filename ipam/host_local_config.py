@@ -15,6 +15,7 @@ from skel import (
     Record,
     Route,
     address,
+    boolean,
     cidr,
     expected,
     field,
@@ -80,6 +81,7 @@ class HostLocalIpam(IpamConfig):
     routes: list[Route] = field(list_of(record(Route)), default=list)
     data_dir: str = field(file_path, default="", unreadable=UNKNOWN)
     resolv_conf: str = field(file_path, default="")
+    status_fails_when_full: Callable[[], bool] = field(later(boolean), default=lambda: bool)
 
 
 class RuntimeConfig(Record):

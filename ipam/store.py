@@ -81,15 +81,22 @@ class Store:
 
     def obstacle(self) -> str:
         """Return why a reservation could not be written, or an empty string."""
-        place = os.path.abspath(self.folder)
-        while not os.path.lexists(place):
-            place = os.path.dirname(place)
+        place = self._nearest()
         if not os.path.isdir(place):
             return f"{place} is not a directory"
         if not os.access(place, os.W_OK | os.X_OK):
             return f"{place} is not writable"
         lock = self._path("lock")
         return f"{lock} is not a regular file" if os.path.lexists(lock) and not _is_regular(lock) else ""
+
+    def shortage(self) -> str:
+        """Return what the file system of the folder has run out of, or an empty string."""
+        place = self._nearest()
+        left = os.statvfs(place)
+        if left.f_blocks and not left.f_bfree:
+            return f"no space is left on the file system of {place}"
+        # File systems that make inodes as they need them count none.
+        return f"no inode is left on the file system of {place}" if left.f_files and not left.f_ffree else ""
 
     def entries(self) -> list[str]:
         """Return the names of all reservations, and of few files more; this opens none and reads no name."""
@@ -175,6 +182,7 @@ class Store:
             for address in taken.values():
                 if self.owner(address) == owner:
                     self.free(address)
+            self._index.note(owner, [known for known in self._index.addresses(owner) if known not in taken.values()])
             self._index.seal()
             raise
         self._index.seal()  # never in a `finally`: if the lines above end early, the index is not whole
@@ -261,6 +269,13 @@ class Store:
     def _is_abandoned(self, address: str) -> bool:
         blank = not (self._content(address) or b"").strip(b"\0")
         return blank and os.lstat(self._path(address)).st_mode == stat.S_IFREG | _MODE
+
+    def _nearest(self) -> str:
+        """Return the folder, or the first above it that exists."""
+        place = os.path.abspath(self.folder)
+        while not os.path.lexists(place):
+            place = os.path.dirname(place)
+        return place
 
     def _path(self, name: str) -> str:
         return os.path.join(self.folder, name)

@@ -1,6 +1,6 @@
 """`cni-harness status`: can the networks serve an ADD?"""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -8,6 +8,9 @@ from harness.options import Settings, global_options, needs_root, pass_settings,
 from harness.output import Table, emit, message_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from harness.execute import Execution
     from harness.networks import NetworkError
 
 __all__ = ["command"]
@@ -34,20 +37,42 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
     broken: list[NetworkError] = []
     networks = select_networks(settings, names) if names else configured_networks(settings, on_error=broken.append)
     document: list[dict[str, object]] = [
-        {"name": "", "ready": False, "code": 0, "message": str(error)} for error in broken
+        {"name": "", "ready": False, "code": 0, "message": str(error), "warnings": []} for error in broken
     ]
     with node.in_use(), plugin_folders(settings, plugin_types(networks)) as bin_dirs:
-        runtime = Runtime(node, bin_dirs=bin_dirs, observe=trace_executions(settings.verbose), warn=say)
+        said: list[str] = []
+        observe = _observer(trace_executions(settings.verbose), said)
+        runtime = Runtime(node, bin_dirs=bin_dirs, observe=observe, warn=say)
         for network in networks:
             code, message = 0, ""
+            said.clear()
             try:
                 runtime.status(network, bin_dirs)
             except PluginError as error:
                 code, message = error.code, message_of(error)
-            document.append({"name": network.name, "ready": not message, "code": code, "message": message})
+            document.append(
+                {"name": network.name, "ready": not message, "code": code, "message": message, "warnings": list(said)}
+            )
     rows = [
-        [str(each["name"]), "ready" if each["ready"] else "not ready", str(each["code"] or ""), str(each["message"])]
+        [
+            str(each["name"]),
+            "ready" if each["ready"] else "not ready",
+            str(each["code"] or ""),
+            "; ".join(filter(None, [str(each["message"]), *cast("list[str]", each["warnings"])])),
+        ]
         for each in document
     ]
     emit(settings.output, {"networks": document}, Table(("NETWORK", "STATUS", "CODE", "MESSAGE"), rows))
     return 0 if all(each["ready"] for each in document) else 1
+
+
+def _observer(trace: "Callable[[Execution], None] | None", said: list[str]) -> "Callable[[Execution], None]":
+    """Return an observer that traces, and collects what plugins that are ready say on stderr: their warnings."""
+
+    def observe(execution: "Execution") -> None:
+        if trace is not None:
+            trace(execution)
+        if execution.exit_code == 0:
+            said.extend(execution.stderr.decode(errors="replace").splitlines())
+
+    return observe
