@@ -39,7 +39,7 @@ def add(args: Args[HostLocalConfig]) -> Result:
     """Reserve an address of each range set."""
     range_sets = range_sets_of(args.config)
     requests = requests_of(args, range_sets)
-    result = Result(routes=args.config.ipam.routes)
+    result = Result(routes=args.config.ipam.routes())
     if args.config.ipam.resolv_conf:
         result.dns = read_resolv_conf(args.config.ipam.resolv_conf)
     with _store(args.config) as store:
@@ -101,6 +101,7 @@ def gc(args: Args[HostLocalConfig]) -> None:
 def status(args: Args[HostLocalConfig]) -> None:
     """Raise CniError (50) if an ADD could note no address; warn if one would find none (docs/design.md)."""
     range_sets = [] if ranges_come_with_pods(args.config) else range_sets_of(args.config)
+    args.config.ipam.routes()  # raises for what no ADD can use
     with _store(args.config) as store:
         if obstacle := store.obstacle():
             raise CniError(Code.NOT_AVAILABLE, f"ipam.dataDir: {obstacle}")
@@ -110,7 +111,7 @@ def status(args: Args[HostLocalConfig]) -> None:
             return
         for range_set in _full(store, range_sets):
             error = _exhausted(Code.NOT_AVAILABLE, range_set)
-            if args.config.ipam.status_fails_when_full():
+            if args.config.ipam.status_fails_when_full:
                 raise error
             args.log(f"warning: {error.msg}")
 

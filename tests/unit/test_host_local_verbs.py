@@ -96,6 +96,27 @@ def test_del_needs_no_ranges(net: HostLocal) -> None:
     assert net.reservations() == {}
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "ignored"),
+    [
+        ("subnet", "10.0.0.0/33", 'ipam.subnet: expected a CIDR, got "10.0.0.0/33"'),
+        ("ranges", [[{"subnet": 1}]], "ipam.ranges[0][0].subnet: expected a CIDR, got 1"),
+        ("rangeStart", "x", ""),
+        ("gateway", 7, ""),
+        ("routes", [{"dst": "nowhere"}], ""),
+    ],
+)
+def test_del_releases_despite_a_bad_key_that_it_does_not_need(
+    net: HostLocal, key: str, value: object, ignored: str
+) -> None:
+    net.add()
+    net.config["ipam"][key] = value
+    assert net.fail("ADD", "next")[0] == 7
+
+    assert ignored in net.succeed("DEL").log
+    assert net.reservations() == {}
+
+
 def test_del_of_an_owner_with_very_many_addresses(net: HostLocal) -> None:
     for number in range(1, 200):
         net.write(f"203.0.113.{number}", "pod\r\neth0")
