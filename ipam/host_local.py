@@ -2,13 +2,13 @@
 
 ADD reserves one address of each range set for the attachment, DEL releases
 them, CHECK looks whether they stand, GC releases those of attachments that are
-gone and STATUS tells whether an ADD would find a free one. Configuration, order
+gone and STATUS tells whether an ADD could reserve one. Configuration, order
 and files are those of the reference plugin of this name, whose reservations
 are honoured and released; see `store` for the files and `ranges` for the order.
 """
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from skel import Address, Args, CniError, Code, IPConfig, Plugin, Result
@@ -39,17 +39,17 @@ def add(args: Args[HostLocalConfig]) -> Result:
     """Reserve an address of each range set."""
     range_sets = range_sets_of(args.config)
     requests = requests_of(args, range_sets)
-    result = Result(routes=args.config.ipam.routes)
+    result = Result(routes=args.config.ipam.routes())
     if args.config.ipam.resolv_conf:
         result.dns = read_resolv_conf(args.config.ipam.resolv_conf)
     with _store(args.config) as store:
         owner = Owner(args.container_id, args.ifname)
         store.create()
         with store.locked(args.interruption):
-            _refuse_second_add(args, store, range_sets)
-            with store.reserving(owner) as take:
+            earlier = _of_earlier_boot(args, store, range_sets)
+            with store.reserving(owner, earlier) as take:
                 result.ips = [
-                    _reserve(store, take, index, range_set, requests.get(index))
+                    _reserve(store, take, index, range_set, requests.get(index), earlier)
                     for index, range_set in enumerate(range_sets)
                 ]
     return result
@@ -76,7 +76,7 @@ def check(args: Args[HostLocalConfig]) -> None:
     if not found:
         raise _not_reserved(args, "no address is")
     for noted in sorted(missing):
-        if any(range_set.find(ipaddress.ip_address(noted)) for range_set in range_sets):
+        if _is_of(range_sets, noted):
             raise _not_reserved(args, f"{noted} is not")
 
 
@@ -99,18 +99,21 @@ def gc(args: Args[HostLocalConfig]) -> None:
 
 
 def status(args: Args[HostLocalConfig]) -> None:
-    """Tell whether an ADD would find a free address in each range set that is known before it, and could note it."""
+    """Raise CniError (50) if an ADD could note no address; warn if one would find none (docs/design.md)."""
     range_sets = [] if ranges_come_with_pods(args.config) else range_sets_of(args.config)
+    args.config.ipam.routes()  # raises for what no ADD can use
     with _store(args.config) as store:
         if obstacle := store.obstacle():
             raise CniError(Code.NOT_AVAILABLE, f"ipam.dataDir: {obstacle}")
+        if shortage := store.shortage():
+            args.log(f"warning: ipam.dataDir: {shortage}")
         if not store.exists():
             return
-        most = len(store.entries())
-        for range_set in range_sets:
-            # Reading every address costs milliseconds, and runtimes ask every few seconds.
-            if range_set.size <= most and range_set.size <= _taken_of(range_set, store.reserved()):
-                raise _exhausted(Code.NOT_AVAILABLE, range_set)
+        for range_set in _full(store, range_sets):
+            error = _exhausted(Code.NOT_AVAILABLE, range_set)
+            if args.config.ipam.status_fails_when_full:
+                raise error
+            args.log(f"warning: {error.msg}")
 
 
 PLUGIN = Plugin(
@@ -136,23 +139,35 @@ def _store(config: HostLocalConfig) -> Iterator[Store]:
         raise CniError(Code.IO_FAILURE, f"ipam.dataDir: {where}: {error.strerror}") from error
 
 
-def _refuse_second_add(args: Args[HostLocalConfig], store: Store, range_sets: list[RangeSet]) -> None:
-    """Raise CniError (100) when the attachment has an address (SPEC.md section 2, ADD)."""
-    _, found = store.find(args.container_id, args.ifname, enough=0)
+def _of_earlier_boot(args: Args[HostLocalConfig], store: Store, range_sets: list[RangeSet]) -> list[str]:
+    """Return the addresses that the attachment has from an earlier boot.
+
+    A container that starts again after a reboot or a power cut gets them again: no runtime was there to send a DEL.
+    Raises CniError (100) when it has an address of this boot (SPEC.md section 2, ADD).
+    """
+    owner, found = store.find(args.container_id, args.ifname, enough=0)
+    earlier = [reserved for reserved in found if owner.ifname and store.is_of_earlier_boot(reserved)]
     for reserved in found:
-        if any(range_set.find(ipaddress.ip_address(reserved)) for range_set in range_sets):
+        if reserved not in earlier and _is_of(range_sets, reserved):
             message = f"{reserved} is already reserved for {args.ifname} of container {args.container_id}"
             raise CniError(ALREADY_RESERVED, message, "an attachment is added once")
+    return earlier
 
 
-def _reserve(store: Store, take: Take, index: int, range_set: RangeSet, requested: Address | None) -> IPConfig:
-    """Reserve `requested` or the next free address. Raises CniError (11) when there is none."""
+def _reserve(
+    store: Store, take: Take, index: int, range_set: RangeSet, requested: Address | None, earlier: Iterable[str]
+) -> IPConfig:
+    """Reserve `requested`, one of `earlier` or the next free address. Raises CniError (11) when there is none."""
     if requested is not None:
         span = range_set.find(requested)
         if span is None or not take(index, str(requested)):
             message = f"requested address {requested} is not available in {range_set.path} ({range_set})"
-            raise CniError(Code.TRY_AGAIN_LATER, message)
+            raise CniError(Code.TRY_AGAIN_LATER, message + _holder(store, requested))
         return _ip_config(requested, span)
+    for address in map(ipaddress.ip_address, earlier):
+        span = range_set.find(address)
+        if span is not None and address not in range_set.gateways and take(index, str(address)):
+            return _ip_config(address, span)
     taken: frozenset[str] = frozenset()
     for candidate, span in range_set.candidates(store.last_reserved(index)):
         if str(candidate) in taken:
@@ -163,6 +178,15 @@ def _reserve(store: Store, take: Take, index: int, range_set: RangeSet, requeste
             # The round robin met addresses in use: skip the others without a system call for each.
             taken = frozenset(store.entries())
     raise _exhausted(Code.TRY_AGAIN_LATER, range_set)
+
+
+def _holder(store: Store, address: Address) -> str:
+    """Say who has an address, for the end of a message."""
+    owner = store.owner(str(address))
+    if owner is None or not owner.is_attachment:
+        return ""
+    interface = f"{owner.ifname} of " if owner.ifname else ""
+    return f": it is reserved for {interface}container {owner.container_id}"
 
 
 def _release_all_but(store: Store, keep: set[Owner]) -> list[str]:
@@ -189,9 +213,22 @@ def _noted(args: Args[HostLocalConfig]) -> list[str]:
     return [str(ip.address.ip) for ip in args.prev_result.ips] if args.prev_result else []
 
 
+def _full(store: Store, range_sets: Iterable[RangeSet]) -> Iterator[RangeSet]:
+    """Yield the range sets without a free address."""
+    most = len(store.entries())
+    for range_set in range_sets:
+        # Reading every address costs milliseconds, and runtimes ask every few seconds.
+        if range_set.size <= most and range_set.size <= _taken_of(range_set, store.reserved()):
+            yield range_set
+
+
 def _taken_of(range_set: RangeSet, taken: list[str]) -> int:
     addresses = map(ipaddress.ip_address, taken)
     return sum(address not in range_set.gateways and range_set.find(address) is not None for address in addresses)
+
+
+def _is_of(range_sets: Iterable[RangeSet], address: str) -> bool:
+    return any(range_set.find(ipaddress.ip_address(address)) for range_set in range_sets)
 
 
 def _exhausted(code: Code, range_set: RangeSet) -> CniError:

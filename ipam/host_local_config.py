@@ -15,6 +15,7 @@ from skel import (
     Record,
     Route,
     address,
+    boolean,
     cidr,
     expected,
     field,
@@ -77,9 +78,11 @@ class HostLocalIpam(IpamConfig):
     range_end: Address | None = field(optional(address), default=None)
     gateway: Address | None = field(optional(address), default=None)
     ranges: list[list[Range]] = field(list_of(list_of(record(Range))), default=list, unreadable=UNKNOWN)
-    routes: list[Route] = field(list_of(record(Route)), default=list)
+    routes: Callable[[], list[Route]] = field(later(list_of(record(Route))), default=lambda: list)
+    """Read when asked for: DEL does not take time for 10,000 routes."""
     data_dir: str = field(file_path, default="", unreadable=UNKNOWN)
     resolv_conf: str = field(file_path, default="")
+    status_fails_when_full: bool = field(boolean, default=False)
 
 
 class RuntimeConfig(Record):

@@ -1,20 +1,70 @@
-"""Writing into files that are there, which costs a small part of making one."""
+"""Reading and writing regular files that are there: writing costs a small part of making a file.
 
+No open here waits, and no write goes through a symbolic link: whoever can make names in
+the folder cannot hang a plugin with a FIFO, nor have it write to a file elsewhere.
+"""
+
+import errno
 import os
+import stat
 
-__all__ = ["overwrite", "write_all"]
+__all__ = ["NotRegularError", "open_regular", "overwrite", "read_regular", "write_all"]
+
+_NOT_REGULAR = {errno.ELOOP, errno.ENXIO}
+"""What open(2) answers for a symbolic link with O_NOFOLLOW, and for a socket or a FIFO without a reader."""
 
 
-def overwrite(path: str, content: bytes, start: int = 0) -> None:
-    """Make `content` all that the file holds from byte `start` on; make the file, if it is not there.
+class NotRegularError(OSError):
+    """The name is that of a symbolic link, a FIFO, a device, a socket or a folder."""
 
-    A crash may leave a part of it, and what was there before behind that. Raises OSError.
+
+def open_regular(path: str, flags: int, mode: int = 0o600) -> tuple[int, os.stat_result]:
+    """Open a regular file, and return its descriptor and status. Raises NotRegularError, and OSError."""
+    try:
+        file = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, mode)
+    except OSError as error:
+        if error.errno not in _NOT_REGULAR:
+            raise
+        raise _not_regular(path) from None
+    status = os.fstat(file)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(file)
+        raise _not_regular(path)
+    return file, status
+
+
+def read_regular(path: str, flags: int = 0) -> tuple[bytes, os.stat_result]:
+    """Return the content and the status of a regular file. Raises NotRegularError, and OSError."""
+    file, status = open_regular(path, os.O_RDONLY | flags)
+    try:
+        size = status.st_size + 1
+        content = b""
+        while len(part := os.read(file, size)) == size:
+            content += part
+        return content + part, status
+    finally:
+        os.close(file)
+
+
+def overwrite(path: str, content: bytes, start: int = 0, *, modified: int | None = None) -> None:
+    """Make `content` all that the file holds from byte `start` on; make the file if it is missing.
+
+    A new file takes the place of anything that is neither a regular file nor a folder. `modified` becomes the file's
+    modification time, in seconds since 1970. A crash may leave a part of the content, and what was there before
+    behind that. Raises OSError.
     """
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
+    try:
+        file, status = open_regular(path, flags)
+    except NotRegularError:
+        os.unlink(path)
+        file, status = open_regular(path, flags | os.O_EXCL)
     try:
         write_all(file, content, start)
-        if os.fstat(file).st_size > start + len(content):
+        if status.st_size > start + len(content):
             os.ftruncate(file, start + len(content))
+        if modified is not None:
+            os.utime(file, (modified, modified))
     finally:
         os.close(file)
 
@@ -25,3 +75,7 @@ def write_all(file: int, content: bytes, start: int = 0) -> None:
         written = os.pwrite(file, content, start)
         content = content[written:]
         start += written
+
+
+def _not_regular(path: str) -> NotRegularError:
+    return NotRegularError(errno.EINVAL, "not a regular file", path)

@@ -8,8 +8,9 @@ a configuration, while netaddr costs 30 to 40 ms more at every start and has
 nothing to add to "the next address".
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import combinations
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from skel import Address, Cidr, CniError, Code, Network, Record, address, cidr, expected, field, optional
@@ -19,6 +20,7 @@ __all__ = ["Range", "RangeSet", "Span", "resolve"]
 _HOST_BITS_MIN = 2
 """A network with fewer host bits (/31, /32, /127, /128) has nothing to allocate beside its gateway."""
 _IPV4 = 4
+_IPV6 = 6
 
 
 class Range(Record):
@@ -42,12 +44,28 @@ class Span(NamedTuple):
         """Tell whether `address` is of this range."""
         return address.version == self.first.version and int(self.first) <= int(address) <= int(self.last)
 
-    def overlaps(self, other: "Span") -> bool:
-        """Tell whether the two ranges share an address; of one subnet, they may share none."""
-        return self.holds(other.first) or other.holds(self.first)
-
     def __str__(self) -> str:
         return f"{self.first}-{self.last}"
+
+
+class Gateways:
+    """The gateways of some ranges."""
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        """Collect the gateways of `spans`."""
+        self._known = frozenset(span.gateway for span in spans)
+        self._numbers = {
+            version: sorted(int(gateway) for gateway in self._known if gateway.version == version)
+            for version in (_IPV4, _IPV6)
+        }
+
+    def __contains__(self, address: Address) -> bool:
+        return address in self._known
+
+    def within(self, span: Span) -> int:
+        """Return how many of the gateways are addresses of `span`."""
+        numbers = self._numbers[span.first.version]
+        return bisect_right(numbers, int(span.last)) - bisect_left(numbers, int(span.first))
 
 
 class RangeSet:
@@ -57,8 +75,10 @@ class RangeSet:
         """Make a set of at least one range, declared at `path` of the configuration."""
         self.spans = spans
         self.path = path
-        self.gateways = frozenset(span.gateway for span in spans)
+        self.gateways = Gateways(spans)
         """Never allocated; `resolve` adds those of the configuration's other sets."""
+        self._ordered = sorted(spans, key=lambda span: int(span.first))
+        self._firsts = [int(span.first) for span in self._ordered]
 
     @property
     def version(self) -> int:
@@ -68,12 +88,12 @@ class RangeSet:
     @property
     def size(self) -> int:
         """How many addresses can be allocated."""
-        total = sum(int(span.last) - int(span.first) + 1 for span in self.spans)
-        return total - sum(self.find(gateway) is not None for gateway in self.gateways)
+        return sum(int(span.last) - int(span.first) + 1 - self.gateways.within(span) for span in self.spans)
 
     def find(self, address: Address) -> Span | None:
         """Return the range that holds `address`, or None."""
-        return next((span for span in self.spans if span.holds(address)), None)
+        index = bisect_right(self._firsts, int(address)) - 1
+        return self._ordered[index] if index >= 0 and self._ordered[index].holds(address) else None
 
     def candidates(self, last: Address | None) -> Iterator[tuple[Address, Span]]:
         """Return every address that can be allocated, once: from the one after `last` on, wrapping around.
@@ -105,15 +125,25 @@ def resolve(declared: Sequence[tuple[str, Sequence[Range]]]) -> list[RangeSet]:
     mixed families in a set, and for addresses that are in two ranges.
     """
     range_sets = [_range_set(ranges, path) for path, ranges in declared]
-    for one, other in combinations(range_sets, 2):
-        for span, second in ((span, second) for span in one.spans for second in other.spans):
-            if span.overlaps(second):
-                message = f"{other.path}: {second} overlaps with {span} of {one.path}"
-                raise CniError(Code.INVALID_CONFIG, message)
-    gateways = frozenset[Address]().union(*(known.gateways for known in range_sets))
+    owners = [(span, known) for known in range_sets for span in known.spans]
+    if overlap := _overlap([span for span, _ in owners]):
+        (span, one), (second, other) = (owners[index] for index in overlap)
+        message = f"{other.path}: {second} overlaps with {span} of {one.path}"
+        raise CniError(Code.INVALID_CONFIG, message)
+    gateways = Gateways(span for span, _ in owners)
     for known in range_sets:
         known.gateways = gateways
     return range_sets
+
+
+def _overlap(spans: Sequence[Span]) -> tuple[int, int] | None:
+    """Return the indices of two ranges that share an address, the lower index first; None if no two do.
+
+    In the order of their first addresses, a range that overlaps any later one overlaps the next one.
+    """
+    order = sorted(range(len(spans)), key=lambda index: (spans[index].first.version, int(spans[index].first)))
+    overlaps = (sorted(pair) for pair in pairwise(order) if spans[pair[0]].holds(spans[pair[1]].first))
+    return next(((low, high) for low, high in overlaps), None)
 
 
 def _range_set(ranges: Sequence[Range], path: str) -> RangeSet:
@@ -128,10 +158,10 @@ def _range_set(ranges: Sequence[Range], path: str) -> RangeSet:
                 str(span.subnet),
                 f"{path}[{index}].subnet",
             )
-    for (index, span), (second_index, second) in combinations(enumerate(spans), 2):
-        if span.overlaps(second):
-            message = f"{path}[{second_index}]: {second} overlaps with {span} of {path}[{index}]"
-            raise CniError(Code.INVALID_CONFIG, message)
+    if overlap := _overlap(spans):
+        index, second = overlap
+        message = f"{path}[{second}]: {spans[second]} overlaps with {spans[index]} of {path}[{index}]"
+        raise CniError(Code.INVALID_CONFIG, message)
     return RangeSet(spans, path)
 
 

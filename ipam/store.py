@@ -30,13 +30,14 @@ import fcntl
 import ipaddress
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
 from skel import Address, Interruption
 
-from .in_place import overwrite, write_all
+from .boot import is_of_earlier_boot, mark
+from .in_place import NotRegularError, open_regular, overwrite, read_regular, write_all
 from .index import Index
 from .owner import Owner
 
@@ -80,12 +81,22 @@ class Store:
 
     def obstacle(self) -> str:
         """Return why a reservation could not be written, or an empty string."""
-        place = os.path.abspath(self.folder)
-        while not os.path.lexists(place):
-            place = os.path.dirname(place)
+        place = self._nearest()
         if not os.path.isdir(place):
             return f"{place} is not a directory"
-        return "" if os.access(place, os.W_OK | os.X_OK) else f"{place} is not writable"
+        if not os.access(place, os.W_OK | os.X_OK):
+            return f"{place} is not writable"
+        lock = self._path("lock")
+        return f"{lock} is not a regular file" if os.path.lexists(lock) and not _is_regular(lock) else ""
+
+    def shortage(self) -> str:
+        """Return what the file system of the folder has run out of, or an empty string."""
+        place = self._nearest()
+        left = os.statvfs(place)
+        if left.f_blocks and not left.f_bfree:
+            return f"no space is left on the file system of {place}"
+        # File systems that make inodes as they need them count none.
+        return f"no inode is left on the file system of {place}" if left.f_files and not left.f_ffree else ""
 
     def entries(self) -> list[str]:
         """Return the names of all reservations, and of few files more; this opens none and reads no name."""
@@ -98,7 +109,7 @@ class Store:
     @contextmanager
     def locked(self, interruption: Interruption) -> Iterator[None]:
         """Hold the folder's lock, after waiting for whoever has it; the call's `interruption` may end the wait."""
-        lock = os.open(self._path("lock"), os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o750)
+        lock, _ = open_regular(self._path("lock"), os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o750)
         try:
             with interruption.waiting():
                 fcntl.flock(lock, fcntl.LOCK_EX)
@@ -124,13 +135,17 @@ class Store:
         addresses of an ADD, so the index may have been made with a part of them.)
         """
         owners = (Owner(container_id, ifname), Owner(container_id, ""))
-        if not self._index.whole and len(self.entries()) <= _SMALL:
+        if self._index.stale or (not self._index.whole and len(self.entries()) <= _SMALL):
             self.rebuild_index()
         found = self._find(owners, also)
-        if len(found[1]) < enough and not self._index.whole:
+        if self._index.stale or (len(found[1]) < enough and not self._index.whole):
             self.rebuild_index()
             found = self._find(owners, also)
         return found
+
+    def is_of_earlier_boot(self, address: str) -> bool:
+        """Tell whether a reservation was made before this boot."""
+        return is_of_earlier_boot(self._path(address))
 
     def last_reserved(self, range_set: int) -> Address | None:
         """Return the address handed out last of a range set, or None where nothing usable is noted."""
@@ -140,8 +155,11 @@ class Store:
             return None
 
     @contextmanager
-    def reserving(self, owner: Owner) -> Iterator[Take]:
-        """Reserve addresses for an owner; all that were taken are free again if the body raises."""
+    def reserving(self, owner: Owner, earlier: Container[str] = ()) -> Iterator[Take]:
+        """Reserve addresses for an owner; all that were taken are free again if the body raises.
+
+        `earlier` are addresses that the owner has from an earlier boot. It may take them again.
+        """
         taken: dict[int, str] = {}
 
         def take(range_set: int, address: str) -> bool:
@@ -149,8 +167,10 @@ class Store:
             try:
                 self._reserve(address, owner)
             except FileExistsError:
-                del taken[range_set]
-                return False
+                if address not in earlier:
+                    del taken[range_set]
+                    return False
+                mark(self._path(address))
             return True
 
         try:
@@ -162,6 +182,7 @@ class Store:
             for address in taken.values():
                 if self.owner(address) == owner:
                     self.free(address)
+            self._index.note(owner, [known for known in self._index.addresses(owner) if known not in taken.values()])
             self._index.seal()
             raise
         self._index.seal()  # never in a `finally`: if the lines above end early, the index is not whole
@@ -197,10 +218,20 @@ class Store:
     def _find(self, owners: Iterable[Owner], also: Iterable[str]) -> tuple[Owner, list[str]]:
         first, *others = owners
         for owner in (first, *others):
-            believed = dict.fromkeys([*self._index.addresses(owner), *also])
-            if found := [address for address in believed if self.owner(address) == owner]:
+            if found := self._confirmed(owner, also):
                 return owner, found
+        if self._index.whole:
+            for owner in self._index.interfaces(first.container_id):
+                self._confirmed(owner)
         return first, []
+
+    def _confirmed(self, owner: Owner, also: Iterable[str] = ()) -> list[str]:
+        """Return the addresses of the index and of `also` whose files name `owner`; any other refutes the index."""
+        listed = self._index.addresses(owner)
+        found = [address for address in dict.fromkeys([*listed, *also]) if self.owner(address) == owner]
+        if not set(listed) <= set(found):
+            self._index.refute()
+        return found
 
     def _reserve(self, address: str, owner: Owner) -> None:
         """Make a reservation, whole or not at all. Raises FileExistsError where the address is taken."""
@@ -212,6 +243,7 @@ class Store:
             return
         try:
             write_all(file, owner.content)
+            mark(file)
             # Naming a folder to start from is what makes Python call linkat(2), which follows the link.
             os.link(f"/proc/self/fd/{file}", path, src_dir_fd=file, follow_symlinks=True)
         except OSError as error:
@@ -227,6 +259,7 @@ class Store:
         try:
             try:
                 write_all(file, owner.content)
+                mark(file)
             finally:
                 os.close(file)
         except BaseException:
@@ -237,15 +270,25 @@ class Store:
         blank = not (self._content(address) or b"").strip(b"\0")
         return blank and os.lstat(self._path(address)).st_mode == stat.S_IFREG | _MODE
 
+    def _nearest(self) -> str:
+        """Return the folder, or the first above it that exists."""
+        place = os.path.abspath(self.folder)
+        while not os.path.lexists(place):
+            place = os.path.dirname(place)
+        return place
+
     def _path(self, name: str) -> str:
         return os.path.join(self.folder, name)
 
     def _content(self, name: str) -> bytes | None:
         try:
-            with open(self._path(name), "rb", buffering=0) as file:
-                return file.read()
-        except (FileNotFoundError, IsADirectoryError):
+            return read_regular(self._path(name))[0]
+        except (FileNotFoundError, NotRegularError):
             return None
+
+
+def _is_regular(path: str) -> bool:
+    return stat.S_ISREG(os.lstat(path).st_mode)
 
 
 def _is_address(name: str) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from netlink.closing import Closing
 from netlink.codec import Message
 from netlink.namespace import Namespace
-from netlink.socket import NETLINK_ROUTE, NetlinkError, Socket
+from netlink.socket import NETLINK_ROUTE, Encodable, NetlinkError, Socket
 
 __all__ = ["Handle"]
 
@@ -23,14 +23,14 @@ class Handle(Closing):
         """Close; a second call does nothing."""
         self._socket.close()
 
-    def execute(self, messages: Iterable[Message], *, doing: str = "") -> None:
+    def execute(self, messages: Iterable[Encodable], *, doing: str = "") -> None:
         """Send requests of `netlink.messages` in one system call; they are dealt with in order.
 
         Raises NetlinkError for the first that failed, when all were tried: the kernel goes on after a failure.
         """
         self._socket.execute(messages, doing=doing)
 
-    def outcomes(self, messages: Iterable[Message], *, doing: str = "") -> list[NetlinkError | None]:
+    def outcomes(self, messages: Iterable[Encodable], *, doing: str = "") -> list[NetlinkError | None]:
         """Do as `execute`, but return the error of each request, or None."""
         return self._socket.outcomes(messages, doing=doing)
 

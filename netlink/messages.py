@@ -15,6 +15,7 @@ from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from netlink.codec import Message, build
 from netlink.namespace import Namespace
+from netlink.route_wire import RT_SCOPE_UNIVERSE, RT_TABLE_MAIN, new_route
 from netlink.socket import NLM_F_CREATE, NLM_F_EXCL
 
 __all__ = [
@@ -48,20 +49,16 @@ IFF_UP: Final = 0x1
 IFF_PROMISC: Final = 0x100
 IFNAME_LENGTH: Final = 15
 """Bytes in the longest name of a link; alternative names may be longer."""
-RT_TABLE_MAIN: Final = 254
-RT_SCOPE_UNIVERSE: Final = 0
 
 _RTM_NEWLINK, _RTM_DELLINK, _RTM_GETLINK, _RTM_SETLINK = 16, 17, 18, 19
 _RTM_NEWADDR, _RTM_DELADDR, _RTM_GETADDR = 20, 21, 22
-_RTM_NEWROUTE, _RTM_DELROUTE, _RTM_GETROUTE = 24, 25, 26
+_RTM_DELROUTE, _RTM_GETROUTE = 25, 26
 _RTM_GETVLAN = 114
 _RTEXT_FILTER_SKIP_STATS = 1 << 3
 _BRIDGE_FLAGS_MASTER = 1
 _BRIDGE_VLAN_INFO_PVID, _BRIDGE_VLAN_INFO_UNTAGGED = 1 << 1, 1 << 2
 _BRIDGE_VLAN_INFO_RANGE_BEGIN, _BRIDGE_VLAN_INFO_RANGE_END = 1 << 3, 1 << 4
 _IFA_F_NODAD = 0x02
-_RTN_UNICAST = 1
-_RTPROT_BOOT = 3
 _RT_SCOPE_NOWHERE = 255
 # A network of two addresses or one has none to spare for broadcasts (RFC 3021).
 _LONGEST_WITH_BROADCAST = 30
@@ -220,36 +217,6 @@ def get_routes(family: int, *, table: int | None = RT_TABLE_MAIN, index: int = 0
     if table is not None:
         attributes.append(("RTA_TABLE", table))
     return build(rtmsg, _RTM_GETROUTE, attributes, family=family)
-
-
-def new_route(  # noqa: PLR0913 - what can be said of a route, each by its name
-    index: int,
-    dst: Network,
-    *,
-    gateway: Address | None = None,
-    mtu: int = 0,
-    advmss: int = 0,
-    priority: int = 0,
-    table: int | None = None,
-    scope: int | None = None,
-) -> Message:
-    """Add a route to `dst` through a link; `mtu` and `advmss` in bytes, 0 for what the link's own MTU gives.
-
-    To a route that exists already with the same destination and priority this adds one more: the kernel refuses only
-    an equal one (EEXIST). IPv6 makes them one multipath route; of several with IPv4, the newest is used.
-    """
-    metrics = _present(RTAX_MTU=mtu, RTAX_ADVMSS=advmss)
-    attributes: _Attributes = [("RTA_METRICS", {"attrs": metrics})] if metrics else []
-    return _route(
-        _RTM_NEWROUTE,
-        dst,
-        _present(RTA_OIF=index, RTA_PRIORITY=priority, RTA_GATEWAY=str(gateway or "")) + attributes,
-        table=table,
-        nlm_flags=NLM_F_CREATE,
-        proto=_RTPROT_BOOT,
-        scope=RT_SCOPE_UNIVERSE if scope is None else scope,
-        type=_RTN_UNICAST,
-    )
 
 
 def delete_route(

@@ -1,39 +1,14 @@
 """Routes."""
 
 import errno
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from socket import AF_INET
-from typing import NamedTuple
-
-from pyroute2.netlink.rtnl.rtmsg import rtmsg
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from netlink import messages
-from netlink.codec import Message, decode
 from netlink.handle import Handle
-from netlink.messages import RT_TABLE_MAIN
-from netlink.socket import Frame, NetlinkError
+from netlink.route_wire import RT_TABLE_MAIN, Route, routes_in
+from netlink.socket import NetlinkError
 
 __all__ = ["RT_TABLE_MAIN", "Route", "RouteVerbs"]
-
-
-class Route(NamedTuple):
-    """A route as it was when asked for; of a multipath route there is one for each of its paths."""
-
-    dst: IPv4Network | IPv6Network
-    gateway: IPv4Address | IPv6Address | None
-    index: int  # type: ignore[assignment]  # hides tuple.index, which has no use here
-    """Of the link it leaves through, or 0."""
-    mtu: int
-    """Bytes; 0 for that of the link. So with `advmss`."""
-    advmss: int
-    priority: int
-    table: int
-    scope: int
-    """RT_SCOPE_*: 0 universe, 253 link, 254 host."""
-    kind: int
-    """RTN_*: 1 unicast, 2 local, 3 broadcast, 6 blackhole, 7 unreachable, …"""
-    protocol: int
-    """RTPROT_*, who made it: 2 the kernel, 3 a program."""
 
 
 class RouteVerbs(Handle):
@@ -52,7 +27,7 @@ class RouteVerbs(Handle):
                 return []
             raise
         # A multipath route is given whole when one of its paths is asked for.
-        return [route for frame in frames for route in _routes(frame) if index in {0, route.index}]
+        return [route for frame in frames for route in routes_in(frame.encoded) if index in {0, route.index}]
 
     def add_route(  # noqa: PLR0913 - what can be said of a route, each by its name
         self,
@@ -90,29 +65,3 @@ class RouteVerbs(Handle):
         request = messages.delete_route(dst, index=index, gateway=gateway, priority=priority, table=table)
         # ENOENT: nothing but IPv6's own entry for what has no route.
         return self._tried(request, errno.ESRCH, errno.ENOENT, errno.ENODEV, doing=f"delete route to {dst}")
-
-
-def _routes(frame: Frame) -> list[Route]:
-    message = decode(rtmsg, frame.encoded)
-    paths = message.get_attr("RTA_MULTIPATH")
-    if paths is None:
-        return [_route(message, message, message.get_attr("RTA_OIF", 0))]
-    return [_route(message, path, path["oif"]) for path in paths]
-
-
-def _route(message: Message, path: Message, index: int) -> Route:
-    nowhere = "0.0.0.0" if message["family"] == AF_INET else "::"  # noqa: S104 - a default route's destination
-    metrics = message.get_attr("RTA_METRICS")
-    gateway = path.get_attr("RTA_GATEWAY")
-    return Route(
-        dst=ip_network(f"{message.get_attr('RTA_DST', nowhere)}/{message['dst_len']}"),
-        gateway=ip_address(gateway) if gateway else None,
-        index=index,
-        mtu=metrics.get_attr("RTAX_MTU", 0) if metrics else 0,
-        advmss=metrics.get_attr("RTAX_ADVMSS", 0) if metrics else 0,
-        priority=message.get_attr("RTA_PRIORITY", 0),
-        table=message.get_attr("RTA_TABLE", message["table"]),
-        scope=message["scope"],
-        kind=message["type"],
-        protocol=message["proto"],
-    )

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
 from socket import AF_INET, AF_INET6
 
+from netlink.messages import new_route
 from netlink.namespace import Namespace, entered
-from netlink.rtnl import RT_TABLE_MAIN, Link, Rtnl
+from netlink.rtnl import RT_TABLE_MAIN, Link, NetlinkError, Rtnl
 from netlink.rtnl import Route as KernelRoute
 from netlink.sysctl import write_sysctl
-from skel import Cidr, CniError, Code, IPConfig, Result, Route
+from skel import Cidr, CniError, Code, IPConfig, Network, Result, Route
 
 from .gateways import default_network, gateway_of
 
@@ -84,20 +85,7 @@ def configure(
     if not settled:
         message = f'duplicate address detection on "{inner.name}" did not end in {_DAD_SECONDS} s'
         raise CniError(Code.TRY_AGAIN_LATER, message)
-    for route in result.routes:
-        gateway = route.gw or gateway_of(result, route.dst.version)
-        if gateway is not None and gateway.version != route.dst.version:
-            raise CniError(Code.INVALID_CONFIG, f"route to {route.dst}: {gateway} is no gateway of its family")
-        pod.add_route(
-            inner.index,
-            route.dst,
-            gateway=gateway,
-            mtu=route.mtu,
-            advmss=route.advmss,
-            priority=route.priority,
-            table=route.table,
-            scope=route.scope,
-        )
+    _add_routes(pod, inner, result)
 
 
 def announce(pod: Rtnl, inner: Link) -> None:
@@ -115,21 +103,54 @@ def check_addresses_and_routes(pod: Rtnl, inner: Link, routes: Iterable[Route], 
     for address in addresses:
         if address not in present:
             raise CniError(Code.INTERNAL, f'address {address} is missing on "{inner.name}" in the container')
+    tables: dict[tuple[int, int], dict[Network, list[KernelRoute]]] = {}
     for wanted in routes:
-        if not any(_fulfils(route, wanted) for route in _routes(pod, wanted)):
+        place = (_FAMILIES[wanted.dst.version], RT_TABLE_MAIN if wanted.table is None else wanted.table)
+        if place not in tables:
+            tables[place] = _routes(pod, *place)
+        if not any(_fulfils(route, wanted) for route in tables[place].get(wanted.dst, [])):
             via = f" via {wanted.gw}" if wanted.gw else ""
             raise CniError(Code.INTERNAL, f"route to {wanted.dst}{via} is missing in the container")
 
 
-def _routes(pod: Rtnl, wanted: Route) -> list[KernelRoute]:
-    table = RT_TABLE_MAIN if wanted.table is None else wanted.table
-    return pod.routes(_FAMILIES[wanted.dst.version], table=table)
+def _add_routes(pod: Rtnl, inner: Link, result: Result) -> None:
+    """Add all routes of `result` by one system call. Raises CniError (7), and NetlinkError that names the route."""
+    requests, doing = [], []
+    for route in result.routes:
+        gateway = route.gw or gateway_of(result, route.dst.version)
+        if gateway is not None and gateway.version != route.dst.version:
+            raise CniError(Code.INVALID_CONFIG, f"route to {route.dst}: {gateway} is no gateway of its family")
+        requests.append(
+            new_route(
+                inner.index,
+                route.dst,
+                gateway=gateway,
+                mtu=route.mtu,
+                advmss=route.advmss,
+                priority=route.priority,
+                table=route.table,
+                scope=route.scope,
+            )
+        )
+        doing.append((route.dst, gateway))
+    for (dst, gateway), failure in zip(doing, pod.outcomes(requests), strict=True):
+        if failure is not None:
+            via = f" via {gateway}" if gateway else ""
+            raise NetlinkError(failure.errno, f"add route to {dst}{via} through link {inner.index}: {failure.strerror}")
+
+
+def _routes(pod: Rtnl, family: int, table: int) -> dict[Network, list[KernelRoute]]:
+    """Return the routes of one table by their destinations."""
+    found: dict[Network, list[KernelRoute]] = {}
+    for route in pod.routes(family, table=table):
+        found.setdefault(route.dst, []).append(route)
+    return found
 
 
 def _fulfils(route: KernelRoute, wanted: Route) -> bool:
     # A default route may have been pointed elsewhere by a later plugin: the reference accepts that, too.
     is_default = wanted.dst == default_network(wanted.dst.version)
-    return route.dst == wanted.dst and (is_default or wanted.gw in {None, route.gateway})
+    return is_default or wanted.gw in {None, route.gateway}
 
 
 def _set_parameters(ifname: str, *, ipv6: bool, dad: bool) -> None:

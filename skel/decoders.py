@@ -2,6 +2,7 @@
 
 import ipaddress
 import re
+from _socket import AF_INET, AF_INET6, inet_pton  # the C part of socket, which itself takes milliseconds to load
 from typing import TypeVar
 
 from .names import ifname_flaw
@@ -35,6 +36,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Cidr = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
+_IPV4 = 4
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
 
 
@@ -73,7 +75,7 @@ def integer_between(low: int, high: int, what: str = "a whole number") -> Decode
 def address(value: object, path: str) -> Address:
     """Read an IP address without a prefix; IPv4 mapped into IPv6 is IPv4, as in Go."""
     try:
-        parsed = ipaddress.ip_address(value) if isinstance(value, str) else None
+        parsed = _parsed(value) if isinstance(value, str) else None
     except ValueError:
         parsed = None
     if parsed is None or (isinstance(parsed, ipaddress.IPv6Address) and parsed.scope_id):
@@ -85,18 +87,42 @@ def address(value: object, path: str) -> Address:
 
 def cidr(value: object, path: str) -> Cidr:
     """Read an address with its prefix length, keeping the host bits (`10.1.0.5/16`)."""
-    head, slash, length = value.partition("/") if isinstance(value, str) else ("", "", "")
-    if not slash or not (length.isascii() and length.isdigit()) or "%" in head:
-        raise expected("a CIDR", value, path)
-    try:
-        return ipaddress.ip_interface(f"{head}/{length}")
-    except ValueError:
-        raise expected("a CIDR", value, path) from None
+    number, version, length = _number_and_length(value, path)
+    make = ipaddress.IPv4Interface if version == _IPV4 else ipaddress.IPv6Interface
+    return make((number, length))
 
 
 def network(value: object, path: str) -> Network:
     """Read a network in CIDR notation; host bits are dropped, as the kernel refuses a route that has them."""
-    return cidr(value, path).network
+    number, version, length = _number_and_length(value, path)
+    make = ipaddress.IPv4Network if version == _IPV4 else ipaddress.IPv6Network
+    return make((number, length), strict=False)
+
+
+def _number_and_length(value: object, path: str) -> tuple[int, int, int]:
+    """Return the address of a CIDR as a number, its version and the prefix length. Raises CniError (7)."""
+    head, slash, length = value.partition("/") if isinstance(value, str) else ("", "", "")
+    if slash and length.isascii() and length.isdigit() and "%" not in head:
+        try:
+            parsed = _parsed(head)
+            if int(length) <= parsed.max_prefixlen:
+                return int(parsed), parsed.version, int(length)
+        except ValueError:
+            pass
+    raise expected("a CIDR", value, path)
+
+
+def _parsed(text: str) -> Address:
+    """Parse an address. Raises ValueError.
+
+    A network may have ten thousand routes: inet_pton(3) takes a tenth of the time that `ipaddress` takes to parse.
+    """
+    try:
+        if ":" in text:
+            return ipaddress.IPv6Address(int.from_bytes(inet_pton(AF_INET6, text)))
+        return ipaddress.IPv4Address(int.from_bytes(inet_pton(AF_INET, text)))
+    except OSError:
+        return ipaddress.ip_address(text)
 
 
 def mac(value: object, path: str) -> str:

@@ -15,7 +15,7 @@ last of a repeated key counts.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeVar, cast, dataclass_transform
 
 from .errors import CniError, Code
@@ -35,6 +35,8 @@ UNKNOWN: Final = object()
 """For `unreadable`: reading the attribute raises the CniError."""
 REFUSED: Final = object()
 """For `unreadable`: the record cannot be decoded without the key."""
+_ABSENT: Final = object()
+_PLAIN: Final = (str, int, float)
 
 
 def rendered(value: object, limit: int = 120) -> str:
@@ -76,10 +78,10 @@ class _Field:
             raise CniError(Code.INVALID_CONFIG, f"{joined(path, self.key)}: required key is missing")
         return self.default() if callable(self.default) else self.default
 
-    def read(self, value: object, path: str, tolerate: Tolerate | None) -> object:
+    def read(self, value: object, path: str, tolerate: Tolerate) -> object:
         """Return the value that was found; a nested record is as tolerant as the one around it. Raises CniError."""
         nested = getattr(self.decode, "__self__", None)
-        if tolerate is not None and isinstance(nested, type) and issubclass(nested, Record):
+        if isinstance(nested, type) and issubclass(nested, Record):
             return nested.decode(value, path, tolerate=tolerate)
         return self.decode(value, path)
 
@@ -107,11 +109,18 @@ class Record:
 
     _fields: ClassVar[dict[str, _Field]] = {}
     """By key in lower case; subclasses inherit and may redeclare."""
+    _made: ClassVar[list[_Field]] = []
+    """The fields whose default is made for each record, or that have none."""
+    _defaults: ClassVar[dict[str, object]] = {}
+    """The defaults of the other fields by name, in the order of all."""
 
     def __init_subclass__(cls) -> None:
         inherited = {known.name: known for known in cls._fields.values()}
         declared = {name: value for name, value in vars(cls).items() if isinstance(value, _Field)}
         cls._fields = {known.key.lower(): known for known in (inherited | declared).values()}
+        cls._made = [known for known in cls._fields.values() if known.default is _REQUIRED or callable(known.default)]
+        cls._defaults = {known.name: known.default for known in cls._fields.values()}
+        cls._defaults.update((known.name, _ABSENT) for known in cls._made)
         for name in declared:
             # An instance without the attribute must fail, not show the declaration.
             delattr(cls, name)
@@ -134,6 +143,22 @@ class Record:
         """
         if not isinstance(value, dict):
             raise expected("an object", value, path or "configuration")
+        if tolerate is not None:
+            return cls._decode_tolerantly(value, path, tolerate)
+        values = cls._defaults.copy()
+        for key, item in value.items():
+            known = cls._fields.get(key.lower())
+            if known is not None and item is not None:
+                values[known.name] = known.decode(item, joined(path, known.key))
+        for known in cls._made:
+            if values[known.name] is _ABSENT:
+                values[known.name] = known.absent(path)
+        record = cls.__new__(cls)
+        record.__dict__ = values
+        return record
+
+    @classmethod
+    def _decode_tolerantly(cls, value: Mapping[str, object], path: str, tolerate: Tolerate) -> Self:
         found: dict[str, object] = {}
         flaws: dict[str, CniError] = {}
         for key, item in value.items():
@@ -144,7 +169,7 @@ class Record:
             try:
                 found[known.name] = known.read(item, joined(path, known.key), tolerate)
             except CniError as error:
-                if tolerate is None or known.unreadable is REFUSED:
+                if known.unreadable is REFUSED:
                     raise
                 flaws[known.name] = error
         record = cls.__new__(cls)
@@ -153,8 +178,7 @@ class Record:
             if name not in flaws:
                 setattr(record, name, found[name] if name in found else known.absent(path))
                 continue
-            if tolerate is not None:
-                tolerate(flaws[name])
+            tolerate(flaws[name])
             if known.unreadable is UNKNOWN:
                 record.doubt(name, flaws[name])
             else:
@@ -180,9 +204,9 @@ class Record:
         encoded = {}
         for known in self._fields.values():
             value = getattr(self, known.name)
-            empty = value is None or (known.default is not _REQUIRED and not value and value == known.absent(""))
-            if not empty:
-                encoded[known.key] = _plain(value)
+            if value is None or (not value and known.default is not _REQUIRED and value == known.absent("")):
+                continue
+            encoded[known.key] = _plain(value)
         return encoded
 
     def __eq__(self, other: object) -> bool:
@@ -197,12 +221,12 @@ class Record:
 
 def _plain(value: object) -> object:
     """Return `value` in JSON's own types; addresses and networks become strings."""
+    if value is None or isinstance(value, _PLAIN):
+        return value
     if isinstance(value, Record):
         return value.encode()
-    if isinstance(value, list | tuple):
+    if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
     return str(value)

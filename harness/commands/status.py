@@ -1,6 +1,6 @@
 """`cni-harness status`: can the networks serve an ADD?"""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
@@ -8,7 +8,9 @@ from harness.options import Settings, complete_network, global_options, needs_ro
 from harness.output import Table, emit
 
 if TYPE_CHECKING:
-    from harness.execute import PluginError
+    from collections.abc import Callable
+
+    from harness.execute import Execution, PluginError
     from harness.networks import NetworkError
 
 __all__ = ["command"]
@@ -42,19 +44,29 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
     broken: list[NetworkError] = []
     networks = select_networks(settings, names) if names else configured_networks(settings, on_error=broken.append)
     document: list[dict[str, object]] = [
-        {"name": "", "ready": False, "code": 0, "message": str(error)} for error in broken
+        {"name": "", "ready": False, "code": 0, "message": str(error), "warnings": []} for error in broken
     ]
     with node.in_use(), plugin_folders(settings, plugin_types(networks)) as bin_dirs:
-        runtime = Runtime(node, bin_dirs=bin_dirs, observe=trace_executions(settings.verbose), warn=say)
+        said: list[str] = []
+        observe = _observer(trace_executions(settings.verbose), said)
+        runtime = Runtime(node, bin_dirs=bin_dirs, observe=observe, warn=say)
         for network in networks:
             code, message = 0, ""
+            said.clear()
             try:
                 runtime.status(network, bin_dirs)
             except PluginError as error:
                 code, message = error.code, _message(error)
-            document.append({"name": network.name, "ready": not message, "code": code, "message": message})
+            document.append(
+                {"name": network.name, "ready": not message, "code": code, "message": message, "warnings": list(said)}
+            )
     rows = [
-        [str(each["name"]), "ready" if each["ready"] else "not ready", str(each["code"] or ""), str(each["message"])]
+        [
+            str(each["name"]),
+            "ready" if each["ready"] else "not ready",
+            str(each["code"] or ""),
+            "; ".join(filter(None, [str(each["message"]), *cast("list[str]", each["warnings"])])),
+        ]
         for each in document
     ]
     emit(settings.output, {"networks": document}, Table(("NETWORK", "STATUS", "CODE", "MESSAGE"), rows, "STATUS"))
@@ -65,3 +77,15 @@ def _message(error: "PluginError") -> str:
     """Return what a plugin says, without its code, which has a column."""
     details = f"; {error.details}" if error.details else ""
     return f"plugin {error.plugin}: {error.msg}{details}"
+
+
+def _observer(trace: "Callable[[Execution], None] | None", said: list[str]) -> "Callable[[Execution], None]":
+    """Return an observer that traces, and collects what plugins that are ready say on stderr: their warnings."""
+
+    def observe(execution: "Execution") -> None:
+        if trace is not None:
+            trace(execution)
+        if execution.exit_code == 0:
+            said.extend(execution.stderr.decode(errors="replace").splitlines())
+
+    return observe

@@ -110,7 +110,7 @@ def unusual_plugins() -> Sequence[Unusual]:
 
 def network(profile: Profile, version: str = "1.1.0", plugin: str = "") -> NetworkList:
     """A network with a sound plugin of a profile, and few addresses so that they can be used up."""
-    ipam = {"type": "host-local", "ranges": [[{"subnet": "10.66.0.0/27"}]]}
+    ipam = {"type": "host-local", "ranges": [[{"subnet": "10.66.0.0/27"}]], "statusFailsWhenFull": True}
     bridge: dict[str, Any] = {"type": "bridge", "bridge": "cf0", "isDefaultGateway": True, "ipMasq": True, "ipam": ipam}
     bridge |= {"dns": {"nameservers": ["10.66.0.1"]}, "capabilities": dict.fromkeys(("ips", "ipRanges", "mac"), True)}
     chained: dict[str, Any] = {"type": plugin or SOUND[profile][0], "mtu": 1400}

@@ -8,8 +8,18 @@ from tests.nodes import Node
 ONE_ADDRESS = {"type": "host-local", "subnet": "10.88.0.0/24", "rangeStart": "10.88.0.2", "rangeEnd": "10.88.0.2"}
 
 
-def test_an_exhausted_range_is_told(node: Node, bin_dir: Path) -> None:
+def test_an_exhausted_range_is_a_warning(node: Node, bin_dir: Path) -> None:
     network = Network(node, bin_dir, bridge_config(ipam=ONE_ADDRESS))
+    network.add("one")
+
+    ran = node.plugin(bin_dir, "bridge", "STATUS", network.config)
+
+    assert (ran.code, ran.stdout) == (0, None)
+    assert "warning: no address is free in ipam (10.88.0.2-10.88.0.2)" in ran.stderr
+
+
+def test_an_exhausted_range_is_an_error_if_the_key_says_so(node: Node, bin_dir: Path) -> None:
+    network = Network(node, bin_dir, bridge_config(ipam=ONE_ADDRESS | {"statusFailsWhenFull": True}))
     # As containerd asks: without container ID, interface and namespace.
     assert node.plugin(bin_dir, "bridge", "STATUS", network.config).code == 0
     network.add("one")

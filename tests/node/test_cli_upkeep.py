@@ -46,7 +46,7 @@ def test_status_shows_the_code_of_what_is_not_ready(keeper: Cli) -> None:
 
     assert failed.returncode == 1
     good, full = json.loads(failed.stdout)["networks"]
-    assert good == {"name": "good", "ready": True, "code": 0, "message": ""}
+    assert good == {"name": "good", "ready": True, "code": 0, "message": "", "warnings": []}
     assert (full["ready"], full["code"]) == (False, 50)
     assert "out of addresses" in full["message"]
 
@@ -57,6 +57,17 @@ def test_status_says_the_code_once(keeper: Cli) -> None:
     _, row = keeper.run("status", check=False).stdout.splitlines()
 
     assert re.fullmatch(r"full +not ready +50 +plugin keeper: out of addresses", row)
+
+
+def test_status_shows_what_ready_plugins_warn_of(keeper: Cli) -> None:
+    keeper.plugin("warner", "[ $CNI_COMMAND = STATUS ] && echo 'warner: warning: the last address is gone' >&2")
+    keeper.configure(network("good", "noop"), network("full", "warner"))
+
+    good, full = keeper.json("status")["networks"]
+
+    assert good["warnings"] == []
+    assert (full["ready"], full["warnings"]) == (True, ["warner: warning: the last address is gone"])
+    assert "the last address is gone" in keeper.run("status").stdout
 
 
 def test_status_of_one_network(keeper: Cli) -> None:

@@ -297,3 +297,27 @@ def test_a_full_file_system_keeps_no_part_of_a_reservation(elsewhere: Callable[.
 
     assert refused["code"] == 5
     assert "No space left on device" in refused["msg"]
+
+
+@pytest.mark.sudo
+@pytest.mark.parametrize("bin_dir", ["direct"], indirect=True)  # no server lives through a reboot
+def test_after_a_reboot_a_container_gets_its_address_again(elsewhere: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "boot_id").write_text("0123abcd-0000-4000-8000-000000000000\n")
+    rebooted = f"mount --bind {tmp_path}/boot_id /proc/sys/kernel/random/boot_id"
+    given = elsewhere("true", "ADD")
+
+    assert elsewhere("true", "ADD")["code"] == 100
+    assert elsewhere(rebooted, "ADD") == given
+    assert elsewhere(rebooted, "ADD")["code"] == 100
+    assert elsewhere(rebooted, "CHECK") is None
+
+
+def test_after_a_reboot_ours_takes_again_what_the_reference_reserved(pair: Pair) -> None:
+    given = pair.succeed("theirs", "ADD", "pod")["ips"]
+
+    assert pair.run("ours", "ADD", "pod")[0] == 1
+
+    for address in pair.reservations():
+        os.utime(pair.folder / address, (1_500_000_000, 1_500_000_000))
+    assert pair.succeed("ours", "ADD", "pod")["ips"] == given
+    assert pair.run("theirs", "ADD", "pod")[0] == 1

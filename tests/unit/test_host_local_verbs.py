@@ -1,5 +1,8 @@
 """host-local's DEL, CHECK, GC and STATUS."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -90,6 +93,27 @@ def test_del_needs_no_ranges(net: HostLocal) -> None:
 
     net.succeed("DEL", ipam={"type": "host-local", "dataDir": str(net.data_dir)})
 
+    assert net.reservations() == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "ignored"),
+    [
+        ("subnet", "10.0.0.0/33", 'ipam.subnet: expected a CIDR, got "10.0.0.0/33"'),
+        ("ranges", [[{"subnet": 1}]], "ipam.ranges[0][0].subnet: expected a CIDR, got 1"),
+        ("rangeStart", "x", ""),
+        ("gateway", 7, ""),
+        ("routes", [{"dst": "nowhere"}], ""),
+    ],
+)
+def test_del_releases_despite_a_bad_key_that_it_does_not_need(
+    net: HostLocal, key: str, value: object, ignored: str
+) -> None:
+    net.add()
+    net.config["ipam"][key] = value
+    assert net.fail("ADD", "next")[0] == 7
+
+    assert ignored in net.succeed("DEL").log
     assert net.reservations() == {}
 
 
@@ -227,8 +251,6 @@ def test_gc_clears_what_a_crash_left_and_no_more(net: HostLocal) -> None:
 @pytest.fixture
 def immutable(net: HostLocal) -> Iterator[str]:
     """The name of a reservation that nobody can remove, not even root."""
-    import subprocess
-
     net.write("192.0.2.7", "stuck\r\neth0")
     made = subprocess.run(["chattr", "+i", net.folder / "192.0.2.7"], check=False, capture_output=True)
     if made.returncode:
@@ -252,16 +274,59 @@ def test_gc_goes_on_past_what_it_cannot_release(net: HostLocal, immutable: str) 
 # STATUS
 
 
-def test_status_names_the_range_set_that_is_exhausted(tmp_path: Path) -> None:
+def test_status_warns_of_the_range_set_that_is_exhausted(tmp_path: Path) -> None:
     net = HostLocal(tmp_path, ranges=[[{"subnet": "2001:db8::/64"}], [{"subnet": "192.0.2.0/30"}]])
-    net.succeed("STATUS")
+    assert net.succeed("STATUS").log == ""
 
     net.add()
 
-    assert net.fail("STATUS") == (50, "no address is free in ipam.ranges[1] (192.0.2.1-192.0.2.2)")
+    warned = net.succeed("STATUS").log
+    assert "warning: no address is free in ipam.ranges[1] (192.0.2.1-192.0.2.2)" in warned
+    assert net.fail("ADD", "next")[0] == 11
 
     net.succeed("DEL")
+    assert net.succeed("STATUS").log == ""
+
+
+def test_status_fails_for_a_range_set_that_is_exhausted_if_the_key_says_so(tmp_path: Path) -> None:
+    net = HostLocal(tmp_path, ranges=[[{"subnet": "192.0.2.0/30"}]], statusFailsWhenFull=True)
     net.succeed("STATUS")
+    net.add()
+
+    assert net.fail("STATUS") == (50, "no address is free in ipam.ranges[0] (192.0.2.1-192.0.2.2)")
+
+    net.config["ipam"]["statusFailsWhenFull"] = False
+    net.succeed("STATUS")
+    net.config["ipam"]["statusFailsWhenFull"] = "yes"
+    assert net.fail("STATUS") == (7, 'ipam.statusFailsWhenFull: expected true or false, got "yes"')
+    net.succeed("DEL")
+
+
+@pytest.mark.sudo
+@pytest.mark.parametrize(
+    ("options", "fill", "warning"),
+    [
+        ("size=16k", "yes >net/big 2>/dev/null; cat net/big >net/more 2>/dev/null", "no space is left"),
+        ("nr_inodes=4", "touch net/lock net/a net/b 2>/dev/null", "no inode is left"),
+    ],
+)
+def test_status_warns_of_a_full_file_system(tmp_path: Path, options: str, fill: str, warning: str) -> None:
+    root = Path(__file__).parents[2]
+    status = (
+        "from pathlib import Path; from tests.unit.host_local import HostLocal; "
+        f"ran = HostLocal(Path({str(tmp_path)!r})).run('STATUS'); print(ran.code, ran.log)"
+    )
+    prepare = f"mount -t tmpfs -o {options} none {tmp_path} && cd {tmp_path} && mkdir net && {{ {fill}; cd {root}; }}"
+    ran = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", f'{prepare}; exec "$@"', "sh", sys.executable, "-c", status],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(root)},
+    )
+
+    assert ran.stdout.startswith("0 ")
+    assert f"warning: ipam.dataDir: {warning} on the file system of {tmp_path}/net" in ran.stdout
 
 
 def test_status_does_not_count_what_is_not_of_the_range(tmp_path: Path) -> None:
@@ -270,11 +335,11 @@ def test_status_does_not_count_what_is_not_of_the_range(tmp_path: Path) -> None:
         net.write(f"203.0.113.{number}", "other\r\neth0")
     net.write("192.0.2.1", "the gateway")
 
-    net.succeed("STATUS")
+    assert net.succeed("STATUS").log == ""
 
 
 def test_status_of_a_range_that_is_all_gateway(tmp_path: Path) -> None:
-    net = HostLocal(tmp_path, subnet="192.0.2.0/29", rangeEnd="192.0.2.1")
+    net = HostLocal(tmp_path, subnet="192.0.2.0/29", rangeEnd="192.0.2.1", statusFailsWhenFull=True)
     net.folder.mkdir()
 
     assert net.fail("STATUS")[0] == 50
@@ -306,7 +371,7 @@ def test_status_without_any_ranges_to_come(net: HostLocal, capabilities: dict[st
 
 
 def test_status_where_ranges_of_the_pod_join_those_of_the_network(tmp_path: Path) -> None:
-    net = HostLocal(tmp_path, subnet="192.0.2.0/30")
+    net = HostLocal(tmp_path, subnet="192.0.2.0/30", statusFailsWhenFull=True)
     net.add()
 
     assert net.fail("STATUS", capabilities={"ipRanges": True})[0] == 50

@@ -68,7 +68,7 @@ def test_a_pod_costs_the_same_system_calls_with_none_and_with_thousands_reserved
 
     assert few == many
     assert listings(few) == 0
-    assert len(few) < 80
+    assert len(few) < 130
 
 
 def test_reservations_of_our_own_cost_nothing_either(net: HostLocal) -> None:
@@ -210,6 +210,73 @@ def test_an_entry_rewritten_in_place_is_not_believed(net: HostLocal) -> None:
 
     assert net.reservations() == {"10.0.0.2": "b\r\neth0", "2001:db8::2": "b\r\neth0"}
 
+    net.succeed("DEL", "b")
+
+    assert net.reservations() == {}
+
+
+@pytest.mark.parametrize("ifname", ["eth0", "net1"])
+def test_an_entry_rewritten_in_place_with_its_container_alone_is_released(net: HostLocal, ifname: str) -> None:
+    for pod in "xay":
+        net.add(pod)
+    for address in ("10.0.0.3", "2001:db8::3"):
+        (net.folder / address).write_text("a")
+    assert net.is_sealed()
+
+    net.succeed("DEL", "a", ifname)
+
+    assert set(net.reservations().values()) == {"x\r\neth0", "y\r\neth0"}
+    assert net.index().keys() == {"x@eth0", "y@eth0"}
+    assert net.is_sealed()
+
+
+@pytest.mark.parametrize("others", [0, 100])
+@pytest.mark.parametrize("content", GARBAGE)
+def test_an_index_damaged_in_place_is_made_again(net: HostLocal, content: bytes, others: int) -> None:
+    for number in range(others):
+        net.write(f"10.0.1.{number}", "other\r\neth0")
+    net.succeed("DEL", "nobody")
+    net.add("a")
+    (net.folder / ".owners").write_bytes(content)
+    assert net.is_sealed()
+
+    assert net.fail("ADD", "a")[0] == 100
+    assert net.index()["a@eth0"] == "10.0.0.2,2001:db8::2"
+    assert net.is_sealed()
+
+    (net.folder / ".owners").write_bytes(content)
+    net.succeed("CHECK", "a")
+    (net.folder / ".owners").write_bytes(content)
+    net.succeed("DEL", "a")
+
+    assert len(net.reservations()) == others
+    assert net.is_sealed()
+
+
+def test_an_index_that_was_made_again_is_believed_from_then_on(net: HostLocal) -> None:
+    seed(net)
+    net.succeed("DEL", "nobody")
+    net.add("a")
+    (net.folder / ".owners").write_bytes(b"")
+
+    first = system_calls(lambda: net.succeed("DEL", "nobody"))
+    second = system_calls(lambda: net.succeed("DEL", "nobody"))
+
+    assert first.count("open") >= MANY
+    assert second.count("open") <= 2
+
+
+def test_after_a_reboot_an_add_reads_all_once(net: HostLocal) -> None:
+    for number in range(100):
+        net.write(f"10.0.1.{number}", "other\r\neth0")
+    net.succeed("DEL", "nobody")
+    for sealed in (net.folder / ".owners", net.folder):
+        os.utime(sealed, (SEAL ^ 1, SEAL ^ 1))
+
+    assert system_calls(lambda: net.add("a")).count("open") > 100
+    assert net.is_sealed()
+    assert system_calls(lambda: net.add("b")).count("open") < 20
+
 
 def test_what_an_add_of_the_reference_had_not_written_yet_is_released_too(net: HostLocal) -> None:
     net.write("10.0.0.2", "pod\r\neth0")
@@ -260,12 +327,14 @@ def test_the_seal_of_another_boot_is_not_believed(net: HostLocal) -> None:
     net.add("a")
     # As a power failure may leave it: the seal is on the disk, and what was written to the index before is not.
     (net.folder / ".owners").write_bytes(b"")
-    os.utime(net.folder, (SEAL, SEAL))
+    for sealed in (net.folder / ".owners", net.folder):
+        os.utime(sealed, (SEAL, SEAL))
     net.succeed("DEL", "a")
 
     assert len(net.reservations()) == 2
 
-    os.utime(net.folder, (SEAL ^ 1, SEAL ^ 1))
+    for sealed in (net.folder / ".owners", net.folder):
+        os.utime(sealed, (SEAL ^ 1, SEAL ^ 1))
     net.succeed("DEL", "a")
 
     assert net.reservations() == {}
