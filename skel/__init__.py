@@ -38,10 +38,11 @@ from .decoders import (
     record,
     string,
 )
-from .dispatch import Outcome, dispatch, main
+from .dispatch import Outcome, dispatch
 from .errors import CniError, Code
 from .interruption import Interruption, InterruptionError
 from .plugin import Args, Plugin, Verbatim
+from .process import main
 from .record import UNKNOWN, Record, expected, field
 from .result import DNS, Interface, IPConfig, Result, Route
 from .undo import Undo

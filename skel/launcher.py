@@ -188,7 +188,7 @@ def run(path: str, before_answer: Callable[[], object] = lambda: None, interrupt
     """
     from contextlib import suppress
 
-    from .dispatch import main as run_plugin
+    from .process import main as run_plugin
     from .suite import PLUGINS, load
 
     name = os.path.basename(path)
