@@ -2,7 +2,7 @@
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +13,8 @@ from tools.soak.suite import ROOT, served, write_launchers
 
 __all__ = ["main"]
 
-_HEADINGS = ("PLUGINS", "VERB", "SIGTERM", "EXECUTIONS", "FAILED", "LEFT SOMETHING", "LEFT IT AFTER DEL")
+_COLUMNS = (("PLUGINS", 7), ("VERB", 4), ("SIGTERM", 19), ("EXECUTIONS", 10), ("FAILED", 6), ("LEFT SOMETHING", 14))
+_LAST_COLUMN = "LEFT IT AFTER DEL"
 
 
 def main(arguments: list[str]) -> int:
@@ -26,13 +27,14 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--root", type=Path, default=ROOT, help="the checkout whose plugins are ended  [%(default)s]")
     options = parser.parse_args(arguments)
     tallies = []
+    _print((*(heading for heading, _ in _COLUMNS), _LAST_COLUMN))
     with TemporaryDirectory(prefix="cni-harness-soak-") as folder, ExitStack() as stack:
         for wanted in _soaks(options, Path(folder), stack):
             tally = soak(wanted, Path(folder) / "state", options.jobs)
             tallies.append(tally)
+            _print(_row(tally))  # at once: the next one may take an hour
             for fault in (*tally.left, *tally.left_for_good):
                 sys.stderr.write(f"{wanted.kind} {wanted.verb} {fault}\n")
-    _print([_HEADINGS, *map(_row, tallies)])
     return int(any(tally.left or tally.left_for_good for tally in tallies))
 
 
@@ -55,11 +57,11 @@ def _row(tally: Tally) -> tuple[str, ...]:
     return (wanted.kind, wanted.verb, when, *map(str, counts))
 
 
-def _print(rows: list[tuple[str, ...]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        sys.stdout.write(f"{cells.rstrip()}\n")
+def _print(cells: Sequence[str]) -> None:
+    *padded, last = cells
+    row = "  ".join(cell.ljust(width) for cell, (_, width) in zip(padded, _COLUMNS, strict=True))
+    sys.stdout.write(f"{row}  {last}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
