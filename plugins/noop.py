@@ -106,8 +106,11 @@ def versions(environ: Mapping[str, str], read_stdin: Callable[[], bytes]) -> Seq
     verb = environ.get("CNI_COMMAND", "")
     if not verb:
         return SUPPORTED
-    cni_args = parse_cni_args(environ.get("CNI_ARGS", ""))
-    config = NoopConfig() if verb == "VERSION" else NoopConfig.decode(parse_config(read_stdin()))
+    # What cannot be read is reported later, by verbs that cannot do without it.
+    cni_args: Mapping[str, str] = {}
+    with suppress(CniError):
+        cni_args = parse_cni_args(environ.get("CNI_ARGS", ""))
+    config = NoopConfig() if verb == "VERSION" else NoopConfig.decode(parse_config(read_stdin()), tolerate=str)
     path = _debug_path(cni_args, config)
     if not path:
         return SUPPORTED
