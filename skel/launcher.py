@@ -42,16 +42,20 @@ _NOT_INSTALLED = 121
 
 def _head() -> bytes:
     """Return the lines that tell this installation's launchers from any other's: the compiled one ends with them."""
-    return os.fsencode(f"{_first()}{_COMMON}{ROOT}\n")
+    return os.fsencode(f"#!{_interpreter()} -IS\n{_COMMON}{ROOT}\n")
 
 
-def _first() -> str:
-    """Return the lines that have the interpreter run the rest of the file."""
-    direct = f"#!{sys.executable} -IS\n"
-    if len(os.fsencode(direct)) <= _SHEBANG_MAX + 1 and not any(char.isspace() for char in sys.executable):
-        return direct
-    # The shell executes the second line, to which Python is a string without effect; pip starts its scripts so, too.
-    return f"#!/bin/sh\n'''exec' \"{sys.executable}\" -IS \"$0\" \"$@\"\n' '''\n"
+def _interpreter() -> str:
+    """Return the interpreter's path for a first line, of the file behind a link where the kernel could not read that.
+
+    Which of them it is makes no difference: the folders that it needs are written into the launcher.
+    """
+    paths = (sys.executable, os.path.realpath(sys.executable))
+    return next(filter(_fits_first_line, paths), sys.executable)
+
+
+def _fits_first_line(path: str) -> bool:
+    return len(os.fsencode(f"#!{path} -IS")) <= _SHEBANG_MAX and not any(char.isspace() for char in path)
 
 
 def launcher_bytes(*, socket: str | None = None, patience: float = _PATIENCE) -> bytes:
@@ -90,10 +94,10 @@ def compiled_launcher(*, socket: str | None = None, patience: float = _PATIENCE)
 def launcher_text(*, socket: str | None = None, patience: float = _PATIENCE) -> bytes:
     """Return the content of the launcher in Python, as `launcher_bytes` does.
 
-    Raises ValueError also for an interpreter's path that a shell would not take as it is.
+    Raises ValueError also when the interpreter's path cannot stand in a first line.
     """
-    if not sys.executable.isprintable() or any(char in sys.executable for char in "\"$`\\'"):
-        message = f"{sys.executable!r}: an interpreter's path must not have quotes, $, \\ or control characters"
+    if not _fits_first_line(_interpreter()):
+        message = f'"{sys.executable}": an interpreter\'s path must be short and without white space'
         raise ValueError(message)
     path = _socket_path(socket)
     question = (path, build_id(), _milliseconds(patience) / 1000) if path else None

@@ -322,16 +322,18 @@ def test_the_first_line_has_an_absolute_interpreter_that_looks_at_nothing_around
     compile(launcher_text(), "launcher", "exec")
 
 
-@pytest.mark.parametrize("interpreter", ['/opt/"/python3', "/opt/$HOME/python3", "/opt/'/python3", "/opt/\n/python3"])
-def test_an_interpreter_that_no_script_can_name_is_refused(monkeypatch: pytest.MonkeyPatch, interpreter: str) -> None:
+@pytest.mark.parametrize("interpreter", ["/opt/my python/bin/python3", "/" + "p" * 250, "/" + "\u00e9" * 130])
+def test_an_interpreter_that_no_first_line_can_name_is_refused(
+    monkeypatch: pytest.MonkeyPatch, interpreter: str
+) -> None:
     monkeypatch.setattr(sys, "executable", interpreter)
 
-    with pytest.raises(ValueError, match="must not have quotes"):
+    with pytest.raises(ValueError, match="must be short and without white space"):
         launcher_text()
 
 
 @pytest.mark.parametrize("folder", ["with a space", "\u00e9" * 120, "d" * 250])
-def test_an_interpreter_that_no_first_line_can_name_is_started_all_the_same(
+def test_of_a_link_that_no_first_line_can_name_the_interpreter_behind_it_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:
     interpreter = tmp_path / folder / "python3"
