@@ -61,7 +61,7 @@ def command(settings: Settings, *, pod: str, arguments: tuple[str, ...], namespa
     try:
         netns = open_namespace(record.netns)
     except (FileNotFoundError, NotANamespaceError):
-        raise click.ClickException(f"{record.netns}: the pod's network namespace is gone") from None
+        raise click.ClickException(f"the sandbox of pod {record.title} is gone: {record.netns}") from None
     with entered(netns):
         _show_own_files(store.resolv_conf(record))
         return _become(arguments)

@@ -175,3 +175,14 @@ def test_inspect_of_a_pod_whose_sandbox_is_gone(cli: Cli) -> None:
     assert (shown["state"], shown["kernel"]) == ("no sandbox", {"links": [], "routes": []})
     assert shown["networks"][0]["compared"] == []
     assert not Path(pod["netns"]).exists()
+
+
+def test_exec_says_whose_sandbox_is_gone(own_cli: Cli) -> None:
+    own_cli.configure(bridge_network("net"))
+    (pod,) = own_cli.add("pod1", "--namespace", "shop")
+    remove_namespace(pod["netns"])
+
+    failed = own_cli.run("exec", "--namespace", "shop", "pod1", "--", "true", check=False)
+
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert failed.stderr == f"Error: the sandbox of pod shop/pod1 is gone: {pod['netns']}\n"
