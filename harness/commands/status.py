@@ -74,9 +74,10 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
 
 
 def _message(error: "PluginError") -> str:
-    """Return what a plugin says, without its code, which has a column."""
-    details = f"; {error.details}" if error.details else ""
-    return f"plugin {error.plugin}: {error.msg}{details}"
+    """Return what a plugin says and what can be done, without the code, which has a column."""
+    notes: list[str] = getattr(error, "__notes__", [])
+    parts = [f"plugin {error.plugin}: {error.msg}", error.details, *notes]
+    return " ".join("; ".join(filter(None, parts)).split())
 
 
 def _observer(trace: "Callable[[Execution], None] | None", said: list[str]) -> "Callable[[Execution], None]":
