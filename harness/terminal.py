@@ -18,8 +18,10 @@ _LEAST_OF_A_PATH: Final = 24
 """A path may be broken into lines of this length. Other words are not: half an address is another address."""
 _SHORT: Final = 12
 """Columns of a cell that stays on one line: `372 ms`, `not ready`, an ID."""
-_COLOURS: Final = {"ok": "green", "ready": "green", "installed": "green", "warning": "yellow"}
-"""Of verdicts; others are errors."""
+_GOOD: Final = frozenset({"ok", "ready", "installed"})
+_DOUBTFUL: Final = frozenset({"warning", "incomplete"})
+_MISMATCH: Final = "! "
+"""How a cell begins that the kernel contradicts."""
 _NEITHER: Final = frozenset({"", "-", "disabled", "is there already"})
 
 
@@ -44,8 +46,10 @@ def show(table: Table, *, colour: bool) -> None:
 
 
 def _cell(table: Table, heading: str, text: str) -> Text:
-    is_verdict = table.verdict and heading == table.verdict and text not in _NEITHER
-    return Text(text or "-", _COLOURS.get(text, "red") if is_verdict else "")
+    style = "red" if text.startswith(_MISMATCH) else ""
+    if table.verdict and heading == table.verdict and text not in _NEITHER:
+        style = "green" if text in _GOOD else "yellow" if text in _DOUBTFUL else "red"
+    return Text(text or "-", style)
 
 
 def _widths(columns: Sequence[Sequence[Text]], room: int) -> list[int] | None:

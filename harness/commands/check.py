@@ -20,6 +20,7 @@ def command(settings: Settings, *, pods: tuple[str, ...], namespace: str, jobs: 
 
     Plugins are looked for in --bin-dir, then in the folders that the pod's ADD used.
     """
+    from harness.pod_view import interface
     from harness.pods import PodNetwork
     from harness.runtime import PodError, Runtime
     from harness.trace import trace_executions
@@ -49,7 +50,7 @@ def command(settings: Settings, *, pods: tuple[str, ...], namespace: str, jobs: 
     for (where, name), found in done:
         networks = [{"name": network.name, "ifname": network.ifname, "error": text} for network, text in found]
         document.append({"name": name, "namespace": where, "networks": networks})
-        rows += [[name, network.name, network.ifname, text or "ok"] for network, text in found]
+        rows += [[name, network.name, interface(network), text or "ok"] for network, text in found]
     emit(settings.output, {"pods": document}, Table(_HEADINGS, rows, "CHECK"))
     wrong = [text for _, found in done for _, text in found if text]
     return 1 if wrong or len(done) < len(wanted) else 0
