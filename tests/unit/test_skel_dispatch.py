@@ -172,8 +172,8 @@ def test_keys_are_matched_without_regard_to_case(tmp_path: Path, spell: Callable
         return [respelled(item) for item in value] if isinstance(value, list) else value
 
     config = configuration(
-        cniVersion="1.0.0",
-        prevResult=sample_result().encode_as("1.0.0"),
+        cniVersion="1.1.0",
+        prevResult=sample_result().encode_as("1.1.0"),
         ipam={"type": "x", "ranges": [[{"subnet": "10.1.0.0/16"}]]},
         mtu=1400,
     )
@@ -181,7 +181,7 @@ def test_keys_are_matched_without_regard_to_case(tmp_path: Path, spell: Callable
 
     args = Sample(tmp_path).accepted("ADD", json.dumps(respelled(config)).encode())
 
-    assert args.config.cni_version == "1.0.0"
+    assert args.config.cni_version == "1.1.0"
     assert args.config.mtu == 1400
     assert len(args.config.ipam.ranges[0]) == 1
     assert args.prev_result == sample_result()
