@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from harness.options import Settings, global_options, needs_root, pass_settings, say, warn
+from harness.options import Settings, complete_network, global_options, needs_root, pass_settings, say, warn
 from harness.output import Table, emit
 
 __all__ = ["command"]
@@ -14,7 +14,7 @@ _COUNTED = 10**9
 
 
 @click.command("networks")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_network)
 @global_options()
 @pass_settings
 def command(settings: Settings, *, name: str | None) -> None:
@@ -67,7 +67,7 @@ def _show_addresses(settings: Settings, name: str) -> None:
         for each in ranges
     ]
     emit(settings.output, document, Table(("SUBNET", "RANGE", "GATEWAY", "USED", "FREE"), rows))
-    if settings.output in {"json", "yaml"} or not reservations:
+    if not settings.is_table or not reservations:
         return
     rows = [[each["address"], _holder(each), each["ifname"], each["containerID"]] for each in reservations]
     click.echo()
