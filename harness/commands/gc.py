@@ -39,7 +39,7 @@ def command(settings: Settings, *, names: tuple[str, ...], diff: bool) -> int:
     node = settings.open_node()
     if not node.exists():
         say(f"There is no node {node.name}: nothing to free")
-        emit(settings.output, {"networks": []}, Table((), ()))
+        emit(settings.output, {"networks": []} | ({"diff": []} if diff else {}), Table((), ()))
         return 0
     networks = select_networks(settings, names) if names else configured_networks(settings)
     document: list[dict[str, object]] = []
