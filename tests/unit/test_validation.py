@@ -86,6 +86,11 @@ def host_local(*ranges: object, **keys: object) -> dict[str, Any]:
             ".ipam.routes[0].dst (bridge)",
             'expected a CIDR, got "default"',
         ),
+        (
+            host_local([{"subnet": "10.95.0.0/24"}], statusFailsWhenFull="yes"),
+            ".ipam.statusFailsWhenFull (bridge)",
+            'expected true or false, got "yes"',
+        ),
         (host_local(), ".ipam (host-local)", "there are no addresses: expected ranges or subnet"),
         (
             host_local([{"subnet": "10.95.0.7/24"}]),
