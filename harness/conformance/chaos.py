@@ -164,7 +164,7 @@ def settled(trial: Trial, container: Container, before: Snapshot) -> tuple[str, 
     """Return in words what differs from before, once nothing does or the time is over."""
     began = time.monotonic()
     while left := trial.leftovers(before, trial.snapshot(container)):
-        if time.monotonic() > began + _SETTLING_SECONDS * overload():
+        if time.monotonic() > began + max(_SETTLING_SECONDS, overload()):
             return tuple(each.in_words() for each in left)
     return ()
 

@@ -87,7 +87,7 @@ def demand_soon_same(trial: Trial, before: Snapshot, when: str, *containers: Con
     """Demand that the node is as before, once the kernel has taken apart what it takes apart in the background."""
     began = time.monotonic()
     after = trial.snapshot(*containers)
-    while trial.leftovers(before, after) and time.monotonic() < began + _SETTLING_SECONDS * overload():
+    while trial.leftovers(before, after) and time.monotonic() < began + max(_SETTLING_SECONDS, overload()):
         time.sleep(_PAUSE)
         after = trial.snapshot(*containers)
     trial.demand_same(before, after, when)

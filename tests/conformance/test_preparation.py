@@ -15,6 +15,7 @@ from harness.conformance.run import Extent, examine, run_check
 from harness.conformance.subject import Subject, subjects_of
 from harness.networks import parse_network_list
 from tests.launchers import is_running
+from tests.nodes import HANG
 
 pytestmark = pytest.mark.sudo
 
@@ -105,7 +106,7 @@ def test_what_needs_no_add_is_found_all_the_same(tmp_path: Path) -> None:
 )
 def test_a_preparation_that_fails_is_one_error(script: str, said: str, tmp_path: Path) -> None:
     program = executable(tmp_path / "prepare", script)
-    extent = Extent(timeout=0.5, preparation=program)
+    extent = Extent(timeout=0.5 if said.startswith("no end") else HANG, preparation=program)
 
     with pytest.raises(PreparationError) as raised:
         run_check(CHECKS["version-result"], subject(MACVLAN), state_dir=tmp_path, extent=extent)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.attachments import DUAL_STACK, Network, bridge_config
-from tests.nodes import Node
+from tests.nodes import HANG, Node
 
 REST = ["files/*last_reserved_ip*"]
 
@@ -47,7 +47,7 @@ def test_a_key_that_del_does_not_need_is_passed_over_and_told(
 
     assert (ran.code, ran.stdout) == (0, None)
     assert told in ran.stderr
-    network.node.assert_same_state(before, ignore=[*REST, "*refused*", "*one*"], within=5)
+    network.node.assert_same_state(before, ignore=[*REST, "*refused*", "*one*"], within=HANG)
 
 
 def test_cni_args_that_add_refused_are_passed_over(network: Network) -> None:
@@ -68,7 +68,7 @@ def test_cni_args_that_add_refused_are_passed_over(network: Network) -> None:
 
         assert (ran.code, ran.stdout) == (0, None)
         assert "CNI_ARGS" in ran.stderr
-    network.node.assert_same_state(before, ignore=[*REST, "*one*"], within=5)
+    network.node.assert_same_state(before, ignore=[*REST, "*one*"], within=HANG)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_gc_passes_over_what_it_does_not_need(network: Network, keys: dict[str, 
 
     assert (ran.code, ran.stdout) == (0, None)
     assert "expected" in ran.stderr
-    network.node.assert_same_state(before, ignore=[*REST, "*one*"], within=5)
+    network.node.assert_same_state(before, ignore=[*REST, "*one*"], within=HANG)
 
 
 def test_gc_without_the_bridges_name_removes_all_else(network: Network) -> None:

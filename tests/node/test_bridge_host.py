@@ -16,7 +16,7 @@ from plugins.bridge_config import BridgeConfig
 from plugins.bridge_undo import BridgeUndo
 from plugins.host_veth import host_veth_name
 from tests.attachments import Network, bridge_config
-from tests.nodes import HANG, Node
+from tests.nodes import HANG, Node, until
 
 AT_ONCE = 8
 GATEWAY = ip_interface("10.88.0.1/16")
@@ -102,4 +102,4 @@ def test_isolated_pods_reach_the_gateway_of_their_vlan(node: Node, bin_dir: Path
     with ThreadPoolExecutor(1) as at_once:
         at_once.submit(make).result()
 
-    assert network.ping("one", str(GATEWAY.ip))
+    until(lambda: network.ping("one", str(GATEWAY.ip)))  # the VLAN of the bridge comes up after the fact

@@ -21,7 +21,7 @@ with socket.create_server((sys.argv[1], 9000), family=socket.AF_INET6 if ":" in 
 """
 _ASK = """
 import socket, sys
-with socket.create_connection((sys.argv[1], 9000), timeout=5) as s:
+with socket.create_connection((sys.argv[1], 9000)) as s:
     print(s.makefile().read())
 """
 

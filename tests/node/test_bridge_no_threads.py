@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.attachments import Network, bridge_config
-from tests.nodes import Node
+from tests.nodes import HANG, Node
 
 # Executes its arguments under a seccomp filter by which clone(2) and clone3(2) fail as at `pids.max`. See seccomp(2);
 # the numbers are those of x86_64 and, for clone, of arm64.
@@ -54,4 +54,4 @@ def test_everything_is_removed_all_the_same(node: Node, direct_bin_dir: Path, *,
     ran = node.run(command, env=environment, stdin=json.dumps(config), check=False)
 
     assert (ran.returncode, ran.stdout) == (0, "")
-    node.assert_same_state(before, ignore=["files/*last_reserved_ip*", "*one*"], within=5)
+    node.assert_same_state(before, ignore=["files/*last_reserved_ip*", "*one*"], within=HANG)

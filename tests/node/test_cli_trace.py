@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli import Cli, bridge_network
+from tests.nodes import HANG
 
 pytestmark = pytest.mark.sudo
 
@@ -28,7 +29,9 @@ def said(block: str, stream: str) -> str:
 
 def pasted(cli: Cli, block: str) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": cli.environment["PATH"]}
-    return subprocess.run(["sh"], input=block, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        ["sh"], input=block, env=environment, capture_output=True, text=True, timeout=HANG, check=False
+    )
 
 
 def test_pasted_command_does_what_the_trace_shows(cli: Cli) -> None:

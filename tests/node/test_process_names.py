@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skel.launcher import compiled_launcher, launcher_bytes, launcher_text
-from tests.nodes import until
+from tests.nodes import HANG, until
 from tests.servers import fork_server, write_launchers
 
 pytestmark = pytest.mark.sudo
@@ -33,7 +33,7 @@ def waiting_for_stdin(plugin: Path) -> Iterator[subprocess.Popen[bytes]]:
         try:
             yield process
         finally:
-            process.communicate(b'{"cniVersion": "1.1.0", "name": "n", "type": "noop"}', timeout=60)
+            process.communicate(b'{"cniVersion": "1.1.0", "name": "n", "type": "noop"}', timeout=HANG)
 
 
 @pytest.mark.parametrize("launcher", ["compiled", "python"])

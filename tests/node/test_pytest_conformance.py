@@ -215,7 +215,7 @@ def test_several_lists_are_told_apart_and_paths_count_from_the_conftest(author: 
     author.declare(
         "from harness.pytest_conformance import conformance\n"
         + declared.format('name="one", plugins=["bridge"]')
-        + declared.format('name="two", profile="ipam", watch=["files"], timeout=5'),
+        + declared.format('name="two", profile="ipam", watch=["files"], timeout=900'),
         below="below",
     )
 

@@ -59,7 +59,7 @@ def leaves_no_process(trial: Trial) -> None:
     trial.detach()
     began = time.monotonic()
     left = _come_on_top(before, trial.site.processes())
-    while left and time.monotonic() < began + _ENDING_SECONDS * overload():
+    while left and time.monotonic() < began + max(_ENDING_SECONDS, overload()):
         time.sleep(_PAUSE)
         left = _come_on_top(before, trial.site.processes())
     if left:

@@ -175,7 +175,7 @@ def _leave_stale(trial: Trial, before: Snapshot, seen: Container) -> None:
     trial.detach_others(stale)
     began = time.monotonic()
     left = trial.leftovers(before, trial.snapshot(seen))
-    while any(each.thing == "link" for each in left) and time.monotonic() < began + _SETTLING * overload():
+    while any(each.thing == "link" for each in left) and time.monotonic() < began + max(_SETTLING, overload()):
         time.sleep(_PAUSE)
         left = trial.leftovers(before, trial.snapshot(seen))
     if not left:
