@@ -32,7 +32,7 @@ def network(node: Node, bin_dir: Path) -> Network:
         ({"runtimeConfig": 5}, "runtimeConfig: expected an object, got 5"),
         ({"ipam": DUAL_STACK | {"subnet": "10.88.0.0/33"}}, 'ipam.subnet: expected a CIDR, got "10.88.0.0/33"'),
         ({"ipam": DUAL_STACK | {"ranges": [[{"subnet": 5}]]}}, "ipam.ranges[0][0].subnet: expected a CIDR, got 5"),
-        ({"ipam": DUAL_STACK | {"routes": [{"dst": "x"}]}}, 'ipam.routes[0].dst: expected a CIDR, got "x"'),
+        ({"ipam": DUAL_STACK | {"routes": [{"dst": "x"}]}}, ""),  # DEL does not read them: there may be thousands
     ],
 )
 def test_a_key_that_del_does_not_need_is_passed_over_and_told(
