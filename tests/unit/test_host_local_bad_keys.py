@@ -9,11 +9,11 @@ from plugins import loopback, noop
 from skel import Plugin, dispatch
 from tests.unit.host_local import DUAL_STACK, HostLocal
 
-BAD: list[dict[str, Any]] = [
-    {"subnet": "10.88.0.0/33", "ranges": DUAL_STACK},
-    {"ranges": [[{"subnet": 5}], [{"subnet": "2001:db8::/64"}]]},
-    {"ranges": DUAL_STACK, "rangeStart": "x"},
-    {"ranges": DUAL_STACK, "routes": 5},
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"subnet": "10.88.0.0/33", "ranges": DUAL_STACK}, "expected a CIDR"),
+    ({"ranges": [[{"subnet": 5}], [{"subnet": "2001:db8::/64"}]]}, "expected a CIDR"),
+    ({"ranges": DUAL_STACK, "rangeStart": "x"}, "expected an IP address"),
+    ({"ranges": DUAL_STACK, "routes": 5}, ""),  # DEL does not read them: there may be thousands
 ]
 
 
@@ -22,10 +22,10 @@ def spoilt(network: HostLocal, keys: dict[str, Any]) -> dict[str, Any]:
     return {"ipam": {"type": section["type"], "dataDir": section["dataDir"], **keys}}
 
 
-@pytest.mark.parametrize("keys", BAD)
+@pytest.mark.parametrize(("keys", "told"), BAD)
 @pytest.mark.parametrize("is_index_whole", [True, False])
 def test_del_releases_the_addresses_of_both_families(
-    tmp_path: Path, keys: dict[str, Any], *, is_index_whole: bool
+    tmp_path: Path, keys: dict[str, Any], told: str, *, is_index_whole: bool
 ) -> None:
     network = HostLocal(tmp_path)
     network.add("other")
@@ -38,7 +38,7 @@ def test_del_releases_the_addresses_of_both_families(
 
     ran = network.succeed("DEL", "pod", **config)
 
-    assert "expected" in ran.log
+    assert told in ran.log
     assert network.reservations() == kept
 
 
@@ -46,7 +46,7 @@ def test_gc_releases_what_is_not_valid(tmp_path: Path) -> None:
     network = HostLocal(tmp_path)
     network.add("pod")
 
-    keys: dict[str, Any] = {"cni.dev/valid-attachments": [], **spoilt(network, BAD[0])}
+    keys: dict[str, Any] = {"cni.dev/valid-attachments": [], **spoilt(network, BAD[0][0])}
     network.succeed("GC", **keys)
 
     assert network.reservations() == {}
