@@ -16,7 +16,6 @@ from skel.suite import REFERENCE_RELEASE
 from .bridge_config import BridgeConfig
 from .gateways import add_default_routes, held_gateways, set_gateways
 from .host_veth import host_veth_name
-from .pod_netns import open_pod
 
 __all__ = ["PLUGIN"]
 
@@ -29,7 +28,7 @@ def add(args: Args[BridgeConfig]) -> Result:
     from netlink.namespace import current_namespace
     from netlink.rtnl import Rtnl
 
-    from . import bridge_gateways, bridge_host, ip_masq, pod_interface, spoof_check
+    from . import bridge_gateways, bridge_host, ip_masq, pod_interface, pod_netns, spoof_check
     from .bridge_undo import BridgeUndo
 
     config = args.config
@@ -37,7 +36,7 @@ def add(args: Args[BridgeConfig]) -> Result:
     mac = config.requested_mac(args.cni_args)
     name = host_veth_name(args.container_id, args.ifname)
     with (
-        open_pod(args) as namespace,
+        pod_netns.open_pod(args) as namespace,
         Rtnl() as host,
         Rtnl(namespace) as pod,
         BridgeUndo(args.log, host, config.bridge, name, args.interruption) as undo,
@@ -133,14 +132,14 @@ def check(args: Args[BridgeConfig]) -> None:
     """Raise CniError where the kernel differs from what ADD returned (SPEC.md section 2, CHECK)."""
     from netlink.rtnl import Rtnl
 
-    from . import bridge_check, ip_masq, pod_interface, spoof_check
+    from . import bridge_check, ip_masq, pod_interface, pod_netns, spoof_check
 
     config, result = args.config, args.prev_result
     if config.ipam.type:
         ipam_check(args)
     if result is None:
         raise CniError(Code.INVALID_CONFIG, "prevResult: required key is missing")
-    with open_pod(args) as namespace, Rtnl() as host, Rtnl(namespace) as pod:
+    with pod_netns.open_pod(args) as namespace, Rtnl() as host, Rtnl(namespace) as pod:
         bridge = bridge_check.check_bridge(host, config, result)
         inner = bridge_check.check_pod_interface(pod, config, result, args.ifname, args.netns)
         port = bridge_check.check_port(host, config, result, inner, bridge)
@@ -195,14 +194,14 @@ def status(args: Args[BridgeConfig]) -> None:
 def _disconnect(args: Args[BridgeConfig]) -> None:
     from netlink.owner import Owner
 
-    from . import bridge_host, ip_masq
+    from . import bridge_host, ip_masq, pod_netns
 
     try:
         owner = ip_masq.owner_of(args)
     except CniError:
         # The host's end has its name from the container ID alone. Other steps report the network's name.
         owner = Owner("", args.container_id, args.ifname)
-    bridge_host.disconnect(owner, partial(open_pod, args) if args.netns else None)
+    bridge_host.disconnect(owner, partial(pod_netns.open_pod, args) if args.netns else None)
 
 
 def _with_ipam(args: Args[BridgeConfig], call: Callable[[Args[BridgeConfig]], None]) -> None:

@@ -305,7 +305,9 @@ def test_what_needs_no_kernel_loads_nothing_heavy(python_bin_dir: Path, name: st
 
     imported = set(re.findall(r"^import time: .*\| +([\w.]+)$", ran.stderr.decode(), re.MULTILINE))
     assert "skel.dispatch" in imported
-    assert {module.partition(".")[0] for module in imported} & HEAVY == set()
+    # loopback alone opens the pod's namespace with what it has imported.
+    heavy = HEAVY if name == "loopback" else HEAVY | {"ctypes"}
+    assert {module.partition(".")[0] for module in imported} & heavy == set()
 
 
 # --- the file
