@@ -56,8 +56,10 @@ def select_networks(settings: Settings, names: Sequence[str]) -> list[NetworkLis
     known = {network.name: network for network in networks}
     own = {network.name: network for network in load_networks(own_conf_dir())}
     if missing := [name for name in names if name not in known and name not in own]:
-        there = f"there are: {', '.join(known)}; " if known else ""
-        raise NetworkError(f"no network named {', '.join(missing)} ({there}of this project: {', '.join(own)})")
+        there = [f"there are: {', '.join(known)}"] if known else []
+        if others := [name for name in own if name not in known]:
+            there.append(f"of this project: {', '.join(others)}")
+        raise NetworkError(f"no network named {', '.join(missing)} ({'; '.join(there)})")
     for name in dict.fromkeys(names):
         if name not in known:
             folder = settings.conf_dir or DEFAULT_CONF_DIR

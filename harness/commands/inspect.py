@@ -47,7 +47,9 @@ _IDENTITY = (
 def _rows(document: dict[str, Any]) -> Iterator[list[str]]:
     yield from ([title, str(document[key])] for title, key in _IDENTITY)
     for network in document["networks"]:
-        yield ["network", f"{network['name']} as {network['ifname']}"]
+        # noop reports nothing: its pod has no interface of that name.
+        ifname = f" as {network['ifname']}" if network["compared"] else " (reports no interface)"
+        yield ["network", network["name"] + ifname]
         yield ["chain", " → ".join(map(_plugin_words, network["plugins"]))]
         yield from (["result", _compared_words(each)] for each in network["compared"])
     yield from (["link", _link_words(link)] for link in document["kernel"]["links"])

@@ -186,3 +186,13 @@ def test_exec_says_whose_sandbox_is_gone(own_cli: Cli) -> None:
 
     assert (failed.returncode, failed.stdout) == (1, "")
     assert failed.stderr == f"Error: the sandbox of pod shop/pod1 is gone: {pod['netns']}\n"
+
+
+def test_inspect_shows_no_interface_that_the_plugins_did_not_report(own_cli: Cli) -> None:
+    own_cli.configure({"cniVersion": "1.0.0", "name": "none", "plugins": [{"type": "noop"}]})
+    own_cli.add("pod1")
+
+    shown = own_cli.run("inspect", "pod1").stdout
+
+    assert "none (reports no interface)" in shown
+    assert "eth0" not in shown
