@@ -10,6 +10,7 @@ from harness.packages import owner
 from harness.runtime_configs import RuntimeConfig
 from skel.installation import DEFAULT_SOCKET
 from skel.launcher import is_any_launcher, is_ours
+from skel.versions import SUPPORTED
 
 __all__ = ["Examined", "Used", "examine", "origin", "server_listens"]
 
@@ -106,7 +107,7 @@ def _read(paths: Sequence[Path], config: RuntimeConfig, problems: list[str]) -> 
 
 
 def versions_by_asking(timeout: float) -> VersionsOf:
-    """Return a function that executes a plugin's VERSION."""
+    """Return a function that executes a plugin's VERSION, but none of this installation: that starts the fork server."""
     from harness.cache import ResultCache
     from harness.execute import Executor
     from harness.libcni import Libcni
@@ -116,8 +117,10 @@ def versions_by_asking(timeout: float) -> VersionsOf:
     def versions_of(folders: Sequence[Path], type_: str) -> list[str]:
         key = (tuple(folders), type_)
         if key not in known:
-            known[key] = Libcni(Executor(list(folders), timeout=timeout), ResultCache(), warn=lambda _: None).versions(
-                type_
+            executor = Executor(list(folders), timeout=timeout)
+            ours = is_ours(str(executor.find(type_)))
+            known[key] = (
+                list(SUPPORTED) if ours else Libcni(executor, ResultCache(), warn=lambda _: None).versions(type_)
             )
         return known[key]
 

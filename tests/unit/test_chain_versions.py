@@ -1,14 +1,22 @@
 """Plugins of a list that stop below the version that the list offers."""
 
 import json
+import select
+import socket
 from pathlib import Path
+
+import pytest
 
 from harness.cache import ResultCache
 from harness.chain_versions import unspoken_versions
-from harness.execute import Executor, PluginNotFoundError
+from harness.doctor import versions_by_asking
+from harness.execute import Executor, PluginError, PluginNotFoundError
 from harness.libcni import Libcni
 from harness.networks import NetworkList, parse_network_list
+from skel.launcher import launcher_bytes
+from skel.versions import SUPPORTED
 from tests.cli import REFERENCE_BIN_DIR, ROOT
+from tests.nodes import HANG
 
 OLD = ["0.4.0", "1.0.0"]
 NEW = [*OLD, "1.1.0"]
@@ -66,3 +74,20 @@ def test_own_list_with_debians_portmap(tmp_path: Path, bin_dir: Path) -> None:
     (found,) = unspoken_versions(network, libcni.versions)
 
     assert found.startswith("plugins[1].type: plugin portmap does not speak version 1.1.0")
+
+
+def test_asking_plugins_of_this_installation_does_not_reach_the_server(tmp_path: Path) -> None:
+    """Systemd starts the fork server for the first connection; `install` and `doctor` are not to do that."""
+    path = tmp_path / "server.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        for content, name in ((launcher_bytes(socket=str(path)), "bridge"), (b"#!/bin/sh\nexit 1\n", "other")):
+            (tmp_path / name).write_bytes(content)
+            (tmp_path / name).chmod(0o755)
+        versions_of = versions_by_asking(HANG)
+
+        assert versions_of([tmp_path], "bridge") == list(SUPPORTED)
+        with pytest.raises(PluginError, match="other"):
+            versions_of([tmp_path], "other")
+        assert select.select([listening], [], [], 0)[0] == []
