@@ -107,7 +107,7 @@ def _read(paths: Sequence[Path], config: RuntimeConfig, problems: list[str]) -> 
 
 
 def versions_by_asking(timeout: float) -> VersionsOf:
-    """Return a function that executes a plugin's VERSION, but none of this installation: that starts the fork server."""
+    """Return a function that executes VERSION, of other plugins than this installation's: that starts the server."""
     from harness.cache import ResultCache
     from harness.execute import Executor
     from harness.libcni import Libcni
