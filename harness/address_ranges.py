@@ -27,7 +27,7 @@ class _Declared(Record):
 
 
 class HostLocalSection(Record):
-    """The keys of host-local's `ipam` section that say which addresses there are and where they are reserved."""
+    """The keys of host-local's `ipam` section that name the addresses and the folder of their reservations."""
 
     type: str = field(string, default="")
     subnet: Cidr | None = field(cidr, default=None)

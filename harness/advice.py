@@ -1,4 +1,4 @@
-"""Whether the runtimes of this machine will execute what was installed into a folder, and what to do if not."""
+"""Whether the runtimes of this machine will execute the plugins installed into a folder, and the ways out if not."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path

@@ -41,7 +41,7 @@ class Delegations:
         return {VARIABLE: f"/proc/{os.getpid()}/fd/{self._file}"}
 
     def reported(self) -> tuple[Delegation, ...]:
-        """Return what was reported, in the order of its ends; a line that is no report is left out."""
+        """Return the reports, in the order in which the delegates ended; a line that is no report is left out."""
         size = os.fstat(self._file).st_size
         return tuple(_read(os.pread(self._file, size, 0)))
 

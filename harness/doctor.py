@@ -1,4 +1,4 @@
-"""What each container runtime of this machine will execute for a pod, and what is wrong with that."""
+"""Which plugins each container runtime of this machine will execute for a pod, and the problems with them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ class Used:
 
 @dataclass
 class Examined:
-    """A runtime, with what it uses."""
+    """A runtime with its list and plugins."""
 
     config: RuntimeConfig
     network: str = ""

@@ -28,7 +28,7 @@ _OUR_ROOMS: Final = frozenset({"harness", "netlink", "skel"})
 _LONG_ID: Final = re.compile(r"(?<![0-9a-f])([0-9a-f]{12})[0-9a-f]{52}(?![0-9a-f])")
 """A container ID as containerd makes them."""
 UNPRINTABLE: Final = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What is neither XML 1.0 nor harmless on a terminal."""
+"""Characters that XML 1.0 forbids or that a terminal obeys."""
 _SIGNS: Final = {"+": "green", "-": "red", "~": "yellow"}
 
 

@@ -9,7 +9,7 @@ __all__ = ["DivertError", "divert", "diverted_to", "owner", "undivert"]
 
 
 class DivertError(Exception):
-    """dpkg-divert did not do as it was told; the message says what it answered."""
+    """dpkg-divert failed; the message has its answer."""
 
 
 def owner(path: Path) -> str:

@@ -19,7 +19,7 @@ _UNICAST = 1
 
 
 class Compared(NamedTuple):
-    """One fact of a result; `mismatch` says what the kernel has instead, and is empty where both agree."""
+    """One fact of a result; `mismatch` describes the kernel's state, and is empty if both agree."""
 
     fact: str
     mismatch: str = ""

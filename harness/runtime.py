@@ -274,7 +274,7 @@ def folders_with_those_of(bin_dirs: Sequence[Path], pods: Iterable[Pod]) -> list
 
 @contextmanager
 def _advising(advice: str) -> Iterator[None]:
-    """Say what the user can do about a plugin that is not found."""
+    """Name the ways out for a plugin that is not found."""
     try:
         yield
     except PluginNotFoundError as error:

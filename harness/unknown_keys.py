@@ -1,4 +1,4 @@
-"""What is said of a configuration's key that nobody reads."""
+"""Warnings for a key of a configuration that no plugin reads."""
 
 from collections.abc import Collection
 from typing import Final

@@ -1,4 +1,4 @@
-"""The verbs of `cni-harness`: what each is called, where it is, and what the help says of it."""
+"""The verbs of `cni-harness`: names, modules and the lines of the help."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -99,7 +99,7 @@ class Verbs(click.Group):
                 formatter.write_dl([(titles[name].ljust(width), verb.summary) for name, verb in verbs.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the verbs that begin so, and what the shared options complete to."""
+        """Return the verbs that begin so, and the completions of the shared options."""
         verbs = [
             CompletionItem(name, help=verb.summary) for name, verb in _VERBS.items() if name.startswith(incomplete)
         ]

@@ -1,4 +1,4 @@
-"""Which boot a reservation is of: a pod of an earlier boot is gone, whatever its files say.
+"""Which boot a reservation is of: a pod of an earlier boot is gone, even if its files are there.
 
 The reference's file has no place for that. So our reservations have a mark in the
 nanoseconds of their modification time, which no program looks at: a constant, and a

@@ -1,6 +1,6 @@
 """Reading and writing regular files that are there: writing costs a small part of making a file.
 
-No open here waits, and no write goes through a symbolic link: whoever can make names in
+No open here waits, and no write goes through a symbolic link: a user who can make names in
 the folder cannot hang a plugin with a FIFO, nor have it write to a file elsewhere.
 """
 

@@ -111,7 +111,7 @@ class Index:
         return self._lines[owner]
 
     def _read(self) -> tuple[bytes, bool]:
-        """Return what the file holds, and whether that is as our last write of this boot left it."""
+        """Return the file's content, and whether our last write of this boot left it so."""
         try:
             content, status = read_regular(self._path, os.O_NOFOLLOW)
         except FileNotFoundError:

@@ -90,7 +90,7 @@ class Store:
         return f"{lock} is not a regular file" if os.path.lexists(lock) and not _is_regular(lock) else ""
 
     def shortage(self) -> str:
-        """Return what the file system of the folder has run out of, or an empty string."""
+        """Return the resource that the folder's file system lacks (space, inodes), or an empty string."""
         place = self._nearest()
         left = os.statvfs(place)
         if left.f_blocks and not left.f_bfree:

@@ -160,7 +160,7 @@ def _damage(table: Table, networks: Collection[Network]) -> _Damage:
     is_base_whole = base is not None and base.hook == _HOOK and base.uses >= _RULES_OF_BASE
     lacking = {network for network, count in rules.items() if count < _RULES_OF_SUBNET}
     if not is_base_whole:
-        # Whoever flushed these rules has flushed those of other networks, too.
+        # A program that flushed these rules has flushed those of other networks, too.
         lacking.update(_subnets(table).values())
     return _Damage(base, is_base_whole, lacking, is_everything=base is None and not any(rules.values()))
 
@@ -184,7 +184,7 @@ def _restore(transaction: Transaction, damage: _Damage) -> None:
 
 
 def _remove_unused(table: Table, chains: Iterable[str]) -> None:
-    # The kernel decides: it refuses to delete what has come into use since it was looked at.
+    # The kernel decides: it refuses to delete a chain or set that has come into use since the look-up.
     for chain in chains:
         if table.is_unused(chain):
             transaction = table.transaction()

@@ -79,7 +79,7 @@ class Table(Closing):
 
     @classmethod
     def close_set_aside(cls) -> None:
-        """Close the sockets set aside, which waits until what was deleted is freed."""
+        """Close the sockets set aside, which waits until the kernel has freed the deleted objects."""
         while cls._set_aside:
             cls._set_aside.popleft().close()
         cls._anything_deleted = False
@@ -165,7 +165,7 @@ class Table(Closing):
         for name in present_sets:
             transaction.delete_set(name)
         transaction.delete_table()
-        # The kernel decides: it refuses to delete what has come into use since it was looked at.
+        # The kernel decides: it refuses to delete a chain or set that has come into use since the look-up.
         self.try_commit(transaction, f"delete table {self.name}")
 
     def element(self, name: str, key: bytes) -> Element | None:

@@ -106,7 +106,7 @@ def versions(environ: Mapping[str, str], read_stdin: Callable[[], bytes]) -> Seq
     verb = environ.get("CNI_COMMAND", "")
     if not verb:
         return SUPPORTED
-    # What cannot be read is reported later, by verbs that cannot do without it.
+    # A verb that needs the unreadable key reports it later.
     cni_args: Mapping[str, str] = {}
     with suppress(CniError):
         cni_args = parse_cni_args(environ.get("CNI_ARGS", ""))

@@ -32,7 +32,7 @@ def open_pod(args: Args[C]) -> Namespace:
 def refuse_own(args: Args[C], namespace: Namespace) -> None:
     """Close `namespace` and raise CniError (8) if ADD or DEL would change the plugin's own network namespace.
 
-    The dispatcher has looked before, but at what was at the path then.
+    The dispatcher looked at the path before; another file may be there by now.
     """
     if args.verb in {"ADD", "DEL"} and is_own_namespace(args.environ, namespace.fd):
         namespace.close()

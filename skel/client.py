@@ -117,7 +117,7 @@ def _last_word(connection: _socket.socket) -> tuple[bytes, bool]:
 class _Signals:
     """Those that end this process: the worker is told of the first one, and this process dies of it after the worker.
 
-    Unless the worker has succeeded: whoever has the result must find exit code 0 with it.
+    Unless the worker has succeeded: a runtime that has the result must find exit code 0 with it.
     """
 
     def __init__(self, connection: _socket.socket) -> None:

@@ -39,7 +39,7 @@ class Outcome(NamedTuple):
 def dispatch(
     plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdin, interruption: Interruption | None = None
 ) -> Outcome:
-    """Carry out the verb that `environ` asks for. Never raises: what goes wrong is in the outcome.
+    """Carry out the verb that `environ` asks for. Never raises: failures are in the outcome.
 
     `interruption` is how signals end the call; without it none does.
     """
@@ -84,7 +84,7 @@ class _Call(Generic[C]):
         self._stdin = read_stdin
         self.version = CURRENT
         self.flaw: CniError | None = None
-        """What is wrong with the network's name, for the end of a DEL."""
+        """The error in the network's name, raised at the end of a DEL."""
 
     def read_stdin(self) -> bytes:
         with self.interruption.waiting():
@@ -106,8 +106,8 @@ class _Call(Generic[C]):
         return self._carried_out(self._args(verb, self.environ))
 
     def _refuse_namespace(self, verb: str, refusal: CniError) -> Verbatim:
-        """Raise `refusal`; a DEL releases first what is outside of the pod. Return only the DEL's own failure."""
-        args = self._args(verb, {**self.environ, "CNI_NETNS": ""})  # what is in that namespace stays
+        """Raise `refusal`; a DEL first releases everything outside of the pod. Return only the DEL's own failure."""
+        args = self._args(verb, {**self.environ, "CNI_NETNS": ""})  # that namespace is left as it is
         answer = self._carried_out(args) if verb == "DEL" else Verbatim()
         if answer.exit_code != 0:
             return answer
@@ -139,7 +139,7 @@ class _Call(Generic[C]):
         # Before anything else of the configuration: the version says how to answer, even to an error.
         self._check_version(verb, version_of(parsed), stdin)
         flaw = self._flaw_of_name(verb, parsed)
-        # DEL and GC remove what they can: a key that they do not need must not keep them from it.
+        # A bad key that DEL and GC do not need must not keep them from removing state.
         tolerate = self._tolerate if verb in {"DEL", "GC"} else None
         config = self.plugin.config.decode(parsed, tolerate=tolerate)
         if flaw is not None:
@@ -156,7 +156,7 @@ class _Call(Generic[C]):
         )
 
     def _tolerate(self, error: CniError) -> None:
-        self.log(f"going on without what cannot be read: {error.msg}")
+        self.log(f"ignoring a key that cannot be read: {error.msg}")
 
     def _flaw_of_name(self, verb: str, parsed: dict[str, object]) -> CniError | None:
         """Return the error of a network name that DEL must report when it has removed all else; others raise it."""

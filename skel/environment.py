@@ -76,7 +76,7 @@ def is_own_descriptor(environ: Mapping[str, str]) -> bool:
 def is_own_namespace(environ: Mapping[str, str], opened: int | None = None) -> bool:
     """Tell whether CNI_NETNS is the network namespace of this thread, and CNI_NETNS_OVERRIDE does not allow it.
 
-    `opened` is the descriptor of what the path named when it was opened: the path may name another file by now.
+    `opened` is the open namespace: its path may name another file by now.
     """
     netns = environ.get("CNI_NETNS", "")
     if not netns or environ.get("CNI_NETNS_OVERRIDE", "").lower() in {"1", "true"}:

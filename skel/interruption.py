@@ -86,7 +86,7 @@ class Interruption:
     def _overdue(self, *_: object) -> None:
         if not self._over:
             self.check()
-            self._limit_undoing()  # what goes on is undoing already
+            self._limit_undoing()  # undoing goes on already
 
     def _limit_undoing(self) -> None:
         _signal.signal(_signal.SIGALRM, _signal.SIG_DFL)

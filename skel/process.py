@@ -56,7 +56,7 @@ class _Ending:
 
     def end(self, code: int) -> int:
         """Return the exit code, unless a signal has interrupted the call: then die of that signal."""
-        # Whoever has the result must find exit code 0 with it, whatever comes until the process has ended.
+        # A runtime that has the result must find exit code 0 with it, also if a signal comes before the process ends.
         self._set(_signal.SIG_DFL if code else _signal.SIG_IGN)
         if code and self._arrived:
             os.kill(os.getpid(), self._arrived[0])
@@ -103,9 +103,9 @@ def _read_stdin() -> bytes:
 
 
 def _read_promptly() -> bytes:
-    """Return what comes on stdin without delay, for a verb that needs none of it. Raises OSError.
+    """Return the bytes that come on stdin without delay, for a verb that needs none. Raises OSError.
 
-    Whoever asks for the versions by hand sends nothing and leaves it open.
+    A person who asks for the versions by hand sends nothing and leaves stdin open.
     """
     from select import select
 

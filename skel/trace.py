@@ -1,4 +1,4 @@
-"""What plugins report of the delegates that they call, to whoever wants to see the whole protocol.
+"""Reports of plugins about the delegates that they call, for a view of the whole protocol.
 
 CNI_HARNESS_TRACE in a plugin's environment is the path of a file. For each delegate that ends, the plugin appends one
 line to it: a JSON object. Plugins in other languages may do the same. Without the variable nothing is done.
@@ -28,7 +28,7 @@ def report(file: str, *, path: str, environ: Mapping[str, str], stdin: bytes, ou
         "seconds": seconds,
     }
     with suppress(OSError):
-        # O_NONBLOCK: a FIFO that nobody reads is no reason to wait.
+        # O_NONBLOCK: a FIFO without a reader must not make the plugin wait.
         opened = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             os.write(opened, json.dumps(line).encode() + b"\n")

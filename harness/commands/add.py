@@ -79,7 +79,7 @@ _HEADINGS = ("POD", "INTERFACE", "ADDRESS", "GATEWAY", "BRIDGE", "TIME")
     "preparation",
     type=EXECUTABLE,
     metavar="FILE",
-    help="An executable that makes on the node, as root and before the pods, what the plugins need there.",
+    help="An executable that prepares the node for the plugins; it runs there as root, before the pods are made.",
 )
 @click.option("--diff", is_flag=True, help="Show what the plugins did: the node and the pods, before and after.")
 @click.option("--exist-ok", is_flag=True, help="A pod that is there already is left as it is, and no error.")

@@ -129,7 +129,7 @@ def _report(
 
 
 def _prune(runtime: "Runtime", before: "StateBefore | None") -> "list[Difference] | None":
-    """Remove unused bridges and the node; return what is different since `before`, while there still is a node."""
+    """Remove unused bridges and the node; return the differences since `before`, taken before the node goes."""
     from harness.prune import forwarding_that_stays, prune_links
     from harness.sandbox import sandbox_exists
 

@@ -74,7 +74,7 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
 
 
 def _message(error: "PluginError") -> str:
-    """Return what a plugin says and what can be done, without the code, which has a column."""
+    """Return a plugin's message and the ways out, without the code, which has a column."""
     notes: list[str] = getattr(error, "__notes__", [])
     parts = [f"plugin {error.plugin}: {error.msg}", error.details, *notes]
     return " ".join("; ".join(filter(None, parts)).split())

@@ -49,7 +49,7 @@ def command(settings: Settings, *, files: tuple[Path, ...]) -> int:
 
 @dataclass
 class _Verdict:
-    """What is found in one file; `name` is empty for a file that cannot be read."""
+    """The findings in one file; `name` is empty for a file that cannot be read."""
 
     file: str
     name: str

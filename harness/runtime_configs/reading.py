@@ -1,4 +1,4 @@
-"""Reading TOML files as runtimes do, and what is wanted of them."""
+"""Reading TOML files as runtimes do, and the keys that matter for CNI."""
 
 import os
 import tomllib
@@ -29,7 +29,7 @@ class Built(NamedTuple):
 
 @dataclass(frozen=True)
 class RuntimeConfig:
-    """What a runtime's configuration says of CNI."""
+    """The CNI part of a runtime's configuration."""
 
     name: str
     files: tuple[Path, ...] = ()
