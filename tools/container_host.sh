@@ -42,12 +42,12 @@ fi
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 place=$(mktemp -d -p /root cni-harness.XXXXXXXX) # of mode 0700
 memory=$(mktemp -d)
-trap 'rm -rf "$place"; rmdir "$memory"; rmdir --ignore-fail-on-non-empty /var/lib/cni-harness' EXIT
+trap 'rm -rf "$place"; rmdir "$memory"' EXIT
 mkdir "$place/checkout"
 tar -c --exclude-vcs --exclude=./.venv --exclude=./build --exclude='.*_cache' --exclude=__pycache__ --exclude=./skel/_launcher . |
     tar -x -C "$place/checkout"
 make -C "$place/checkout" test-venv
-mkdir -p /var/lib/cni /var/lib/cni-harness /run/netns
+mkdir -p /var/lib/cni /var/lib/cni-harness /run/netns # they stay: another run may be using them
 code=0
 (cd "$place/checkout" && unshare --net --mount --propagation private tools/container_host.sh --inside "$memory") || code=$?
 mkdir -p build
