@@ -28,6 +28,7 @@ __all__ = [
     "named_folders",
     "namespace_option",
     "needs_root",
+    "only_networks_option",
     "pass_settings",
     "say",
     "warn",
@@ -198,6 +199,18 @@ def namespace_option(command: F) -> F:
     """Add --namespace, the pod's Kubernetes namespace."""
     return click.option(
         "--namespace", default="default", show_default=True, metavar="NS", help="The pods' Kubernetes namespace."
+    )(command)
+
+
+def only_networks_option(command: F) -> F:
+    """Add --network, which limits a verb to the networks named."""
+    return click.option(
+        "--network",
+        "names",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=complete_network,
+        help="Only this network; may be repeated.",
     )(command)
 
 

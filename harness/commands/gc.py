@@ -2,7 +2,7 @@
 
 import click
 
-from harness.options import Settings, complete_network, global_options, needs_root, pass_settings, say
+from harness.options import Settings, global_options, needs_root, only_networks_option, pass_settings, say
 from harness.output import Table, emit, message_of, say_changes
 
 __all__ = ["command"]
@@ -11,14 +11,7 @@ _SHORT_ID = 12
 
 
 @click.command("gc")
-@click.option(
-    "--network",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=complete_network,
-    help="Only this network; may be repeated.",
-)
+@only_networks_option
 @click.option("--diff", is_flag=True, help="Show what was freed: the node and the pods, before and after.")
 @global_options()
 @pass_settings

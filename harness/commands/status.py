@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from harness.options import Settings, complete_network, global_options, needs_root, pass_settings, say
+from harness.options import Settings, global_options, needs_root, only_networks_option, pass_settings, say
 from harness.output import Table, emit
 
 if TYPE_CHECKING:
@@ -17,14 +17,7 @@ __all__ = ["command"]
 
 
 @click.command("status")
-@click.option(
-    "--network",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    shell_complete=complete_network,
-    help="Only this network; may be repeated.",
-)
+@only_networks_option
 @global_options()
 @pass_settings
 def command(settings: Settings, *, names: tuple[str, ...]) -> int:
