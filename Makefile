@@ -26,7 +26,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Stamps carry what they depend on in their names: a clone has no useful file times. Their names are found anew wherever
 # they are used, since what a target needs (Python, a compiler) may be installed on the way to it.
 PLACE = $(shell { pwd -P; readlink -f "$$(command -v $(PYTHON))"; } | sha256sum | cut -c1-16)
-PROJECT = $(shell { cat pyproject.toml setup.py skel/*.[ch]; command -v cc >/dev/null && echo cc; } | sha256sum | cut -c1-16)
+PROJECT = $(shell { cat pyproject.toml setup.py launch/*.[ch]; command -v cc >/dev/null && echo cc; } | sha256sum | cut -c1-16)
 MADE = $(VENV)/.made-$(PLACE)
 INSTALLED = $(VENV)/.installed-$(PROJECT)
 TESTABLE = $(VENV)/.testable-$(PROJECT)
@@ -97,7 +97,7 @@ venv: $(INSTALLED) ## install into .venv and no more
 test-venv: $(TESTABLE)
 
 clean: ## remove what make made in this folder (`make down` first)
-	rm -rf $(VENV) skel/_launcher build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) launch/_launcher build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 
 needs:
 	@tools/need.sh $(NEEDS)

@@ -1,6 +1,6 @@
-"""Builds the compiled launcher, skel/launcher.c, where there is a C compiler; all else is in pyproject.toml.
+"""Builds the compiled launcher, launch/launcher.c, where there is a C compiler; all else is in pyproject.toml.
 
-Without one, or where it fails, nothing is lost but speed: skel.launcher has the same in Python.
+Without one, or where it fails, nothing is lost but speed: launch.launcher has the same in Python.
 """
 
 import os
@@ -14,10 +14,10 @@ from setuptools import Command, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build import build
 
-SOURCES = ["skel/launcher.c", "skel/handoff.c"]
-HEADERS = ["skel/handoff.h"]
-FREESTANDING = "skel/freestanding.c"
-TARGET = "skel/_launcher"
+SOURCES = ["launch/launcher.c", "launch/handoff.c"]
+HEADERS = ["launch/handoff.h"]
+FREESTANDING = "launch/freestanding.c"
+TARGET = "launch/_launcher"
 OPTIMISED = ["-std=c11", "-O2", "-Wall", "-Wextra"]
 # What a C library does before main takes longer than the launcher's own work: best is none, then one without a linker
 # at each start, then any.

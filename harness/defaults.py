@@ -7,7 +7,7 @@ from pathlib import Path
 from harness.install import write_launchers
 from harness.networks import NetworkError, NetworkList, load_networks, network_files
 from harness.options import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, Settings, say, warn
-from skel.suite import PLUGINS
+from launch.plugin_list import PLUGINS
 
 __all__ = ["configured_networks", "network_folder", "own_conf_dir", "plugin_folders", "plugin_types", "select_networks"]
 

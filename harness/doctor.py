@@ -8,8 +8,8 @@ from harness.chain_versions import unspoken_versions
 from harness.networks import NetworkError, NetworkList, network_files, read_network_file
 from harness.packages import owner
 from harness.runtime_configs import RuntimeConfig
-from skel.installation import DEFAULT_SOCKET
-from skel.launcher import is_any_launcher, is_ours
+from launch.installation import DEFAULT_SOCKET
+from launch.launcher import is_any_launcher, is_ours
 from skel.versions import SUPPORTED
 
 __all__ = ["Examined", "Used", "examine", "origin", "server_listens"]

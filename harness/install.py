@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 from harness.files import locked, write_atomically
 from harness.packages import divert, diverted_to, owner, undivert
+from launch.launcher import is_ours, launcher_bytes
+from launch.plugin_list import PLUGINS
 from skel.decoders import boolean, list_of, record, string
 from skel.errors import CniError
-from skel.launcher import is_ours, launcher_bytes
 from skel.record import Record, field
-from skel.suite import PLUGINS
 
 __all__ = [
     "Content",

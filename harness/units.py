@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.install import Content
-from skel.installation import DEFAULT_SOCKET, command
+from launch.installation import DEFAULT_SOCKET, command
 
 __all__ = ["UNIT_DIR", "UnitError", "disabled", "enable", "is_systemd_running", "units"]
 
@@ -67,7 +67,7 @@ def is_systemd_running() -> bool:
 
 def units(folder: Path, socket: str = DEFAULT_SOCKET) -> dict[Path, Content]:
     """Return the unit files as they are to be in `folder`. Raises ValueError where a path cannot stand in them."""
-    service = " ".join(map(_quoted, command("skel.forkserver.server")))
+    service = " ".join(map(_quoted, command("launch.server.server")))
     files = {
         _SOCKET: _SOCKET_UNIT.format(path=_escaped(socket)),
         _SERVICE: _SERVICE_UNIT.format(socket=_SOCKET, command=service),

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from skel import Address, Args, CniError, Code, IPConfig, Plugin, Result
-from skel.suite import REFERENCE_RELEASE
+from skel.versions import REFERENCE_RELEASE
 
 from .host_local_config import (
     DATA_DIR,

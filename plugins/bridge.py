@@ -11,7 +11,7 @@ from functools import partial
 
 from skel import Args, CniError, Code, Interface, Plugin, Result
 from skel.delegate import ipam_add, ipam_check, ipam_delete, ipam_gc, ipam_status
-from skel.suite import REFERENCE_RELEASE
+from skel.versions import REFERENCE_RELEASE
 
 from .bridge_config import BridgeConfig
 from .gateways import add_default_routes, held_gateways, set_gateways

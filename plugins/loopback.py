@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from netlink.loopback import LOOPBACK, Loopback
 from netlink.namespace import NotANamespaceError, open_namespace
 from skel import Args, Cidr, CniError, Code, Config, Interface, IPConfig, Plugin, Result
-from skel.suite import REFERENCE_RELEASE
+from skel.versions import REFERENCE_RELEASE
 
 from .pod_netns import open_pod, refuse_own
 

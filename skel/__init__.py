@@ -18,6 +18,7 @@ SIGINT and SIGTERM end it at once, and its ADD takes back its steps first: see `
 """
 
 from .config import Attachment, Config, IpamConfig
+from .context import Context, Kept
 from .decoders import (
     Address,
     Cidr,
@@ -60,11 +61,13 @@ __all__ = [
     "CniError",
     "Code",
     "Config",
+    "Context",
     "IPConfig",
     "Interface",
     "Interruption",
     "InterruptionError",
     "IpamConfig",
+    "Kept",
     "Network",
     "Outcome",
     "Plugin",

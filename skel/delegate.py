@@ -1,8 +1,8 @@
 """Delegation: an interface plugin calls its IPAM plugin (SPEC.md section 4).
 
 The delegate is found on CNI_PATH and gets the same environment and the same
-configuration. One that is our own launcher is called in this process, through
-the same dispatcher that its process would run: same behaviour, no start-up.
+configuration. One that the call's context can find in this process is called here,
+through the same dispatcher that its process would run: same behaviour, no start-up.
 """
 
 import errno
@@ -18,12 +18,10 @@ from .dispatch import Outcome, dispatch
 from .environment import missing_variables
 from .errors import CniError, Code
 from .interruption import Interruption
-from .launcher import is_ours
 from .plugin import Args
 from .record import Record, field
 from .result import Result
 from .strict_json import decode_json
-from .suite import PLUGINS, load
 
 __all__ = ["find_in_path", "ipam_add", "ipam_check", "ipam_delete", "ipam_gc", "ipam_status"]
 
@@ -109,8 +107,9 @@ def _call(path: str, args: Args[C], verb: str) -> Outcome:
     environ = {**args.environ, "CNI_COMMAND": verb}
     traced = environ.get(trace.VARIABLE)
     begin = monotonic() if traced else 0.0
-    if name in PLUGINS and is_ours(path):
-        outcome = dispatch(load(name), environ, lambda: args.stdin, args.interruption)
+    plugin = args.context.find_plugin(path)
+    if plugin is not None:
+        outcome = dispatch(plugin, environ, lambda: args.stdin, args.context)
     else:
         outcome = _execute(path, environ, args.stdin, args.interruption)
     if traced:

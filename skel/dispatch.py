@@ -10,9 +10,10 @@ from contextlib import suppress
 from typing import Generic, NamedTuple, TypeVar
 
 from .config import Config, check_name, parse_config, version_of
+from .context import Context
 from .environment import is_own_descriptor, is_own_namespace, own_namespace_error, read_verb
 from .errors import CniError, Code
-from .interruption import Interruption, InterruptionError
+from .interruption import InterruptionError
 from .names import parse_cni_args, select_cni_args
 from .plugin import Args, Plugin, ReadStdin, Verbatim
 from .record import rendered
@@ -37,15 +38,21 @@ class Outcome(NamedTuple):
 
 
 def dispatch(
-    plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdin, interruption: Interruption | None = None
+    plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdin, context: Context | None = None
 ) -> Outcome:
     """Carry out the verb that `environ` asks for. Never raises: failures are in the outcome.
 
-    `interruption` is how signals end the call; without it none does.
+    `context` stays the caller's. Without it the call gets one of its own, which is closed at its end.
     """
+    if context is None:
+        context = Context()
+        try:
+            return dispatch(plugin, environ, read_stdin, context)
+        finally:
+            context.kept.close()
     lines: list[str] = []
     log = _logger(plugin.name, environ, lines.append)
-    call = _Call(plugin, environ, read_stdin, log, interruption or Interruption())
+    call = _Call(plugin, environ, read_stdin, log, context)
     try:
         if environ.get("CNI_COMMAND"):
             answer = call.answer()
@@ -55,11 +62,13 @@ def dispatch(
     except CniError as error:
         answer = Verbatim(_document(error.encode(call.version)), 1)
     except InterruptionError as error:
+        context.is_sound = False
         answer = Verbatim(_document(CniError(Code.INTERNAL, str(error)).encode(call.version)), 1)
     # SystemExit too: a plugin that exits by itself must not look like one that succeeded. And KeyboardInterrupt:
     # whoever started an ADD that was cut off needs its one document as well.
     except BaseException as error:  # noqa: BLE001 -- the last line of defence, and it reports
         if not isinstance(error, OSError):  # the kernel or a file refused: the message says what was attempted
+            context.is_sound = False
             call.log(f"unforeseen {type(error).__name__} {_whereabouts(error)}")
         answer = Verbatim(_document(CniError(Code.INTERNAL, _message(error)).encode(call.version)), 1)
     stderr = "".join(f"{line}\n" for line in lines)
@@ -75,19 +84,19 @@ class _Call(Generic[C]):
         environ: Mapping[str, str],
         read_stdin: ReadStdin,
         log: Callable[[str], None],
-        interruption: Interruption,
+        context: Context,
     ) -> None:
         self.plugin = plugin
         self.environ = environ
         self.log = log
-        self.interruption = interruption
+        self.context = context
         self._stdin = read_stdin
         self.version = CURRENT
         self.flaw: CniError | None = None
         """The error in the network's name, raised at the end of a DEL."""
 
     def read_stdin(self) -> bytes:
-        with self.interruption.waiting():
+        with self.context.interruption.waiting():
             return self._stdin()
 
     def answer(self) -> Verbatim:
@@ -152,7 +161,7 @@ class _Call(Generic[C]):
             log=self.log,
             cni_args=self._cni_args(verb),
             prev_result=self._prev_result(verb, config),
-            interruption=self.interruption,
+            context=self.context,
         )
 
     def _tolerate(self, error: CniError) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from .config import Config
+from .context import Context, Kept
 from .interruption import Interruption
 from .result import Result
 from .versions import SUPPORTED
@@ -31,9 +32,9 @@ class Args(Generic[C]):
         "cni_args",
         "config",
         "container_id",
+        "context",
         "environ",
         "ifname",
-        "interruption",
         "log",
         "netns",
         "path",
@@ -52,7 +53,7 @@ class Args(Generic[C]):
         log: Callable[[str], None],
         cni_args: Mapping[str, str] | None = None,
         prev_result: Result | None = None,
-        interruption: Interruption | None = None,
+        context: Context | None = None,
     ) -> None:
         self.verb = verb
         self.config = config
@@ -62,12 +63,21 @@ class Args(Generic[C]):
         """Write one line to stderr; the dispatcher adds the container ID and the trace ID."""
         self.cni_args = dict(cni_args or {})
         self.prev_result = prev_result
-        self.interruption = interruption or Interruption()
-        """How a signal ends the call: wait for others in `with args.interruption.waiting():`."""
+        self.context = context or Context()
         self.container_id = environ.get("CNI_CONTAINERID", "")
         self.netns = environ.get("CNI_NETNS", "")
         self.ifname = environ.get("CNI_IFNAME", "")
         self.path = [folder for folder in environ.get("CNI_PATH", "").split(":") if folder]
+
+    @property
+    def interruption(self) -> Interruption:
+        """How a signal ends the call: wait for others in `with args.interruption.waiting():`."""
+        return self.context.interruption
+
+    @property
+    def kept(self) -> Kept:
+        """Sockets in the process's own network namespace that stay open for the next call."""
+        return self.context.kept
 
 
 Add = Callable[[Args[C]], Result | Verbatim]

@@ -10,6 +10,7 @@ from errno import EBADF
 from typing import TextIO, TypeVar
 
 from .config import Config
+from .context import Context, FindPlugin
 from .dispatch import dispatch
 from .interruption import Interruption
 from .plugin import Plugin
@@ -28,20 +29,21 @@ _ENOUGH = 1 << 16
 def main(
     plugin: Plugin[C],
     before_answer: Callable[[], object] = lambda: None,
-    interruption: Interruption | None = None,
+    context: Context | None = None,
+    find_plugin: FindPlugin = lambda _: None,
 ) -> int:
     """Run `plugin` as this process: environment and stdin in, stdout, stderr and exit code out.
 
     `before_answer` is called before anything is written to stdout. SIGHUP, SIGINT and SIGTERM end the call and then, by
     their default action, the process: an ADD has taken back its steps and says so on stdout. One that had come to its
-    end before succeeds. They are ignored after a success, so call this last. With an `interruption` of the caller's,
-    signals are left to the caller.
+    end before succeeds. They are ignored after a success, so call this last. With a `context` of the caller's,
+    signals are left to the caller. Without one, `find_plugin` is the context's.
     """
-    if interruption is None:
-        interruption = Interruption()
-        ending = _Ending(interruption)
-        return ending.end(_answered(plugin, before_answer, interruption))
-    return _answered(plugin, before_answer, interruption)
+    if context is None:
+        context = Context(find_plugin=find_plugin)
+        ending = _Ending(context.interruption)
+        return ending.end(_answered(plugin, before_answer, context))
+    return _answered(plugin, before_answer, context)
 
 
 class _Ending:
@@ -73,15 +75,15 @@ class _Ending:
         self._interruption.request(f"ended by signal {number}")
 
 
-def _answered(plugin: Plugin[C], before_answer: Callable[[], object], interruption: Interruption) -> int:
+def _answered(plugin: Plugin[C], before_answer: Callable[[], object], context: Context) -> int:
     """Dispatch with this process's environment and stdin, write the answer and return the exit code."""
     stdout, sys.stdout = sys.stdout, sys.stderr  # where a stray print does no harm
     read_stdin = _read_promptly if os.environ.get("CNI_COMMAND") == "VERSION" else _read_stdin
     try:
-        outcome = dispatch(plugin, os.environ, read_stdin, interruption)
+        outcome = dispatch(plugin, os.environ, read_stdin, context)
     finally:
         sys.stdout = stdout
-    interruption.settle()
+    context.interruption.settle()
     with suppress(OSError):  # the log is worth less than the answer
         _write(sys.stderr, outcome.stderr)
     if outcome.stdout:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skel.launcher import launcher_bytes, launcher_text
+from launch.launcher import launcher_bytes, launcher_text
 from tests.nodes import Node
 from tests.servers import fork_server, write_launchers
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from skel import SUPPORTED, launcher
-from skel.forkserver.handoff import (
+from launch import launcher
+from launch.server.protocol import (
     CIRCUMSTANCES,
     GO,
     MAX_REQUEST_BYTES,
@@ -26,6 +26,7 @@ from skel.forkserver.handoff import (
     decode_request,
     encode_exit,
 )
+from skel import SUPPORTED
 from tests.nodes import HANG, until
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""A launcher that a test can make do anything: the protocol of skel/forkserver/handoff.py, one step at a time."""
+"""A launcher that a test can make do anything: the protocol of launch/server/protocol.py, one step at a time."""
 
 import os
 import socket
@@ -7,7 +7,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from skel.forkserver.handoff import (
+from launch.installation import build_id
+from launch.server.protocol import (
     ANSWERING,
     GO,
     MAX_WORD_BYTES,
@@ -17,7 +18,6 @@ from skel.forkserver.handoff import (
     encode_environment,
     encode_request,
 )
-from skel.installation import build_id
 from tests.nodes import HANG
 
 __all__ = ["Client", "client", "request_for"]

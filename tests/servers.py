@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from skel.suite import PLUGINS
+from launch.plugin_list import PLUGINS
 from tests.cli import ROOT
 from tests.nodes import HANG, until
 
@@ -66,7 +66,7 @@ def fork_server(
     """Run a server for as long as the block lasts, its socket in `folder`; it listens when the block begins."""
     socket, log = folder / "server.sock", folder / f"server-{next(_numbers)}.log"
     path = [str(root), *sys.path]
-    program = f"import sys; sys.path[:0] = {path!r}; from skel.forkserver.server import main; sys.exit(main())"
+    program = f"import sys; sys.path[:0] = {path!r}; from launch.server.server import main; sys.exit(main())"
     with log.open("ab") as stderr:
         process = subprocess.Popen(
             [*prefix, sys.executable, "-I", "-c", program, "--socket", str(socket), *options],

@@ -44,7 +44,7 @@ place=$(mktemp -d -p /root cni-harness.XXXXXXXX) # of mode 0700
 memory=$(mktemp -d)
 trap 'rm -rf "$place"; rmdir "$memory"' EXIT
 mkdir "$place/checkout"
-tar -c --exclude-vcs --exclude=./.venv --exclude=./build --exclude='.*_cache' --exclude=__pycache__ --exclude=./skel/_launcher . |
+tar -c --exclude-vcs --exclude=./.venv --exclude=./build --exclude='.*_cache' --exclude=__pycache__ --exclude=./launch/_launcher . |
     tar -x -C "$place/checkout"
 make -C "$place/checkout" test-venv
 mkdir -p /var/lib/cni /var/lib/cni-harness /run/netns # they stay: another run may be using them

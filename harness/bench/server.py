@@ -12,7 +12,7 @@ from typing import Final
 
 from harness.bench.process import Request, run_one
 from harness.bench.resources import cpu_seconds, process_tree, pss
-from skel.installation import ROOT
+from launch.installation import ROOT
 
 __all__ = ["Server", "ServerError", "serving"]
 
@@ -63,7 +63,7 @@ def serving(socket_path: Path, launcher: Path) -> Iterator[Server]:
     its work itself. Raises OSError.
     """
     with subprocess.Popen(
-        [sys.executable, "-m", "skel.forkserver", "--socket", str(socket_path), "--idle-exit", str(_IDLE_S)],
+        [sys.executable, "-m", "launch.server", "--socket", str(socket_path), "--idle-exit", str(_IDLE_S)],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from harness.execute import Executor
 from harness.networks import NetworkList, parse_network_list
-from skel.installation import PACKAGES, ROOT, search_path
-from skel.launcher import is_ours
+from launch.installation import PACKAGES, ROOT, search_path
+from launch.launcher import is_ours
 
 if TYPE_CHECKING:
     from harness.bench.server import Server

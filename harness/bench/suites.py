@@ -10,8 +10,8 @@ from typing import Final
 from harness.bench.server import serving
 from harness.bench.subjects import Suite
 from harness.bench.targets import DIRECT, OURS, REFERENCE
-from skel.launcher import is_ours, launcher_bytes
-from skel.suite import PLUGINS
+from launch.launcher import is_ours, launcher_bytes
+from launch.plugin_list import PLUGINS
 
 __all__ = ["REFERENCE_BIN_DIR", "suites_of"]
 

@@ -6,7 +6,7 @@ import click
 
 from harness.options import Settings, global_options, pass_settings, say
 from harness.output import Table, emit
-from skel.installation import DEFAULT_SOCKET
+from launch.installation import DEFAULT_SOCKET
 
 if TYPE_CHECKING:
     from harness.doctor import Examined
@@ -29,7 +29,7 @@ def command(settings: Settings) -> int:
     from harness.doctor import examine, server_listens, versions_by_asking
     from harness.install import installed
     from harness.runtime_configs import runtime_configs
-    from skel.suite import PLUGINS
+    from launch.plugin_list import PLUGINS
 
     versions_of = versions_by_asking(_TIMEOUT_S)
     runtimes = [examine(config, versions_of) for config in runtime_configs()]

@@ -58,7 +58,7 @@ def command(
     """
     from harness import units as systemd
     from harness.install import install, launchers
-    from skel.launcher import compiled_launcher
+    from launch.launcher import compiled_launcher
 
     folders = settings.bin_dirs or (DEFAULT_BIN_DIR,)
     if len(folders) > 1:
@@ -90,7 +90,7 @@ def _say_who_executes(settings: Settings, folder: Path) -> list[dict[str, object
     from harness.doctor import versions_by_asking
     from harness.install import installed
     from harness.runtime_configs import runtime_configs
-    from skel.suite import PLUGINS
+    from launch.plugin_list import PLUGINS
 
     folders = [folder, *{path.parent for path in installed(settings.state_dir) if path.name in PLUGINS} - {folder}]
     configs = runtime_configs()

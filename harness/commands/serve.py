@@ -3,7 +3,7 @@
 import click
 
 from harness.options import global_options, needs_root
-from skel.installation import DEFAULT_SOCKET
+from launch.installation import DEFAULT_SOCKET
 
 __all__ = ["command"]
 
@@ -26,12 +26,12 @@ def command(*, socket: str, workers: int, most: int, limit: int, idle_exit: floa
     import os
     from pathlib import Path
 
-    from skel.installation import command as command_of
+    from launch.installation import command as command_of
 
     needs_root("serve", "does what root's plugins ask for")
     options = {"--socket": Path(socket).absolute(), "--workers": workers, "--most": most, "--limit": limit}
     if idle_exit:
         options["--idle-exit"] = idle_exit
     # Another program in this one's place: the harness itself never has plugins loaded.
-    arguments = [*command_of("skel.forkserver.server"), *(str(word) for option in options.items() for word in option)]
+    arguments = [*command_of("launch.server.server"), *(str(word) for option in options.items() for word in option)]
     os.execv(arguments[0], arguments)  # noqa: S606 -- no shell is wanted

@@ -26,7 +26,7 @@ def command(settings: Settings) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     from harness.defaults import plugin_folders
-    from skel.suite import PLUGINS
+    from launch.plugin_list import PLUGINS
 
     # Our own are shown where there are no others, not beside somebody else's.
     configured = settings.bin_dirs or (DEFAULT_BIN_DIR,)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from skel.launcher import compiled_launcher, launcher_bytes, launcher_text
+from launch.launcher import compiled_launcher, launcher_bytes, launcher_text
 from tests.nodes import HANG, until
 from tests.servers import fork_server, write_launchers
 

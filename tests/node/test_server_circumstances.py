@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from skel.launcher import launcher_bytes, launcher_text
+from launch.launcher import launcher_bytes, launcher_text
 from tests.attachments import bridge_config
 from tests.cli import SYSTEM_PYTHON
 from tests.nodes import Node

@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple
 
 import pytest
 
-from skel.launcher import launcher_bytes, launcher_text
+from launch.launcher import launcher_bytes, launcher_text
 from tests.attachments import Network, bridge_config
 from tests.nodes import HANG, Node, until, with_enough_time
 from tests.server_client import client, request_for

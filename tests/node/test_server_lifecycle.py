@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from skel.forkserver.handoff import encode_request
-from skel.installation import PACKAGES, modules
+from launch.installation import PACKAGES, modules
+from launch.server.protocol import encode_request
 from tests.cli import ROOT
 from tests.nodes import HANG, until, with_enough_time
 from tests.server_client import client, request_for
@@ -39,7 +39,7 @@ def is_served(server: ForkServer) -> bool:
 def refused(folder: Path, *options: str) -> str:
     """What a server says that does not start."""
     run = subprocess.run(
-        [sys.executable, "-m", "skel.forkserver", "--socket", folder / "server.sock", *options],
+        [sys.executable, "-m", "launch.server", "--socket", folder / "server.sock", *options],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -305,8 +305,8 @@ def installation(tmp_path: Path) -> Path:
 
 def evaluated(root: Path, expression: str) -> bytes:
     """What a process that has the installation at `root` writes for an expression of its launcher's module."""
-    script = f"import sys; sys.path[:0] = {[str(root), *sys.path]!r}; from skel.launcher import *; "
-    script += f"from skel.installation import build_id, stamp; sys.stdout.buffer.write({expression})"
+    script = f"import sys; sys.path[:0] = {[str(root), *sys.path]!r}; from launch.launcher import *; "
+    script += f"from launch.installation import build_id, stamp; sys.stdout.buffer.write({expression})"
     return subprocess.run([sys.executable, "-I", "-c", script], stdout=subprocess.PIPE, check=True).stdout
 
 
@@ -392,7 +392,7 @@ def test_build_id_is_that_of_the_code_and_not_of_the_files_times(installation: P
     assert build_id_of(installation) != before
 
 
-@pytest.mark.parametrize("source", ["skel/installation.py", "skel/forkserver/__init__.py", "skel/forkserver/worker.py"])
+@pytest.mark.parametrize("source", ["launch/installation.py", "launch/server/__init__.py", "launch/server/worker.py"])
 def test_build_id_and_stamp_are_of_all_sources(installation: Path, source: str) -> None:
     file = installation / source
     build_id, stamp = build_id_of(installation), evaluated(installation, "repr(stamp()).encode()")
@@ -406,5 +406,5 @@ def test_build_id_and_stamp_are_of_all_sources(installation: Path, source: str) 
 def test_modules_are_all_that_a_plugins_process_or_a_worker_may_import_and_no_program() -> None:
     found = set(modules())
 
-    assert {"skel.dispatch", "skel.forkserver.worker", "netlink.rtnl", "ipam.host_local", "plugins.bridge"} <= found
+    assert {"skel.dispatch", "launch.server.worker", "netlink.rtnl", "ipam.host_local", "plugins.bridge"} <= found
     assert not [module for module in found if "__" in module]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skel.forkserver.prefault import PAGE_BYTES, make_own
+from launch.server.prefault import PAGE_BYTES, make_own
 from tests.attachments import bridge_config
 from tests.cli import ROOT
 from tests.nodes import Node, until
@@ -20,7 +20,7 @@ PREPARED = """
 import json, os, sys, threading
 sys.path[:0] = {path!r}
 logged = []
-from skel.forkserver.preload import load_all, rehearse, stage
+from launch.server.warmup import load_all, rehearse, stage
 files = set(os.listdir("/proc/self/fd"))
 network = os.readlink("/proc/self/ns/net")
 load_all(logged.append)
@@ -36,7 +36,7 @@ os.waitpid(child, 0)
 loaded = set(sys.modules)
 files_after = set(os.listdir("/proc/self/fd"))
 from skel.dispatch import dispatch
-from skel.suite import load
+from launch.plugin_list import load
 outcomes = []
 for step in json.load(sys.stdin):
     if step["environ"]["CNI_COMMAND"] in {{"DEL", "CHECK"}} and outcomes:
@@ -126,7 +126,7 @@ def test_waiting_workers_have_the_memory_of_an_execution_to_themselves(tmp_path:
     with fork_server(tmp_path) as server:
         until(lambda: len(server.workers()) == 4)
 
-        # An ADD writes to more than 2 MiB: see skel/forkserver/prefault.py.
+        # An ADD writes to more than 2 MiB: see launch/server/prefault.py.
         until(lambda: min(private_kib(pid) for pid in server.workers()) > 2 * 1024)
 
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from launch.launcher import launcher_bytes
+from launch.server.peer import PeerError, standing
+from launch.server.protocol import ANSWERING, GO, HandoffError, encode_exit, encode_request
 from netlink.namespace import entered, open_namespace
 from skel import SUPPORTED
-from skel.forkserver.handoff import ANSWERING, GO, HandoffError, encode_exit, encode_request
-from skel.forkserver.peer import PeerError, standing
-from skel.launcher import launcher_bytes
 from tests.attachments import Network, bridge_config
 from tests.nodes import HANG, Node, until
 from tests.server_client import Client, client, request_for

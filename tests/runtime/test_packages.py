@@ -74,7 +74,7 @@ def test_the_wheel_is_for_every_python_and_has_its_launcher() -> None:
     [wheel] = WHEELS.glob("cni_harness-*.whl")
 
     assert f"-py3-none-linux_{os.uname().machine}" in wheel.name
-    assert "skel/_launcher" in zipfile.ZipFile(wheel).namelist()
+    assert "launch/_launcher" in zipfile.ZipFile(wheel).namelist()
 
 
 def test_plugins_of_the_wheel_need_neither_compiler_nor_path_nor_home(node: Node, bin_dir: Path) -> None:

@@ -24,8 +24,8 @@ def builds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     )
     libc = folder / "libc"
     flags = ("-std=c11", "-O2", "-Wall", "-Wextra", *strict, "-static")
-    subprocess.run(["cc", *flags, "skel/launcher.c", "skel/handoff.c", "-o", str(libc)], cwd=ROOT, check=True)
-    return {"compiled": folder / "skel" / "_launcher", "libc": libc}
+    subprocess.run(["cc", *flags, "launch/launcher.c", "launch/handoff.c", "-o", str(libc)], cwd=ROOT, check=True)
+    return {"compiled": folder / "launch" / "_launcher", "libc": libc}
 
 
 @pytest.fixture(params=["compiled", "libc", "python"])

@@ -9,6 +9,7 @@ from ipaddress import ip_interface, ip_network
 from pathlib import Path
 from typing import Any
 
+from launch.launcher import find_plugin
 from skel import (
     DNS,
     SUPPORTED,
@@ -16,6 +17,7 @@ from skel import (
     Args,
     Cidr,
     Config,
+    Context,
     Interface,
     IpamConfig,
     IPConfig,
@@ -146,7 +148,7 @@ class Sample:
         stdin = (
             config if isinstance(config, bytes) else json.dumps(configuration() if config is None else config).encode()
         )
-        return dispatch(self.plugin, present, lambda: stdin)
+        return dispatch(self.plugin, present, lambda: stdin, Context(find_plugin=find_plugin))
 
     def accepted(
         self, verb: str, config: Mapping[str, object] | bytes | None = None, **environ: str | None

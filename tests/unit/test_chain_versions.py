@@ -13,7 +13,7 @@ from harness.doctor import versions_by_asking
 from harness.execute import Executor, PluginError, PluginNotFoundError
 from harness.libcni import Libcni
 from harness.networks import NetworkList, parse_network_list
-from skel.launcher import launcher_bytes
+from launch.launcher import launcher_bytes
 from skel.versions import SUPPORTED
 from tests.cli import REFERENCE_BIN_DIR, ROOT
 from tests.nodes import HANG

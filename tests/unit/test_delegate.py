@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from launch.launcher import launcher_text
 from skel import Args, CniError, Code, Outcome
 from skel.delegate import find_in_path, ipam_add, ipam_check, ipam_delete, ipam_gc, ipam_status
-from skel.launcher import launcher_text
 from tests.unit.sample_plugin import Sample, SampleConfig, configuration
 
 FORWARD: dict[str, Callable[[Args[SampleConfig]], Any]] = {

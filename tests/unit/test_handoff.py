@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from skel.forkserver.handoff import (
+from launch.server.protocol import (
     HandoffError,
     Request,
     decode_environment,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skel.suite import PLUGINS
+from launch.plugin_list import PLUGINS
 from tests.cli import ROOT, Cli
 
 SLOWER = "This was installed without a C compiler: the plugins get the slower launcher, in Python"
@@ -282,7 +282,7 @@ def test_busy_executable_is_replaced_under_its_feet(cli: Cli) -> None:
 def test_the_slower_launcher_is_told_of_once(cli: Cli, tmp_path: Path) -> None:
     """As where the project was installed without a compiler."""
     tree = tmp_path / "tree"
-    for room in ("conf", "harness", "ipam", "netlink", "plugins", "skel"):
+    for room in ("conf", "harness", "ipam", "launch", "netlink", "plugins", "skel"):
         shutil.copytree(ROOT / room, tree / room, ignore=shutil.ignore_patterns("__pycache__", "_launcher"))
     cli.environment["PYTHONPATH"] = str(tree)
 

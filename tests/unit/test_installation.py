@@ -21,7 +21,7 @@ def test_plugins_need_no_package_but_pyroute2(tmp_path: Path) -> None:
     (tmp_path / "pyroute2").symlink_to(Path(pyroute2.__file__).parent)
     program = """
 from importlib import import_module
-from skel.installation import modules, search_path
+from launch.installation import modules, search_path
 for name in modules():
     import_module(name)
 print(*search_path(), sep="\\n")
@@ -34,6 +34,6 @@ print(*search_path(), sep="\\n")
 
 
 def test_the_package_that_is_missing_is_named(tmp_path: Path) -> None:
-    ran = evaluated(tmp_path, "from skel.installation import search_path; search_path()")
+    ran = evaluated(tmp_path, "from launch.installation import search_path; search_path()")
 
     assert ran.stderr.splitlines()[-1] == f"ValueError: pyroute2 is not installed for {sys.executable}"

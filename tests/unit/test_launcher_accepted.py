@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from skel.forkserver.handoff import ANSWERING, GO, READY, encode_exit
+from launch.server.protocol import ANSWERING, GO, READY, encode_exit
 from tests.launchers import VERSION, Conversation, Installed, Script, is_stopped, ran_directly, serve
 from tests.nodes import HANG, until, with_enough_time
 

@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from skel.forkserver.handoff import GO, READY, STREAMS, Request, decode_environment
-from skel.installation import build_id
+from launch.installation import build_id
+from launch.server.protocol import GO, READY, STREAMS, Request, decode_environment
 from tests.cli import SYSTEM_PYTHON
 from tests.launchers import (
     DIRECT,
@@ -340,11 +340,11 @@ def test_nor_has_the_one_in_python_changed_them(tmp_path: Path) -> None:
         "assert os.umask(0) == 0o027",
         # The last is what lists them.
         "assert os.listdir('/proc/self/fd') == ['0', '1', '2', '3'], os.listdir('/proc/self/fd')",
-        "from skel.launcher import main",
+        "from launch.launcher import main",
         "",
     )
     text = installed.path.read_bytes()
-    installed.path.write_bytes(text.replace(b"from skel.launcher import main\n", "\n".join(report).encode()))
+    installed.path.write_bytes(text.replace(b"from launch.launcher import main\n", "\n".join(report).encode()))
 
     with installed.serving(die_when_ready) as server:
         ran = installed.run(command=["/bin/sh", "-c", 'umask 027; exec "$0"'])

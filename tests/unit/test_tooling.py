@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("conf", "harness", "ipam", "netlink", "plugins", "skel")
+ROOMS = ("conf", "harness", "ipam", "launch", "netlink", "plugins", "skel")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 # A Python whose venv holds programs that only note how they were called.
@@ -41,9 +41,9 @@ class Checkout:
         self.folder.mkdir()
         for name in ("Makefile", "pyproject.toml", "setup.py"):
             shutil.copy(ROOT / name, self.folder)
-        self.launcher = self.folder / "skel" / "launcher.c"
+        self.launcher = self.folder / "launch" / "launcher.c"
         self.launcher.parent.mkdir()
-        shutil.copy(ROOT / "skel" / "launcher.c", self.launcher)
+        shutil.copy(ROOT / "launch" / "launcher.c", self.launcher)
         shutil.copytree(ROOT / "tools", self.folder / "tools")
         executable(self.python, PYTHON)
 
@@ -395,15 +395,15 @@ def test_the_wheel_holds_the_rooms_and_the_lists_and_the_launcher_and_nothing_el
     written |= {f"conf/{path.name}" for path in (ROOT / "conf").glob("*.conflist")}
     written |= {f"conf/schemas/{path.name}" for path in (ROOT / "conf" / "schemas").glob("*.json")}
     written |= {str(path.relative_to(ROOT)) for path in (ROOT / "harness").rglob("*.yaml")}
-    assert names == written | {"skel/_launcher"}
+    assert names == written | {"launch/_launcher"}
     assert "skel/py.typed" in wheel.namelist()
     assert name == f"py3-none-linux_{os.uname().machine}.whl"
-    assert wheel.getinfo("skel/_launcher").external_attr >> 16 == 0o100755
+    assert wheel.getinfo("launch/_launcher").external_attr >> 16 == 0o100755
     assert runs(wheel, tmp_path)
 
 
 def runs(wheel: zipfile.ZipFile, folder: Path) -> bool:
-    launcher = Path(wheel.extract("skel/_launcher", folder))
+    launcher = Path(wheel.extract("launch/_launcher", folder))
     launcher.chmod(0o755)
     ran = subprocess.run([launcher], capture_output=True, text=True, check=False)
     return "`cni-harness install` makes plugins of this" in ran.stderr
@@ -419,7 +419,7 @@ def test_the_wheel_made_without_a_compiler_runs_anywhere(tree: Path, tmp_path: P
     name, wheel = wheel_of(tree, tmp_path, PATH=str(folder), CC="")
 
     assert name == "py3-none-any.whl"
-    assert "skel/_launcher" not in wheel.namelist()
+    assert "launch/_launcher" not in wheel.namelist()
 
 
 @pytest.mark.parametrize("missing", ["-nostdlib", "-static"])
@@ -447,13 +447,13 @@ def test_an_editable_installation_has_its_launcher_beside_the_source(tree: Path,
 
     subprocess.run([*command, "--ignore-installed", "--prefix", tmp_path / "prefix", "--editable", tree], check=True)
 
-    assert os.access(tree / "skel" / "_launcher", os.X_OK)
+    assert os.access(tree / "launch" / "_launcher", os.X_OK)
     assert not (tree / "build").exists()
 
 
 VIOLATIONS = {
     "skel stands on the standard library alone": ("skel", "import netlink"),
-    "a plugin's own process does without the fork server": ("skel/launcher.py", "import skel.forkserver.handoff"),
+    "a plugin's own process does without the server": ("launch/launcher.py", "import launch.server.protocol"),
     "netlink knows the kernel and nothing of CNI": ("netlink", "import skel"),
     "only netlink imports pyroute2": ("plugins", "import pyroute2"),
     "entering a namespace and reading a sysctl do not pay for pyroute2": ("netlink/sysctl.py", "import pyroute2"),
@@ -461,6 +461,7 @@ VIOLATIONS = {
     "plugins use skel and netlink": ("plugins", "import ipam"),
     "plugins leave address arithmetic to ipam and netlink": ("plugins", "import netaddr"),
     "harness executes plugins, it never imports them": ("harness", "import plugins"),
+    "launch starts plugins and knows nothing of the harness": ("launch", "import harness"),
 }
 
 

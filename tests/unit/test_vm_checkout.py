@@ -17,7 +17,7 @@ def test_what_vagrant_leaves_out_is_left_out(tmp_path: Path) -> None:
     patterns = json.loads(excluded[1])
     checkout, copy, archive = tmp_path / "checkout", tmp_path / "copy", tmp_path / "checkout.tar"
     folders = [pattern.strip("/").replace("*", "any") for pattern in patterns if pattern.endswith("/")]
-    for name in [*(f"{folder}/file" for folder in folders), "skel/_launcher", "skel/file", "tools/build/file"]:
+    for name in [*(f"{folder}/file" for folder in folders), "launch/_launcher", "skel/file", "tools/build/file"]:
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
         (checkout / name).touch()
 

@@ -19,7 +19,7 @@ _SECONDS = 60.0
 
 def write_launchers(folder: Path, root: Path, socket: str = "") -> Path:
     """Make `folder` a CNI_PATH with launchers of the checkout at `root`, which ask the server at `socket`, if any."""
-    imports = _imports(root, "skel.launcher", "launcher_bytes")
+    imports = _imports(root, "launch.launcher", "launcher_bytes")
     program = f"{imports}; sys.stdout.buffer.write(launcher_bytes(socket={socket!r}))"
     content = subprocess.run([sys.executable, "-I", "-c", program], stdout=subprocess.PIPE, check=True).stdout
     folder.mkdir(parents=True)
@@ -33,7 +33,7 @@ def write_launchers(folder: Path, root: Path, socket: str = "") -> Path:
 def served(folder: Path, root: Path) -> Iterator[Path]:
     """Run the fork server of the checkout at `root` during the block; return a CNI_PATH of launchers that ask it."""
     socket = folder / "server.sock"
-    program = f"{_imports(root, 'skel.forkserver.server', 'main')}; sys.exit(main())"
+    program = f"{_imports(root, 'launch.server.server', 'main')}; sys.exit(main())"
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-I", "-c", program, "--socket", str(socket)],

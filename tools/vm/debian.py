@@ -28,7 +28,7 @@ _PACKAGES: Final = (
 _MISSING: Final = ("make", "nftables", "python3-venv")
 _LEFT_OUT: Final = ("/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/man/*")
 # The Vagrantfile's list.
-_NOT_COPIED: Final = (".git", ".venv", ".vagrant", "build", "skel/_launcher", "*.egg-info")
+_NOT_COPIED: Final = (".git", ".venv", ".vagrant", "build", "launch/_launcher", "*.egg-info")
 
 
 def debian_root(cache: Path) -> Path:

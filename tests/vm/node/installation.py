@@ -74,7 +74,7 @@ class Installation:
     @contextmanager
     def without_server_code(self) -> Iterator[None]:
         """Have the server fail at its start, as while its code is being replaced."""
-        code = ROOT / "skel" / "forkserver" / "server.py"
+        code = ROOT / "launch" / "server" / "server.py"
         aside = code.rename(code.with_suffix(".aside"))
         try:
             yield

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from skel.installation import DEFAULT_SOCKET
+from launch.installation import DEFAULT_SOCKET
 from tests.nodes import until
 from tests.vm.node.installation import BIN_DIR, SERVICE, SOCKET, Installation
 

@@ -1,7 +1,7 @@
 """Taking on the circumstances of another process: what a plugin's process would have had from its caller.
 
 Of the process that does so nothing is left but its memory, and the connection that it answers on. What cannot be taken
-over is either required to be equal (`skel.forkserver.peer`) or stays the server's: control group, session, parent, and
+over is either required to be equal (`launch.server.peer`) or stays the server's: control group, session, parent, and
 what README.md names besides.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from .handoff import CIRCUMSTANCES, HandoffError, Request, decode_environment
+from .protocol import CIRCUMSTANCES, HandoffError, Request, decode_environment
 from .syscalls import CLONE_NEWNET, CLONE_NEWNS, io_priority, set_io_priority, set_parent_death_signal, setns
 
 __all__ = [

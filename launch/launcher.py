@@ -1,7 +1,7 @@
 """The executable behind every plugin name (as busybox does): one file, told apart by its name.
 
-It has the fork server run the plugin (skel/forkserver), and runs it itself where no server does. There are two of it:
-the compiled skel/launcher.c, into whose bytes the settings of this installation are written here, and the same in
+It has the fork server run the plugin (launch/server), and runs it itself where no server does. There are two of it:
+the compiled launch/launcher.c, into whose bytes the settings of this installation are written here, and the same in
 Python for where that was not built or does not run.
 
 Either names its interpreter by an absolute path, because `env python3` finds a different one under each runtime, and
@@ -13,13 +13,27 @@ import _signal  # type: ignore[import-not-found]
 import os
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from .installation import DEFAULT_SOCKET, ROOT, build_id, search_path
-from .interruption import Interruption
 
-__all__ = ["compiled_launcher", "is_any_launcher", "is_ours", "launcher_bytes", "launcher_text", "main", "run"]
+if TYPE_CHECKING:
+    from skel.config import Config
+    from skel.context import Context
+    from skel.plugin import Plugin
 
-_COMPILED = os.path.join(ROOT, "skel", "_launcher")
+__all__ = [
+    "compiled_launcher",
+    "find_plugin",
+    "is_any_launcher",
+    "is_ours",
+    "launcher_bytes",
+    "launcher_text",
+    "main",
+    "run",
+]
+
+_COMPILED = os.path.join(ROOT, "launch", "_launcher")
 """Built from launcher.c by setup.py, where there is a compiler."""
 _ELF = b"\x7fELF"
 _COMMON = "# cni-harness: every plugin is this file, told apart by its name. "
@@ -110,17 +124,13 @@ def _program(name: str, question: tuple[str, bytes, float] | None = None) -> str
     # of its time.
     lines = ["import gc, os, sys", "gc.disable()", f"sys.path[:0] = {search_path()!r}"]
     if question is not None:
-        # Only what skel.client needs: skel itself imports all that a plugin may.
         lines += [
-            "skel = sys.modules['skel'] = type(sys)('skel')",
-            f"skel.__path__ = [{os.path.join(ROOT, 'skel')!r}]",
-            "from skel.client import hand_over",
+            "from launch.client import hand_over",
             f"code = hand_over({name}, *{question!r})",
             "if code is not None:",
             "    os._exit(code)",
-            "del sys.modules['skel']",
         ]
-    return "\n".join([*lines, "from skel.launcher import main", f"os._exit(main({name}))", ""])
+    return "\n".join([*lines, "from launch.launcher import main", f"os._exit(main({name}))", ""])
 
 
 def _socket_path(socket: str | None) -> str:
@@ -163,6 +173,14 @@ def is_ours(path: str) -> bool:
         return False
 
 
+def find_plugin(path: str) -> "Plugin[Config] | None":
+    """Return the plugin that the file at `path` would run with this very installation; None for any other file."""
+    from .plugin_list import PLUGINS, load
+
+    name = os.path.basename(path)
+    return load(name) if name in PLUGINS and is_ours(path) else None
+
+
 def is_any_launcher(path: str) -> bool:
     """Tell whether the file at `path` is a launcher, of this installation or of another one."""
     try:
@@ -185,19 +203,20 @@ def main(path: str) -> int:
     return run(path)
 
 
-def run(path: str, before_answer: Callable[[], object] = lambda: None, interruption: Interruption | None = None) -> int:
+def run(path: str, before_answer: Callable[[], object] = lambda: None, context: "Context | None" = None) -> int:
     """Run the plugin that the launcher's file name names; 1 and a line on stderr for an unknown one.
 
-    `before_answer` and `interruption` are as for `skel.main`. Nothing is left in a buffer: the process may end at once.
+    `before_answer` and `context` are as for `skel.main`. Nothing is left in a buffer: the process may end at once.
     """
     from contextlib import suppress
 
-    from .process import main as run_plugin
-    from .suite import PLUGINS, load
+    from skel.process import main as run_plugin
+
+    from .plugin_list import PLUGINS, load
 
     name = os.path.basename(path)
     if name in PLUGINS:
-        code = run_plugin(load(name), before_answer, interruption)
+        code = run_plugin(load(name), before_answer, context, find_plugin)
     else:
         code = 1
         if sys.stderr is not None:

@@ -20,11 +20,11 @@
 #define MARKER "cni-harness launcher 1\n"
 
 enum {
-    /* Exit code of a launcher that skel.launcher has not filled in. */
+    /* Exit code of a launcher that launch.launcher has not filled in. */
     NOT_INSTALLED = 121,
 };
 
-/* Filled in by skel.launcher, in the bytes of a copy of the file; the strings are ended by NUL each. */
+/* Filled in by launch.launcher, in the bytes of a copy of the file; the strings are ended by NUL each. */
 struct settings {
     char marker[24];
     unsigned char build_id[BUILD_ID_BYTES];

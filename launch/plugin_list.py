@@ -7,10 +7,10 @@ module by its own name, and delegation finds a delegate's.
 from importlib import import_module
 from typing import NoReturn
 
-from .config import Config
-from .plugin import Plugin
+from skel.config import Config
+from skel.plugin import Plugin
 
-__all__ = ["PLUGINS", "REFERENCE_RELEASE", "load"]
+__all__ = ["PLUGINS", "load"]
 
 PLUGINS = {
     "bridge": "plugins.bridge",
@@ -18,9 +18,6 @@ PLUGINS = {
     "loopback": "plugins.loopback",
     "noop": "plugins.noop",
 }
-
-REFERENCE_RELEASE = "1.9.0"
-"""The release of containernetworking/plugins whose behaviour we offer; runtimes read it in the about line."""
 
 
 def load(name: str) -> Plugin[Config]:

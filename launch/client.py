@@ -1,7 +1,7 @@
-"""What skel/launcher.c does, for the launcher in Python that takes its place: has the fork server run the plugin.
+"""What launch/launcher.c does, for the launcher in Python that takes its place: has the fork server run the plugin.
 
 A process that does no more than this loads no more than this, so here is no `socket`, no `struct`, and of `skel`
-nothing (see `skel.launcher.launcher_text`): the packets of skel/forkserver/handoff.py are put together by hand.
+nothing (see `launch.launcher.launcher_text`): the packets of launch/server/protocol.py are put together by hand.
 """
 
 import _socket

@@ -1,4 +1,4 @@
-/* Having the fork server execute a plugin, as skel/forkserver/handoff.py describes it. */
+/* Having the fork server execute a plugin, as launch/server/protocol.py describes it. */
 #ifndef CNI_HARNESS_HANDOFF_H
 #define CNI_HARNESS_HANDOFF_H
 

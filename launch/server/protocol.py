@@ -5,7 +5,7 @@ The launcher's first packet is the request, integers in the machine's own byte o
     offset  bytes  content
          0      5  `CNIH` and the protocol's version, 2
          5      3  zero
-         8     16  build ID: that of the code the launcher would run by itself (skel.installation.build_id)
+         8     16  build ID: that of the code the launcher would run by itself (launch.installation.build_id)
         24      4  umask
         28      4  flags: 1, 2, 4 for a stdin, stdout, stderr that is closed; all others zero
         32      8  signals that the launcher's caller blocks, signal N as bit N-1

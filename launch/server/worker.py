@@ -15,12 +15,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
+from launch.launcher import find_plugin, run
+from launch.plugin_list import PLUGINS
+from skel.context import Context
 from skel.interruption import Interruption
-from skel.launcher import run
-from skel.suite import PLUGINS
 
 from .circumstances import close_all_but, descriptors_of, die_with, inherited, live_on, take_on, take_streams
-from .handoff import (
+from .peer import PeerError, Standing, credentials, standing
+from .prefault import make_own
+from .process_name import name_process
+from .protocol import (
     ANSWERING,
     CIRCUMSTANCES,
     GO,
@@ -34,9 +38,6 @@ from .handoff import (
     decode_signal,
     encode_exit,
 )
-from .peer import PeerError, Standing, credentials, standing
-from .prefault import make_own
-from .process_name import name_process
 
 __all__ = ["PID_BYTES", "Post", "Terms", "serve", "work"]
 
@@ -161,8 +162,9 @@ def _execute(connection: socket.socket, plugin: str, limit_seconds: int) -> None
     code = 1
     interruption = Interruption(_UNDO_SECONDS)
     try:
+        context = Context(interruption, find_plugin)
         _End(connection, interruption).watch(limit_seconds)
-        code = run(plugin, lambda: connection.send(ANSWERING, socket.MSG_NOSIGNAL), interruption)
+        code = run(plugin, lambda: connection.send(ANSWERING, socket.MSG_NOSIGNAL), context)
     finally:
         interruption.settle()
         # The caller reads them to their end, which is not to wait until this process has been taken apart.

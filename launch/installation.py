@@ -13,7 +13,7 @@ __all__ = ["DEFAULT_SOCKET", "PACKAGES", "ROOT", "build_id", "command", "modules
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The folder of our packages."""
 
-PACKAGES = ("skel", "netlink", "ipam", "plugins")
+PACKAGES = ("skel", "netlink", "ipam", "plugins", "launch")
 """What a plugin's process may import of ours, with the packages in them."""
 
 DEFAULT_SOCKET = "/run/cni-harness/server.sock"

@@ -1,5 +1,5 @@
 /*
- * The little of a C library that skel/launcher.c needs, for 64-bit Linux on x86 and ARM; with it goes no other.
+ * The little of a C library that launch/launcher.c needs, for 64-bit Linux on x86 and ARM; with it goes no other.
  *
  * glibc starts by asking the processor what it is, some fifty times, and on a virtual machine the hypervisor answers
  * each of them: 0.3 ms before main, three times what the rest of the launcher's start takes. Elsewhere (see setup.py)

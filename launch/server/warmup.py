@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import NamedTuple
 
+from launch.installation import modules
+from launch.launcher import find_plugin, launcher_bytes
+from launch.plugin_list import PLUGINS, load
+from skel.context import Context
 from skel.dispatch import dispatch
-from skel.installation import modules
-from skel.launcher import launcher_bytes
-from skel.suite import PLUGINS, load
 
 from .syscalls import CLONE_NEWNET, file_system_in_memory, setns, unshare
 
@@ -83,7 +84,12 @@ def rehearse(scene: Scene, log: Callable[[str], None]) -> None:
         dispatch(load(name), {"CNI_COMMAND": "VERSION"}, lambda: b"{}")
     config = scene.config
     for verb in ("STATUS", "ADD", "CHECK", "DEL", "GC"):
-        outcome = dispatch(load("bridge"), {**scene.environ, "CNI_COMMAND": verb}, json.dumps(config).encode)
+        outcome = dispatch(
+            load("bridge"),
+            {**scene.environ, "CNI_COMMAND": verb},
+            json.dumps(config).encode,
+            Context(find_plugin=find_plugin),
+        )
         if outcome.code != 0:
             log(f"rehearsing {verb}: {(outcome.stdout + outcome.stderr).decode(errors='replace').strip()}")
         elif verb == "ADD":

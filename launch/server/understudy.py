@@ -7,7 +7,8 @@ import signal
 import socket
 import struct
 
-from .handoff import (
+from .prefault import own_pages
+from .protocol import (
     ANSWERING,
     GO,
     MAX_WORD_BYTES,
@@ -17,8 +18,7 @@ from .handoff import (
     encode_environment,
     encode_request,
 )
-from .prefault import own_pages
-from .preload import Scene
+from .warmup import Scene
 from .worker import Terms, serve
 
 __all__ = ["pages_of"]
@@ -26,7 +26,7 @@ __all__ = ["pages_of"]
 _PATIENCE_SECONDS = 10.0
 _PAGE = struct.Struct("=Q")
 _MOST_BYTES = 1 << 18
-# What goes with a request: see skel/forkserver/handoff.py.
+# What goes with a request: see launch/server/protocol.py.
 _CIRCUMSTANCES = (
     (".", os.O_PATH | os.O_DIRECTORY),
     ("/proc/self/ns/net", os.O_RDONLY),

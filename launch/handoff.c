@@ -1,4 +1,4 @@
-/* The launcher's side of what skel/forkserver/handoff.py describes. */
+/* The launcher's side of what launch/server/protocol.py describes. */
 #define _GNU_SOURCE
 #include "handoff.h"
 

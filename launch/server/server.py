@@ -1,7 +1,7 @@
 """The fork server: has the suite loaded, and a few workers forked in advance that each execute one plugin.
 
 It saves what starting Python costs, and nothing else changes: a launcher that finds no server, or one that is not of
-its own installation, executes the plugin by itself. `python -m skel.forkserver` or `cni-harness serve` runs it.
+its own installation, executes the plugin by itself. `python -m launch.server` or `cni-harness serve` runs it.
 """
 
 import gc
@@ -15,16 +15,16 @@ from contextlib import suppress
 from time import monotonic
 from typing import NamedTuple
 
-from skel.installation import DEFAULT_SOCKET, build_id, stamp
+from launch.installation import DEFAULT_SOCKET, build_id, stamp
 
 from .circumstances import ALL_DESCRIPTORS
-from .handoff import STREAMS
 from .listening import Listening, ListeningError, passed_sockets
 from .peer import standing
 from .prefault import spans_of
-from .preload import load_all, rehearse, stage
 from .process_name import name_process
+from .protocol import STREAMS
 from .understudy import pages_of
+from .warmup import load_all, rehearse, stage
 from .worker import PID_BYTES, Post, Terms, work
 
 __all__ = ["Options", "Server", "main"]
@@ -127,7 +127,7 @@ class Server:
         _log(f"draining, {len(self._at_work)} at work: {why}")
         self._listening.close()
         for pid in self._idle:
-            # One that has just got work does not mind: see skel.forkserver.worker.
+            # One that has just got work does not mind: see launch.server.worker.
             os.kill(pid, signal.SIGTERM)
 
     def _may_go(self) -> bool:

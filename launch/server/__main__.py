@@ -1,0 +1,7 @@
+"""`python -m launch.server`: the fork server, in the foreground."""
+
+import sys
+
+from .server import main
+
+sys.exit(main())

@@ -1,0 +1,78 @@
+"""What the process that carries out a call lends to it: its signals, its plugins, and what it keeps open."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+
+from .interruption import Interruption
+
+if TYPE_CHECKING:
+    from .plugin import Plugin
+
+__all__ = ["Context", "FindPlugin", "Kept"]
+
+
+class Closable(Protocol):
+    """An open socket or file, or an object that owns some."""
+
+    def fileno(self) -> int:
+        """Return its file descriptor."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+K = TypeVar("K", bound=Closable)
+
+FindPlugin = Callable[[str], "Plugin[Any] | None"]
+"""Return the plugin that the executable at a path runs, if it can run in this process too; None to execute the file."""
+
+
+class Kept:
+    """Sockets that stay open from one call to the next, by name. Their owner closes them.
+
+    A worker of the server keeps them for calls from its own network namespace. All other calls get an empty `Kept`,
+    which is closed after the call.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing open."""
+        self._open: dict[str, Closable] = {}
+
+    def get(self, name: str, open_: Callable[[], K]) -> K:
+        """Return what is kept under `name`; `open_` opens it at its first use."""
+        if name not in self._open:
+            self._open[name] = open_()
+        return cast("K", self._open[name])
+
+    def drop(self, name: str) -> None:
+        """Close what is kept under `name`, after an error that leaves its state unknown; nothing if it is not open."""
+        if name in self._open:
+            self._open.pop(name).close()
+
+    def descriptors(self) -> set[int]:
+        """Return the file descriptors of all that is open."""
+        return {kept.fileno() for kept in self._open.values()}
+
+    def close(self) -> None:
+        """Close everything."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+
+class Context:
+    """How signals end a call, which delegates run in this process, and which sockets are open already."""
+
+    __slots__ = ("find_plugin", "interruption", "is_sound", "kept")
+
+    def __init__(
+        self,
+        interruption: Interruption | None = None,
+        find_plugin: FindPlugin = lambda _: None,
+        kept: Kept | None = None,
+    ) -> None:
+        """By default no signal ends the call, all delegates are executed, and nothing is open."""
+        self.interruption = interruption or Interruption()
+        self.find_plugin = find_plugin
+        self.kept = kept or Kept()
+        self.is_sound = True
+        """False after a signal, or an exception that no plugin should raise: the process may be in any state."""

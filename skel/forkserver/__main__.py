@@ -1,7 +1,0 @@
-"""`python -m skel.forkserver`: the fork server, in the foreground."""
-
-import sys
-
-from .server import main
-
-sys.exit(main())
