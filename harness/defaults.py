@@ -7,7 +7,7 @@ from pathlib import Path
 from harness.install import write_launchers
 from harness.networks import NetworkError, NetworkList, load_networks, network_files
 from harness.options import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, Settings, say, warn
-from launch.plugin_list import PLUGINS
+from launch.installation import plugin_names
 
 __all__ = ["configured_networks", "network_folder", "own_conf_dir", "plugin_folders", "plugin_types", "select_networks"]
 
@@ -82,7 +82,7 @@ def plugin_folders(settings: Settings, types: Iterable[str]) -> Iterator[tuple[P
     """
     configured = settings.bin_dirs or (DEFAULT_BIN_DIR,)
     missing = sorted(name for name in types if not any((folder / name).exists() for folder in configured))
-    own = [name for name in missing if name in PLUGINS]
+    own = [name for name in plugin_names() if name in missing] if missing else []
     if not own:
         yield configured
         return

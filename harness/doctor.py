@@ -1,6 +1,6 @@
 """Which plugins each container runtime of this machine will execute for a pod, and the problems with them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,10 +9,10 @@ from harness.networks import NetworkError, NetworkList, network_files, read_netw
 from harness.packages import owner
 from harness.runtime_configs import RuntimeConfig
 from launch.installation import DEFAULT_SOCKET
-from launch.launcher import is_any_launcher, is_ours
+from launch.launcher import is_any_launcher, is_ours, launcher_bytes
 from skel.versions import SUPPORTED
 
-__all__ = ["Examined", "Used", "examine", "origin", "server_listens"]
+__all__ = ["Examined", "Used", "examine", "origin", "outdated", "server_listens", "versions_by_asking"]
 
 OURS = "this cni-harness"
 VersionsOf = Callable[[Sequence[Path], str], list[str]]
@@ -70,6 +70,18 @@ def origin(path: Path) -> str:
     if is_any_launcher(str(path)):
         return "another cni-harness"
     return owner(path.resolve()) or owner(path) or "unknown"
+
+
+def outdated(placed: Sequence[Path], others: Iterable[str]) -> list[Path]:
+    """Return the launchers that `install` would write anew, in the folders of those that it has `placed`.
+
+    An upgrade has left them behind, and the server does not serve them; or they are plugins of `others`, other
+    distributions, that came after `install`. Raises OSError, ValueError.
+    """
+    content = launcher_bytes()
+    old = [path for path in placed if is_ours(str(path)) and path.read_bytes() != content]
+    new = [folder / name for folder in sorted({path.parent for path in placed}) for name in others]
+    return old + [path for path in new if not path.exists()]
 
 
 def server_listens(socket: str = DEFAULT_SOCKET) -> bool:

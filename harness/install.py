@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from harness.files import locked, write_atomically
 from harness.packages import divert, diverted_to, owner, undivert
+from launch.installation import plugin_names
 from launch.launcher import is_ours, launcher_bytes
-from launch.plugin_list import PLUGINS
 from skel.decoders import boolean, list_of, record, string
 from skel.errors import CniError
 from skel.record import Record, field
@@ -74,16 +74,16 @@ class _Manifest(Record):
 
 
 def launchers(folder: Path) -> dict[Path, Content]:
-    """Return the suite's executables as they are to be in `folder`. Raises InstallError."""
+    """Return the executables as they are to be in `folder`: ours, and other distributions'. Raises InstallError."""
     try:
         text = launcher_bytes()
+        return {folder / name: Content(text, 0o755) for name in plugin_names()}
     except ValueError as error:
         raise InstallError(str(error)) from error
-    return {folder / name: Content(text, 0o755) for name in PLUGINS}
 
 
 def write_launchers(folder: Path) -> None:
-    """Make `folder` a CNI_PATH of the suite's plugins; what is there already stays. Raises InstallError, OSError."""
+    """Make `folder` a CNI_PATH of all plugins; what is there already stays. Raises InstallError, OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     for path, content in launchers(folder).items():
         if not _is_there(path, content):

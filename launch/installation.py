@@ -7,8 +7,23 @@ code that it has loaded. So an upgrade in place never has one half of it answer 
 import os
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-__all__ = ["DEFAULT_SOCKET", "PACKAGES", "ROOT", "build_id", "command", "modules", "search_path", "stamp"]
+if TYPE_CHECKING:
+    from .distributions import Others
+
+__all__ = [
+    "DEFAULT_SOCKET",
+    "PACKAGES",
+    "ROOT",
+    "build_id",
+    "command",
+    "modules",
+    "plugin_names",
+    "search_path",
+    "set_path",
+    "stamp",
+]
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The folder of our packages."""
@@ -39,13 +54,37 @@ def search_path() -> list[str]:
     return list(dict.fromkeys(folders))
 
 
+def set_path(others: "Others") -> str:
+    """Return the statement, after `import sys`, by which an interpreter finds our modules and those of the others.
+
+    Theirs come last, so that no module in the folder of an editable installation hides one of the standard library.
+    Raises ValueError as `search_path` does.
+    """
+    ours = search_path()
+    theirs = [folder for folder in others.folders() if folder not in ours]
+    return f"sys.path[:0] = {ours!r}" + (f"; sys.path += {theirs!r}" if theirs else "")
+
+
 def command(module: str) -> list[str]:
     """Return the command that runs `main` of one of our modules, whatever surrounds it; arguments may follow.
 
     Raises ValueError as `search_path` does.
     """
-    program = f"import sys; sys.path[:0] = {search_path()!r}; from {module} import main; sys.exit(main())"
+    from .distributions import declared
+
+    program = f"import sys; {set_path(declared())}; from {module} import main; sys.exit(main())"
     return [sys.executable, "-IS", "-c", program]
+
+
+def plugin_names() -> list[str]:
+    """Return the names of all executables: our plugins', then those of other distributions.
+
+    Raises ValueError for a name that two have.
+    """
+    from .distributions import declared
+    from .plugin_list import PLUGINS
+
+    return [*PLUGINS, *sorted(declared().plugins)]
 
 
 def modules() -> Iterator[str]:
@@ -62,14 +101,18 @@ def modules() -> Iterator[str]:
 def build_id() -> bytes:
     """Return 16 bytes that change when the code, its interpreter or its place change. Raises OSError, ValueError.
 
-    What the files hold counts, not their times: those do not survive every way of copying an installation.
+    What the files hold counts, not their times: those do not survive every way of copying an installation. The code of
+    other distributions' plugins counts, too.
     """
     from hashlib import blake2b
 
+    from .distributions import declared
+
+    others = declared()
     digest = blake2b(digest_size=16)
-    for part in (os.path.realpath(sys.executable), sys.version, *search_path(), *_releases()):
+    for part in (os.path.realpath(sys.executable), sys.version, *search_path(), *_releases(), repr(others)):
         digest.update(os.fsencode(part) + b"\0")
-    for path in _sources():
+    for path in (*_sources(), *others.sources()):
         with open(path, "rb") as file:
             source = file.read()
         digest.update(b"%b\0%d\0%b" % (os.fsencode(path), len(source), source))
@@ -81,8 +124,12 @@ def stamp() -> tuple[object, ...]:
 
     Raises OSError, as when the installation is just being replaced or has gone.
     """
-    statuses = [(path, os.stat(path)) for path in _sources()]
-    return (*((path, status.st_mtime_ns, status.st_size, status.st_ino) for path, status in statuses), *_releases())
+    from .distributions import declared
+
+    others = declared()
+    statuses = [(path, os.stat(path)) for path in (*_sources(), *others.sources())]
+    touched = [(path, status.st_mtime_ns, status.st_size, status.st_ino) for path, status in statuses]
+    return (*touched, *_releases(), others)
 
 
 def _sources() -> Iterator[str]:

@@ -12,10 +12,10 @@ skips `site` (-S) and the caller's environment (-I): the folders that it needs a
 import _signal  # type: ignore[import-not-found]
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from .installation import DEFAULT_SOCKET, ROOT, build_id, search_path
+from .installation import DEFAULT_SOCKET, ROOT, build_id, set_path
 
 if TYPE_CHECKING:
     from skel.config import Config
@@ -119,10 +119,16 @@ def launcher_text(*, socket: str | None = None, patience: float = _PATIENCE) -> 
 
 
 def _program(name: str, question: tuple[str, bytes, float] | None = None) -> str:
-    """Return what the interpreter is to run; `name` is the expression for the plugin's."""
+    """Return what the interpreter is to run; `name` is the expression for the plugin's.
+
+    The plugins of other distributions are named in it, so that no plugin's process looks for them.
+    """
+    from .distributions import declared
+
+    others = declared()
     # A process of milliseconds: collecting garbage on the way and taking the interpreter apart at the end are a fifth
     # of its time.
-    lines = ["import gc, os, sys", "gc.disable()", f"sys.path[:0] = {search_path()!r}"]
+    lines = ["import gc, os, sys", "gc.disable()", set_path(others)]
     if question is not None:
         lines += [
             "from launch.client import hand_over",
@@ -130,7 +136,7 @@ def _program(name: str, question: tuple[str, bytes, float] | None = None) -> str
             "if code is not None:",
             "    os._exit(code)",
         ]
-    return "\n".join([*lines, "from launch.launcher import main", f"os._exit(main({name}))", ""])
+    return "\n".join([*lines, "from launch.launcher import main", f"os._exit(main({name}, {others.plugins!r}))", ""])
 
 
 def _socket_path(socket: str | None) -> str:
@@ -173,12 +179,15 @@ def is_ours(path: str) -> bool:
         return False
 
 
-def find_plugin(path: str) -> "Plugin[Config] | None":
-    """Return the plugin that the file at `path` would run with this very installation; None for any other file."""
+def find_plugin(path: str, others: Mapping[str, str] | None = None) -> "Plugin[Config] | None":
+    """Return the plugin that the file at `path` would run with this very installation; None for any other file.
+
+    `others` are the plugins of other distributions, as for `launch.plugin_list.load`.
+    """
     from .plugin_list import PLUGINS, load
 
     name = os.path.basename(path)
-    return load(name) if name in PLUGINS and is_ours(path) else None
+    return load(name, others) if (name in PLUGINS or name in (others or {})) and is_ours(path) else None
 
 
 def is_any_launcher(path: str) -> bool:
@@ -194,19 +203,28 @@ def is_any_launcher(path: str) -> bool:
         return False
 
 
-def main(path: str) -> int:
-    """Run the plugin that the launcher's file name names, as this process; return its exit code."""
+def main(path: str, others: Mapping[str, str] | None = None) -> int:
+    """Run the plugin that the launcher's file name names, as this process; return its exit code.
+
+    `others` are the plugins of other distributions, as for `launch.plugin_list.load`.
+    """
     if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # no traceback: nothing has been done yet
     _restore_locale()
     _take_name(os.path.basename(path))
-    return run(path)
+    return run(path, others=others)
 
 
-def run(path: str, before_answer: Callable[[], object] = lambda: None, context: "Context | None" = None) -> int:
+def run(
+    path: str,
+    before_answer: Callable[[], object] = lambda: None,
+    context: "Context | None" = None,
+    others: Mapping[str, str] | None = None,
+) -> int:
     """Run the plugin that the launcher's file name names; 1 and a line on stderr for an unknown one.
 
-    `before_answer` and `context` are as for `skel.main`. Nothing is left in a buffer: the process may end at once.
+    `before_answer` and `context` are as for `skel.main`, `others` as for `main`. Nothing is left in a buffer: the
+    process may end at once.
     """
     from contextlib import suppress
 
@@ -215,12 +233,13 @@ def run(path: str, before_answer: Callable[[], object] = lambda: None, context: 
     from .plugin_list import PLUGINS, load
 
     name = os.path.basename(path)
-    if name in PLUGINS:
-        code = run_plugin(load(name), before_answer, context, find_plugin)
+    names = [*PLUGINS, *(others or {})]
+    if name in names:
+        code = run_plugin(load(name, others), before_answer, context, lambda delegate: find_plugin(delegate, others))
     else:
         code = 1
         if sys.stderr is not None:
-            sys.stderr.write(f"{name}: no plugin of cni-harness; there are {', '.join(PLUGINS)}\n")
+            sys.stderr.write(f"{name}: no plugin of cni-harness; there are {', '.join(names)}\n")
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             with suppress(OSError):

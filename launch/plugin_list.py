@@ -1,16 +1,18 @@
 """The plugins of this suite: the name of each executable and the module that declares it.
 
 `harness install` writes one launcher for each name, the launcher finds the
-module by its own name, and delegation finds a delegate's.
+module by its own name, and delegation finds a delegate's. Plugins of other distributions (`launch.distributions`) come
+as a mapping of names to "module:object", which a launcher has in its text. This module alone imports plugins.
 """
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import NoReturn
 
 from skel.config import Config
 from skel.plugin import Plugin
 
-__all__ = ["PLUGINS", "load"]
+__all__ = ["PLUGINS", "load", "resolve"]
 
 PLUGINS = {
     "bridge": "plugins.bridge",
@@ -20,22 +22,39 @@ PLUGINS = {
 }
 
 
-def load(name: str) -> Plugin[Config]:
-    """Return the plugin called `name`. Raises KeyError for one that is not of this suite.
+def load(name: str, others: Mapping[str, str] | None = None) -> Plugin[Config]:
+    """Return the plugin called `name`: one of ours, or of the `others`. Raises KeyError for any other name.
 
-    One whose module cannot be imported is returned all the same: it answers
-    every call with that error, in the form that runtimes read.
+    One that cannot be imported is returned all the same: it answers every call with that error, in the form that
+    runtimes read.
     """
-    module = PLUGINS[name]
     try:
-        plugin: Plugin[Config] = import_module(module).PLUGIN
-    except Exception as error:  # noqa: BLE001 -- whatever half an installation raises
+        return resolve(name, others)
+    # SystemExit too: a module that exits when it is imported costs its own plugin alone.
+    except (Exception, SystemExit) as error:
+        if name not in PLUGINS and name not in (others or {}):
+            raise
         return _unloadable(name, error)
-    return plugin
 
 
-def _unloadable(name: str, error: Exception) -> Plugin[Config]:
+def resolve(name: str, others: Mapping[str, str] | None = None) -> Plugin[Config]:
+    """Return the plugin called `name` as `load` does. Raises whatever importing it raises, and TypeError."""
+    target = f"{PLUGINS[name]}:PLUGIN" if name in PLUGINS else (others or {})[name]
+    module, _, path = target.partition(":")
+    found = import_module(module.strip())
+    for attribute in path.strip().split("."):
+        found = getattr(found, attribute)
+    if not isinstance(found, Plugin):
+        message = f"{target} is no skel.Plugin but {type(found).__name__}"
+        raise TypeError(message)
+    return found
+
+
+def _unloadable(name: str, error: BaseException) -> Plugin[Config]:
     def fail(*_: object) -> NoReturn:
-        raise error
+        if isinstance(error, Exception):
+            raise error
+        message = f"importing the plugin ended with {type(error).__name__}: {error}"
+        raise ImportError(message)
 
     return Plugin(name, config=Config, add=fail, delete=fail, versions=fail)

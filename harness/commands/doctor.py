@@ -23,33 +23,49 @@ def command(settings: Settings) -> int:
     """Show what containerd, CRI-O and Podman on this machine execute for a pod: by their own configuration.
 
     For each runtime: its configuration files, folders, the network list that pods get, whose plugins that list uses,
-    and what is wrong. The exit code is 1 if something is wrong. Plugins are only asked for their versions.
+    and what is wrong. Then which plugins other distributions declare, and launchers that `install` would write anew.
+    The exit code is 1 if something is wrong. Plugins are only asked for their versions.
     """
     from harness.advice import advice
-    from harness.doctor import examine, server_listens, versions_by_asking
+    from harness.doctor import examine, outdated, server_listens, versions_by_asking
     from harness.install import installed
     from harness.runtime_configs import runtime_configs
-    from launch.plugin_list import PLUGINS
+    from launch.distributions import declared
+    from launch.installation import plugin_names
 
     versions_of = versions_by_asking(_TIMEOUT_S)
     runtimes = [examine(config, versions_of) for config in runtime_configs()]
     if not runtimes:
         say("No runtime found: no executable and no configuration of containerd, crio or podman")
-    placed = [path for path in installed(settings.state_dir) if path.name in PLUGINS]
+    launchers = plugin_names()
+    others = declared()
+    placed = [path for path in installed(settings.state_dir) if path.name in launchers]
     names = sorted({path.name for path in placed})
     folders = sorted({path.parent for path in placed})
     for each in runtimes:
         if placed and not each.config.problem and not each.config.unused:
             say(advice(each.config, folders, names))
+    old = outdated(placed, others.plugins)
     up = server_listens()
     document = {
         "runtimes": [_document(each) for each in runtimes],
+        "distributions": [
+            {"name": each.name, "version": each.version, "plugins": [name for name, _ in each.plugins]}
+            for each in others.distributions
+        ],
+        "outdated": [str(path) for path in old],
         "forkServer": {"socket": DEFAULT_SOCKET, "listening": up},
     }
     rows = [[each.config.name, *row] for each in runtimes for row in _rows(each)]
+    rows += [
+        ["", f"plugins of {each.name} {each.version}", ", ".join(name for name, _ in each.plugins)]
+        for each in others.distributions
+    ]
+    if old:
+        rows.append(["", "problem", f"run `cni-harness install` again, for {', '.join(map(str, old))}"])
     server = f"listening at {DEFAULT_SOCKET}" if up else "not running: each plugin starts Python by itself"
     emit(settings.output, document, Table(("RUNTIME", "ITEM", "VALUE"), [*rows, ["", "fork server", server]]))
-    return 1 if any(each.problems for each in runtimes) else 0
+    return 1 if old or any(each.problems for each in runtimes) else 0
 
 
 def _document(examined: "Examined") -> dict[str, object]:

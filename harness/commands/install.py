@@ -53,6 +53,7 @@ def command(
 ) -> None:
     """Write the plugins of this project into --bin-dir, each by rename: no runtime ever sees half of one.
 
+    So are those that other distributions of this Python environment declare (docs/writing-a-plugin.md).
     It says which files the container runtimes of this machine will execute, by their own configuration, and changes
     none of that. `cni-harness uninstall` takes back exactly what this put there.
     """
@@ -90,17 +91,18 @@ def _say_who_executes(settings: Settings, folder: Path) -> list[dict[str, object
     from harness.doctor import versions_by_asking
     from harness.install import installed
     from harness.runtime_configs import runtime_configs
-    from launch.plugin_list import PLUGINS
+    from launch.installation import plugin_names
 
-    folders = [folder, *{path.parent for path in installed(settings.state_dir) if path.name in PLUGINS} - {folder}]
+    names = plugin_names()
+    folders = [folder, *{path.parent for path in installed(settings.state_dir) if path.name in names} - {folder}]
     configs = runtime_configs()
     for config in configs:
-        say(advice(config, folders, PLUGINS))
+        say(advice(config, folders, names))
     conf_dir = settings.conf_dir or DEFAULT_CONF_DIR
     for warning in version_warnings(conf_dir, folder, configs, versions_by_asking(_TIMEOUT_S)):
         say(f"Warning: {warning}")
     return [
-        {"name": config.name, "executes": {name: str(config.plugin(name) or "") for name in PLUGINS}}
+        {"name": config.name, "executes": {name: str(config.plugin(name) or "") for name in names}}
         for config in configs
         if not (config.problem or config.unused)
     ]

@@ -26,11 +26,11 @@ def command(settings: Settings) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     from harness.defaults import plugin_folders
-    from launch.plugin_list import PLUGINS
+    from launch.installation import plugin_names
 
     # Our own are shown where there are no others, not beside somebody else's.
     configured = settings.bin_dirs or (DEFAULT_BIN_DIR,)
-    wanted = () if any(map(_executables, configured)) else PLUGINS
+    wanted = () if any(map(_executables, configured)) else plugin_names()
     with plugin_folders(settings, wanted) as folders:
         found = dict[str, Path]()
         for folder in folders:

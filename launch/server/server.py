@@ -15,6 +15,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import NamedTuple
 
+from launch.distributions import declared
 from launch.installation import DEFAULT_SOCKET, build_id, stamp
 
 from .circumstances import ALL_DESCRIPTORS
@@ -60,12 +61,14 @@ class Server:
         Raises ListeningError, OSError, ValueError.
         """
         before = stamp()
-        load_all(_log)
+        others = declared().plugins
+        load_all(_log, others)
         self._options = options
         self._terms = Terms(
             build_id=build_id(),
             standing=standing(os.getpid()),
             limit_seconds=options.limit_seconds,
+            others=others,
             null=os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC),
         )
         self._memory = _rehearsed(self._terms)

@@ -2,14 +2,14 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from typing import NamedTuple
 
 from launch.installation import modules
 from launch.launcher import find_plugin, launcher_bytes
-from launch.plugin_list import PLUGINS, load
+from launch.plugin_list import PLUGINS, load, resolve
 from skel.context import Context
 from skel.dispatch import dispatch
 
@@ -21,8 +21,8 @@ _LATER = ("subprocess", "threading")
 """What our modules import only when they need it."""
 
 
-def load_all(log: Callable[[str], None]) -> None:
-    """Import every module that a plugin's process might.
+def load_all(log: Callable[[str], None], others: Mapping[str, str]) -> None:
+    """Import every module that a plugin's process might, and the plugins of other distributions (`others`).
 
     One that cannot be imported costs those verbs that need it, as in a process of their own.
     """
@@ -33,6 +33,11 @@ def load_all(log: Callable[[str], None]) -> None:
             log(f"{module} cannot be imported: {error}")
     for module in _LATER:
         import_module(module)
+    for name in others:
+        try:
+            resolve(name, others)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 -- as above
+            log(f"the plugin {name}, {others[name]}, cannot be imported: {error}")
 
 
 class Scene(NamedTuple):

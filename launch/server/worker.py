@@ -11,7 +11,7 @@ import signal
 import socket
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
@@ -61,6 +61,8 @@ class Terms(NamedTuple):
     standing: Standing
     limit_seconds: int
     """For one execution."""
+    others: Mapping[str, str]
+    """The plugins of other distributions, as for `launch.plugin_list.load`."""
     null: int
     """/dev/null, open."""
 
@@ -97,7 +99,7 @@ def serve(connection: socket.socket, terms: Terms) -> None:
     streams = _receive_streams(connection, request)
     if streams is not None:
         take_streams(streams, terms.null)
-        _execute(connection, request.plugin, terms.limit_seconds)
+        _execute(connection, request.plugin, terms)
 
 
 def _wait_for_launcher(post: Post) -> socket.socket:
@@ -128,7 +130,7 @@ def _prepare(connection: socket.socket, terms: Terms) -> Request:
     request = decode_request(packet)
     if request.build_id != terms.build_id:
         raise HandoffError("a launcher of another installation")
-    if request.plugin not in PLUGINS:
+    if request.plugin not in PLUGINS and request.plugin not in terms.others:
         raise HandoffError(f"no plugin of this suite: {request.plugin}")
     descriptors = descriptors_of(received)
     peer = credentials(connection)
@@ -157,14 +159,14 @@ def _receive(connection: socket.socket, size: int, most: int, flags: int = 0) ->
     return packet, [fd for *_, rights in ancillary for (fd,) in _INT.iter_unpack(rights)], said
 
 
-def _execute(connection: socket.socket, plugin: str, limit_seconds: int) -> None:
+def _execute(connection: socket.socket, plugin: str, terms: Terms) -> None:
     """Run the plugin as its own process would, and send its exit code."""
     code = 1
     interruption = Interruption(_UNDO_SECONDS)
     try:
-        context = Context(interruption, find_plugin)
-        _End(connection, interruption).watch(limit_seconds)
-        code = run(plugin, lambda: connection.send(ANSWERING, socket.MSG_NOSIGNAL), context)
+        context = Context(interruption, lambda path: find_plugin(path, terms.others))
+        _End(connection, interruption).watch(terms.limit_seconds)
+        code = run(plugin, lambda: connection.send(ANSWERING, socket.MSG_NOSIGNAL), context, terms.others)
     finally:
         interruption.settle()
         # The caller reads them to their end, which is not to wait until this process has been taken apart.

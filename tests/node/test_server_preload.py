@@ -23,7 +23,7 @@ logged = []
 from launch.server.warmup import load_all, rehearse, stage
 files = set(os.listdir("/proc/self/fd"))
 network = os.readlink("/proc/self/ns/net")
-load_all(logged.append)
+load_all(logged.append, {})
 with stage() as scene:
     rehearse(scene, logged.append)
 assert network == os.readlink("/proc/self/ns/net")
