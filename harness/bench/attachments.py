@@ -2,20 +2,21 @@
 
 import json
 import os
-from collections.abc import Mapping
+import uuid
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final
 
 from harness.attachment import PROTOCOL_VARIABLES, Attachment
-from harness.bench.process import Chain, Ended, Request, run_one
-from harness.bench.subjects import Suite
+from harness.bench.process import Chain, Ended, Request, run_chains, run_one
 from harness.execute import Executor
 from harness.kubernetes import pod_cni_args
 from harness.networks import NetworkList
 from harness.request import request_config
 from skel.versions import CURRENT, at_least
 
-__all__ = ["Attached", "Caller", "new_attachment"]
+__all__ = ["Attached", "Caller", "attached_to"]
 
 _RESULT_IN_DELETE_SINCE: Final = "0.4.0"
 _STATUS_SINCE: Final = "1.1.0"
@@ -31,24 +32,40 @@ class Attached:
     executions: list[tuple[str, Ended]] = field(default_factory=list)
 
 
-def new_attachment(container_id: str, netns: str) -> Attachment:
-    """Return an attachment as containerd asks for one, to the namespace at the path `netns`."""
+def attached_to(netns: str) -> Attached:
+    """Return an attachment of a new container, as containerd asks for one, before its ADD; `netns` is a path."""
+    container_id = uuid.uuid4().hex + uuid.uuid4().hex
     args = pod_cni_args("default", f"pod-{container_id[:8]}", container_id, container_id[:32])
-    return Attachment(container_id=container_id, netns=netns, ifname=_IFNAME, cni_args=tuple(args.items()))
+    return Attached(Attachment(container_id=container_id, netns=netns, ifname=_IFNAME, cni_args=tuple(args.items())))
 
 
 class Caller:
-    """Calls the plugins of a suite for one network, each for at most `timeout` seconds."""
+    """Calls the plugins in some folders for one network, each for at most `timeout` seconds."""
 
-    def __init__(self, suite: Suite, network: NetworkList, *, timeout: float) -> None:
+    def __init__(self, bin_dirs: Sequence[Path], network: NetworkList, *, timeout: float) -> None:
         """Find the plugins. Raises PluginNotFoundError."""
-        self.suite = suite
         self.network = network
         self.timeout = timeout
-        executor = Executor(suite.bin_dirs)
+        executor = Executor(tuple(bin_dirs))
         self._paths = {plugin.type: str(executor.find(plugin.type)) for plugin in network.plugins}
         inherited = {key: value for key, value in os.environ.items() if key not in PROTOCOL_VARIABLES}
         self._environ = inherited | {"CNI_PATH": executor.cni_path}
+
+    def run(self, verb: str, pods: Sequence[Attached]) -> tuple[float, Sequence[Attached]]:
+        """ADD or DEL pods, all at once; return the seconds of wall time, and the pods with what came of it.
+
+        Raises PluginFailedError.
+        """
+        for pod in pods:
+            pod.executions.clear()
+        chain = self.add if verb == "ADD" else self.delete
+        return run_chains([chain(pod) for pod in pods], timeout=self.timeout), pods
+
+    def run_each(self, verb: str, pods: Sequence[Attached]) -> Sequence[Attached]:
+        """ADD or DEL pods, one after the other; return them. Raises PluginFailedError."""
+        for pod in pods:
+            self.run(verb, [pod])
+        return pods
 
     def add(self, attached: Attached) -> Chain:
         """ADD; the result is noted."""
@@ -82,10 +99,6 @@ class Caller:
         config = request_config(replace(self.network, cni_version=_STATUS_SINCE), plugin)
         environ = Attachment(container_id="", netns="", ifname="").environment()
         return run_one(self._request(plugin.type, "STATUS", environ, config), timeout=self.timeout)
-
-    def prepared_add(self, attachment: Attachment) -> Request:
-        """Return what the first plugin is given for ADD."""
-        return next(self.add(Attached(attachment)))
 
     def _request(self, type: str, verb: str, environ: Mapping[str, str], stdin: bytes) -> Request:
         return Request(self._paths[type], {**self._environ, **environ, "CNI_COMMAND": verb}, stdin)

@@ -5,19 +5,17 @@ import platform
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from statistics import fmean
 from typing import Final
 
-from harness.bench.recording import CpuTime, Extent, Recording, Series
+from harness.bench.recording import Extent, Recording, Series
 from harness.bench.subjects import Described
 from harness.bench.summary import Ratio, Summary
-from harness.bench.targets import Target, targets
 
 __all__ = ["Document", "machine", "to_document"]
 
 Document = dict[str, object]
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 
 
 def to_document(recording: Recording, suites: Sequence[Described], extent: Extent, where: Document) -> Document:
@@ -28,10 +26,9 @@ def to_document(recording: Recording, suites: Sequence[Described], extent: Exten
         "extent": asdict(extent),
         "suites": [_suite(each) for each in suites],
         "overhead": asdict(Summary.of(recording.overhead)),
-        "targets": [_target(target) for target in targets(recording)],
         "series": [_series(series) for series in recording.series],
         "ratios": _ratios(recording, [each.suite.name for each in suites]),
-        "cpu": _cpu(recording.cpu),
+        "cpu": [_series(series) for series in recording.cpu],
         "memory": [asdict(memory) for memory in recording.memory],
     }
 
@@ -58,15 +55,11 @@ def _suite(each: Described) -> Document:
     return {
         "name": each.suite.name,
         "folders": [str(folder) for folder in each.suite.bin_dirs],
-        "served": each.suite.server is not None,
+        "served": each.suite.served,
         "form": each.form,
         "plugins": each.plugins,
         "code": each.code,
     }
-
-
-def _target(target: Target) -> Document:
-    return asdict(target) | {"reached": target.reached}
 
 
 def _series(series: Series) -> Document:
@@ -87,19 +80,3 @@ def _ratios(recording: Recording, suites: Sequence[str]) -> list[Document]:
             ratio = Ratio.of(series.samples, theirs)
             found.append({"suite": series.suite, "to": reference, **asdict(series.work), **asdict(ratio)})
     return found
-
-
-def _cpu(measured: Sequence[CpuTime]) -> list[Document]:
-    groups: dict[tuple[str, str, str], list[CpuTime]] = {}
-    for each in measured:
-        groups.setdefault((each.verb, each.network, each.suite), []).append(each)
-    return [
-        {
-            "verb": verb,
-            "network": network,
-            "suite": suite,
-            "process": fmean(each.process for each in group),
-            "server": fmean(each.server for each in group),
-        }
-        for (verb, network, suite), group in groups.items()
-    ]

@@ -2,16 +2,18 @@
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Final
 
-from harness.bench.attachments import Caller
+from harness.bench.attachments import Attached, attached_to
+from harness.bench.control_group import ControlGroupError, control_group
 from harness.bench.population import PopulationError
-from harness.bench.process import Ended, Request, run_chains, run_one
-from harness.bench.recording import Extent, Recording, Work
-from harness.bench.stand import Stand, attached_to, furnish
+from harness.bench.process import Ended, Request, run_one
+from harness.bench.recording import Extent, Memory, Recording, Work
+from harness.bench.stand import Stand
 from harness.bench.subjects import Suite
 from harness.bench.summary import in_turns
-from harness.bench.usage import cpu_of, memory_of
+from harness.bench.usage import stopped_at_its_result
 from harness.networks import NetworkList
 from harness.site import Site
 
@@ -34,10 +36,11 @@ class Bench:
         self._suites = suites
         self._extent = extent
         self._progress = progress
+        self._counted = True
 
     def measure(self, networks: Sequence[NetworkList]) -> Recording:
         """Measure everything. Raises PluginFailedError, PluginNotFoundError, ServerError, OSError."""
-        self._overhead()
+        self._try_control_groups()
         self._inquiries(networks[0])
         for network in networks:
             self._attachments(network)
@@ -45,63 +48,74 @@ class Bench:
             self._crowds(network)
         return self.recording
 
-    def _overhead(self) -> None:
-        """Execute a program that does nothing: what of every time below is not the plugin's."""
-        self._begin(f"nodes {self._site.name}-N; {_NOTHING}: what the measurement itself takes")
-        ground = self._site.ground()
-        request = Request(_NOTHING, dict(os.environ), b"{}")
-        for _ in range(self._extent.rounds):
-            ended = ground.run(run_one, request, timeout=self._extent.timeout)
-            self.recording.overhead.append(ended.seconds)
-        ground.close()
+    def _try_control_groups(self) -> None:
+        try:
+            with control_group():
+                pass
+        except (ControlGroupError, OSError) as error:
+            self._progress(f"CPU time is left out: {error}")
+            self._counted = False
 
     def _inquiries(self, network: NetworkList) -> None:
-        """VERSION and STATUS, of the first plugin."""
-        self._begin("VERSION, STATUS")
-        ground = self._site.ground()
-        callers = [self._caller(suite, network) for suite in self._suites]
-        with_status = {caller.suite.name for caller in callers if ground.run(caller.has_status)}
-        for caller in in_turns(callers, self._extent.rounds):
-            ended = ground.run(caller.version)
-            self.recording.add(caller.suite.name, Work("VERSION"), ended.seconds)
-            if caller.suite.name in with_status:
-                ended = ground.run(caller.status)
-                self.recording.add(caller.suite.name, Work("STATUS"), ended.seconds)
-        ground.close()
+        """VERSION and STATUS, of the first plugin; beside a program that does nothing."""
+        self._progress(f"nodes {self._site.name}-N; VERSION, STATUS; {_NOTHING}: what the measurement itself takes")
+        with ExitStack() as closing:
+            stands = [closing.enter_context(self._stand(suite, network)) for suite in self._suites]
+            with_status = {stand.suite for stand in stands if stand.spawner.call(stand.caller.has_status)}
+            nothing = Request(_NOTHING, dict(os.environ), b"{}")
+            for stand in in_turns(stands, self._extent.rounds):
+                if stand is stands[0]:
+                    ended = stand.spawner.call(run_one, nothing, timeout=self._extent.timeout)
+                    self.recording.overhead.append(ended.seconds)
+                ended = stand.spawner.call(stand.caller.version)
+                self.recording.add(stand.suite, Work("VERSION"), ended.seconds)
+                if stand.suite in with_status:
+                    ended = stand.spawner.call(stand.caller.status)
+                    self.recording.add(stand.suite, Work("STATUS"), ended.seconds)
 
     def _attachments(self, network: NetworkList) -> None:
         """ADD and DEL, one after the other, on nodes with few pods and with many; then what they cost."""
-        stands = [stand for pods in self._extent.pods for stand in self._stands(network, pods)]
-        self._begin(f"{network.name}: ADD and DEL, on nodes with {_listed(self._extent.pods)} pods")
-        (netns,) = self._site.pods(1)
-        for stand in in_turns(stands, _WARM_UP):
-            attached = attached_to(netns)
-            stand.add(attached)
-            stand.delete(attached)
-        for stand in in_turns(stands, self._extent.rounds):
-            attached = attached_to(netns)
-            self._note(stand, "ADD", stand.add(attached))
-            self._note(stand, "DEL", stand.delete(attached))
-        self._begin(f"{network.name}: CPU time and memory")
-        few = [stand for stand in stands if stand.pods == self._extent.pods[0]]
-        for stand in in_turns(few, 1):
-            memory = memory_of(self._site, stand)
-            if memory is not None:
-                self.recording.memory.append(memory)
-        for stand in in_turns(few, _CPU_BATCHES):
-            self.recording.cpu += cpu_of(self._site, stand, self._extent.batch)
-        for stand in stands:
-            stand.ground.close()
+        with ExitStack() as closing:
+            stands = [stand for pods in self._extent.pods for stand in self._furnished(network, pods, closing)]
+            self._progress(f"{network.name}: ADD and DEL, on nodes with {_listed(self._extent.pods)} pods")
+            (netns,) = self._site.pods(1)
+            for number, stand in enumerate(in_turns(stands, _WARM_UP + self._extent.rounds)):
+                pod = attached_to(netns)
+                for verb in ("ADD", "DEL"):
+                    executions = stand.one(verb, pod)
+                    if number >= _WARM_UP * len(stands):
+                        self._note(stand, verb, executions)
+            self._progress(f"{network.name}: CPU time and memory")
+            few = [stand for stand in stands if stand.pods == self._extent.pods[0]]
+            for stand in few:
+                self._memory(stand)
+            for stand in in_turns(few, _CPU_BATCHES if self._counted else 0):
+                pods = [attached_to(netns) for netns in self._site.pods(self._extent.batch)]
+                for verb in ("ADD", "DEL"):
+                    work = Work(verb, network.name, pods=stand.pods)
+                    self.recording.add_cpu(stand.suite, work, stand.each_counted(verb, pods))
 
-    def _stands(self, network: NetworkList, pods: int) -> list[Stand]:
+    def _furnished(self, network: NetworkList, pods: int, closing: ExitStack) -> list[Stand]:
         if pods:
-            self._begin(f"{network.name}: filling nodes with what {pods} pods leave")
+            self._progress(f"{network.name}: filling nodes with what {pods} pods leave")
         suites = [suite for suite in self._suites if not (pods and suite.brief)]
         try:
-            return [furnish(self._site, self._caller(suite, network), pods) for suite in suites]
+            return [
+                closing.enter_context(self._stand(suite, network)).furnish(self._site, pods=pods) for suite in suites
+            ]
         except PopulationError as error:
-            self._begin(f"left out: {error}")
+            self._progress(f"left out: {error}")
             return []
+
+    def _memory(self, stand: Stand) -> None:
+        pod = attached_to(self._site.pods(1)[0])
+        server = stand.server.pid if stand.server is not None else None
+        request = next(stand.caller.add(pod))
+        seen = stand.spawner.call(stopped_at_its_result, request, server, self._extent.timeout)
+        stand.one("DEL", pod)
+        if seen is not None:
+            network = stand.caller.network.name
+            self.recording.memory.append(Memory(network, stand.suite, seen.peak_rss, seen.server_pss))
 
     def _note(self, stand: Stand, verb: str, executions: Sequence[tuple[str, Ended]]) -> None:
         network = stand.caller.network.name
@@ -115,26 +129,23 @@ class Bench:
         """Many ADDs at once, each time on a node that has had none; then as many DELs."""
         suites = [suite for suite in self._suites if not suite.brief]
         for at_once in self._extent.at_once:
-            self._begin(f"{network.name}: {at_once} at once on a cold node")
-            namespaces = self._site.pods(at_once)
+            self._progress(f"{network.name}: {at_once} at once on a cold node")
             for suite in in_turns(suites, self._extent.repetitions):
-                caller = self._caller(suite, network)
-                ground = self._site.ground()
-                pods = [attached_to(netns) for netns in namespaces]
-                for verb, chain in (("ADD", caller.add), ("DEL", caller.delete)):
-                    seconds = ground.run(run_chains, [chain(pod) for pod in pods], timeout=self._extent.timeout)
-                    self.recording.add(suite.name, Work(verb, network.name, at_once=at_once, cold=True), seconds)
-                ground.close()
+                with self._stand(suite, network) as stand:
+                    self._crowd(stand, [attached_to(netns) for netns in self._site.pods(at_once)])
 
-    def _begin(self, what: str) -> None:
-        """Say what comes next. Raises ServerError where a server is gone: from then on something else is measured."""
-        for suite in self._suites:
-            if suite.server is not None:
-                suite.server.require_running()
-        self._progress(what)
+    def _crowd(self, stand: Stand, pods: Sequence[Attached]) -> None:
+        for verb in ("ADD", "DEL"):
+            work = Work(verb, stand.caller.network.name, at_once=len(pods), cold=True)
+            if self._counted:
+                seconds, cpu_seconds = stand.at_once_counted(verb, pods)
+                self.recording.add_cpu(stand.suite, work, cpu_seconds)
+            else:
+                seconds = stand.at_once(verb, pods)
+            self.recording.add(stand.suite, work, seconds)
 
-    def _caller(self, suite: Suite, network: NetworkList) -> Caller:
-        return Caller(suite, network, timeout=self._extent.timeout)
+    def _stand(self, suite: Suite, network: NetworkList) -> Stand:
+        return Stand(self._site, suite, network, timeout=self._extent.timeout, counted=self._counted)
 
 
 def _listed(numbers: Sequence[int]) -> str:

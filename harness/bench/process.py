@@ -27,19 +27,19 @@ class PluginFailedError(Exception):
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be executed: a path, its whole environment, and what it finds on standard input."""
+    """What is to be executed: a path, its whole environment, what it finds on standard input, and its arguments."""
 
     path: str
     environ: Mapping[str, str]
     stdin: bytes
+    arguments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Ended:
-    """One execution: `seconds` of wall time; `cpu_seconds` of the process and of what it started and waited for."""
+    """One execution: `seconds` of wall time."""
 
     seconds: float
-    cpu_seconds: float
     stdout: bytes
 
 
@@ -70,7 +70,7 @@ class Process:
         self._begin = time.perf_counter()
         self.pid = os.posix_spawn(
             self._request.path,
-            [self._request.path],
+            [self._request.path, *self._request.arguments],
             self._request.environ,
             file_actions=(
                 (os.POSIX_SPAWN_DUP2, self._stdin, 0),
@@ -106,12 +106,12 @@ class Process:
                 raise self.overdue()
         finally:
             os.close(exit_fd)
-        _, status, usage = os.wait4(self.pid, 0)
+        _, status = os.waitpid(self.pid, 0)
         seconds = time.perf_counter() - self._begin
         self.pid = 0
         if status != 0:
             raise PluginFailedError(self._failure(os.waitstatus_to_exitcode(status)))
-        return Ended(seconds, usage.ru_utime + usage.ru_stime, bytes(self._said))
+        return Ended(seconds, bytes(self._said))
 
     def close(self) -> None:
         """Kill what still runs, and let go of everything."""

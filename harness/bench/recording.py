@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-__all__ = ["QUICK", "CpuTime", "Extent", "Memory", "Recording", "Series", "Work"]
+__all__ = ["QUICK", "Extent", "Memory", "Recording", "Series", "Work"]
 
 
 @dataclass(frozen=True)
@@ -44,22 +44,11 @@ class Work:
 
 @dataclass(frozen=True)
 class Series:
-    """Wall times of one suite's work, in seconds, in the order of their rounds."""
+    """Wall times or CPU times of one suite's work, in seconds, in the order of their rounds."""
 
     work: Work
     suite: str
     samples: list[float]
-
-
-@dataclass(frozen=True)
-class CpuTime:
-    """CPU time of one execution, in seconds: of the process that the runtime starts, and of the fork server."""
-
-    verb: str
-    network: str
-    suite: str
-    process: float
-    server: float
 
 
 @dataclass(frozen=True)
@@ -81,20 +70,34 @@ class Recording:
     """All that was measured."""
 
     overhead: list[float] = field(default_factory=list)
-    cpu: list[CpuTime] = field(default_factory=list)
     memory: list[Memory] = field(default_factory=list)
     _series: dict[tuple[str, Work], Series] = field(default_factory=dict)
+    _cpu: dict[tuple[str, Work], Series] = field(default_factory=dict)
 
     @property
     def series(self) -> list[Series]:
-        """All series, in the order in which they were begun."""
+        """All series of wall times, in the order in which they were begun."""
         return list(self._series.values())
 
+    @property
+    def cpu(self) -> list[Series]:
+        """All series of CPU times, each of them that of one execution on the average of some."""
+        return list(self._cpu.values())
+
     def add(self, suite: str, work: Work, seconds: float) -> None:
-        """Note one more sample."""
+        """Note one more wall time."""
         self._series.setdefault((suite, work), Series(work, suite, [])).samples.append(seconds)
 
+    def add_cpu(self, suite: str, work: Work, seconds: float) -> None:
+        """Note one more CPU time."""
+        self._cpu.setdefault((suite, work), Series(work, suite, [])).samples.append(seconds)
+
     def samples(self, suite: str, work: Work) -> list[float]:
-        """Return the samples of a series; none where it was not measured."""
+        """Return the wall times of a series; none where it was not measured."""
         series = self._series.get((suite, work))
+        return series.samples if series is not None else []
+
+    def cpu_samples(self, suite: str, work: Work) -> list[float]:
+        """Return the CPU times of a series; none where it was not measured."""
+        series = self._cpu.get((suite, work))
         return series.samples if series is not None else []

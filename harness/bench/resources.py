@@ -1,18 +1,15 @@
 """What processes use, as proc(5) has it."""
 
-import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-__all__ = ["cpu_seconds", "is_writing", "peak_rss", "process_tree", "pss"]
+__all__ = ["is_writing", "peak_rss", "process_tree", "pss"]
 
 _PROC: Final = Path("/proc")
-_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 # Fields of /proc/PID/stat after the name, which may hold anything: state is the first, the parent the second.
 _PARENT = 1
-_TIMES = slice(11, 15)
 _KIB = 1024
 
 
@@ -23,18 +20,6 @@ def process_tree(pid: int) -> list[int]:
     for member in tree:
         tree += [child for child, parent in parents.items() if parent == member]
     return tree
-
-
-def cpu_seconds(pids: Iterable[int]) -> float:
-    """Return the CPU time of processes and of those that they have started and waited for.
-
-    In steps of 10 ms for each figure that the kernel gives, so it wants a difference over many executions.
-    """
-    ticks = 0
-    for pid in pids:
-        with suppress(FileNotFoundError, ProcessLookupError):
-            ticks += sum(map(int, _stat(_PROC / str(pid))[_TIMES]))
-    return ticks / _TICKS_PER_SECOND
 
 
 def peak_rss(pid: int) -> int:

@@ -1,14 +1,13 @@
 """One run from beginning to end: suites, nodes, measurements, and all of it gone again."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.bench.document import Document, machine, to_document
 from harness.bench.measure import Bench
 from harness.bench.recording import Extent, Recording
-from harness.bench.subjects import Described, default_networks, described
-from harness.bench.suites import suites_of
+from harness.bench.subjects import Described, Suite, default_networks, described
 from harness.bench.tables import sections
 from harness.networks import NetworkList
 from harness.output import Table
@@ -46,23 +45,21 @@ class Findings:
 
 
 def run_bench(
-    named: Mapping[str, tuple[Path, ...]],
+    suites: Sequence[Suite],
     networks: Sequence[NetworkList],
     extent: Extent,
     *,
     state_dir: Path,
-    serve: bool,
     progress: Callable[[str], object],
 ) -> Findings:
-    """Measure the suites in the `named` folders on `networks`; where there are none, those of this project.
+    """Measure suites on `networks`; where there are none, on a bridge without and with masquerading.
 
     Raises ServerError, PluginFailedError, PluginNotFoundError, NodeError, OSError; in each case, and when interrupted,
     nothing of it is left.
     """
     networks = networks or default_networks()
     where = machine()
-    with suites_of(named, serve=serve) as suites:
-        sizes = [described(suite, networks) for suite in suites]
-        with Site(state_dir, "bench") as site:
-            recording = Bench(site, suites, extent, progress=progress).measure(networks)
+    sizes = [described(suite, networks) for suite in suites]
+    with Site(state_dir, "bench") as site:
+        recording = Bench(site, suites, extent, progress=progress).measure(networks)
     return Findings(recording, sizes, networks, extent, where)

@@ -1,27 +1,28 @@
-"""The fork server of our own plugins, for as long as they are measured."""
+"""The server of our own plugins on a node, for as long as they are measured there."""
 
-import os
-import socket
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from harness.bench.process import Request, run_one
-from harness.bench.resources import cpu_seconds, process_tree, pss
-from launch.installation import ROOT
+from harness.bench.process import Request
+from harness.bench.resources import process_tree
+from harness.bench.spawner import Spawner
+from harness.bench.usage import stopped_at_its_result
+from launch.launcher import launcher_bytes
+from launch.plugin_list import PLUGINS
 
-__all__ = ["Server", "ServerError", "serving"]
+__all__ = ["Server", "ServerError", "serving", "write_launchers"]
 
 _IDLE_S: Final = 300
 """Of a server without requests, until it ends by itself: should nobody be left to end it."""
 _START_S: Final = 60.0
 _STOP_S: Final = 60.0
 _POLL_S: Final = 0.02
-_QUIET_READINGS: Final = 3
 
 
 class ServerError(Exception):
@@ -29,79 +30,82 @@ class ServerError(Exception):
 
 
 class Server:
-    """A running server, its workers included."""
+    """A running server; launchers that ask it are in `bin_dir`."""
 
-    def __init__(self, pid: int) -> None:
-        """Look at the process `pid`, which forks the workers and waits for them."""
-        self.pid = pid
+    def __init__(self, process: "subprocess.Popen[bytes]", folder: Path) -> None:
+        """Look at a process that was started with its socket in `folder`."""
+        self.pid = process.pid
+        self.bin_dir = folder
+        self._process = process
+        self._log = folder / "server.log"
 
     def require_running(self) -> None:
         """Raise ServerError where it has ended, as it does when the code that it has loaded has changed."""
-        if not process_tree(self.pid)[1:]:
-            raise ServerError(f"the server (process {self.pid}) has ended")
+        if self._process.poll() is not None:
+            raise ServerError(f"the server (process {self.pid}) has ended: {self._last_words()}")
 
-    def cpu_seconds(self) -> float:
-        """Return the CPU time up to now, once what the last request made the server do is done."""
-        readings = [-1.0]
-        while readings[-_QUIET_READINGS:] != [readings[-1]] * _QUIET_READINGS:
-            if len(readings) * _POLL_S > _STOP_S:
-                raise ServerError(f"the server (process {self.pid}) does not come to rest")
-            readings.append(cpu_seconds(process_tree(self.pid)))
+    def require_service(self, spawner: Spawner) -> None:
+        """Raise ServerError where it is not the server that executes a plugin, although its launcher asks it."""
+        launcher = str(self.bin_dir / next(iter(PLUGINS)))
+        request = Request(launcher, {"CNI_COMMAND": "VERSION"}, b'{"cniVersion": "1.0.0"}')
+        seen = spawner.call(stopped_at_its_result, request, self.pid, _START_S)
+        if seen is None or not seen.served:
+            raise ServerError(f"{launcher} is not served by process {self.pid}: {self._last_words()}")
+
+    def await_workers(self) -> None:
+        """Wait until it listens and has forked workers. Raises ServerError."""
+        deadline = time.monotonic() + _START_S
+        while not ((self.bin_dir / "server.sock").exists() and process_tree(self.pid)[1:]):
+            self.require_running()
+            if time.monotonic() > deadline:
+                raise ServerError(f"the server (process {self.pid}) has no worker after {_START_S:g} s")
             time.sleep(_POLL_S)
-        return readings[-1]
 
-    def pss(self) -> int:
-        """Return the proportional set size of all its processes, in bytes."""
-        return pss(process_tree(self.pid))
+    def stop(self) -> None:
+        """End it; it ends its workers."""
+        self._process.terminate()
+        try:
+            self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _last_words(self) -> str:
+        lines = self._log.read_text(errors="replace").splitlines()
+        return lines[-1] if lines else "nothing said"
 
 
 @contextmanager
-def serving(socket_path: Path, launcher: Path) -> Iterator[Server]:
-    """Start a server on a socket, for the with block; `launcher` is one of those that are to ask it.
+def serving(spawner: Spawner, name: str) -> Iterator[Server]:
+    """Start a server where a spawner is, and write launchers that ask it into /run/`name`, for the with block.
 
-    Raises ServerError where the launcher is not served, also when the block has ended: by then it may have begun to do
+    Raises ServerError where a launcher is not served, also when the block has ended: by then it may have begun to do
     its work itself. Raises OSError.
     """
-    with subprocess.Popen(
-        [sys.executable, "-m", "launch.server", "--socket", str(socket_path), "--idle-exit", str(_IDLE_S)],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        # Ctrl-C is for us, who end it when it has nothing to do any more.
-        process_group=0,
-    ) as process:
+    # Wherever other temporary files are, this path is short enough for a socket.
+    folder = Path("/run", name)
+    folder.mkdir(mode=0o755)
+    try:
+        socket = folder / "server.sock"
+        write_launchers(folder, str(socket))
+        command = [sys.executable, "-m", "launch.server", "--socket", str(socket), "--idle-exit", str(_IDLE_S)]
+        with (folder / "server.log").open("wb") as log:
+            process = spawner.start(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        server = Server(process, folder)
         try:
-            server = Server(process.pid)
-            _await(lambda: _listens(socket_path) or process.poll() is not None, f"no server on {socket_path}")
-            if process.poll() is not None:
-                raise ServerError(f"the server ended at its start, with exit code {process.returncode}")
-            _require_service(server, launcher)
+            server.await_workers()
+            server.require_service(spawner)
             yield server
-            _require_service(server, launcher)
+            server.require_service(spawner)
         finally:
-            process.terminate()
-            try:
-                process.wait(_STOP_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            server.stop()
+    finally:
+        shutil.rmtree(folder)
 
 
-def _require_service(server: Server, launcher: Path) -> None:
-    """Have a launcher served: the worker that does it dies of it, and another takes its place."""
-    before = set(process_tree(server.pid))
-    request = Request(str(launcher), {"CNI_COMMAND": "VERSION"}, b'{"cniVersion": "1.0.0"}')
-    run_one(request, timeout=_START_S)
-    _await(lambda: set(process_tree(server.pid)) - before, f"{launcher} is not served by process {server.pid}")
-
-
-def _listens(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
-        return probe.connect_ex(os.fspath(path)) == 0
-
-
-def _await(condition: Callable[[], object], otherwise: str) -> None:
-    deadline = time.monotonic() + _START_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise ServerError(otherwise)
-        time.sleep(_POLL_S)
+def write_launchers(folder: Path, socket: str) -> None:
+    """Write our plugins into a folder; they ask the server at `socket`, none where it is empty. Raises OSError."""
+    for name in PLUGINS:
+        launcher = folder / name
+        launcher.write_bytes(launcher_bytes(socket=socket))
+        launcher.chmod(0o755)

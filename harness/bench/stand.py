@@ -1,57 +1,96 @@
 """A node on which one suite has a network: where the pods of the measurement come and go."""
 
-import uuid
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
 
-from harness.bench.attachments import Attached, Caller, new_attachment
+from harness.bench.attachments import Attached, Caller, attached_to
+from harness.bench.control_group import control_group
 from harness.bench.population import populate
-from harness.bench.process import Chain, Ended, run_chains
+from harness.bench.process import Ended
+from harness.bench.server import Server, serving
+from harness.bench.spawner import Spawner
+from harness.bench.subjects import Suite
+from harness.networks import NetworkList
 from harness.site import Ground, Site
 
-__all__ = ["Stand", "attached_to", "furnish"]
+__all__ = ["Stand"]
 
 
-def attached_to(netns: str) -> Attached:
-    """Return an attachment of a new container in a pod's namespace, before its ADD."""
-    return Attached(new_attachment(uuid.uuid4().hex + uuid.uuid4().hex, netns))
-
-
-@dataclass(frozen=True)
 class Stand:
-    """A node, whose plugins are called on it and for which network, and how many pods it is filled with."""
+    """A node with a suite's server, if it has one, in one control group with every process that is started there."""
 
     ground: Ground
+    spawner: Spawner
+    server: Server | None
     caller: Caller
-    pods: int
 
-    @property
-    def suite(self) -> str:
-        """The name of the suite."""
-        return self.caller.suite.name
+    def __init__(self, site: Site, suite: Suite, network: NetworkList, *, timeout: float, counted: bool = True) -> None:
+        """Make the node, on which nothing has happened yet; unless `counted`, CPU time cannot be told.
 
-    def add(self, attached: Attached) -> list[tuple[str, Ended]]:
-        """ADD; return what came of each plugin. Raises PluginFailedError."""
-        return self._run(self.caller.add(attached), attached)
+        Raises ServerError, PluginNotFoundError, ControlGroupError, OSError.
+        """
+        self.suite = suite.name
+        self.pods = 0
+        with ExitStack() as stack:
+            self.ground = site.ground()
+            stack.callback(self.ground.close)
+            group = stack.enter_context(control_group()) if counted else None
+            self.spawner = Spawner(self.ground, group)
+            stack.callback(self.spawner.close)
+            name = self.ground.node.folder.name
+            self.server = stack.enter_context(serving(self.spawner, name)) if suite.served else None
+            bin_dirs = (self.server.bin_dir,) if self.server is not None else suite.bin_dirs
+            self.caller = Caller(bin_dirs, network, timeout=timeout)
+            self._use = stack.pop_all()
 
-    def delete(self, attached: Attached) -> list[tuple[str, Ended]]:
-        """DEL; return what came of each plugin. Raises PluginFailedError."""
-        return self._run(self.caller.delete(attached), attached)
+    def __enter__(self) -> Self:
+        return self
 
-    def _run(self, chain: Chain, attached: Attached) -> list[tuple[str, Ended]]:
-        attached.executions.clear()
-        self.ground.run(run_chains, [chain], timeout=self.caller.timeout)
-        return attached.executions.copy()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._use.__exit__(kind, error, trace)
+
+    def furnish(self, site: Site, pods: int = 0) -> Self:
+        """Add one pod, and what `pods` more would have left. Raises PluginFailedError, PopulationError.
+
+        The one pod stays, so that the network's bridge and the firewall's tables are there and remain.
+        """
+        standing = attached_to(site.namespace())
+        self.at_once("ADD", [standing])
+        populate(self.ground, self.caller.network, standing, pods)
+        self.pods = pods
+        # A pod that nobody knows: a suite that keeps an index of what is reserved has it up to date after this.
+        self.at_once("DEL", [attached_to(site.namespace())])
+        return self
+
+    def one(self, verb: str, pod: Attached) -> list[tuple[str, Ended]]:
+        """ADD or DEL a pod; return what came of each plugin. Raises PluginFailedError."""
+        self.at_once(verb, [pod])
+        return pod.executions
+
+    def at_once(self, verb: str, pods: Sequence[Attached]) -> float:
+        """ADD or DEL pods, all at once; return the seconds of wall time. Raises PluginFailedError."""
+        seconds, done = self.spawner.call(self.caller.run, verb, pods)
+        _take(pods, done)
+        return seconds
+
+    def at_once_counted(self, verb: str, pods: Sequence[Attached]) -> tuple[float, float]:
+        """ADD or DEL pods, all at once; return the seconds of wall time and of CPU time. Raises PluginFailedError."""
+        cpu_seconds, (seconds, done) = self.spawner.call_counted(self.caller.run, verb, pods)
+        _take(pods, done)
+        return seconds, cpu_seconds
+
+    def each_counted(self, verb: str, pods: Sequence[Attached]) -> float:
+        """ADD or DEL pods, one after the other; return the CPU seconds of one. Raises PluginFailedError."""
+        cpu_seconds, done = self.spawner.call_counted(self.caller.run_each, verb, pods)
+        _take(pods, done)
+        return cpu_seconds / len(pods)
 
 
-def furnish(site: Site, caller: Caller, pods: int) -> Stand:
-    """Make a node with one pod, and what `pods` more would have left. Raises PluginFailedError, PopulationError.
-
-    The one pod stays, so that the network's bridge and the firewall's tables are there and remain.
-    """
-    stand = Stand(site.ground(), caller, pods)
-    standing = attached_to(site.namespace())
-    stand.add(standing)
-    populate(stand.ground, caller.network, standing, pods)
-    # A pod that nobody knows: a suite that keeps an index of what is reserved has it up to date after this.
-    stand.delete(attached_to(site.namespace()))
-    return stand
+def _take(pods: Sequence[Attached], done: Sequence[Attached]) -> None:
+    """Note in our own objects what the other process has noted in its copies."""
+    for pod, copy in zip(pods, done, strict=True):
+        pod.result, pod.executions = copy.result, copy.executions

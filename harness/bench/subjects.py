@@ -5,15 +5,12 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from harness.execute import Executor
 from harness.networks import NetworkList, parse_network_list
 from launch.installation import PACKAGES, ROOT, search_path
 from launch.launcher import is_ours
-
-if TYPE_CHECKING:
-    from harness.bench.server import Server
 
 __all__ = ["MASQUERADED", "PLAIN", "Described", "Suite", "bytes_on_disk", "default_networks", "described"]
 
@@ -28,13 +25,13 @@ _LIBRARY: Final = "pyroute2"
 class Suite:
     """A folder of plugins, or several as in CNI_PATH, under a name for the report.
 
-    `server` is the process that executes them, where the executables only ask it to. Of one that is `brief`, no more
-    than single executions on a node without other pods are measured.
+    One that is `served` are our own plugins, which get a server on each node. Of one that is `brief`, no more than
+    single executions on a node without other pods are measured.
     """
 
     name: str
     bin_dirs: tuple[Path, ...]
-    server: "Server | None" = None
+    served: bool = False
     brief: bool = False
 
 

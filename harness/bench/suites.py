@@ -1,19 +1,21 @@
 """Which suites are compared: folders that were named, or our own plugins next to the reference's."""
 
-import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Final
 
-from harness.bench.server import serving
+from harness.bench.server import write_launchers
 from harness.bench.subjects import Suite
-from harness.bench.targets import DIRECT, OURS, REFERENCE
-from launch.launcher import is_ours, launcher_bytes
+from launch.launcher import is_ours
 from launch.plugin_list import PLUGINS
 
-__all__ = ["REFERENCE_BIN_DIR", "suites_of"]
+__all__ = ["OURS", "REFERENCE", "REFERENCE_BIN_DIR", "own_plugins", "suites_of"]
+
+OURS: Final = "cni-harness"
+REFERENCE: Final = "reference"
+"""The names of the suites that are compared where no folders are named."""
 
 REFERENCE_BIN_DIR: Final = Path("/usr/lib/cni")
 """Where Debian's containernetworking-plugins are."""
@@ -23,45 +25,26 @@ REFERENCE_BIN_DIR: Final = Path("/usr/lib/cni")
 def suites_of(named: Mapping[str, tuple[Path, ...]], *, serve: bool) -> Iterator[list[Suite]]:
     """Yield the suites that are in the named folders; or, where none are named, our own and the reference's.
 
-    With `serve` our own plugins have a fork server for the with block, and then they are compared without one, too. Of
-    folders that were named, those of this installation's launchers are served likewise, by launchers made for it.
-    Raises ServerError, OSError.
+    With `serve` our own plugins are measured with a server; those of folders that were named, if they are this
+    installation's launchers. Raises OSError.
     """
-    with ExitStack() as closing:
-        if named:
-            yield [
-                _served(name, closing) if serve and _are_ours(folders) else Suite(name, folders)
-                for name, folders in named.items()
-            ]
-            return
-        direct = _folder(closing, socket="")
-        suites = [_served(OURS, closing), Suite(DIRECT, (direct,), brief=True)] if serve else [Suite(OURS, (direct,))]
+    if named:
+        yield [Suite(name, folders, served=serve and _are_ours(folders)) for name, folders in named.items()]
+        return
+    with own_plugins() as folder:
+        suites = [Suite(OURS, (folder,), served=serve)]
         if (REFERENCE_BIN_DIR / "bridge").exists():
             suites.append(Suite(REFERENCE, (REFERENCE_BIN_DIR,)))
         yield suites
 
 
-def _served(name: str, closing: ExitStack) -> Suite:
-    # Wherever other temporary files are, this path is short enough for a socket.
-    socket = _temporary(closing, within="/run") / "server.sock"
-    folder = _folder(closing, socket=str(socket))
-    return Suite(name, (folder,), closing.enter_context(serving(socket, folder / next(iter(PLUGINS)))))
-
-
-def _folder(closing: ExitStack, *, socket: str) -> Path:
-    """Make a folder of our plugins, which ask the server at `socket`, none where it is empty."""
-    folder = _temporary(closing)
-    for name in PLUGINS:
-        launcher = folder / name
-        launcher.write_bytes(launcher_bytes(socket=socket))
-        launcher.chmod(0o755)
-    return folder
-
-
-def _temporary(closing: ExitStack, within: str | None = None) -> Path:
-    folder = Path(mkdtemp(prefix="cni-harness-bench-", dir=within))
-    closing.callback(shutil.rmtree, folder)
-    return folder
+@contextmanager
+def own_plugins() -> Iterator[Path]:
+    """Make a folder of our plugins that ask no server, for the with block. Raises OSError."""
+    with TemporaryDirectory(prefix="cni-harness-bench-") as name:
+        folder = Path(name)
+        write_launchers(folder, "")
+        yield folder
 
 
 def _are_ours(folders: tuple[Path, ...]) -> bool:

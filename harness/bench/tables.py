@@ -1,13 +1,12 @@
 """The figures of a run as tables, for a terminal and for Markdown."""
 
 from collections.abc import Iterator, Sequence
-from statistics import fmean
+from statistics import median
 from typing import Final
 
 from harness.bench.recording import Recording, Work
 from harness.bench.subjects import Described
 from harness.bench.summary import Ratio, Summary
-from harness.bench.targets import targets
 from harness.output import Table
 
 __all__ = ["markdown", "sections"]
@@ -19,7 +18,6 @@ def sections(recording: Recording, suites: Sequence[Described]) -> dict[str, Tab
     """Return the tables under their names, without those that would be empty; ratios are to the last suite."""
     names = [each.suite.name for each in suites]
     tables = {
-        "targets": _targets(recording),
         "latency": _latency(recording, names),
         "crowds": _crowds(recording, names),
         "growth": _growth(recording, names),
@@ -34,22 +32,6 @@ def markdown(table: Table) -> str:
     numeric = [all(not cell[:1].isalpha() for cell in column) for column in zip(*rows, strict=True)]
     rule = ["---:" if right else "---" for right in numeric]
     return "\n".join(f"| {' | '.join(row)} |" for row in (table.headings, rule, *rows))
-
-
-def _targets(recording: Recording) -> Table:
-    rows = [
-        [
-            each.work,
-            _ms(each.ours),
-            _ms(each.theirs) if each.theirs is not None else "",
-            f"{each.measured:.2f}" if each.theirs is not None else f"{each.measured:.1f}",
-            f"{each.low:.2f} to {each.high:.2f}" if each.theirs is not None else "",
-            f"{each.at_most:g}",
-            "yes" if each.reached else "**no**",
-        ]
-        for each in targets(recording)
-    ]
-    return Table(("work", "median, ms", "against, ms", "ratio", "95 %", "at most", "reached"), rows)
 
 
 def _latency(recording: Recording, suites: Sequence[str]) -> Table:
@@ -92,7 +74,7 @@ def _growth(recording: Recording, suites: Sequence[str]) -> Table:
 
 
 def _costs(recording: Recording, suites: Sequence[Described]) -> Table:
-    networks = list(dict.fromkeys(each.network for each in recording.cpu))
+    networks = list(dict.fromkeys(each.network for each in recording.memory))
     rows = []
     for network in networks:
         for each in suites:
@@ -108,8 +90,8 @@ def _costs(recording: Recording, suites: Sequence[Described]) -> Table:
 
 
 def _cpu(recording: Recording, network: str, suite: str, verb: str) -> str:
-    found = [each for each in recording.cpu if (each.network, each.suite, each.verb) == (network, suite, verb)]
-    return _ms(fmean(each.process + each.server for each in found)) if found else ""
+    samples = recording.cpu_samples(suite, Work(verb, network))
+    return _ms(median(samples)) if samples else ""
 
 
 def _figures(samples: Sequence[float]) -> list[str]:

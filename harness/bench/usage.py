@@ -1,58 +1,37 @@
-"""What an execution costs besides time: CPU and memory, also where a server does the work for the process."""
+"""What a plugin uses in the middle of its work, and who does that work: the process itself, or a server's."""
 
 import os
 import time
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import Final
 
 from harness.bench.process import Process, Request
-from harness.bench.recording import CpuTime, Memory
-from harness.bench.resources import is_writing, peak_rss, process_tree
-from harness.bench.stand import Stand, attached_to
-from harness.site import Site
+from harness.bench.resources import is_writing, peak_rss, process_tree, pss
 
-if TYPE_CHECKING:
-    from harness.bench.process import Ended
-    from harness.bench.server import Server
-
-__all__ = ["cpu_of", "memory_of"]
+__all__ = ["Stopped", "stopped_at_its_result"]
 
 _POLL_S: Final = 0.002
 
 
-def cpu_of(site: Site, stand: Stand, count: int) -> list[CpuTime]:
-    """Return the CPU time of an ADD and of a DEL, from `count` of them in a row. Raises PluginFailedError, OSError."""
-    server = stand.caller.suite.server
-    pods = [attached_to(netns) for netns in site.pods(count)]
-    network = stand.caller.network.name
-    found = []
-    for verb, execute in (("ADD", stand.add), ("DEL", stand.delete)):
-        before = server.cpu_seconds() if server is not None else 0.0
-        process = sum(_cpu(execute(pod)) for pod in pods)
-        served = server.cpu_seconds() - before if server is not None else 0.0
-        found.append(CpuTime(verb, network, stand.suite, process / count, served / count))
-    return found
+@dataclass(frozen=True)
+class Stopped:
+    """A plugin that was about to write its result; memory in bytes.
 
-
-def memory_of(site: Site, stand: Stand) -> Memory | None:
-    """Return the memory of an ADD by the first plugin, None where it cannot be told. Raises PluginFailedError, OSError.
-
-    There is no room for what the plugin writes to its standard output until that has been looked at.
+    `served` tells that a process of the server was about to write it, `server_pss` is the proportional set size of all
+    of them.
     """
-    attached = attached_to(site.pods(1)[0])
-    suite = stand.caller.suite
-    request = next(stand.caller.add(attached))
-    try:
-        seen = stand.ground.run(_stopped_at_its_result, request, suite.server, stand.caller.timeout)
-    finally:
-        stand.delete(attached)
-    return None if seen is None else Memory(stand.caller.network.name, suite.name, *seen)
+
+    served: bool
+    peak_rss: int
+    server_pss: int
 
 
-def _cpu(executions: "list[tuple[str, Ended]]") -> float:
-    return sum(ended.cpu_seconds for _, ended in executions)
+def stopped_at_its_result(request: Request, server: int | None, timeout: float) -> Stopped | None:
+    """Look at a plugin, and at the server with the PID `server`, when the result is made; then bring it to its end.
 
-
-def _stopped_at_its_result(request: Request, server: "Server | None", timeout: float) -> tuple[int, int] | None:
+    There is no room for what the plugin writes to its standard output until that has been looked at. None where it
+    cannot be told. Raises PluginFailedError, OSError.
+    """
     process = Process(request)
     deadline = time.perf_counter() + timeout
     try:
@@ -60,9 +39,10 @@ def _stopped_at_its_result(request: Request, server: "Server | None", timeout: f
         process.spawn()
         seen = None
         while seen is None and not _ended(process.pid) and time.perf_counter() < deadline:
-            servants = process_tree(server.pid) if server is not None else []
-            if any(map(is_writing, [*process_tree(process.pid), *servants])):
-                seen = peak_rss(process.pid), server.pss() if server is not None else 0
+            servants = process_tree(server) if server is not None else []
+            served = any(map(is_writing, servants))
+            if served or any(map(is_writing, process_tree(process.pid))):
+                seen = Stopped(served, peak_rss(process.pid), pss(servants))
             else:
                 time.sleep(_POLL_S)
         while process.read():

@@ -48,14 +48,6 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str | None) -> tu
 @click.option("--repetitions", type=click.IntRange(min=1), metavar="N", help="How often each of those.")
 @click.option("--save", type=_FILE, metavar="FILE", help="Also write the JSON document into a file.")
 @click.option("--plot", "plots", multiple=True, type=_FILE, metavar="FILE", help="Draw it, .svg or .png.")
-@click.option(
-    "--report",
-    "reports",
-    multiple=True,
-    type=_FILE,
-    metavar="FILE",
-    help="Put the tables between the markers of a Markdown file.",
-)
 @global_options()
 @pass_settings
 def command(
@@ -71,7 +63,6 @@ def command(
     repetitions: int | None,
     save: Path | None,
     plots: tuple[Path, ...],
-    reports: tuple[Path, ...],
 ) -> None:
     """Measure plugins, several suites in turns, and print how they compare.
 
@@ -79,9 +70,9 @@ def command(
     time, memory and bytes on disk. All on nodes made for the run, which are gone afterwards. docs/performance.md
     explains the figures.
     """
-    from harness.bench.markers import check_markers
     from harness.bench.plot import check_plots
     from harness.bench.run import run_bench
+    from harness.bench.suites import suites_of
     from harness.networks import read_network_file
 
     needs_root("bench", "makes network namespaces")
@@ -89,16 +80,10 @@ def command(
     extent = _extent(quick, {"rounds": rounds, "pods": pods, "at_once": at_once, "repetitions": repetitions})
     # What would fail at the end is better known at the beginning.
     check_plots(plots)
-    check_markers(reports)
-    findings = run_bench(
-        named_folders(folders or shared),
-        [read_network_file(path) for path in confs],
-        extent,
-        state_dir=settings.state_dir,
-        serve=serve,
-        progress=say,
-    )
-    _write(findings, save, plots, reports)
+    networks = [read_network_file(path) for path in confs]
+    with suites_of(named_folders(folders or shared), serve=serve) as suites:
+        findings = run_bench(suites, networks, extent, state_dir=settings.state_dir, progress=say)
+    _write(findings, save, plots)
     _print(findings, settings)
 
 
@@ -116,10 +101,8 @@ def _extent(quick: bool, wanted: dict[str, int | tuple[int, ...] | None]) -> "Ex
     )
 
 
-def _write(findings: "Findings", save: Path | None, plots: tuple[Path, ...], reports: tuple[Path, ...]) -> None:
-    from harness.bench.markers import write_between_markers
+def _write(findings: "Findings", save: Path | None, plots: tuple[Path, ...]) -> None:
     from harness.bench.plot import plot
-    from harness.bench.tables import markdown
     from harness.files import write_atomically
 
     if save is not None:
@@ -128,9 +111,6 @@ def _write(findings: "Findings", save: Path | None, plots: tuple[Path, ...], rep
     if plots:
         suites = [each.suite.name for each in findings.suites]
         plot(findings.recording, suites, [network.name for network in findings.networks], plots)
-    texts = {name: markdown(table) for name, table in findings.tables().items()}
-    for report in reports:
-        write_between_markers(report, texts | {"conditions": findings.conditions()})
 
 
 def _print(findings: "Findings", settings: Settings) -> None:

@@ -1,0 +1,92 @@
+"""Control groups, which count the CPU time of all their processes, also of those that have ended (cgroups(7))."""
+
+import os
+import signal
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+__all__ = ["ControlGroup", "ControlGroupError", "control_group"]
+
+_MOUNTS: Final = Path("/proc/self/mounts")
+_QUIET_READINGS: Final = 4
+_QUIET_S: Final = 0.0001
+"""CPU time between two readings of a group that is at rest: its processes may look at a clock."""
+_POLL_S: Final = 0.015
+_PATIENCE_S: Final = 60.0
+
+
+class ControlGroupError(Exception):
+    """There is no control group that counts CPU time, or its processes do not come to rest."""
+
+
+class ControlGroup:
+    """One group; `usage` is the file that has its CPU time."""
+
+    def __init__(self, folder: Path) -> None:
+        """Look at the group in a folder that is there."""
+        self.folder = folder
+
+    def add(self, pid: int) -> None:
+        """Move a process into the group; its children will be born there. Raises OSError."""
+        (self.folder / "cgroup.procs").write_text(str(pid))
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time up to now, of the kernel for these processes included. Raises OSError."""
+        usage = self.folder / "cpuacct.usage"
+        if usage.exists():
+            return int(usage.read_text()) / 1e9
+        # cpu.stat of version 2 is there whichever controllers are enabled.
+        words = (self.folder / "cpu.stat").read_text().split()
+        return int(words[words.index("usage_usec") + 1]) / 1e6
+
+    def cpu_seconds_at_rest(self) -> float:
+        """Return the CPU time when the processes have done what they still had to do. Raises ControlGroupError."""
+        deadline = time.monotonic() + _PATIENCE_S
+        readings = [self.cpu_seconds()]
+        while len(readings) < _QUIET_READINGS or readings[-1] - readings[-_QUIET_READINGS] > _QUIET_S:
+            if time.monotonic() > deadline:
+                raise ControlGroupError(f"{self.folder}: its processes do not come to rest")
+            time.sleep(_POLL_S)
+            readings.append(self.cpu_seconds())
+        return readings[-1]
+
+
+@contextmanager
+def control_group() -> Iterator[ControlGroup]:
+    """Make a group for the with block; processes that are in it then are killed. Raises ControlGroupError, OSError."""
+    folder = _hierarchy() / f"cni-harness-bench-{uuid.uuid4().hex[:8]}"
+    folder.mkdir()
+    try:
+        yield ControlGroup(folder)
+    finally:
+        _remove(folder)
+
+
+def _hierarchy() -> Path:
+    """Return where the hierarchy is mounted that counts CPU time: version 1's, otherwise version 2's."""
+    mounts = [line.split()[1:4] for line in _MOUNTS.read_text().splitlines()]
+    first = [path for path, kind, options in mounts if kind == "cgroup" and "cpuacct" in options.split(",")]
+    second = [path for path, kind, _ in mounts if kind == "cgroup2"]
+    for path in (*first, *second):
+        return Path(path)
+    raise ControlGroupError("no control groups are mounted here, so nothing counts the CPU time")
+
+
+def _remove(folder: Path) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        for pid in (folder / "cgroup.procs").read_text().split():
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        try:
+            folder.rmdir()
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_S)
+        else:
+            return

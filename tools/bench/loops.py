@@ -1,0 +1,144 @@
+"""The loops. In each, those that are compared have their turns, so that all meet the same conditions."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Final
+
+from harness.bench.attachments import Attached, Caller, attached_to
+from harness.bench.process import Request, run_one
+from harness.bench.recording import Recording, Work
+from harness.bench.stand import Stand
+from harness.bench.subjects import MASQUERADED, PLAIN, Suite, default_networks
+from harness.bench.suites import OURS, REFERENCE
+from harness.bench.summary import in_turns
+from harness.site import Site
+from tools.bench.rows import NO_WORK, NOTHING, Extent
+from tools.bench.subjects import DIRECT, FLOOR, PYTHON
+
+__all__ = ["Loops"]
+
+_WARM_UP: Final = 3
+_PAUSE_S: Final = 0.05
+"""After a DEL: the kernel may still work on it, which is not to be in another's time."""
+
+
+class Loops:
+    """The loops of one run on a site; `run` runs one and returns what it has measured."""
+
+    def __init__(self, site: Site, suites: Mapping[str, Suite], extent: Extent) -> None:
+        """Have all nodes made on `site`."""
+        self._site = site
+        self._suites = suites
+        self._extent = extent
+        self._networks = {network.name: network for network in default_networks()}
+        self._recording = Recording()
+        self._loops: dict[str, Callable[[], None]] = {
+            "one": lambda: self._one(PLAIN, (OURS, REFERENCE, FLOOR)),
+            "one, ipMasq": lambda: self._one(MASQUERADED, (OURS, REFERENCE)),
+            "at once": lambda: self._at_once(PLAIN, (OURS, REFERENCE, FLOOR)),
+            "at once, ipMasq": lambda: self._at_once(MASQUERADED, (OURS, REFERENCE)),
+            "VERSION": self._version,
+            "gone": self._gone,
+            "growth": self._growth,
+            "no server": self._no_server,
+        }
+
+    def run(self, loop: str) -> Recording:
+        """Run a loop. Raises PluginFailedError, PluginNotFoundError, ServerError, ControlGroupError, OSError."""
+        self._recording = Recording()
+        self._loops[loop]()
+        return self._recording
+
+    def _one(self, network: str, names: Sequence[str]) -> None:
+        """ADD and DEL, one after the other."""
+        with ExitStack() as closing:
+            stands = [self._stand(name, network, closing).furnish(self._site) for name in names]
+            self._add_and_delete(stands)
+            for stand in in_turns(stands, self._extent.batches):
+                pods = self._pods(self._extent.batch)
+                for verb in ("ADD", "DEL"):
+                    self._recording.add_cpu(stand.suite, Work(verb, network), stand.each_counted(verb, pods))
+
+    def _growth(self) -> None:
+        """ADD and DEL on nodes with thousands of masqueraded addresses."""
+        with ExitStack() as closing:
+            counts = (0, *self._extent.elements)
+            stands = [self._stand(OURS, MASQUERADED, closing).furnish(self._site, pods=count) for count in counts]
+            self._add_and_delete(stands)
+
+    def _add_and_delete(self, stands: Sequence[Stand]) -> None:
+        for stand in self._turns(stands):
+            (pod,) = self._pods(1)
+            for verb in ("ADD", "DEL"):
+                work = Work(verb, stand.caller.network.name, pods=stand.pods)
+                self._recording.add(stand.suite, work, stand.at_once(verb, [pod]))
+            time.sleep(_PAUSE_S)
+
+    def _at_once(self, network: str, names: Sequence[str]) -> None:
+        """Many ADDs at once, each time on a node that has had none; then as many DELs."""
+        for name in in_turns(names, self._extent.repetitions):
+            with ExitStack() as closing:
+                stand = self._stand(name, network, closing)
+                pods = self._pods(self._extent.at_once)
+                for verb in ("ADD", "DEL"):
+                    work = Work(verb, network, at_once=len(pods), cold=True)
+                    seconds, cpu_seconds = stand.at_once_counted(verb, pods)
+                    self._recording.add(name, work, seconds)
+                    self._recording.add_cpu(name, work, cpu_seconds)
+
+    def _version(self) -> None:
+        with ExitStack() as closing:
+            stands = [self._stand(name, PLAIN, closing) for name in (OURS, REFERENCE)]
+            for stand in self._turns(stands):
+                ended = stand.spawner.call(stand.caller.version)
+                self._recording.add(stand.suite, Work("VERSION"), ended.seconds)
+            count = self._extent.batch
+            for stand in in_turns(stands, self._extent.batches):
+                cpu_seconds, _ = stand.spawner.call_counted(_versions, stand.caller, count)
+                self._recording.add_cpu(stand.suite, Work("VERSION"), cpu_seconds / count)
+
+    def _gone(self) -> None:
+        """DEL again, as a runtime does that removes a sandbox: without a namespace, and without a result."""
+        with ExitStack() as closing:
+            stands = [self._stand(name, PLAIN, closing).furnish(self._site) for name in (OURS, REFERENCE)]
+            for stand in self._turns(stands):
+                for count in (1, self._extent.gone_at_once):
+                    seconds = stand.at_once("DEL", [attached_to("") for _ in range(count)])
+                    self._recording.add(stand.suite, Work(NOTHING, PLAIN, at_once=count), seconds)
+
+    def _no_server(self) -> None:
+        """VERSION and ADD by processes that do it themselves, beside their interpreter that does nothing."""
+        environ = {"PATH": os.environ.get("PATH", os.defpath)}
+        nothing = Request(sys.executable, environ, b"", ("-IS", "-c", "pass"))
+        with ExitStack() as closing:
+            stand = self._stand(DIRECT, PLAIN, closing).furnish(self._site)
+            for _ in self._turns([stand]):
+                ended = stand.spawner.call(run_one, nothing, timeout=self._extent.timeout)
+                self._recording.add(PYTHON, Work(NO_WORK), ended.seconds)
+                ended = stand.spawner.call(stand.caller.version)
+                self._recording.add(DIRECT, Work("VERSION"), ended.seconds)
+                (pod,) = self._pods(1)
+                self._recording.add(DIRECT, Work("ADD", PLAIN), stand.at_once("ADD", [pod]))
+                stand.at_once("DEL", [pod])
+                time.sleep(_PAUSE_S)
+
+    def _turns(self, stands: Sequence[Stand]) -> Iterator[Stand]:
+        """Give stands their turns; of those of the warm-up nothing is kept."""
+        yield from in_turns(stands, _WARM_UP)
+        self._recording = Recording()
+        yield from in_turns(stands, self._extent.rounds)
+
+    def _pods(self, count: int) -> list[Attached]:
+        return [attached_to(netns) for netns in self._site.pods(count)]
+
+    def _stand(self, name: str, network: str, closing: ExitStack) -> Stand:
+        timeout = self._extent.timeout
+        return closing.enter_context(Stand(self._site, self._suites[name], self._networks[network], timeout=timeout))
+
+
+def _versions(caller: Caller, count: int) -> None:
+    for _ in range(count):
+        caller.version()

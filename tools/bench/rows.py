@@ -1,0 +1,170 @@
+"""The rows of the table: what is compared with what, and what the ratio of medians must not exceed."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Final
+
+from harness.bench.recording import Recording, Work
+from harness.bench.subjects import MASQUERADED, PLAIN
+from harness.bench.suites import OURS, REFERENCE
+from harness.bench.summary import Ratio, percentile
+from harness.output import Table
+from tools.bench.subjects import DIRECT, FLOOR, PYTHON
+
+__all__ = ["NOTHING", "NO_WORK", "Extent", "Judged", "Row", "judged", "rows", "table"]
+
+NOTHING: Final = "DEL of what is gone"
+NO_WORK: Final = "start and end"
+"""Verbs of work that is no plugin's."""
+
+_LOWER: Final = 25
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much is measured."""
+
+    rounds: int = 60
+    """Turns of each suite, one execution after the other."""
+    batches: int = 8
+    """Turns of each suite for CPU time,"""
+    batch: int = 20
+    """each over so many executions in a row."""
+    repetitions: int = 7
+    """Turns of each suite with many at once."""
+    at_once: int = 100
+    gone_at_once: int = 20
+    elements: tuple[int, ...] = (5_000, 20_000)
+    """Of how many pods a node has the reservations and the masquerading already."""
+    timeout: float = 120.0
+    """Seconds for an execution, or for all that run at once."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Two medians to be compared, both measured in the turns of one `loop`; without `at_most` it is only shown."""
+
+    loop: str
+    work: str
+    ours: tuple[str, Work]
+    theirs: tuple[str, Work]
+    at_most: float | None = None
+    cpu: bool = False
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A row that was measured: medians and 25th percentiles in seconds, the ratio of medians with its interval."""
+
+    row: Row
+    ours: float
+    ours_lower: float
+    theirs: float
+    theirs_lower: float
+    ratio: Ratio
+
+    @property
+    def reached(self) -> bool | None:
+        """Whether the target is reached; None for a row without one."""
+        return None if self.row.at_most is None else self.ratio.value <= self.row.at_most
+
+    def document(self) -> dict[str, object]:
+        """Return it as a JSON object."""
+        return asdict(self) | {"reached": self.reached}
+
+
+def rows(extent: Extent) -> list[Row]:
+    """Return all rows, in the order of the table."""
+    add, delete = Work("ADD", PLAIN), Work("DEL", PLAIN)
+    masq_add, masq_delete = Work("ADD", MASQUERADED), Work("DEL", MASQUERADED)
+    count = extent.at_once
+    adds, deletes = (Work(verb, PLAIN, at_once=count, cold=True) for verb in ("ADD", "DEL"))
+    masq_adds, masq_deletes = (Work(verb, MASQUERADED, at_once=count, cold=True) for verb in ("ADD", "DEL"))
+    gone, all_gone = Work(NOTHING, PLAIN), Work(NOTHING, PLAIN, at_once=extent.gone_at_once)
+    version = Work("VERSION")
+    growth = (
+        Row(
+            "growth",
+            f"ADD with `ipMasq` beside {elements:,} masqueraded, over none",
+            (OURS, Work("ADD", MASQUERADED, pods=elements)),
+            (OURS, masq_add),
+            1.1,
+        )
+        for elements in extent.elements
+    )
+    return [
+        *_both("one", "ADD", add, REFERENCE, 0.40, 0.45),
+        Row("one", "ADD, over the floor", (OURS, add), (FLOOR, add)),
+        Row("one", "DEL, over the floor (a bare RTM_DELLINK)", (OURS, delete), (FLOOR, delete), 0.5),
+        *_both("one", "DEL", delete, REFERENCE, None, None),
+        *_both("one, ipMasq", "ADD with `ipMasq`", masq_add, REFERENCE, 0.25, None),
+        *_both("one, ipMasq", "DEL with `ipMasq`", masq_delete, REFERENCE, 0.10, None),
+        *_both("at once", f"{count} ADDs at once, cold node", adds, REFERENCE, 0.45, 0.45),
+        Row("at once", f"{count} ADDs at once, over the floor", (OURS, adds), (FLOOR, adds)),
+        *_both("at once", f"{count} DELs at once", deletes, REFERENCE, 0.60, 0.60),
+        Row("at once", f"{count} DELs at once, over the floor", (OURS, deletes), (FLOOR, deletes)),
+        *_both("at once, ipMasq", f"{count} ADDs at once with `ipMasq`, cold node", masq_adds, REFERENCE, None, None),
+        *_both("at once, ipMasq", f"{count} DELs at once with `ipMasq`", masq_deletes, REFERENCE, 0.10, None),
+        *_both("VERSION", "VERSION", version, REFERENCE, 0.65, 0.70),
+        Row("gone", f"{NOTHING}, no CNI_NETNS", (OURS, gone), (REFERENCE, gone), 0.8),
+        Row(
+            "gone",
+            f"{extent.gone_at_once} at once: {NOTHING}, no CNI_NETNS",
+            (OURS, all_gone),
+            (REFERENCE, all_gone),
+            0.8,
+        ),
+        *growth,
+        Row("no server", "no server: VERSION, over bare Python", (DIRECT, version), (PYTHON, Work(NO_WORK)), 1.6),
+        Row("no server", "no server: ADD, over bare Python", (DIRECT, add), (PYTHON, Work(NO_WORK)), 6.5),
+    ]
+
+
+def _both(loop: str, name: str, work: Work, other: str, wall: float | None, cpu: float | None) -> Iterator[Row]:
+    yield Row(loop, name, (OURS, work), (other, work), wall)
+    yield Row(loop, f"{name}: CPU", (OURS, work), (other, work), cpu, cpu=True)
+
+
+def judged(wanted: list[Row], recordings: dict[str, Recording]) -> list[Judged]:
+    """Return the rows whose loops were run: those that are in `recordings`."""
+    return [_judged(row, recordings[row.loop]) for row in wanted if row.loop in recordings]
+
+
+def _judged(row: Row, recording: Recording) -> Judged:
+    samples = recording.cpu_samples if row.cpu else recording.samples
+    ours, theirs = samples(*row.ours), samples(*row.theirs)
+    return Judged(
+        row,
+        median(ours),
+        percentile(ours, _LOWER),
+        median(theirs),
+        percentile(theirs, _LOWER),
+        Ratio.of(ours, theirs),
+    )
+
+
+def table(results: list[Judged]) -> Table:
+    """Return them as a table, times in milliseconds."""
+    headings = ("work", "ours, ms", "p25", "against", "ms", "p25", "ratio", "95 %", "at most", "reached")
+    return Table(headings, [_cells(each) for each in results])
+
+
+def _cells(each: Judged) -> list[str]:
+    verdict = {None: "", True: "yes", False: "**no**"}[each.reached]
+    return [
+        each.row.work,
+        _ms(each.ours),
+        _ms(each.ours_lower),
+        "none" if each.row.loop == "growth" else each.row.theirs[0],
+        _ms(each.theirs),
+        _ms(each.theirs_lower),
+        f"{each.ratio.value:.2f}",
+        f"{each.ratio.low:.2f} to {each.ratio.high:.2f}",
+        f"{each.row.at_most:.2f}" if each.row.at_most is not None else "",
+        verdict,
+    ]
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.2f}" if seconds < 1 else f"{seconds * 1000:.0f}"

@@ -1,0 +1,34 @@
+"""Whose work is compared: this project's plugins with and without a server, the reference's, the floor, bare Python."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from harness.bench.subjects import Suite
+from harness.bench.suites import OURS, REFERENCE, REFERENCE_BIN_DIR, own_plugins
+
+__all__ = ["DIRECT", "FLOOR", "PYTHON", "subjects"]
+
+DIRECT: Final = "direct"
+FLOOR: Final = "floor"
+PYTHON: Final = "python -IS"
+
+_SOURCE: Final = Path(__file__).with_name("floor.c")
+_COMPILE: Final = ("cc", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o")
+
+
+@contextmanager
+def subjects() -> Iterator[dict[str, Suite]]:
+    """Yield the suites by their names. Raises OSError, CalledProcessError where the floor cannot be compiled."""
+    with own_plugins() as own, TemporaryDirectory(prefix="cni-harness-bench-") as folder:
+        floor = Path(folder)
+        subprocess.run([*_COMPILE, floor / "bridge", _SOURCE], check=True)
+        yield {
+            OURS: Suite(OURS, (own,), served=True),
+            DIRECT: Suite(DIRECT, (own,), brief=True),
+            REFERENCE: Suite(REFERENCE, (REFERENCE_BIN_DIR,)),
+            FLOOR: Suite(FLOOR, (floor,)),
+        }
