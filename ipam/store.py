@@ -111,8 +111,11 @@ class Store:
         """Hold the folder's lock, after waiting for whoever has it; the call's `interruption` may end the wait."""
         lock, _ = open_regular(self._path("lock"), os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o750)
         try:
-            with interruption.waiting():
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                with interruption.waiting(for_lock=True):
+                    fcntl.flock(lock, fcntl.LOCK_EX)
             self._index = Index(self.folder)
             yield
         finally:

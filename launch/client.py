@@ -1,4 +1,4 @@
-"""What launch/launcher.c does, for the launcher in Python that takes its place: has the fork server run the plugin.
+"""What launch/launcher.c does, for the launcher in Python that takes its place: has the server run the plugin.
 
 A process that does no more than this loads no more than this, so here is no `socket`, no `struct`, and of `skel`
 nothing (see `launch.launcher.launcher_text`): the packets of launch/server/protocol.py are put together by hand.
@@ -7,25 +7,21 @@ nothing (see `launch.launcher.launcher_text`): the packets of launch/server/prot
 import _socket
 import os
 import sys
+from time import monotonic
 
 __all__ = ["hand_over"]
 
 _ROOT_USER = 0
-_STREAMS = range(3)
-# Python ignores these two from its start; whether its caller did cannot be known.
-_PYTHONS_OWN = 1 << 13 - 1 | 1 << 25 - 1  # SIGPIPE, SIGXFSZ
-# 32 and 33: no program can ignore or block them by way of glibc.
-_PRIVATE = 0b11 << 32 - 1
-_EXIT_BYTES = 5
-_MAX_WORD_BYTES = 16
-_DIED = b'{"cniVersion": "1.1.0", "code": 999, "msg": "the fork server\'s worker died while it ran the plugin"}\n'
+_STDIN, _STDOUT, _STDERR = range(3)
+_END_BYTES = 9
+_PACKET_BYTES = _END_BYTES + (1 << 16)
+_DIED = b'{"cniVersion": "1.1.0", "code": 999, "msg": "the server\'s worker died while it ran the plugin"}\n'
 _UNDO_SECONDS = 25.0
 """For the worker to take back what it has done, which it gives up before."""
-_CIRCUMSTANCES = (
+_DESCRIPTORS = (
     (".", os.O_PATH | os.O_DIRECTORY),
     ("/proc/self/ns/net", os.O_RDONLY),
     ("/proc/self/ns/mnt", os.O_RDONLY),
-    ("/", os.O_PATH | os.O_DIRECTORY),
 )
 
 
@@ -34,25 +30,26 @@ def hand_over(path: str, socket_path: str, build_id: bytes, patience: float) -> 
 
     None when no server has accepted that, within `patience` seconds: then nothing has been done.
     """
-    closed = [stream for stream in _STREAMS if not _is_open(stream)]  # before anything is opened in their places
+    open_streams = [stream for stream in (_STDIN, _STDOUT, _STDERR) if _is_open(stream)]  # before anything is opened
+    deadline = monotonic() + patience
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     opened: list[int] = []
     try:
         # The kernel's own time limits: connecting a socket that has one of Python's fails where the queue is full.
-        for option in (_socket.SO_SNDTIMEO, _socket.SO_RCVTIMEO):
-            connection.setsockopt(_socket.SOL_SOCKET, option, _timeval(patience))
+        connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDTIMEO, _timeval(patience))
         connection.connect(socket_path)
         _check_server(connection)
-        for name, flags in _CIRCUMSTANCES:
+        for name, flags in _DESCRIPTORS:
             opened += [os.open(name, flags)]
-        _send(connection, _request(path, build_id, closed), opened)
+        _send(connection, _request(path, build_id), opened)
         signals = _Signals(connection)  # while the worker gets ready
+        connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_RCVTIMEO, _timeval(max(0.001, deadline - monotonic())))
         if connection.recv(2) != b"R":
             raise ConnectionRefusedError
         connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_RCVTIMEO, _timeval(0))
         signals.start()
         try:
-            _send(connection, [b"G"], [stream for stream in _STREAMS if stream not in closed])
+            _send(connection, [b"G"], [_STDIN] if _STDIN in open_streams else [])
         except OSError:
             signals.stop()
             raise
@@ -62,21 +59,22 @@ def hand_over(path: str, socket_path: str, build_id: bytes, patience: float) -> 
     finally:
         for number in opened:
             os.close(number)
-    return signals.end(_outcome(connection, signals))
+    answer = _Answer(os.path.basename(path), open_streams)
+    code = answer.receive(connection)
+    connection.close()  # before anything more is written: it may have the number of a stdout that was closed
+    if not answer.is_begun and not answer.is_over and not signals.arrived and _STDOUT in open_streams:
+        try:  # noqa: SIM105 -- contextlib would be one more to load
+            os.write(_STDOUT, _DIED)
+        except OSError:
+            pass  # the exit code says it, too
+    return signals.end(code)
 
 
-def _request(path: str, build_id: bytes, closed: list[int]) -> list[bytes]:
+def _request(path: str, build_id: bytes) -> list[bytes]:
     umask = os.umask(0)
     os.umask(umask)
-    flags = sum(1 << stream for stream in closed)
-    status = dict(line.split(b":", 1) for line in _read("/proc/self/status").splitlines())
-    blocked, ignored = int(status[b"SigBlk"], 16) & ~_PRIVATE, int(status[b"SigIgn"], 16) & ~(_PRIVATE | _PYTHONS_OWN)
-    numbers = ((umask, 4), (flags, 4), (blocked, 8), (ignored, 8))
-    name = os.fsencode(os.path.basename(path))
     return [
-        b"CNIH\x02\0\0\0" + build_id,
-        *(number.to_bytes(size, sys.byteorder) for number, size in numbers),
-        name + b"\0",
+        b"CNIH\x03\0\0\0" + build_id + umask.to_bytes(4, sys.byteorder) + os.fsencode(os.path.basename(path)) + b"\0",
         # As execve(2) had it, which os.environ is not: that lacks what has no `=`, and Python may have set LC_CTYPE.
         _read("/proc/self/environ"),
     ]
@@ -84,34 +82,57 @@ def _request(path: str, build_id: bytes, closed: list[int]) -> list[bytes]:
 
 def _send(connection: _socket.socket, parts: list[bytes], descriptors: list[int]) -> None:
     rights = b"".join(number.to_bytes(4, sys.byteorder) for number in descriptors)
-    connection.sendmsg(parts, [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)], _socket.MSG_NOSIGNAL)
+    ancillary = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)] if rights else []
+    connection.sendmsg(parts, ancillary, _socket.MSG_NOSIGNAL)
 
 
-def _outcome(connection: _socket.socket, signals: "_Signals") -> int:
-    """Return the exit code of an accepted request."""
-    packet, answers = _last_word(connection)
-    if len(packet) == _EXIT_BYTES and packet.startswith(b"X"):
-        return int.from_bytes(packet[1:], sys.byteorder, signed=True)
-    connection.close()  # before anything is written: it may have the number of a stdout that was closed
-    if not answers and not signals.arrived:
-        try:  # noqa: SIM105 -- contextlib would be one more to load
-            os.write(1, _DIED)
-        except OSError:
-            pass  # the exit code says it, too
-    return 1
+class _Answer:
+    """What the worker says to be written, as far as it has come."""
 
+    def __init__(self, name: str, open_streams: list[int]) -> None:
+        self._name = name
+        self._open = open_streams
+        self._is_lost = False
+        self.is_begun = False
+        """Whether something is on stdout."""
+        self.is_over = False
 
-def _last_word(connection: _socket.socket) -> tuple[bytes, bool]:
-    """Return the server's last packet, empty where it has ended the connection; and whether stdout is written to."""
-    answers = False
-    while True:
+    def receive(self, connection: _socket.socket) -> int:
+        """Write the answer of an accepted request; return the exit code."""
+        code = 1
+        while not self.is_over:
+            try:
+                packet = connection.recv(_PACKET_BYTES)
+            except OSError:
+                packet = b""
+            kind, text = packet[:1], packet[1:]
+            if kind == b"E":
+                self.write(_STDERR, text)
+            elif kind == b"O":
+                self.write(_STDOUT, text)
+            elif kind == b"X" and len(packet) >= _END_BYTES:
+                self.is_over = True
+                code = int.from_bytes(packet[1:5], sys.byteorder, signed=True)
+                log_end = _END_BYTES + int.from_bytes(packet[5:9], sys.byteorder)
+                self.write(_STDERR, packet[_END_BYTES:log_end])
+                self.write(_STDOUT, packet[log_end:])
+            else:
+                break
+        return code or int(self._is_lost)
+
+    def write(self, stream: int, text: bytes) -> None:
+        """Write to a stream. What cannot be logged is lost; what cannot be answered is said."""
+        if not text or (stream == _STDOUT and self._is_lost):
+            return
+        self.is_begun |= stream == _STDOUT
         try:
-            packet = connection.recv(_MAX_WORD_BYTES)
-        except OSError:
-            packet = b""
-        if packet != b"W":
-            return packet, answers
-        answers = True
+            while text:
+                # A closed one's number may have been taken meanwhile.
+                text = text[os.write(stream if stream in self._open else -1, text) :]
+        except OSError as error:
+            if stream == _STDOUT:
+                self._is_lost = True
+                self.write(_STDERR, f"{self._name}: writing to stdout: {error}\n".encode())
 
 
 class _Signals:

@@ -15,26 +15,32 @@
 #include <time.h>
 #include <unistd.h>
 
-/* 32 and 33: no program can ignore or block them by way of glibc. */
-#define PRIVATE_SIGNALS (UINT64_C(3) << 31)
-
 enum {
-    CIRCUMSTANCES = 4,
+    DESCRIPTORS = 3,
     /* For the worker to take back what it has done, which it gives up before. */
     UNDO_MS = 25000,
-    /* Of the kernel's sigset_t; NSIG may be one more. */
-    SIGNALS = 64,
+    /* Of a packet: its kind, the exit code, the length of the first text, and the texts. */
+    KIND_BYTES = 1,
+    END_BYTES = KIND_BYTES + 4 + 4,
+    PIECE_BYTES = 1 << 16,
 };
 
 struct header {
     char magic[8];
     unsigned char build_id[BUILD_ID_BYTES];
     uint32_t umask;
-    uint32_t closed;
-    uint64_t blocked;
-    uint64_t ignored;
 };
-_Static_assert(sizeof(struct header) == 48, "the header has no padding");
+_Static_assert(sizeof(struct header) == 28, "the header has no padding");
+
+/* An answer as far as it has come. */
+struct answer {
+    const struct request *request;
+    int32_t code;
+    bool is_begun; /* something is on stdout */
+    bool is_lost;  /* something could not be written there */
+};
+
+static char packet[END_BYTES + PIECE_BYTES];
 
 static int64_t now_ms(void)
 {
@@ -42,30 +48,6 @@ static int64_t now_ms(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-/* Signals as the kernel's masks have them, signal N as bit N-1; without those that glibc keeps to itself. */
-static uint64_t blocked_signals(void)
-{
-    sigset_t set;
-    uint64_t mask = 0;
-
-    sigprocmask(SIG_BLOCK, NULL, &set);
-    for (int number = 1; number <= SIGNALS; number++)
-        if (sigismember(&set, number) == 1)
-            mask |= UINT64_C(1) << (number - 1);
-    return mask & ~PRIVATE_SIGNALS;
-}
-
-static uint64_t ignored_signals(void)
-{
-    struct sigaction action;
-    uint64_t mask = 0;
-
-    for (int number = 1; number <= SIGNALS; number++)
-        if (sigaction(number, NULL, &action) == 0 && action.sa_handler == SIG_IGN)
-            mask |= UINT64_C(1) << (number - 1);
-    return mask & ~PRIVATE_SIGNALS;
 }
 
 /* A server that may have our namespaces in its hands is root's, or of the user who asks. */
@@ -104,16 +86,18 @@ static bool send_packet(int connection, struct iovec *parts, size_t part_count, 
 {
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int[CIRCUMSTANCES]))]; /* there are fewer streams */
+        char bytes[CMSG_SPACE(sizeof(int[DESCRIPTORS]))];
     } control = {0};
     struct msghdr message = {
         .msg_iov = parts,
         .msg_iovlen = part_count,
-        .msg_control = control.bytes,
-        .msg_controllen = CMSG_SPACE(sizeof(int) * count),
     };
-    struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
+    struct cmsghdr *rights = &control.align;
 
+    if (count > 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = CMSG_SPACE(sizeof(int) * count);
+    }
     rights->cmsg_level = SOL_SOCKET;
     rights->cmsg_type = SCM_RIGHTS;
     rights->cmsg_len = CMSG_LEN(sizeof(int) * count);
@@ -124,7 +108,7 @@ static bool send_packet(int connection, struct iovec *parts, size_t part_count, 
 /* Send the request; false where a part of it cannot be had or is too long. */
 static bool send_request(int connection, const struct request *request)
 {
-    struct header header = {.magic = "CNIH\2", .closed = request->closed};
+    struct header header = {.magic = "CNIH\3"};
     char *start = request->environment[0], *end = start;
     /* The kernel lays out the environment without gaps, so one piece of memory holds all of it. */
     for (char **variable = request->environment; *variable; variable++) {
@@ -136,8 +120,6 @@ static bool send_request(int connection, const struct request *request)
     memcpy(header.build_id, request->build_id, sizeof(header.build_id));
     header.umask = umask(0);
     umask((mode_t)header.umask);
-    header.blocked = blocked_signals();
-    header.ignored = ignored_signals();
 
     struct iovec parts[] = {
         {&header, sizeof(header)},
@@ -145,26 +127,21 @@ static bool send_request(int connection, const struct request *request)
         {start, (size_t)(end - start)},
     };
     /* One that cannot be opened is -1, which sendmsg refuses. */
-    const int descriptors[CIRCUMSTANCES] = {
+    const int descriptors[DESCRIPTORS] = {
         open(".", O_PATH | O_DIRECTORY | O_CLOEXEC),
         open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC),
         open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC),
-        open("/", O_PATH | O_DIRECTORY | O_CLOEXEC),
     };
-    return send_packet(connection, parts, sizeof(parts) / sizeof(parts[0]), descriptors, CIRCUMSTANCES);
+    return send_packet(connection, parts, sizeof(parts) / sizeof(parts[0]), descriptors, DESCRIPTORS);
 }
 
-/* Send `G`, and the streams; false where nobody is there any more. */
+/* Send `G`, and stdin; false where nobody is there any more. */
 static bool send_go(int connection, uint32_t closed)
 {
     struct iovec go = {"G", 1};
-    int descriptors[STREAMS];
-    size_t count = 0;
+    const int descriptor = STDIN_FILENO;
 
-    for (int stream = 0; stream < STREAMS; stream++)
-        if (!(closed & 1u << stream))
-            descriptors[count++] = stream;
-    return send_packet(connection, &go, 1, descriptors, count);
+    return send_packet(connection, &go, 1, &descriptor, !(closed & 1u << STDIN_FILENO));
 }
 
 /* Whether the server says `R` before the deadline. */
@@ -172,62 +149,123 @@ static bool is_ready(int connection, int64_t deadline)
 {
     struct pollfd answer = {.fd = connection, .events = POLLIN};
     int64_t left = deadline - now_ms();
-    char packet[2];
 
     poll(&answer, 1, left > 0 ? (int)left : 0);
-    return recv(connection, packet, sizeof(packet), MSG_DONTWAIT) == 1 && packet[0] == 'R';
+    return recv(connection, packet, 2, MSG_DONTWAIT) == 1 && packet[0] == 'R';
 }
 
-/* The signals that are to end the worker along with us: not those that would not end us. */
+/* The signals that are to end the call along with us: not those that would not end us. */
 static sigset_t ending_signals(void)
 {
     const int numbers[] = {SIGHUP, SIGINT, SIGTERM};
-    uint64_t immune = blocked_signals() | ignored_signals();
-    sigset_t set;
+    struct sigaction action;
+    sigset_t set, blocked;
 
+    sigprocmask(SIG_BLOCK, NULL, &blocked);
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        if (!(immune >> (numbers[i] - 1) & 1))
+        if (sigismember(&blocked, numbers[i]) != 1 && sigaction(numbers[i], NULL, &action) == 0 &&
+            action.sa_handler != SIG_IGN)
             sigaddset(&set, numbers[i]);
     return set;
 }
 
-/* The server's next word: `W`, or `X` with its exit code; 0 where it will say neither. */
-static char next_word(int connection, int32_t *code)
+/* Write all of a text; 0, or the number of the error. */
+static int write_all(int stream, const char *text, size_t size)
 {
-    char word[6];
-    ssize_t size = recv(connection, word, sizeof(word), MSG_DONTWAIT);
+    while (size > 0) {
+        struct iovec part = {(void *)text, size};
+        ssize_t written = writev(stream, &part, 1);
 
-    if (size == 1 && word[0] == 'W')
-        return 'W';
-    if (size != 1 + sizeof(*code) || word[0] != 'X')
-        return 0;
-    memcpy(code, word + 1, sizeof(*code));
-    return 'X';
+        if (written < 0 && errno != EINTR)
+            return errno;
+        if (written > 0) {
+            text += written;
+            size -= (size_t)written;
+        }
+    }
+    return 0;
+}
+
+/* What Python says of an error, for those that a stdout has. */
+static const char *reason(int error)
+{
+    switch (error) {
+    case EBADF:
+        return "[Errno 9] Bad file descriptor\n";
+    case ENOSPC:
+        return "[Errno 28] No space left on device\n";
+    case EPIPE:
+        return "[Errno 32] Broken pipe\n";
+    default:
+        return "an error\n";
+    }
+}
+
+/* Write a text of the call's to one of our streams. What cannot be logged is lost; what cannot be answered is said. */
+static void pass_on(struct answer *answer, int stream, const char *text, size_t size)
+{
+    int error;
+
+    if (size == 0 || (stream == STDOUT_FILENO && answer->is_lost))
+        return;
+    error = answer->request->closed & 1u << stream ? EBADF : write_all(stream, text, size);
+    if (stream != STDOUT_FILENO)
+        return;
+    answer->is_begun = true;
+    if (error != 0) {
+        const char *parts[] = {answer->request->name, ": writing to stdout: ", reason(error)};
+
+        answer->is_lost = true;
+        for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+            pass_on(answer, STDERR_FILENO, parts[i], strlen(parts[i]));
+    }
+}
+
+/* Take the server's next packet; whether it is the end of the answer, or the server has nothing more to say. */
+static bool is_over(int connection, struct answer *answer, enum service *service)
+{
+    ssize_t size = recv(connection, packet, sizeof(packet), MSG_DONTWAIT);
+    uint32_t log_size;
+
+    *service = ABANDONED;
+    if (size >= KIND_BYTES && (packet[0] == 'E' || packet[0] == 'O')) {
+        pass_on(answer, packet[0] == 'E' ? STDERR_FILENO : STDOUT_FILENO, packet + KIND_BYTES, (size_t)size - KIND_BYTES);
+        return false;
+    }
+    if (size < END_BYTES || packet[0] != 'X')
+        return true;
+    memcpy(&answer->code, packet + KIND_BYTES, sizeof(answer->code));
+    memcpy(&log_size, packet + KIND_BYTES + sizeof(answer->code), sizeof(log_size));
+    if (log_size > (size_t)size - END_BYTES)
+        return true;
+    pass_on(answer, STDERR_FILENO, packet + END_BYTES, log_size);
+    pass_on(answer, STDOUT_FILENO, packet + END_BYTES + log_size, (size_t)size - END_BYTES - log_size);
+    if (answer->is_lost && answer->code == 0)
+        answer->code = 1;
+    *service = SERVED;
+    return true;
 }
 
 /*
- * Tell the worker of the signal and wait for its end; then die as the sender of the signal expects it. A worker that had
- * succeeded before it was told has its success: the result is on stdout.
+ * Tell the worker of the signal and wait for its answer; then die as the sender of the signal expects it. A call that
+ * had succeeded before it was told has its success: the result is on stdout.
  */
-static int die_of(int connection, int signals)
+static int die_of(int connection, int signals, struct answer *answer)
 {
-    struct pollfd answer = {.fd = connection, .events = POLLIN};
+    struct pollfd event = {.fd = connection, .events = POLLIN};
     struct signalfd_siginfo arrived;
     int64_t deadline = now_ms() + UNDO_MS, left;
-    unsigned char packet[] = {'T', 0};
-    int32_t code;
+    enum service service = ABANDONED;
     sigset_t set;
-    char word = 0;
 
     if (read(signals, &arrived, sizeof(arrived)) != sizeof(arrived))
         return 1;
-    packet[1] = (unsigned char)arrived.ssi_signo;
-    send(connection, packet, sizeof(packet), MSG_DONTWAIT | MSG_NOSIGNAL);
+    send(connection, (char[]){'T', (char)arrived.ssi_signo}, 2, MSG_DONTWAIT | MSG_NOSIGNAL);
     while ((left = deadline - now_ms()) > 0)
-        if (poll(&answer, 1, (int)left) > 0 && (word = next_word(connection, &code)) != 'W')
+        if (poll(&event, 1, (int)left) > 0 && is_over(connection, answer, &service))
             break;
-    if (word == 'X' && code == 0)
+    if (service == SERVED && answer->code == 0)
         return 0;
     raise((int)arrived.ssi_signo);
     /* That one alone: another may have come meanwhile. */
@@ -238,29 +276,24 @@ static int die_of(int connection, int signals)
 }
 
 /* Wait for an accepted request to end. */
-static enum service outcome(int connection, int signals, int *code)
+static enum service outcome(int connection, int signals, const struct request *request, int *code)
 {
     struct pollfd events[] = {{.fd = connection, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
-    bool answers = false;
-    int32_t told;
+    struct answer answer = {.request = request, .code = 1};
+    enum service service;
 
+    /* The exit code tells more than an end by this signal would. */
+    sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
     for (;;) {
         if (poll(events, 2, -1) < 0)
             continue; /* EINTR, after a SIGSTOP and its SIGCONT */
         if (events[0].revents) {
-            switch (next_word(connection, &told)) {
-            case 'W':
-                answers = true;
-                break;
-            case 'X':
-                *code = told;
-                return SERVED;
-            default:
-                *code = 1;
-                return answers ? SERVED : ABANDONED;
+            if (is_over(connection, &answer, &service)) {
+                *code = answer.code;
+                return answer.is_begun ? SERVED : service;
             }
         } else if (events[1].revents) {
-            *code = die_of(connection, signals);
+            *code = die_of(connection, signals, &answer);
             return SERVED;
         }
     }
@@ -279,7 +312,7 @@ enum service have_served(const char *socket_path, uint32_t patience_ms, const st
     sigprocmask(SIG_BLOCK, &ending, &before);
     signals = signalfd(-1, &ending, SFD_CLOEXEC);
     if (signals >= 0 && send_go(connection, request->closed))
-        return outcome(connection, signals, code);
+        return outcome(connection, signals, request, code);
     sigprocmask(SIG_SETMASK, &before, NULL);
     return UNSERVED;
 }

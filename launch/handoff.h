@@ -1,4 +1,4 @@
-/* Having the fork server execute a plugin, as launch/server/protocol.py describes it. */
+/* Having the server execute a plugin, as launch/server/protocol.py describes it. */
 #ifndef CNI_HARNESS_HANDOFF_H
 #define CNI_HARNESS_HANDOFF_H
 
@@ -23,13 +23,13 @@ struct request {
 enum service {
     /* No plugin was executed, and nothing here has changed. */
     UNSERVED,
-    /* It was executed: there is an exit code. */
+    /* It was executed, and its answer written: there is an exit code. */
     SERVED,
     /* It may have been, and has nothing on its stdout. */
     ABANDONED,
 };
 
-/* Ask the server at a path (empty: none), and wait so long for it to accept, then for the plugin's end. */
+/* Ask the server at a path (empty: none), wait so long for a worker, then for the answer, and write that. */
 enum service have_served(const char *socket_path, uint32_t patience_ms, const struct request *request, int *code);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The executable behind every plugin's name: it has the fork server run the plugin, and becomes the plugin itself
+ * The executable behind every plugin's name: it has the server run the plugin, and becomes the plugin itself
  * where there is none.
  *
  * As long as the server has not been told to go on, whatever goes wrong leads to direct execution, in circumstances
@@ -122,7 +122,7 @@ int main(int argc, char **argv, char **environ_)
     case SERVED:
         return code;
     case ABANDONED:
-        return fail("the fork server's worker died while it ran the plugin", "", request.closed);
+        return fail("the server's worker died while it ran the plugin", "", request.closed);
     case UNSERVED:
         break;
     }

@@ -1,6 +1,6 @@
 """The executable behind every plugin name (as busybox does): one file, told apart by its name.
 
-It has the fork server run the plugin (launch/server), and runs it itself where no server does. There are two of it:
+It has the server run the plugin (launch/server), and runs it itself where no server does. There are two of it:
 the compiled launch/launcher.c, into whose bytes the settings of this installation are written here, and the same in
 Python for where that was not built or does not run.
 
@@ -12,14 +12,13 @@ skips `site` (-S) and the caller's environment (-I): the folders that it needs a
 import _signal  # type: ignore[import-not-found]
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from .installation import DEFAULT_SOCKET, ROOT, build_id, set_path
 
 if TYPE_CHECKING:
     from skel.config import Config
-    from skel.context import Context
     from skel.plugin import Plugin
 
 __all__ = [
@@ -30,7 +29,6 @@ __all__ = [
     "launcher_bytes",
     "launcher_text",
     "main",
-    "run",
 ]
 
 _COMPILED = os.path.join(ROOT, "launch", "_launcher")
@@ -44,7 +42,7 @@ _SHEBANG_MAX = 255
 """Bytes of a first line that the kernel reads (BINPRM_BUF_SIZE since Linux 5.1)."""
 _SOCKET_MAX = 107
 """Bytes of a socket's path (unix(7)), without the NUL."""
-_PATIENCE = 30.0
+_PATIENCE = 2.0
 """Seconds that a launcher waits in the server's queue; being refused takes no time."""
 
 # struct settings of launcher.c.
@@ -211,20 +209,15 @@ def main(path: str, others: Mapping[str, str] | None = None) -> int:
     if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # no traceback: nothing has been done yet
     _restore_locale()
-    _take_name(os.path.basename(path))
-    return run(path, others=others)
+    name = os.path.basename(path)
+    _take_name(name)
+    return _run(name, others or {})
 
 
-def run(
-    path: str,
-    before_answer: Callable[[], object] = lambda: None,
-    context: "Context | None" = None,
-    others: Mapping[str, str] | None = None,
-) -> int:
-    """Run the plugin that the launcher's file name names; 1 and a line on stderr for an unknown one.
+def _run(name: str, others: Mapping[str, str]) -> int:
+    """Run the plugin called `name`; 1 and a line on stderr for an unknown one.
 
-    `before_answer` and `context` are as for `skel.main`, `others` as for `main`. Nothing is left in a buffer: the
-    process may end at once.
+    Nothing is left in a buffer: the process may end at once.
     """
     from contextlib import suppress
 
@@ -232,10 +225,9 @@ def run(
 
     from .plugin_list import PLUGINS, load
 
-    name = os.path.basename(path)
-    names = [*PLUGINS, *(others or {})]
+    names = [*PLUGINS, *others]
     if name in names:
-        code = run_plugin(load(name, others), before_answer, context, lambda delegate: find_plugin(delegate, others))
+        code = run_plugin(load(name, others), lambda delegate: find_plugin(delegate, others))
     else:
         code = 1
         if sys.stderr is not None:

@@ -58,9 +58,17 @@ class Interruption:
             self._limit_undoing()
             raise InterruptionError(self._why)
 
+    @property
+    def is_requested(self) -> bool:
+        """Whether the call was to end before its time, be it that it did or that it had its outcome already."""
+        return bool(self._why)
+
     @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Let the end come at any point of the block: it waits, and leaves nothing behind if it ends early."""
+    def waiting(self, *, for_lock: bool = False) -> Iterator[None]:  # noqa: ARG002 -- for those who count them
+        """Let the end come at any point of the block: it waits, and leaves nothing behind if it ends early.
+
+        `for_lock` says that it waits for another call of its network.
+        """
         self._waits += 1
         try:
             self.check()

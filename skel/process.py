@@ -4,7 +4,6 @@
 import _signal  # type: ignore[import-not-found]
 import os
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from errno import EBADF
 from typing import TextIO, TypeVar
@@ -15,7 +14,7 @@ from .dispatch import dispatch
 from .interruption import Interruption
 from .plugin import Plugin
 
-__all__ = ["main"]
+__all__ = ["main", "read_all", "read_promptly"]
 
 C = TypeVar("C", bound=Config)
 
@@ -26,26 +25,18 @@ _ENOUGH = 1 << 16
 """Bytes of VERSION's input that are read."""
 
 
-def main(
-    plugin: Plugin[C],
-    before_answer: Callable[[], object] = lambda: None,
-    context: Context | None = None,
-    find_plugin: FindPlugin = lambda _: None,
-) -> int:
+def main(plugin: Plugin[C], find_plugin: FindPlugin = lambda _: None) -> int:
     """Run `plugin` as this process: environment and stdin in, stdout, stderr and exit code out.
 
-    `before_answer` is called before anything is written to stdout. SIGHUP, SIGINT and SIGTERM end the call and then, by
-    their default action, the process: an ADD has taken back its steps and says so on stdout. One that had come to its
-    end before succeeds. They are ignored after a success, so call this last. With a `context` of the caller's,
-    signals are left to the caller. Without one, `find_plugin` is the context's.
+    SIGHUP, SIGINT and SIGTERM end the call and then, by their default action, the process: an ADD has taken back its
+    steps and says so on stdout. One that had come to its end before succeeds. They are ignored after a success, so call
+    this last. `find_plugin` is the context's.
     """
-    if context is None:
-        context = Context(find_plugin=find_plugin)
-        ending = _Ending(context.interruption)
-        code = _answered(plugin, before_answer, context)
-        context.finish()  # this process could not end before a system call of its threads does
-        return ending.end(code)
-    return _answered(plugin, before_answer, context)
+    context = Context(find_plugin=find_plugin)
+    ending = _Ending(context.interruption)
+    code = _answered(plugin, context)
+    context.finish()  # this process could not end before a system call of its threads does
+    return ending.end(code)
 
 
 class _Ending:
@@ -77,19 +68,18 @@ class _Ending:
         self._interruption.request(f"ended by signal {number}")
 
 
-def _answered(plugin: Plugin[C], before_answer: Callable[[], object], context: Context) -> int:
+def _answered(plugin: Plugin[C], context: Context) -> int:
     """Dispatch with this process's environment and stdin, write the answer and return the exit code."""
     stdout, sys.stdout = sys.stdout, sys.stderr  # where a stray print does no harm
-    read_stdin = _read_promptly if os.environ.get("CNI_COMMAND") == "VERSION" else _read_stdin
+    stdin = None if sys.stdin is None else 0
+    read = read_promptly if os.environ.get("CNI_COMMAND") == "VERSION" else read_all
     try:
-        outcome = dispatch(plugin, os.environ, read_stdin, context)
+        outcome = dispatch(plugin, os.environ, lambda: read(stdin), context)
     finally:
         sys.stdout = stdout
     context.interruption.settle()
     with suppress(OSError):  # the log is worth less than the answer
         _write(sys.stderr, outcome.stderr)
-    if outcome.stdout:
-        before_answer()
     try:
         _write(sys.stdout, outcome.stdout)
     except OSError as error:
@@ -99,29 +89,34 @@ def _answered(plugin: Plugin[C], before_answer: Callable[[], object], context: C
     return outcome.code
 
 
-def _read_stdin() -> bytes:
-    """Return all of stdin. Raises OSError, also when the caller closed it: then Python has None in its place."""
-    if sys.stdin is None:
-        raise OSError(EBADF, os.strerror(EBADF))
-    return sys.stdin.buffer.read()
+def read_all(stdin: int | None) -> bytes:
+    """Return all of a plugin's stdin, which is None if the caller closed it. Raises OSError."""
+    parts = []
+    while part := os.read(_open(stdin), _ENOUGH):
+        parts.append(part)
+    return b"".join(parts)
 
 
-def _read_promptly() -> bytes:
+def read_promptly(stdin: int | None) -> bytes:
     """Return the bytes that come on stdin without delay, for a verb that needs none. Raises OSError.
 
     A person who asks for the versions by hand sends nothing and leaves stdin open.
     """
     from select import select
 
-    if sys.stdin is None:
-        raise OSError(EBADF, os.strerror(EBADF))
-    descriptor, found = sys.stdin.fileno(), b""
+    descriptor, found = _open(stdin), b""
     while len(found) < _ENOUGH and not os.isatty(descriptor) and select([descriptor], [], [], _PATIENCE)[0]:
         read = os.read(descriptor, _ENOUGH)
         found += read
         if not read:
             break
     return found
+
+
+def _open(stdin: int | None) -> int:
+    if stdin is None:
+        raise OSError(EBADF, os.strerror(EBADF))
+    return stdin
 
 
 def _write(stream: TextIO | None, text: bytes) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from launch.launcher import launcher_bytes, launcher_text
 from tests.nodes import Node
-from tests.servers import fork_server, write_launchers
+from tests.servers import running_server, write_launchers
 
 
 def pytest_configure() -> None:
@@ -42,7 +42,7 @@ def python_bin_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def served_bin_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The same with launchers that have a fork server execute it."""
     folder = tmp_path_factory.mktemp("served")
-    with fork_server(folder) as server:
+    with running_server(folder) as server:
         bin_dir = write_launchers(folder / "bin", launcher_bytes(socket=str(server.socket)))
         subprocess.run([bin_dir / "noop"], env={"CNI_COMMAND": "VERSION"}, capture_output=True, check=True)
         yield bin_dir

@@ -16,15 +16,14 @@ import pytest
 
 from launch import launcher
 from launch.server.protocol import (
-    CIRCUMSTANCES,
+    DESCRIPTORS,
     GO,
     MAX_REQUEST_BYTES,
     MAX_WORD_BYTES,
     READY,
-    STREAMS,
     Request,
     decode_request,
-    encode_exit,
+    encode_answer,
 )
 from skel import SUPPORTED
 from tests.nodes import HANG, until
@@ -57,8 +56,9 @@ class Conversation:
         self.connection = connection
         self.connection.settimeout(HANG)
         self.request: Request | None = None
-        self.circumstances: list[int] = []
-        self.streams: list[int] = []
+        self.files: list[int] = []
+        self.stdin: list[int] = []
+        """Empty if it was closed."""
 
     @property
     def pid(self) -> int:
@@ -66,7 +66,7 @@ class Conversation:
         return int.from_bytes(credentials[:4], sys.byteorder)
 
     def read_request(self) -> Request:
-        packet, self.circumstances = self._receive(MAX_REQUEST_BYTES, CIRCUMSTANCES)
+        packet, self.files = self._receive(MAX_REQUEST_BYTES, DESCRIPTORS)
         if not packet:
             raise Withdrawn
         self.request = decode_request(packet)
@@ -76,7 +76,7 @@ class Conversation:
         """Read the request and go as far as the launcher's `G`."""
         request = self.read_request()
         self.connection.send(READY)
-        word, self.streams = self._receive(MAX_WORD_BYTES, STREAMS)
+        word, self.stdin = self._receive(MAX_WORD_BYTES, 1)
         assert word == GO
         return request
 
@@ -85,13 +85,13 @@ class Conversation:
         assert not flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC)
         return packet, descriptors
 
-    def finish(self, code: int = 0) -> None:
-        # As a worker's descriptors do: all of them are closed when the launcher learns of the end.
+    def finish(self, code: int = 0, stderr: bytes = b"", stdout: bytes = b"") -> None:
         self.forget()
-        self.connection.send(encode_exit(code))
+        for packet in encode_answer(code, stderr, stdout):
+            self.connection.send(packet)
 
     def forget(self) -> None:
-        for descriptors in (self.circumstances, self.streams):
+        for descriptors in (self.files, self.stdin):
             while descriptors:
                 os.close(descriptors.pop())
 
@@ -215,12 +215,10 @@ def ran_directly(ran: subprocess.CompletedProcess[bytes]) -> bool:
 
 
 def serve(talk: Conversation) -> None:
-    """Write to each stream, and end with an exit code that is nobody else's."""
+    """Answer with something for each stream, and an exit code that is nobody else's."""
     talk.accept()
-    stdin, stdout, stderr = talk.streams
-    os.write(stdout, b"served " + os.read(stdin, 100))
-    os.write(stderr, b"logged")
-    talk.finish(43)
+    text = os.read(talk.stdin[0], 100) if talk.stdin else b"nothing"
+    talk.finish(43, b"logged", b"served " + text)
 
 
 def die_when_ready(talk: Conversation) -> None:

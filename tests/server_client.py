@@ -2,46 +2,34 @@
 
 import os
 import socket
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from launch.installation import build_id
-from launch.server.protocol import (
-    ANSWERING,
-    GO,
-    MAX_WORD_BYTES,
-    READY,
-    Request,
-    decode_exit,
-    encode_environment,
-    encode_request,
-)
+from launch.server.protocol import GO, MAX_WORD_BYTES, PIECE_BYTES, READY, HandoffError, Request, encode_request
 from tests.nodes import HANG
 
-__all__ = ["Client", "client", "request_for"]
+__all__ = ["Client", "client", "encode_environment", "request_for"]
 
 
 def request_for(plugin: str, environ: Mapping[str, str], **changes: Any) -> Request:
     """The request of a launcher of this very installation."""
-    environment = encode_environment({os.fsencode(name): os.fsencode(value) for name, value in environ.items()})
-    request = Request(
-        build_id=build_id(),
-        umask=0o022,
-        closed=(),
-        blocked=0,
-        ignored=0,
-        plugin=plugin,
-        environment=environment,
-    )
+    request = Request(build_id=build_id(), umask=0o022, plugin=plugin, environment=encode_environment(environ))
     return request._replace(**changes)
 
 
-class Client:
-    """One connection; its stdout is a pipe that `output` reads to the end."""
+def encode_environment(environ: Mapping[str, str]) -> bytes:
+    """The block that execve(2) would be given."""
+    return b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in environ.items())
 
-    def __init__(self, path: Path, stdin: str) -> None:
+
+class Client:
+    """One connection, and the answer as far as it has come."""
+
+    def __init__(self, path: Path, stdin: str | None) -> None:
         self.connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.connection.settimeout(HANG)
         try:
@@ -49,23 +37,30 @@ class Client:
         except OSError:
             self.connection.close()
             raise
-        self._output, self._stdout = os.pipe()
+        self.stdout = self.stderr = b""
+        reader, self._writer = os.pipe()
         self._opened = [
-            os.memfd_create("stdin"),
+            reader,
             os.open(".", os.O_PATH | os.O_DIRECTORY),
             os.open("/proc/self/ns/net", os.O_RDONLY),
             os.open("/proc/self/ns/mnt", os.O_RDONLY),
-            os.open("/", os.O_PATH | os.O_DIRECTORY),
         ]
-        os.pwrite(self._opened[0], stdin.encode(), 0)
+        if stdin is not None:
+            self.write_stdin(stdin)
 
-    def circumstances(self) -> list[int]:
+    def files(self) -> list[int]:
         """The descriptors that belong to a request."""
         return self._opened[1:]
 
-    def streams(self) -> list[int]:
-        """Those that belong to `G`."""
-        return [self._opened[0], self._stdout, self._stdout]
+    def stdin(self) -> list[int]:
+        """The one that belongs to `G`."""
+        return self._opened[:1]
+
+    def write_stdin(self, text: str) -> None:
+        """Write all there is to be on stdin, and end it."""
+        with open(self._writer, "w") as writer:  # noqa: PTH123 -- no path
+            self._writer = -1
+            writer.write(text)
 
     def send(self, packet: bytes, descriptors: Sequence[int] = ()) -> None:
         """Send one packet."""
@@ -73,7 +68,7 @@ class Client:
 
     def ask(self, request: Request) -> bool:
         """Send a request; tell whether the server is ready to do it, or has ended the connection."""
-        self.send(encode_request(request), self.circumstances())
+        self.send(encode_request(request), self.files())
         return self.is_ready()
 
     def is_ready(self) -> bool:
@@ -87,34 +82,49 @@ class Client:
 
     def go(self) -> int:
         """Have it done; return the exit code."""
-        self.send(GO, self.streams())
+        self.send(GO, self.stdin())
+        return self.end()
+
+    def begin(self, plugin: str = "noop", environ: Mapping[str, str] | None = None, **changes: Any) -> bool:
+        """Have a call begun that waits for stdin, STATUS by default; tell whether the server does it."""
+        if not self.ask(request_for(plugin, environ or {"CNI_COMMAND": "STATUS"}, **changes)):
+            return False
+        self.send(GO, self.stdin())
+        return True
+
+    def finish(self, stdin: str = '{"cniVersion": "1.1.0", "name": "n", "type": "noop"}') -> int:
+        """Give the call its stdin; return the exit code."""
+        self.write_stdin(stdin)
         return self.end()
 
     def end(self) -> int:
-        """Wait for the exit code. Raises HandoffError when there is none."""
-        while (word := self.connection.recv(MAX_WORD_BYTES)) == ANSWERING:
-            pass
-        return decode_exit(word)
-
-    def output(self) -> bytes:
-        """What was written to stdout and stderr, when all have closed it."""
-        if self._stdout >= 0:
-            os.close(self._stdout)
-            self._stdout = -1
-        with open(os.dup(self._output), "rb") as pipe:  # noqa: PTH123 -- no path
-            return pipe.read()
+        """Wait for the answer; return the exit code. Raises HandoffError when there is none."""
+        while True:
+            packet = self.connection.recv(2 * PIECE_BYTES)
+            kind, text = packet[:1], packet[1:]
+            if kind == b"E":
+                self.stderr += text
+            elif kind == b"O":
+                self.stdout += text
+            elif kind == b"X":
+                code, size = (int.from_bytes(text[at : at + 4], sys.byteorder, signed=True) for at in (0, 4))
+                self.stderr += text[8 : 8 + size]
+                self.stdout += text[8 + size :]
+                return code
+            else:
+                raise HandoffError(f"no answer: {packet!r}")
 
     def close(self) -> None:
         """End the connection."""
         self.connection.close()
-        for fd in (*self._opened, self._output, self._stdout):
+        for fd in (*self._opened, self._writer):
             if fd >= 0:
                 os.close(fd)
 
 
 @contextmanager
-def client(path: Path, stdin: str = "{}") -> Iterator[Client]:
-    """Connect for as long as the block lasts."""
+def client(path: Path, stdin: str | None = "{}") -> Iterator[Client]:
+    """Connect for as long as the block lasts; without `stdin` that is left open."""
     with ExitStack() as stack:
         connected = Client(path, stdin)
         stack.callback(connected.close)

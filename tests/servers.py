@@ -1,4 +1,4 @@
-"""Fork servers for tests: each a process with a socket of its own."""
+"""Servers for tests: each a process with a socket of its own."""
 
 import itertools
 import re
@@ -13,13 +13,13 @@ from launch.plugin_list import PLUGINS
 from tests.cli import ROOT
 from tests.nodes import HANG, until
 
-__all__ = ["ForkServer", "children", "fork_server", "write_launchers"]
+__all__ = ["Server", "children", "running_server", "write_launchers"]
 
 
 _numbers = itertools.count()
 
 
-class ForkServer:
+class Server:
     """A running server, what it has logged, and its workers."""
 
     def __init__(self, process: subprocess.Popen[bytes], socket: Path, log: Path) -> None:
@@ -53,7 +53,7 @@ class ForkServer:
 
 
 @contextmanager
-def fork_server(
+def running_server(
     folder: Path,
     *options: str,
     prefix: Sequence[str] = (),
@@ -62,7 +62,7 @@ def fork_server(
     umask: int = 0o022,
     root: Path = ROOT,
     passed: Sequence[int] = (),
-) -> Iterator[ForkServer]:
+) -> Iterator[Server]:
     """Run a server for as long as the block lasts, its socket in `folder`; it listens when the block begins."""
     socket, log = folder / "server.sock", folder / f"server-{next(_numbers)}.log"
     path = [str(root), *sys.path]
@@ -78,7 +78,7 @@ def fork_server(
             umask=umask,
             pass_fds=passed,
         )
-    server = ForkServer(process, socket, log)
+    server = Server(process, socket, log)
     try:
         until(lambda: "listening at" in server.log() or process.poll() is not None)
         assert "listening at" in server.log(), server.log()

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from .syscalls import set_process_name
 
-__all__ = ["COMM_BYTES", "name_process"]
+__all__ = ["COMM_BYTES", "name_process", "set_comm"]
 
 COMM_BYTES = 15
 """The kernel's limit for /proc/PID/comm (TASK_COMM_LEN without the NUL)."""
@@ -19,9 +19,15 @@ def name_process(name: str, detail: str = "") -> None:
 
     A process without /proc keeps its command line. Raises nothing.
     """
+    set_comm(name)
+    with suppress(OSError):
+        _set_command_line(f"{name}: {detail}" if detail else name)
+
+
+def set_comm(name: str) -> None:
+    """Name this process `name`, of at most 15 bytes, and leave its command line. Raises nothing."""
     with suppress(OSError):
         set_process_name(name.encode()[:COMM_BYTES])
-        _set_command_line(f"{name}: {detail}" if detail else name)
 
 
 def _set_command_line(text: str) -> None:

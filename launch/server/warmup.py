@@ -1,5 +1,6 @@
 """Having everything ready before the first worker is forked: the code loaded, and gone through once."""
 
+import gc
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -15,10 +16,26 @@ from skel.dispatch import dispatch
 
 from .syscalls import CLONE_NEWNET, file_system_in_memory, setns, unshare
 
-__all__ = ["Scene", "load_all", "rehearse", "stage"]
+__all__ = ["Attachment", "load_all", "pod_on_a_node", "run_once", "warm_up"]
 
 _LATER = ("subprocess", "threading")
 """What our modules import only when they need it."""
+
+
+def warm_up(log: Callable[[str], None], others: Mapping[str, str]) -> None:
+    """Load all modules, go through them once, and keep Python from looking at that memory again.
+
+    A plugin allocates little, so garbage is collected by nobody from here on, unless he asks for it.
+    """
+    load_all(log, others)
+    try:
+        with pod_on_a_node() as attachment:
+            run_once(attachment, log)
+    except OSError as error:
+        log(f"no warm-up: {error}")
+    gc.collect()
+    gc.freeze()
+    gc.disable()
 
 
 def load_all(log: Callable[[str], None], others: Mapping[str, str]) -> None:
@@ -40,7 +57,7 @@ def load_all(log: Callable[[str], None], others: Mapping[str, str]) -> None:
             log(f"the plugin {name}, {others[name]}, cannot be imported: {error}")
 
 
-class Scene(NamedTuple):
+class Attachment(NamedTuple):
     """What attaches a pod by the bridge plugin, but for CNI_COMMAND."""
 
     environ: dict[str, str]
@@ -48,17 +65,17 @@ class Scene(NamedTuple):
 
 
 @contextmanager
-def stage() -> Iterator[Scene]:
+def pod_on_a_node() -> Iterator[Attachment]:
     """Be on a node with a pod: namespaces and files that go with this block, or with this process. Raises OSError."""
-    with _opened(file_system_in_memory()) as root, _pod_on_a_node() as netns:
+    with _opened(file_system_in_memory()) as root, _pod_namespace() as netns:
         folder = _path_of(root)
         launcher = os.path.join(folder, "host-local")
         with open(launcher, "wb") as file:
             file.write(launcher_bytes(socket=""))
         os.chmod(launcher, 0o700)
-        yield Scene(
+        yield Attachment(
             environ={
-                "CNI_CONTAINERID": "rehearsal",
+                "CNI_CONTAINERID": "warm-up",
                 "CNI_IFNAME": "eth0",
                 "CNI_NETNS": netns,
                 "CNI_PATH": folder,
@@ -66,7 +83,7 @@ def stage() -> Iterator[Scene]:
             },
             config={
                 "cniVersion": "1.1.0",
-                "name": "rehearsal",
+                "name": "warm-up",
                 "cni.dev/valid-attachments": [],
                 "type": "bridge",
                 "isDefaultGateway": True,
@@ -80,29 +97,28 @@ def stage() -> Iterator[Scene]:
         )
 
 
-def rehearse(scene: Scene, log: Callable[[str], None]) -> None:
+def run_once(attachment: Attachment, log: Callable[[str], None]) -> None:
     """Attach a pod and detach it: much of what Python and pyroute2 do, they do at the first use.
 
     What fails, as on a kernel without bridges, is logged, and left to each worker.
     """
     for name in PLUGINS:
         dispatch(load(name), {"CNI_COMMAND": "VERSION"}, lambda: b"{}")
-    config = scene.config
+    config = attachment.config
     for verb in ("STATUS", "ADD", "CHECK", "DEL", "GC"):
-        outcome = dispatch(
-            load("bridge"),
-            {**scene.environ, "CNI_COMMAND": verb},
-            json.dumps(config).encode,
-            Context(find_plugin=find_plugin),
-        )
+        context = Context(find_plugin=find_plugin)
+        environ = {**attachment.environ, "CNI_COMMAND": verb}
+        outcome = dispatch(load("bridge"), environ, json.dumps(config).encode, context)
+        context.finish()
+        context.kept.close()
         if outcome.code != 0:
-            log(f"rehearsing {verb}: {(outcome.stdout + outcome.stderr).decode(errors='replace').strip()}")
+            log(f"warm-up, {verb}: {(outcome.stdout + outcome.stderr).decode(errors='replace').strip()}")
         elif verb == "ADD":
             config = {**config, "prevResult": json.loads(outcome.stdout)}
 
 
 @contextmanager
-def _pod_on_a_node() -> Iterator[str]:
+def _pod_namespace() -> Iterator[str]:
     """Be in a new network namespace, with another for a pod, at the path that this yields; then be back."""
     with _opened(_network()) as home:
         unshare(CLONE_NEWNET)

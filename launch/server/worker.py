@@ -1,217 +1,138 @@
-"""A worker of the fork server: forked in advance, it waits for one launcher, does its work as it, and dies.
+"""A worker of the server: it serves one request after the other, each where its caller is.
 
-Until the launcher says go, nothing has been done for it, and whatever goes wrong here ends the connection: then the
-launcher executes the plugin by itself. What runs after that is what the launcher would have run.
+Until the launcher says go, nothing has been done for it, and whatever goes wrong ends the connection: then the launcher
+executes the plugin by itself. A worker that is not certain to be as it was before a request ends, and another one takes
+its place.
 """
 
-import fcntl
+import gc
 import os
 import select
 import signal
-import socket
-import struct
-import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from typing import NamedTuple, NoReturn
+import traceback
+from typing import NoReturn
 
-from launch.launcher import find_plugin, run
-from launch.plugin_list import PLUGINS
-from skel.context import Context
-from skel.interruption import Interruption
+from skel.context import Kept
 
-from .circumstances import close_all_but, descriptors_of, die_with, inherited, live_on, take_on, take_streams
-from .peer import PeerError, Standing, credentials, standing
-from .prefault import make_own
-from .process_name import name_process
-from .protocol import (
-    ANSWERING,
-    CIRCUMSTANCES,
-    GO,
-    MAX_REQUEST_BYTES,
-    MAX_WORD_BYTES,
-    READY,
-    STREAMS,
-    HandoffError,
-    Request,
-    decode_request,
-    decode_signal,
-    encode_exit,
-)
+from .call import Call, Ending
+from .handoff import Handoff
+from .log import log
+from .parking import take_parked
+from .peer import PeerError
+from .places import Place, State
+from .process_name import set_comm
+from .protocol import HandoffError
+from .shared import Shared
+from .surroundings import Surroundings
 
-__all__ = ["PID_BYTES", "Post", "Terms", "serve", "work"]
+__all__ = ["IDLE_NAME", "Worker"]
 
-PID_BYTES = 4
-"""A worker's word to its parent: its process ID."""
-
-_HANDOFF_SECONDS = 10
-"""A launcher that takes longer to say what it wants is given up."""
-_UNDO_SECONDS = 20
-"""What is left to an execution to take back what it did, when its time is over."""
+IDLE_NAME = "cni-worker"
+_MOST_REQUESTS = 200
+"""Then a worker ends, whatever it has collected until then."""
+_REST_SECONDS = 0.2
+"""Without a request, until a worker that has served some collects garbage."""
 
 
-_INT = struct.Struct("i")
-_CUT_SHORT = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)
+class Worker:
+    """One worker, to be made in a process of its own."""
 
+    def __init__(self, shared: Shared, place: Place) -> None:
+        """Get ready. Raises OSError."""
+        self._shared = shared
+        self._place = place
+        self._kept = Kept()
+        self._ending = Ending(shared.limit_seconds)
+        # Whoever ends all that the server has started ends no call. Not ignored: what is executed would inherit that.
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: None)
+        self._events = select.epoll()
+        self._events.register(shared.parked, select.EPOLLIN | select.EPOLLEXCLUSIVE)
+        if shared.listening is not None:
+            self._events.register(shared.listening, select.EPOLLIN | select.EPOLLEXCLUSIVE)
+            self._events.register(shared.drain, select.EPOLLIN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        self._surroundings = Surroundings()
 
-class Terms(NamedTuple):
-    """On which a server works."""
-
-    build_id: bytes
-    standing: Standing
-    limit_seconds: int
-    """For one execution."""
-    others: Mapping[str, str]
-    """The plugins of other distributions, as for `launch.plugin_list.load`."""
-    null: int
-    """/dev/null, open."""
-
-
-class Post(NamedTuple):
-    """What all workers of a server share."""
-
-    terms: Terms
-    listening: socket.socket
-    busy: int
-    """A pipe: a worker writes its process ID when it has got work."""
-    parent: int
-    memory: Sequence[tuple[int, int]]
-    """Addresses and lengths of what an execution writes to."""
-
-
-def work(post: Post) -> NoReturn:
-    """Wait for a launcher and do its work. Signals are blocked when this is called."""
-    try:
-        serve(_wait_for_launcher(post), post.terms)
-    except ConnectionError:
-        pass  # the launcher has gone, before the work or after it
-    except (HandoffError, PeerError, OSError, ValueError) as error:
-        with suppress(OSError):  # stderr is still the server's: it goes last
-            os.write(2, f"cni-harness server: left to the launcher: {error}\n".encode())
-    finally:
-        os._exit(0)
-
-
-def serve(connection: socket.socket, terms: Terms) -> None:
-    """Do the work of the launcher at the other end, as it. Raises what `work` catches."""
-    request = _prepare(connection, terms)
-    connection.send(READY, socket.MSG_NOSIGNAL)
-    streams = _receive_streams(connection, request)
-    if streams is not None:
-        take_streams(streams, terms.null)
-        _execute(connection, request.plugin, terms)
-
-
-def _wait_for_launcher(post: Post) -> socket.socket:
-    die_with(post.parent)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    launchers = select.poll()
-    launchers.register(post.listening, select.POLLIN)
-    make_own(post.memory, lambda: bool(launchers.poll(0)))
-    connection, _ = post.listening.accept()
-    # What is accepted is brought to its end, whoever ends all that the server has started, or the server those that it
-    # takes to be without work.
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
-    # By its default action: before the launcher has said go, a worker may die at any time.
-    signal.alarm(_HANDOFF_SECONDS)
-    live_on()
-    os.write(post.busy, os.getpid().to_bytes(PID_BYTES, sys.byteorder))
-    return connection
-
-
-def _prepare(connection: socket.socket, terms: Terms) -> Request:
-    """Do all that may fail. Raises ConnectionError, HandoffError, PeerError, OSError, ValueError."""
-    packet, received, flags = _receive(connection, MAX_REQUEST_BYTES, CIRCUMSTANCES, socket.MSG_CMSG_CLOEXEC)
-    if not packet:
-        raise ConnectionAbortedError
-    if flags & _CUT_SHORT:
-        raise HandoffError(f"a request of more than {MAX_REQUEST_BYTES} bytes or {CIRCUMSTANCES} files")
-    request = decode_request(packet)
-    if request.build_id != terms.build_id:
-        raise HandoffError("a launcher of another installation")
-    if request.plugin not in PLUGINS and request.plugin not in terms.others:
-        raise HandoffError(f"no plugin of this suite: {request.plugin}")
-    descriptors = descriptors_of(received)
-    peer = credentials(connection)
-    if (peer.uid, peer.gid) != (0, 0):
-        raise PeerError(f"not root: user {peer.uid}, group {peer.gid}")
-    name_process(request.plugin, "worker of cni-serve")
-    theirs = standing(peer.pid)
-    terms.standing.require(theirs)
-    take_on(request, descriptors, inherited(peer.pid), theirs.groups)
-    close_all_but(connection.fileno(), terms.null)
-    return request
-
-
-def _receive_streams(connection: socket.socket, request: Request) -> list[int | None] | None:
-    """Return the launcher's streams, None for a closed one; nothing at all where it does not say go."""
-    word, received, _ = _receive(connection, MAX_WORD_BYTES, STREAMS)
-    if word != GO or len(received) != STREAMS - len(request.closed):
-        return None
-    given = iter(received)
-    return [None if number in request.closed else next(given) for number in range(STREAMS)]
-
-
-def _receive(connection: socket.socket, size: int, most: int, flags: int = 0) -> tuple[bytes, list[int], int]:
-    """Return a packet, the file descriptors that came with it, at `most` so many, and what recvmsg(2) says of it."""
-    packet, ancillary, said, _ = connection.recvmsg(size, socket.CMSG_SPACE(most * _INT.size), flags)
-    return packet, [fd for *_, rights in ancillary for (fd,) in _INT.iter_unpack(rights)], said
-
-
-def _execute(connection: socket.socket, plugin: str, terms: Terms) -> None:
-    """Run the plugin as its own process would, and send its exit code."""
-    code = 1
-    interruption = Interruption(_UNDO_SECONDS)
-    try:
-        context = Context(interruption, lambda path: find_plugin(path, terms.others))
-        _End(connection, interruption).watch(terms.limit_seconds)
-        code = run(plugin, lambda: connection.send(ANSWERING, socket.MSG_NOSIGNAL), context, terms.others)
-    finally:
-        interruption.settle()
-        # The caller reads them to their end, which is not to wait until this process has been taken apart.
-        os.closerange(0, STREAMS)
-        connection.send(encode_exit(code), socket.MSG_NOSIGNAL)
-
-
-class _End:
-    """The end of an execution before its time: a signal ends the launcher, or it took too long.
-
-    Both interrupt the execution, so that an ADD takes back its steps. A launcher that was killed takes nothing back,
-    nor does this process: it stops where it is. After that its caller executes DEL, which nothing may follow.
-    """
-
-    def __init__(self, connection: socket.socket, interruption: Interruption) -> None:
-        self._connection = connection
-        self._interruption = interruption
-
-    def watch(self, limit_seconds: int) -> None:
-        """Let the end come from now on, also if the launcher has said so already."""
-        signal.signal(signal.SIGTERM, self._on_word)
-        signal.signal(signal.SIGALRM, self._on_time)
-        signal.alarm(limit_seconds)
-        # The kernel sends SIGTERM for a packet on the connection and for its end.
-        connection = self._connection.fileno()
-        fcntl.fcntl(connection, fcntl.F_SETOWN, os.getpid())
-        fcntl.fcntl(connection, fcntl.F_SETSIG, signal.SIGTERM)
-        fcntl.fcntl(connection, fcntl.F_SETFL, fcntl.fcntl(connection, fcntl.F_GETFL) | os.O_ASYNC)
-        self._on_word()
-
-    def _on_word(self, *_: object) -> None:
-        ending = None
-        while (number := self._heard()) is not None:  # one signal may stand for several packets
-            ending = number
-        if ending is not None:
-            self._interruption.request(f"ended by signal {ending}")
-
-    def _heard(self) -> int | None:
-        """Return the signal that ends the launcher; None when nothing was said, as with a SIGTERM from elsewhere."""
+    def work(self) -> NoReturn:
+        """Serve requests until there is a reason to end."""
+        code = 1
         try:
-            return decode_signal(self._connection.recv(MAX_WORD_BYTES, socket.MSG_DONTWAIT))
-        except BlockingIOError:
-            return None
-        except (ConnectionError, HandoffError):
-            os._exit(0)  # the launcher was killed
+            why = ""
+            while not why and self._place.served < _MOST_REQUESTS:
+                handoff = self._next()
+                if handoff is None:
+                    break
+                why = self._serve(handoff)
+            if why:
+                log(f"worker {os.getpid()} ends: {why}")
+            code = 0
+        except BaseException:  # noqa: BLE001 -- the process ends, and this is where it can be read why
+            log(f"worker {os.getpid()} ends: {traceback.format_exc()}")
+        finally:
+            os._exit(code)
 
-    def _on_time(self, *_: object) -> None:
-        self._interruption.request("took too long, and was ended by the server")
+    def _next(self) -> Handoff | None:
+        """Wait for a request, or a parked call; None to end."""
+        is_rested = self._place.served == 0
+        self._place.network = 0
+        self._place.enter(State.IDLE)
+        self._shared.places.ring_if_parked()
+        while True:
+            events = dict(self._events.poll(None if is_rested else _REST_SECONDS))
+            if not events:
+                gc.collect()
+                is_rested = True
+            elif self._shared.drain in events:
+                self._stop_listening()
+            else:
+                try:
+                    return self._take(events)
+                except BlockingIOError:
+                    pass  # another worker was faster
+
+    def _take(self, events: dict[int, int]) -> Handoff | None:
+        """Return what has come. Raises BlockingIOError if nothing has."""
+        if self._shared.parked.fileno() in events or self._shared.listening is None:
+            handoff = take_parked(self._shared.parked, self._place)
+        else:
+            connection, _ = self._shared.listening.accept()
+            connection.setblocking(True)  # noqa: FBT003 -- it takes no keyword
+            handoff = Handoff(connection, self._place)
+        if handoff is not None:
+            self._place.enter(State.RUNNING)
+            self._place.count()
+            self._shared.places.ring_for_installation()
+        return handoff
+
+    def _stop_listening(self) -> None:
+        if self._shared.listening is not None:
+            self._events.unregister(self._shared.drain)
+            self._events.unregister(self._shared.listening)
+            self._shared = self._shared._replace(listening=None)
+
+    def _serve(self, handoff: Handoff) -> str:
+        """Carry out a request and come back from it; return why this worker must end, empty if it goes on."""
+        kept, why = Kept(), ""
+        try:
+            if handoff.unparked is None:
+                handoff.read_request(self._shared.identity, self._shared.build_id, self._shared.others)
+            set_comm(handoff.request.plugin)
+            if self._surroundings.is_own_network(handoff.caller):
+                kept = self._kept
+            self._surroundings.enter(handoff.caller)
+            if handoff.unparked is None:
+                handoff.read_go()
+            call = Call(handoff, self._place, self._shared)
+            why = call.carry_out(self._ending, kept)
+        except ConnectionError:
+            pass  # the launcher has gone before the call
+        except (HandoffError, PeerError, OSError, ValueError) as error:
+            if not handoff.is_abandoned():
+                log(f"left to the launcher: {error}")
+        if kept is not self._kept:
+            kept.close()
+        handoff.close()
+        changes = self._surroundings.leave(self._kept)
+        set_comm(IDLE_NAME)
+        return why or (f"a call has changed {changes}" if changes else "")

@@ -55,7 +55,7 @@ def test_other_processes_are_no_fault(on_add: str, on_del: str, sound_bin_dir: P
     assert finding.outcome is Outcome.PASS, finding.detail
 
 
-def test_those_of_the_fork_server_are_none_of_the_plugin(served_bin_dir: Path, tmp_path: Path) -> None:
+def test_those_of_the_running_server_are_none_of_the_plugin(served_bin_dir: Path, tmp_path: Path) -> None:
     bridge = subject(Profile.INTERFACE, served_bin_dir)
 
     finding = run_check(LEAVES_NO_PROCESS, bridge, state_dir=tmp_path, extent=Extent())

@@ -243,7 +243,7 @@ def test_doctor_names_the_first_list_and_what_is_wrong(machine: Machine) -> None
     assert [line for line in problems if "portmap" in line and "1.1.0" in line]
 
 
-def test_doctor_tells_whether_the_fork_server_listens(machine: Machine) -> None:
+def test_doctor_tells_whether_the_running_server_listens(machine: Machine) -> None:
     machine.node.run(["mount", "-t", "tmpfs", "tmpfs", "/run"])
     document = json.loads(machine.harness("doctor", "-o", "json").stdout)
     assert document["forkServer"] == {"socket": "/run/cni-harness/server.sock", "listening": False}

@@ -17,7 +17,7 @@ from launch.launcher import launcher_bytes, launcher_text
 from tests.attachments import Network, bridge_config
 from tests.nodes import HANG, Node, until, with_enough_time
 from tests.server_client import client, request_for
-from tests.servers import ForkServer, children, fork_server, write_launchers
+from tests.servers import Server, children, running_server, write_launchers
 
 # Reserves by host-local, and then does not say so before somebody writes to its FIFO; where there is a file `slowly`,
 # does not release before that either.
@@ -51,13 +51,13 @@ def direct(**_: object) -> bytes:
 EACH = pytest.mark.parametrize(
     "place", [launcher_bytes, launcher_text, direct], ids=["compiled", "python", "direct"], indirect=True
 )
-"""Without it, the first two: then there is a fork server's worker."""
+"""Without it, the first two: then there is a server's worker."""
 
 
 class Place:
-    """A node with a network on it whose IPAM plugin can be held up, and a fork server."""
+    """A node with a network on it whose IPAM plugin can be held up, and a server."""
 
-    def __init__(self, node: Node, server: ForkServer, folder: Path, content: Callable[..., bytes]) -> None:
+    def __init__(self, node: Node, server: Server, folder: Path, content: Callable[..., bytes]) -> None:
         self.node = node
         self.server = server
         self.is_served = content is not direct
@@ -147,29 +147,17 @@ class Place:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[ForkServer]:
+def server(tmp_path: Path) -> Iterator[Server]:
     (tmp_path / "server").mkdir()
-    with fork_server(tmp_path / "server") as running:
+    with running_server(tmp_path / "server") as running:
         yield running
 
 
 @pytest.fixture(params=[launcher_bytes, launcher_text], ids=["compiled", "python"])
-def place(request: pytest.FixtureRequest, node: Node, server: ForkServer, tmp_path: Path) -> Iterator[Place]:
+def place(request: pytest.FixtureRequest, node: Node, server: Server, tmp_path: Path) -> Iterator[Place]:
     made = Place(node, server, tmp_path, request.param)
     yield made
     made.let_go()
-
-
-def writers_of(server: ForkServer, pipe: str) -> list[int]:
-    """The workers that have this pipe (`pipe:[inode]`) as their stdout."""
-    return [pid for pid in server.workers() if file_of(pid, 1) == pipe]
-
-
-def file_of(pid: int, number: int) -> str:
-    try:
-        return str(Path(f"/proc/{pid}/fd/{number}").readlink())
-    except OSError:  # it has ended, or has none
-        return ""
 
 
 def is_full(pipe: IO[bytes]) -> bool:
@@ -190,7 +178,7 @@ def test_killed_worker_is_an_error_and_del_cleans_up(place: Place) -> None:
     code, error = answered(launcher)
     assert code == 1
     assert error["code"] == 999
-    assert "fork server" in error["msg"]
+    assert "the server's worker died" in error["msg"]
     with pytest.raises(AssertionError, match="is not as it was"):
         place.assert_clean()
     place.delete(place.direct_bin_dir)
@@ -314,7 +302,7 @@ class Answer(NamedTuple):
     stdout: IO[bytes]
 
 
-def start_long_answer(server: ForkServer, tmp_path: Path, content: Callable[..., bytes]) -> Answer:
+def start_long_answer(server: Server, tmp_path: Path, content: Callable[..., bytes]) -> Answer:
     """Start an execution whose answer is longer than a pipe, and wait until the pipe is full."""
     bin_dir = write_launchers(tmp_path / "launchers", content(socket=str(server.socket)))
     debug = tmp_path / "debug"
@@ -340,7 +328,7 @@ def start_long_answer(server: ForkServer, tmp_path: Path, content: Callable[...,
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.parametrize("content", [launcher_bytes, launcher_text, direct], ids=["compiled", "python", "direct"])
 def test_add_that_a_signal_finds_at_its_end_succeeds_with_its_whole_result(
-    server: ForkServer, tmp_path: Path, content: Callable[..., bytes], number: signal.Signals
+    server: Server, tmp_path: Path, content: Callable[..., bytes], number: signal.Signals
 ) -> None:
     launcher, _ = start_long_answer(server, tmp_path, content)
 
@@ -353,10 +341,10 @@ def test_add_that_a_signal_finds_at_its_end_succeeds_with_its_whole_result(
 
 @pytest.mark.parametrize("content", [launcher_bytes, launcher_text], ids=["compiled", "python"])
 def test_worker_that_is_killed_while_it_answers_leaves_no_second_document(
-    server: ForkServer, tmp_path: Path, content: Callable[..., bytes]
+    server: Server, tmp_path: Path, content: Callable[..., bytes]
 ) -> None:
-    launcher, pipe = start_long_answer(server, tmp_path, content)
-    (worker,) = writers_of(server, file_of(os.getpid(), pipe.fileno()))
+    launcher, _ = start_long_answer(server, tmp_path, content)
+    (worker,) = [pid for pid in server.workers() if Path(f"/proc/{pid}/comm").read_text() == "noop\n"]
 
     os.kill(worker, signal.SIGKILL)
 
@@ -395,7 +383,7 @@ def test_all_that_the_server_has_started_is_told_to_end(place: Place) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_worker_that_is_ready_does_not_mind_either(tmp_path: Path, number: signal.Signals) -> None:
     """Or a server that is told to end would lose what has just been accepted."""
-    with fork_server(tmp_path, "--workers", "1", "--most", "1") as server, client(server.socket) as launcher:
+    with running_server(tmp_path, "--workers", "1", "--most", "1") as server, client(server.socket) as launcher:
         assert launcher.ask(request_for("noop", {"CNI_COMMAND": "VERSION"}))
         (worker,) = server.workers()
 
@@ -408,7 +396,7 @@ def test_execution_that_hangs_is_ended_and_undone(make_node: Callable[[], Node],
     def run(limit: float) -> bool:
         folder = tmp_path / str(limit)
         folder.mkdir()
-        with fork_server(folder, "--limit", str(int(limit))) as server:
+        with running_server(folder, "--limit", str(int(limit))) as server:
             place = Place(make_node(), server, folder, launcher_bytes)
             launcher = place.start()
             until(lambda: (folder / "reserved").exists() or launcher.poll() is not None)

@@ -1,4 +1,4 @@
-"""The fork server's beginning and end: one at a path, none that outlives its installation."""
+"""The server's beginning and end: one at a path, none that outlives its installation."""
 
 import os
 import shutil
@@ -7,8 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack
-from functools import partial
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from launch.server.protocol import encode_request
 from tests.cli import ROOT
 from tests.nodes import HANG, until, with_enough_time
 from tests.server_client import client, request_for
-from tests.servers import ForkServer, fork_server, write_launchers
+from tests.servers import Server, running_server, write_launchers
 
 VERSION = {"CNI_COMMAND": "VERSION"}
 
@@ -26,12 +25,12 @@ pytestmark = pytest.mark.sudo
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[ForkServer]:
-    with fork_server(tmp_path) as running:
+def server(tmp_path: Path) -> Iterator[Server]:
+    with running_server(tmp_path) as running:
         yield running
 
 
-def is_served(server: ForkServer) -> bool:
+def is_served(server: Server) -> bool:
     with client(server.socket) as launcher:
         return launcher.ask(request_for("noop", VERSION)) and launcher.go() == 0
 
@@ -51,18 +50,18 @@ def refused(folder: Path, *options: str) -> str:
     return run.stderr
 
 
-def test_second_server_at_a_path_is_refused_and_the_first_stays(server: ForkServer, tmp_path: Path) -> None:
+def test_second_server_at_a_path_is_refused_and_the_first_stays(server: Server, tmp_path: Path) -> None:
     assert "another server listens there" in refused(tmp_path)
 
     assert is_served(server)
 
 
 def test_socket_that_a_killed_server_left_is_replaced(tmp_path: Path) -> None:
-    with fork_server(tmp_path) as first:
+    with running_server(tmp_path) as first:
         first.stop(signal.SIGKILL)
         assert first.socket.exists()
 
-        with fork_server(tmp_path) as second:
+        with running_server(tmp_path) as second:
             assert is_served(second)
 
 
@@ -89,13 +88,13 @@ def test_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     assert str(tmp_path / "file") in refused(tmp_path / "file")
 
 
-def test_socket_goes_with_the_server(server: ForkServer) -> None:
+def test_socket_goes_with_the_server(server: Server) -> None:
     assert server.stop() == 0
 
     assert not server.socket.exists()
 
 
-def test_socket_that_somebody_else_put_there_meanwhile_stays(server: ForkServer) -> None:
+def test_socket_that_somebody_else_put_there_meanwhile_stays(server: Server) -> None:
     server.socket.unlink()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as other:
         other.bind(str(server.socket))
@@ -105,29 +104,29 @@ def test_socket_that_somebody_else_put_there_meanwhile_stays(server: ForkServer)
         assert server.socket.exists()
 
 
-def test_path_is_free_while_the_last_executions_end(server: ForkServer, tmp_path: Path) -> None:
-    with client(server.socket) as held:
-        assert held.ask(request_for("noop", VERSION))
+def test_path_is_free_while_the_last_executions_end(server: Server, tmp_path: Path) -> None:
+    with client(server.socket, None) as held:
+        assert held.begin()
         server.process.terminate()
         until(lambda: "draining, 1 at work" in server.log())
 
-        with fork_server(tmp_path) as successor:
+        with running_server(tmp_path) as successor:
             assert is_served(successor)
             assert server.process.poll() is None
-            assert held.go() == 0
+            assert held.finish() == 0
             assert server.process.wait(HANG) == 0
 
             assert is_served(successor)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_signal_ends_it(server: ForkServer, number: signal.Signals) -> None:
+def test_signal_ends_it(server: Server, number: signal.Signals) -> None:
     assert server.stop(number) == 0
 
     assert f"draining, 0 at work: {number.name}" in server.log()
 
 
-def test_ctrl_c_in_its_terminal_does_not_reach_the_workers(server: ForkServer) -> None:
+def test_ctrl_c_in_its_terminal_does_not_reach_the_workers(server: Server) -> None:
     def groups() -> set[int]:
         return {os.getpgid(pid) for pid in (server.pid, *server.workers())}
 
@@ -135,7 +134,7 @@ def test_ctrl_c_in_its_terminal_does_not_reach_the_workers(server: ForkServer) -
 
 
 def test_idle_server_ends(tmp_path: Path) -> None:
-    with fork_server(tmp_path, "--idle-exit", "0.2") as server:
+    with running_server(tmp_path, "--idle-exit", "0.2") as server:
         assert server.process.wait(HANG) == 0
 
         assert "no request in 0.2 s" in server.log()
@@ -143,14 +142,14 @@ def test_idle_server_ends(tmp_path: Path) -> None:
 
 def test_server_with_work_is_not_idle(tmp_path: Path) -> None:
     def work(idle: float) -> bool:
-        with fork_server(tmp_path, "--idle-exit", str(idle)) as server:
+        with running_server(tmp_path, "--idle-exit", str(idle)) as server:
             try:
-                with client(server.socket) as held:
-                    if not held.ask(request_for("noop", VERSION)):
+                with client(server.socket, None) as held:
+                    if not held.begin():
                         return False
                     with pytest.raises(subprocess.TimeoutExpired):
                         server.process.wait(3 * idle)
-                    assert held.go() == 0
+                    assert held.finish() == 0
             except OSError:  # it was idle before it was asked
                 return False
 
@@ -159,7 +158,7 @@ def test_server_with_work_is_not_idle(tmp_path: Path) -> None:
     assert with_enough_time(work)
 
 
-def test_workers_that_are_killed_are_replaced_after_a_pause(server: ForkServer) -> None:
+def test_workers_that_are_killed_are_replaced_after_a_pause(server: Server) -> None:
     killed = until(server.workers)
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
@@ -170,50 +169,36 @@ def test_workers_that_are_killed_are_replaced_after_a_pause(server: ForkServer) 
     assert "ended without work by signal 9; the next one in 0.1 s" in server.log()
 
 
-def test_workers_are_replaced_when_the_work_is_done_unless_half_of_them_are_gone(tmp_path: Path) -> None:
-    with fork_server(tmp_path) as server, ExitStack() as held:
-        for expected in (4, 4, 5, 6):
-            launcher = held.enter_context(client(server.socket))
-            assert launcher.ask(request_for("noop", VERSION))
-            assert until(partial(is_number_of_workers, server, expected))
-        held.close()
-
-        until(partial(is_number_of_workers, server, 4))
-
-
-def is_number_of_workers(server: ForkServer, expected: int) -> bool:
-    return len(server.workers()) == expected
-
-
 def test_no_more_are_at_work_than_allowed_and_the_others_wait(tmp_path: Path) -> None:
     with (
-        fork_server(tmp_path, "--workers", "2", "--most", "2") as server,
-        client(server.socket) as first,
-        client(server.socket) as second,
+        running_server(tmp_path, "--workers", "2", "--most", "2") as server,
+        client(server.socket, None) as first,
+        client(server.socket, None) as second,
         client(server.socket) as third,
     ):
-        assert first.ask(request_for("noop", VERSION))
-        assert second.ask(request_for("noop", VERSION))
+        assert first.begin()
+        assert second.begin()
         third.connection.settimeout(0.3)
         with pytest.raises(TimeoutError):
             third.ask(request_for("noop", VERSION))
         third.connection.settimeout(HANG)
 
         assert len(server.workers()) == 2
-        assert first.go() == 0
+        assert first.finish() == 0
         assert third.is_ready()
-        assert (second.go(), third.go()) == (0, 0)
+        assert (second.finish(), third.go()) == (0, 0)
 
 
 def test_it_needs_nothing_of_its_surroundings(tmp_path: Path) -> None:
-    command = 'exec 0<&- 1>&- 7</ 8</proc/self/ns/net; trap "" HUP USR1; umask 0777; exec "$@"'
+    (tmp_path / "inherited").touch()
+    command = f'exec 0<&- 1>&- 7<{tmp_path}/inherited 8</proc/self/ns/uts; trap "" HUP USR1; umask 0777; exec "$@"'
 
-    with fork_server(tmp_path, prefix=["sh", "-c", command, "sh"]) as server:
+    with running_server(tmp_path, prefix=["sh", "-c", command, "sh"]) as server:
         assert is_served(server)
         until(lambda: len(server.workers()) == 4)
         for pid in (server.pid, *server.workers()):
             targets = {str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()}
-            assert not {"/", str(Path("/proc/self/ns/net").readlink())} & targets
+            assert not {f"{tmp_path}/inherited", str(Path("/proc/self/ns/uts").readlink())} & targets
 
 
 # --- systemd
@@ -236,9 +221,9 @@ def listening(tmp_path: Path) -> Iterator[socket.socket]:
         yield held
 
 
-def activated(folder: Path, passed: socket.socket, number: int = 1) -> AbstractContextManager[ForkServer]:
+def activated(folder: Path, passed: socket.socket, number: int = 1) -> AbstractContextManager[Server]:
     prefix = [sys.executable, "-I", "-c", ACTIVATE, str(passed.fileno()), str(number)]
-    return fork_server(folder, prefix=prefix, passed=[passed.fileno()])
+    return running_server(folder, prefix=prefix, passed=[passed.fileno()])
 
 
 def test_socket_from_systemd_is_used_and_left_to_it(tmp_path: Path, listening: socket.socket) -> None:
@@ -258,7 +243,7 @@ def test_launcher_that_comes_between_two_servers_waits(tmp_path: Path, listening
     with activated(tmp_path, listening) as first:
         first.stop()
     with client(Path(listening.getsockname())) as waiting:
-        waiting.send(encode_request(request_for("noop", VERSION)), waiting.circumstances())
+        waiting.send(encode_request(request_for("noop", VERSION)), waiting.files())
         with activated(tmp_path, listening):
             assert waiting.is_ready()
             assert waiting.go() == 0
@@ -268,16 +253,16 @@ def test_server_under_systemd_makes_room_before_its_last_executions_end(
     tmp_path: Path, listening: socket.socket
 ) -> None:
     path = Path(listening.getsockname())
-    with client(path) as held:
+    with client(path, None) as held:
         with activated(tmp_path, listening) as first:
-            assert held.ask(request_for("noop", VERSION))
+            assert held.begin()
             assert first.stop() == 0
             assert "; 1 still at work" in first.log()
         with activated(tmp_path, listening), client(path) as launcher:
             assert launcher.ask(request_for("noop", VERSION))
             assert launcher.go() == 0
 
-        assert held.go() == 0
+        assert held.finish() == 0
 
 
 def test_sockets_from_systemd_that_are_none_of_ours(tmp_path: Path, listening: socket.socket) -> None:
@@ -333,22 +318,22 @@ def upgrade(installation: Path) -> None:
 
 
 def test_server_that_was_upgraded_drains_and_its_launchers_run_the_new_code(installation: Path, tmp_path: Path) -> None:
-    with fork_server(tmp_path, root=installation) as server:
+    with running_server(tmp_path, root=installation) as server:
         bin_dir = launchers_of(installation, tmp_path / "bin", server.socket)
         assert "9.8.7" not in about(bin_dir)
-        with client(server.socket) as held:
-            assert held.ask(request_for("noop", VERSION, build_id=build_id_of(installation)))
+        with client(server.socket, None) as held:
+            assert held.begin(build_id=build_id_of(installation))
 
             upgrade(installation)
 
             until(lambda: "9.8.7" in about(bin_dir))
             assert "at work: the installation has changed" in server.log()
-            assert held.go() == 0
+            assert held.finish() == 0
         assert server.process.wait(HANG) == 0
 
 
 def test_server_does_not_work_for_launchers_of_another_build(installation: Path, tmp_path: Path) -> None:
-    with fork_server(tmp_path) as server:
+    with running_server(tmp_path) as server:
         upgrade(installation)
         newer = launchers_of(installation, tmp_path / "newer", server.socket)
 
@@ -358,7 +343,7 @@ def test_server_does_not_work_for_launchers_of_another_build(installation: Path,
 
 def test_upgraded_server_serves_upgraded_launchers(installation: Path, tmp_path: Path) -> None:
     upgrade(installation)
-    with fork_server(tmp_path, root=installation) as server:
+    with running_server(tmp_path, root=installation) as server:
         newer = launchers_of(installation, tmp_path / "newer", server.socket)
 
         assert "9.8.7" in about(newer)
@@ -367,7 +352,7 @@ def test_upgraded_server_serves_upgraded_launchers(installation: Path, tmp_path:
 
 
 def test_server_whose_installation_is_removed_drains(installation: Path, tmp_path: Path) -> None:
-    with fork_server(tmp_path, root=installation) as server:
+    with running_server(tmp_path, root=installation) as server:
         shutil.rmtree(installation / "ipam")
 
         def is_over() -> bool:

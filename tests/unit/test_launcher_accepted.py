@@ -1,7 +1,9 @@
 """What a launcher does once the server has accepted its request: never a second execution."""
 
+import errno
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -9,11 +11,11 @@ import sys
 
 import pytest
 
-from launch.server.protocol import ANSWERING, GO, READY, encode_exit
+from launch.server.protocol import GO, PIECE_BYTES, READY, encode_answer
 from tests.launchers import VERSION, Conversation, Installed, Script, is_stopped, ran_directly, serve
 from tests.nodes import HANG, until, with_enough_time
 
-DIED = {"cniVersion": "1.1.0", "code": 999, "msg": "the fork server's worker died while it ran the plugin"}
+DIED = {"cniVersion": "1.1.0", "code": 999, "msg": "the server's worker died while it ran the plugin"}
 
 
 def die(talk: Conversation) -> None:
@@ -47,13 +49,14 @@ def late_garbage(talk: Conversation) -> None:
     assert talk.rest() == []
 
 
-def late_excess(talk: Conversation) -> None:
+def short_end(talk: Conversation) -> None:
     talk.accept()
-    talk.connection.send(encode_exit(0) + b"\0")
+    (packet,) = encode_answer(0, b"", b"")
+    talk.connection.send(packet[:-1])
     assert talk.rest() == []
 
 
-@pytest.mark.parametrize("script", [die, late_garbage, late_excess])
+@pytest.mark.parametrize("script", [die, late_garbage, short_end])
 def test_a_worker_that_dies_is_an_error_and_no_second_try(installed: Installed, script: Script) -> None:
     with installed.serving(script) as server:
         ran = installed.run()
@@ -66,8 +69,7 @@ def test_a_worker_that_dies_is_an_error_and_no_second_try(installed: Installed, 
 def test_a_worker_that_dies_while_it_answers_has_the_only_document(installed: Installed) -> None:
     def script(talk: Conversation) -> None:
         talk.accept()
-        talk.connection.send(ANSWERING)
-        os.write(talk.streams[1], b'{"cniVersion": ')
+        talk.connection.send(b'O{"cniVersion": ')
 
     with installed.serving(script):
         ran = installed.run()
@@ -75,15 +77,54 @@ def test_a_worker_that_dies_while_it_answers_has_the_only_document(installed: In
     assert (ran.returncode, ran.stdout, ran.stderr) == (1, b'{"cniVersion": ', b"")
 
 
-def test_an_answer_that_was_announced_may_be_of_any_length(installed: Installed) -> None:
+@pytest.mark.parametrize("size", [PIECE_BYTES - 100, 20 * PIECE_BYTES + 1])
+def test_an_answer_may_be_of_any_length(installed: Installed, size: int) -> None:
+    log, result = b"l" * 100, bytes(range(256)) * (size // 256)
+
     def script(talk: Conversation) -> None:
         talk.accept()
-        talk.connection.send(ANSWERING)
-        assert not talk.says_something()
-        talk.finish(43)
+        talk.finish(43, log, result)
 
     with installed.serving(script):
-        assert installed.run().returncode == 43
+        ran = installed.run()
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (43, result, log)
+
+
+@pytest.mark.parametrize(("code", "expected"), [(0, 1), (43, 43)])
+@pytest.mark.parametrize("size", [10, 3 * PIECE_BYTES])
+def test_an_answer_that_cannot_be_written_is_no_success(
+    installed: Installed, size: int, code: int, expected: int
+) -> None:
+    def script(talk: Conversation) -> None:
+        talk.accept()
+        talk.finish(code, b"logged\n", b"x" * size)
+
+    with installed.serving(script):
+        full = installed.run(redirection=">/dev/full")
+        closed = installed.run(redirection=">&-")
+
+    for ran, error in ((full, errno.ENOSPC), (closed, errno.EBADF)):
+        assert ran.returncode == expected
+        assert re.fullmatch(rb"logged\nbridge: writing to stdout: .*%d\b.*\n" % error, ran.stderr), ran.stderr
+
+
+def test_without_an_answer_a_closed_stdout_is_no_failure(installed: Installed) -> None:
+    def script(talk: Conversation) -> None:
+        talk.accept()
+        talk.finish(0, b"logged")
+
+    with installed.serving(script):
+        ran = installed.run(redirection=">&-")
+
+    assert (ran.returncode, ran.stderr) == (0, b"logged")
+
+
+def test_a_log_that_cannot_be_written_is_lost_and_the_answer_is_not(installed: Installed) -> None:
+    with installed.serving(serve):
+        ran = installed.run(redirection="2>/dev/full")
+
+    assert (ran.returncode, ran.stdout) == (43, b"served ")
 
 
 def test_an_error_that_nobody_reads_is_no_end_by_a_signal(installed: Installed) -> None:
@@ -108,8 +149,7 @@ def test_an_error_without_a_stdout_goes_nowhere(installed: Installed) -> None:
 
 
 def finish(talk: Conversation) -> None:
-    talk.connection.send(ANSWERING)
-    talk.finish(1)
+    talk.finish(1, stdout=b"ended")
 
 
 def give_up(talk: Conversation) -> None:
@@ -117,9 +157,9 @@ def give_up(talk: Conversation) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-@pytest.mark.parametrize("end", [finish, give_up])
+@pytest.mark.parametrize(("end", "stdout"), [(finish, b"ended"), (give_up, b"")])
 def test_a_signal_ends_the_worker_and_then_the_launcher(
-    installed: Installed, number: signal.Signals, end: Script
+    installed: Installed, number: signal.Signals, end: Script, stdout: bytes
 ) -> None:
     said = []
 
@@ -135,22 +175,24 @@ def test_a_signal_ends_the_worker_and_then_the_launcher(
     with installed.serving(script):
         ran = installed.run()
 
-    assert (ran.returncode, ran.stdout, ran.stderr) == (-number, b"", b"")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (-number, stdout, b"")
     assert said == [b"T%c" % number]
 
 
-def test_a_success_of_which_the_signal_came_too_late_is_one(installed: Installed) -> None:
+@pytest.mark.parametrize("result", [b"the result", b"x" * 3 * PIECE_BYTES], ids=["short", "long"])
+def test_a_success_of_which_the_signal_came_too_late_is_one(installed: Installed, result: bytes) -> None:
     """The result is on stdout: by the signal, the caller would take it for a failure."""
 
     def script(talk: Conversation) -> None:
         talk.accept()
-        talk.connection.send(ANSWERING)
         os.kill(talk.pid, signal.SIGTERM)
         assert talk.connection.recv(10) == b"T%c" % signal.SIGTERM
-        talk.finish(0)
+        talk.finish(0, stdout=result)
 
     with installed.serving(script):
-        assert installed.run().returncode == 0
+        ran = installed.run()
+
+    assert (ran.returncode, ran.stdout) == (0, result)
 
 
 @pytest.mark.parametrize("how", ["ignored", "blocked"])
@@ -162,8 +204,7 @@ def test_a_signal_that_would_not_have_ended_the_plugin_ends_nothing(installed: I
     program = f"import os, signal, sys; {preparation}; os.execv(sys.argv[1], sys.argv[1:])"
 
     def script(talk: Conversation) -> None:
-        request = talk.accept()
-        assert getattr(request, how) & 1 << signal.SIGTERM - 1
+        talk.accept()
         os.kill(talk.pid, signal.SIGTERM)
         assert not talk.says_something()
         talk.finish(43)

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import signal
 import socket
 import stat
 import subprocess
@@ -15,7 +14,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from launch.installation import build_id
-from launch.server.protocol import GO, READY, STREAMS, Request, decode_environment
+from launch.server.protocol import GO, READY, Request, decode_environment
 from tests.cli import SYSTEM_PYTHON
 from tests.launchers import (
     DIRECT,
@@ -32,7 +31,7 @@ from tests.nodes import HANG
 # --- what is handed over
 
 
-def test_the_server_gets_the_streams_and_gives_the_exit_code(installed: Installed) -> None:
+def test_the_server_gets_stdin_and_gives_the_answer(installed: Installed) -> None:
     with installed.serving(serve) as server:
         ran = installed.run(stdin=b"a configuration")
 
@@ -50,15 +49,15 @@ def test_every_exit_code_arrives(installed: Installed, code: int) -> None:
         assert installed.run().returncode == code
 
 
-def test_the_server_gets_the_callers_circumstances(installed: Installed, tmp_path: Path) -> None:
+def test_the_server_gets_the_callers_place(installed: Installed, tmp_path: Path) -> None:
     seen: list[tuple[os.stat_result, ...]] = []
 
     def script(talk: Conversation) -> None:
         talk.accept()
-        seen.append(tuple(os.fstat(descriptor) for descriptor in [*talk.streams, *talk.circumstances]))
+        seen.append(tuple(os.fstat(descriptor) for descriptor in [*talk.stdin, *talk.files]))
         talk.finish()
 
-    shell = 'umask 027; trap \'\' USR1; cd "$1"; exec env -u PWD -u OLDPWD "$0"'
+    shell = 'umask 027; cd "$1"; exec env -u PWD -u OLDPWD "$0"'
     env = {"CNI_COMMAND": "ADD", "EMPTY": "", "BYTES": os.fsdecode(b"\xff=\n")}
     with installed.serving(script) as server:
         subprocess.run(["/bin/sh", "-c", shell, installed.path, tmp_path], env=env, check=True, timeout=HANG)
@@ -68,14 +67,11 @@ def test_the_server_gets_the_callers_circumstances(installed: Installed, tmp_pat
     assert request._replace(environment=b"") == Request(
         build_id=build_id(),
         umask=0o027,
-        closed=(),
-        blocked=0,
-        ignored=1 << signal.SIGUSR1 - 1,
         plugin="bridge",
         environment=b"",
     )
-    assert decode_environment(request.environment) == {os.fsencode(k): os.fsencode(v) for k, v in env.items()}
-    files = ["/dev/stdin", "/dev/stdout", "/dev/stderr", str(tmp_path), "/proc/self/ns/net", "/proc/self/ns/mnt", "/"]
+    assert decode_environment(request.environment) == env
+    files = ["/dev/stdin", str(tmp_path), "/proc/self/ns/net", "/proc/self/ns/mnt"]
     for status, file in zip(seen[0], files, strict=True):
         assert os.path.samestat(status, Path(file).stat()), file
 
@@ -108,19 +104,19 @@ def test_an_empty_environment_is_handed_over(installed: Installed) -> None:
 
 
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 2), (0, 1, 2)])
-def test_a_closed_stream_is_left_out(installed: Installed, closed: tuple[int, ...]) -> None:
+def test_a_closed_stream_is_replaced_by_nothing(installed: Installed, closed: tuple[int, ...]) -> None:
     def script(talk: Conversation) -> None:
         talk.accept()
-        assert len(talk.streams) == STREAMS - len(closed)
-        assert [stat.S_ISDIR(os.fstat(fd).st_mode) for fd in talk.circumstances] == [True, False, False, True]
-        talk.finish(43)
+        assert len(talk.stdin) == (0 not in closed)
+        assert [stat.S_ISDIR(os.fstat(fd).st_mode) for fd in talk.files] == [True, False, False]
+        talk.finish(43, b"logged", b"answered" if 1 not in closed else b"")
 
-    with installed.serving(script) as server:
+    with installed.serving(script):
         ran = installed.run(redirection=" ".join(f"{stream}>&-" for stream in closed))
 
     assert ran.returncode == 43
-    assert server.talks[0].request is not None
-    assert server.talks[0].request.closed == closed
+    assert ran.stdout == (b"answered" if 1 not in closed else b"")
+    assert ran.stderr == (b"logged" if 2 not in closed else b"")
 
 
 @pytest.mark.parametrize("name", ["loopback", "no-such-plugin", "0x2"])

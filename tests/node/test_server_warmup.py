@@ -1,4 +1,4 @@
-"""What the fork server has done before it forks: then a worker finds all of it, and forks of it are safe."""
+"""What the server has done before it forks: then a worker finds all of it, and forks of it are safe."""
 
 import json
 import sys
@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from launch.server.prefault import PAGE_BYTES, make_own
 from tests.attachments import bridge_config
 from tests.cli import ROOT
-from tests.nodes import Node, until
+from tests.nodes import Node
 from tests.server_client import client, request_for
-from tests.servers import fork_server
+from tests.servers import running_server
 
 pytestmark = pytest.mark.sudo
 
@@ -20,12 +19,10 @@ PREPARED = """
 import json, os, sys, threading
 sys.path[:0] = {path!r}
 logged = []
-from launch.server.warmup import load_all, rehearse, stage
+from launch.server.warmup import warm_up
 files = set(os.listdir("/proc/self/fd"))
 network = os.readlink("/proc/self/ns/net")
-load_all(logged.append, {})
-with stage() as scene:
-    rehearse(scene, logged.append)
+warm_up(logged.append, {{}})
 assert network == os.readlink("/proc/self/ns/net")
 threads = threading.active_count()
 # As the server does next. Before a fork the sockets are closed that would have waited for a deletion.
@@ -81,7 +78,7 @@ def test_nothing_is_left_to_be_loaded_by_a_worker(node: Node, backend: str) -> N
     assert (said["logged"], said["left open"], said["threads"]) == ([], 0, 1)
 
 
-def test_rehearsal_leaves_nothing_on_the_node(node: Node) -> None:
+def test_warm_up_leaves_nothing_on_the_node(node: Node) -> None:
     before = node.state()
     script = PREPARED.format(path=[str(ROOT), *sys.path])
 
@@ -98,7 +95,7 @@ exec "$@"
 """
 
 
-def test_rehearsal_needs_no_place_on_the_nodes_file_systems(node: Node) -> None:
+def test_warm_up_needs_no_place_on_the_nodes_file_systems(node: Node) -> None:
     """None may be fit for it, as /tmp is often mounted noexec; and a server may be killed in the middle of it."""
     script = PREPARED.format(path=[str(ROOT), *sys.path])
     command = ["unshare", "--mount", "sh", "-c", READ_ONLY, "sh", sys.executable, "-I", "-c", script]
@@ -108,31 +105,11 @@ def test_rehearsal_needs_no_place_on_the_nodes_file_systems(node: Node) -> None:
     assert json.loads(run.stdout)["logged"] == []
 
 
-def test_server_that_cannot_rehearse_says_so_and_serves(tmp_path: Path) -> None:
+def test_server_that_cannot_warm_up_says_so_and_serves(tmp_path: Path) -> None:
     no_large_files = 'ulimit -S -f 8 && exec "$@"'  # of 512 bytes
 
-    with fork_server(tmp_path, prefix=["sh", "-c", no_large_files, "sh"]) as server:
-        assert "no rehearsal: [Errno 27] File too large" in server.log()
+    with running_server(tmp_path, prefix=["sh", "-c", no_large_files, "sh"]) as server:
+        assert "no warm-up: [Errno 27] File too large" in server.log()
         with client(server.socket) as launcher:
             assert launcher.ask(request_for("noop", {"CNI_COMMAND": "VERSION"}))
             assert launcher.go() == 0
-
-
-def test_waiting_workers_have_the_memory_of_an_execution_to_themselves(tmp_path: Path) -> None:
-    def private_kib(pid: int) -> int:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty:"))
-
-    with fork_server(tmp_path) as server:
-        until(lambda: len(server.workers()) == 4)
-
-        # An ADD writes to more than 2 MiB: see launch/server/prefault.py.
-        until(lambda: min(private_kib(pid) for pid in server.workers()) > 2 * 1024)
-
-
-def test_launchers_are_not_kept_waiting_for_memory(tmp_path: Path) -> None:
-    looks = iter([False, False, True])
-
-    make_own([(0, PAGE_BYTES)] * 1000, lambda: next(looks))
-
-    assert list(looks) == []

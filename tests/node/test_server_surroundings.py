@@ -1,4 +1,4 @@
-"""What a plugin finds around it does not tell whether a fork server has executed it.
+"""What a plugin finds around it: of its caller all that it works with, and what README.md names of the server.
 
 The witness is a foreign IPAM plugin, which `bridge` executes: as a child of the plugin's process it has what that
 passes on.
@@ -16,14 +16,12 @@ from launch.launcher import launcher_bytes, launcher_text
 from tests.attachments import bridge_config
 from tests.cli import SYSTEM_PYTHON
 from tests.nodes import Node
-from tests.servers import ForkServer, fork_server, write_launchers
+from tests.servers import Server, running_server, write_launchers
 
 WITNESS = """#!{python} -IS
-import json, os, resource, subprocess, sys
-STATUS = (
-    "Umask", "Uid", "Gid", "Groups", "SigBlk", "SigIgn", "SigPnd", "ShdPnd", "NoNewPrivs", "Seccomp",
-    "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "Cpus_allowed", "Mems_allowed",
-)
+import json, os, resource, sys
+STATUS = ("Umask", "Uid", "Gid", "NoNewPrivs", "Seccomp", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
+SERVERS = ("SigBlk", "SigIgn", "Groups", "Cpus_allowed")
 def text(name):
     with open("/proc/self/" + name, "rb") as file:
         return file.read().decode("latin-1")
@@ -46,11 +44,14 @@ seen = {{
     "namespaces": {{name: os.readlink("/proc/self/ns/" + name) for name in os.listdir("/proc/self/ns")}},
     "files": [number for number in range(1024) if is_open(number)],
     "status": {{name: lines[name].strip() for name in STATUS}},
-    "nice": os.getpriority(os.PRIO_PROCESS, 0),
-    "limits": [resource.getrlimit(number) for number in range(16)],
-    "oom_score_adj": text("oom_score_adj"),
-    "scheduling": [os.sched_getscheduler(0), os.sched_getparam(0).sched_priority],
-    "io priority": subprocess.check_output(["ionice", "--pid", str(os.getpid())], text=True),
+    "of the server": {{
+        "status": {{name: lines[name].strip() for name in SERVERS}},
+        "nice": os.getpriority(os.PRIO_PROCESS, 0),
+        "open files": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        "oom_score_adj": text("oom_score_adj"),
+        "scheduling": os.sched_getscheduler(0),
+        "control group": text("cgroup"),
+    }},
 }}
 with open(f"/proc/{{os.getppid()}}/status") as file:
     seen["grandparent"] = next(int(line.split()[1]) for line in file if line.startswith("PPid"))
@@ -62,12 +63,10 @@ print(json.dumps({{"cniVersion": "1.1.0", "ips": [{{"address": "192.0.2.5/24"}}]
 
 # An odd caller: it has changed what a process passes on to those that it executes.
 CALLER = """
-import os, resource, signal, subprocess, sys
-root, cwd, program, *locale = sys.argv[1:]
-subprocess.run(["ionice", "--class", "3", "--pid", str(os.getpid())], check=True)
+import os, resource, signal, sys
+cwd, program, *locale = sys.argv[1:]
 os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-os.chroot(root)
 os.chdir(cwd)
 if os.listdir(".") == []:
     os.rmdir(os.getcwd())
@@ -90,11 +89,11 @@ os.execve(program, [program], {**environ, **dict(variable.split("=") for variabl
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with other namespaces, limits, environment, umask and working directory than any caller here."""
     folder = tmp_path_factory.mktemp("elsewhere")
     odd = "ulimit -S -n 500; echo 77 >/proc/self/oom_score_adj; mount -t tmpfs none /mnt; exec nice -n 2 " + '"$@"'
-    with fork_server(
+    with running_server(
         folder,
         prefix=["unshare", "--net", "--mount", "sh", "-c", odd, "sh"],
         env={"PATH": "/nonsense:/usr/bin:/bin", "LANG": "xx_XX", "SERVER": "its own", "TMPDIR": str(folder)},
@@ -104,12 +103,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
         yield running
 
 
-IN_ANOTHER_ROOT = """
-mount --rbind / "$1" && mount -t tmpfs none "$1/mnt" && touch "$1/mnt/inside" && shift && exec "$@"
-"""
+WITH_OTHER_MOUNTS = 'mount -t tmpfs none /mnt && touch /mnt/inside && exec "$@"'
 
 
-def witnessed(node: Node, bin_dir: Path, root: Path | None, cwd: Path, locale: str = "") -> dict[str, Any]:
+def witnessed(node: Node, bin_dir: Path, cwd: Path, locale: str = "", *, mounts: bool = False) -> dict[str, Any]:
     """What the witness has seen in an ADD by an odd caller; the ADD is undone."""
     witness = node.bin_dir / "witness"
     witness.write_text(WITNESS.format(python=SYSTEM_PYTHON))
@@ -122,9 +119,9 @@ def witnessed(node: Node, bin_dir: Path, root: Path | None, cwd: Path, locale: s
         "CNI_PATH": f"{bin_dir}:{node.bin_dir}",
     }
     config = json.dumps(bridge_config(ipam={"type": "witness"}, isGateway=False))
-    caller = [sys.executable, "-I", "-c", CALLER, str(root or "/"), str(cwd), str(bin_dir / "bridge"), *locale.split()]
-    if root is not None:
-        caller = ["unshare", "--mount", "sh", "-c", IN_ANOTHER_ROOT, "sh", str(root), *caller]
+    caller = [sys.executable, "-I", "-c", CALLER, str(cwd), str(bin_dir / "bridge"), *locale.split()]
+    if mounts:
+        caller = ["unshare", "--mount", "sh", "-c", WITH_OTHER_MOUNTS, "sh", *caller]
 
     cwd.mkdir(exist_ok=True)
     added = json.loads(node.run(caller, env={**environ, "CNI_COMMAND": "ADD"}, stdin=config).stdout)
@@ -139,42 +136,46 @@ def witnessed(node: Node, bin_dir: Path, root: Path | None, cwd: Path, locale: s
 
 
 @pytest.mark.parametrize("content", [launcher_bytes, launcher_text], ids=["compiled", "python"])
-@pytest.mark.parametrize("place", ["machine's root", "another root", "deleted directory"])
-def test_a_child_of_the_plugin_sees_the_caller_and_nothing_of_the_server(
-    node: Node, server: ForkServer, tmp_path: Path, content: Callable[..., bytes], place: str
+@pytest.mark.parametrize("place", ["node", "other mounts", "deleted directory"])
+def test_a_child_of_the_plugin_sees_its_caller(
+    node: Node, server: Server, tmp_path: Path, content: Callable[..., bytes], place: str
 ) -> None:
     node.pod_namespace("pod")
     bin_dir, cwd = tmp_path / "launchers", tmp_path / "cwd"
-    root = tmp_path / "root" if place == "another root" else None
-    for folder in (cwd, tmp_path / "root"):
-        folder.mkdir()
+    cwd.mkdir()
     if place != "deleted directory":
         (cwd / "a file").touch()
+    mounts = place == "other mounts"
 
     write_launchers(bin_dir, content(socket=""))
-    direct = witnessed(node, bin_dir, root, cwd)
+    direct = witnessed(node, bin_dir, cwd, mounts=mounts)
     write_launchers(bin_dir, content(socket=str(server.socket)))
-    served = witnessed(node, bin_dir, root, cwd)
+    served = witnessed(node, bin_dir, cwd, mounts=mounts)
 
     assert served.pop("grandparent") == server.pid, server.log()
     assert direct.pop("grandparent") != server.pid
     if place == "deleted directory":  # each was another one
         del served["cwd"][1], direct["cwd"][1]
-    if root is not None:  # each has its own, made for it: what is mounted there tells
+    if mounts:  # each has its own, made for it: what is mounted there tells
         del served["namespaces"]["mnt"], direct["namespaces"]["mnt"]
         assert served["root"][1] == ["inside"]
+    servers, callers = served.pop("of the server"), direct.pop("of the server")
     assert served == direct
+    assert (callers["nice"], callers["oom_score_adj"], callers["open files"]) == (4, "321\n", 900)
+    assert (servers["nice"], servers["oom_score_adj"]) == (2, "77\n")
+    # Of the signals, only those that Python ignores.
+    assert (servers["status"]["SigBlk"], servers["status"]["SigIgn"]) == ("0" * 16, "0000000001001000")
 
 
 @pytest.mark.parametrize("content", [launcher_bytes, launcher_text], ids=["compiled", "python"])
 @pytest.mark.parametrize("locale", ["LC_CTYPE=C", "LANG=C LC_CTYPE=C.UTF-8"])
 def test_a_child_of_the_plugin_has_the_callers_locale_and_none_of_pythons(
-    node: Node, server: ForkServer, tmp_path: Path, content: Callable[..., bytes], locale: str
+    node: Node, server: Server, tmp_path: Path, content: Callable[..., bytes], locale: str
 ) -> None:
     node.pod_namespace("pod")
     for socket in ("", str(server.socket)):
         bin_dir = write_launchers(tmp_path / "launchers", content(socket=socket))
 
-        seen = witnessed(node, bin_dir, None, tmp_path / "cwd", locale)
+        seen = witnessed(node, bin_dir, tmp_path / "cwd", locale)
 
         assert [variable for variable in seen["environ"] if variable.startswith(("L", "PY"))] == locale.split()

@@ -1,0 +1,193 @@
+"""Carrying out a call in a worker, as the launcher's own process would, and answering it."""
+
+import fcntl
+import json
+import os
+import signal
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from launch.launcher import find_plugin
+from launch.plugin_list import load
+from skel.context import Context, Kept
+from skel.dispatch import Outcome, dispatch
+from skel.interruption import Interruption, InterruptionError
+from skel.process import read_all, read_promptly
+
+from .handoff import Handoff
+from .parking import park
+from .places import CROWD, Place, State
+from .protocol import MAX_WORD_BYTES, PIECE_BYTES, HandoffError, decode_environment, decode_signal, encode_answer
+from .shared import Shared
+
+__all__ = ["Call", "Ending"]
+
+_UNDO_SECONDS = 20
+"""What is left to a call to take back what it did, when its time is over."""
+_ANSWER_SECONDS = struct.pack("@ll", 10, 0)
+"""For a launcher that does not take a long answer: struct timeval."""
+_LOCKING = ("ADD", "DEL", "CHECK", "GC")
+"""The verbs that may wait for a network's lock."""
+
+
+class Call:
+    """One call of a plugin."""
+
+    def __init__(self, handoff: Handoff, place: Place, shared: Shared) -> None:
+        """Begin with what a launcher has handed over to the worker in this place."""
+        self._handoff = handoff
+        self._place = place
+        self._shared = shared
+        self._environ = decode_environment(handoff.request.environment)
+        self._stdin = b""
+        self._is_parked = False
+        self._interruption = _Interruption(place, self._note_network, _UNDO_SECONDS)
+
+    def carry_out(self, ending: "Ending", kept: Kept) -> str:
+        """Carry it out and answer; return why the process cannot be trusted after it, empty if it can.
+
+        A call that was parked is not answered.
+        """
+        others = self._shared.others
+        context = _Context(self._interruption, lambda path: find_plugin(path, others), kept)
+        plugin = load(self._handoff.request.plugin, others)
+        ending.begin(self._handoff.connection, self._interruption)
+        try:
+            outcome = dispatch(plugin, self._environ, self._read_stdin, context)
+        finally:
+            self._interruption.settle()
+            ending.stop()
+        if self._is_parked:
+            return ""
+        if context.is_pending:
+            self._place.enter(State.ENDING)
+        with suppress(OSError):  # the launcher was killed meanwhile
+            self._answer(outcome)
+        self._handoff.connection.close()
+        context.finish()
+        if self._interruption.is_requested:
+            return "a call was ended before its time"
+        return "" if context.is_sound else "after an unforeseen exception"
+
+    def _read_stdin(self) -> bytes:
+        """Return the caller's stdin. Raises OSError, and InterruptionError if the call is parked."""
+        if self._handoff.unparked is not None:
+            self._stdin = self._handoff.unparked
+            return self._stdin
+        if self._environ.get("CNI_COMMAND") == "VERSION":
+            return read_promptly(self._handoff.stdin)
+        self._stdin = read_all(self._handoff.stdin)
+        if self._environ.get("CNI_COMMAND") in _LOCKING and not self._shared.places.is_alone():
+            self._note_network()
+            if self._is_one_too_many() and self._park():
+                raise InterruptionError("parked")
+        return self._stdin
+
+    def _is_one_too_many(self) -> bool:
+        calls, is_locked = self._shared.places.of_network(self._place.network)
+        return is_locked and calls > CROWD and self._shared.places.room > self._shared.places.most
+
+    def _park(self) -> bool:
+        self._is_parked = not self._interruption.is_requested and park(
+            self._handoff, self._stdin, self._place.network, self._shared.parking
+        )
+        return self._is_parked
+
+    def _note_network(self) -> None:
+        """Note the network's name in the worker's place, as a number; one that there is not is none."""
+        if self._place.network:
+            return
+        with suppress(ValueError, AttributeError, RecursionError, TypeError):
+            self._place.network = hash(json.loads(self._stdin).get("name")) & (1 << 64) - 1
+
+    def _answer(self, outcome: Outcome) -> None:
+        connection = self._handoff.connection
+        # Closed with something unread, the connection would be reset, and what the launcher has not read yet be lost.
+        connection.shutdown(socket.SHUT_RD)
+        while connection.recv(MAX_WORD_BYTES):
+            pass
+        if len(outcome.stdout) + len(outcome.stderr) > PIECE_BYTES:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _ANSWER_SECONDS)
+        for packet in encode_answer(outcome.code, outcome.stderr, outcome.stdout):
+            connection.send(packet, socket.MSG_NOSIGNAL)
+
+
+class _Context(Context):
+    """One that tells whether something is left to be waited for."""
+
+    __slots__ = ()
+
+    @property
+    def is_pending(self) -> bool:
+        return bool(self._later)
+
+
+class _Interruption(Interruption):
+    """One that notes in the worker's place that the call waits."""
+
+    def __init__(self, place: Place, note_network: Callable[[], None], undo_seconds: int) -> None:
+        super().__init__(undo_seconds)
+        self._place = place
+        self._note_network = note_network
+
+    @contextmanager
+    def waiting(self, *, for_lock: bool = False) -> Iterator[None]:
+        if for_lock:
+            self._note_network()
+        before = self._place.enter(State.LOCK if for_lock else State.WAITING)
+        try:
+            with super().waiting(for_lock=for_lock):
+                yield
+        finally:
+            self._place.enter(before)
+
+
+class Ending:
+    """The end of a call before its time: a signal ends the launcher, or the call takes too long.
+
+    Both interrupt it, so that an ADD takes back its steps. A launcher that was killed takes nothing back, nor does this
+    process: it stops where it is. After that its caller executes DEL, which nothing may follow.
+    """
+
+    def __init__(self, limit_seconds: int) -> None:
+        """Have the process told of both, which has only one of these; `limit_seconds` is for one call."""
+        self._limit_seconds = limit_seconds
+        self._connection: socket.socket | None = None
+        self._interruption = Interruption()
+        signal.signal(signal.SIGIO, self._on_word)
+        signal.signal(signal.SIGALRM, self._on_time)
+
+    def begin(self, connection: socket.socket, interruption: Interruption) -> None:
+        """Let the end come from now on, also if the launcher has said so already."""
+        self._connection, self._interruption = connection, interruption
+        signal.alarm(self._limit_seconds)
+        # The kernel sends SIGIO for a packet on the connection and for its end.
+        fcntl.fcntl(connection, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(connection, fcntl.F_SETFL, os.O_ASYNC)
+        self._on_word()
+
+    def stop(self) -> None:
+        """Let it come no more: the call has its outcome."""
+        connection, self._connection = self._connection, None
+        signal.alarm(0)
+        if connection is not None:
+            fcntl.fcntl(connection, fcntl.F_SETFL, 0)
+
+    def _on_word(self, *_: object) -> None:
+        while self._connection is not None and (number := self._heard(self._connection)) is not None:
+            self._interruption.request(f"ended by signal {number}")
+
+    def _heard(self, connection: socket.socket) -> int | None:
+        """Return the signal that ends the launcher; None if nothing was said."""
+        try:
+            return decode_signal(connection.recv(MAX_WORD_BYTES, socket.MSG_DONTWAIT))
+        except BlockingIOError:
+            return None
+        except (ConnectionError, HandoffError):
+            os._exit(0)  # the launcher was killed
+
+    def _on_time(self, *_: object) -> None:
+        if self._connection is not None:
+            self._interruption.request("took too long, and was ended by the server")

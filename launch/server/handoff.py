@@ -1,0 +1,136 @@
+"""A request on its way from a launcher to a worker, until the launcher says go."""
+
+import os
+import select
+import socket
+import struct
+from collections.abc import Container, Iterable
+from contextlib import ExitStack
+from time import monotonic
+
+from launch.plugin_list import PLUGINS
+
+from .peer import CREDENTIALS_BYTES, Identity, judge
+from .places import LOOK_SECONDS, Place, State
+from .protocol import (
+    DESCRIPTORS,
+    GO,
+    MAX_REQUEST_BYTES,
+    MAX_WORD_BYTES,
+    READY,
+    HandoffError,
+    Request,
+    decode_request,
+)
+from .surroundings import Caller
+
+__all__ = ["Handoff", "receive"]
+
+_HANDOFF_SECONDS = 1.0
+"""From its connection to its `G`, a launcher may keep a worker waiting for so long together."""
+
+_INT = struct.Struct("i")
+_CUT_SHORT = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)
+
+
+class Handoff:
+    """A request with its connection and its open files, which are open until `close`."""
+
+    request: Request
+    caller: Caller
+    unparked: bytes | None = None
+    """The stdin of a call that was parked."""
+
+    def __init__(self, connection: socket.socket, place: Place) -> None:
+        """Begin with a connection that was just accepted."""
+        self.connection = connection
+        self.files: list[int] = []
+        """For `caller`, in the order of the protocol."""
+        self.stdin: int | None = None
+        self._place = place
+        self._deadline = monotonic() + _HANDOFF_SECONDS
+        self._stack = ExitStack()
+        self._stack.callback(connection.close)
+
+    def close(self) -> None:
+        """Close the connection and all files."""
+        self._stack.close()
+
+    def read_request(self, own: Identity, build_id: bytes, others: Container[str]) -> None:
+        """Judge who has connected, and only then read the request; `others` are plugins besides ours.
+
+        Raises ConnectionError if the launcher has gone, HandoffError, PeerError, OSError.
+        """
+        self._peer = self._stack.enter_context(judge(self.connection, own))
+        packet, self.files, ancillary = self._receive(MAX_REQUEST_BYTES, DESCRIPTORS)
+        self._peer.check_request(ancillary)
+        self.request = decode_request(packet)
+        if self.request.build_id != build_id:
+            raise HandoffError("a launcher of another installation")
+        if self.request.plugin not in PLUGINS and self.request.plugin not in others:
+            raise HandoffError(f"no plugin of this suite: {self.request.plugin}")
+        if len(self.files) != DESCRIPTORS:
+            raise HandoffError(f"{len(self.files)} file descriptors, {DESCRIPTORS} are due")
+        cwd, network, mounts = self.files
+        self.caller = Caller(cwd, network, mounts, self.request.umask, self._peer.root_inode)
+
+    def read_go(self) -> None:
+        """Say that the worker is ready, and wait for the launcher to say go. Raises what `read_request` raises."""
+        self.connection.send(READY, socket.MSG_NOSIGNAL)
+        word, files, ancillary = self._receive(MAX_WORD_BYTES, 1)
+        self._peer.check_credentials(ancillary)
+        if word != GO:
+            raise HandoffError(f"not a go: {word!r}")
+        self.stdin = files[0] if files else None
+
+    def is_abandoned(self) -> bool:
+        """Tell whether the launcher has ended the connection."""
+        poll = select.poll()
+        poll.register(self.connection, 0)
+        return bool(poll.poll(0))
+
+    def own(self, files: Iterable[int]) -> None:
+        """Have these files closed with the handoff."""
+        for fd in files:
+            self._stack.callback(os.close, fd)
+
+    def _receive(self, size: int, most: int) -> tuple[bytes, list[int], list[tuple[int, int, bytes]]]:
+        """Return a packet, the files that came with it, which are the handoff's, and all its ancillary data."""
+        self._wait()
+        packet, files, ancillary, flags = receive(self.connection, size, most)
+        self.own(files)
+        if not packet:
+            raise ConnectionAbortedError
+        if flags & _CUT_SHORT:
+            raise HandoffError(f"a packet of more than {size} bytes or {most} files")
+        return packet, files, ancillary
+
+    def _wait(self) -> None:
+        """Wait for a packet; one that does not come at once makes this a worker that waits."""
+        poll = select.poll()
+        poll.register(self.connection, select.POLLIN)
+        if poll.poll(min(LOOK_SECONDS, self._left()) * 1000):
+            return
+        before = self._place.enter(State.WAITING)
+        came = poll.poll(self._left() * 1000)
+        self._place.enter(before)
+        if not came:
+            raise HandoffError(f"nothing was said within {_HANDOFF_SECONDS:g} s")
+
+    def _left(self) -> float:
+        return max(0.0, self._deadline - monotonic())
+
+
+def receive(
+    connection: socket.socket, size: int, most: int
+) -> tuple[bytes, list[int], list[tuple[int, int, bytes]], int]:
+    """Return a packet, at most so many open files that came with it, its ancillary data, and recvmsg(2)'s flags."""
+    space = socket.CMSG_SPACE(most * _INT.size) + CREDENTIALS_BYTES
+    packet, ancillary, flags, _ = connection.recvmsg(size, space, socket.MSG_CMSG_CLOEXEC)
+    files = [
+        fd
+        for level, kind, content in ancillary
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS)
+        for (fd,) in _INT.iter_unpack(content)
+    ]
+    return packet, files, ancillary, flags

@@ -1,0 +1,12 @@
+"""What the server and its workers have to say, on stderr."""
+
+import os
+from contextlib import suppress
+
+__all__ = ["log"]
+
+
+def log(message: str) -> None:
+    """Write one line. Raises nothing."""
+    with suppress(OSError):
+        os.write(2, f"cni-harness server: {message}\n".encode("utf-8", "backslashreplace"))

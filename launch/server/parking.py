@@ -1,0 +1,170 @@
+"""Calls that wait for the lock of a network for which enough workers wait already: the parent keeps them meanwhile.
+
+Such a call has done nothing yet. The worker that has it read its stdin, and hands all of it to the parent. The parent
+gives it to a worker again when fewer calls of that network are at work.
+"""
+
+import os
+import resource
+import select
+import socket
+import struct
+from collections import deque
+from contextlib import suppress
+from typing import NamedTuple
+
+from .handoff import Handoff, receive
+from .places import CROWD, Place, Places
+from .protocol import DESCRIPTORS, decode_request, encode_request
+from .surroundings import Caller
+
+__all__ = ["Parking", "park", "take_parked"]
+
+_FILES = 2 + DESCRIPTORS
+"""Of a call: its connection, a file with its request and stdin, and those of the request."""
+_SPARE_FILES = 256
+"""Which the parent leaves for other purposes, and for the calls on their way to it."""
+_NETWORK = struct.Struct("=Q")
+_SHAPE = struct.Struct("=QQI")
+"""At the start of that file: device and inode of the caller's root folder, and the length of the request."""
+
+
+def park(handoff: Handoff, stdin: bytes, network: int, parking: socket.socket) -> bool:
+    """Hand a call to the parent; False if that takes none. Its files here are still to be closed."""
+    try:
+        memory = os.memfd_create("parked")
+    except OSError:
+        return False
+    try:
+        request = encode_request(handoff.request)
+        content = memoryview(_SHAPE.pack(*handoff.caller.root, len(request)) + request + stdin)
+        while content:
+            content = content[os.write(memory, content) :]
+        files = [handoff.connection.fileno(), memory, *handoff.files]
+        socket.send_fds(parking, [_NETWORK.pack(network)], files, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+    except OSError:
+        return False
+    finally:
+        os.close(memory)
+    return True
+
+
+def take_parked(parked: socket.socket, place: Place) -> Handoff | None:
+    """Return a call that the parent gives back; None to end. Raises BlockingIOError if there is none."""
+    message, files, *_ = receive(parked, _NETWORK.size, _FILES)
+    if not message:
+        return None
+    place.count_unparked()
+    (place.network,) = _NETWORK.unpack(message)
+    connection, memory, *handed_over = files
+    handoff = Handoff(socket.socket(fileno=connection), place)
+    handoff.own([memory, *handed_over])
+    handoff.files = handed_over
+    content = os.pread(memory, os.fstat(memory).st_size, 0)
+    device, inode, length = _SHAPE.unpack_from(content)
+    stdin_at = _SHAPE.size + length
+    handoff.request = decode_request(content[_SHAPE.size : stdin_at])
+    cwd, network, mounts = handed_over
+    handoff.caller = Caller(cwd, network, mounts, handoff.request.umask, (device, inode))
+    handoff.unparked = content[stdin_at:]
+    return handoff
+
+
+class _Call(NamedTuple):
+    """A parked call."""
+
+    connection: int
+    files: list[int]
+    """With the connection."""
+    network: int
+
+
+class Parking:
+    """The parent's side: the calls that it keeps, oldest first."""
+
+    def __init__(self, places: Places, poll: select.poll) -> None:
+        """Begin with no calls, and as many open files as are allowed; `poll` is what the parent waits for."""
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        self._most = (min(most, 1 << 20) - _SPARE_FILES) // _FILES
+        self._places = places
+        self._networks: dict[int, deque[_Call]] = {}
+        self._calls: dict[int, _Call] = {}
+        self._given = 0
+        self._incoming, self.parking = _pair()
+        self.parked, self._outgoing = _pair()
+        self._poll = poll
+        self._poll.register(self._incoming, select.POLLIN)
+        self._offer()
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def close_incoming(self) -> None:
+        """In a worker: close the parent's ends."""
+        self._incoming.close()
+        self._outgoing.close()
+
+    def end(self) -> None:
+        """Have the workers end that have nothing to do, now and later."""
+        self._outgoing.close()
+
+    def dismiss(self) -> None:
+        """Have one worker end that has nothing to do."""
+        with suppress(BlockingIOError):
+            self._outgoing.send(b"")
+
+    def take_in(self) -> None:
+        """Take in what workers hand over; drop what a launcher has given up."""
+        with suppress(BlockingIOError):
+            while True:
+                message, files, *_ = receive(self._incoming, _NETWORK.size, _FILES)
+                if not message:
+                    break
+                call = _Call(files[0], files, *_NETWORK.unpack(message))
+                self._calls[call.connection] = call
+                self._networks.setdefault(call.network, deque()).append(call)
+                self._poll.register(call.connection, select.POLLIN)
+        # A launcher says nothing but that a signal ends it; it ends then, and nothing has been done for it.
+        for fd, _ in self._poll.poll(0):
+            if fd in self._calls:
+                call = self._calls[fd]
+                self._networks[call.network].remove(call)
+                self._forget(call)
+        self._offer()
+
+    def give_back(self, taken: int) -> None:
+        """Give workers the calls that may go on; `taken` is how many of them workers have taken until now."""
+        on_their_way = self._given - taken
+        for network, calls in list(self._networks.items()):
+            free = CROWD - self._places.of_network(network)[0] - on_their_way
+            while calls and free > 0:
+                call = calls.popleft()
+                try:
+                    socket.send_fds(self._outgoing, [_NETWORK.pack(network)], call.files, socket.MSG_DONTWAIT)
+                except BlockingIOError:
+                    calls.appendleft(call)
+                    return
+                self._given += 1
+                free -= 1
+                self._forget(call)
+            if not calls:
+                del self._networks[network]
+        self._offer()
+
+    def _forget(self, call: _Call) -> None:
+        del self._calls[call.connection]
+        self._poll.unregister(call.connection)
+        for fd in call.files:
+            os.close(fd)
+
+    def _offer(self) -> None:
+        self._places.offer(room=self._most - len(self._calls), parked=len(self._calls))
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    """Return two ends of messages."""
+    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in ends:
+        end.setblocking(False)  # noqa: FBT003 -- it takes no keyword
+    return ends

@@ -1,0 +1,137 @@
+"""Where a worker is: it goes to its caller for a call, comes back, and must then find itself as it was before."""
+
+import os
+import signal
+from time import sleep
+from typing import NamedTuple
+
+from skel.context import Kept
+
+from .protocol import HandoffError
+from .syscalls import CLONE_NEWNET, CLONE_NEWNS, setns
+
+__all__ = ["UMASK", "Caller", "Surroundings"]
+
+UMASK = 0o022
+"""Of a worker without work; its working directory is the root folder."""
+
+_PAUSE_SECONDS = 0.0001
+_PAUSES = 1000
+"""For a thread that has ended, to the kernel too."""
+
+
+class Caller(NamedTuple):
+    """Where a caller is."""
+
+    cwd: int
+    network: int
+    mounts: int
+    """Open files."""
+    umask: int
+    root: tuple[int, int]
+    """Device and inode of its root folder."""
+
+
+class Surroundings:
+    """A worker's namespaces, folder, umask, and what it has open."""
+
+    def __init__(self) -> None:
+        """Take note of them, when everything is open that the worker keeps open. Raises OSError."""
+        self._network, self._mounts = (_opened(f"ns/{name}", os.O_RDONLY) for name in ("net", "mnt"))
+        self._network_id, self._mounts_id = _identity(self._network), _identity(self._mounts)
+        self._root_id = self._cwd_id = _identity("/")
+        os.chdir("/")
+        os.umask(UMASK)
+        self._umask = UMASK
+        self._entered: list[tuple[int, int]] = []
+        self._self, self._open = _opened("", os.O_DIRECTORY), _opened("fd", os.O_DIRECTORY)
+        self._files = {number for number in os.listdir(self._open) if _is_open(int(number))}
+        self._blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+    def is_own_network(self, caller: Caller) -> bool:
+        """Tell whether a caller is in the worker's own network namespace."""
+        return _identity(caller.network) == self._network_id
+
+    def enter(self, caller: Caller) -> None:
+        """Go where the caller is. Raises HandoffError, OSError: half gone there. `leave` must follow, also then."""
+        if _identity(caller.mounts) != self._mounts_id:
+            self._wait_for_threads()  # of the call before: they share the root folder, which the kernel refuses
+            setns(caller.mounts, CLONE_NEWNS)
+            self._entered.append((self._mounts, CLONE_NEWNS))
+            self._cwd_id = _identity(".")
+            if _identity("/") != caller.root:
+                raise HandoffError("in another root folder")
+            if os.readlink("/proc/self") != str(os.getpid()):
+                raise HandoffError("with the /proc of another PID namespace")
+        if not self.is_own_network(caller):
+            setns(caller.network, CLONE_NEWNET)
+            self._entered.append((self._network, CLONE_NEWNET))
+        os.fchdir(caller.cwd)
+        self._cwd_id = _identity(caller.cwd)
+        os.umask(caller.umask)
+        self._umask = caller.umask
+
+    def leave(self, kept: Kept) -> str:
+        """Come back from the caller; return what the call has changed in this process, empty if nothing."""
+        changes = {
+            "the umask": os.umask(UMASK) != self._umask,
+            "the working directory": _identity(".") != self._cwd_id,
+            "the threads": not self._wait_for_threads(),
+        }
+        try:
+            while self._entered:
+                setns(*self._entered.pop())
+            os.chdir("/")
+        except OSError as error:
+            return f"the way back: {error}"
+        self._umask, self._cwd_id = UMASK, self._root_id
+        changes |= {
+            "the namespaces": not self._is_home(),
+            "the open files": not self._has_its_files(kept),
+            "the blocked signals": signal.pthread_sigmask(signal.SIG_BLOCK, ()) != self._blocked,
+            "the environment": bool(os.environ),
+            "the child processes": _has_children(),
+        }
+        return ", ".join(change for change, is_made in changes.items() if is_made)
+
+    def _is_home(self) -> bool:
+        ours = (self._network_id, self._mounts_id, self._root_id)
+        return tuple(map(_identity, ("/proc/self/ns/net", "/proc/self/ns/mnt", "/"))) == ours
+
+    def _has_its_files(self, kept: Kept) -> bool:
+        """Tell whether nothing else is open; the list has one more, which it is read by."""
+        files, expected = set(os.listdir(self._open)), self._files.union(map(str, kept.descriptors()))
+        return expected <= files and len(files) == len(expected) + 1
+
+    def _wait_for_threads(self) -> bool:
+        """Tell whether there is one thread only; one that Python has taken leave of may need a moment to end."""
+        for _ in range(_PAUSES):
+            if os.stat("task", dir_fd=self._self).st_nlink == 3:  # noqa: PLR2004 -- two, and one for each thread
+                return True
+            sleep(_PAUSE_SECONDS)
+        return False
+
+
+def _opened(name: str, flags: int) -> int:
+    return os.open(f"/proc/self/{name}", flags | os.O_CLOEXEC)
+
+
+def _identity(place: str | int) -> tuple[int, int]:
+    status = os.stat(place)
+    return status.st_dev, status.st_ino
+
+
+def _is_open(fd: int) -> bool:
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
+
+
+def _has_children() -> bool:
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return False
+    return True
