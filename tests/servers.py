@@ -62,11 +62,15 @@ def fork_server(
     umask: int = 0o022,
     root: Path = ROOT,
     passed: Sequence[int] = (),
+    prelude: str = "",
 ) -> Iterator[ForkServer]:
-    """Run a server for as long as the block lasts, its socket in `folder`; it listens when the block begins."""
+    """Run a server for as long as the block lasts, its socket in `folder`; it listens when the block begins.
+
+    `prelude` is Python that its process runs before.
+    """
     socket, log = folder / "server.sock", folder / f"server-{next(_numbers)}.log"
     path = [str(root), *sys.path]
-    program = f"import sys; sys.path[:0] = {path!r}; from launch.server.server import main; sys.exit(main())"
+    program = f"import sys; sys.path[:0] = {path!r}; {prelude}\nfrom launch.server.server import main; sys.exit(main())"
     with log.open("ab") as stderr:
         process = subprocess.Popen(
             [*prefix, sys.executable, "-I", "-c", program, "--socket", str(socket), *options],

@@ -83,12 +83,12 @@ def inherited(pid: int) -> Inherited:
     )
 
 
-def take_on(request: Request, descriptors: Descriptors, theirs: Inherited, groups: Sequence[int]) -> None:
+def take_on(request: Request, descriptors: Descriptors, theirs: Inherited) -> None:
     """Become what the caller's own child would be, but for the open files. Raises OSError, ValueError: half done.
 
     The process must have one thread, no environment, no signal blocked and none ignored but by Python.
     """
-    _inherit(theirs, groups)
+    _inherit(theirs)
     _enter(descriptors)
     if os.readlink("/proc/self") != str(os.getpid()):
         raise OSError(errno.EXDEV, "the caller sees another PID namespace", "/proc")
@@ -139,7 +139,7 @@ def live_on() -> None:
     set_parent_death_signal(0)
 
 
-def _inherit(theirs: Inherited, groups: Sequence[int]) -> None:
+def _inherit(theirs: Inherited) -> None:
     ours = inherited(os.getpid())
     if ours.oom_score_adj != theirs.oom_score_adj:
         with open("/proc/self/oom_score_adj", "wb", buffering=0) as file:
@@ -156,8 +156,6 @@ def _inherit(theirs: Inherited, groups: Sequence[int]) -> None:
         os.sched_setscheduler(0, policy, os.sched_param(priority))
     if ours.io_priority != theirs.io_priority:
         set_io_priority(theirs.io_priority)
-    if sorted(os.getgroups()) != sorted(groups):
-        os.setgroups(groups)
 
 
 def _enter(descriptors: Descriptors) -> None:

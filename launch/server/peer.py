@@ -1,85 +1,165 @@
-"""Who is at the other end of the fork server's socket: what the kernel says of the launcher's process.
+"""Who is at the other end of a connection, and whether the server acts for it: judged before anything is read.
 
-Some of what a process inherits from its caller cannot be handed over in a packet. The limits are copied. What cannot be
-copied, or must not be, has to be as the server's own: otherwise the launcher is left to do its work by itself.
+The kernel says which process connected, and its PID says which folder of /proc is its own. But when a process has
+ended, its PID is given to another one. Two ways exclude that:
+
+- SO_PEERPIDFD (Linux 6.5) refers to the process itself. If it lives after its folder was read, the folder was its own.
+- Before 6.5, the process of the folder must have sent the request and `G` (SCM_CREDENTIALS). A process that ended
+  before the folder was opened may have left messages with its PID: so only the request may be there before `R` is sent.
+
+Credentials are compared in both ways. They also tell the process that connected from a child that has its connection.
 """
 
+import errno
 import os
-import re
+import select
 import socket
 import struct
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Self
 
-__all__ = ["Credentials", "PeerError", "Standing", "credentials", "standing"]
+from .identity import Identity, PeerError, open_folder, own_identity, read_identity
 
+__all__ = [
+    "CREDENTIALS_BYTES",
+    "SO_PEERPIDFD",
+    "Identity",
+    "Peer",
+    "PeerError",
+    "judge",
+    "own_identity",
+    "want_credentials",
+]
+
+SO_PEERPIDFD = 77
+"""include/uapi/asm-generic/socket.h, of all machines but PA-RISC and SPARC; not in Python 3.11."""
 # struct ucred of unix(7): pid, uid, gid.
 _UCRED = struct.Struct("iII")
-_NAMESPACES = ("user", "pid", "uts", "ipc", "cgroup", "time")
-"""Those besides the network's and the mounts', which the worker enters."""
-# Lines of /proc/PID/status.
-_PRIVILEGES = re.compile(rb"^(?:Uid|Gid|Cap...|NoNewPrivs|Seccomp):.*", re.MULTILINE)
-_FILTERED = b"Seccomp:\t2"
-_GROUPS = re.compile(rb"^Groups:(.*)", re.MULTILINE)
+_INT = struct.Struct("i")
+_CREDENTIALS = (socket.SOL_SOCKET, socket.SCM_CREDENTIALS)
+CREDENTIALS_BYTES = socket.CMSG_SPACE(_UCRED.size)
+"""Room for them in the ancillary data of each message."""
 
 
-class PeerError(Exception):
-    """The server does not work for this one; the message says why."""
+class Peer:
+    """A process that was judged, or is about to be. After a PeerError nothing may be done for it."""
 
+    def __init__(self, connection: socket.socket, pid: int, pidfd: int | None, folder: int) -> None:
+        """Take over the descriptors: of the process (None: the kernel gives none), and of its folder in /proc."""
+        self.pid = pid
+        self.root_inode = (0, 0)
+        """Device and inode of its root folder: what a worker that enters its mount namespace must find at `/`."""
+        self._pidfd = pidfd
+        self._folder = folder
+        self._end = select.poll()
+        if pidfd is not None:
+            self._end.register(pidfd, select.POLLIN)
+        self._messages = select.poll()
+        self._messages.register(connection, select.POLLIN)
 
-class Credentials(NamedTuple):
-    """Of the process that connected, as the kernel saw it then."""
+    def __enter__(self) -> Self:
+        """Return itself; `close` comes at the end of the block."""
+        return self
 
-    pid: int
-    uid: int
-    gid: int
+    def __exit__(self, *_: object) -> None:
+        """Close its descriptors."""
+        self.close()
 
+    def close(self) -> None:
+        """Close its descriptors. A second call does nothing."""
+        for fd in self.descriptors():
+            os.close(fd)
+        self._pidfd, self._folder = None, -1
 
-class Standing(NamedTuple):
-    """What a process may do and where it stands."""
+    def descriptors(self) -> list[int]:
+        """Return its open descriptors."""
+        return [fd for fd in (self._pidfd, self._folder) if fd is not None and fd >= 0]
 
-    namespaces: tuple[str, ...]
-    privileges: tuple[bytes, ...]
-    groups: tuple[int, ...]
-    label: bytes
-    """Of AppArmor, SELinux or their like; empty where there is none, or none to be seen."""
+    def judge(self, own: Identity) -> None:
+        """Raise PeerError unless the process that connected lives, and one of identity `own` may act for it."""
+        try:
+            theirs = read_identity(self._folder, self.pid, own)
+        except OSError as error:
+            self.still_there()
+            raise PeerError(f"unreadable: {error.strerror}") from None
+        # Only now: a PID cannot have been another process's before, if its process still lives.
+        self.still_there()
+        own.require(theirs)
+        self.root_inode = theirs.root_inode
 
-    def require(self, other: "Standing") -> None:
-        """Raise PeerError unless a process of this standing may work for one of `other`: neither gains by it.
+    def still_there(self) -> None:
+        """Raise PeerError if the process has ended."""
+        if self._pidfd is not None:
+            if self._end.poll(0):
+                raise PeerError("gone")
+            return
+        try:
+            os.readlink("root", dir_fd=self._folder)  # not even a zombie has one
+        except OSError:
+            raise PeerError("gone") from None
 
-        The groups may differ: they can be taken on.
+    def check_request(self, ancillary: Iterable[tuple[int, int, bytes]]) -> None:
+        """Raise PeerError unless the process lives, and has sent the message with this ancillary data and no more.
+
+        To be called with the request, before `R` is sent.
         """
-        if self.namespaces != other.namespaces:
-            theirs = ", ".join(sorted(set(other.namespaces) - set(self.namespaces)))
-            raise PeerError(f"in another namespace: {theirs}")
-        if _FILTERED in other.privileges:
-            raise PeerError("under a filter of system calls")  # and nothing tells whether ours is the same
-        if self.privileges != other.privileges:
-            theirs = ", ".join(line.decode() for line in other.privileges if line not in self.privileges)
-            raise PeerError(f"with other privileges: {' '.join(theirs.split())}")
-        if self.label != other.label:
-            raise PeerError(f'with another security label: "{other.label.decode(errors="replace").strip()}"')
+        self.check_credentials(ancillary)
+        if self._messages.poll(0):
+            raise PeerError("it did not wait for an answer")
+
+    def check_credentials(self, ancillary: Iterable[tuple[int, int, bytes]]) -> None:
+        """Raise PeerError unless the process has sent the message with this ancillary data, and lives.
+
+        To be called with each message after the request.
+        """
+        senders = [_UCRED.unpack(content)[0] for *kind, content in ancillary if tuple(kind) == _CREDENTIALS]
+        if senders != [self.pid]:
+            raise PeerError("another process has sent a message")
+        self.still_there()
 
 
-def credentials(connection: socket.socket) -> Credentials:
-    """Return who connected. Raises OSError."""
-    return Credentials(*_UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)))
+def want_credentials(listening: socket.socket) -> None:
+    """Have the kernel add the sender's credentials to each message from those who connect."""
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
 
 
-def standing(pid: int) -> Standing:
-    """Return the standing of a process. Raises PeerError when it has gone."""
+def judge(connection: socket.socket, own: Identity, pidfd_option: int = SO_PEERPIDFD) -> Peer:
+    """Return who is at the other end, if a process of identity `own` may act for it. Raises PeerError.
+
+    To be called as soon as the connection is accepted. The listening socket must `want_credentials`. `pidfd_option` is
+    the socket option that gives a descriptor of the process, if the kernel knows it.
+    """
     try:
-        namespaces = tuple([os.readlink(f"/proc/{pid}/ns/{name}") for name in _NAMESPACES])
-        with open(f"/proc/{pid}/status", "rb", buffering=0) as file:
-            status = file.read()
+        want_credentials(connection)  # it may have connected when only systemd listened
+        pid, uid, gid = _UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
     except OSError as error:
-        raise PeerError(f"gone: {error}") from None
-    (groups,) = _GROUPS.findall(status)
-    return Standing(namespaces, tuple(_PRIVILEGES.findall(status)), tuple(map(int, groups.split())), _label(pid))
-
-
-def _label(pid: int) -> bytes:
+        raise PeerError(f"unknown: {error.strerror}") from None
+    if (uid, gid) != (0, 0):  # when it connected: it may have executed a setuid program since
+        raise PeerError(f"not root: user {uid}, group {gid}")
+    if pid <= 0:
+        raise PeerError("in another PID namespace, which is not below the server's")
+    pidfd = _pidfd(connection, pidfd_option)
     try:
-        with open(f"/proc/{pid}/attr/current", "rb", buffering=0) as file:
-            return file.read()
+        folder = open_folder(pid)
     except OSError:
-        return b""
+        if pidfd is not None:
+            os.close(pidfd)
+        raise PeerError("gone") from None
+    peer = Peer(connection, pid, pidfd, folder)
+    try:
+        peer.judge(own)
+    except BaseException:
+        peer.close()
+        raise
+    return peer
+
+
+def _pidfd(connection: socket.socket, option: int) -> int | None:
+    """Return a descriptor of the process that connected, which closes on exec; None if the kernel knows no such."""
+    try:
+        (pidfd,) = _INT.unpack(connection.getsockopt(socket.SOL_SOCKET, option, _INT.size))
+    except OSError as error:
+        if error.errno == errno.ENOPROTOOPT:
+            return None
+        raise PeerError("gone") from None  # EINVAL or ESRCH, which depends on the kernel
+    return int(pidfd)

@@ -19,7 +19,7 @@ from launch.installation import DEFAULT_SOCKET, build_id, stamp
 
 from .circumstances import ALL_DESCRIPTORS
 from .listening import Listening, ListeningError, passed_sockets
-from .peer import standing
+from .peer import own_identity
 from .prefault import spans_of
 from .process_name import name_process
 from .protocol import STREAMS
@@ -64,7 +64,7 @@ class Server:
         self._options = options
         self._terms = Terms(
             build_id=build_id(),
-            standing=standing(os.getpid()),
+            identity=own_identity(),
             limit_seconds=options.limit_seconds,
             null=os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC),
         )

@@ -7,6 +7,7 @@ import signal
 import socket
 import struct
 
+from .peer import want_credentials
 from .prefault import own_pages
 from .protocol import (
     ANSWERING,
@@ -38,6 +39,7 @@ _CIRCUMSTANCES = (
 def pages_of(verb: str, scene: Scene, terms: Terms) -> list[int]:
     """Return the addresses of the pages that a worker writes to when it executes a verb of `scene`. Raises OSError."""
     launcher, connection = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    want_credentials(connection)
     child = os.fork()
     if child == 0:
         _perform(connection, terms)

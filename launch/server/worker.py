@@ -21,7 +21,7 @@ from skel.context import Context
 from skel.interruption import Interruption
 
 from .circumstances import close_all_but, descriptors_of, die_with, inherited, live_on, take_on, take_streams
-from .peer import PeerError, Standing, credentials, standing
+from .peer import CREDENTIALS_BYTES, Identity, Peer, PeerError, judge
 from .prefault import make_own
 from .process_name import name_process
 from .protocol import (
@@ -58,7 +58,7 @@ class Terms(NamedTuple):
     """On which a server works."""
 
     build_id: bytes
-    standing: Standing
+    identity: Identity
     limit_seconds: int
     """For one execution."""
     null: int
@@ -92,9 +92,10 @@ def work(post: Post) -> NoReturn:
 
 def serve(connection: socket.socket, terms: Terms) -> None:
     """Do the work of the launcher at the other end, as it. Raises what `work` catches."""
-    request = _prepare(connection, terms)
-    connection.send(READY, socket.MSG_NOSIGNAL)
-    streams = _receive_streams(connection, request)
+    with judge(connection, terms.identity) as peer:
+        request = _prepare(connection, terms, peer)
+        connection.send(READY, socket.MSG_NOSIGNAL)
+        streams = _receive_streams(connection, request, peer)
     if streams is not None:
         take_streams(streams, terms.null)
         _execute(connection, request.plugin, terms.limit_seconds)
@@ -118,11 +119,12 @@ def _wait_for_launcher(post: Post) -> socket.socket:
     return connection
 
 
-def _prepare(connection: socket.socket, terms: Terms) -> Request:
+def _prepare(connection: socket.socket, terms: Terms, peer: Peer) -> Request:
     """Do all that may fail. Raises ConnectionError, HandoffError, PeerError, OSError, ValueError."""
-    packet, received, flags = _receive(connection, MAX_REQUEST_BYTES, CIRCUMSTANCES, socket.MSG_CMSG_CLOEXEC)
+    packet, ancillary, flags = _receive(connection, MAX_REQUEST_BYTES, CIRCUMSTANCES, socket.MSG_CMSG_CLOEXEC)
     if not packet:
         raise ConnectionAbortedError
+    peer.check_request(ancillary)
     if flags & _CUT_SHORT:
         raise HandoffError(f"a request of more than {MAX_REQUEST_BYTES} bytes or {CIRCUMSTANCES} files")
     request = decode_request(packet)
@@ -130,31 +132,37 @@ def _prepare(connection: socket.socket, terms: Terms) -> Request:
         raise HandoffError("a launcher of another installation")
     if request.plugin not in PLUGINS:
         raise HandoffError(f"no plugin of this suite: {request.plugin}")
-    descriptors = descriptors_of(received)
-    peer = credentials(connection)
-    if (peer.uid, peer.gid) != (0, 0):
-        raise PeerError(f"not root: user {peer.uid}, group {peer.gid}")
+    descriptors = descriptors_of(_descriptors(ancillary))
     name_process(request.plugin, "worker of cni-serve")
-    theirs = standing(peer.pid)
-    terms.standing.require(theirs)
-    take_on(request, descriptors, inherited(peer.pid), theirs.groups)
-    close_all_but(connection.fileno(), terms.null)
+    take_on(request, descriptors, inherited(peer.pid))
+    close_all_but(connection.fileno(), terms.null, *peer.descriptors())
     return request
 
 
-def _receive_streams(connection: socket.socket, request: Request) -> list[int | None] | None:
+def _receive_streams(connection: socket.socket, request: Request, peer: Peer) -> list[int | None] | None:
     """Return the launcher's streams, None for a closed one; nothing at all where it does not say go."""
-    word, received, _ = _receive(connection, MAX_WORD_BYTES, STREAMS)
+    word, ancillary, _ = _receive(connection, MAX_WORD_BYTES, STREAMS)
+    if not word:
+        return None
+    peer.check_credentials(ancillary)
+    received = _descriptors(ancillary)
     if word != GO or len(received) != STREAMS - len(request.closed):
         return None
     given = iter(received)
     return [None if number in request.closed else next(given) for number in range(STREAMS)]
 
 
-def _receive(connection: socket.socket, size: int, most: int, flags: int = 0) -> tuple[bytes, list[int], int]:
-    """Return a packet, the file descriptors that came with it, at `most` so many, and what recvmsg(2) says of it."""
-    packet, ancillary, said, _ = connection.recvmsg(size, socket.CMSG_SPACE(most * _INT.size), flags)
-    return packet, [fd for *_, rights in ancillary for (fd,) in _INT.iter_unpack(rights)], said
+def _receive(
+    connection: socket.socket, size: int, most: int, flags: int = 0
+) -> tuple[bytes, list[tuple[int, int, bytes]], int]:
+    """Return a packet, what came with it, at `most` so many file descriptors, and what recvmsg(2) says of it."""
+    space = socket.CMSG_SPACE(most * _INT.size) + CREDENTIALS_BYTES
+    packet, ancillary, said, _ = connection.recvmsg(size, space, flags)
+    return packet, ancillary, said
+
+
+def _descriptors(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:
+    return [fd for _, kind, rights in ancillary if kind == socket.SCM_RIGHTS for (fd,) in _INT.iter_unpack(rights)]
 
 
 def _execute(connection: socket.socket, plugin: str, limit_seconds: int) -> None:

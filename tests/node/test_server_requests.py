@@ -1,20 +1,15 @@
 """Whom the fork server serves, and whom it leaves to execute the plugin by themselves."""
 
 import json
-import os
-import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 from launch.launcher import launcher_bytes
-from launch.server.peer import PeerError, standing
 from launch.server.protocol import ANSWERING, GO, HandoffError, encode_exit, encode_request
 from netlink.namespace import entered, open_namespace
 from skel import SUPPORTED
@@ -163,95 +158,6 @@ def test_without_go_nothing_is_done(node: Node, tmp_path: Path) -> None:
 
 def test_only_root_can_connect(server: ForkServer) -> None:
     assert server.socket.stat().st_mode & 0o777 == 0o600
-
-
-# A launcher's request, handed in as hexadecimal digits, with files that are no more than that.
-STRANGER = """
-import socket, sys
-connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-connection.connect(sys.argv[1])
-socket.send_fds(connection, [bytes.fromhex(sys.argv[2])], [0, 0, 0, 0])
-print(connection.recv(10))
-"""
-
-
-@pytest.mark.parametrize(("user", "group"), [(65534, 65534), (65534, 0), (0, 65534)])
-def test_others_are_refused_even_where_they_can_connect(user: int, group: int) -> None:
-    with TemporaryDirectory(prefix="cni-harness-test-") as folder, fork_server(Path(folder)) as server:
-        Path(folder).chmod(0o755)
-        server.socket.chmod(0o666)
-
-        run = subprocess.run(
-            ["/usr/bin/python3", "-IS", "-c", STRANGER, server.socket, encode_request(request_for("noop", {})).hex()],
-            user=user,
-            group=group,
-            extra_groups=[],
-            capture_output=True,
-            text=True,
-            cwd="/",
-            check=True,
-        )
-
-        assert run.stdout == "b''\n"
-        assert f"not root: user {user}, group {group}" in server.log()
-
-
-@pytest.mark.parametrize(
-    ("circumstance", "why"),
-    [
-        (["unshare", "--user", "--map-root-user"], "in another namespace: user:["),
-        (["unshare", "--pid", "--fork"], "in another namespace: pid:["),
-        (["unshare", "--uts"], "in another namespace: uts:["),
-        (["unshare", "--ipc"], "in another namespace: ipc:["),
-        (["unshare", "--cgroup"], "in another namespace: cgroup:["),
-        (["setpriv", "--bounding-set=-net_admin"], "with other privileges: CapPrm:"),
-        (["setpriv", "--no-new-privs"], "with other privileges: NoNewPrivs: 1"),
-    ],
-)
-def test_callers_of_another_standing_execute_by_themselves(
-    server: ForkServer, tmp_path: Path, circumstance: list[str], why: str
-) -> None:
-    before = server.log()
-    bin_dir = write_launchers(tmp_path / "bin", launcher_bytes(socket=str(server.socket)))
-
-    run = subprocess.run([*circumstance, bin_dir / "noop"], env=VERSION, capture_output=True, check=True)
-
-    assert json.loads(run.stdout) == VERSIONS
-    assert why in server.log().removeprefix(before)
-
-
-# Executes its arguments under a filter of system calls (seccomp(2)) that lets all of them through.
-UNDER_A_FILTER = """
-import ctypes, os, struct, sys
-libc = ctypes.CDLL(None, use_errno=True)
-allow = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0x7FFF0000))  # BPF_RET, SECCOMP_RET_ALLOW
-class Program(ctypes.Structure):
-    _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p)]
-program = Program(1, ctypes.addressof(allow))
-assert libc.prctl(22, 2, ctypes.byref(program)) == 0, ctypes.get_errno()  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
-os.execv(sys.argv[1], sys.argv[1:])
-"""
-
-
-def test_callers_under_a_filter_execute_by_themselves_even_if_the_server_is_under_one(tmp_path: Path) -> None:
-    """Nobody can tell whether it is the same."""
-    filtered = [sys.executable, "-I", "-c", UNDER_A_FILTER]
-    with fork_server(tmp_path, prefix=filtered) as server:
-        bin_dir = write_launchers(tmp_path / "bin", launcher_bytes(socket=str(server.socket)))
-
-        run = subprocess.run([*filtered, bin_dir / "noop"], env=VERSION, capture_output=True, check=True)
-
-        assert json.loads(run.stdout) == VERSIONS
-        assert "left to the launcher: under a filter of system calls" in server.log()
-
-
-@pytest.mark.parametrize("theirs", [b"confined (enforce)\n", b""])
-def test_callers_with_another_security_label_are_refused(theirs: bytes) -> None:
-    ours = standing(os.getpid())._replace(label=b"unconfined\n")
-
-    ours.require(ours)
-    with pytest.raises(PeerError, match=f'with another security label: "{re.escape(theirs.decode().strip())}"'):
-        ours.require(ours._replace(label=theirs))
 
 
 def test_environment_too_large_for_a_packet_is_executed_by_the_launcher(server: ForkServer, tmp_path: Path) -> None:
