@@ -11,7 +11,7 @@ _CAP_SYS_RESOURCE: Final = 1 << 24
 
 
 class Unit(NamedTuple):
-    """A unit's `Limit*=` and the rest of its `[Service]` that children inherit; what is not set is systemd's default."""
+    """Of a unit's `[Service]`, what the processes that it starts inherit; what is not set is systemd's default."""
 
     origin: str
     limits: Mapping[str, str]

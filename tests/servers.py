@@ -13,7 +13,7 @@ from launch.plugin_list import PLUGINS
 from tests.cli import ROOT
 from tests.nodes import HANG, until
 
-__all__ = ["ForkServer", "children", "fork_server", "write_launchers"]
+__all__ = ["ForkServer", "children", "fork_server", "served_only", "write_launchers"]
 
 
 _numbers = itertools.count()
@@ -105,6 +105,14 @@ def write_launchers(folder: Path, content: bytes) -> Path:
         launcher.write_bytes(content)
         launcher.chmod(0o755)
     return folder
+
+
+def served_only(launcher: bytes) -> bytes:
+    """Change a compiled launcher so that it cannot execute a plugin by itself: whoever gets an answer was served."""
+    interpreter = launcher.rpartition(b"#!")[2].partition(b" ")[0]
+    assert launcher.count(interpreter + b"\0") == 1
+    # Of the same length, so that the launcher stays as it is otherwise.
+    return launcher.replace(interpreter + b"\0", b"/nonexistent".ljust(len(interpreter), b"-") + b"\0")
 
 
 def children(pid: int) -> set[int]:
