@@ -38,6 +38,7 @@ VERSION = {"CNI_COMMAND": "VERSION"}
 VERSIONS = {"cniVersion": "1.1.0", "supportedVersions": list(SUPPORTED)}
 
 UNKNOWN_OPTION = 0x7FFE
+SO_PEERNAME = 28
 WAYS = ("pidfd", "folder")
 WITHOUT_PIDFD = f"import launch.server.peer; launch.server.peer.judge.__defaults__ = ({UNKNOWN_OPTION},)"
 
@@ -220,6 +221,31 @@ def test_message_without_credentials_is_nobodys(connected: Callable[..., Any], o
 
     with judge(connection, own_identity(), option) as peer, pytest.raises(PeerError, match="another process"):
         peer.check_credentials([])
+
+
+def test_caller_that_connected_before_the_server_came_can_be_judged(tmp_path: Path, option: int) -> None:
+    """To a socket of systemd's, which has not been told that credentials are wanted."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as made:
+        made.bind(str(tmp_path / "socket"))
+        made.listen()
+        caller = Caller(str(tmp_path / "socket"))
+        connection, _ = made.accept()
+    with connection, judge(connection, own_identity(), option) as peer:
+        caller.tell("say")
+        _, ancillary = received(connection)
+
+        peer.check_request(ancillary)
+    caller.process.communicate()
+
+
+def test_process_that_the_kernel_has_no_descriptor_of_any_more_has_ended(connected: Callable[..., Any]) -> None:
+    """Before Linux 6.16 SO_PEERPIDFD fails then, which must not lead to the way without it."""
+    _, connection = connected()
+    with pytest.raises(OSError, match="Invalid argument"):
+        connection.getsockopt(socket.SOL_SOCKET, SO_PEERNAME, 4)
+
+    with pytest.raises(PeerError, match="gone"):
+        judge(connection, own_identity(), SO_PEERNAME)
 
 
 def with_label(own: Identity) -> Identity:
