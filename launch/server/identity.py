@@ -79,7 +79,7 @@ class Identity(NamedTuple):
         if theirs.groups != self.groups:
             yield f"in other groups: {_words(theirs.groups)}"
         if theirs.label != self.label:
-            yield f'with another security label: "{_words(theirs.label or b"")}"'
+            yield f"with another security label: {_words(theirs.label or b'')!r}"
 
     def _other_place(self, theirs: "Identity") -> Iterator[str]:
         if theirs.user_namespace != self.user_namespace:
@@ -88,7 +88,7 @@ class Identity(NamedTuple):
             yield f"in another PID namespace: {theirs.pid_namespace}"
         here = theirs.mount_namespace == self.mount_namespace
         if theirs.root != "/" or (here and theirs.root_inode != self.root_inode):
-            yield f"with another root folder: {theirs.root}"
+            yield f"with another root folder: {theirs.root!r}"
 
     def _lower_limits(self, theirs: "Identity") -> Iterator[str]:
         if theirs.limits != self.limits:

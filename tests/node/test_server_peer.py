@@ -274,7 +274,7 @@ def without_a_capability(own: Identity) -> Identity:
         (with_label, "another security label"),
         (with_a_filter, "other privileges: Seccomp: 0"),
         (with_groups, "in other groups"),
-        (with_another_root, "another root folder: /"),
+        (with_another_root, "another root folder: '/'"),
         (without_a_capability, "other privileges: CapEff"),
     ],
 )
@@ -366,7 +366,9 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 FILTERED = [sys.executable, "-I", "-c", UNDER_A_FILTER]
 
-CHROOTED = ["unshare", "--mount", "sh", "-c", 'mount --rbind / "$0" && exec chroot "$0" "$@"', "/mnt"]
+# The name of its root is to be no line of the log.
+CHROOT = 'mount -t tmpfs none /mnt && mkdir "$0" && mount --rbind / "$0" && exec chroot "$0" "$@"'
+CHROOTED = ["unshare", "--mount", "sh", "-c", CHROOT, "/mnt/a\nb"]
 
 
 def limited(name: str, value: int) -> list[str]:
@@ -383,7 +385,7 @@ def limited(name: str, value: int) -> list[str]:
         (["setpriv", "--inh-caps=+net_raw"], "with other privileges: CapInh: 0000000000002000"),
         (["setpriv", "--no-new-privs"], "with other privileges: NoNewPrivs: 1"),
         (FILTERED, "under a filter of system calls"),
-        (CHROOTED, "with another root folder: /mnt"),
+        (CHROOTED, r"with another root folder: '/mnt/a\nb'"),
         (["setpriv", "--ruid=65534"], "not root: user IDs 65534 0 0 0"),
         (["setpriv", "--rgid=65534", "--keep-groups"], "not root: user IDs 0 0 0 0, group IDs 65534 0 0 0"),
         (limited("as", 1 << 40), "with a lower RLIMIT_AS: 1099511627776"),
