@@ -13,7 +13,7 @@ from launch.plugin_list import PLUGINS
 from tests.cli import ROOT
 from tests.nodes import HANG, until
 
-__all__ = ["Server", "children", "running_server", "write_launchers"]
+__all__ = ["Server", "children", "running_server", "served_only", "write_launchers"]
 
 
 _numbers = itertools.count()
@@ -62,11 +62,15 @@ def running_server(
     umask: int = 0o022,
     root: Path = ROOT,
     passed: Sequence[int] = (),
+    prelude: str = "",
 ) -> Iterator[Server]:
-    """Run a server for as long as the block lasts, its socket in `folder`; it listens when the block begins."""
+    """Run a server for as long as the block lasts, its socket in `folder`; it listens when the block begins.
+
+    `prelude` is Python that its process runs before.
+    """
     socket, log = folder / "server.sock", folder / f"server-{next(_numbers)}.log"
     path = [str(root), *sys.path]
-    program = f"import sys; sys.path[:0] = {path!r}; from launch.server.server import main; sys.exit(main())"
+    program = f"import sys; sys.path[:0] = {path!r}; {prelude}\nfrom launch.server.server import main; sys.exit(main())"
     with log.open("ab") as stderr:
         process = subprocess.Popen(
             [*prefix, sys.executable, "-I", "-c", program, "--socket", str(socket), *options],
@@ -101,6 +105,14 @@ def write_launchers(folder: Path, content: bytes) -> Path:
         launcher.write_bytes(content)
         launcher.chmod(0o755)
     return folder
+
+
+def served_only(launcher: bytes) -> bytes:
+    """Change a compiled launcher so that it cannot execute a plugin by itself: whoever gets an answer was served."""
+    interpreter = launcher.rpartition(b"#!")[2].partition(b" ")[0]
+    assert launcher.count(interpreter + b"\0") == 1
+    # Of the same length, so that the launcher stays as it is otherwise.
+    return launcher.replace(interpreter + b"\0", b"/nonexistent".ljust(len(interpreter), b"-") + b"\0")
 
 
 def children(pid: int) -> set[int]:

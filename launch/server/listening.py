@@ -6,6 +6,8 @@ import socket
 import stat
 from contextlib import suppress
 
+from .peer import want_credentials
+
 __all__ = ["Listening", "ListeningError", "passed_sockets"]
 
 _BACKLOG = 4096
@@ -40,6 +42,7 @@ class Listening:
         else:
             self.path = path
             self.socket = self._bind()
+        want_credentials(self.socket)
 
     def close(self) -> None:
         """Stop listening. A path that is still ours goes, and the next server may have it."""

@@ -21,7 +21,7 @@ from launch.installation import DEFAULT_SOCKET, build_id, stamp
 from .listening import Listening, ListeningError, passed_sockets
 from .log import log
 from .parking import Parking
-from .peer import PeerError, own_identity, want_credentials
+from .peer import PeerError, own_identity
 from .places import Place, Places
 from .pool import Pool
 from .process_name import name_process
@@ -80,7 +80,6 @@ class Server:
         self._looked = 0
         self._listening = Listening(options.socket, passed)
         self._listening.socket.setblocking(False)  # noqa: FBT003 -- it takes no keyword
-        want_credentials(self._listening.socket)
 
     def run(self) -> None:
         """Serve until a signal, a new installation or idleness ends it, and the last call is over."""
