@@ -1,13 +1,18 @@
 """What every group of rtnetlink verbs stands on: one socket, and errors that say what was attempted."""
 
 from collections.abc import Iterable
+from typing import Any, TypeVar
 
 from netlink.closing import Closing
-from netlink.codec import Message
 from netlink.namespace import Namespace
-from netlink.socket import NETLINK_ROUTE, Encodable, NetlinkError, Socket
+from netlink.request import Request, change
+from netlink.rtnl_socket import RtnlSocket
+from netlink.socket import Encodable, NetlinkError
 
 __all__ = ["Handle"]
+
+
+T = TypeVar("T")
 
 
 class Handle(Closing):
@@ -17,7 +22,7 @@ class Handle(Closing):
     """
 
     def __init__(self, namespace: Namespace | None = None) -> None:
-        self._socket = Socket(NETLINK_ROUTE, namespace)
+        self._socket = RtnlSocket(namespace)
 
     def close(self) -> None:
         """Close; a second call does nothing."""
@@ -34,11 +39,18 @@ class Handle(Closing):
         """Do as `execute`, but return the error of each request, or None."""
         return self._socket.outcomes(messages, doing=doing)
 
-    def _tried(self, message: Message, *harmless: int, doing: str) -> bool:
+    def send(self, *requests: Request[Any]) -> None:
+        """Send requests of `netlink.requests` in one system call; afterwards each has its answer.
+
+        Only the last may list something. Raises NetlinkError for the first that the kernel refused, when all were
+        tried: it goes on after a refusal.
+        """
+        self._socket.exchange(requests)
+
+    def _asked(self, request: Request[T]) -> T:
+        self.send(request)
+        return request.answer
+
+    def _tried(self, message: Encodable, *harmless: int, doing: str) -> bool:
         """Execute one request; False when it failed with one of the `harmless` error numbers."""
-        (failure,) = self._socket.outcomes([message], doing=doing)
-        if failure is None:
-            return True
-        if failure.errno in harmless:
-            return False
-        raise failure
+        return self._asked(change(message, doing, harmless))
