@@ -28,6 +28,10 @@ class Handle(Closing):
         """Close; a second call does nothing."""
         self._socket.close()
 
+    def fileno(self) -> int:
+        """Return the file descriptor of the socket."""
+        return self._socket.fileno()
+
     def execute(self, messages: Iterable[Encodable], *, doing: str = "") -> None:
         """Send requests of `netlink.messages` in one system call; they are dealt with in order.
 

@@ -5,7 +5,7 @@ import struct
 from socket import AF_INET6
 from typing import NamedTuple
 
-from netlink.attributes import items, uint32, values
+from netlink.attributes import items, uint32, value, values
 from netlink.link_wire import IFF_PROMISC, IFF_UP, LINK_BODY, get_fdb_entry, get_link
 from netlink.replies import HEADER, Frame
 from netlink.request import Request
@@ -84,13 +84,12 @@ def link_in(frame: Frame) -> Link:
     """Return the link that a message of the kernel describes."""
     index, flags = _INDEX_AND_FLAGS.unpack_from(frame.encoded, HEADER.size + 4)
     attribute = values(frame.encoded, LINK_BODY).get
-    linkinfo = values(attribute(_IFLA_LINKINFO, b""))
-    kind = _text(linkinfo.get(_IFLA_INFO_KIND, b""))
-    bridge = values(linkinfo.get(_IFLA_INFO_DATA, b"")) if kind == "bridge" else {}
-    is_port = _text(linkinfo.get(_IFLA_INFO_SLAVE_KIND, b"")) == "bridge"
-    port = values(linkinfo.get(_IFLA_INFO_SLAVE_DATA, b"")) if is_port else {}
-    families = values(attribute(_IFLA_AF_SPEC, b""))
-    ipv6 = values(families.get(AF_INET6, b"")).get(_IFLA_INET6_CONF, b"")
+    linkinfo = values(attribute(_IFLA_LINKINFO, b"")).get
+    kind = _text(linkinfo(_IFLA_INFO_KIND, b""))
+    bridge = linkinfo(_IFLA_INFO_DATA, b"") if kind == "bridge" else b""
+    is_port = linkinfo(_IFLA_INFO_SLAVE_KIND) == b"bridge\0"
+    port = values(linkinfo(_IFLA_INFO_SLAVE_DATA, b"")) if is_port else {}
+    ipv6 = value(value(attribute(_IFLA_AF_SPEC, b""), AF_INET6), _IFLA_INET6_CONF)
     altnames = items(attribute(_IFLA_PROP_LIST, b""))
     return Link(
         index=index,
@@ -106,7 +105,7 @@ def link_in(frame: Frame) -> Link:
         alias=_text(attribute(_IFLA_IFALIAS, b"")),
         altnames=tuple(_text(name) for number, name in altnames if number == _IFLA_ALT_IFNAME),
         accepts_ra=any(ipv6[_DEVCONF_ACCEPT_RA * 4 :][:4]),
-        vlan_filtering=any(bridge.get(_IFLA_BR_VLAN_FILTERING, b"")),
+        vlan_filtering=any(value(bridge, _IFLA_BR_VLAN_FILTERING)),
         hairpin=any(port.get(_IFLA_BRPORT_MODE, b"")),
         isolated=any(port.get(_IFLA_BRPORT_ISOLATED, b"")),
     )

@@ -6,7 +6,8 @@ says, gives the bridge the pods' gateway addresses and masquerades what leaves
 their networks. DEL finds what to remove from the container ID alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from .gateways import add_default_routes, held_gateways, set_gateways
 from .host_veth import host_veth_name
 
 if TYPE_CHECKING:
-    from netlink.rtnl import Link
+    from netlink.rtnl import Link, Rtnl
 
 __all__ = ["PLUGIN"]
 
@@ -31,7 +32,6 @@ def add(args: Args[BridgeConfig]) -> Result:
     """Connect the pod; return the bridge, both ends of the pair, and the pod's addresses and routes."""
     from netlink.link import find_link
     from netlink.namespace import current_namespace
-    from netlink.rtnl import Rtnl
 
     from . import bridge_gateways, bridge_host, ip_masq, pod_interface, pod_netns, spoof_check
     from .bridge_undo import BridgeUndo
@@ -42,7 +42,7 @@ def add(args: Args[BridgeConfig]) -> Result:
     name = host_veth_name(args.container_id, args.ifname)
     with (
         pod_netns.open_pod(args) as namespace,
-        Rtnl() as host,
+        _kept_rtnl(args) as host,
         BridgeUndo(args.log, host, config.bridge, name, args.interruption) as undo,
     ):
         bridge = bridge_host.ensure_bridge(host, config, undo)
@@ -188,6 +188,18 @@ def status(args: Args[BridgeConfig]) -> None:
         raise CniError(Code.NOT_AVAILABLE, message)
     if config.ipam.type:
         ipam_status(args)
+
+
+@contextmanager
+def _kept_rtnl(args: Args[BridgeConfig]) -> Iterator["Rtnl"]:
+    """Lend the host's socket, which the worker keeps open; closed after an error, which may leave answers unread."""
+    from netlink.rtnl import Rtnl
+
+    try:
+        yield args.kept.get("rtnl", Rtnl)
+    except BaseException:
+        args.kept.drop("rtnl")
+        raise
 
 
 def _reserve(args: Args[BridgeConfig], result: Result, undo: Undo) -> list[Cidr]:
