@@ -215,9 +215,9 @@ def test_changes_looks_and_a_list_go_in_one_packet_and_each_has_its_answer(ends:
     made, one, none, several = change(message(KIND, 0x400, 0), "make it"), look(), look(), listing()
 
     def answer(requests: list[Asked]) -> list[bytes]:
-        _, of_one, of_none, of_several = [sequence for _, _, sequence, _ in requests]
+        of_change, of_one, of_none, of_several = [sequence for _, _, sequence, _ in requests]
         return [
-            message(KIND, 0, of_one - 1, b"late"),  # of nobody who asked
+            message(KIND, 0, of_change - 1, b"late"),  # to a former request
             message(KIND, 0, of_one, b"one."),
             error(errno.ENODEV, of_none),
             message(KIND, NLM_F_MULTI, of_several, b"1st.") + message(KIND, NLM_F_MULTI, of_several, b"2nd."),
