@@ -128,15 +128,25 @@ def _program(name: str, question: tuple[str, bytes, float] | None = None) -> str
     others = declared()
     # A process of milliseconds: collecting garbage on the way and taking the interpreter apart at the end are a fifth
     # of its time.
-    lines = ["import gc, os, sys", "gc.disable()", set_path(others)]
+    lines = ["import gc, posix, sys", "gc.disable()", set_path(others)]
     if question is not None:
         lines += [
             "from launch.client import hand_over",
             f"code = hand_over({name}, *{question!r})",
             "if code is not None:",
-            "    os._exit(code)",
+            "    posix._exit(code)",
         ]
-    return "\n".join([*lines, "from launch.launcher import main", f"os._exit(main({name}, {others.plugins!r}))", ""])
+    lines += [
+        "read = b''",
+        "if posix.environ.get(b'CNI_COMMAND') == b'VERSION':",
+        "    from launch.version import answer",
+        f"    read, code = answer({name})",
+        "    if code is not None:",
+        "        posix._exit(code)",
+        "from launch.launcher import main",
+        f"posix._exit(main({name}, {others.plugins!r}, read))",
+    ]
+    return "\n".join([*lines, ""])
 
 
 def _socket_path(socket: str | None) -> str:
@@ -203,16 +213,17 @@ def is_any_launcher(path: str) -> bool:
         return False
 
 
-def main(path: str, others: Mapping[str, str] | None = None) -> int:
+def main(path: str, others: Mapping[str, str] | None = None, read: bytes = b"") -> int:
     """Run the plugin that the launcher's file name names, as this process; return its exit code.
 
-    `others` are the plugins of other distributions, as for `launch.plugin_list.load`.
+    `others` are the plugins of other distributions, as for `launch.plugin_list.load`. `read` is what was read of stdin
+    already (see `launch.version`).
     """
     if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # no traceback: nothing has been done yet
     _restore_locale()
     _take_name(os.path.basename(path))
-    return run(path, others=others)
+    return run(path, others=others, read=read)
 
 
 def run(
@@ -220,13 +231,15 @@ def run(
     before_answer: Callable[[], object] = lambda: None,
     context: "Context | None" = None,
     others: Mapping[str, str] | None = None,
+    read: bytes = b"",
 ) -> int:
     """Run the plugin that the launcher's file name names; 1 and a line on stderr for an unknown one.
 
-    `before_answer` and `context` are as for `skel.main`, `others` as for `main`. Nothing is left in a buffer: the
-    process may end at once.
+    `before_answer`, `context` and `read` are as for `skel.main`, `others` as for `main`. Nothing is left in a buffer:
+    the process may end at once.
     """
     from contextlib import suppress
+    from functools import partial
 
     from skel.process import main as run_plugin
 
@@ -235,7 +248,8 @@ def run(
     name = os.path.basename(path)
     names = [*PLUGINS, *(others or {})]
     if name in names:
-        code = run_plugin(load(name, others), before_answer, context, lambda delegate: find_plugin(delegate, others))
+        find = partial(find_plugin, others=others)
+        code = run_plugin(load(name, others), before_answer, context, find, read)
     else:
         code = 1
         if sys.stderr is not None:

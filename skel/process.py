@@ -31,19 +31,21 @@ def main(
     before_answer: Callable[[], object] = lambda: None,
     context: Context | None = None,
     find_plugin: FindPlugin = lambda _: None,
+    read: bytes = b"",
 ) -> int:
     """Run `plugin` as this process: environment and stdin in, stdout, stderr and exit code out.
 
     `before_answer` is called before anything is written to stdout. SIGHUP, SIGINT and SIGTERM end the call and then, by
     their default action, the process: an ADD has taken back its steps and says so on stdout. One that had come to its
     end before succeeds. They are ignored after a success, so call this last. With a `context` of the caller's,
-    signals are left to the caller. Without one, `find_plugin` is the context's.
+    signals are left to the caller. Without one, `find_plugin` is the context's. `read` is what the caller has read of
+    stdin: the beginning of it.
     """
     if context is None:
         context = Context(find_plugin=find_plugin)
         ending = _Ending(context.interruption)
-        return ending.end(_answered(plugin, before_answer, context))
-    return _answered(plugin, before_answer, context)
+        return ending.end(_answered(plugin, before_answer, context, read))
+    return _answered(plugin, before_answer, context, read)
 
 
 class _Ending:
@@ -75,12 +77,12 @@ class _Ending:
         self._interruption.request(f"ended by signal {number}")
 
 
-def _answered(plugin: Plugin[C], before_answer: Callable[[], object], context: Context) -> int:
+def _answered(plugin: Plugin[C], before_answer: Callable[[], object], context: Context, read: bytes) -> int:
     """Dispatch with this process's environment and stdin, write the answer and return the exit code."""
     stdout, sys.stdout = sys.stdout, sys.stderr  # where a stray print does no harm
     read_stdin = _read_promptly if os.environ.get("CNI_COMMAND") == "VERSION" else _read_stdin
     try:
-        outcome = dispatch(plugin, os.environ, read_stdin, context)
+        outcome = dispatch(plugin, os.environ, lambda: read_stdin(read), context)
     finally:
         sys.stdout = stdout
     context.interruption.settle()
@@ -97,14 +99,14 @@ def _answered(plugin: Plugin[C], before_answer: Callable[[], object], context: C
     return outcome.code
 
 
-def _read_stdin() -> bytes:
+def _read_stdin(found: bytes) -> bytes:
     """Return all of stdin. Raises OSError, also when the caller closed it: then Python has None in its place."""
     if sys.stdin is None:
         raise OSError(EBADF, os.strerror(EBADF))
-    return sys.stdin.buffer.read()
+    return found + sys.stdin.buffer.read()
 
 
-def _read_promptly() -> bytes:
+def _read_promptly(found: bytes) -> bytes:
     """Return the bytes that come on stdin without delay, for a verb that needs none. Raises OSError.
 
     A person who asks for the versions by hand sends nothing and leaves stdin open.
@@ -113,9 +115,9 @@ def _read_promptly() -> bytes:
 
     if sys.stdin is None:
         raise OSError(EBADF, os.strerror(EBADF))
-    descriptor, found = sys.stdin.fileno(), b""
+    descriptor = sys.stdin.fileno()
     while len(found) < _ENOUGH and not os.isatty(descriptor) and select([descriptor], [], [], _PATIENCE)[0]:
-        read = os.read(descriptor, _ENOUGH)
+        read = os.read(descriptor, _ENOUGH - len(found))
         found += read
         if not read:
             break
