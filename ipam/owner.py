@@ -2,8 +2,8 @@
 
 import os
 import re
-from typing import NamedTuple
 
+from lean.typing import NamedTuple
 from skel import CniError
 from skel.names import check_container_id, check_ifname
 

@@ -13,7 +13,8 @@ import _signal  # type: ignore[import-not-found]
 import os
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+
+from lean.typing import TYPE_CHECKING
 
 from .installation import DEFAULT_SOCKET, ROOT, build_id, set_path
 

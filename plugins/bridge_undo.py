@@ -1,8 +1,8 @@
 """Taking back what a failing ADD did to a bridge that it shares with other pods."""
 
 from collections.abc import Callable, Collection
-from typing import ParamSpec
 
+from lean.typing import ParamSpec
 from netlink.owner import Owner
 from netlink.rtnl import Link, Rtnl
 from skel import Interruption, Undo
@@ -35,7 +35,9 @@ class BridgeUndo(Undo):
         self._host = host
         self._bridge = bridge
 
-    def unless_counted_on(self, inverse: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Callable[[], None]:
+    def unless_counted_on(
+        self, inverse: "Callable[P, object]", *args: "P.args", **kwargs: "P.kwargs"
+    ) -> Callable[[], None]:
         """Return the inverse, for `add`, of a change that is about to be made. Raises NetlinkError."""
         ports = [] if self.made_bridge else self._ports()
         others = {port.name for port in ports if Owner.from_label(port.alias) is None}

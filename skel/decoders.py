@@ -3,7 +3,8 @@
 import ipaddress
 import re
 from _socket import AF_INET, AF_INET6, inet_pton  # the C part of socket, which itself takes milliseconds to load
-from typing import TypeVar
+
+from lean.typing import TypeVar
 
 from .names import ifname_flaw
 from .record import Decoder, Record, expected

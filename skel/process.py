@@ -7,7 +7,8 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from errno import EBADF
-from typing import TextIO, TypeVar
+
+from lean.typing import TextIO, TypeVar
 
 from .config import Config
 from .context import Context, FindPlugin

@@ -16,7 +16,8 @@ last of a repeated key counts.
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeVar, cast, dataclass_transform
+
+from lean.typing import TYPE_CHECKING, ClassVar, Final, Self, TypeVar, cast, dataclass_transform
 
 from .errors import CniError, Code
 

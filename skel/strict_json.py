@@ -5,7 +5,8 @@ It refuses input that the json module of Python accepts and Go's decoder refuses
 """
 
 import json
-from typing import NoReturn
+
+from lean.typing import NoReturn
 
 __all__ = ["decode_json"]
 
