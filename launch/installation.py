@@ -7,7 +7,8 @@ code that it has loaded. So an upgrade in place never has one half of it answer 
 import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+from lean.typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .distributions import Others
