@@ -4,8 +4,8 @@ Wire format: include/uapi/linux/rtnetlink.h and if_addr.h; names are theirs. A t
 """
 
 import struct
+from _socket import AF_INET, AF_INET6
 from ipaddress import IPv4Interface, IPv6Interface
-from socket import AF_INET, AF_INET6
 
 from netlink.attributes import attribute, number
 from netlink.replies import HEADER

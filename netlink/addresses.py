@@ -2,10 +2,10 @@
 
 import errno
 import struct
+from _socket import AF_INET
 from ipaddress import IPv4Interface, IPv6Interface
-from socket import AF_INET
-from typing import NamedTuple
 
+from lean.typing import NamedTuple
 from netlink import messages
 from netlink.attributes import uint32, values
 from netlink.handle import Handle

@@ -1,8 +1,8 @@
 """What every group of rtnetlink verbs stands on: one socket, and errors that say what was attempted."""
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
 
+from lean.typing import Any, TypeVar
 from netlink.closing import Closing
 from netlink.namespace import Namespace
 from netlink.request import Request, change

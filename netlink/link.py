@@ -2,9 +2,9 @@
 
 import errno
 import struct
-from socket import AF_INET6
-from typing import NamedTuple
+from _socket import AF_INET6
 
+from lean.typing import NamedTuple
 from netlink.attributes import items, uint32, value, values
 from netlink.link_wire import IFF_PROMISC, IFF_UP, LINK_BODY, get_fdb_entry, get_link
 from netlink.replies import HEADER, Frame

@@ -5,9 +5,9 @@ one, and 25 ms to load; a test compares these with its own.
 """
 
 import struct
-from socket import AF_BRIDGE, AF_INET
-from typing import Final
+from _socket import AF_BRIDGE, AF_INET
 
+from lean.typing import Final
 from netlink.attributes import attribute, nested, number, text
 from netlink.namespace import Namespace
 from netlink.replies import HEADER

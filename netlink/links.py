@@ -2,8 +2,8 @@
 
 import errno
 from collections.abc import Sequence
-from typing import Any
 
+from lean.typing import Any
 from netlink import messages
 from netlink.handle import Handle
 from netlink.link import Link, find_link, link_in

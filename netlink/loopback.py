@@ -3,11 +3,11 @@
 A container runtime has `lo` brought up for every pod, so this must start fast. See rtnetlink(7).
 """
 
-import socket
+import _socket
 import struct
 from ipaddress import IPv4Interface, IPv6Interface, ip_interface
-from typing import Final
 
+from lean.typing import Final
 from netlink.attributes import values
 from netlink.closing import Closing
 from netlink.namespace import Namespace
@@ -54,7 +54,7 @@ class Loopback(Closing):
 
     def is_up(self) -> bool:
         """Tell whether it is administratively up. Raises NetlinkError."""
-        message = _message(_RTM_GETLINK, _IFINFOMSG.pack(socket.AF_UNSPEC, 0, _INDEX, 0, 0))
+        message = _message(_RTM_GETLINK, _IFINFOMSG.pack(_socket.AF_UNSPEC, 0, _INDEX, 0, 0))
         reply = self._socket.request(message, doing="look up lo")
         flags: int = _IFINFOMSG.unpack_from(reply.encoded, HEADER.size)[3]
         return bool(flags & _IFF_UP)
@@ -62,12 +62,12 @@ class Loopback(Closing):
     def addresses(self) -> list[IPv4Interface | IPv6Interface]:
         """Return its addresses, IPv4 before IPv6, each family in the kernel's order. Raises NetlinkError."""
         # With strict checking, which the socket asks for, the kernel returns those of this index alone.
-        message = _message(_RTM_GETADDR, _IFADDRMSG.pack(socket.AF_UNSPEC, 0, 0, 0, _INDEX))
+        message = _message(_RTM_GETADDR, _IFADDRMSG.pack(_socket.AF_UNSPEC, 0, 0, 0, _INDEX))
         frames = self._socket.dump(message, doing="list the addresses of lo")
         return sorted(map(_address, frames), key=lambda address: address.version)
 
     def _set_flags(self, flags: int, *, doing: str) -> None:
-        message = _message(_RTM_NEWLINK, _IFINFOMSG.pack(socket.AF_UNSPEC, 0, _INDEX, flags, _IFF_UP))
+        message = _message(_RTM_NEWLINK, _IFINFOMSG.pack(_socket.AF_UNSPEC, 0, _INDEX, flags, _IFF_UP))
         self._socket.execute([message], doing=doing)
 
 
@@ -80,4 +80,4 @@ def _address(frame: Frame) -> IPv4Interface | IPv6Interface:
     attributes = values(frame.encoded, HEADER.size + _IFADDRMSG.size)
     # IFA_ADDRESS is the peer's where there is one; IFA_LOCAL is ours, and IPv6 sends it only in that case.
     packed = attributes.get(_IFA_LOCAL, attributes[_IFA_ADDRESS])
-    return ip_interface(f"{socket.inet_ntop(family, packed)}/{prefix_length}")
+    return ip_interface(f"{_socket.inet_ntop(family, packed)}/{prefix_length}")

@@ -5,10 +5,10 @@ Links are given by index or, where the kernel takes one, by name. Names of types
 include/uapi/linux/rtnetlink.h, if_link.h, if_addr.h and if_bridge.h.
 """
 
+from _socket import AF_BRIDGE, AF_INET, AF_INET6
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from socket import AF_BRIDGE, AF_INET, AF_INET6
-from typing import Any
 
+from lean.typing import Any
 from netlink.address_wire import delete_address, get_addresses, new_address
 from netlink.codec import Message, build
 from netlink.link_wire import (

@@ -1,8 +1,8 @@
 """One of several requests that are sent together, and the answer to it."""
 
 from collections.abc import Callable, Collection
-from typing import Final, Generic, TypeVar, cast
 
+from lean.typing import Final, Generic, TypeVar, cast
 from netlink.codec import Message
 from netlink.replies import Frame, NetlinkError
 

@@ -5,11 +5,11 @@ network with thousands of them cannot afford; this takes a few.
 """
 
 import struct
+from _socket import AF_INET, AF_INET6
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from socket import AF_INET, AF_INET6
-from typing import Final, NamedTuple
 
+from lean.typing import Final, NamedTuple
 from netlink.attributes import attribute, number, uint32, values
 from netlink.replies import HEADER
 from netlink.socket import NLM_F_CREATE

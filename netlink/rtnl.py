@@ -1,11 +1,11 @@
 """rtnetlink: all verbs on one handle."""
 
 import errno
+from _socket import AF_INET6
 from collections.abc import Callable
-from socket import AF_INET6
 from time import monotonic
-from typing import TypeVar
 
+from lean.typing import TypeVar
 from netlink.addresses import Address, AddressVerbs
 from netlink.bridge_ports import PortVerbs
 from netlink.link import Link

@@ -1,8 +1,8 @@
 """Several requests in one system call, each with its own answer."""
 
 from collections.abc import Sequence
-from typing import Any
 
+from lean.typing import Any
 from netlink.namespace import Namespace
 from netlink.replies import NLMSG_DONE, NLMSG_ERROR, Frame, NetlinkError, refusal
 from netlink.request import CHANGE, DUMP, Request

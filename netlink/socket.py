@@ -4,15 +4,15 @@ Messages are pyroute2's classes, used as a codec only (pyroute2's own sockets co
 that are encoded already. See netlink(7) and Documentation/userspace-api/netlink in the kernel.
 """
 
+import _socket
 import errno
 import fcntl
 import select
-import socket
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from typing import Final
 
+from lean.typing import Final
 from netlink.closing import Closing
 from netlink.codec import Message
 from netlink.namespace import Namespace, entered
@@ -102,12 +102,12 @@ class Socket(Closing):
     def __init__(self, protocol: int, namespace: Namespace | None = None, *, groups: int = 0) -> None:
         """Open in `namespace`, or else the thread's own; `groups` is a bit mask of multicast groups. Raises OSError."""
         with entered(namespace) if namespace else nullcontext():
-            self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)
+            self._socket = _socket.socket(_socket.AF_NETLINK, _socket.SOCK_RAW, protocol)
         self._sequence = 0
         self._buffer = _buffers.pop() if _buffers else bytearray(_RECEIVE_BUFFER)
         for option in (_NETLINK_CAP_ACK, _NETLINK_EXT_ACK, _NETLINK_GET_STRICT_CHK):
             self._socket.setsockopt(_SOL_NETLINK, option, 1)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", _TIME_LIMIT, 0))
+        self._socket.setsockopt(_socket.SOL_SOCKET, _socket.SO_RCVTIMEO, struct.pack("@ll", _TIME_LIMIT, 0))
         if groups:
             self._socket.bind((0, groups))
 
@@ -223,7 +223,7 @@ class Socket(Closing):
             return False
         while True:
             try:
-                self._socket.recv_into(self._buffer, 0, socket.MSG_DONTWAIT)
+                self._socket.recv_into(self._buffer, 0, _socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return True
             except OSError as error:
@@ -258,11 +258,11 @@ class Socket(Closing):
 
     def _expect_errors(self, count: int) -> None:
         if count > _ERRORS_THAT_FIT:
-            self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, count * _ERROR_SIZE)
+            self._socket.setsockopt(_socket.SOL_SOCKET, _SO_RCVBUFFORCE, count * _ERROR_SIZE)
 
     def _send(self, packet: bytes | bytearray) -> None:
         if len(packet) > _SEND_BUFFER:
-            self._socket.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, len(packet) + _SEND_BUFFER)
+            self._socket.setsockopt(_socket.SOL_SOCKET, _SO_SNDBUFFORCE, len(packet) + _SEND_BUFFER)
         self._socket.send(packet)
 
     def _replies(self) -> Iterator[Frame]:
@@ -272,7 +272,7 @@ class Socket(Closing):
     def _receive(self) -> Iterator[Frame]:
         try:
             # MSG_TRUNC: the message's real length, even where it did not fit.
-            length = self._socket.recv_into(self._buffer, 0, socket.MSG_TRUNC)
+            length = self._socket.recv_into(self._buffer, 0, _socket.MSG_TRUNC)
         except BlockingIOError:
             raise NetlinkError(errno.ETIMEDOUT, f"no reply from the kernel within {_TIME_LIMIT} s") from None
         except OSError as error:
@@ -304,4 +304,4 @@ def _batch_edge(kind: int, sequence: int, subsystem: int, generation: int | None
         guard = _ATTRIBUTE.pack(8, _NFNL_BATCH_GENID) + generation.to_bytes(4, "big")
     length = HEADER.size + _NFGENMSG.size + len(guard)
     header = HEADER.pack(length, kind, NLM_F_REQUEST, sequence, 0)
-    return bytearray(header + _NFGENMSG.pack(socket.AF_UNSPEC, 0, subsystem) + guard)
+    return bytearray(header + _NFGENMSG.pack(_socket.AF_UNSPEC, 0, subsystem) + guard)

@@ -9,8 +9,8 @@ their networks. DEL finds what to remove from the container ID alone.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
 
+from lean.typing import TYPE_CHECKING
 from skel import Args, Cidr, CniError, Code, Interface, Plugin, Result, Undo
 from skel.delegate import ipam_add, ipam_check, ipam_delete, ipam_gc, ipam_status
 from skel.versions import REFERENCE_RELEASE

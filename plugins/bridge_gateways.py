@@ -4,8 +4,7 @@ Each function that takes an `undo` registers on it how to unmake what it made, s
 that an ADD that fails later leaves the node as it found it.
 """
 
-from typing import Any
-
+from lean.typing import Any
 from netlink.addresses import add_address
 from netlink.namespace import Namespace
 from netlink.request import Request

@@ -9,8 +9,8 @@ import fcntl
 import os
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import NamedTuple
 
+from lean.typing import NamedTuple
 from netlink.addresses import list_addresses
 from netlink.link import find_fdb_owner, find_link
 from netlink.namespace import Namespace, current_namespace

@@ -4,9 +4,9 @@ Every interface plugin configures its interface by this one sequence, from the
 result that the IPAM plugin began.
 """
 
+from _socket import AF_INET, AF_INET6
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
-from socket import AF_INET, AF_INET6
 
 from netlink.addresses import add_address
 from netlink.link import find_link
