@@ -32,8 +32,9 @@ def add(args: Args[BridgeConfig]) -> Result:
     """Connect the pod; return the bridge, both ends of the pair, and the pod's addresses and routes."""
     from netlink.link import find_link
     from netlink.namespace import current_namespace
+    from netlink.owner import Owner
 
-    from . import bridge_gateways, bridge_host, ip_masq, pod_interface, pod_netns, spoof_check
+    from . import bridge_gateways, bridge_host, pod_interface, pod_netns
     from .bridge_undo import BridgeUndo
 
     config = args.config
@@ -58,10 +59,12 @@ def add(args: Args[BridgeConfig]) -> Result:
             peer=args.ifname,
             namespace=namespace,
             mac=mac,
-            alias=ip_masq.owner_of(args).label(),
+            alias=Owner(config.name, args.container_id, args.ifname).label(),
         )
         bridge_host.tag(host, port, config, config.trunk_vlans())
         if config.mac_spoof_check:
+            from . import spoof_check
+
             undo.add(spoof_check.disallow, args, port.name)
             spoof_check.allow_only(args, port.name, mac)
         result = Result(interfaces=[_interface(bridge), _interface(port)])
@@ -98,6 +101,8 @@ def add(args: Args[BridgeConfig]) -> Result:
             )
             bridge_gateways.forward(gateways)
             if config.ipam.type and config.ip_masq:
+                from . import ip_masq
+
                 addresses = [ip.address for ip in result.ips]
                 undo.add(ip_masq.unmasquerade, args, addresses)
                 ip_masq.masquerade(args, addresses, config.ip_masq_backend)
