@@ -12,7 +12,8 @@ import os
 import time
 from contextlib import suppress
 from functools import cache
-from typing import Final
+
+from lean.typing import Final
 
 __all__ = ["BOOT_BITS", "boot_number", "is_of_earlier_boot", "mark"]
 

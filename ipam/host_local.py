@@ -231,7 +231,7 @@ def _is_of(range_sets: Iterable[RangeSet], address: str) -> bool:
     return any(range_set.find(ipaddress.ip_address(address)) for range_set in range_sets)
 
 
-def _exhausted(code: Code, range_set: RangeSet) -> CniError:
+def _exhausted(code: int, range_set: RangeSet) -> CniError:
     return CniError(code, f"no address is free in {range_set.path} ({range_set})")
 
 

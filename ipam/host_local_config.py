@@ -1,8 +1,8 @@
 """What host-local reads: its configuration, its ranges and the addresses that a runtime asks for."""
 
 from collections.abc import Callable
-from typing import TypeVar
 
+from lean.typing import TypeVar
 from skel import (
     UNKNOWN,
     Address,

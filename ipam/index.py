@@ -28,7 +28,8 @@ prevResult, or by GC.
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Final
+
+from lean.typing import Final
 
 from .boot import BOOT_BITS, boot_number
 from .in_place import overwrite, read_regular

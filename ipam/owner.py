@@ -1,16 +1,16 @@
 """Whose a reservation is, as its file says and as the index names it."""
 
 import os
-import re
-from typing import NamedTuple
 
+from lean.typing import NamedTuple
 from skel import CniError
 from skel.names import check_container_id, check_ifname
 
 __all__ = ["Owner"]
 
 # As containerd, CRI-O, Docker and Podman make them.
-_GENERATED_ID = re.compile(r"[0-9a-f]{64}")
+_GENERATED_ID_LENGTH = 64
+_HEX = frozenset("0123456789abcdef")
 
 
 class Owner(NamedTuple):
@@ -44,7 +44,11 @@ class Owner(NamedTuple):
     @property
     def may_be_note(self) -> bool:
         """Whether an operator can have written this to keep an address: words, not an ID as runtimes make them."""
-        return not self.is_attachment or not (self.ifname or _GENERATED_ID.fullmatch(self.container_id))
+        return not self.is_attachment or not (self.ifname or self._is_generated)
+
+    @property
+    def _is_generated(self) -> bool:
+        return len(self.container_id) == _GENERATED_ID_LENGTH and _HEX.issuperset(self.container_id)
 
     @property
     def key(self) -> bytes:

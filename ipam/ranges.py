@@ -11,8 +11,8 @@ nothing to add to "the next address".
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
+from lean.typing import NamedTuple
 from skel import Address, Cidr, CniError, Code, Network, Record, address, cidr, expected, field, optional
 
 __all__ = ["Range", "RangeSet", "Span", "resolve"]

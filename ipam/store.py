@@ -32,8 +32,8 @@ import os
 import stat
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Final
 
+from lean.typing import Final
 from skel import Address, Interruption
 
 from .boot import is_of_earlier_boot, mark

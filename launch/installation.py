@@ -7,7 +7,8 @@ code that it has loaded. So an upgrade in place never has one half of it answer 
 import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+
+from lean.typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .distributions import Others
@@ -28,7 +29,7 @@ __all__ = [
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The folder of our packages."""
 
-PACKAGES = ("skel", "netlink", "ipam", "plugins", "launch")
+PACKAGES = ("lean", "skel", "netlink", "ipam", "plugins", "launch")
 """What a plugin's process may import of ours, with the packages in them."""
 
 DEFAULT_SOCKET = "/run/cni-harness/server.sock"

@@ -13,7 +13,8 @@ import _signal  # type: ignore[import-not-found]
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+
+from lean.typing import TYPE_CHECKING
 
 from .installation import DEFAULT_SOCKET, ROOT, build_id, set_path
 
@@ -126,15 +127,25 @@ def _program(name: str, question: tuple[str, bytes, float] | None = None) -> str
     others = declared()
     # A process of milliseconds: collecting garbage on the way and taking the interpreter apart at the end are a fifth
     # of its time.
-    lines = ["import gc, os, sys", "gc.disable()", set_path(others)]
+    lines = ["import gc, posix, sys", "gc.disable()", set_path(others)]
     if question is not None:
         lines += [
             "from launch.client import hand_over",
             f"code = hand_over({name}, *{question!r})",
             "if code is not None:",
-            "    os._exit(code)",
+            "    posix._exit(code)",
         ]
-    return "\n".join([*lines, "from launch.launcher import main", f"os._exit(main({name}, {others.plugins!r}))", ""])
+    lines += [
+        "read = b''",
+        "if posix.environ.get(b'CNI_COMMAND') == b'VERSION':",
+        "    from launch.version import answer",
+        f"    read, code = answer({name})",
+        "    if code is not None:",
+        "        posix._exit(code)",
+        "from launch.launcher import main",
+        f"posix._exit(main({name}, {others.plugins!r}, read))",
+    ]
+    return "\n".join([*lines, ""])
 
 
 def _socket_path(socket: str | None) -> str:
@@ -201,25 +212,27 @@ def is_any_launcher(path: str) -> bool:
         return False
 
 
-def main(path: str, others: Mapping[str, str] | None = None) -> int:
+def main(path: str, others: Mapping[str, str] | None = None, read: bytes = b"") -> int:
     """Run the plugin that the launcher's file name names, as this process; return its exit code.
 
-    `others` are the plugins of other distributions, as for `launch.plugin_list.load`.
+    `others` are the plugins of other distributions, as for `launch.plugin_list.load`. `read` is what was read of stdin
+    already (see `launch.version`).
     """
     if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # no traceback: nothing has been done yet
     _restore_locale()
     name = os.path.basename(path)
     _take_name(name)
-    return _run(name, others or {})
+    return _run(name, others or {}, read)
 
 
-def _run(name: str, others: Mapping[str, str]) -> int:
+def _run(name: str, others: Mapping[str, str], read: bytes) -> int:
     """Run the plugin called `name`; 1 and a line on stderr for an unknown one.
 
-    Nothing is left in a buffer: the process may end at once.
+    `read` is as for `skel.main`. Nothing is left in a buffer: the process may end at once.
     """
     from contextlib import suppress
+    from functools import partial
 
     from skel.process import main as run_plugin
 
@@ -227,7 +240,7 @@ def _run(name: str, others: Mapping[str, str]) -> int:
 
     names = [*PLUGINS, *others]
     if name in names:
-        code = run_plugin(load(name, others), lambda delegate: find_plugin(delegate, others))
+        code = run_plugin(load(name, others), partial(find_plugin, others=others), read)
     else:
         code = 1
         if sys.stderr is not None:

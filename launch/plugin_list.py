@@ -7,8 +7,8 @@ as a mapping of names to "module:object", which a launcher has in its text. This
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import NoReturn
 
+from lean.typing import NoReturn
 from skel.config import Config
 from skel.plugin import Plugin
 

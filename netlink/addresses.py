@@ -2,16 +2,17 @@
 
 import errno
 import struct
+from _socket import AF_INET
 from ipaddress import IPv4Interface, IPv6Interface
-from socket import AF_INET
-from typing import NamedTuple
 
+from lean.typing import NamedTuple
 from netlink import messages
 from netlink.attributes import uint32, values
 from netlink.handle import Handle
 from netlink.replies import HEADER, Frame
+from netlink.request import DUMP, Request, change
 
-__all__ = ["Address", "AddressVerbs"]
+__all__ = ["Address", "AddressVerbs", "add_address", "list_addresses"]
 
 # include/uapi/linux/if_addr.h: struct ifaddrmsg is family, prefix length, flags, scope, index
 _IFADDRMSG = struct.Struct("=BBBBI")
@@ -47,8 +48,7 @@ class AddressVerbs(Handle):
 
     def addresses(self, index: int, family: int = 0) -> list[Address]:
         """Return the addresses of one link, of both families if `family` (AF_INET, AF_INET6) is 0."""
-        frames = self._socket.dump(messages.get_addresses(index, family), doing=f"list the addresses of link {index}")
-        return [_address(frame) for frame in frames]
+        return self._asked(list_addresses(index, family))
 
     def add_address(
         self,
@@ -62,15 +62,32 @@ class AddressVerbs(Handle):
 
         IPv6: `nodad` skips duplicate address detection.
         """
-        request = messages.new_address(index, interface, nodad=nodad)
-        harmless = (errno.EEXIST,) if exist_ok else ()
-        return self._tried(request, *harmless, doing=f"add address {interface} to link {index}")
+        return self._asked(add_address(index, interface, nodad=nodad, exist_ok=exist_ok))
 
     def delete_address(self, index: int, interface: IPv4Interface | IPv6Interface) -> bool:
         """Take an address away; False when it, or the link, was not there."""
         request = messages.delete_address(index, interface)
         missing = (errno.EADDRNOTAVAIL, errno.ENODEV)
         return self._tried(request, *missing, doing=f"delete address {interface} of link {index}")
+
+
+def list_addresses(index: int, family: int = 0) -> Request[list[Address]]:
+    """Ask for the addresses of one link, of both families if `family` is 0; the last of the requests in a send."""
+    doing = f"list the addresses of link {index}"
+    return Request(messages.get_addresses(index, family), doing, _addresses, asks=DUMP)
+
+
+def add_address(
+    index: int, interface: IPv4Interface | IPv6Interface, *, nodad: bool = False, exist_ok: bool = False
+) -> Request[bool]:
+    """Ask for an address to be added, as `AddressVerbs.add_address` does."""
+    harmless = (errno.EEXIST,) if exist_ok else ()
+    request = messages.new_address(index, interface, nodad=nodad)
+    return change(request, f"add address {interface} to link {index}", harmless)
+
+
+def _addresses(frames: list[Frame] | None) -> list[Address]:
+    return [_address(frame) for frame in frames or ()]
 
 
 def _address(frame: Frame) -> Address:

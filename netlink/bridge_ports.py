@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable
 
-from pyroute2.netlink.rtnl.br_vlan import br_vlan_msg
-
 from netlink import messages
 from netlink.codec import decode
 from netlink.handle import Handle
@@ -65,6 +63,8 @@ def _ranges(vids: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def _vlans(frame: Frame) -> list[int]:
+    from pyroute2.netlink.rtnl.br_vlan import br_vlan_msg
+
     vids: list[int] = []
     for name, entry in decode(br_vlan_msg, frame.encoded)["attrs"]:
         if name == "BRIDGE_VLANDB_ENTRY":

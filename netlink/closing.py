@@ -1,7 +1,8 @@
 """What every open thing of this package shares: a with block closes it."""
 
 from types import TracebackType
-from typing import Self
+
+from lean.typing import Self
 
 __all__ = ["Closing"]
 

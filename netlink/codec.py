@@ -1,7 +1,8 @@
 """pyroute2's netlink messages as seen from here: build one, decode one."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+
+from lean.typing import Any, Protocol
 
 __all__ = ["Attributes", "Message", "build", "decode"]
 

@@ -2,12 +2,17 @@
 
 from collections.abc import Iterable
 
+from lean.typing import Any, TypeVar
 from netlink.closing import Closing
-from netlink.codec import Message
 from netlink.namespace import Namespace
-from netlink.socket import NETLINK_ROUTE, Encodable, NetlinkError, Socket
+from netlink.request import Request, change
+from netlink.rtnl_socket import RtnlSocket
+from netlink.socket import Encodable, NetlinkError
 
 __all__ = ["Handle"]
+
+
+T = TypeVar("T")
 
 
 class Handle(Closing):
@@ -17,11 +22,15 @@ class Handle(Closing):
     """
 
     def __init__(self, namespace: Namespace | None = None) -> None:
-        self._socket = Socket(NETLINK_ROUTE, namespace)
+        self._socket = RtnlSocket(namespace)
 
     def close(self) -> None:
         """Close; a second call does nothing."""
         self._socket.close()
+
+    def fileno(self) -> int:
+        """Return the file descriptor of the socket."""
+        return self._socket.fileno()
 
     def execute(self, messages: Iterable[Encodable], *, doing: str = "") -> None:
         """Send requests of `netlink.messages` in one system call; they are dealt with in order.
@@ -34,11 +43,18 @@ class Handle(Closing):
         """Do as `execute`, but return the error of each request, or None."""
         return self._socket.outcomes(messages, doing=doing)
 
-    def _tried(self, message: Message, *harmless: int, doing: str) -> bool:
+    def send(self, *requests: Request[Any]) -> None:
+        """Send requests of `netlink.requests` in one system call; afterwards each has its answer.
+
+        Only the last may list something. Raises NetlinkError for the first that the kernel refused, when all were
+        tried: it goes on after a refusal.
+        """
+        self._socket.exchange(requests)
+
+    def _asked(self, request: Request[T]) -> T:
+        self.send(request)
+        return request.answer
+
+    def _tried(self, message: Encodable, *harmless: int, doing: str) -> bool:
         """Execute one request; False when it failed with one of the `harmless` error numbers."""
-        (failure,) = self._socket.outcomes([message], doing=doing)
-        if failure is None:
-            return True
-        if failure.errno in harmless:
-            return False
-        raise failure
+        return self._asked(change(message, doing, harmless))

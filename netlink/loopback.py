@@ -3,14 +3,15 @@
 A container runtime has `lo` brought up for every pod, so this must start fast. See rtnetlink(7).
 """
 
-import socket
+import _socket
 import struct
 from ipaddress import IPv4Interface, IPv6Interface, ip_interface
-from typing import Final
 
+from lean.typing import Final
 from netlink.attributes import values
 from netlink.closing import Closing
 from netlink.namespace import Namespace
+from netlink.replies import HEADER
 from netlink.socket import NETLINK_ROUTE, Frame, Socket
 
 __all__ = ["LOOPBACK", "Loopback"]
@@ -28,7 +29,6 @@ _IFA_ADDRESS = 1
 _IFA_LOCAL = 2
 _IFF_UP = 0x1
 
-_HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port id
 _IFINFOMSG = struct.Struct("=BxHiII")  # family, type, index, flags, which of the flags to change
 _IFADDRMSG = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, index
 
@@ -54,30 +54,30 @@ class Loopback(Closing):
 
     def is_up(self) -> bool:
         """Tell whether it is administratively up. Raises NetlinkError."""
-        message = _message(_RTM_GETLINK, _IFINFOMSG.pack(socket.AF_UNSPEC, 0, _INDEX, 0, 0))
+        message = _message(_RTM_GETLINK, _IFINFOMSG.pack(_socket.AF_UNSPEC, 0, _INDEX, 0, 0))
         reply = self._socket.request(message, doing="look up lo")
-        flags: int = _IFINFOMSG.unpack_from(reply.encoded, _HEADER.size)[3]
+        flags: int = _IFINFOMSG.unpack_from(reply.encoded, HEADER.size)[3]
         return bool(flags & _IFF_UP)
 
     def addresses(self) -> list[IPv4Interface | IPv6Interface]:
         """Return its addresses, IPv4 before IPv6, each family in the kernel's order. Raises NetlinkError."""
         # With strict checking, which the socket asks for, the kernel returns those of this index alone.
-        message = _message(_RTM_GETADDR, _IFADDRMSG.pack(socket.AF_UNSPEC, 0, 0, 0, _INDEX))
+        message = _message(_RTM_GETADDR, _IFADDRMSG.pack(_socket.AF_UNSPEC, 0, 0, 0, _INDEX))
         frames = self._socket.dump(message, doing="list the addresses of lo")
         return sorted(map(_address, frames), key=lambda address: address.version)
 
     def _set_flags(self, flags: int, *, doing: str) -> None:
-        message = _message(_RTM_NEWLINK, _IFINFOMSG.pack(socket.AF_UNSPEC, 0, _INDEX, flags, _IFF_UP))
+        message = _message(_RTM_NEWLINK, _IFINFOMSG.pack(_socket.AF_UNSPEC, 0, _INDEX, flags, _IFF_UP))
         self._socket.execute([message], doing=doing)
 
 
 def _message(kind: int, body: bytes) -> bytes:
-    return _HEADER.pack(_HEADER.size + len(body), kind, 0, 0, 0) + body
+    return HEADER.pack(HEADER.size + len(body), kind, 0, 0, 0) + body
 
 
 def _address(frame: Frame) -> IPv4Interface | IPv6Interface:
-    family, prefix_length, _, _, _ = _IFADDRMSG.unpack_from(frame.encoded, _HEADER.size)
-    attributes = values(frame.encoded, _HEADER.size + _IFADDRMSG.size)
+    family, prefix_length, _, _, _ = _IFADDRMSG.unpack_from(frame.encoded, HEADER.size)
+    attributes = values(frame.encoded, HEADER.size + _IFADDRMSG.size)
     # IFA_ADDRESS is the peer's where there is one; IFA_LOCAL is ours, and IPv6 sends it only in that case.
     packed = attributes.get(_IFA_LOCAL, attributes[_IFA_ADDRESS])
-    return ip_interface(f"{socket.inet_ntop(family, packed)}/{prefix_length}")
+    return ip_interface(f"{_socket.inet_ntop(family, packed)}/{prefix_length}")

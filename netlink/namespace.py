@@ -6,7 +6,6 @@ Only the calling thread is ever moved, so a multi-threaded program may work in s
 import errno
 import fcntl
 import os
-import socket
 import stat
 import struct
 from collections.abc import Callable, Iterator
@@ -160,6 +159,8 @@ def _unshare_and_hold(path: str) -> None:
 
 
 def _bring_loopback_up() -> None:
+    import socket
+
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         _, flags = _IFREQ.unpack(fcntl.ioctl(control, _SIOCGIFFLAGS, _IFREQ.pack(b"lo", 0)))
         fcntl.ioctl(control, _SIOCSIFFLAGS, _IFREQ.pack(b"lo", flags | _IFF_UP))

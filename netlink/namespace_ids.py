@@ -4,8 +4,9 @@ import os
 import socket
 import struct
 
-from netlink.attributes import values
+from netlink.attributes import number, values
 from netlink.namespace import Namespace
+from netlink.replies import HEADER
 
 __all__ = ["namespace_id"]
 
@@ -16,9 +17,7 @@ _NETNSA_NSID = 1
 _NETNSA_FD = 3
 _NLM_F_REQUEST = 1
 
-_HEADER = struct.Struct("=IHHII")
 _FAMILY = struct.Struct("=B3x")
-_ATTRIBUTE = struct.Struct("=HHI")
 _ID = struct.Struct("=i")
 
 
@@ -28,13 +27,13 @@ def namespace_id(other: Namespace) -> int | None:
     A namespace has a number for another as soon as a link of it has its other end there and was listed once. Asking
     gives none. Raises OSError.
     """
-    body = _FAMILY.pack(socket.AF_UNSPEC) + _ATTRIBUTE.pack(_ATTRIBUTE.size, _NETNSA_FD, other.fd)
+    body = _FAMILY.pack(socket.AF_UNSPEC) + number(_NETNSA_FD, other.fd)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.NETLINK_ROUTE) as rtnl:
-        rtnl.send(_HEADER.pack(_HEADER.size + len(body), _RTM_GETNSID, _NLM_F_REQUEST, 1, 0) + body)
+        rtnl.send(HEADER.pack(HEADER.size + len(body), _RTM_GETNSID, _NLM_F_REQUEST, 1, 0) + body)
         reply = rtnl.recv(4096)
-    kind = _HEADER.unpack_from(reply)[1]
+    kind = HEADER.unpack_from(reply)[1]
     if kind != _RTM_NEWNSID:
-        number = -_ID.unpack_from(reply, _HEADER.size)[0]
-        raise OSError(number, os.strerror(number), other.path)
-    (found,) = _ID.unpack(values(reply, _HEADER.size + _FAMILY.size)[_NETNSA_NSID])
+        refusal = -_ID.unpack_from(reply, HEADER.size)[0]
+        raise OSError(refusal, os.strerror(refusal), other.path)
+    (found,) = _ID.unpack(values(reply, HEADER.size + _FAMILY.size)[_NETNSA_NSID])
     return None if found < 0 else int(found)

@@ -1,8 +1,7 @@
 """Whose a firewall element is: three words, kept in the element's comment. Free of pyroute2."""
 
-import hashlib
-import re
-from typing import NamedTuple, Self
+from lean.hashing import sha256
+from lean.typing import NamedTuple, Self
 
 __all__ = ["MAX_LABEL", "Owner"]
 
@@ -11,8 +10,8 @@ MAX_LABEL = 108
 20 are left for what else an element needs to say."""
 
 # nft(8) knows no way of quoting a quote in a comment, and "/" separates the parts. "~" marks a shortened part.
-_UNSAFE = re.compile(rb"[^A-Za-z0-9_.:@+=,~-]")
-_QUOTED = re.compile(rb"%([0-9A-F]{2})")
+_SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:@+=,~-")
+_HEX = frozenset(b"0123456789ABCDEF")
 _PARTS = 3
 
 
@@ -62,12 +61,24 @@ class Owner(NamedTuple):
 
 
 def _quoted(part: str) -> str:
-    return _UNSAFE.sub(lambda found: b"%%%02X" % ord(found[0]), part.encode()).decode()
+    encoded = part.encode()
+    if _SAFE.issuperset(encoded):
+        return part
+    return "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in encoded)
 
 
 def _unquoted(part: str) -> str:
-    return _QUOTED.sub(lambda found: bytes([int(found[1], 16)]), part.encode()).decode(errors="replace")
+    first, *others = part.encode().split(b"%")
+    return b"".join((first, *map(_unescaped, others))).decode(errors="replace")
+
+
+def _unescaped(after: bytes) -> bytes:
+    """Return the bytes that a percent sign and `after` stand for."""
+    digits = after[:2]
+    if len(digits) < 2 or not _HEX.issuperset(digits):  # noqa: PLR2004 -- a byte
+        return b"%" + after
+    return bytes([int(digits, 16)]) + after[2:]
 
 
 def _digest(part: str) -> str:
-    return "~" + hashlib.sha256(part.encode()).hexdigest()[:24]
+    return "~" + sha256(part.encode()).hexdigest()[:24]

@@ -3,7 +3,8 @@
 import os
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+
+from lean.typing import Final, NamedTuple
 
 __all__ = [
     "HEADER",

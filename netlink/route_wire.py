@@ -5,12 +5,12 @@ network with thousands of them cannot afford; this takes a few.
 """
 
 import struct
+from _socket import AF_INET, AF_INET6
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
-from socket import AF_INET, AF_INET6
-from typing import Final, NamedTuple
 
-from netlink.attributes import uint32, values
+from lean.typing import Final, NamedTuple
+from netlink.attributes import attribute, number, uint32, values
 from netlink.replies import HEADER
 from netlink.socket import NLM_F_CREATE
 
@@ -28,8 +28,6 @@ _IPV4 = 4
 
 _RTMSG = struct.Struct("=8BI")
 _RTNEXTHOP = struct.Struct("=HBBi")
-_ATTRIBUTE = struct.Struct("=HH")
-_NUMBER = struct.Struct("=HHI")
 _BODY = HEADER.size + _RTMSG.size
 
 Network = IPv4Network | IPv6Network
@@ -76,11 +74,11 @@ def new_route(  # noqa: PLR0913 - what can be said of a route, each by its name
     metrics = _numbers((_RTAX_MTU, mtu), (_RTAX_ADVMSS, advmss))
     attributes = b"".join(
         (
-            _attribute(_RTA_DST, dst.network_address.packed) if dst.prefixlen else b"",
+            attribute(_RTA_DST, dst.network_address.packed) if dst.prefixlen else b"",
             _numbers((_RTA_OIF, index), (_RTA_PRIORITY, priority)),
-            _attribute(_RTA_GATEWAY, gateway.packed) if gateway is not None else b"",
-            _attribute(_RTA_METRICS, metrics) if metrics else b"",
-            _NUMBER.pack(_NUMBER.size, _RTA_TABLE, table),
+            attribute(_RTA_GATEWAY, gateway.packed) if gateway is not None else b"",
+            attribute(_RTA_METRICS, metrics) if metrics else b"",
+            number(_RTA_TABLE, table),
         )
     )
     fixed = _RTMSG.pack(
@@ -138,9 +136,5 @@ def _address(packed: bytes | None) -> Address | None:
     return IPv4Address(packed) if len(packed) == _IPV4 else IPv6Address(packed)
 
 
-def _attribute(kind: int, value: bytes) -> bytes:
-    return _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), kind) + value
-
-
 def _numbers(*attributes: tuple[int, int]) -> bytes:
-    return b"".join(_NUMBER.pack(_NUMBER.size, kind, value) for kind, value in attributes if value)
+    return b"".join(number(kind, value) for kind, value in attributes if value)

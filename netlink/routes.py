@@ -1,14 +1,16 @@
 """Routes."""
 
 import errno
+from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from netlink import messages
 from netlink.handle import Handle
+from netlink.request import Request, change
 from netlink.route_wire import RT_TABLE_MAIN, Route, routes_in
 from netlink.socket import NetlinkError
 
-__all__ = ["RT_TABLE_MAIN", "Route", "RouteVerbs"]
+__all__ = ["RT_TABLE_MAIN", "Route", "RouteVerbs", "add_route"]
 
 
 class RouteVerbs(Handle):
@@ -49,8 +51,7 @@ class RouteVerbs(Handle):
         request = messages.new_route(
             index, dst, gateway=gateway, mtu=mtu, advmss=advmss, priority=priority, table=table, scope=scope
         )
-        via = f" via {gateway}" if gateway else ""
-        self.execute([request], doing=f"add route to {dst}{via} through link {index}")
+        self.send(add_route(request))
 
     def delete_route(
         self,
@@ -65,3 +66,14 @@ class RouteVerbs(Handle):
         request = messages.delete_route(dst, index=index, gateway=gateway, priority=priority, table=table)
         # ENOENT: nothing but IPv6's own entry for what has no route.
         return self._tried(request, errno.ESRCH, errno.ENOENT, errno.ENODEV, doing=f"delete route to {dst}")
+
+
+def add_route(message: bytes) -> Request[bool]:
+    """Ask for a route that `messages.new_route` made; an error names its destination, gateway and link."""
+    return change(message, partial(_adding, message))
+
+
+def _adding(message: bytes) -> str:
+    route = next(routes_in(message))
+    via = f" via {route.gateway}" if route.gateway else ""
+    return f"add route to {route.dst}{via} through link {route.index}"

@@ -1,14 +1,15 @@
 """rtnetlink: all verbs on one handle."""
 
 import errno
+from _socket import AF_INET6
 from collections.abc import Callable
-from socket import AF_INET6
 from time import monotonic
-from typing import TypeVar
 
+from lean.typing import TypeVar
 from netlink.addresses import Address, AddressVerbs
 from netlink.bridge_ports import PortVerbs
-from netlink.links import Link, LinkVerbs, VlanFilteringUnsupportedError
+from netlink.link import Link
+from netlink.links import LinkVerbs, VlanFilteringUnsupportedError
 from netlink.routes import RT_TABLE_MAIN, Route, RouteVerbs
 from netlink.socket import NETLINK_ROUTE, NetlinkError, Socket
 
@@ -21,6 +22,7 @@ __all__ = [
     "Route",
     "Rtnl",
     "VlanFilteringUnsupportedError",
+    "is_oper_up",
 ]
 
 _Seen = TypeVar("_Seen")
@@ -36,13 +38,22 @@ class DuplicateAddressError(OSError):
     """Somebody else on the link has the address."""
 
 
+def is_oper_up(link: Link) -> bool:
+    """Tell whether a link is operational."""
+    # UNKNOWN: the driver never tells, as that of lo; or, of a veth, the kernel has not come to it yet.
+    states = {"UP"} if link.kind == "veth" else {"UP", "UNKNOWN"}
+    return link.up and link.oper_state in states
+
+
 class Rtnl(LinkVerbs, PortVerbs, AddressVerbs, RouteVerbs):
     """The links, addresses and routes of one network namespace.
 
-    One verb is one round trip. Where several changes belong together, `execute` sends the requests that
-    `netlink.messages` builds all at once:
+    One verb is one round trip. Where several changes or looks belong together, `send` takes all at once, and each has
+    its own answer then:
 
-        rtnl.execute([new_address(index, interface), change_link(index, up=True), new_route(index, dst)])
+        link = find_link(name)
+        rtnl.send(add_address(index, interface), change(change_link(index, up=True), "bring it up"), link)
+        print(link.answer)
     """
 
     def wait_oper_up(self, index: int, timeout_s: float) -> Link | None:
@@ -55,9 +66,7 @@ class Rtnl(LinkVerbs, PortVerbs, AddressVerbs, RouteVerbs):
             link = self.link(index)
             if link is None:
                 raise NetlinkError(errno.ENODEV, f"wait for link {index}: it is gone")
-            # UNKNOWN: the driver never tells, as that of lo; or, of a veth, the kernel has not come to it yet.
-            states = {"UP"} if link.kind == "veth" else {"UP", "UNKNOWN"}
-            return link if link.up and link.oper_state in states else None
+            return link if is_oper_up(link) else None
 
         return self._wait(found_up, _RTMGRP_LINK, timeout_s)
 

@@ -4,15 +4,15 @@ Messages are pyroute2's classes, used as a codec only (pyroute2's own sockets co
 that are encoded already. See netlink(7) and Documentation/userspace-api/netlink in the kernel.
 """
 
+import _socket
 import errno
 import fcntl
 import select
-import socket
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from typing import Final
 
+from lean.typing import Final
 from netlink.closing import Closing
 from netlink.codec import Message
 from netlink.namespace import Namespace, entered
@@ -35,13 +35,17 @@ __all__ = [
     "NLM_F_APPEND",
     "NLM_F_CREATE",
     "NLM_F_DUMP",
+    "NLM_F_DUMP_INTR",
     "NLM_F_EXCL",
+    "NLM_F_MULTI",
     "NLM_F_REQUEST",
     "DumpInterruptedError",
     "Encodable",
     "Frame",
     "NetlinkError",
     "Socket",
+    "encode",
+    "stamp",
 ]
 
 Encodable = Message | bytes | bytearray
@@ -51,12 +55,13 @@ NETLINK_NETFILTER: Final = 12
 
 # include/uapi/linux/netlink.h
 NLM_F_REQUEST: Final = 0x1
+NLM_F_MULTI: Final = 0x2
 NLM_F_ACK: Final = 0x4
 NLM_F_DUMP: Final = 0x300
 NLM_F_EXCL: Final = 0x200
 NLM_F_CREATE: Final = 0x400
 NLM_F_APPEND: Final = 0x800
-_NLM_F_DUMP_INTR = 0x10
+NLM_F_DUMP_INTR: Final = 0x10
 _SOL_NETLINK = 270
 _NETLINK_CAP_ACK = 10
 _NETLINK_EXT_ACK = 11
@@ -97,12 +102,12 @@ class Socket(Closing):
     def __init__(self, protocol: int, namespace: Namespace | None = None, *, groups: int = 0) -> None:
         """Open in `namespace`, or else the thread's own; `groups` is a bit mask of multicast groups. Raises OSError."""
         with entered(namespace) if namespace else nullcontext():
-            self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)
+            self._socket = _socket.socket(_socket.AF_NETLINK, _socket.SOCK_RAW, protocol)
         self._sequence = 0
         self._buffer = _buffers.pop() if _buffers else bytearray(_RECEIVE_BUFFER)
         for option in (_NETLINK_CAP_ACK, _NETLINK_EXT_ACK, _NETLINK_GET_STRICT_CHK):
             self._socket.setsockopt(_SOL_NETLINK, option, 1)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", _TIME_LIMIT, 0))
+        self._socket.setsockopt(_socket.SOL_SOCKET, _socket.SO_RCVTIMEO, struct.pack("@ll", _TIME_LIMIT, 0))
         if groups:
             self._socket.bind((0, groups))
 
@@ -147,7 +152,7 @@ class Socket(Closing):
 
         Raises NetlinkError where the failure belongs to no single message, as when a transaction cannot be committed.
         """
-        encoded = [_encode(message) for message in messages]
+        encoded = [encode(message) for message in messages]
         if not encoded:
             return []
         first = self._next_sequence(len(encoded))
@@ -155,14 +160,13 @@ class Socket(Closing):
         for number, message in enumerate(encoded, first):
             # Errors always come, in order, and acknowledgements on request: the last one's tells that all were dealt
             # with, without a reply for each of the others.
-            _stamp(message, NLM_F_REQUEST | (NLM_F_ACK if number == last else 0), number)
+            stamp(message, NLM_F_REQUEST | (NLM_F_ACK if number == last else 0), number)
         begin = -1
         if subsystem is not None:
             begin = self._next_sequence(2)
             encoded.insert(0, _batch_edge(_NFNL_MSG_BATCH_BEGIN, begin, subsystem, generation))
             encoded.append(_batch_edge(_NFNL_MSG_BATCH_END, begin + 1, subsystem))
-        if len(encoded) > _ERRORS_THAT_FIT:
-            self._socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, len(encoded) * _ERROR_SIZE)
+        self._expect_errors(len(encoded))
         self._send(b"".join(encoded))
         failures: dict[int, NetlinkError] = {}
         for frame in self._replies():
@@ -180,8 +184,8 @@ class Socket(Closing):
     def request(self, message: Encodable, *, doing: str = "") -> Frame:
         """Ask for one object and return the kernel's reply. Raises NetlinkError (ENOENT, ENODEV: no such object)."""
         sequence = self._next_sequence()
-        encoded = _encode(message)
-        _stamp(encoded, NLM_F_REQUEST, sequence)
+        encoded = encode(message)
+        stamp(encoded, NLM_F_REQUEST, sequence)
         self._send(encoded)
         for frame in self._replies():
             if frame.sequence != sequence:
@@ -198,10 +202,10 @@ class Socket(Closing):
 
         Raises DumpInterruptedError when it did so five times, and NetlinkError.
         """
-        encoded = _encode(message)
+        encoded = encode(message)
         for _ in range(_DUMP_ATTEMPTS):
             sequence = self._next_sequence()
-            _stamp(encoded, NLM_F_REQUEST | NLM_F_DUMP, sequence)
+            stamp(encoded, NLM_F_REQUEST | NLM_F_DUMP, sequence)
             self._send(encoded)
             found, whole = self._read_dump(sequence, doing)
             if whole:
@@ -219,7 +223,7 @@ class Socket(Closing):
             return False
         while True:
             try:
-                self._socket.recv_into(self._buffer, 0, socket.MSG_DONTWAIT)
+                self._socket.recv_into(self._buffer, 0, _socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return True
             except OSError as error:
@@ -236,7 +240,7 @@ class Socket(Closing):
         for frame in self._replies():
             if frame.sequence != sequence:
                 continue
-            if frame.flags & _NLM_F_DUMP_INTR:
+            if frame.flags & NLM_F_DUMP_INTR:
                 whole = False
             if frame.type in {NLMSG_ERROR, NLMSG_DONE}:
                 failure = refusal(frame, doing)
@@ -252,9 +256,13 @@ class Socket(Closing):
         self._sequence += count
         return first
 
+    def _expect_errors(self, count: int) -> None:
+        if count > _ERRORS_THAT_FIT:
+            self._socket.setsockopt(_socket.SOL_SOCKET, _SO_RCVBUFFORCE, count * _ERROR_SIZE)
+
     def _send(self, packet: bytes | bytearray) -> None:
         if len(packet) > _SEND_BUFFER:
-            self._socket.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, len(packet) + _SEND_BUFFER)
+            self._socket.setsockopt(_socket.SOL_SOCKET, _SO_SNDBUFFORCE, len(packet) + _SEND_BUFFER)
         self._socket.send(packet)
 
     def _replies(self) -> Iterator[Frame]:
@@ -264,7 +272,7 @@ class Socket(Closing):
     def _receive(self) -> Iterator[Frame]:
         try:
             # MSG_TRUNC: the message's real length, even where it did not fit.
-            length = self._socket.recv_into(self._buffer, 0, socket.MSG_TRUNC)
+            length = self._socket.recv_into(self._buffer, 0, _socket.MSG_TRUNC)
         except BlockingIOError:
             raise NetlinkError(errno.ETIMEDOUT, f"no reply from the kernel within {_TIME_LIMIT} s") from None
         except OSError as error:
@@ -275,7 +283,8 @@ class Socket(Closing):
         return frames(received)
 
 
-def _encode(message: Encodable) -> bytearray:
+def encode(message: Encodable) -> bytearray:
+    """Return the bytes of a message, to be changed freely."""
     if isinstance(message, bytes | bytearray):
         return bytearray(message)
     message.data = bytearray()
@@ -283,7 +292,8 @@ def _encode(message: Encodable) -> bytearray:
     return bytearray(message.data)
 
 
-def _stamp(encoded: bytearray, flags: int, sequence: int) -> None:
+def stamp(encoded: bytearray, flags: int, sequence: int) -> None:
+    """Give an encoded message its sequence number, and `flags` besides its own."""
     own_flags, _ = _FLAGS_AND_SEQUENCE.unpack_from(encoded, 6)
     _FLAGS_AND_SEQUENCE.pack_into(encoded, 6, own_flags | flags, sequence)
 
@@ -294,4 +304,4 @@ def _batch_edge(kind: int, sequence: int, subsystem: int, generation: int | None
         guard = _ATTRIBUTE.pack(8, _NFNL_BATCH_GENID) + generation.to_bytes(4, "big")
     length = HEADER.size + _NFGENMSG.size + len(guard)
     header = HEADER.pack(length, kind, NLM_F_REQUEST, sequence, 0)
-    return bytearray(header + _NFGENMSG.pack(socket.AF_UNSPEC, 0, subsystem) + guard)
+    return bytearray(header + _NFGENMSG.pack(_socket.AF_UNSPEC, 0, subsystem) + guard)

@@ -6,16 +6,21 @@ says, gives the bridge the pods' gateway addresses and masquerades what leaves
 their networks. DEL finds what to remove from the container ID alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
-from skel import Args, CniError, Code, Interface, Plugin, Result
+from lean.typing import TYPE_CHECKING
+from skel import Args, Cidr, CniError, Code, Interface, Plugin, Result, Undo
 from skel.delegate import ipam_add, ipam_check, ipam_delete, ipam_gc, ipam_status
 from skel.versions import REFERENCE_RELEASE
 
 from .bridge_config import BridgeConfig
 from .gateways import add_default_routes, held_gateways, set_gateways
 from .host_veth import host_veth_name
+
+if TYPE_CHECKING:
+    from netlink.rtnl import Link, Rtnl
 
 __all__ = ["PLUGIN"]
 
@@ -25,88 +30,86 @@ _POD = 2
 
 def add(args: Args[BridgeConfig]) -> Result:
     """Connect the pod; return the bridge, both ends of the pair, and the pod's addresses and routes."""
+    from netlink.link import find_link
     from netlink.namespace import current_namespace
-    from netlink.rtnl import Rtnl
+    from netlink.owner import Owner
 
-    from . import bridge_gateways, bridge_host, ip_masq, pod_interface, pod_netns, spoof_check
+    from . import bridge_gateways, bridge_host, pod_interface, pod_netns
     from .bridge_undo import BridgeUndo
 
     config = args.config
     config.check_for_add()
-    mac = config.requested_mac(args.cni_args)
+    mac = config.requested_mac(args.cni_args) or bridge_host.random_mac()
     name = host_veth_name(args.container_id, args.ifname)
     with (
         pod_netns.open_pod(args) as namespace,
-        Rtnl() as host,
-        Rtnl(namespace) as pod,
+        _kept_rtnl(args) as host,
         BridgeUndo(args.log, host, config.bridge, name, args.interruption) as undo,
     ):
         bridge = bridge_host.ensure_bridge(host, config, undo)
-        alias = ip_masq.owner_of(args).label()
-        port_mac = bridge_host.random_mac()
+        port_mac = bridge_host.random_mac(above=bridge.mac)
         undo.add(bridge_host.delete_own, host, name, port_mac)
-        port = bridge_host.connect(
+        bridge, port, present = bridge_host.connect(
             host,
             bridge,
             config,
+            undo,
             name=name,
             port_mac=port_mac,
             peer=args.ifname,
             namespace=namespace,
             mac=mac,
-            alias=alias,
+            alias=Owner(config.name, args.container_id, args.ifname).label(),
         )
-        bridge = bridge_host.require_bridge(host, bridge.name)  # with the MTU that it may have taken from the port
         bridge_host.tag(host, port, config, config.trunk_vlans())
-        inner = pod_interface.require_interface(pod, args.ifname)
-        result = Result(
-            interfaces=[
-                Interface(name=bridge.name, mac=bridge.mac, mtu=bridge.mtu),
-                Interface(name=port.name, mac=port.mac, mtu=port.mtu),
-                Interface(name=inner.name, mac=inner.mac, mtu=inner.mtu, sandbox=args.netns),
-            ]
-        )
         if config.mac_spoof_check:
-            undo.add(spoof_check.disallow, args, port.name)
-            spoof_check.allow_only(args, port.name, inner.mac)
+            from . import spoof_check
 
-        if config.ipam.type:
-            reserved = ipam_add(args)
-            undo.add(ipam_delete, args)
-            result.ips, result.routes, result.dns = reserved.ips, reserved.routes, reserved.dns
-            for ip in result.ips:
-                ip.interface = _POD
-            gateways = set_gateways(result.ips) if config.gateway else []
-            if config.is_default_gateway:
-                add_default_routes(result)
-            wait = partial(bridge_host.wait_port_up, host, port, bridge)
-            pod_interface.configure(
-                pod,
-                namespace,
-                inner,
-                result,
-                dad=config.enable_dad,
-                wait_reachable=wait,
-                waiting=args.interruption.waiting,
-            )
+            undo.add(spoof_check.disallow, args, port.name)
+            spoof_check.allow_only(args, port.name, mac)
+        result = Result(interfaces=[_interface(bridge), _interface(port)])
+        gateways = _reserve(args, result, undo) if config.ipam.type else []
+        seen = find_link(port.index)
+        wait = partial(bridge_host.wait_port_up, host, port, bridge)
+        with pod_interface.opened(namespace, args.ifname, result, dad=config.enable_dad) as pod:
+            if config.disable_container_interface:
+                inner = pod_interface.require_interface(pod, args.ifname)
+            else:
+                inner = pod_interface.configure(
+                    pod,
+                    port.peer_index,
+                    args.ifname,
+                    result,
+                    dad=config.enable_dad,
+                    wait_reachable=wait,
+                    waiting=args.interruption.waiting,
+                )
+            result.interfaces.append(_interface(inner, args.netns))
             holder = bridge
             if gateways and config.vlan:
                 with current_namespace() as here:
                     holder = bridge_gateways.ensure_vlan_gateway(host, bridge, config, here, undo)
-                result.interfaces.append(Interface(name=holder.name, mac=holder.mac, mtu=holder.mtu))
-            bridge_gateways.ensure_gateways(host, holder, gateways, force=config.force_address, undo=undo)
+                result.interfaces.append(_interface(holder))
+            bridge_gateways.ensure_gateways(
+                host,
+                holder,
+                gateways,
+                force=config.force_address,
+                undo=undo,
+                present=present if holder is bridge else None,
+                look=seen,
+            )
             bridge_gateways.forward(gateways)
-            if config.ip_masq:
+            if config.ipam.type and config.ip_masq:
+                from . import ip_masq
+
                 addresses = [ip.address for ip in result.ips]
                 undo.add(ip_masq.unmasquerade, args, addresses)
                 ip_masq.masquerade(args, addresses, config.ip_masq_backend)
-        elif not config.disable_container_interface:
-            pod.set_up(inner.index)
-
-        if not config.disable_container_interface:
-            with args.interruption.waiting():
-                bridge_host.wait_port_up(host, port, bridge)
-            pod_interface.announce(pod, inner)
+            if not config.disable_container_interface:
+                with args.interruption.waiting():
+                    wait(seen.answer)
+                pod_interface.announce(pod, inner)
         result.dns = config.dns or result.dns
     return result
 
@@ -177,11 +180,12 @@ def gc(args: Args[BridgeConfig]) -> None:
 
 def status(args: Args[BridgeConfig]) -> None:
     """Raise CniError (50, 51) where an ADD could not be served: the bridge's name is taken, or by the IPAM plugin."""
-    from netlink.link_kind import link_kind
+    from netlink.rtnl import Rtnl
 
     config = args.config
     config.check_for_add()
-    found = link_kind(config.bridge)
+    with Rtnl() as host:
+        found = host.link(config.bridge)
     if found is not None and found.kind != "bridge":
         raise CniError(Code.NOT_AVAILABLE, f'bridge: "{config.bridge}" exists already but is not a bridge')
     if found is not None and config.filters_vlans and not found.vlan_filtering:
@@ -189,6 +193,35 @@ def status(args: Args[BridgeConfig]) -> None:
         raise CniError(Code.NOT_AVAILABLE, message)
     if config.ipam.type:
         ipam_status(args)
+
+
+@contextmanager
+def _kept_rtnl(args: Args[BridgeConfig]) -> Iterator["Rtnl"]:
+    """Lend the host's socket, which the worker keeps open; closed after an error, which may leave answers unread."""
+    from netlink.rtnl import Rtnl
+
+    try:
+        yield args.kept.get("rtnl", Rtnl)
+    except BaseException:
+        args.kept.drop("rtnl")
+        raise
+
+
+def _reserve(args: Args[BridgeConfig], result: Result, undo: Undo) -> list[Cidr]:
+    """Ask the IPAM plugin for the pod's addresses and routes; return the gateway addresses that the host must have."""
+    reserved = ipam_add(args)
+    undo.add(ipam_delete, args)
+    result.ips, result.routes, result.dns = reserved.ips, reserved.routes, reserved.dns
+    for ip in result.ips:
+        ip.interface = _POD
+    gateways = set_gateways(result.ips) if args.config.gateway else []
+    if args.config.is_default_gateway:
+        add_default_routes(result)
+    return gateways
+
+
+def _interface(link: "Link", sandbox: str = "") -> Interface:
+    return Interface(name=link.name, mac=link.mac, mtu=link.mtu, sandbox=sandbox)
 
 
 def _disconnect(args: Args[BridgeConfig]) -> None:

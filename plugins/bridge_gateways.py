@@ -4,8 +4,11 @@ Each function that takes an `undo` registers on it how to unmake what it made, s
 that an ADD that fails later leaves the node as it found it.
 """
 
+from lean.typing import Any
+from netlink.addresses import add_address
 from netlink.namespace import Namespace
-from netlink.rtnl import Link, Rtnl
+from netlink.request import Request
+from netlink.rtnl import Address, Link, Rtnl
 from netlink.sysctl import write_sysctl
 from skel import Cidr, CniError, Code
 
@@ -27,24 +30,24 @@ def ensure_vlan_gateway(host: Rtnl, bridge: Link, config: BridgeConfig, here: Na
     if gateway is None:
         end = host_veth_name(bridge.name, name)
         undo.own_ports.add(end)
-        port_mac = random_mac()
+        port_mac = random_mac(above=bridge.mac)
         undo.add(undo.unless_counted_on(delete_own, host, end, port_mac))
         try:
-            port = connect(
+            connected = connect(
                 host,
                 bridge,
                 config,
+                undo,
                 name=end,
                 port_mac=port_mac,
                 peer=name,
                 namespace=here,
-                mac=random_mac(),
                 for_pod=False,
             )
         except CniError:
             pass  # another ADD was faster, as the look below will show
         else:
-            tag(host, port, config, [])
+            tag(host, connected.port, config, [])
         gateway = host.link(name)
     if gateway is None:
         raise CniError(Code.TRY_AGAIN_LATER, f'"{name}" disappeared while it was being made')
@@ -52,13 +55,48 @@ def ensure_vlan_gateway(host: Rtnl, bridge: Link, config: BridgeConfig, here: Na
     return gateway
 
 
-def ensure_gateways(host: Rtnl, holder: Link, gateways: list[Cidr], *, force: bool, undo: BridgeUndo) -> None:
-    """Give `holder` (the bridge, or a VLAN's gateway) the pods' gateway addresses.
+def ensure_gateways(
+    host: Rtnl,
+    holder: Link,
+    gateways: list[Cidr],
+    *,
+    force: bool,
+    undo: BridgeUndo,
+    present: list[Address] | None = None,
+    look: Request[Any] | None = None,
+) -> None:
+    """Give `holder` (the bridge, or a VLAN's gateway) the pods' gateway addresses, if they are not among the `present`.
 
-    Raises CniError (7) where it has another one already, unless `force`; NetlinkError.
+    `look` is sent along. Raises CniError (7) where the holder has another address already, unless `force`;
+    NetlinkError.
     """
+    if present is None:
+        present = host.addresses(holder.index) if gateways else []
+    held = [address.interface for address in present]
+    missing: list[Cidr] = []
     for gateway in gateways:
-        _ensure_address(host, holder, gateway, force=force, undo=undo)
+        for other in list(held):
+            if other == gateway:
+                break
+            if not _excludes(other, gateway):
+                continue
+            if not force:
+                message = f'"{holder.name}" already has an IP address different from {gateway}: {other}'
+                raise CniError(Code.INVALID_CONFIG, message)
+            _take(host, holder, other, missing, undo)
+            held.remove(other)
+        else:
+            missing.append(gateway)
+            held.append(gateway)
+    additions = []
+    for gateway in missing:
+        back = undo.add(undo.unless_counted_on(host.delete_address, holder.index, gateway))
+        # Without duplicate address detection: a pod's gateway must answer now, not in two seconds.
+        additions.append((back, add_address(holder.index, gateway, nodad=True, exist_ok=True)))
+    host.send(*(addition for _, addition in additions), *([look] if look else []))
+    for back, addition in additions:
+        if not addition.answer:
+            undo.forget(back)  # another ADD was faster
 
 
 def forward(gateways: list[Cidr]) -> None:
@@ -77,21 +115,17 @@ def vlan_gateway_name(config: BridgeConfig) -> str:
     return f"{config.bridge}.{config.vlan}"
 
 
-def _ensure_address(host: Rtnl, holder: Link, gateway: Cidr, *, force: bool, undo: BridgeUndo) -> None:
-    for present in host.addresses(holder.index):
-        if present.interface == gateway:
-            return
-        if present.interface.version != gateway.version:
-            continue
-        # Several IPv6 addresses may live together as long as their networks are apart; IPv4 takes one.
-        if gateway.version != _IPV4 and not present.interface.network.overlaps(gateway.network):
-            continue
-        if not force:
-            message = f'"{holder.name}" already has an IP address different from {gateway}: {present.interface}'
-            raise CniError(Code.INVALID_CONFIG, message)
-        undo.add(host.add_address, holder.index, present.interface, nodad=True, exist_ok=True)
-        host.delete_address(holder.index, present.interface)
-    back = undo.add(undo.unless_counted_on(host.delete_address, holder.index, gateway))
-    # Without duplicate address detection: a pod's gateway must answer now, not in two seconds.
-    if not host.add_address(holder.index, gateway, nodad=True, exist_ok=True):
-        undo.forget(back)  # another ADD was faster
+def _excludes(present: Cidr, gateway: Cidr) -> bool:
+    """Tell whether a bridge with one address cannot have the other: IPv4 takes one, IPv6 one for each network."""
+    if present.version != gateway.version:
+        return False
+    return gateway.version == _IPV4 or present.network.overlaps(gateway.network)
+
+
+def _take(host: Rtnl, holder: Link, address: Cidr, missing: list[Cidr], undo: BridgeUndo) -> None:
+    """Take an address from the holder: one that it has, or one that it was about to get."""
+    if address in missing:
+        missing.remove(address)
+        return
+    undo.add(host.add_address, holder.index, address, nodad=True, exist_ok=True)
+    host.delete_address(holder.index, address)

@@ -10,9 +10,12 @@ import os
 from collections.abc import Callable, Collection
 from contextlib import suppress
 
+from lean.typing import NamedTuple
+from netlink.addresses import list_addresses
+from netlink.link import find_fdb_owner, find_link
 from netlink.namespace import Namespace, current_namespace
 from netlink.owner import Owner
-from netlink.rtnl import Link, Rtnl
+from netlink.rtnl import Address, Link, Rtnl, is_oper_up
 from netlink.socket import NetlinkError
 from netlink.sysctl import read_sysctl, write_sysctl
 from netlink.sysfs import has_set_mac
@@ -24,6 +27,7 @@ from .host_veth import host_veth_name
 from .steps import Steps
 
 __all__ = [
+    "Connected",
     "bring_up",
     "collect_ports",
     "connect",
@@ -41,15 +45,23 @@ _PORT_SECONDS = 2.5
 _NO_MAC = "00:00:00:00:00:00"
 
 
+class Connected(NamedTuple):
+    """A bridge and its new port as they are then."""
+
+    bridge: Link
+    port: Link
+    addresses: list[Address]
+    """Of the bridge."""
+
+
 def ensure_bridge(host: Rtnl, config: BridgeConfig, undo: BridgeUndo) -> Link:
-    """Return the network's bridge, up, with a MAC that stays; make it where it is not there.
+    """Return the network's bridge, up; make it if it is missing. `connect` sees to it that it keeps its MAC.
 
     Raises CniError (7) where the name belongs to something else, NetlinkError.
     """
     found = host.link(config.bridge)
     if found is None:
-        _make_bridge(host, config, undo)
-        found = host.link(config.bridge)
+        found = _make_bridge(host, config, undo)
     bridge = _required(found, config.bridge)
     if config.filters_vlans and not bridge.vlan_filtering:
         message = f'bridge: "{bridge.name}" has VLAN filtering off, so vlan and vlanTrunk would do nothing'
@@ -58,9 +70,10 @@ def ensure_bridge(host: Rtnl, config: BridgeConfig, undo: BridgeUndo) -> Link:
         back = undo.unless_counted_on(host.set_promiscuous, bridge.index, on=False)
         undo.add(back)
         host.set_promiscuous(bridge.index, on=True)
-    _refuse_advertised_routes(bridge.name, undo)
+    if bridge.accepts_ra:
+        _refuse_advertised_routes(bridge.name, undo)
     bring_up(host, bridge, undo)
-    return bridge if has_set_mac(bridge.name, bridge.mac) else _keep_mac(host, bridge.name, undo)
+    return bridge
 
 
 def require_bridge(host: Rtnl, name: str) -> Link:
@@ -80,6 +93,7 @@ def connect(  # noqa: PLR0913 -- what a port is made from, each by its name
     host: Rtnl,
     bridge: Link,
     config: BridgeConfig,
+    undo: Undo,
     *,
     name: str,
     port_mac: str = "",
@@ -88,33 +102,42 @@ def connect(  # noqa: PLR0913 -- what a port is made from, each by its name
     mac: str = "",
     alias: str = "",
     for_pod: bool = True,
-) -> Link:
-    """Make a veth pair: `name`, a port of the bridge, and `peer` in `namespace`. Return the port.
+) -> Connected:
+    """Make a veth pair: `name`, a port of the bridge, and `peer` in `namespace`.
 
-    By `port_mac`, one of `random_mac`, the port is known again (see `delete_own`): by nothing else if this fails.
+    By `port_mac`, one of `random_mac` above the bridge's, the port is known again (see `delete_own`): by nothing else
+    if this fails. Without MACs they are random; they are set, as udev(7) replaces one of the kernel's, in its own time.
 
     `hairpinMode` and `portIsolation` are about pods' ports: isolated ones must reach their gateway's. Raises CniError
     where either name is taken: an interface of that name must not exist (SPEC.md section 2, ADD), and NetlinkError.
     """
+    owner = find_fdb_owner(bridge.index, bridge.mac)
+    now = find_link(bridge.index)
+    present = list_addresses(bridge.index)
     try:
-        return host.create_veth(
+        port = host.create_veth(
             name,
             peer_name=peer,
             peer_namespace=namespace,
             mtu=config.mtu,
-            # udev(7) gives a new link another MAC than the kernel's random one, in its own time, unless one was set.
-            mac=port_mac or random_mac(),
-            peer_mac=mac,
+            mac=port_mac or random_mac(above=bridge.mac),
+            peer_mac=mac or random_mac(),
             master=bridge.index,
             alias=alias,
             hairpin=for_pod and config.hairpin_mode,
             isolated=for_pod and config.port_isolation,
+            looks=(owner, now, present),
         )
     except NetlinkError as error:
         if error.errno != errno.EEXIST:
             raise
         message = f'cannot connect "{peer}" in {namespace.path} by "{name}": an interface of that name exists already'
         raise CniError(Code.INTERNAL, message) from None
+    joined = _required(now.answer, bridge.name)  # with the MTU that it may have taken from the port
+    # With a port, a bridge that was given no MAC has that of a port. With one of its own, it was given that.
+    if joined.mac != bridge.mac or owner.answer != bridge.index:
+        joined = _keep_mac(host, bridge, port, undo)
+    return Connected(joined, port, present.answer)
 
 
 def delete_own(host: Rtnl, name: str, mac: str) -> None:
@@ -138,15 +161,17 @@ def tag(host: Rtnl, port: Link, config: BridgeConfig, trunk: list[int]) -> None:
     host.add_vlans(port.index, [vid for vid in trunk if vid != native])
 
 
-def wait_port_up(host: Rtnl, port: Link, bridge: Link) -> Link:
-    """Return the port once it forwards. Raises CniError (11) where it does not in time, or has lost its bridge."""
-    risen = host.wait_oper_up(port.index, _PORT_SECONDS)
+def wait_port_up(host: Rtnl, port: Link, bridge: Link, seen: Link | None = None) -> None:
+    """Wait until the port forwards, unless it did when it was `seen`.
+
+    Raises CniError (11) where it does not in time, or has lost its bridge.
+    """
+    risen = seen if seen is not None and is_oper_up(seen) else host.wait_oper_up(port.index, _PORT_SECONDS)
     if risen is None:
         raise CniError(Code.TRY_AGAIN_LATER, f'bridge port "{port.name}" did not come up in {_PORT_SECONDS} s')
     if risen.master != bridge.index:
         message = f'"{port.name}" is no port of "{bridge.name}" any more: the bridge was removed meanwhile'
         raise CniError(Code.TRY_AGAIN_LATER, message)
-    return risen
 
 
 def disconnect(owner: Owner, open_pod: Callable[[], Namespace] | None) -> None:
@@ -179,10 +204,20 @@ def collect_ports(config: BridgeConfig, valid: Collection[Owner]) -> None:
                 steps.take(host.delete_link, port.index)
 
 
-def random_mac() -> str:
-    """Return a MAC that is locally administered and no group's (IEEE 802, the two low bits of the first byte)."""
-    first, *rest = os.urandom(6)
-    return ":".join(f"{byte:02x}" for byte in (first & 0xFC | 0x02, *rest))
+def random_mac(above: str = "") -> str:
+    """Return a MAC that is locally administered and no group's (IEEE 802, the two low bits of the first byte).
+
+    It is higher than `above`, unless that is among the very highest: a bridge that was given no MAC has the lowest of
+    its ports', and keeps it when a higher one comes.
+    """
+    octets = bytearray(os.urandom(6))
+    octets[0] = octets[0] & 0xFC | 0x02
+    lowest = bytes.fromhex(above.replace(":", ""))
+    if octets <= lowest:
+        octets[0] = 0xFE
+    if octets <= lowest:
+        octets[1] = 0xFF
+    return octets.hex(":")
 
 
 def _required(found: Link | None, name: str) -> Link:
@@ -193,11 +228,15 @@ def _required(found: Link | None, name: str) -> Link:
     return found
 
 
-def _make_bridge(host: Rtnl, config: BridgeConfig, undo: Undo) -> None:
-    """Make the network's bridge, unless another ADD is faster."""
+def _make_bridge(host: Rtnl, config: BridgeConfig, undo: BridgeUndo) -> Link | None:
+    """Make the network's bridge, unless another ADD is faster; return the link of its name."""
     mac = random_mac()
     undo.add(_delete_unused_bridge, host, config.bridge, mac)
-    host.create_bridge(config.bridge, mtu=config.mtu, mac=mac, vlan_filtering=config.filters_vlans)
+    found = find_link(config.bridge)
+    undo.made_bridge = host.create_bridge(
+        config.bridge, mtu=config.mtu, mac=mac, vlan_filtering=config.filters_vlans, up=True, looks=[found]
+    )
+    return found.answer
 
 
 def _refuse_advertised_routes(name: str, undo: BridgeUndo) -> None:
@@ -220,22 +259,22 @@ def _write_if_possible(key: str, value: str) -> None:
         write_sysctl(key, value)
 
 
-def _keep_mac(host: Rtnl, name: str, undo: Undo) -> Link:
-    """Return the bridge `name` with the MAC that it has, set, so that it keeps it.
+def _keep_mac(host: Rtnl, before: Link, port: Link, undo: Undo) -> Link:
+    """Return a bridge, that was `before` its new `port` came, with a MAC that is set, so that it keeps it.
 
     A bridge whose MAC nobody has set, such as one of `ip link add`, takes the lowest of its ports', and none when the
     last one goes: the pods would lose their gateway until they ask for it anew. A failing ADD cannot take this back.
     """
     with current_namespace() as here:
-        # One at a time: another ADD must neither set another MAC nor connect a port between the look and the setting.
+        # One at a time: another ADD must not set another MAC between the look and the setting.
         with undo.interruption.waiting():
             fcntl.flock(here.fd, fcntl.LOCK_EX)
-        bridge = require_bridge(host, name)
-        if has_set_mac(name, bridge.mac):
+        bridge = _required(host.link(before.index), before.name)
+        if has_set_mac(bridge.name, bridge.mac):
             return bridge
-        mac = bridge.mac if bridge.mac != _NO_MAC else random_mac()
-        # Before the first port of ours, which the MAC would follow. Neighbours of the bridge are forgotten with it, so
-        # this is not done again for each pod.
+        # The first port has given a bridge its own MAC: no neighbour knows that yet.
+        mac = bridge.mac if bridge.mac != port.mac else before.mac if before.mac != _NO_MAC else random_mac()
+        # Neighbours of the bridge are forgotten with it, so this is not done again for each pod.
         host.set_mac(bridge.index, mac)
     return bridge._replace(mac=mac)
 

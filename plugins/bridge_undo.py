@@ -1,8 +1,8 @@
 """Taking back what a failing ADD did to a bridge that it shares with other pods."""
 
 from collections.abc import Callable, Collection
-from typing import ParamSpec
 
+from lean.typing import ParamSpec
 from netlink.owner import Owner
 from netlink.rtnl import Link, Rtnl
 from skel import Interruption, Undo
@@ -30,12 +30,17 @@ class BridgeUndo(Undo):
         super().__init__(log, interruption)
         self.own_ports = {own_port}
         """The names of the ports that this ADD makes."""
+        self.made_bridge = False
+        """Whether this ADD has made the bridge, which had no ports then."""
         self._host = host
         self._bridge = bridge
 
-    def unless_counted_on(self, inverse: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Callable[[], None]:
+    def unless_counted_on(
+        self, inverse: "Callable[P, object]", *args: "P.args", **kwargs: "P.kwargs"
+    ) -> Callable[[], None]:
         """Return the inverse, for `add`, of a change that is about to be made. Raises NetlinkError."""
-        others = {port.name for port in self._ports() if Owner.from_label(port.alias) is None}
+        ports = [] if self.made_bridge else self._ports()
+        others = {port.name for port in ports if Owner.from_label(port.alias) is None}
 
         def take_back() -> None:
             if not self._may_be_counted_on(others):

@@ -5,6 +5,8 @@ needs neither the pod's namespace nor a record of what ADD did. Its alias says
 whose it is, for people and for GC.
 """
 
+from lean.hashing import sha256
+
 __all__ = ["host_veth_name"]
 
 _IFNAME_MAX = 15
@@ -12,7 +14,5 @@ _IFNAME_MAX = 15
 
 def host_veth_name(container_id: str, ifname: str) -> str:
     """Return the name of an attachment's host veth: "veth" and 44 bits of a hash, as long as names may be."""
-    import hashlib  # 2 ms, which VERSION and STATUS need not pay
-
-    digest = hashlib.sha256(f"{container_id}\0{ifname}".encode()).hexdigest()
+    digest = sha256(f"{container_id}\0{ifname}".encode()).hexdigest()
     return f"veth{digest}"[:_IFNAME_MAX]

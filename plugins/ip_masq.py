@@ -7,8 +7,8 @@ nothing.
 
 from collections.abc import Collection, Sequence
 from ipaddress import ip_interface
-from typing import TypeVar
 
+from lean.typing import TypeVar
 from netlink import masquerade as nft
 from netlink.iptables import (
     collect_iptables,

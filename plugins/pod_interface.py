@@ -4,13 +4,18 @@ Every interface plugin configures its interface by this one sequence, from the
 result that the IPAM plugin began.
 """
 
+from _socket import AF_INET, AF_INET6
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
-from socket import AF_INET, AF_INET6
 
-from netlink.messages import new_route
+from netlink.addresses import add_address
+from netlink.link import find_link
+from netlink.links import set_up
+from netlink.messages import new_route, notify_by_arp
 from netlink.namespace import Namespace, entered
-from netlink.rtnl import RT_TABLE_MAIN, Link, NetlinkError, Rtnl
+from netlink.request import ANY, Request, change
+from netlink.routes import add_route
+from netlink.rtnl import RT_TABLE_MAIN, Link, Rtnl
 from netlink.rtnl import Route as KernelRoute
 from netlink.sysctl import write_sysctl
 from skel import Cidr, CniError, Code, IPConfig, Network, Result, Route
@@ -21,6 +26,7 @@ __all__ = [
     "announce",
     "check_addresses_and_routes",
     "configure",
+    "opened",
     "pod_ips",
     "require_interface",
 ]
@@ -45,47 +51,62 @@ def pod_ips(result: Result | None, ifname: str, netns: str) -> list[IPConfig]:
 
 def require_interface(pod: Rtnl, ifname: str) -> Link:
     """Return the pod's interface. Raises CniError (999) where it is missing."""
-    link = pod.link(ifname)
-    if link is None:
-        raise CniError(Code.INTERNAL, f'interface "{ifname}" is missing in the container')
-    return link
+    found = find_link(ifname)
+    pod.send(found)
+    return _found(found, ifname)
+
+
+def opened(namespace: Namespace, ifname: str, result: Result, *, dad: bool) -> Rtnl:
+    """Return the links of the pod's namespace, with the kernel parameters set that the addresses of `result` need.
+
+    Raises OSError.
+    """
+    # One visit for both: each is two system calls and a file.
+    with entered(namespace):
+        if result.ips:
+            _set_parameters(ifname, ipv6=_has_ipv6(result), dad=dad)
+        return Rtnl()
 
 
 def configure(
     pod: Rtnl,
-    namespace: Namespace,
-    inner: Link,
+    index: int,
+    ifname: str,
     result: Result,
     *,
     dad: bool,
     wait_reachable: Callable[[], object],
     waiting: Callable[[], AbstractContextManager[None]],
-) -> None:
-    """Give the pod's interface the addresses and routes of `result` and bring it up.
+) -> Link:
+    """Give the pod's interface the addresses and routes of `result` and bring it up; return it.
 
     `dad` turns IPv6 duplicate address detection on; it takes a fifth of a
     second then, after `wait_reachable`, which is to return once neighbours are
     heard through the interface that is up. A signal may end what is done in
     `waiting` (see skel.Interruption). Raises CniError (11 where that does not end, 7 for a route that
-    mixes families), NetlinkError, and OSError for a kernel parameter or a duplicate.
+    mixes families), NetlinkError, and OSError for a duplicate.
     """
-    has_ipv6 = any(ip.address.version == _IPV6 for ip in result.ips)
-    with entered(namespace):
-        _set_parameters(inner.name, ipv6=has_ipv6, dad=dad)
-    if dad:
-        # The kernel asks once, as soon as it may: what the other end does not let through yet is a question unanswered.
-        pod.set_up(inner.index)
-        with waiting():
-            wait_reachable()
-    for ip in result.ips:
-        pod.add_address(inner.index, ip.address, nodad=not dad)
-    pod.set_up(inner.index)
+    routes = _routes_to_add(index, result)
+    addresses = [add_address(index, ip.address, nodad=not dad) for ip in result.ips]
+    up = set_up(index)
+    found = find_link(ifname)
+    # The kernel sends no gratuitous ARP without it. No address depends on it, so a refusal does no harm.
+    notify = [change(notify_by_arp(index), "set arp_notify", ANY)] if result.ips else []
+    if not (dad and result.ips):
+        pod.send(*notify, *addresses, up, *routes, found)
+        return _found(found, ifname)
+    # The kernel asks once, as soon as it may: what the other end does not let through yet is a question unanswered.
+    pod.send(*notify, up)
     with waiting():
-        settled = not (has_ipv6 and dad) or pod.wait_addresses_settled(inner.index, _DAD_SECONDS)
+        wait_reachable()
+    pod.send(*addresses, up)
+    with waiting():
+        settled = not _has_ipv6(result) or pod.wait_addresses_settled(index, _DAD_SECONDS)
     if not settled:
-        message = f'duplicate address detection on "{inner.name}" did not end in {_DAD_SECONDS} s'
+        message = f'duplicate address detection on "{ifname}" did not end in {_DAD_SECONDS} s'
         raise CniError(Code.TRY_AGAIN_LATER, message)
-    _add_routes(pod, inner, result)
+    pod.send(*routes, found)
+    return _found(found, ifname)
 
 
 def announce(pod: Rtnl, inner: Link) -> None:
@@ -113,30 +134,35 @@ def check_addresses_and_routes(pod: Rtnl, inner: Link, routes: Iterable[Route], 
             raise CniError(Code.INTERNAL, f"route to {wanted.dst}{via} is missing in the container")
 
 
-def _add_routes(pod: Rtnl, inner: Link, result: Result) -> None:
-    """Add all routes of `result` by one system call. Raises CniError (7), and NetlinkError that names the route."""
-    requests, doing = [], []
+def _found(request: Request[Link | None], ifname: str) -> Link:
+    if request.answer is None:
+        raise CniError(Code.INTERNAL, f'interface "{ifname}" is missing in the container')
+    return request.answer
+
+
+def _has_ipv6(result: Result) -> bool:
+    return any(ip.address.version == _IPV6 for ip in result.ips)
+
+
+def _routes_to_add(index: int, result: Result) -> list[Request[bool]]:
+    """Return the requests for all routes of `result`. Raises CniError (7)."""
+    requests = []
     for route in result.routes:
         gateway = route.gw or gateway_of(result, route.dst.version)
         if gateway is not None and gateway.version != route.dst.version:
             raise CniError(Code.INVALID_CONFIG, f"route to {route.dst}: {gateway} is no gateway of its family")
-        requests.append(
-            new_route(
-                inner.index,
-                route.dst,
-                gateway=gateway,
-                mtu=route.mtu,
-                advmss=route.advmss,
-                priority=route.priority,
-                table=route.table,
-                scope=route.scope,
-            )
+        message = new_route(
+            index,
+            route.dst,
+            gateway=gateway,
+            mtu=route.mtu,
+            advmss=route.advmss,
+            priority=route.priority,
+            table=route.table,
+            scope=route.scope,
         )
-        doing.append((route.dst, gateway))
-    for (dst, gateway), failure in zip(doing, pod.outcomes(requests), strict=True):
-        if failure is not None:
-            via = f" via {gateway}" if gateway else ""
-            raise NetlinkError(failure.errno, f"add route to {dst}{via} through link {inner.index}: {failure.strerror}")
+        requests.append(add_route(message))
+    return requests
 
 
 def _routes(pod: Rtnl, family: int, table: int) -> dict[Network, list[KernelRoute]]:
@@ -155,7 +181,6 @@ def _fulfils(route: KernelRoute, wanted: Route) -> bool:
 
 def _set_parameters(ifname: str, *, ipv6: bool, dad: bool) -> None:
     """Set the kernel parameters of an interface before it gets addresses and comes up."""
-    _refine(f"net/ipv4/conf/{ifname}/arp_notify", "1")
     # Also for a pod without IPv6 addresses: its link-local one is of use at once.
     _refine(f"net/ipv6/conf/{ifname}/accept_dad", "1" if dad else "0")
     if not ipv6:

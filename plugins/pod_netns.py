@@ -3,8 +3,7 @@
 A plugin opens CNI_NETNS once and takes every step by that descriptor: another may replace the file at any time.
 """
 
-from typing import TypeVar
-
+from lean.typing import TypeVar
 from netlink.namespace import Namespace, open_namespace
 from skel import Args, CniError, Code, Config
 from skel.environment import is_own_namespace, own_namespace_error

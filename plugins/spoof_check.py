@@ -1,8 +1,8 @@
 """`macspoofchk`: a pod sends from its own MAC address alone."""
 
 from collections.abc import Collection
-from typing import TypeVar
 
+from lean.typing import TypeVar
 from netlink import spoofcheck
 from netlink.owner import Owner
 from netlink.reference_spoofcheck import disallow_reference, is_spoof_checked_by_reference

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Thread
 from types import TracebackType
-from typing import ParamSpec, Self
 
+from lean.typing import ParamSpec, Self
 from skel import CniError, Code
 
 __all__ = ["Steps"]
@@ -19,7 +18,7 @@ class Steps:
     def __init__(self) -> None:
         self._failures: list[Exception] = []
 
-    def take(self, step: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+    def take(self, step: "Callable[P, object]", *args: "P.args", **kwargs: "P.kwargs") -> None:
         """Take a step now."""
         try:
             step(*args, **kwargs)
@@ -27,11 +26,13 @@ class Steps:
             self._failures.append(error)
 
     @contextmanager
-    def meanwhile(self, step: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Iterator[None]:
+    def meanwhile(self, step: "Callable[P, object]", *args: "P.args", **kwargs: "P.kwargs") -> Iterator[None]:
         """Take a step that waits for the kernel while the block goes on; it has ended when the block has.
 
         If no thread can be started (`pids.max` of a cgroup, RLIMIT_NPROC), the step comes before the block.
         """
+        from threading import Thread  # 1 ms, which ADD need not pay
+
         unforeseen: list[BaseException] = []
 
         def run() -> None:

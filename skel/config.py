@@ -1,6 +1,6 @@
 """Network configurations as plugins receive them (SPEC.md sections 1 and 3)."""
 
-from typing import Self
+from lean.typing import Self
 
 from .decoders import boolean, dict_of, list_of, raw, record, string
 from .errors import CniError, Code

@@ -1,7 +1,8 @@
 """What the process that carries out a call lends to it: its signals, its plugins, and what it keeps open."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+
+from lean.typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from .interruption import Interruption
 

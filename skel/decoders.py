@@ -1,9 +1,9 @@
 """How single values of a configuration are read; the parts that `record.field` declarations are made of."""
 
 import ipaddress
-import re
 from _socket import AF_INET, AF_INET6, inet_pton  # the C part of socket, which itself takes milliseconds to load
-from typing import TypeVar
+
+from lean.typing import TypeVar
 
 from .names import ifname_flaw
 from .record import Decoder, Record, expected
@@ -37,7 +37,7 @@ Cidr = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _IPV4 = 4
-_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}\Z")
+_HEX = frozenset("0123456789abcdef")
 
 
 def string(value: object, path: str) -> str:
@@ -128,12 +128,11 @@ def _parsed(text: str) -> Address:
 def mac(value: object, path: str) -> str:
     """Read a 48-bit hardware address in any of Go's notations; returned in lower case with colons."""
     text = value.lower().replace("-", ":") if isinstance(value, str) else ""
-    if re.fullmatch(r"([0-9a-f]{4}\.){2}[0-9a-f]{4}", text):
-        digits = text.replace(".", "")
-        text = ":".join(digits[i : i + 2] for i in range(0, 12, 2))
-    if not _MAC.match(text):
-        raise expected("a MAC address", value, path)
-    return text
+    for mark, size, count in ((":", 2, 6), (".", 4, 3)):
+        groups = text.split(mark)
+        if len(groups) == count and all(len(group) == size and _HEX.issuperset(group) for group in groups):
+            return bytes.fromhex("".join(groups)).hex(":")
+    raise expected("a MAC address", value, path)
 
 
 def interface_name(value: object, path: str) -> str:

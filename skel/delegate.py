@@ -9,7 +9,8 @@ import errno
 import os
 from collections.abc import Mapping
 from time import monotonic
-from typing import TypeVar
+
+from lean.typing import TypeVar
 
 from . import trace
 from .config import Config

@@ -4,10 +4,11 @@
 delegate called in-process, the tests and the fork server all call it alike.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Generic, NamedTuple, TypeVar
+
+from lean import json
+from lean.typing import Generic, NamedTuple, TypeVar
 
 from .config import Config, check_name, parse_config, version_of
 from .context import Context

@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+
+from lean.typing import NamedTuple
 
 from .errors import CniError, Code
 from .names import check_container_id, check_ifname

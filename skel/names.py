@@ -6,7 +6,6 @@ dev_get_valid_name in net/core/dev.c): it puts a number in the place of a
 `%d`, and takes no other `%`. libcni checks all but that on the runtime's side.
 """
 
-import re
 from collections.abc import Collection
 
 from .errors import CniError, Code
@@ -23,13 +22,14 @@ __all__ = [
 IFNAME_MAX = 15
 """Bytes in an interface name, without the NUL (IFNAMSIZ - 1)."""
 
-# \Z and not $: a trailing newline is no part of a file name either.
-_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]*\Z")
+# No regular expressions: loading `re` takes 3 ms.
+_FIRST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+_OTHERS = _FIRST | frozenset("_.-")
 
 
 def check_container_id(container_id: str) -> None:
     """Raise CniError (4) for a container ID that SPEC.md section 2 does not allow."""
-    if not _NAME.match(container_id):
+    if not _is_name(container_id):
         raise CniError(
             Code.INVALID_ENVIRONMENT,
             f'CNI_CONTAINERID: invalid characters in container ID "{container_id}"',
@@ -41,7 +41,7 @@ def check_network_name(name: str) -> None:
     """Raise CniError (7) for a network name that SPEC.md section 1 does not allow."""
     if not name:
         raise CniError(Code.INVALID_CONFIG, "name: missing network name")
-    if not _NAME.match(name):
+    if not _is_name(name):
         raise CniError(
             Code.INVALID_CONFIG,
             f'name: invalid characters in network name "{name}"',
@@ -53,6 +53,10 @@ def check_ifname(ifname: str) -> None:
     """Raise CniError (4) for an interface name that the kernel would refuse or change."""
     if flaw := ifname_flaw(ifname):
         raise CniError(Code.INVALID_ENVIRONMENT, f'CNI_IFNAME: invalid interface name "{ifname}"', flaw)
+
+
+def _is_name(text: str) -> bool:
+    return text[:1] in _FIRST and _OTHERS.issuperset(text)
 
 
 def ifname_flaw(ifname: str) -> str:

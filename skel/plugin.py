@@ -1,7 +1,8 @@
 """What a plugin is: a declaration of its name, its configuration and its five functions."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+
+from lean.typing import Generic, NamedTuple, TypeVar
 
 from .config import Config
 from .context import Context, Kept

@@ -6,7 +6,8 @@ import os
 import sys
 from contextlib import suppress
 from errno import EBADF
-from typing import TextIO, TypeVar
+
+from lean.typing import TextIO, TypeVar
 
 from .config import Config
 from .context import Context, FindPlugin
@@ -25,16 +26,16 @@ _ENOUGH = 1 << 16
 """Bytes of VERSION's input that are read."""
 
 
-def main(plugin: Plugin[C], find_plugin: FindPlugin = lambda _: None) -> int:
+def main(plugin: Plugin[C], find_plugin: FindPlugin = lambda _: None, read: bytes = b"") -> int:
     """Run `plugin` as this process: environment and stdin in, stdout, stderr and exit code out.
 
     SIGHUP, SIGINT and SIGTERM end the call and then, by their default action, the process: an ADD has taken back its
     steps and says so on stdout. One that had come to its end before succeeds. They are ignored after a success, so call
-    this last. `find_plugin` is the context's.
+    this last. `find_plugin` is the context's. `read` is what the caller has read of stdin: the beginning of it.
     """
     context = Context(find_plugin=find_plugin)
     ending = _Ending(context.interruption)
-    code = _answered(plugin, context)
+    code = _answered(plugin, context, read)
     context.finish()  # this process could not end before a system call of its threads does
     return ending.end(code)
 
@@ -68,13 +69,13 @@ class _Ending:
         self._interruption.request(f"ended by signal {number}")
 
 
-def _answered(plugin: Plugin[C], context: Context) -> int:
+def _answered(plugin: Plugin[C], context: Context, found: bytes) -> int:
     """Dispatch with this process's environment and stdin, write the answer and return the exit code."""
     stdout, sys.stdout = sys.stdout, sys.stderr  # where a stray print does no harm
     stdin = None if sys.stdin is None else 0
     read = read_promptly if os.environ.get("CNI_COMMAND") == "VERSION" else read_all
     try:
-        outcome = dispatch(plugin, os.environ, lambda: read(stdin), context)
+        outcome = dispatch(plugin, os.environ, lambda: read(stdin, found), context)
     finally:
         sys.stdout = stdout
     context.interruption.settle()
@@ -89,24 +90,24 @@ def _answered(plugin: Plugin[C], context: Context) -> int:
     return outcome.code
 
 
-def read_all(stdin: int | None) -> bytes:
-    """Return all of a plugin's stdin, which is None if the caller closed it. Raises OSError."""
-    parts = []
+def read_all(stdin: int | None, found: bytes = b"") -> bytes:
+    """Return all of a plugin's stdin, which is None if the caller closed it, after what was `found`. Raises OSError."""
+    parts = [found]
     while part := os.read(_open(stdin), _ENOUGH):
         parts.append(part)
     return b"".join(parts)
 
 
-def read_promptly(stdin: int | None) -> bytes:
+def read_promptly(stdin: int | None, found: bytes = b"") -> bytes:
     """Return the bytes that come on stdin without delay, for a verb that needs none. Raises OSError.
 
     A person who asks for the versions by hand sends nothing and leaves stdin open.
     """
     from select import select
 
-    descriptor, found = _open(stdin), b""
+    descriptor = _open(stdin)
     while len(found) < _ENOUGH and not os.isatty(descriptor) and select([descriptor], [], [], _PATIENCE)[0]:
-        read = os.read(descriptor, _ENOUGH)
+        read = os.read(descriptor, _ENOUGH - len(found))
         found += read
         if not read:
             break

@@ -14,9 +14,10 @@ its errors. The rules are Go's: `null` is absent, unknown keys are ignored, the
 last of a repeated key counts.
 """
 
-import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeVar, cast, dataclass_transform
+
+from lean import json
+from lean.typing import TYPE_CHECKING, ClassVar, Final, Self, TypeVar, cast, dataclass_transform
 
 from .errors import CniError, Code
 

@@ -4,8 +4,8 @@ It refuses input that the json module of Python accepts and Go's decoder refuses
 64 bits, a byte order mark, UTF-16. It also refuses a key that is written twice in one object, of which Go drops one.
 """
 
-import json
-from typing import NoReturn
+from lean import json
+from lean.typing import NoReturn
 
 __all__ = ["decode_json"]
 

@@ -4,10 +4,11 @@ CNI_HARNESS_TRACE in a plugin's environment is the path of a file. For each dele
 line to it: a JSON object. Plugins in other languages may do the same. Without the variable nothing is done.
 """
 
-import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+
+from lean import json
 
 from .dispatch import Outcome
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import ParamSpec, Self
+
+from lean.typing import ParamSpec, Self
 
 from .interruption import Interruption
 
@@ -35,7 +36,7 @@ class Undo:
         self.interruption = interruption or Interruption()
         self._inverses: list[Callable[[], object]] = []
 
-    def add(self, inverse: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> Callable[[], object]:
+    def add(self, inverse: "Callable[P, object]", *args: "P.args", **kwargs: "P.kwargs") -> Callable[[], object]:
         """Register what takes back the step that comes next, and return it for `forget`.
 
         Raises InterruptionError if a signal has come.

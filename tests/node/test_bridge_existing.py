@@ -73,8 +73,8 @@ def test_its_mac_is_never_that_of_another_adds_port(network: Network) -> None:
         for name in ("one", "two"):
             with BridgeUndo(print, host, config.bridge, name) as undo:
                 bridge = bridge_host.ensure_bridge(host, config, undo)
+                bridge, _, _ = bridge_host.connect(host, bridge, config, undo, name=name, peer=name, namespace=pod)
             seen.append(bridge.mac)
-            bridge_host.connect(host, bridge, config, name=name, peer=name, namespace=pod)
 
     assert [*seen, mac_of(network)] == [before] * 3
 

@@ -16,6 +16,7 @@ from plugins import bridge_host
 from plugins.bridge_config import BridgeConfig
 from plugins.bridge_gateways import ensure_gateways
 from plugins.bridge_undo import BridgeUndo
+from skel import Undo
 from tests.attachments import Network, bridge_config
 from tests.node.faults import INJECTED, answer_lost_at, dispatched, failing_at
 from tests.node.firewall import inside
@@ -202,7 +203,8 @@ def test_what_another_pod_may_count_on_stays(node: Node, connected: str) -> None
         alias = Owner("another", "id-another", "eth0").label()
         with open_namespace(node.pod_namespace("another")) as pod:
             bridge = bridge_host.require_bridge(host, "br0")
-            bridge_host.connect(host, bridge, config, name="another", peer="eth0", namespace=pod, alias=alias)
+            with Undo(print) as undo:
+                bridge_host.connect(host, bridge, config, undo, name="another", peer="eth0", namespace=pod, alias=alias)
 
     def fail() -> None:
         with BridgeUndo(print, host, "br0", "own") as undo:

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from harness.bench.markers import MarkerError, check_markers, filled, write_between_markers
+from harness.bench.targets import DIRECT, OURS, REFERENCE, targets
 
 from harness.bench.document import to_document
-from harness.bench.markers import MarkerError, check_markers, filled, write_between_markers
 from harness.bench.plot import PlotError, check_plots, plot
 from harness.bench.recording import CpuTime, Extent, Memory, Recording, Work
 from harness.bench.subjects import MASQUERADED, PLAIN, Described, Suite, bytes_on_disk
 from harness.bench.tables import markdown, sections
-from harness.bench.targets import DIRECT, OURS, REFERENCE, targets
 from harness.output import Table
 
 

@@ -294,7 +294,7 @@ HEAVY = {"pyroute2", "netaddr", "subprocess", "logging", "inspect", "dataclasses
 @pytest.mark.parametrize("name", PLUGINS)
 @pytest.mark.parametrize(
     ("verb", "stdin"),
-    [("", b""), ("VERSION", b""), ("ADD", b"not JSON"), ("ADD", b'{"name":"net1","cniVersion":"9.9.9"}')],
+    [("", b""), ("VERSION", b"{}"), ("ADD", b"not JSON"), ("ADD", b'{"name":"net1","cniVersion":"9.9.9"}')],
     ids=["about", "version", "garbage", "unsupported"],
 )
 def test_what_needs_no_kernel_loads_nothing_heavy(python_bin_dir: Path, name: str, verb: str, stdin: bytes) -> None:

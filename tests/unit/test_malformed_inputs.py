@@ -25,7 +25,7 @@ BOM = b"\xef\xbb\xbf"
 
 class Malformed(NamedTuple):
     name: str
-    code: Code
+    code: int
     fragments: tuple[str, ...]
     environ: Mapping[str, str | None] = {}
     stdin: bytes | None = None
@@ -41,12 +41,12 @@ def env(name: str, fragments: tuple[str, ...], verb: str = "ADD", **environ: str
     return Malformed(name, ENV, fragments, environ, verb=verb)
 
 
-def stdin(name: str, code: Code, fragments: tuple[str, ...], text: bytes, verb: str = "ADD") -> Malformed:
+def stdin(name: str, code: int, fragments: tuple[str, ...], text: bytes, verb: str = "ADD") -> Malformed:
     return Malformed(name, code, fragments, stdin=text, verb=verb)
 
 
 def config(
-    name: str, fragments: tuple[str, ...], changes: Mapping[str, object], code: Code = CONFIG, verb: str = "ADD"
+    name: str, fragments: tuple[str, ...], changes: Mapping[str, object], code: int = CONFIG, verb: str = "ADD"
 ) -> Malformed:
     return Malformed(name, code, fragments, config=configuration(**changes), verb=verb)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("conf", "harness", "ipam", "launch", "netlink", "plugins", "skel")
+ROOMS = ("conf", "harness", "ipam", "launch", "lean", "netlink", "plugins", "skel")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 # A Python whose venv holds programs that only note how they were called.
@@ -453,6 +453,7 @@ def test_an_editable_installation_has_its_launcher_beside_the_source(tree: Path,
 
 VIOLATIONS = {
     "skel stands on the standard library alone": ("skel", "import netlink"),
+    "lean takes the place of the standard library and imports nothing else": ("lean", "import skel"),
     "a plugin's own process does without the server": ("launch/launcher.py", "import launch.server.protocol"),
     "netlink knows the kernel and nothing of CNI": ("netlink", "import skel"),
     "only netlink imports pyroute2": ("plugins", "import pyroute2"),

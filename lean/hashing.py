@@ -1,0 +1,17 @@
+"""SHA-2 without `hashlib`, which loads OpenSSL: 3 ms."""
+
+from lean.typing import TYPE_CHECKING
+
+__all__ = ["sha256", "sha512"]
+
+if TYPE_CHECKING:
+    from hashlib import sha256, sha512
+else:
+    try:  # the interpreter's own: one module for each before Python 3.12
+        from _sha2 import sha256, sha512
+    except ImportError:
+        try:
+            from _sha256 import sha256
+            from _sha512 import sha512
+        except ImportError:  # an interpreter that was built without them
+            from hashlib import sha256, sha512

@@ -1,0 +1,83 @@
+"""Start-up is part of the product: what a plugin's own process loads for an ADD, seen from the interpreter."""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.attachments import bridge_config
+from tests.nodes import Node
+
+SLOW = {
+    "dataclasses",
+    "enum",
+    "hashlib",
+    "inspect",
+    "json",
+    "logging",
+    "netaddr",
+    "pathlib",
+    "pyroute2",
+    "re",
+    "signal",
+    "socket",
+    "subprocess",
+    "tempfile",
+    "threading",
+    "typing",
+}
+"""Modules of 1 to 25 ms."""
+
+MASQUERADES = {"enum", "hashlib", "re", "typing"}
+"""Those of them that an ADD with `ipMasq` loads."""
+
+
+def loaded_by(node: Node, bin_dir: Path, verb: str, config: dict[str, Any]) -> set[str]:
+    """Execute a verb, which must succeed; return the modules that its process has imported."""
+    environ = {
+        "CNI_COMMAND": verb,
+        "CNI_CONTAINERID": "pod",
+        "CNI_IFNAME": "lo" if config["type"] == "loopback" else "eth0",
+        "CNI_NETNS": f"{node.path}-pod",
+        "CNI_PATH": str(bin_dir),
+    }
+    command = [sys.executable, "-IS", "-X", "importtime", bin_dir / config["type"]]
+    ran = node.run(command, env=environ, stdin=json.dumps(config))
+    return set(re.findall(r"^import time: .*\| +([\w.]+)$", ran.stderr, re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    ("keys", "allowed"),
+    [
+        ({}, set()),
+        ({"isDefaultGateway": True, "hairpinMode": True, "mtu": 1400}, set()),
+        ({"enabledad": True, "promiscMode": True}, set()),
+        ({"ipMasq": True}, MASQUERADES),
+    ],
+    ids=["gateway", "default gateway", "DAD", "masquerade"],
+)
+def test_an_add_of_bridge_loads_nothing_slow(
+    node: Node, python_bin_dir: Path, keys: dict[str, object], allowed: set[str]
+) -> None:
+    node.pod_namespace("pod")
+    config = bridge_config(**keys)
+
+    loaded = loaded_by(node, python_bin_dir, "ADD", config)
+
+    assert {"plugins.bridge_host", "ipam.store", "netlink.rtnl"} <= loaded
+    assert {module.partition(".")[0] for module in loaded} & SLOW <= allowed
+    assert node.ip("addr", "show", "dev", "eth0", netns=f"{node.path}-pod")
+
+
+def test_nor_does_one_of_loopback(node: Node, python_bin_dir: Path) -> None:
+    node.pod_namespace("pod")
+    config = {"cniVersion": "1.1.0", "name": "lo", "type": "loopback"}
+
+    for verb in ("ADD", "CHECK", "DEL"):
+        loaded = loaded_by(node, python_bin_dir, verb, config)
+
+        assert "netlink.loopback" in loaded
+        assert {module.partition(".")[0] for module in loaded} & SLOW == set()

@@ -1,0 +1,297 @@
+"""Messages that are written here byte by byte, compared with those that pyroute2 makes of the same parameters."""
+
+import random
+from collections.abc import Callable
+from ipaddress import ip_address, ip_interface, ip_network
+from socket import AF_BRIDGE, AF_INET, AF_INET6
+from typing import Any
+
+import pytest
+from pyroute2.netlink import nla, nlmsg
+from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
+from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+from pyroute2.netlink.rtnl.ndmsg import ndmsg
+from pyroute2.netlink.rtnl.rtmsg import rtmsg
+
+from netlink import address_wire, link_wire, route_wire
+from netlink.codec import Attributes, build
+from netlink.namespace import Namespace
+from netlink.socket import encode
+
+TIMES = 300
+RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK = 16, 17, 18
+RTM_NEWADDR, RTM_DELADDR, RTM_GETADDR = 20, 21, 22
+RTM_NEWROUTE, RTM_GETNEIGH = 24, 30
+NLM_F_EXCL, NLM_F_CREATE = 0x200, 0x400
+NEW = NLM_F_CREATE | NLM_F_EXCL
+SKIP_STATS = ("IFLA_EXT_MASK", 8)
+IFF_UP, IFF_PROMISC = 0x1, 0x100
+RTPROT_BOOT, RTN_UNICAST = 3, 1
+
+Case = tuple[bytes, bytes]
+
+
+class Values:
+    """Parameters of messages, the same ones in every run."""
+
+    def __init__(self) -> None:
+        self.random = random.Random(20261122)  # noqa: S311 - nothing is kept secret by them
+
+    def number(self) -> int:
+        return self.random.choice([1, 2, 255, 256, 65_535, 65_536, self.random.randrange(1, 2**31)])
+
+    def perhaps(self, value: Callable[[], Any], otherwise: Any = None) -> Any:
+        return value() if self.random.random() < 0.5 else otherwise
+
+    def flag(self) -> bool:
+        return self.random.random() < 0.5
+
+    def text(self, longest: int) -> str:
+        return "".join(self.random.choices("abcäxyz019-_.€", k=self.random.randint(1, longest)))
+
+    def ifname(self) -> str:
+        return "".join(self.random.choices("abcxyz019-_.", k=self.random.randint(1, 15)))
+
+    def mac(self) -> str:
+        return self.random.randbytes(6).hex(":")
+
+    def address(self, version: int) -> Any:
+        return ip_address(self.random.randbytes(4 if version == 4 else 16))
+
+    def version(self) -> int:
+        return self.random.choice([4, 6])
+
+    def interface(self) -> Any:
+        version = self.version()
+        return ip_interface((self.address(version), self.random.randint(0, 32 if version == 4 else 128)))
+
+    def network(self, version: int) -> Any:
+        length = self.random.choice([0, 1, 8, 24, 31, 32] if version == 4 else [0, 1, 48, 64, 127, 128])
+        return ip_network((self.address(version), length), strict=False)
+
+
+def reference(cls: Any, kind: int, attributes: Attributes = (), nlm_flags: int = 0, **fields: int) -> bytes:
+    present = [(name, value) for name, value in attributes if value is not None]
+    return bytes(encode(build(cls, kind, present, nlm_flags=nlm_flags, **fields)))
+
+
+def looked_up(values: Values) -> Case:
+    name = values.text(40)
+    attribute = "IFLA_IFNAME" if len(name.encode()) <= 15 else "IFLA_ALT_IFNAME"
+    return link_wire.get_link(name), reference(ifinfmsg, RTM_GETLINK, [(attribute, name), SKIP_STATS])
+
+
+def looked_up_by_index(values: Values) -> Case:
+    index = values.number()
+    return link_wire.get_link(index), reference(ifinfmsg, RTM_GETLINK, [SKIP_STATS], index=index)
+
+
+def deleted(values: Values) -> Case:
+    name = values.ifname()
+    return link_wire.delete_link(name), reference(ifinfmsg, RTM_DELLINK, [("IFLA_IFNAME", name)])
+
+
+def deleted_by_index(values: Values) -> Case:
+    index = values.number()
+    return link_wire.delete_link(index), reference(ifinfmsg, RTM_DELLINK, index=index)
+
+
+def bridge(values: Values) -> Case:
+    name, up, filtering = values.ifname(), values.flag(), values.flag()
+    mtu, mac = values.perhaps(values.number), values.perhaps(values.mac)
+    made = link_wire.new_bridge(name, mtu=mtu or 0, mac=mac or "", vlan_filtering=filtering, up=up)
+    linkinfo: list[Any] = [("IFLA_INFO_KIND", "bridge")]
+    if filtering:
+        linkinfo.append(("IFLA_INFO_DATA", {"attrs": [("IFLA_BR_VLAN_FILTERING", 1)]}))
+    attributes = [
+        ("IFLA_IFNAME", name),
+        ("IFLA_MTU", mtu),
+        ("IFLA_ADDRESS", mac),
+        ("IFLA_LINKINFO", {"attrs": linkinfo}),
+    ]
+    return made, reference(ifinfmsg, RTM_NEWLINK, attributes, NEW, flags=int(up), change=int(up))
+
+
+def veth(values: Values) -> Case:
+    name, peer_name, up, descriptor = values.ifname(), values.ifname(), values.flag(), values.random.randint(1000, 9999)
+    mtu, mac, peer_mac = values.perhaps(values.number), values.perhaps(values.mac), values.perhaps(values.mac)
+    master = values.perhaps(values.number)
+    namespace = Namespace("", descriptor)
+    made = link_wire.new_veth(
+        name,
+        peer_name=peer_name,
+        peer_namespace=namespace,
+        mtu=mtu or 0,
+        mac=mac or "",
+        peer_mac=peer_mac or "",
+        master=master or 0,
+        up=up,
+    )
+    namespace.fd = -1  # which was never open
+    given = [("IFLA_MTU", mtu), ("IFLA_ADDRESS", peer_mac)]
+    peer = [("IFLA_IFNAME", peer_name), ("IFLA_NET_NS_FD", descriptor), *(one for one in given if one[1])]
+    linkinfo = [
+        ("IFLA_INFO_KIND", "veth"),
+        ("IFLA_INFO_DATA", {"attrs": [("VETH_INFO_PEER", {"attrs": peer})]}),
+    ]
+    attributes = [
+        ("IFLA_IFNAME", name),
+        ("IFLA_MTU", mtu),
+        ("IFLA_ADDRESS", mac),
+        ("IFLA_MASTER", master),
+        ("IFLA_LINKINFO", {"attrs": linkinfo}),
+    ]
+    return made, reference(ifinfmsg, RTM_NEWLINK, attributes, NEW, flags=int(up), change=int(up))
+
+
+def changed(values: Values) -> Case:
+    index, up, promiscuous = values.number(), values.perhaps(values.flag), values.perhaps(values.flag)
+    mac, mtu, alias = values.perhaps(values.mac), values.perhaps(values.number), values.perhaps(lambda: values.text(60))
+    made = link_wire.change_link(index, up=up, promiscuous=promiscuous, mac=mac or "", mtu=mtu or 0, alias=alias)
+    attributes = [("IFLA_ADDRESS", mac), ("IFLA_MTU", mtu), ("IFLA_IFALIAS", alias)]
+    change = (IFF_UP if up is not None else 0) | (IFF_PROMISC if promiscuous is not None else 0)
+    flags = (IFF_UP if up else 0) | (IFF_PROMISC if promiscuous else 0)
+    return made, reference(ifinfmsg, RTM_NEWLINK, attributes, index=index, flags=flags, change=change)
+
+
+def port(values: Values) -> Case:
+    index, hairpin, isolated = values.number(), values.flag(), values.flag()
+    settings = [("IFLA_BRPORT_MODE", int(hairpin)), ("IFLA_BRPORT_ISOLATED", int(isolated))]
+    linkinfo = [("IFLA_INFO_SLAVE_KIND", "bridge"), ("IFLA_INFO_SLAVE_DATA", {"attrs": settings})]
+    expected = reference(ifinfmsg, RTM_NEWLINK, [("IFLA_LINKINFO", {"attrs": linkinfo})], index=index)
+    return link_wire.change_port(index, hairpin=hairpin, isolated=isolated), expected
+
+
+class changing(nlmsg):  # type: ignore[misc]  # noqa: N801 - as pyroute2 names its classes
+    """A link with IFLA_AF_SPEC as it is sent (include/uapi/linux/ip.h); pyroute2 knows only what comes back."""
+
+    fields = ifinfmsg.fields
+    nla_map = ((26, "IFLA_AF_SPEC", "af_spec"),)
+
+    class af_spec(nla):  # type: ignore[misc]  # noqa: N801
+        nla_map = ((int(AF_INET), "AF_INET", "inet"),)
+
+        class inet(nla):  # type: ignore[misc]  # noqa: N801
+            nla_map = ((1, "IFLA_INET_CONF", "conf"),)
+
+            class conf(nla):  # type: ignore[misc]  # noqa: N801
+                nla_map = ((22, "IPV4_DEVCONF_ARP_NOTIFY", "uint32"),)
+
+
+def notifying(values: Values) -> Case:
+    index = values.number()
+    conf = {"attrs": [("IPV4_DEVCONF_ARP_NOTIFY", 1)]}
+    families = {"attrs": [("AF_INET", {"attrs": [("IFLA_INET_CONF", conf)]})]}
+    return link_wire.notify_by_arp(index), reference(changing, RTM_NEWLINK, [("IFLA_AF_SPEC", families)], index=index)
+
+
+def fdb_entry(values: Values) -> Case:
+    index, mac = values.number(), values.mac()
+    attributes = [("NDA_LLADDR", mac), ("NDA_MASTER", index)]
+    return link_wire.get_fdb_entry(index, mac), reference(ndmsg, RTM_GETNEIGH, attributes, family=AF_BRIDGE)
+
+
+def addresses(values: Values) -> Case:
+    index, family = values.number(), values.random.choice([0, AF_INET, AF_INET6])
+    expected = reference(ifaddrmsg, RTM_GETADDR, family=family, index=index)
+    return address_wire.get_addresses(index, family), expected
+
+
+def of_interface(index: int, interface: Any, *others: tuple[str, Any]) -> tuple[list[Any], dict[str, int]]:
+    attributes = [("IFA_LOCAL", str(interface.ip)), ("IFA_ADDRESS", str(interface.ip)), *others]
+    family = AF_INET if interface.version == 4 else AF_INET6
+    return attributes, {"family": family, "prefixlen": interface.network.prefixlen, "index": index}
+
+
+def new_address(values: Values) -> Case:
+    index, interface, nodad = values.number(), values.interface(), values.flag()
+    broadcast = None
+    if interface.version == 4 and interface.network.prefixlen < 31:
+        broadcast = str(interface.network.broadcast_address)
+    attributes, fields = of_interface(index, interface, ("IFA_FLAGS", 2 * nodad), ("IFA_BROADCAST", broadcast))
+    expected = reference(ifaddrmsg, RTM_NEWADDR, attributes, NEW, **fields)
+    return address_wire.new_address(index, interface, nodad=nodad), expected
+
+
+def deleted_address(values: Values) -> Case:
+    index, interface = values.number(), values.interface()
+    attributes, fields = of_interface(index, interface)
+    return address_wire.delete_address(index, interface), reference(ifaddrmsg, RTM_DELADDR, attributes, **fields)
+
+
+def route(values: Values) -> Case:
+    index, version = values.number(), values.version()
+    dst, gateway = values.network(version), values.perhaps(lambda: values.address(version))
+    mtu, advmss, priority = (values.perhaps(values.number) for _ in range(3))
+    table, scope = values.perhaps(values.number), values.perhaps(lambda: values.random.choice([0, 200, 253]))
+    made = route_wire.new_route(
+        index,
+        dst,
+        gateway=gateway,
+        mtu=mtu or 0,
+        advmss=advmss or 0,
+        priority=priority or 0,
+        table=table,
+        scope=scope,
+    )
+    metrics = [(name, value) for name, value in (("RTAX_MTU", mtu), ("RTAX_ADVMSS", advmss)) if value]
+    number = 254 if table is None else table
+    attributes = [
+        ("RTA_DST", str(dst.network_address) if dst.prefixlen else None),
+        ("RTA_OIF", index),
+        ("RTA_PRIORITY", priority),
+        ("RTA_GATEWAY", str(gateway) if gateway else None),
+        ("RTA_METRICS", {"attrs": metrics} if metrics else None),
+        ("RTA_TABLE", number),
+    ]
+    expected = reference(
+        rtmsg,
+        RTM_NEWROUTE,
+        attributes,
+        NLM_F_CREATE,
+        family=AF_INET if version == 4 else AF_INET6,
+        dst_len=dst.prefixlen,
+        table=number if number <= 254 else 252,
+        proto=RTPROT_BOOT,
+        scope=scope or 0,
+        type=RTN_UNICAST,
+    )
+    return made, expected
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        looked_up,
+        looked_up_by_index,
+        deleted,
+        deleted_by_index,
+        bridge,
+        veth,
+        changed,
+        port,
+        notifying,
+        fdb_entry,
+        addresses,
+        new_address,
+        deleted_address,
+        route,
+    ],
+)
+def test_bytes_are_those_of_pyroute2(case: Callable[[Values], Case]) -> None:
+    values = Values()
+    for _ in range(TIMES):
+        ours, expected = case(values)
+
+        assert expected.hex(" ", 4) == ours.hex(" ", 4)
+
+
+def test_a_route_is_read_as_it_was_written() -> None:
+    values = Values()
+    for _ in range(TIMES):
+        index, version, table = values.number(), values.version(), values.number()
+        dst, gateway = values.network(version), values.address(version) if values.flag() else None
+        (read,) = route_wire.routes_in(route_wire.new_route(index, dst, gateway=gateway, mtu=9000, table=table))
+
+        assert (dst, gateway, index, 9000, 0) == (read.dst, read.gateway, read.index, read.mtu, read.advmss)
+        assert table == read.table
