@@ -62,7 +62,7 @@ class Kept:
 class Context:
     """How signals end a call, which delegates run in this process, and which sockets are open already."""
 
-    __slots__ = ("find_plugin", "interruption", "is_sound", "kept")
+    __slots__ = ("_later", "find_plugin", "interruption", "is_sound", "kept")
 
     def __init__(
         self,
@@ -76,3 +76,16 @@ class Context:
         self.kept = kept or Kept()
         self.is_sound = True
         """False after a signal, or an exception that no plugin should raise: the process may be in any state."""
+        self._later: list[Callable[[], object]] = []
+
+    def afterwards(self, wait: Callable[[], object]) -> None:
+        """Have `wait` called when the answer is out: the kernel still works on what the call has begun.
+
+        `wait` raises nothing. It must not be needed by the answer, nor by the next call.
+        """
+        self._later.append(wait)
+
+    def finish(self) -> None:
+        """Wait for what `afterwards` was told of, in that order. Whoever owns the context calls it after the answer."""
+        while self._later:
+            self._later.pop(0)()

@@ -42,13 +42,15 @@ def dispatch(
 ) -> Outcome:
     """Carry out the verb that `environ` asks for. Never raises: failures are in the outcome.
 
-    `context` stays the caller's. Without it the call gets one of its own, which is closed at its end.
+    `context` stays the caller's, who calls `finish` when the answer is out. Without it the call gets one of its own,
+    which is finished and closed at its end.
     """
     if context is None:
         context = Context()
         try:
             return dispatch(plugin, environ, read_stdin, context)
         finally:
+            context.finish()
             context.kept.close()
     lines: list[str] = []
     log = _logger(plugin.name, environ, lines.append)

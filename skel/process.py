@@ -42,7 +42,9 @@ def main(
     if context is None:
         context = Context(find_plugin=find_plugin)
         ending = _Ending(context.interruption)
-        return ending.end(_answered(plugin, before_answer, context))
+        code = _answered(plugin, before_answer, context)
+        context.finish()  # this process could not end before a system call of its threads does
+        return ending.end(code)
     return _answered(plugin, before_answer, context)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from skel import SUPPORTED, CniError, Code, Config, Outcome, Plugin, Result, Verbatim, dispatch
+from skel import SUPPORTED, Args, CniError, Code, Config, Context, Outcome, Plugin, Result, Verbatim, dispatch
 from tests.unit.sample_plugin import ENVIRON, Sample, configuration, sample_result
 
 VERBS = ("ADD", "DEL", "CHECK", "GC", "STATUS")
@@ -555,3 +555,24 @@ def test_whatever_comes_there_is_one_answer(tmp_path: Path, seed: int) -> None:
     # The generator reaches the plugin with every verb, and every code that skel itself raises.
     assert {(verb, None) for verb in (*VERBS, "VERSION", "")} <= seen
     assert {code for _, code in seen} >= {None, 1, 4, 6, 7, 8, 999}
+
+
+def test_what_the_kernel_still_works_on_is_waited_for_in_order_by_the_contexts_owner() -> None:
+    waited: list[str] = []
+
+    def delete(args: Args[Config]) -> None:
+        args.context.afterwards(lambda: waited.append("first"))
+        args.context.afterwards(lambda: waited.append("second"))
+
+    plugin = Plugin("test", config=Config, add=lambda _: Result(), delete=delete)
+    environ = {"CNI_COMMAND": "DEL", "CNI_CONTAINERID": "c1", "CNI_IFNAME": "eth0", "CNI_PATH": "/bin"}
+    context = Context()
+
+    assert dispatch(plugin, environ, lambda: b'{"cniVersion": "1.1.0", "name": "n", "type": "t"}', context).code == 0
+    assert waited == []
+    context.finish()
+    context.finish()
+    assert waited == ["first", "second"]
+
+    assert dispatch(plugin, environ, lambda: b'{"cniVersion": "1.1.0", "name": "n", "type": "t"}').code == 0
+    assert waited == ["first", "second"] * 2
