@@ -18,12 +18,16 @@ from skel import Context, Outcome, dispatch
 from tests.attachments import Network, bridge_config
 from tests.cli import ROOT
 from tests.node.faults import INJECTED, dispatched, failing_at
-from tests.nodes import Node, until
+from tests.nodes import Node
 
 ONE_ADDRESS = {
     "type": "host-local",
     "ranges": [[{"subnet": "10.88.0.0/16", "rangeStart": "10.88.0.9", "rangeEnd": "10.88.0.9"}]],
 }
+
+
+ROUNDS = 200
+"""At most: a kernel may finish before anybody looks."""
 
 
 class Pod:
@@ -71,15 +75,10 @@ def threads() -> set[str]:
     return {thread.name for thread in Path("/proc/self/task").iterdir()}
 
 
-@pytest.mark.parametrize("keys", [{}, {"ipMasq": True, "macspoofchk": True}])
-def test_name_and_address_are_used_again_while_the_kernel_still_works(
-    node: Node, direct_bin_dir: Path, keys: dict[str, Any]
-) -> None:
-    with attached(node, direct_bin_dir, **keys) as pod:
+def test_name_and_address_are_used_again_while_the_kernel_still_works(node: Node, direct_bin_dir: Path) -> None:
+    with attached(node, direct_bin_dir) as pod:
         seen_at_work = 0
-
-        def one_round() -> bool:
-            nonlocal seen_at_work
+        for _ in range(ROUNDS):
             pod.call("ADD")
             before = threads()
             pod.call("DEL")
@@ -92,9 +91,9 @@ def test_name_and_address_are_used_again_while_the_kernel_still_works(
             pod.call("DEL")
             pod.finish()
             assert not at_work & threads()
-            return seen_at_work >= 10
-
-        until(one_round)
+            if seen_at_work >= 5:
+                break
+        assert seen_at_work >= 5
 
 
 KILLED = """
@@ -109,8 +108,6 @@ def call(verb):
     assert outcome.code == 0, outcome
 
 call("ADD")
-print("attached", flush=True)
-sys.stdin.readline()
 call("DEL")
 print(len(os.listdir("/proc/self/task")), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -133,14 +130,16 @@ def test_sigkill_right_after_the_answer_leaves_nothing(node: Node, direct_bin_di
         "PYTHONPATH": str(ROOT),
     }
 
-    def killed_while_the_kernel_works() -> bool:
-        ran = node.run(command, env=environ, stdin="\n", check=False)
+    threads_at_the_end: set[str] = set()
+    for _ in range(ROUNDS):
+        ran = node.run(command, env=environ, check=False)
 
         assert ran.returncode == -signal.SIGKILL, ran
         node.assert_same_state(before, ignore=["files/*last_reserved_ip*"])
-        return ran.stdout.split() == ["attached", "2"]
-
-    until(killed_while_the_kernel_works)
+        threads_at_the_end.add(ran.stdout.strip())
+        if "2" in threads_at_the_end:
+            break
+    assert "2" in threads_at_the_end
 
 
 INTERRUPTED = """
@@ -191,8 +190,10 @@ def test_a_signal_ends_the_wait_and_the_next_del_takes_the_rest(node: Node, dire
     node.assert_same_state(before, ignore=["files/*last_reserved_ip*"])
 
 
-def test_whatever_request_fails_the_next_del_takes_the_rest(node: Node, direct_bin_dir: Path) -> None:
-    config = bridge_config(ipMasq=True, macspoofchk=True)
+@pytest.mark.parametrize("renamed", [False, True])
+def test_whatever_request_fails_the_next_del_takes_the_rest(node: Node, direct_bin_dir: Path, *, renamed: bool) -> None:
+    """Renamed, the host's end is found by the pod's, as that of another suite."""
+    config = bridge_config()
     node.pod_namespace("one")
     assert dispatched(node, direct_bin_dir, "ADD", config, "one").code == 0
     assert dispatched(node, direct_bin_dir, "DEL", config, "one").code == 0
@@ -201,6 +202,10 @@ def test_whatever_request_fails_the_next_del_takes_the_rest(node: Node, direct_b
     while True:
         step += 1
         assert dispatched(node, direct_bin_dir, "ADD", config, "one").code == 0
+        if renamed:
+            (port,) = node.ip("link", "show", "type", "veth")
+            node.run(["ip", "link", "set", port["ifname"], "down"])
+            node.run(["ip", "link", "set", port["ifname"], "name", "other0", "up"])
         with failing_at(step) as seen:
             outcome = dispatched(node, direct_bin_dir, "DEL", config, "one")
         if len(seen) < step:
@@ -211,7 +216,7 @@ def test_whatever_request_fails_the_next_del_takes_the_rest(node: Node, direct_b
         assert dispatched(node, direct_bin_dir, "DEL", config, "one").code == 0
         node.assert_same_state(before, ignore=["files/*last_reserved_ip*"])
     assert outcome.code == 0
-    assert step > 4
+    assert step == (5 if renamed else 3)
 
 
 def test_of_something_gone_is_one_look_and_no_thread(
