@@ -30,7 +30,7 @@ import fcntl
 import ipaddress
 import os
 import stat
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 
 from lean.typing import Final
@@ -190,8 +190,10 @@ class Store:
             raise
         self._index.seal()  # never in a `finally`: if the lines above end early, the index is not whole
 
-    def release(self, owner: Owner, addresses: Iterable[str]) -> None:
-        """Free addresses of `owner`: all that it has, which may be none."""
+    def release(self, owner: Owner, addresses: Collection[str]) -> None:
+        """Free addresses of `owner`: all that it has, as `find` returned them; with none, nothing is written."""
+        if not addresses:
+            return
         for address in addresses:
             self.free(address)
         self._index.note(owner, [])

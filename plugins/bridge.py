@@ -18,6 +18,7 @@ from skel.versions import REFERENCE_RELEASE
 from .bridge_config import BridgeConfig
 from .gateways import add_default_routes, held_gateways, set_gateways
 from .host_veth import host_veth_name
+from .pod_ips import pod_ips
 
 if TYPE_CHECKING:
     from netlink.rtnl import Link, Rtnl
@@ -116,18 +117,22 @@ def add(args: Args[BridgeConfig]) -> Result:
 
 def delete(args: Args[BridgeConfig]) -> None:
     """Take the pod's connection away, then its addresses and what the firewall knows of it; go on past errors."""
-    from . import ip_masq, pod_interface, spoof_check
+    from .disconnect import disconnect
     from .steps import Steps
 
     config = args.config
-    addresses = [ip.address for ip in pod_interface.pod_ips(args.prev_result, args.ifname, args.netns)]
     with Steps() as steps:
-        # The kernel takes longest over the links. Before they are gone no other pod may get the addresses.
-        with steps.meanwhile(_disconnect, args):
-            if config.mac_spoof_check:
-                steps.take(spoof_check.disallow, args, host_veth_name(args.container_id, args.ifname))
-            if config.ip_masq:
-                steps.take(ip_masq.unmasquerade, args, addresses)
+        # Before the pair is gone, no other pod may get the addresses.
+        steps.take(disconnect, args)
+        if config.mac_spoof_check:
+            from . import spoof_check
+
+            steps.take(spoof_check.disallow, args, host_veth_name(args.container_id, args.ifname))
+        if config.ip_masq:
+            from . import ip_masq
+
+            addresses = [ip.address for ip in pod_ips(args.prev_result, args.ifname, args.netns)]
+            steps.take(ip_masq.unmasquerade, args, addresses)
         steps.take(_with_ipam, args, ipam_delete)
 
 
@@ -146,7 +151,7 @@ def check(args: Args[BridgeConfig]) -> None:
         bridge = bridge_check.check_bridge(host, config, result)
         inner = bridge_check.check_pod_interface(pod, config, result, args.ifname, args.netns)
         port = bridge_check.check_port(host, config, result, inner, bridge)
-        ips = pod_interface.pod_ips(result, args.ifname, args.netns)
+        ips = pod_ips(result, args.ifname, args.netns)
         addresses = [ip.address for ip in ips]
         pod_interface.check_addresses_and_routes(pod, inner, result.routes, addresses)
         if config.ipam.type and config.gateway:
@@ -222,19 +227,6 @@ def _reserve(args: Args[BridgeConfig], result: Result, undo: Undo) -> list[Cidr]
 
 def _interface(link: "Link", sandbox: str = "") -> Interface:
     return Interface(name=link.name, mac=link.mac, mtu=link.mtu, sandbox=sandbox)
-
-
-def _disconnect(args: Args[BridgeConfig]) -> None:
-    from netlink.owner import Owner
-
-    from . import bridge_host, ip_masq, pod_netns
-
-    try:
-        owner = ip_masq.owner_of(args)
-    except CniError:
-        # The host's end has its name from the container ID alone. Other steps report the network's name.
-        owner = Owner("", args.container_id, args.ifname)
-    bridge_host.disconnect(owner, partial(pod_netns.open_pod, args) if args.netns else None)
 
 
 def _with_ipam(args: Args[BridgeConfig], call: Callable[[Args[BridgeConfig]], None]) -> None:

@@ -7,7 +7,7 @@ that an ADD that fails later leaves the node as it found it.
 import errno
 import fcntl
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 
 from lean.typing import NamedTuple
@@ -23,7 +23,6 @@ from skel import CniError, Code, Undo
 
 from .bridge_config import BridgeConfig
 from .bridge_undo import BridgeUndo
-from .host_veth import host_veth_name
 from .steps import Steps
 
 __all__ = [
@@ -32,7 +31,6 @@ __all__ = [
     "collect_ports",
     "connect",
     "delete_own",
-    "disconnect",
     "ensure_bridge",
     "random_mac",
     "require_bridge",
@@ -174,26 +172,6 @@ def wait_port_up(host: Rtnl, port: Link, bridge: Link, seen: Link | None = None)
         raise CniError(Code.TRY_AGAIN_LATER, message)
 
 
-def disconnect(owner: Owner, open_pod: Callable[[], Namespace] | None) -> None:
-    """Delete an attachment's veth pair by the host's end, or by the pod's where another suite named the host's.
-
-    Nothing there, or no namespace any more, is fine. Raises NetlinkError, and CniError (8) as `open_pod`.
-    """
-    with Rtnl() as host:
-        if host.delete_link(host_veth_name(owner.container_id, owner.ifname)) or open_pod is None:
-            return
-        try:
-            namespace = open_pod()
-        except CniError as error:
-            if error.code == Code.INVALID_NETNS:
-                raise
-            return  # gone, and its interfaces with it
-        with namespace, Rtnl(namespace) as pod:
-            inner = pod.link(owner.ifname)
-            if inner is not None and inner.kind == "veth" and not _is_of_another(host, inner, owner):
-                pod.delete_link(inner.index)
-
-
 def collect_ports(config: BridgeConfig, valid: Collection[Owner]) -> None:
     """Delete the ports of pods of this network that are no longer valid. Raises OSError, CniError."""
     with Rtnl() as host, Steps() as steps:
@@ -277,14 +255,6 @@ def _keep_mac(host: Rtnl, before: Link, port: Link, undo: Undo) -> Link:
         # Neighbours of the bridge are forgotten with it, so this is not done again for each pod.
         host.set_mac(bridge.index, mac)
     return bridge._replace(mac=mac)
-
-
-def _is_of_another(host: Rtnl, inner: Link, owner: Owner) -> bool:
-    """Tell whether a pod's interface is another attachment's: /proc/PID/ns/net may be a later container's by now."""
-    port = host.link(inner.peer_index)
-    if port is None or port.peer_index != inner.index:
-        return False
-    return Owner.from_label(port.alias) not in {None, owner}
 
 
 def _delete_unused_bridge(host: Rtnl, name: str, mac: str) -> None:

@@ -18,7 +18,7 @@ from netlink.routes import add_route
 from netlink.rtnl import RT_TABLE_MAIN, Link, Rtnl
 from netlink.rtnl import Route as KernelRoute
 from netlink.sysctl import write_sysctl
-from skel import Cidr, CniError, Code, IPConfig, Network, Result, Route
+from skel import Cidr, CniError, Code, Network, Result, Route
 
 from .gateways import default_network, gateway_of
 
@@ -27,7 +27,6 @@ __all__ = [
     "check_addresses_and_routes",
     "configure",
     "opened",
-    "pod_ips",
     "require_interface",
 ]
 
@@ -35,18 +34,6 @@ _IPV6 = 6
 
 _DAD_SECONDS = 5.0
 _FAMILIES = {4: AF_INET, 6: AF_INET6}
-
-
-def pod_ips(result: Result | None, ifname: str, netns: str) -> list[IPConfig]:
-    """Return what `result` gives to the pod's interface; addresses without an index count as its own."""
-    if result is None:
-        return []
-    own = {
-        index
-        for index, interface in enumerate(result.interfaces)
-        if interface.name == ifname and (interface.sandbox == netns or not netns)
-    }
-    return [ip for ip in result.ips if ip.interface is None or ip.interface in own]
 
 
 def require_interface(pod: Rtnl, ifname: str) -> Link:

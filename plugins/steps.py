@@ -1,7 +1,6 @@
 """Steps that are all taken, whatever becomes of the others: how DEL and GC go on past errors."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import TracebackType
 
 from lean.typing import ParamSpec, Self
@@ -24,35 +23,6 @@ class Steps:
             step(*args, **kwargs)
         except (CniError, OSError) as error:
             self._failures.append(error)
-
-    @contextmanager
-    def meanwhile(self, step: "Callable[P, object]", *args: "P.args", **kwargs: "P.kwargs") -> Iterator[None]:
-        """Take a step that waits for the kernel while the block goes on; it has ended when the block has.
-
-        If no thread can be started (`pids.max` of a cgroup, RLIMIT_NPROC), the step comes before the block.
-        """
-        from threading import Thread  # 1 ms, which ADD need not pay
-
-        unforeseen: list[BaseException] = []
-
-        def run() -> None:
-            try:
-                self.take(step, *args, **kwargs)
-            except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
-                unforeseen.append(error)
-
-        thread = Thread(target=run)
-        try:
-            thread.start()
-        except RuntimeError:
-            run()
-        try:
-            yield
-        finally:
-            if thread.ident is not None:
-                thread.join()
-        if unforeseen:
-            raise unforeseen[0]
 
     def __enter__(self) -> Self:
         return self

@@ -1,0 +1,191 @@
+"""The removal of a link, which is over before the kernel's answer to it comes. No pyroute2.
+
+RTM_DELLINK takes a link, and the other end of a veth pair, out of their namespaces, tells the group RTMGRP_LINK so, and
+then waits 8 to 30 ms for RCU (netdev_run_todo in net/core/dev.c). From the notification on, names and addresses can be
+used again, and the kernel finishes the rest even if the process is killed. So a thread sends the request, and the
+caller goes on as soon as the notification comes.
+"""
+
+import errno
+import os
+import select
+import socket
+import struct
+import sys
+from _thread import get_native_id, start_new_thread
+from array import array
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from time import sleep
+
+from netlink.link_wire import delete_link, get_link
+from netlink.namespace import Namespace, entered
+from netlink.replies import HEADER, NetlinkError
+from netlink.socket import NETLINK_ROUTE, Socket
+
+__all__ = ["remove_link"]
+
+# include/uapi/linux/rtnetlink.h
+_RTM_DELLINK = 17
+_RTMGRP_LINK = 0x1
+# Where a message about a link has its type, its address family and the link's index.
+_TYPE_AT, _FAMILY_AT, _INDEX_AT = 4, HEADER.size, HEADER.size + 4
+# include/uapi/linux/filter.h and bpf_common.h: struct sock_filter, struct sock_fprog, and what statements do
+_STATEMENT, _PROGRAM = struct.Struct("=HBBI"), struct.Struct("@HP")
+_LOAD_BYTE, _LOAD_HALF, _LOAD_WORD, _IS_EQUAL, _TAKE = 0x30, 0x28, 0x20, 0x15, 0x06
+_SO_ATTACH_FILTER = 26
+# Seconds between looks at a thread that has a few microseconds to live.
+_PAUSE = 0.0001
+
+
+def remove_link(
+    name_or_index: str | int,
+    namespace: Namespace | None = None,
+    *,
+    waiting: Callable[[], AbstractContextManager[None]],
+    afterwards: Callable[[Callable[[], object]], object],
+) -> bool:
+    """Remove a link of `namespace`, or else of the thread's own; False if it was not there.
+
+    This returns as soon as the link is out of its namespace, and a veth's other end out of its own. The kernel is still
+    at work then: `afterwards` gets a function that returns when a thread has ended that waits for it. A signal may end
+    what is done in `waiting`. If no thread can be started (`pids.max` of a cgroup, RLIMIT_NPROC), this waits itself.
+    Raises NetlinkError if the kernel refuses, and OSError.
+    """
+    with ExitStack() as open_until_the_end:
+        rtnl = open_until_the_end.enter_context(Socket(NETLINK_ROUTE, namespace))
+        index = name_or_index if isinstance(name_or_index, int) else _index(rtnl, name_or_index)
+        if index is None:
+            return False
+        request = _Request(rtnl, index, f"delete link {name_or_index!r}")
+        open_until_the_end.callback(request.close)
+        with _notification(index, namespace) as notification:
+            if request.send_in_thread():
+                afterwards(open_until_the_end.pop_all().close)
+                with waiting():
+                    if _is_notified(notification, request, lambda: _is_missing(index, namespace)):
+                        return True
+        return request.outcome()
+
+
+class _Request:
+    """RTM_DELLINK for one link, and the thread that waits for the answer to it."""
+
+    def __init__(self, rtnl: Socket, index: int, doing: str) -> None:
+        self._rtnl = rtnl
+        self._doing = doing
+        self._message = delete_link(index)
+        self._answered = os.eventfd(0)
+        self._failure: BaseException | None = None
+        self._thread: int | None = None
+        self._is_thread_started = False
+
+    def fileno(self) -> int:
+        """Return the file descriptor that is readable from the answer on."""
+        return self._answered
+
+    def send_in_thread(self) -> bool:
+        """Send the request and return at once; False if there can be no thread, and the answer is here already."""
+        try:
+            start_new_thread(self._send, ())
+        except RuntimeError:
+            self._send()
+            return False
+        self._is_thread_started = True
+        return True
+
+    def outcome(self) -> bool:
+        """Return whether the link was there. Raises what has gone wrong."""
+        if self._failure is None:
+            return True
+        if isinstance(self._failure, NetlinkError) and self._failure.errno == errno.ENODEV:
+            return False
+        raise self._failure
+
+    def close(self) -> None:
+        """Wait for the answer and for the thread's end."""
+        if self._is_thread_started:
+            os.read(self._answered, 8)
+            # Not by a lock, which it lets go before its end: until then setns(2) refuses to change the mount namespace.
+            with suppress(ProcessLookupError):
+                while self._thread is not None:
+                    os.sched_getscheduler(self._thread)
+                    sleep(_PAUSE)
+        os.close(self._answered)
+
+    def _send(self) -> None:
+        self._thread = get_native_id()
+        try:
+            (self._failure,) = self._rtnl.outcomes([self._message], doing=self._doing)
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            self._failure = error
+        os.eventfd_write(self._answered, 1)
+
+
+def _index(rtnl: Socket, name_or_index: str | int) -> int | None:
+    try:
+        reply = rtnl.request(get_link(name_or_index), doing=f"look up link {name_or_index!r}")
+    except NetlinkError as error:
+        if error.errno == errno.ENODEV:
+            return None
+        raise
+    return int.from_bytes(reply.encoded[_INDEX_AT : _INDEX_AT + 4], sys.byteorder)
+
+
+def _is_notified(notification: socket.socket, request: _Request, is_missing: Callable[[], bool]) -> bool:
+    """Wait until the link is gone, or the request is answered; tell whether it is known to be gone."""
+    readable = select.poll()
+    readable.register(notification, select.POLLIN)
+    readable.register(request, select.POLLIN)
+    while True:
+        ready = [descriptor for descriptor, _ in readable.poll()]
+        if notification.fileno() in ready:
+            try:
+                notification.recv(1)
+            except OSError as error:
+                if error.errno != errno.ENOBUFS:
+                    raise
+                # The notification may have been lost for lack of memory.
+                if is_missing():
+                    return True
+            else:
+                return True
+        if request.fileno() in ready:
+            return False
+
+
+def _notification(index: int, namespace: Namespace | None) -> socket.socket:
+    """Return a socket on which nothing ever comes but the notification that the link is gone.
+
+    The filter is the kernel's: on a busy node hundreds of others would come first, and could fill the buffer. One for
+    the address family AF_BRIDGE says that the link has left its bridge.
+    """
+    with entered(namespace) if namespace else nullcontext():
+        notification = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE)
+    try:
+        statements = [
+            *_required(_LOAD_HALF, _TYPE_AT, _RTM_DELLINK.to_bytes(2, sys.byteorder), 5),
+            *_required(_LOAD_BYTE, _FAMILY_AT, bytes([socket.AF_UNSPEC]), 3),
+            *_required(_LOAD_WORD, _INDEX_AT, index.to_bytes(4, sys.byteorder), 1),
+            _STATEMENT.pack(_TAKE, 0, 0, 0xFFFFFFFF),
+            _STATEMENT.pack(_TAKE, 0, 0, 0),
+        ]
+        program = array("B", b"".join(statements))
+        attached = _PROGRAM.pack(len(statements), program.buffer_info()[0])
+        notification.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, attached)
+        notification.bind((0, _RTMGRP_LINK))
+    except BaseException:
+        notification.close()
+        raise
+    return notification
+
+
+def _required(load: int, offset: int, value: bytes, to_refusal: int) -> tuple[bytes, bytes]:
+    """Return the statements that skip `to_refusal` others if the message has another value there."""
+    # The kernel takes what it loads to be in network byte order, whatever it is.
+    return _STATEMENT.pack(load, 0, 0, offset), _STATEMENT.pack(_IS_EQUAL, 0, to_refusal, int.from_bytes(value, "big"))
+
+
+def _is_missing(index: int, namespace: Namespace | None) -> bool:
+    with Socket(NETLINK_ROUTE, namespace) as rtnl:
+        return _index(rtnl, index) is None
