@@ -40,12 +40,12 @@ class Server:
         self._log = folder / "server.log"
 
     def require_running(self) -> None:
-        """Raise ServerError where it has ended, as it does when the code that it has loaded has changed."""
+        """Raise ServerError if it has ended, as it does after a change of its code."""
         if self._process.poll() is not None:
             raise ServerError(f"the server (process {self.pid}) has ended: {self._last_words()}")
 
     def require_service(self, spawner: Spawner) -> None:
-        """Raise ServerError where it is not the server that executes a plugin, although its launcher asks it."""
+        """Raise ServerError if a launcher that asks the server executes the plugin itself."""
         launcher = str(self.bin_dir / next(iter(PLUGINS)))
         request = Request(launcher, {"CNI_COMMAND": "VERSION"}, b'{"cniVersion": "1.0.0"}')
         seen = spawner.call(stopped_at_its_result, request, self.pid, _START_S)
@@ -79,8 +79,7 @@ class Server:
 def serving(spawner: Spawner, name: str) -> Iterator[Server]:
     """Start a server where a spawner is, and write launchers that ask it into /run/`name`, for the with block.
 
-    Raises ServerError where a launcher is not served, also when the block has ended: by then it may have begun to do
-    its work itself. Raises OSError.
+    Raises ServerError if a launcher is not served, at the begin of the block or at its end. Raises OSError.
     """
     # Wherever other temporary files are, this path is short enough for a socket.
     folder = Path("/run", name)
