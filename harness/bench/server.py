@@ -13,6 +13,7 @@ from harness.bench.process import Request
 from harness.bench.resources import process_tree
 from harness.bench.spawner import Spawner
 from harness.bench.usage import stopped_at_its_result
+from launch.distributions import declared
 from launch.launcher import launcher_bytes
 from launch.plugin_list import PLUGINS
 
@@ -103,8 +104,12 @@ def serving(spawner: Spawner, name: str) -> Iterator[Server]:
 
 
 def write_launchers(folder: Path, socket: str) -> None:
-    """Write our plugins into a folder; they ask the server at `socket`, none where it is empty. Raises OSError."""
-    for name in PLUGINS:
+    """Write our plugins, and those that other distributions declare, into a folder.
+
+    They ask the server at `socket`; none if it is empty. Raises OSError, ValueError.
+    """
+    content = launcher_bytes(socket=socket)
+    for name in (*PLUGINS, *declared().plugins):
         launcher = folder / name
-        launcher.write_bytes(launcher_bytes(socket=socket))
+        launcher.write_bytes(content)
         launcher.chmod(0o755)

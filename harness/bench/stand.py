@@ -44,8 +44,8 @@ class Stand:
             self.spawner = Spawner(self.ground, group)
             stack.callback(self.spawner.close)
             self.server = stack.enter_context(serving(self.spawner, name)) if suite.served else None
-            bin_dirs = (self.server.bin_dir,) if self.server is not None else suite.bin_dirs
-            self.caller = Caller(bin_dirs, network, timeout=timeout)
+            served = (self.server.bin_dir,) if self.server is not None else ()
+            self.caller = Caller((*served, *suite.bin_dirs), network, timeout=timeout)
             self._use = stack.pop_all()
 
     def __enter__(self) -> Self:

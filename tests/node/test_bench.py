@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -192,6 +193,23 @@ def test_the_server_is_on_the_node_and_all_of_it_is_counted(site: Site, direct_b
     assert namespaces == {own_namespace}
     assert 0 < cpu_seconds < seconds * (os.cpu_count() or 1)
     assert by_itself < 0.1, "the starting process itself is not counted"
+
+
+def test_a_served_suite_has_its_other_executables_too(site: Site, direct_bin_dir: Path, tmp_path: Path) -> None:
+    network = bridge_network("several")
+    network["plugins"].append({"type": "script"})
+    shutil.copytree(direct_bin_dir, tmp_path / "bin")
+    script = tmp_path / "bin" / "script"
+    script.write_text('#!/bin/sh\nread -r config\necho "{\\"ran\\": \\"$CNI_COMMAND\\"}"\n')
+    script.chmod(0o755)
+    suite = Suite("ours", (tmp_path / "bin",), served=True)
+
+    with Stand(site, suite, parse_network_list(json.dumps(network).encode()), timeout=HANG) as stand:
+        executions = stand.one("ADD", attached_to(site.namespace()))
+
+    (_, bridge), (name, ended) = executions
+    assert json.loads(bridge.stdout)["ips"]
+    assert (name, json.loads(ended.stdout)) == ("script", {"ran": "ADD"})
 
 
 def counting_groups(pid: int) -> list[str]:
