@@ -82,9 +82,8 @@ lint: $(TESTABLE) ## ruff, mypy and the import directions
 	$(RUN)/mypy
 	$(RUN)/lint-imports --no-cache
 
-bench: $(COMPARABLE) ## compare with Debian's plugins; the figures go into README.md, docs/ and build/
-	$(RUN)/cni-harness bench --save build/bench.json --plot build/bench.svg --plot build/bench.png \
-		--plot docs/performance.svg --report README.md --report docs/performance.md $(BENCH_ARGS)
+bench: $(COMPARABLE) ## measure our plugins beside Debian's and judge them; figures go into README.md, docs/ and build/
+	$(RUN)/python -m tools.bench $(or $(BENCH_ARGS),--pages)
 
 soak: $(INSTALLED) ## end thousands of ADDs and DELs by SIGTERM and count what they leave; SOAK_ARGS=--help tells more
 	$(ELSEWHERE) $(RUN)/python -m tools.soak $(SOAK_ARGS)

@@ -3,7 +3,6 @@
 import os
 import signal
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,7 +13,7 @@ __all__ = ["ControlGroup", "ControlGroupError", "control_group"]
 _MOUNTS: Final = Path("/proc/self/mounts")
 _QUIET_READINGS: Final = 4
 _QUIET_S: Final = 0.0001
-"""CPU time between two readings of a group that is at rest: its processes may look at a clock."""
+"""The most CPU time that a group uses within the quiet readings: idle processes may look at a clock."""
 _POLL_S: Final = 0.015
 _PATIENCE_S: Final = 60.0
 
@@ -24,10 +23,10 @@ class ControlGroupError(Exception):
 
 
 class ControlGroup:
-    """One group; `usage` is the file that has its CPU time."""
+    """One group, in a mounted hierarchy of version 1 or 2."""
 
     def __init__(self, folder: Path) -> None:
-        """Look at the group in a folder that is there."""
+        """Use the group whose folder exists."""
         self.folder = folder
 
     def add(self, pid: int) -> None:
@@ -35,7 +34,7 @@ class ControlGroup:
         (self.folder / "cgroup.procs").write_text(str(pid))
 
     def cpu_seconds(self) -> float:
-        """Return the CPU time up to now, of the kernel for these processes included. Raises OSError."""
+        """Return the CPU time up to now, in user space and in the kernel. Raises OSError."""
         usage = self.folder / "cpuacct.usage"
         if usage.exists():
             return int(usage.read_text()) / 1e9
@@ -44,7 +43,7 @@ class ControlGroup:
         return int(words[words.index("usage_usec") + 1]) / 1e6
 
     def cpu_seconds_at_rest(self) -> float:
-        """Return the CPU time when the processes have done what they still had to do. Raises ControlGroupError."""
+        """Wait until the processes use no CPU time any more, and return it. Raises ControlGroupError."""
         deadline = time.monotonic() + _PATIENCE_S
         readings = [self.cpu_seconds()]
         while len(readings) < _QUIET_READINGS or readings[-1] - readings[-_QUIET_READINGS] > _QUIET_S:
@@ -56,9 +55,9 @@ class ControlGroup:
 
 
 @contextmanager
-def control_group() -> Iterator[ControlGroup]:
+def control_group(name: str) -> Iterator[ControlGroup]:
     """Make a group for the with block; processes that are in it then are killed. Raises ControlGroupError, OSError."""
-    folder = _hierarchy() / f"cni-harness-bench-{uuid.uuid4().hex[:8]}"
+    folder = _hierarchy() / name
     folder.mkdir()
     try:
         yield ControlGroup(folder)
@@ -67,13 +66,13 @@ def control_group() -> Iterator[ControlGroup]:
 
 
 def _hierarchy() -> Path:
-    """Return where the hierarchy is mounted that counts CPU time: version 1's, otherwise version 2's."""
+    """Return the mount point of cpuacct of version 1, otherwise of version 2."""
     mounts = [line.split()[1:4] for line in _MOUNTS.read_text().splitlines()]
     first = [path for path, kind, options in mounts if kind == "cgroup" and "cpuacct" in options.split(",")]
     second = [path for path, kind, _ in mounts if kind == "cgroup2"]
     for path in (*first, *second):
         return Path(path)
-    raise ControlGroupError("no control groups are mounted here, so nothing counts the CPU time")
+    raise ControlGroupError("no control groups are mounted, and nothing else counts the CPU time of a suite")
 
 
 def _remove(folder: Path) -> None:

@@ -50,7 +50,7 @@ class Bench:
 
     def _try_control_groups(self) -> None:
         try:
-            with control_group():
+            with control_group(self._site.name):
                 pass
         except (ControlGroupError, OSError) as error:
             self._progress(f"CPU time is left out: {error}")
@@ -85,6 +85,7 @@ class Bench:
                     executions = stand.one(verb, pod)
                     if number >= _WARM_UP * len(stands):
                         self._note(stand, verb, executions)
+                stand.settle()
             self._progress(f"{network.name}: CPU time and memory")
             few = [stand for stand in stands if stand.pods == self._extent.pods[0]]
             for stand in few:

@@ -34,15 +34,6 @@ class Findings:
         """Return it as tables, by their names."""
         return sections(self.recording, self.suites)
 
-    def conditions(self) -> str:
-        """Say in a sentence of Markdown under which conditions it was measured."""
-        where = self.machine
-        return (
-            f"{where['processor']}, {where['processors']} processors, Linux {where['kernel']}, "
-            f"Python {where['python']}; load before the run {where['load']}; {self.extent.rounds} rounds, "
-            f"{self.extent.repetitions} of many at once."
-        )
-
 
 def run_bench(
     suites: Sequence[Suite],

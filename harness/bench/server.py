@@ -13,6 +13,7 @@ from harness.bench.process import Request
 from harness.bench.resources import process_tree
 from harness.bench.spawner import Spawner
 from harness.bench.usage import stopped_at_its_result
+from launch.distributions import declared
 from launch.launcher import launcher_bytes
 from launch.plugin_list import PLUGINS
 
@@ -40,12 +41,12 @@ class Server:
         self._log = folder / "server.log"
 
     def require_running(self) -> None:
-        """Raise ServerError where it has ended, as it does when the code that it has loaded has changed."""
+        """Raise ServerError if it has ended, as it does after a change of its code."""
         if self._process.poll() is not None:
             raise ServerError(f"the server (process {self.pid}) has ended: {self._last_words()}")
 
     def require_service(self, spawner: Spawner) -> None:
-        """Raise ServerError where it is not the server that executes a plugin, although its launcher asks it."""
+        """Raise ServerError if a launcher that asks the server executes the plugin itself."""
         launcher = str(self.bin_dir / next(iter(PLUGINS)))
         request = Request(launcher, {"CNI_COMMAND": "VERSION"}, b'{"cniVersion": "1.0.0"}')
         seen = spawner.call(stopped_at_its_result, request, self.pid, _START_S)
@@ -79,8 +80,7 @@ class Server:
 def serving(spawner: Spawner, name: str) -> Iterator[Server]:
     """Start a server where a spawner is, and write launchers that ask it into /run/`name`, for the with block.
 
-    Raises ServerError where a launcher is not served, also when the block has ended: by then it may have begun to do
-    its work itself. Raises OSError.
+    Raises ServerError if a launcher is not served, at the begin of the block or at its end. Raises OSError.
     """
     # Wherever other temporary files are, this path is short enough for a socket.
     folder = Path("/run", name)
@@ -104,8 +104,12 @@ def serving(spawner: Spawner, name: str) -> Iterator[Server]:
 
 
 def write_launchers(folder: Path, socket: str) -> None:
-    """Write our plugins into a folder; they ask the server at `socket`, none where it is empty. Raises OSError."""
-    for name in PLUGINS:
+    """Write our plugins, and those that other distributions declare, into a folder.
+
+    They ask the server at `socket`; none if it is empty. Raises OSError, ValueError.
+    """
+    content = launcher_bytes(socket=socket)
+    for name in (*PLUGINS, *declared().plugins):
         launcher = folder / name
-        launcher.write_bytes(launcher_bytes(socket=socket))
+        launcher.write_bytes(content)
         launcher.chmod(0o755)

@@ -1,4 +1,4 @@
-"""A process on a node that starts a suite's plugins and times them, so that they are counted in its control group."""
+"""A process that starts and times a suite's plugins, on a node and in the suite's control group."""
 
 import os
 import pickle
@@ -40,7 +40,7 @@ class Spawner:
             stdout=stdout,
             stderr=stderr,
             cwd=ROOT,
-            # Ctrl-C is for the measurement, which ends this process when it has nothing to do any more.
+            # Ctrl-C ends the measurement, which then ends this process.
             process_group=0,
         )
         if self._group is not None:
@@ -48,7 +48,7 @@ class Spawner:
         return process
 
     def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function of a module there; return what it returns or raise what it raises."""
+        """Call a function of a module in that process; return its result, or raise its exception."""
         if self._process.stdin is None or self._process.stdout is None:
             raise BrokenPipeError
         self._busy = True
@@ -64,7 +64,7 @@ class Spawner:
     def call_counted(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> tuple[float, T]:
         """Call a function; return the CPU seconds of the group until it is at rest, without this process's own.
 
-        Raises ControlGroupError, and what the function raises.
+        Raises ControlGroupError, and the function's exception.
         """
         if self._group is None:
             raise ControlGroupError("there is no control group that counts the CPU time")
@@ -74,7 +74,7 @@ class Spawner:
         return end - begin, result
 
     def close(self) -> None:
-        """End it; in the middle of a call too."""
+        """End it, also during a call."""
         if self._busy:
             self._process.kill()
         self._process.communicate()
@@ -94,7 +94,7 @@ def _serve(calls: IO[bytes], results: IO[bytes]) -> None:
         result: tuple[object, Exception | None]
         try:
             result = function(*args, **kwargs), None
-        except Exception as error:  # noqa: BLE001 -- raised again by whoever has asked for the call
+        except Exception as error:  # noqa: BLE001 -- `call` raises it again
             result = None, error
         pickle.dump(result, results)
         results.flush()

@@ -1,9 +1,10 @@
 """A node on which one suite has a network: where the pods of the measurement come and go."""
 
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from harness.bench.attachments import Attached, Caller, attached_to
 from harness.bench.control_group import control_group
@@ -17,6 +18,8 @@ from harness.site import Ground, Site
 
 __all__ = ["Stand"]
 
+_PAUSE_S: Final = 0.05
+
 
 class Stand:
     """A node with a suite's server, if it has one, in one control group with every process that is started there."""
@@ -27,7 +30,7 @@ class Stand:
     caller: Caller
 
     def __init__(self, site: Site, suite: Suite, network: NetworkList, *, timeout: float, counted: bool = True) -> None:
-        """Make the node, on which nothing has happened yet; unless `counted`, CPU time cannot be told.
+        """Make a node without pods; if not `counted`, without a control group.
 
         Raises ServerError, PluginNotFoundError, ControlGroupError, OSError.
         """
@@ -36,13 +39,13 @@ class Stand:
         with ExitStack() as stack:
             self.ground = site.ground()
             stack.callback(self.ground.close)
-            group = stack.enter_context(control_group()) if counted else None
+            name = self.ground.node.folder.name
+            group = stack.enter_context(control_group(name)) if counted else None
             self.spawner = Spawner(self.ground, group)
             stack.callback(self.spawner.close)
-            name = self.ground.node.folder.name
             self.server = stack.enter_context(serving(self.spawner, name)) if suite.served else None
-            bin_dirs = (self.server.bin_dir,) if self.server is not None else suite.bin_dirs
-            self.caller = Caller(bin_dirs, network, timeout=timeout)
+            served = (self.server.bin_dir,) if self.server is not None else ()
+            self.caller = Caller((*served, *suite.bin_dirs), network, timeout=timeout)
             self._use = stack.pop_all()
 
     def __enter__(self) -> Self:
@@ -54,7 +57,7 @@ class Stand:
         self._use.__exit__(kind, error, trace)
 
     def furnish(self, site: Site, pods: int = 0) -> Self:
-        """Add one pod, and what `pods` more would have left. Raises PluginFailedError, PopulationError.
+        """Add one pod, and the reservations and masquerading of `pods` more. Raises PluginFailedError, PopulationError.
 
         The one pod stays, so that the network's bridge and the firewall's tables are there and remain.
         """
@@ -67,9 +70,13 @@ class Stand:
         return self
 
     def one(self, verb: str, pod: Attached) -> list[tuple[str, Ended]]:
-        """ADD or DEL a pod; return what came of each plugin. Raises PluginFailedError."""
+        """ADD or DEL a pod; return the type and the execution of each plugin. Raises PluginFailedError."""
         self.at_once(verb, [pod])
         return pod.executions
+
+    def settle(self) -> None:
+        """Wait a moment: the kernel may still work on a DEL, which is not to be in the time of another suite."""
+        time.sleep(_PAUSE_S)
 
     def at_once(self, verb: str, pods: Sequence[Attached]) -> float:
         """ADD or DEL pods, all at once; return the seconds of wall time. Raises PluginFailedError."""
@@ -91,6 +98,6 @@ class Stand:
 
 
 def _take(pods: Sequence[Attached], done: Sequence[Attached]) -> None:
-    """Note in our own objects what the other process has noted in its copies."""
+    """Copy results and times into our own objects: the spawner has worked on copies."""
     for pod, copy in zip(pods, done, strict=True):
         pod.result, pod.executions = copy.result, copy.executions

@@ -1,4 +1,4 @@
-"""The figures of a run as tables, for a terminal and for Markdown."""
+"""The figures of a run as tables."""
 
 from collections.abc import Iterator, Sequence
 from statistics import median
@@ -9,7 +9,7 @@ from harness.bench.subjects import Described
 from harness.bench.summary import Ratio, Summary
 from harness.output import Table
 
-__all__ = ["markdown", "sections"]
+__all__ = ["sections"]
 
 _MIB: Final = 1 << 20
 
@@ -24,14 +24,6 @@ def sections(recording: Recording, suites: Sequence[Described]) -> dict[str, Tab
         "costs": _costs(recording, suites),
     }
     return {name: table for name, table in tables.items() if table.rows}
-
-
-def markdown(table: Table) -> str:
-    """Return a table in Markdown: figures to the right."""
-    rows = [[cell or "-" for cell in row] for row in table.rows]
-    numeric = [all(not cell[:1].isalpha() for cell in column) for column in zip(*rows, strict=True)]
-    rule = ["---:" if right else "---" for right in numeric]
-    return "\n".join(f"| {' | '.join(row)} |" for row in (table.headings, rule, *rows))
 
 
 def _latency(recording: Recording, suites: Sequence[str]) -> Table:

@@ -1,4 +1,4 @@
-"""What a plugin uses in the middle of its work, and who does that work: the process itself, or a server's."""
+"""The memory of a plugin whose result is made, and whether a server's process has made it."""
 
 import os
 import time
@@ -15,10 +15,10 @@ _POLL_S: Final = 0.002
 
 @dataclass(frozen=True)
 class Stopped:
-    """A plugin that was about to write its result; memory in bytes.
+    """A plugin that waits to write its result; memory in bytes.
 
-    `served` tells that a process of the server was about to write it, `server_pss` is the proportional set size of all
-    of them.
+    `served` tells that a process of the server waits there. `server_pss` is the proportional set size of the server
+    and its workers.
     """
 
     served: bool
@@ -27,10 +27,10 @@ class Stopped:
 
 
 def stopped_at_its_result(request: Request, server: int | None, timeout: float) -> Stopped | None:
-    """Look at a plugin, and at the server with the PID `server`, when the result is made; then bring it to its end.
+    """Run a plugin, and look at it and at the server with the PID `server` when the result is made.
 
-    There is no room for what the plugin writes to its standard output until that has been looked at. None where it
-    cannot be told. Raises PluginFailedError, OSError.
+    The pipe of standard output is full until then, so the plugin waits. None if it ended without waiting. Raises
+    PluginFailedError, OSError.
     """
     process = Process(request)
     deadline = time.perf_counter() + timeout

@@ -1,19 +1,27 @@
 """`cni-harness bench` for real: what it measures, what it fills nodes with, and that nothing of it is left."""
 
 import json
+import os
 import re
+import shutil
 import signal
 import subprocess
+import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.bench.attachments import Caller
+from harness.bench.attachments import attached_to
+from harness.bench.control_group import control_group
 from harness.bench.population import PopulationError, populate
-from harness.bench.stand import Stand, attached_to, furnish
+from harness.bench.resources import process_tree
+from harness.bench.server import ServerError
+from harness.bench.stand import Stand
 from harness.bench.subjects import MASQUERADED, PLAIN, Suite, default_networks
+from harness.networks import NetworkList, parse_network_list
 from harness.site import Ground, Site
 from tests.cli import REFERENCE_BIN_DIR, Cli, bridge_network
 from tests.nodes import HANG
@@ -36,12 +44,18 @@ def cli(make_cli: Callable[[Path], Cli], direct_bin_dir: Path, tmp_path: Path) -
 def assert_nothing_left(cli: Cli, stderr: str) -> None:
     (name,) = re.findall(r"nodes (bench-[0-9a-f]{8})-N", stderr)
     assert [path.name for path in Path("/run/netns").iterdir() if path.name.startswith(name)] == []
+    assert [path.name for path in Path("/run").iterdir() if path.name.startswith(name)] == []
     assert not (cli.state_dir / "nodes").exists()
     assert list(Path(cli.environment["TMPDIR"]).iterdir()) == []
     processes = subprocess.run(["ps", "-A", "-o", "args"], capture_output=True, text=True, check=True).stdout
-    for socket in re.findall(r"listening at (/run/cni-harness-bench-\S+)", stderr):
-        assert not Path(socket).parent.exists()
-        assert socket not in processes
+    assert f"/run/{name}" not in processes
+    assert [mount for mount in control_groups() if any(mount.glob(f"{name}*"))] == []
+
+
+def control_groups() -> list[Path]:
+    """Where hierarchies of control groups are mounted."""
+    mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    return [Path(path) for _, path, kind, *_ in mounts if kind in {"cgroup", "cgroup2"}]
 
 
 def series(document: dict[str, Any], **wanted: object) -> list[dict[str, Any]]:
@@ -49,10 +63,9 @@ def series(document: dict[str, Any], **wanted: object) -> list[dict[str, Any]]:
 
 
 def test_two_suites_are_measured_side_by_side(cli: Cli, direct_bin_dir: Path, tmp_path: Path) -> None:
-    saved, page, plot = tmp_path / "bench.json", tmp_path / "page.md", tmp_path / "plot.svg"
-    page.write_text("a\n<!-- bench: latency -->\n<!-- /bench -->\nb\n")
+    saved, plot = tmp_path / "bench.json", tmp_path / "plot.svg"
     folders = ["--bin-dir", f"ours={direct_bin_dir}", "--bin-dir", f"theirs={REFERENCE_BIN_DIR}"]
-    files = ["--save", str(saved), "--report", str(page), "--plot", str(plot)]
+    files = ["--save", str(saved), "--plot", str(plot)]
 
     run = cli.run("bench", *SMALL, *folders, *files)
 
@@ -80,19 +93,15 @@ def test_two_suites_are_measured_side_by_side(cli: Cli, direct_bin_dir: Path, tm
         assert 0 < ratio["low"] <= ratio["value"] <= ratio["high"]
     assert len(document["ratios"]) == len(medians) // 2
     _assert_costs(document)
-    assert "| bench-masq | ADD | 3 | theirs | 2 |" in page.read_text()
-    assert page.read_text().startswith("a\n")
-    assert page.read_text().endswith("\n<!-- /bench -->\nb\n")
     assert re.search(r"^bench-masq +DEL +3 +ours +2 ", run.stdout, re.MULTILINE)
     assert plot.read_text().startswith("<?xml")
 
 
 def _assert_costs(document: dict[str, Any]) -> None:
-    cpu = {(each["suite"], each["network"], each["verb"]): each for each in document["cpu"]}
-    assert len(cpu) == 8
-    for (suite, *_), each in cpu.items():
-        assert 0 < each["process"] + each["server"] < 1
-        assert (each["server"] > 0) == (suite == "ours")
+    singles = [each for each in document["cpu"] if not each["cold"]]
+    assert len(singles) == 8
+    assert len(document["cpu"]) == 16
+    assert all(0 < each["median"] < TIMEOUT_S for each in document["cpu"])
     memory = {(each["suite"], each["network"]): each for each in document["memory"]}
     assert len(memory) == 4
     for (suite, _), each in memory.items():
@@ -154,21 +163,81 @@ def test_nothing_is_left_of_a_run_in_which_a_plugin_fails(cli: Cli) -> None:
     assert_nothing_left(cli, run.stderr)
 
 
-def test_launchers_that_do_their_work_themselves_are_not_taken_for_served(cli: Cli, tmp_path: Path) -> None:
+def test_launchers_that_do_their_work_themselves_are_not_taken_for_served(site: Site, direct_bin_dir: Path) -> None:
     """The server is stopped behind the benchmark's back."""
-    with cli.background("bench", *SMALL, "--rounds", "50", "--bin-dir", cli.environment["CNI_PATH"]) as process:
-        said = _read_until(process, "VERSION")
-        processes = subprocess.run(
-            ["ps", "-A", "-o", "ppid,pid,args"], capture_output=True, text=True, check=True
-        ).stdout.splitlines()
-        children = [line.split(maxsplit=2) for line in processes if line.split()[0] == str(process.pid)]
-        (server,) = [int(pid) for _, pid, args in children if args.startswith("cni-serve")]
-        subprocess.run(["kill", str(server)], check=True)
-        said += process.communicate(timeout=HANG)[1]
+    suite = Suite("ours", (direct_bin_dir,), served=True)
 
-    assert process.returncode == 1
-    assert f"the server (process {server}) has ended" in said
-    assert_nothing_left(cli, said)
+    stand = Stand(site, suite, default_networks()[0], timeout=HANG)
+    assert stand.server is not None
+    stand.server.stop()
+    stand.one("ADD", attached_to(site.namespace()))
+
+    with pytest.raises(ServerError, match=rf"bridge is not served by process {stand.server.pid}: "):
+        stand.__exit__(None, None, None)
+
+
+def test_the_server_is_on_the_node_and_all_of_it_is_counted(site: Site, direct_bin_dir: Path) -> None:
+    suite = Suite("ours", (direct_bin_dir,), served=True)
+
+    with Stand(site, suite, default_networks()[0], timeout=HANG) as stand:
+        assert stand.server is not None
+        pids = process_tree(stand.server.pid)
+        (group,) = {line for pid in pids for line in counting_groups(pid)}
+        namespaces = {Path(f"/proc/{pid}/ns/net").readlink() for pid in pids}
+        own_namespace = stand.ground.run(Path("/proc/thread-self/ns/net").readlink)
+        seconds, cpu_seconds = stand.at_once_counted("ADD", [attached_to(netns) for netns in site.pods(3)])
+        by_itself, _ = stand.spawner.call_counted(burn, 0.2)
+
+    assert len(pids) > 1
+    assert group.endswith(f"/{stand.ground.node.name}")
+    assert namespaces == {own_namespace}
+    assert 0 < cpu_seconds < seconds * (os.cpu_count() or 1)
+    assert by_itself < 0.1, "the starting process itself is not counted"
+
+
+def test_a_served_suite_has_its_other_executables_too(site: Site, direct_bin_dir: Path, tmp_path: Path) -> None:
+    network = bridge_network("several")
+    network["plugins"].append({"type": "script"})
+    shutil.copytree(direct_bin_dir, tmp_path / "bin")
+    script = tmp_path / "bin" / "script"
+    script.write_text('#!/bin/sh\nread -r config\necho "{\\"ran\\": \\"$CNI_COMMAND\\"}"\n')
+    script.chmod(0o755)
+    suite = Suite("ours", (tmp_path / "bin",), served=True)
+
+    with Stand(site, suite, parse_network_list(json.dumps(network).encode()), timeout=HANG) as stand:
+        executions = stand.one("ADD", attached_to(site.namespace()))
+
+    (_, bridge), (name, ended) = executions
+    assert json.loads(bridge.stdout)["ips"]
+    assert (name, json.loads(ended.stdout)) == ("script", {"ran": "ADD"})
+
+
+def counting_groups(pid: int) -> list[str]:
+    """The control groups of a process that this measurement made."""
+    return [line for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines() if "/bench-" in line]
+
+
+def burn(seconds: float) -> None:
+    """Use a processor."""
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+def test_what_a_process_and_its_children_use_is_counted_whoever_has_ended(tmp_path: Path) -> None:
+    script = "import os, time\nif os.fork(): os.wait()\nwhile time.process_time() < 0.2: pass"
+    begin = tmp_path / "begin"
+    os.mkfifo(begin)
+
+    with control_group(f"bench-{uuid.uuid4().hex[:8]}") as group:
+        process = subprocess.Popen(["/bin/sh", "-c", f'read x <{begin}; exec python3 -c "$0"', script])
+        group.add(process.pid)
+        begin.write_text("\n")
+        process.wait(HANG)
+        used = group.cpu_seconds_at_rest()
+
+    assert 0.4 <= used < 4
+    assert not group.folder.exists()
 
 
 @pytest.fixture
@@ -196,33 +265,33 @@ def shape(ground: Ground) -> tuple[list[str], list[str], str]:
     return files, contents, re.sub(r"packets \d+ bytes \d+", "", ruleset)
 
 
+def stand_of(site: Site, folder: Path, network: NetworkList) -> Stand:
+    return Stand(site, Suite("any", (folder,)), network, timeout=HANG)
+
+
 @pytest.mark.parametrize("suite", ["ours", "reference"])
 def test_a_filled_node_is_as_if_the_pods_had_been_added(site: Site, direct_bin_dir: Path, suite: str) -> None:
     folder = direct_bin_dir if suite == "ours" else REFERENCE_BIN_DIR
     network = default_networks()[1]
-    caller = Caller(Suite(suite, (folder,)), network, timeout=TIMEOUT_S)
-    filled = furnish(site, caller, 3)
-    added = furnish(site, caller, 0)
-    for netns in site.pods(3):
-        added.add(attached_to(netns))
+    with stand_of(site, folder, network).furnish(site, 3) as filled, stand_of(site, folder, network) as added:
+        added.furnish(site)
+        for netns in site.pods(3):
+            added.one("ADD", attached_to(netns))
 
-    assert shape(filled.ground) == shape(added.ground)
-    next_pods = [attached_to(site.namespace()) for _ in range(2)]
-    for stand, pod in zip((filled, added), next_pods, strict=True):
-        stand.add(pod)
+        assert shape(filled.ground) == shape(added.ground)
+        next_pods = [attached_to(site.namespace()) for _ in range(2)]
+        for stand, pod in zip((filled, added), next_pods, strict=True):
+            stand.one("ADD", pod)
     (first, second) = [pod.result["ips"] for pod in next_pods if pod.result]
     assert first == second
 
 
 def test_a_network_without_room_is_not_filled(site: Site, direct_bin_dir: Path) -> None:
-    from harness.networks import parse_network_list
-
     network = parse_network_list(json.dumps(bridge_network("narrow", subnet="10.77.0.0/28")).encode())
-    caller = Caller(Suite("ours", (direct_bin_dir,)), network, timeout=TIMEOUT_S)
-    stand = Stand(site.ground(), caller, 0)
-    standing = attached_to(site.namespace())
-    stand.add(standing)
+    with stand_of(site, direct_bin_dir, network) as stand:
+        standing = attached_to(site.namespace())
+        stand.one("ADD", standing)
 
-    with pytest.raises(PopulationError, match="room for 12 pods more, not for 13"):
-        populate(stand.ground, network, standing, 13)
-    populate(stand.ground, network, standing, 12)
+        with pytest.raises(PopulationError, match="room for 12 pods more, not for 13"):
+            populate(stand.ground, network, standing, 13)
+        populate(stand.ground, network, standing, 12)

@@ -22,7 +22,6 @@ def cli(tmp_path: Path, direct_bin_dir: Path) -> Cli:
         (["--bin-dir", "a=/usr", "--bin-dir", "a=/tmp"], "--bin-dir a=/tmp: named twice"),
         (["--bin-dir", "a="], "--bin-dir a=: no folder"),
         (["--plot", "x.pdf"], "x.pdf: wanted the name of a file in .svg or .png"),
-        (["--report", "/dev/null"], "/dev/null: no <!-- bench: NAME -->"),
         (["--conf", "/nowhere.conflist"], "/nowhere.conflist"),
         (["--bin-dir", "/nowhere"], "--bin-dir /nowhere: no folder /nowhere"),
         (["--bin-dir", "/usr"], 'no executable "bridge" (searched: /usr)'),
@@ -37,9 +36,13 @@ def test_what_cannot_be_measured_is_refused_in_one_line(cli: Cli, args: list[str
     assert len(run.stderr.splitlines()) == 1
 
 
-def test_make_bench_writes_the_pages_and_the_files() -> None:
-    run = subprocess.run(["make", "-n", "-C", ROOT, "bench"], capture_output=True, text=True, check=True)
+def test_make_bench_writes_the_pages_or_does_what_it_is_told() -> None:
+    runs = [
+        subprocess.run(["make", "-n", "-C", ROOT, "bench", *args], capture_output=True, text=True, check=True)
+        for args in ([], ["BENCH_ARGS=--quick"])
+    ]
 
-    assert "--report README.md --report docs/performance.md" in run.stdout
-    assert "--plot docs/performance.svg" in run.stdout
-    assert "--save build/bench.json" in run.stdout
+    assert [line for run in runs for line in run.stdout.splitlines() if "tools.bench" in line] == [
+        ".venv/bin/python -m tools.bench --pages",
+        ".venv/bin/python -m tools.bench --quick",
+    ]

@@ -35,12 +35,17 @@ def own_children() -> set[str]:
     return {pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
 
 
-def test_output_time_and_cpu_time() -> None:
-    ended = run_one(shell("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; echo done; sleep 0.1"), timeout=HANG)
+def test_output_and_time() -> None:
+    ended = run_one(shell("echo done; sleep 0.1"), timeout=HANG)
 
     assert ended.stdout == b"done\n"
-    assert ended.seconds >= 0.1 + ended.cpu_seconds * 0.5
-    assert 0 < ended.cpu_seconds < ended.seconds
+    assert 0.1 <= ended.seconds < HANG
+
+
+def test_a_program_gets_its_arguments() -> None:
+    ended = run_one(Request("/bin/sh", PATH, b"", ("-c", 'echo "$0" "$@"', "a", "b c")), timeout=HANG)
+
+    assert ended.stdout == b"a b c\n"
 
 
 def test_a_request_larger_than_a_pipe_arrives_whole() -> None:

@@ -1,19 +1,19 @@
-"""From known samples to tables, to the JSON document, and into the text between markers."""
+"""From known samples to tables, to the JSON document and to pictures."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.bench.markers import MarkerError, check_markers, filled, write_between_markers
-from harness.bench.targets import DIRECT, OURS, REFERENCE, targets
 
 from harness.bench.document import to_document
 from harness.bench.plot import PlotError, check_plots, plot
-from harness.bench.recording import CpuTime, Extent, Memory, Recording, Work
+from harness.bench.recording import Extent, Memory, Recording, Work
 from harness.bench.subjects import MASQUERADED, PLAIN, Described, Suite, bytes_on_disk
-from harness.bench.tables import markdown, sections
-from harness.output import Table
+from harness.bench.suites import OURS, REFERENCE
+from harness.bench.tables import sections
+
+DIRECT = "direct"
 
 
 @pytest.fixture
@@ -34,7 +34,8 @@ def recording() -> Recording:
         made.add(OURS, Work("STATUS"), 0.002 * drift)
         made.add(DIRECT, Work("VERSION"), 0.020 * drift)
         made.add(REFERENCE, Work("VERSION"), 0.002 * drift)
-    made.cpu += [CpuTime("ADD", PLAIN, OURS, 0.001, 0.004), CpuTime("ADD", PLAIN, OURS, 0.001, 0.006)]
+    for seconds in (0.005, 0.006, 0.011):
+        made.add_cpu(OURS, Work("ADD", PLAIN), seconds)
     made.memory.append(Memory(PLAIN, OURS, 1 << 20, 50 << 20))
     return made
 
@@ -43,34 +44,6 @@ SUITES = [
     Described(Suite(name, (Path("/bin"),)), plugins=3 << 20, code=code, form="binary")
     for name, code in ((OURS, 14 << 20), (DIRECT, 14 << 20), (REFERENCE, 0))
 ]
-
-
-def test_targets_and_whether_they_are_reached(recording: Recording) -> None:
-    reached = {
-        target.work: (round(target.measured, 3), target.at_most, target.reached) for target in targets(recording)
-    }
-
-    assert reached == {
-        "bridge + host-local: ADD": (0.5, 0.7, True),
-        "the same with `ipMasq`: ADD": (0.5, 0.35, False),
-        "the same with `ipMasq`: DEL": (0.5, 0.5, True),
-        "100 ADDs at once on a cold node": (0.5, 0.6, True),
-        "the same with `ipMasq`": (0.5, 0.6, True),
-        "ADD with 5,000 reserved, over ours with none": (1.1, 1.2, True),
-        "the same with `ipMasq` and 5,000 masqueraded": (1.1, 1.2, True),
-        "VERSION": (2.0, 1.5, False),
-        "STATUS, over the reference's VERSION": (1.0, 1.5, True),
-        "no server: ADD with `ipMasq`, in ms": (66.0, 200, True),
-        "no server: VERSION, in ms": (22.0, 30, True),
-    }
-
-
-def test_targets_of_what_was_not_measured_are_left_out() -> None:
-    made = Recording()
-    made.add(OURS, Work("ADD", PLAIN), 0.1)
-    made.add("somebody", Work("ADD", PLAIN), 0.1)
-
-    assert targets(made) == []
 
 
 def test_the_document_holds_what_it_was_computed_from(recording: Recording) -> None:
@@ -94,15 +67,15 @@ def test_the_document_holds_what_it_was_computed_from(recording: Recording) -> N
     ratios = {each["value"] for each in document["ratios"] if each["suite"] == OURS and each["verb"] == "ADD"}
     assert all(value == pytest.approx(0.5) or value == pytest.approx(0.55 / 3) for value in ratios)
     assert {each["to"] for each in document["ratios"]} == {REFERENCE}
-    assert document["cpu"] == [
-        {"verb": "ADD", "network": PLAIN, "suite": OURS, "process": 0.001, "server": pytest.approx(0.005)}
-    ]
+    (cpu,) = document["cpu"]
+    assert (cpu["verb"], cpu["network"], cpu["suite"], cpu["median"]) == ("ADD", PLAIN, OURS, 0.006)
+    assert cpu["samples"] == [0.005, 0.006, 0.011]
 
 
 def test_tables_show_medians_and_ratios_to_the_last_suite(recording: Recording) -> None:
     tables = sections(recording, SUITES)
 
-    assert list(tables) == ["targets", "latency", "crowds", "growth", "costs"]
+    assert list(tables) == ["latency", "crowds", "growth", "costs"]
     latency = [row for row in tables["latency"].rows if row[:4] == [PLAIN, "ADD", "5,000", OURS]]
     assert latency == [[PLAIN, "ADD", "5,000", OURS, "3", "11.0", "12.1", "13.2", "13.2", "0.18"]]
     # The suite that was not among the crowds has no column there.
@@ -110,60 +83,6 @@ def test_tables_show_medians_and_ratios_to_the_last_suite(recording: Recording) 
     assert tables["crowds"].rows[0] == [PLAIN, "ADD", "100", "1100.0", "2200.0", "0.50"]
     assert tables["growth"].rows[0] == [PLAIN, "ADD", "5,000", "1.10", "3.00"]
     assert tables["costs"].rows[0] == [PLAIN, OURS, "6.0", "", "1.0", "50.0", "3.0", "14.0"]
-
-
-def test_markdown_has_figures_to_the_right() -> None:
-    table = Table(("work", "ms"), [["ADD", "1.5"], ["DEL", ""]])
-
-    assert markdown(table) == "| work | ms |\n| --- | ---: |\n| ADD | 1.5 |\n| DEL | - |"
-
-
-PAGE = """before
-<!-- bench: targets -->
-old
-<!-- /bench -->
-between
-<!-- bench: other -->
-stays
-<!-- /bench -->
-after
-"""
-
-
-def test_tables_go_between_their_markers_only(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(PAGE)
-    page.chmod(0o640)
-
-    write_between_markers(page, {"targets": "| new |", "costs": "| unplaced |"})
-
-    assert page.read_text() == PAGE.replace("old", "| new |")
-    assert page.stat().st_mode & 0o777 == 0o640
-
-
-def test_the_second_time_nothing_changes() -> None:
-    once = filled(PAGE, {"targets": "| \\1 new |"})
-
-    assert filled(once, {"targets": "| \\1 new |"}) == once
-    assert filled(once, {"targets": "old"}) == PAGE
-
-
-def test_a_page_without_markers_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("nothing here")
-
-    with pytest.raises(MarkerError, match=r"page\.md: no <!-- bench: NAME -->"):
-        check_markers([page])
-
-
-@pytest.mark.parametrize("page", ["README.md", "docs/performance.md"])
-def test_our_own_pages_have_a_place_for_every_table_they_name(recording: Recording, page: str) -> None:
-    text = (Path(__file__).parents[2] / page).read_text()
-    names = {*sections(recording, SUITES), "conditions"}
-
-    replaced = filled(text, dict.fromkeys(names, "X"))
-
-    assert replaced.count("\nX\n") == text.count("<!-- bench: ") == text.count("<!-- /bench -->") > 0
 
 
 def test_plots_are_drawn_as_svg_and_png(recording: Recording, tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""This project's own figures: its plugins next to the reference's and to a floor, and whether targets are reached."""
+"""The figures of this project: its plugins beside the reference's and a floor, judged by its targets."""

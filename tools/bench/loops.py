@@ -1,8 +1,7 @@
-"""The loops. In each, those that are compared have their turns, so that all meet the same conditions."""
+"""The loops. In each the compared suites take turns, so that all meet the same conditions."""
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Final
@@ -21,8 +20,6 @@ from tools.bench.subjects import DIRECT, FLOOR, PYTHON
 __all__ = ["Loops"]
 
 _WARM_UP: Final = 3
-_PAUSE_S: Final = 0.05
-"""After a DEL: the kernel may still work on it, which is not to be in another's time."""
 
 
 class Loops:
@@ -75,7 +72,7 @@ class Loops:
             for verb in ("ADD", "DEL"):
                 work = Work(verb, stand.caller.network.name, pods=stand.pods)
                 self._recording.add(stand.suite, work, stand.at_once(verb, [pod]))
-            time.sleep(_PAUSE_S)
+            stand.settle()
 
     def _at_once(self, network: str, names: Sequence[str]) -> None:
         """Many ADDs at once, each time on a node that has had none; then as many DELs."""
@@ -101,7 +98,7 @@ class Loops:
                 self._recording.add_cpu(stand.suite, Work("VERSION"), cpu_seconds / count)
 
     def _gone(self) -> None:
-        """DEL again, as a runtime does that removes a sandbox: without a namespace, and without a result."""
+        """DEL as a runtime repeats it when it removes a sandbox: without namespace and result."""
         with ExitStack() as closing:
             stands = [self._stand(name, PLAIN, closing).furnish(self._site) for name in (OURS, REFERENCE)]
             for stand in self._turns(stands):
@@ -110,7 +107,7 @@ class Loops:
                     self._recording.add(stand.suite, Work(NOTHING, PLAIN, at_once=count), seconds)
 
     def _no_server(self) -> None:
-        """VERSION and ADD by processes that do it themselves, beside their interpreter that does nothing."""
+        """VERSION and ADD in direct execution, beside an interpreter that does nothing."""
         environ = {"PATH": os.environ.get("PATH", os.defpath)}
         nothing = Request(sys.executable, environ, b"", ("-IS", "-c", "pass"))
         with ExitStack() as closing:
@@ -123,10 +120,10 @@ class Loops:
                 (pod,) = self._pods(1)
                 self._recording.add(DIRECT, Work("ADD", PLAIN), stand.at_once("ADD", [pod]))
                 stand.at_once("DEL", [pod])
-                time.sleep(_PAUSE_S)
+                stand.settle()
 
     def _turns(self, stands: Sequence[Stand]) -> Iterator[Stand]:
-        """Give stands their turns; of those of the warm-up nothing is kept."""
+        """Give stands their turns; figures of the first few, the warm-up, are dropped."""
         yield from in_turns(stands, _WARM_UP)
         self._recording = Recording()
         yield from in_turns(stands, self._extent.rounds)

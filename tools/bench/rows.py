@@ -1,6 +1,7 @@
-"""The rows of the table: what is compared with what, and what the ratio of medians must not exceed."""
+"""The rows of the table: which medians are compared, and the most that their ratio may be."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Final
@@ -12,31 +13,31 @@ from harness.bench.summary import Ratio, percentile
 from harness.output import Table
 from tools.bench.subjects import DIRECT, FLOOR, PYTHON
 
-__all__ = ["NOTHING", "NO_WORK", "Extent", "Judged", "Row", "judged", "rows", "table"]
+__all__ = ["NOTHING", "NO_WORK", "Extent", "Judged", "Row", "chosen", "judged", "rows", "table"]
 
-NOTHING: Final = "DEL of what is gone"
+NOTHING: Final = "DEL of a gone attachment"
 NO_WORK: Final = "start and end"
-"""Verbs of work that is no plugin's."""
+"""Verbs of works that CNI has no verb for."""
 
 _LOWER: Final = 25
 
 
 @dataclass(frozen=True)
 class Extent:
-    """How much is measured."""
+    """The number of turns, pods and elements."""
 
     rounds: int = 60
     """Turns of each suite, one execution after the other."""
     batches: int = 8
-    """Turns of each suite for CPU time,"""
+    """Turns of each suite for CPU time."""
     batch: int = 20
-    """each over so many executions in a row."""
+    """Executions in each of these."""
     repetitions: int = 7
     """Turns of each suite with many at once."""
     at_once: int = 100
     gone_at_once: int = 20
     elements: tuple[int, ...] = (5_000, 20_000)
-    """Of how many pods a node has the reservations and the masquerading already."""
+    """Numbers of pods whose reservations and masquerading are on the node before."""
     timeout: float = 120.0
     """Seconds for an execution, or for all that run at once."""
 
@@ -107,10 +108,10 @@ def rows(extent: Extent) -> list[Row]:
         *_both("at once, ipMasq", f"{count} ADDs at once with `ipMasq`, cold node", masq_adds, REFERENCE, None, None),
         *_both("at once, ipMasq", f"{count} DELs at once with `ipMasq`", masq_deletes, REFERENCE, 0.10, None),
         *_both("VERSION", "VERSION", version, REFERENCE, 0.65, 0.70),
-        Row("gone", f"{NOTHING}, no CNI_NETNS", (OURS, gone), (REFERENCE, gone), 0.8),
+        Row("gone", f"{NOTHING}, CNI_NETNS empty", (OURS, gone), (REFERENCE, gone), 0.8),
         Row(
             "gone",
-            f"{extent.gone_at_once} at once: {NOTHING}, no CNI_NETNS",
+            f"{extent.gone_at_once} of these at once",
             (OURS, all_gone),
             (REFERENCE, all_gone),
             0.8,
@@ -126,7 +127,12 @@ def _both(loop: str, name: str, work: Work, other: str, wall: float | None, cpu:
     yield Row(loop, f"{name}: CPU", (OURS, work), (other, work), cpu, cpu=True)
 
 
-def judged(wanted: list[Row], recordings: dict[str, Recording]) -> list[Judged]:
+def chosen(known: Sequence[Row], pattern: str) -> list[Row]:
+    """Return the rows in whose loop and work a regular expression is found, whatever the case. Raises re.error."""
+    return [row for row in known if re.search(pattern, f"{row.loop}: {row.work}", re.IGNORECASE)]
+
+
+def judged(wanted: Sequence[Row], recordings: Mapping[str, Recording]) -> list[Judged]:
     """Return the rows whose loops were run: those that are in `recordings`."""
     return [_judged(row, recordings[row.loop]) for row in wanted if row.loop in recordings]
 
@@ -144,7 +150,7 @@ def _judged(row: Row, recording: Recording) -> Judged:
     )
 
 
-def table(results: list[Judged]) -> Table:
+def table(results: Sequence[Judged]) -> Table:
     """Return them as a table, times in milliseconds."""
     headings = ("work", "ours, ms", "p25", "against", "ms", "p25", "ratio", "95 %", "at most", "reached")
     return Table(headings, [_cells(each) for each in results])

@@ -1,4 +1,4 @@
-"""Whose work is compared: this project's plugins with and without a server, the reference's, the floor, bare Python."""
+"""The compared suites: our plugins with and without a server, the reference's, and the floor."""
 
 import subprocess
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _COMPILE: Final = ("cc", "-O2", "-Wall", "-Wextra", "-Werror", "-static", "-o")
 
 @contextmanager
 def subjects() -> Iterator[dict[str, Suite]]:
-    """Yield the suites by their names. Raises OSError, CalledProcessError where the floor cannot be compiled."""
+    """Compile the floor and yield the suites by their names. Raises OSError, CalledProcessError."""
     with own_plugins() as own, TemporaryDirectory(prefix="cni-harness-bench-") as folder:
         floor = Path(folder)
         subprocess.run([*_COMPILE, floor / "bridge", _SOURCE], check=True)

@@ -1,18 +1,27 @@
-"""Tables within somebody's text: between two comments of Markdown, and nothing else is touched."""
+"""Tables in Markdown, each between two comments of a page; the text around them stays as it is."""
 
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from harness.files import write_atomically
+from harness.output import Table
 
-__all__ = ["MarkerError", "check_markers", "filled", "write_between_markers"]
+__all__ = ["MarkerError", "check_markers", "filled", "markdown", "write_between_markers"]
 
 _MARKED = re.compile(r"(<!-- bench: (?P<name>[a-z]+) -->\n).*?(<!-- /bench -->)", re.DOTALL)
 
 
 class MarkerError(Exception):
     """There is no place for the tables."""
+
+
+def markdown(table: Table) -> str:
+    """Return a table in Markdown: figures to the right."""
+    rows = [[cell or "-" for cell in row] for row in table.rows]
+    numeric = [all(not cell[:1].isalpha() for cell in column) for column in zip(*rows, strict=True)]
+    rule = ["---:" if right else "---" for right in numeric]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (table.headings, rule, *rows))
 
 
 def filled(text: str, tables: Mapping[str, str]) -> str:
