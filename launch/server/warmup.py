@@ -21,7 +21,7 @@ _LATER = ("subprocess", "threading")
 """What our modules import only when they need it."""
 
 
-def load_all(log: Callable[[str], None], others: Mapping[str, str]) -> None:
+def load_all(log: Callable[[str], None], others: Mapping[str, str] | None = None) -> None:
     """Import every module that a plugin's process might, and the plugins of other distributions (`others`).
 
     One that cannot be imported costs those verbs that need it, as in a process of their own.
@@ -33,11 +33,11 @@ def load_all(log: Callable[[str], None], others: Mapping[str, str]) -> None:
             log(f"{module} cannot be imported: {error}")
     for module in _LATER:
         import_module(module)
-    for name in others:
+    for name, target in (others or {}).items():
         try:
             resolve(name, others)
         except (Exception, SystemExit) as error:  # noqa: BLE001 -- as above
-            log(f"the plugin {name}, {others[name]}, cannot be imported: {error}")
+            log(f"the plugin {name}, {target}, cannot be imported: {error}")
 
 
 class Scene(NamedTuple):
