@@ -35,13 +35,10 @@ def write_distribution(name: str, parent: Path) -> list[Path]:
 
     Raises NewPluginError for a name that cannot be, or is there already; OSError.
     """
-    module = _module(name)
     folder = parent / name
+    module = _module(name, folder)
     words = {"name": name, "module": module, "class_name": "".join(map(str.capitalize, name.split("-")))}
-    try:
-        folder.mkdir()
-    except FileExistsError:
-        raise NewPluginError(f"{folder} is there already") from None
+    folder.mkdir()
     written = []
     for place, template in _FILES.items():
         path = folder / place.format(**words)
@@ -52,11 +49,13 @@ def write_distribution(name: str, parent: Path) -> list[Path]:
     return written
 
 
-def _module(name: str) -> str:
+def _module(name: str, folder: Path) -> str:
     """Return the name of the plugin's module. Raises NewPluginError."""
     if not _NAME.fullmatch(name) or len(name) > _NAME_MAX:
         allowed = f"at most {_NAME_MAX} small letters and digits, with single hyphens between, a letter first"
         raise NewPluginError(f'"{name}" cannot be the name of a plugin and its folder: expected {allowed}')
+    if folder.exists():
+        raise NewPluginError(f"{folder} is there already")
     if name in plugin_names():
         raise NewPluginError(f'there is a plugin "{name}" already')
     module = name.replace("-", "_")

@@ -3,13 +3,13 @@
 import json
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cli import ROOT
+from tests.distributions import virtual_environment
 from tests.nodes import BARE_PATH, HANG
 
 Author = Callable[..., subprocess.CompletedProcess[str]]
@@ -18,11 +18,7 @@ Author = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of an environment that has this project and its tools, and room for more."""
-    folder = tmp_path_factory.mktemp("environment")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    [site] = folder.glob("lib/python3*/site-packages")
-    (site / "parent.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
-    return folder / "bin" / "python"
+    return virtual_environment(tmp_path_factory.mktemp("environment"))
 
 
 @pytest.fixture
@@ -102,12 +98,13 @@ def test_its_own_tests_pass_at_once(python: Path, author: Author, tmp_path: Path
     assert not {name for name in set(Path("/run/netns").iterdir()) - before if "my-veth" in name.name}
 
 
-def test_its_code_is_typed_and_formatted(author: Author) -> None:
-    author("harness.cli", "new-plugin", "my-typed")
+@pytest.mark.parametrize("name", ["my-typed", "n" * 40])
+def test_its_code_is_typed_and_formatted(author: Author, name: str) -> None:
+    author("harness.cli", "new-plugin", name)
 
-    author("mypy", "--strict", "src", folder="my-typed")
-    author("ruff", "check", "--config", str(ROOT / "pyproject.toml"), "src", "conftest.py", folder="my-typed")
-    author("ruff", "format", "--check", "--config", str(ROOT / "pyproject.toml"), ".", folder="my-typed")
+    author("mypy", "--strict", "src", folder=name)
+    author("ruff", "check", "--config", str(ROOT / "pyproject.toml"), "src", "conftest.py", folder=name)
+    author("ruff", "format", "--check", "--config", str(ROOT / "pyproject.toml"), ".", folder=name)
 
 
 @pytest.mark.parametrize(
