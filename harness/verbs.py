@@ -41,6 +41,7 @@ _GROUPS: Final[Mapping[str, Mapping[str, _Verb]]] = {
     "Plugins": {
         "version": _Verb("version", "Show the versions of this program and of plugins"),
         "conformance": _Verb("conformance", "Hold plugins to the CNI specification"),
+        "new-plugin": _Verb("new_plugin", "Write a Python distribution with a new plugin"),
         "bench": _Verb("bench", "Measure how fast plugins are, side by side"),
     },
     "Installation": {

@@ -11,7 +11,6 @@ seconds) is of an earlier boot if it is older than this boot.
 import os
 import time
 from contextlib import suppress
-from functools import cache
 
 from lean.typing import Final
 
@@ -25,7 +24,6 @@ _MARK: Final = 20_117 << _MARK_BITS
 """In nanoseconds, less than a second with `_MARK_BITS` added; another program's file has it once in 30,517 times."""
 
 
-@cache
 def boot_number() -> int | None:
     """Return a number of `BOOT_BITS` bits that this boot has; None if the kernel does not tell which boot it is."""
     try:

@@ -6,7 +6,7 @@ function is one look-up.
 """
 
 import errno
-from typing import Final
+from lean.typing import Final
 
 from netlink.nft_wire import BRIDGE
 from netlink.nftables import ATTEMPTS, Netfilter, Table

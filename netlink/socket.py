@@ -80,8 +80,6 @@ _NFGENMSG = struct.Struct(">BBH")
 
 # A reply is at most 32 KiB, unless somebody gives the kernel a larger buffer to fill; 64 KiB has room to spare.
 _RECEIVE_BUFFER = 1 << 16
-_buffers: list[bytearray] = []
-"""Those of closed sockets, for the next ones: a new one is 16 pages to be filled with zeros."""
 # The default send buffer (208 KiB), less what the kernel keeps for itself.
 _SEND_BUFFER = 200_000
 # Errors that fit into the default receive buffer, each in an skb of its own, and the bytes to reserve for one more.
@@ -104,7 +102,7 @@ class Socket(Closing):
         with entered(namespace) if namespace else nullcontext():
             self._socket = _socket.socket(_socket.AF_NETLINK, _socket.SOCK_RAW, protocol)
         self._sequence = 0
-        self._buffer = _buffers.pop() if _buffers else bytearray(_RECEIVE_BUFFER)
+        self._buffer = bytearray(_RECEIVE_BUFFER)
         for option in (_NETLINK_CAP_ACK, _NETLINK_EXT_ACK, _NETLINK_GET_STRICT_CHK):
             self._socket.setsockopt(_SOL_NETLINK, option, 1)
         self._socket.setsockopt(_socket.SOL_SOCKET, _socket.SO_RCVTIMEO, struct.pack("@ll", _TIME_LIMIT, 0))
@@ -113,9 +111,7 @@ class Socket(Closing):
 
     def close(self) -> None:
         """Close; a second call does nothing."""
-        if self._socket.fileno() >= 0:
-            self._socket.close()
-            _buffers.append(self._buffer)
+        self._socket.close()
 
     def fileno(self) -> int:
         """Return the file descriptor, for poll."""

@@ -4,7 +4,7 @@ DEL of an attachment that is gone is as frequent as any other, and ends with one
 before there is something to do.
 """
 
-from typing import TYPE_CHECKING, TypeVar
+from lean.typing import TYPE_CHECKING, TypeVar
 
 from netlink.link_removal import remove_link
 from netlink.namespace import Namespace

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,10 @@ from pathlib import Path
 from tests.cli import ROOT
 from tests.nodes import HANG, until
 
-__all__ = ["Environment", "plugin_module"]
+__all__ = ["WITHOUT_REGISTRY", "Environment", "plugin_module", "virtual_environment"]
+
+WITHOUT_REGISTRY = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+"""Variables by which pip takes what is installed already. The second one's 0 means no isolation."""
 
 _PLUGIN = """
 import os
@@ -149,6 +153,18 @@ for name in plugin_names():
         finally:
             process.terminate()
             process.wait(HANG)
+
+
+def virtual_environment(folder: Path) -> Path:
+    """Make a virtual environment that has the packages of the one of the tests, and return its interpreter."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    [site] = folder.glob("lib/python3*/site-packages")
+    (site / "parent.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+    python = folder / "bin" / "python"
+    script = python.with_name("cni-harness")
+    script.write_text(f"#!{python}\nfrom harness.cli import main\nmain()\n")
+    script.chmod(0o755)
+    return python
 
 
 def plugin_module(name: str, release: str) -> str:

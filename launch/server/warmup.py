@@ -50,11 +50,11 @@ def load_all(log: Callable[[str], None], others: Mapping[str, str]) -> None:
             log(f"{module} cannot be imported: {error}")
     for module in _LATER:
         import_module(module)
-    for name in others:
+    for name, target in others.items():
         try:
             resolve(name, others)
         except (Exception, SystemExit) as error:  # noqa: BLE001 -- as above
-            log(f"the plugin {name}, {others[name]}, cannot be imported: {error}")
+            log(f"the plugin {name}, {target}, cannot be imported: {error}")
 
 
 class Attachment(NamedTuple):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli import REFERENCE_BIN_DIR, ROOT, Cli
+from tests.distributions import WITHOUT_REGISTRY
 from tests.nodes import Node
 
 
@@ -69,6 +70,7 @@ def fresh_machine(node: Node, tmp_path: Path) -> Node:
     node.environment["PATH"] = f"{ROOT}/.venv/bin:{node.environment['PATH']}"
     if python := os.environ.get("PYTHON"):  # make's, which made the environment
         node.environment["PYTHON"] = python
+    node.environment |= WITHOUT_REGISTRY
     return node
 
 

@@ -1,6 +1,7 @@
 """The worked example of docs/writing-a-plugin.md, and what else that page tells to type."""
 
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +12,8 @@ from typing import Any
 import pytest
 
 from skel import SUPPORTED
-from tests.nodes import Node, PluginRun
+from tests.distributions import WITHOUT_REGISTRY, Environment, virtual_environment
+from tests.nodes import BARE_PATH, Node, PluginRun
 from tests.pages import commands
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -42,16 +44,20 @@ def parameter(node: Node, key: str, netns: str | None = None) -> str:
     return node.run(["cat", f"/proc/sys/{key}"], netns=netns).stdout.strip()
 
 
-@pytest.fixture
-def author(tmp_path: Path) -> Path:
-    """A plugin author's folder, in which the page's commands were typed, but for those of `cni-harness`."""
-    folder = tmp_path / "author"
-    folder.mkdir()
-    (folder / "docs").symlink_to(DOCS)
-    (folder / ".venv").symlink_to(sys.prefix)
+@pytest.fixture(scope="module")
+def author(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A plugin author's folder, in which the page's commands were typed, but for those that attach pods."""
+    folder = tmp_path_factory.mktemp("author")
+    shutil.copytree(DOCS, folder / "docs")
+    virtual_environment(folder / ".venv")
+    environment = {
+        "PATH": f"{folder}/.venv/bin:{BARE_PATH}",
+        "CNI_HARNESS_STATE_DIR": str(folder / "state"),
+        **WITHOUT_REGISTRY,
+    }
     for command in commands("docs/writing-a-plugin.md"):
-        if not command.startswith("cni-harness"):
-            subprocess.run(["sh", "-ec", command], cwd=folder, check=True)
+        if "--node" not in command:
+            subprocess.run(["sh", "-ec", command], cwd=folder, env=environment, check=True)
     return folder
 
 
@@ -68,6 +74,9 @@ def plugin(node: Node, author: Path, pod: str) -> Run:
 class TestPage:
     def test_it_shows_the_example_as_it_is(self) -> None:
         assert block("python", "pod-sysctl: goes after") == EXAMPLE.read_text()
+
+    def test_it_shows_how_the_example_is_declared(self) -> None:
+        assert block("toml", "pod-sysctl") == (EXAMPLE.parent / "pyproject.toml").read_text()
 
     def test_the_example_is_short(self) -> None:
         assert len(EXAMPLE.read_text().splitlines()) <= 40
@@ -139,6 +148,22 @@ class TestExample:
 
         assert (run.code, run.stdout["code"]) == (1, 7)
         assert run.stdout["msg"] == f"sysctls.{KEEPALIVE}: expected a string, got 60"
+
+
+class TestServed:
+    """The example is served like the plugins of this project."""
+
+    def test_the_server_runs_it(self, node: Node, author: Path, pod: str, tmp_path: Path) -> None:
+        environment = Environment(tmp_path / "environment")
+        environment.python = str(author / ".venv" / "bin" / "python")
+        with environment.serving() as log:
+            run = node.plugin(
+                environment.bin_dir, "pod-sysctl", "ADD", CONFIG, container_id="c1", ifname="eth0", netns=pod
+            )
+
+            assert run == (0, {"cniVersion": "1.0.0"}, "")
+            assert parameter(node, KEEPALIVE, pod) == "60"
+        assert "ended after 1 requests" in log.read_text()
 
 
 class TestTesting:

@@ -449,7 +449,7 @@ def test_without_its_settings_it_says_what_it_is() -> None:
 
 
 def test_paths_that_it_has_no_room_for_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launcher, "search_path", lambda: ["/" + "d" * 4000])
+    monkeypatch.setattr(launcher, "set_path", lambda _: "d" * 4000)
 
     with pytest.raises(ValueError, match=r"4\d{3} bytes of paths; a launcher has room for 4092"):
         compiled_launcher()
