@@ -5,8 +5,8 @@ Interface: nf_tables, as in include/uapi/linux/netfilter/nf_tables.h.
 
 import struct
 from collections.abc import Iterable
-from lean.typing import NamedTuple
 
+from lean.typing import NamedTuple
 from netlink.nft_wire import Attributes, Element, element_attributes, encode_message
 from netlink.socket import NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL
 

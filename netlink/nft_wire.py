@@ -8,8 +8,8 @@ read one set element, which a listing of thousands cannot afford.
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import IPv4Network, IPv6Network
-from lean.typing import NamedTuple
 
+from lean.typing import NamedTuple
 from netlink.attributes import items, values
 
 __all__ = [

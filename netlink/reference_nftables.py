@@ -7,8 +7,8 @@ is one look-up.
 
 import errno
 import hashlib
-from lean.typing import Final
 
+from lean.typing import Final
 from netlink.nft_wire import INET
 from netlink.nftables import ATTEMPTS, Netfilter, Rule, Table
 from netlink.socket import NetlinkError

@@ -6,8 +6,8 @@ function is one look-up.
 """
 
 import errno
-from lean.typing import Final
 
+from lean.typing import Final
 from netlink.nft_wire import BRIDGE
 from netlink.nftables import ATTEMPTS, Netfilter, Table
 from netlink.socket import NetlinkError

@@ -13,8 +13,8 @@ flushed or deleted are restored with the next port.
 """
 
 import errno
-from lean.typing import Final
 
+from lean.typing import Final
 from netlink.nft_wire import BRIDGE, DROP, Element, incoming_port, matched, source_ethernet, verdict
 from netlink.nftables import ATTEMPTS, LOST_RACES, Chain, Hook, KeyType, Netfilter, Table, Transaction
 from netlink.owner import Owner

@@ -5,7 +5,6 @@ before there is something to do.
 """
 
 from lean.typing import TYPE_CHECKING, TypeVar
-
 from netlink.link_removal import remove_link
 from netlink.namespace import Namespace
 from skel import Args, CniError, Code, Config

@@ -1,10 +1,13 @@
 """Steps that are all taken, whatever becomes of the others: how DEL and GC go on past errors."""
 
-from collections.abc import Callable
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from lean.typing import ParamSpec, Self
 from skel import CniError, Code
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["Steps"]
 

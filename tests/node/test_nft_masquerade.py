@@ -150,7 +150,7 @@ def test_the_former_owner_of_a_reused_address_cannot_take_it_away(node: Node) ->
 
         unmasquerade(OWNER, BOTH)
 
-        assert [(ADDRESS4, OTHER)] == masqueraded()
+        assert masqueraded() == [(ADDRESS4, OTHER)]
         unmasquerade(OWNER)
         assert is_masqueraded(ADDRESS4, OTHER)
 
@@ -224,7 +224,7 @@ def test_an_address_taken_over_at_the_last_moment_is_not_taken_away(
 
         unmasquerade(OWNER, [ADDRESS4])
 
-        assert [(ADDRESS4, OTHER)] == masqueraded()
+        assert masqueraded() == [(ADDRESS4, OTHER)]
 
 
 def test_a_pod_added_while_the_last_one_goes_keeps_its_table(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
