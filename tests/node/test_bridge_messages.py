@@ -42,12 +42,14 @@ def add(node: Node, bin_dir: Path, config: Mapping[str, Any], pod: str) -> Count
             calls["sends" if sends else frame.f_code.co_name] += 1
 
     with open_namespace(node.path) as namespace, entered(namespace):
+        context = Context(find_plugin=lambda _: HOST_LOCAL)
+        stdin = json.dumps({**config, **files}).encode
         sys.setprofile(watch)
         try:
-            stdin = json.dumps({**config, **files}).encode
-            outcome = dispatch(PLUGIN, environ, stdin, Context(find_plugin=lambda _: HOST_LOCAL))
+            outcome = dispatch(PLUGIN, environ, stdin, context)
         finally:
             sys.setprofile(None)
+            context.kept.close()
     assert outcome.code == 0, outcome
     return calls
 
