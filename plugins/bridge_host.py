@@ -250,8 +250,9 @@ def _keep_mac(host: Rtnl, before: Link, port: Link, undo: Undo) -> Link:
         bridge = _required(host.link(before.index), before.name)
         if has_set_mac(bridge.name, bridge.mac):
             return bridge
-        # The first port has given a bridge its own MAC: no neighbour knows that yet.
-        mac = bridge.mac if bridge.mac != port.mac else before.mac if before.mac != _NO_MAC else random_mac()
+        mac = bridge.mac
+        if mac == port.mac:  # the first port's, which no neighbour knows yet
+            mac = random_mac() if before.mac == _NO_MAC else before.mac
         # Neighbours of the bridge are forgotten with it, so this is not done again for each pod.
         host.set_mac(bridge.index, mac)
     return bridge._replace(mac=mac)

@@ -15,7 +15,7 @@ from netlink.namespace import entered, open_namespace
 from netlink.rtnl_socket import RtnlSocket
 from netlink.socket import Socket
 from plugins.bridge import PLUGIN
-from skel import dispatch
+from skel import Outcome, dispatch
 from skel.context import Context
 from tests.attachments import Network, bridge_config
 from tests.nodes import Node
@@ -24,16 +24,22 @@ IPV4 = {"type": "host-local", "subnet": "10.88.0.0/16", "routes": [{"dst": "0.0.
 WARM, COLD = 6, 7
 
 
-def add(node: Node, bin_dir: Path, config: Mapping[str, Any], pod: str) -> Counter[str]:
-    """Attach a pod in this process; return how often functions of interest were called."""
+def add_in(context: Context, node: Node, bin_dir: Path, config: Mapping[str, Any], pod: str) -> Outcome:
+    """Attach a pod in this process."""
     files = {"ipam": {**config["ipam"], "dataDir": str(node.var_lib_cni / "networks")}}
     environ = {
         "CNI_COMMAND": "ADD",
         "CNI_PATH": str(bin_dir),
         "CNI_CONTAINERID": f"id-{pod}",
-        "CNI_NETNS": node.pod_namespace(pod),
+        "CNI_NETNS": f"{node.path}-{pod}",
         "CNI_IFNAME": "eth0",
     }
+    with open_namespace(node.path) as namespace, entered(namespace):
+        return dispatch(PLUGIN, environ, json.dumps({**config, **files}).encode, context)
+
+
+def add(node: Node, bin_dir: Path, config: Mapping[str, Any], pod: str) -> Counter[str]:
+    """Attach a pod; return how often functions of ours were called."""
     calls: Counter[str] = Counter()
 
     def watch(frame: FrameType, event: str, _: Any) -> None:
@@ -41,15 +47,14 @@ def add(node: Node, bin_dir: Path, config: Mapping[str, Any], pod: str) -> Count
             sends = frame.f_code is Socket._send.__code__ and isinstance(frame.f_locals["self"], RtnlSocket)
             calls["sends" if sends else frame.f_code.co_name] += 1
 
-    with open_namespace(node.path) as namespace, entered(namespace):
-        context = Context(find_plugin=lambda _: HOST_LOCAL)
-        stdin = json.dumps({**config, **files}).encode
-        sys.setprofile(watch)
-        try:
-            outcome = dispatch(PLUGIN, environ, stdin, context)
-        finally:
-            sys.setprofile(None)
-            context.kept.close()
+    context = Context(find_plugin=lambda _: HOST_LOCAL)
+    node.pod_namespace(pod)
+    sys.setprofile(watch)
+    try:
+        outcome = add_in(context, node, bin_dir, config, pod)
+    finally:
+        sys.setprofile(None)
+        context.kept.close()
     assert outcome.code == 0, outcome
     return calls
 
@@ -86,7 +91,7 @@ def test_sysfs_is_not_asked_and_the_pod_entered_once(node: Node, direct_bin_dir:
         calls = add(node, direct_bin_dir, config, pod)
 
         assert calls["mount_nowhere"] == calls["has_set_mac"] == 0
-        assert calls["setns"] == 2  # in and out
+        assert calls["setns"] == 2 + 2  # into the node, which the test does, and into the pod; and back
 
 
 def test_a_bridge_of_another_is_looked_at_once(node: Node, direct_bin_dir: Path) -> None:
@@ -105,3 +110,22 @@ def test_neighbours_will_be_told(node: Node, direct_bin_dir: Path) -> None:
 
     parameters = ["net.ipv4.conf.eth0.arp_notify", "net.ipv6.conf.eth0.ndisc_notify"]
     assert node.run(["sysctl", "-n", *parameters], netns=f"{node.path}-one").stdout.split() == ["1", "1"]
+
+
+def test_the_hosts_socket_is_kept_until_an_error(node: Node, direct_bin_dir: Path) -> None:
+    context = Context(find_plugin=lambda _: HOST_LOCAL)
+    config = bridge_config()
+    kept = []
+    for pod, changes in {
+        "one": {},
+        "two": {},
+        "three": {"ipam": {**IPV4, "subnet": "10.99.0.0/16"}},
+        "four": {},
+    }.items():
+        node.pod_namespace(pod)
+        outcome = add_in(context, node, direct_bin_dir, config | changes, pod)
+        kept.append((outcome.code, len(context.kept.descriptors())))
+    context.kept.close()
+
+    # The gateway of "three" is not the bridge's.
+    assert kept == [(0, 1), (0, 1), (1, 0), (0, 1)]
