@@ -59,6 +59,7 @@ def delete(args: Args[HostLocalConfig]) -> None:
     """Release what the attachment has; that may be nothing."""
     with _store(args.config) as store:
         if store.exists():
+            # Locked also to find nothing: an ADD that was killed may still be at work in the server.
             with store.locked(args.interruption):
                 enough = max(1, range_set_count(args.config))
                 store.release(*store.find(args.container_id, args.ifname, _noted(args), enough=enough))
