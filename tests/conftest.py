@@ -40,7 +40,7 @@ def python_bin_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def served_bin_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The same with launchers that have a fork server execute it."""
+    """The same with launchers that have a server execute it."""
     folder = tmp_path_factory.mktemp("served")
     with running_server(folder) as server:
         bin_dir = write_launchers(folder / "bin", launcher_bytes(socket=str(server.socket), patience=HANG))

@@ -1,6 +1,5 @@
 """A worker serves many requests: nothing of one is left for the next, or the worker ends."""
 
-import os
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
