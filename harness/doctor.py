@@ -85,7 +85,7 @@ def outdated(placed: Sequence[Path], others: Iterable[str]) -> list[Path]:
 
 
 def server_listens(socket: str = DEFAULT_SOCKET) -> bool:
-    """Tell whether the fork server, or systemd for it, listens at a path in this network namespace."""
+    """Tell whether the server, or systemd for it, listens at a path in this network namespace."""
     # Asked of the kernel: a connection would be one more request.
     lines = [line.split() for line in Path("/proc/net/unix").read_text(encoding="utf-8", errors="replace").splitlines()]
     listening = 0x10000  # __SO_ACCEPTCON

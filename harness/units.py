@@ -1,4 +1,4 @@
-"""The fork server as systemd runs it: a socket that is always there, and a server from its first connection on.
+"""The server as systemd runs it: a socket that is always there, and a server from its first connection on.
 
 A server that ends, because it was upgraded or killed, is started anew by the next launcher; until then launchers wait
 in the socket's queue, and execute their plugin by themselves where that takes too long.
@@ -23,7 +23,7 @@ _SERVICE: Final = f"{_NAME}.service"
 
 _SOCKET_UNIT: Final = """\
 [Unit]
-Description=Fork server of the CNI plugins of cni-harness
+Description=Server of the CNI plugins of cni-harness
 
 [Socket]
 ListenSequentialPacket={path}
@@ -39,7 +39,7 @@ WantedBy=sockets.target
 # Without any of systemd's confinements: a worker is to do whatever a plugin that its caller executes may do.
 _SERVICE_UNIT: Final = """\
 [Unit]
-Description=Fork server of the CNI plugins of cni-harness
+Description=Server of the CNI plugins of cni-harness
 Requires={socket}
 After={socket}
 # A minute of failures is no upgrade any more. Then the socket goes, too, and launchers do not wait for nothing.

@@ -48,7 +48,7 @@ _GROUPS: Final[Mapping[str, Mapping[str, _Verb]]] = {
         "doctor": _Verb("doctor", "Show which plugins the runtimes here execute"),
         "install": _Verb("install", "Put this project's plugins where runtimes look"),
         "uninstall": _Verb("uninstall", "Take back what `install` put there"),
-        "serve": _Verb("serve", "Run the fork server of this project's plugins"),
+        "serve": _Verb("serve", "Run the server of this project's plugins"),
     },
 }
 

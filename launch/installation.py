@@ -1,6 +1,6 @@
 """This installation of the suite: where its code is, and which code it is.
 
-A launcher carries the build ID of the code that it would run by itself; the fork server only serves launchers of the
+A launcher carries the build ID of the code that it would run by itself; the server only serves launchers of the
 code that it has loaded. So an upgrade in place never has one half of it answer for the other.
 """
 
@@ -33,7 +33,7 @@ PACKAGES = ("lean", "skel", "netlink", "ipam", "plugins", "launch")
 """What a plugin's process may import of ours, with the packages in them."""
 
 DEFAULT_SOCKET = "/run/cni-harness/server.sock"
-"""Where the fork server listens, and where the launchers of a default installation ask."""
+"""Where the server listens, and where the launchers of a default installation ask."""
 
 _REQUIRED = ("pyroute2",)
 

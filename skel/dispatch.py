@@ -1,7 +1,7 @@
 """From an environment and a configuration to a plugin's answer.
 
 `dispatch` is a pure function of what it is given: the process (skel.process), the
-delegate called in-process, the tests and the fork server all call it alike.
+delegate called in-process, the tests and the server all call it alike.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -68,7 +68,7 @@ def missing_variables(names: Sequence[str]) -> CniError:
 def is_own_descriptor(environ: Mapping[str, str]) -> bool:
     """Tell whether CNI_NETNS is a path of the plugin's own file descriptors, as `/proc/self/fd/3`.
 
-    Such a path names another file in each process: the fork server's worker does not have the launcher's descriptors.
+    Such a path names another file in each process: the server's worker does not have the launcher's descriptors.
     """
     path = os.path.normpath(environ.get("CNI_NETNS", ""))
     return f"/{path.lstrip('/')}".startswith(_OWN_DESCRIPTORS)  # normpath keeps two slashes at the start

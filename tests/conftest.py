@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from launch.launcher import launcher_bytes, launcher_text
-from tests.nodes import Node
+from tests.nodes import HANG, Node
 from tests.servers import running_server, write_launchers
 
 
@@ -40,10 +40,10 @@ def python_bin_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def served_bin_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The same with launchers that have a fork server execute it."""
+    """The same with launchers that have a server execute it."""
     folder = tmp_path_factory.mktemp("served")
     with running_server(folder) as server:
-        bin_dir = write_launchers(folder / "bin", launcher_bytes(socket=str(server.socket)))
+        bin_dir = write_launchers(folder / "bin", launcher_bytes(socket=str(server.socket), patience=HANG))
         subprocess.run([bin_dir / "noop"], env={"CNI_COMMAND": "VERSION"}, capture_output=True, check=True)
         yield bin_dir
 

@@ -1,4 +1,4 @@
-"""An attack on the fork server, by a process that ends and leaves its connection to a child.
+"""An attack on the server, by a process that ends and leaves its connection to a child.
 
 Run in a PID namespace of its own, where the next PID can be chosen: `python -m tests.reused_pid FOLDER ATTACK PRELUDE`.
 What came of it goes to stdout as JSON.
@@ -28,11 +28,10 @@ connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 connection.connect(path)
 def ask():
     namespaces = [os.open("/proc/self/ns/" + name, os.O_RDONLY) for name in ("net", "mnt")]
-    files = [os.open(".", os.O_PATH), *namespaces, os.open("/", os.O_PATH)]
+    files = [os.open(".", os.O_PATH), *namespaces]
     socket.send_fds(connection, [bytes.fromhex(request)], files)
 def go_on():
-    streams = [os.open(os.devnull, os.O_RDWR), os.open(output, os.O_RDWR), os.open(os.devnull, os.O_RDWR)]
-    socket.send_fds(connection, [bytes.fromhex(go)], streams)
+    socket.send_fds(connection, [bytes.fromhex(go)], [os.open(os.devnull, os.O_RDWR)])
 if attack != "child says all":
     ask()
 if attack == "all was said before":
@@ -47,8 +46,10 @@ try:
         ask()
     if attack != "all was said before" and connection.recv(10) == b"R":
         go_on()
-    while connection.recv(10):
-        pass
+    while packet := connection.recv(1000):
+        if packet != b"R":
+            with open(output, "ab") as file:
+                file.write(packet)
 except ConnectionError:
     pass
 os.rename(output, output + ".done")
@@ -72,7 +73,7 @@ def main(folder: Path, attack: str, prelude: str) -> None:
         with client(server.socket) as another:
             another.ask(request_for("noop", VERSION))
             another.go()
-            answer = another.output()
+            answer = another.stdout
         os.kill(somebody, signal.SIGKILL)
         server.stop()
         seen = {

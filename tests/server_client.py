@@ -5,6 +5,7 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,14 @@ from tests.nodes import HANG
 __all__ = ["Client", "client", "encode_environment", "request_for"]
 
 
+@cache
+def _own_build_id() -> bytes:
+    return build_id()
+
+
 def request_for(plugin: str, environ: Mapping[str, str], **changes: Any) -> Request:
     """The request of a launcher of this very installation."""
-    request = Request(build_id=build_id(), umask=0o022, plugin=plugin, environment=encode_environment(environ))
+    request = Request(build_id=_own_build_id(), umask=0o022, plugin=plugin, environment=encode_environment(environ))
     return request._replace(**changes)
 
 
@@ -30,6 +36,7 @@ class Client:
     """One connection, and the answer as far as it has come."""
 
     def __init__(self, path: Path, stdin: str | None) -> None:
+        _own_build_id()  # which takes longer than a launcher may be silent
         self.connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.connection.settimeout(HANG)
         try:

@@ -17,6 +17,11 @@ __all__ = ["Server", "children", "running_server", "served_only", "write_launche
 
 
 _numbers = itertools.count()
+_PROGRAM = """\
+from launch.server import handoff, server
+handoff.HANDOFF_SECONDS = %s
+sys.exit(server.main())
+"""
 
 
 class Server:
@@ -63,14 +68,16 @@ def running_server(
     root: Path = ROOT,
     passed: Sequence[int] = (),
     prelude: str = "",
+    handoff_seconds: float = HANG,
 ) -> Iterator[Server]:
     """Run a server for as long as the block lasts, its socket in `folder`; it listens when the block begins.
 
-    `prelude` is Python that its process runs before.
+    `prelude` is Python that its process runs before. `handoff_seconds` is for a launcher to say what it wants, by
+    default so long that a busy machine makes no difference.
     """
     socket, log = folder / "server.sock", folder / f"server-{next(_numbers)}.log"
     path = [str(root), *sys.path]
-    program = f"import sys; sys.path[:0] = {path!r}; {prelude}\nfrom launch.server.server import main; sys.exit(main())"
+    program = f"import sys; sys.path[:0] = {path!r}; {prelude}\n{_PROGRAM % handoff_seconds}"
     with log.open("ab") as stderr:
         process = subprocess.Popen(
             [*prefix, sys.executable, "-I", "-c", program, "--socket", str(socket), *options],

@@ -55,7 +55,7 @@ class Series:
 class Memory:
     """Memory at the end of an ADD, in bytes.
 
-    What the process that the runtime starts had resident at most, and the proportional set size of the fork server
+    What the process that the runtime starts had resident at most, and the proportional set size of the server
     with all its workers, the busy one among them.
     """
 

@@ -40,7 +40,7 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str | None) -> tu
     help="Plugins to measure; once for each suite. Ratios are to the last.  [default: our own, and /usr/lib/cni]",
 )
 @click.option("--conf", "confs", multiple=True, type=_FILE, metavar="FILE", help="A network list; once for each.")
-@click.option("--serve/--no-serve", default=True, show_default=True, help="Start a fork server for our own plugins.")
+@click.option("--serve/--no-serve", default=True, show_default=True, help="Start a server for our own plugins.")
 @click.option("--quick", is_flag=True, help="A few samples of everything, to see that it works.")
 @click.option("--rounds", type=click.IntRange(min=1), metavar="N", help="Samples of each series.")
 @click.option("--pods", callback=_numbers, metavar="N,…", help="How many pods nodes are filled with.")

@@ -54,7 +54,7 @@ def command(settings: Settings) -> int:
             for each in others.distributions
         ],
         "outdated": [str(path) for path in old],
-        "forkServer": {"socket": DEFAULT_SOCKET, "listening": up},
+        "server": {"socket": DEFAULT_SOCKET, "listening": up},
     }
     rows = [[each.config.name, *row] for each in runtimes for row in _rows(each)]
     rows += [
@@ -64,7 +64,7 @@ def command(settings: Settings) -> int:
     if old:
         rows.append(["", "problem", f"run `cni-harness install` again, for {', '.join(map(str, old))}"])
     server = f"listening at {DEFAULT_SOCKET}" if up else "not running: each plugin starts Python by itself"
-    emit(settings.output, document, Table(("RUNTIME", "ITEM", "VALUE"), [*rows, ["", "fork server", server]]))
+    emit(settings.output, document, Table(("RUNTIME", "ITEM", "VALUE"), [*rows, ["", "server", server]]))
     return 1 if old or any(each.problems for each in runtimes) else 0
 
 

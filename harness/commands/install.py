@@ -43,7 +43,7 @@ _TIMEOUT_S = 5.0
 @click.option(
     "--units/--no-units",
     default=None,
-    help="Have systemd start the fork server when it is needed.  [where systemd runs, and --state-dir is the default]",
+    help="Have systemd start the server when it is needed.  [where systemd runs, and --state-dir is the default]",
 )
 @click.option("--unit-dir", type=click.Path(file_okay=False, path_type=Path), hidden=True, help="For a look at them.")
 @global_options(makes_folders=True)
@@ -80,7 +80,7 @@ def command(
     document = [{"path": str(path), "written": path in written} for path in files]
     rows = [[str(path), "installed" if path in written else "is there already"] for path in files]
     if not units and not systemd.is_systemd_running():
-        say("Without systemd: `cni-harness serve` runs the fork server, which saves each plugin the start of Python")
+        say("Without systemd: `cni-harness serve` runs the server, which saves each plugin the start of Python")
     runtimes = _say_who_executes(settings, folders[0])
     emit(settings.output, {"files": document, "runtimes": runtimes}, Table(("FILE", "STATE"), rows, "STATE"))
 

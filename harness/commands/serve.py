@@ -1,4 +1,4 @@
-"""`cni-harness serve`: the fork server of this project's plugins, in the foreground."""
+"""`cni-harness serve`: the server of this project's plugins, in the foreground."""
 
 import click
 
@@ -10,15 +10,15 @@ __all__ = ["command"]
 
 @click.command("serve")
 @click.option("--socket", default=DEFAULT_SOCKET, show_default=True, help="Where launchers ask; `install` told them.")
-@click.option("--workers", type=click.IntRange(min=1), default=4, show_default=True, help="Forked in advance.")
-@click.option("--most", type=click.IntRange(min=1), default=32, show_default=True, help="At once; others wait.")
+@click.option("--workers", type=click.IntRange(min=1), default=4, show_default=True, help="Ready for calls.")
+@click.option("--most", type=click.IntRange(min=1), default=32, show_default=True, help="If others wait.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=300, show_default=True, help="Seconds for one execution at most."
+    "--limit", type=click.IntRange(min=1), default=300, show_default=True, help="Seconds for one call at most."
 )
 @click.option("--idle-exit", type=click.FloatRange(min=0), help="End after so many seconds without a request.")
 @global_options()
 def command(*, socket: str, workers: int, most: int, limit: int, idle_exit: float | None) -> None:
-    """Run the fork server, which makes this project's plugins several times faster: Python is loaded already.
+    """Run the server, which makes this project's plugins several times faster: Python is loaded already.
 
     Where systemd runs, `cni-harness install` has it started when it is needed. SIGTERM ends it as soon as what it has
     begun is done; plugins then execute by themselves.

@@ -1,4 +1,4 @@
-"""`python -m launch.server`: the fork server, in the foreground."""
+"""`python -m launch.server`: the server, in the foreground."""
 
 import sys
 

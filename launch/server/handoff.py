@@ -24,9 +24,9 @@ from .protocol import (
 )
 from .surroundings import Caller
 
-__all__ = ["Handoff", "receive"]
+__all__ = ["HANDOFF_SECONDS", "Handoff", "receive"]
 
-_HANDOFF_SECONDS = 1.0
+HANDOFF_SECONDS = 1.0
 """From its connection to its `G`, a launcher may keep a worker waiting for so long together."""
 
 _INT = struct.Struct("i")
@@ -48,7 +48,7 @@ class Handoff:
         """For `caller`, in the order of the protocol."""
         self.stdin: int | None = None
         self._place = place
-        self._deadline = monotonic() + _HANDOFF_SECONDS
+        self._deadline = monotonic() + HANDOFF_SECONDS
         self._stack = ExitStack()
         self._stack.callback(connection.close)
 
@@ -115,7 +115,7 @@ class Handoff:
         came = poll.poll(self._left() * 1000)
         self._place.enter(before)
         if not came:
-            raise HandoffError(f"nothing was said within {_HANDOFF_SECONDS:g} s")
+            raise HandoffError(f"nothing was said within {HANDOFF_SECONDS:g} s")
 
     def _left(self) -> float:
         return max(0.0, self._deadline - monotonic())

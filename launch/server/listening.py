@@ -1,4 +1,4 @@
-"""The socket that the fork server listens on: its own, or the one that systemd gave it."""
+"""The socket that the server listens on: its own, or the one that systemd gave it."""
 
 import fcntl
 import os

@@ -246,7 +246,7 @@ def test_doctor_names_the_first_list_and_what_is_wrong(machine: Machine) -> None
 def test_doctor_tells_whether_the_running_server_listens(machine: Machine) -> None:
     machine.node.run(["mount", "-t", "tmpfs", "tmpfs", "/run"])
     document = json.loads(machine.harness("doctor", "-o", "json").stdout)
-    assert document["forkServer"] == {"socket": "/run/cni-harness/server.sock", "listening": False}
+    assert document["server"] == {"socket": "/run/cni-harness/server.sock", "listening": False}
 
     with machine.node.background(["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "harness.cli", "serve"]) as server:
         assert server.stdout is not None
@@ -255,7 +255,7 @@ def test_doctor_tells_whether_the_running_server_listens(machine: Machine) -> No
 
         document = json.loads(machine.harness("doctor", "-o", "json").stdout)
 
-    assert document["forkServer"]["listening"] is True
+    assert document["server"]["listening"] is True
 
 
 @pytest.mark.parametrize("with_systemd", [False, True])

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from launch.installation import PACKAGES, modules
+from launch.installation import modules
 from launch.server.protocol import encode_request
 from tests.cli import ROOT
+from tests.installations import build_id_of, copied, evaluated
 from tests.nodes import HANG, until, with_enough_time
 from tests.server_client import client, request_for
 from tests.servers import Server, running_server, write_launchers
@@ -282,26 +283,12 @@ def test_sockets_from_systemd_that_are_none_of_ours(tmp_path: Path, listening: s
 @pytest.fixture
 def installation(tmp_path: Path) -> Path:
     """A copy of this installation, to be changed."""
-    root = tmp_path / "installation"
-    for package in PACKAGES:
-        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__"))
-    return root
-
-
-def evaluated(root: Path, expression: str) -> bytes:
-    """What a process that has the installation at `root` writes for an expression of its launcher's module."""
-    script = f"import sys; sys.path[:0] = {[str(root), *sys.path]!r}; from launch.launcher import *; "
-    script += f"from launch.installation import build_id, stamp; sys.stdout.buffer.write({expression})"
-    return subprocess.run([sys.executable, "-I", "-c", script], stdout=subprocess.PIPE, check=True).stdout
-
-
-def build_id_of(root: Path) -> bytes:
-    return evaluated(root, "build_id()")
+    return copied(tmp_path / "installation")
 
 
 def launchers_of(root: Path, folder: Path, path: Path) -> Path:
     """Launchers of the installation at `root` as it is now, which ask the server at `path`."""
-    return write_launchers(folder, evaluated(root, f"launcher_bytes(socket={str(path)!r})"))
+    return write_launchers(folder, evaluated(root, f"launcher_bytes(socket={str(path)!r}, patience={HANG})"))
 
 
 def about(bin_dir: Path) -> str:

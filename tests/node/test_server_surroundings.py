@@ -15,7 +15,7 @@ import pytest
 from launch.launcher import launcher_bytes, launcher_text
 from tests.attachments import bridge_config
 from tests.cli import SYSTEM_PYTHON
-from tests.nodes import Node
+from tests.nodes import HANG, Node
 from tests.servers import Server, running_server, write_launchers
 
 WITNESS = """#!{python} -IS
@@ -149,7 +149,7 @@ def test_a_child_of_the_plugin_sees_its_caller(
 
     write_launchers(bin_dir, content(socket=""))
     direct = witnessed(node, bin_dir, cwd, mounts=mounts)
-    write_launchers(bin_dir, content(socket=str(server.socket)))
+    write_launchers(bin_dir, content(socket=str(server.socket), patience=HANG))
     served = witnessed(node, bin_dir, cwd, mounts=mounts)
 
     assert served.pop("grandparent") == server.pid, server.log()
@@ -174,7 +174,7 @@ def test_a_child_of_the_plugin_has_the_callers_locale_and_none_of_pythons(
 ) -> None:
     node.pod_namespace("pod")
     for socket in ("", str(server.socket)):
-        bin_dir = write_launchers(tmp_path / "launchers", content(socket=socket))
+        bin_dir = write_launchers(tmp_path / "launchers", content(socket=socket, patience=HANG))
 
         seen = witnessed(node, bin_dir, tmp_path / "cwd", locale)
 

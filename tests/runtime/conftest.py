@@ -66,7 +66,7 @@ def idle_containerd(runtime_node: RuntimeNode, log: Path) -> Iterator[Containerd
 def containerd(
     request: pytest.FixtureRequest, idle_containerd: Containerd, archives: list[Path], log: Path
 ) -> Iterator[Containerd]:
-    """The same, when it answers and has images; each test runs without our fork server and with it."""
+    """The same, when it answers and has images; each test runs without our server and with it."""
     idle_containerd.start()
     idle_containerd.import_images(archives)
     with serving(idle_containerd.node, log) if request.param == "served" else nullcontext():
@@ -75,7 +75,7 @@ def containerd(
 
 @contextmanager
 def serving(node: RuntimeNode, log: Path) -> Iterator[None]:
-    """Run the fork server where launchers look for it; it must have been of use, and end well."""
+    """Run the server where launchers look for it; it must have been of use, and end well."""
     parent = node.start(node.cni_harness("serve"), log)
     until((node.root / "run/cni-harness/server.sock").exists, within=SECONDS)
     yield

@@ -41,7 +41,7 @@ KEPT = ["files/*/last_reserved_ip.*", "files/*/.owners"]
 
 
 GOES_BY_ITSELF = 20
-"""Seconds that what ends without being asked may take: shims, and the workers of a fork server."""
+"""Seconds that what ends without being asked may take: shims, and the workers of a server."""
 
 
 class State(NamedTuple):

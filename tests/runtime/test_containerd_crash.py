@@ -42,7 +42,7 @@ def ports(containerd: Containerd) -> int:
 
 
 def plugins_at_work(containerd: Containerd) -> list[str]:
-    """The command lines of plugins, executed by themselves or waiting for the fork server."""
+    """The command lines of plugins, executed by themselves or waiting for the server."""
     return [args for args in containerd.node.processes() if "/cni/bridge" in args or args.endswith(" bridge")]
 
 

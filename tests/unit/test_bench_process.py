@@ -31,7 +31,7 @@ def nothing_left_open() -> Iterator[None]:
 
 
 def own_children() -> set[str]:
-    """The children of this process: the fork server of other tests may be one."""
+    """The children of this process: the server of other tests may be one."""
     return {pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
 
 

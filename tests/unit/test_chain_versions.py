@@ -77,7 +77,7 @@ def test_own_list_with_debians_portmap(tmp_path: Path, bin_dir: Path) -> None:
 
 
 def test_asking_plugins_of_this_installation_does_not_reach_the_server(tmp_path: Path) -> None:
-    """Systemd starts the fork server for the first connection; `install` and `doctor` are not to do that."""
+    """Systemd starts the server for the first connection; `install` and `doctor` are not to do that."""
     path = tmp_path / "server.sock"
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
         listening.bind(str(path))

@@ -409,7 +409,7 @@ def test_del_from_the_plugins_own_namespace_is_as_without_one_and_refused_afterw
 
 
 def test_del_from_an_own_descriptor_is_as_without_a_namespace_and_refused_afterwards(tmp_path: Path) -> None:
-    """The fork server's worker has other descriptors than the launcher: it must not enter one of its own."""
+    """The server's worker has other descriptors than the launcher: it must not enter one of its own."""
     sample = Sample(tmp_path)
 
     outcome = sample.run("DEL", environ={"CNI_NETNS": "/proc/self/fd/7"})

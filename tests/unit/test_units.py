@@ -1,4 +1,4 @@
-"""The fork server under systemd: the units, and what systemd is told."""
+"""The server under systemd: the units, and what systemd is told."""
 
 import shlex
 import shutil

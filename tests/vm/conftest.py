@@ -24,7 +24,7 @@ def vlan_node(node: Node) -> Node:
 def make_network(vlan_node: Node, served_bin_dir: Path) -> Callable[..., Network]:
     """Makes a network on one node at each call, by the keys of its configuration.
 
-    Through the fork server, which is what makes plugins bearable on an emulated processor; that they do the same
+    Through the server, which is what makes plugins bearable on an emulated processor; that they do the same
     without it is shown elsewhere.
     """
 

@@ -1,4 +1,4 @@
-"""The plugins of a checkout as executables, and the fork server of that checkout."""
+"""The plugins of a checkout as executables, and the server of that checkout."""
 
 import signal
 import subprocess
@@ -31,7 +31,7 @@ def write_launchers(folder: Path, root: Path, socket: str = "") -> Path:
 
 @contextmanager
 def served(folder: Path, root: Path) -> Iterator[Path]:
-    """Run the fork server of the checkout at `root` during the block; return a CNI_PATH of launchers that ask it."""
+    """Run the server of the checkout at `root` during the block; return a CNI_PATH of launchers that ask it."""
     socket = folder / "server.sock"
     program = f"{_imports(root, 'launch.server.server', 'main')}; sys.exit(main())"
     with (folder / "server.log").open("wb") as log:

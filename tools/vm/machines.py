@@ -25,7 +25,7 @@ _TESTS: Final = (
     *("node/test_netlink_addresses", "node/test_netlink_routes"),
     *("node/test_nft_masquerade_packets", "node/test_nft_spoofcheck", "node/test_nft_transaction"),
 )
-# Of the ways to execute a plugin the one through the fork server, which is bearable on an emulated processor.
+# Of the ways to execute a plugin the one through the server, which is bearable on an emulated processor.
 _SELECTED: Final = "not direct and not reference"
 _PYTEST: Final = ("--verbose", "--color=no", "--override-ini=timeout=600")
 

@@ -1,4 +1,4 @@
-"""The project as it is installed on this machine, with systemd to run its fork server."""
+"""The project as it is installed on this machine, with systemd to run its server."""
 
 import json
 import subprocess

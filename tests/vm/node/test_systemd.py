@@ -1,4 +1,4 @@
-"""The fork server as systemd runs it, from the installation to its end."""
+"""The server as systemd runs it, from the installation to its end."""
 
 import os
 import shutil
