@@ -3,21 +3,22 @@
 One chain for each container, named by a hash, and a jump to it for each address of all its interfaces; made through the
 iptables programs, which are the only interface to those rules that iptables itself goes on to understand.
 
-Everything happens in the network namespace that the calling thread is in.
+Everything happens in the network namespace that the calling thread is in, which is that of the socket, too.
 """
 
 import errno
 import hashlib
-import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip_network
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from netlink.iptables_program import IptablesError, Program, is_found, run
 from netlink.nft_wire import IPV4, IPV6
-from netlink.nftables import Table
+from netlink.nftables import Netfilter, Table
 
 __all__ = [
+    "Iptables",
     "IptablesError",
     "collect_iptables",
     "is_masqueraded_by_iptables",
@@ -34,7 +35,6 @@ _JUMP = re.compile(rf'-A POSTROUTING .*--comment "((?:[^"\\]|\\.)*)" .*-j ({_CHA
 _SOURCE = re.compile(r"POSTROUTING -s (\S+) ")
 _COMMENT_LENGTH = 255
 """Bytes that iptables keeps of a comment; it drops the rest without a word."""
-_DEFAULT_PATH: Final = "/usr/sbin:/sbin"
 _ATTEMPTS = 5
 _FEWEST_USES = 3
 """Of a chain: a rule for the subnet of one address, the one that masquerades, and a jump."""
@@ -54,11 +54,14 @@ _FAMILIES = (
 )
 
 
-class IptablesError(OSError):
-    """An iptables program is missing (ENOENT) or failed (EIO, with what it said)."""
+class Iptables(NamedTuple):
+    """How iptables is reached: the socket for what nftables knows of it, the environment for the programs."""
+
+    netfilter: Netfilter
+    environ: Mapping[str, str]
 
 
-def masquerade_iptables(addresses: Sequence[Interface], network: str, container_id: str) -> None:
+def masquerade_iptables(iptables: Iptables, addresses: Sequence[Interface], network: str, container_id: str) -> None:
     """Masquerade traffic from `addresses` to anywhere but their subnets and multicast. Raises IptablesError.
 
     All rules of a family are put in place at once, or none. What is done already stays as it is.
@@ -72,7 +75,7 @@ def masquerade_iptables(addresses: Sequence[Interface], network: str, container_
         jumps = [f"POSTROUTING -s {address.ip}/{address.max_prefixlen} {comment} -j {chain}" for address in own]
         subnets = dict.fromkeys(f"{chain} -d {address.network} {comment} -j ACCEPT" for address in own)
         everything = f"{chain} ! -d {family.multicast} {comment} -j MASQUERADE"
-        program = _backend(family, chain)
+        program = _backend(iptables, family, chain)
         present = _jumps(program, chain) if program else []
         # What another interface of the container has stays; its subnets must come before the rule for everything.
         is_shared = any(jump not in jumps for jump in present)
@@ -83,10 +86,10 @@ def masquerade_iptables(addresses: Sequence[Interface], network: str, container_
             *(f"-A {rule}" for rule in (everything,) if rule not in rules),
             *(f"-A {jump}" for jump in jumps if jump not in present),
         ]
-        _restore(program or family.program, changes)
+        _restore(program or Program(family.program, iptables.environ), changes)
 
 
-def unmasquerade_iptables(addresses: Sequence[Interface], network: str, container_id: str) -> None:
+def unmasquerade_iptables(iptables: Iptables, addresses: Sequence[Interface], network: str, container_id: str) -> None:
     """Remove the jumps of `addresses`, and with the last one the chain; nothing there is fine.
 
     Without `addresses`, all that the container has goes. No program is run where nothing is to be done. Raises
@@ -95,12 +98,12 @@ def unmasquerade_iptables(addresses: Sequence[Interface], network: str, containe
     chain = _chain_name(network, container_id)
     versions = {address.version for address in addresses} or {4, 6}
     for family in _FAMILIES:
-        program = _backend(family, chain) if family.version in versions else None
+        program = _backend(iptables, family, chain) if family.version in versions else None
         if program:
-            _remove(program, family, chain, addresses)
+            _remove(iptables, program, family, chain, addresses)
 
 
-def is_masqueraded_by_iptables(network: str, container_id: str) -> bool:
+def is_masqueraded_by_iptables(iptables: Iptables, network: str, container_id: str) -> bool:
     """Tell whether the container's chain has its rules and is led to, as far as the kernel counts them.
 
     nftables is asked, where today's iptables keeps its rules: one look-up by name and family. A program is run only
@@ -108,10 +111,10 @@ def is_masqueraded_by_iptables(network: str, container_id: str) -> bool:
     NetlinkError.
     """
     chain = _chain_name(network, container_id)
-    return any(_is_whole(family, chain) for family in _FAMILIES)
+    return any(_is_whole(iptables, family, chain) for family in _FAMILIES)
 
 
-def collect_iptables(network: str, valid: Collection[str]) -> None:
+def collect_iptables(iptables: Iptables, network: str, valid: Collection[str]) -> None:
     """Remove the chains of the network's containers whose ID is not in `valid`, and all jumps to them.
 
     The network is in the jumps' comments, and a chain to be kept is known by its name: an interface is in neither. No
@@ -121,17 +124,19 @@ def collect_iptables(network: str, valid: Collection[str]) -> None:
     keep = {_chain_name(network, container_id) for container_id in valid}
     failures = []
     for family in _FAMILIES:
-        for program in _programs(family, keep):
+        for program in _programs(iptables, family, keep):
             for chain in sorted(_chains_of(program, network) - keep):
                 try:
-                    _remove(program, family, chain)
+                    _remove(iptables, program, family, chain)
                 except IptablesError as error:
                     failures.append(str(error.strerror))
     if failures:
         raise IptablesError(errno.EIO, "; ".join(failures))
 
 
-def _remove(program: str, family: _Family, chain: str, addresses: Collection[Interface] = ()) -> None:
+def _remove(
+    iptables: Iptables, program: Program, family: _Family, chain: str, addresses: Collection[Interface] = ()
+) -> None:
     for attempt in range(_ATTEMPTS):
         changes = _removal(program, chain, addresses)
         try:
@@ -139,7 +144,7 @@ def _remove(program: str, family: _Family, chain: str, addresses: Collection[Int
                 _restore(program, changes)
         except IptablesError:
             # All or nothing was done; somebody else may have removed part of it since it was listed.
-            if not _backend(family, chain):
+            if not _backend(iptables, family, chain):
                 return
             if attempt == _ATTEMPTS - 1:
                 raise
@@ -147,7 +152,7 @@ def _remove(program: str, family: _Family, chain: str, addresses: Collection[Int
             return
 
 
-def _removal(program: str, chain: str, addresses: Collection[Interface]) -> list[str]:
+def _removal(program: Program, chain: str, addresses: Collection[Interface]) -> list[str]:
     """Return what takes `addresses` out of the chain, or the chain away where it is led to for no other."""
     sources = {jump: _source(jump) for jump in _jumps(program, chain)}
     # Early releases of the reference led the whole subnet there.
@@ -169,37 +174,35 @@ def _source(jump: str) -> Network | None:
     return ip_network(found[1]) if found else None
 
 
-def _is_whole(family: _Family, chain: str) -> bool:
-    with Table(family.protocol, "nat") as table:
-        uses = table.chain_uses(chain)
-    return _backend(family, chain) is not None if uses is None else uses >= _FEWEST_USES
+def _is_whole(iptables: Iptables, family: _Family, chain: str) -> bool:
+    uses = Table(iptables.netfilter, family.protocol, "nat").chain_uses(chain)
+    return _backend(iptables, family, chain) is not None if uses is None else uses >= _FEWEST_USES
 
 
-def _backend(family: _Family, chain: str) -> str | None:
+def _backend(iptables: Iptables, family: _Family, chain: str) -> Program | None:
     """Return the program to change `chain` with, or None when it does not exist."""
-    with Table(family.protocol, "nat") as table:
-        if table.chain_uses(chain) is not None:
-            return _of_backend(family, "nft")
+    if Table(iptables.netfilter, family.protocol, "nat").chain_uses(chain) is not None:
+        return _of_backend(iptables.environ, family, "nft")
     if _has_legacy_nat(family):
-        program = _of_backend(family, "legacy")
-        if _run([program, "-w", "-t", "nat", "-S", chain], check=False)[0] == 0:
+        program = _of_backend(iptables.environ, family, "legacy")
+        if run(program, ["-w", "-t", "nat", "-S", chain], check=False)[0] == 0:
             return program
     return None
 
 
-def _programs(family: _Family, keep: Collection[str]) -> Iterator[str]:
+def _programs(iptables: Iptables, family: _Family, keep: Collection[str]) -> Iterator[Program]:
     """Return the programs that may know containers' chains other than those to `keep`."""
-    with Table(family.protocol, "nat") as table:
-        others = [chain for chain in table.chains() if _CHAIN.fullmatch(chain) and chain not in keep]
+    chains = Table(iptables.netfilter, family.protocol, "nat").chains()
+    others = [chain for chain in chains if _CHAIN.fullmatch(chain) and chain not in keep]
     if others:
-        yield _of_backend(family, "nft")
+        yield _of_backend(iptables.environ, family, "nft")
     if _has_legacy_nat(family):
-        yield _of_backend(family, "legacy")
+        yield _of_backend(iptables.environ, family, "legacy")
 
 
-def _of_backend(family: _Family, backend: str) -> str:
-    program = f"{family.program}-{backend}"
-    return program if _found(program) else family.program
+def _of_backend(environ: Mapping[str, str], family: _Family, backend: str) -> Program:
+    name = f"{family.program}-{backend}"
+    return Program(name if is_found(name, environ) else family.program, environ)
 
 
 def _has_legacy_nat(family: _Family) -> bool:
@@ -210,9 +213,9 @@ def _has_legacy_nat(family: _Family) -> bool:
         return False
 
 
-def _chains_of(program: str, network: str) -> set[str]:
+def _chains_of(program: Program, network: str) -> set[str]:
     """Return the chains of the network's containers, but none that another network leads to as well."""
-    _, listing = _run([program, "-w", "-t", "nat", "-S", "POSTROUTING"])
+    _, listing = run(program, ["-w", "-t", "nat", "-S", "POSTROUTING"])
     own: set[str] = set()
     others: set[str] = set()
     for comment, chain in _JUMP.findall(listing):
@@ -221,43 +224,20 @@ def _chains_of(program: str, network: str) -> set[str]:
     return own - others
 
 
-def _jumps(program: str, chain: str) -> list[str]:
+def _jumps(program: Program, chain: str) -> list[str]:
     """Return the rules of POSTROUTING that lead to `chain`, as `iptables -S` shows them, without the `-A`."""
     return [rule for rule in _rules(program, "POSTROUTING") if rule.endswith(f" -j {chain}")]
 
 
-def _rules(program: str, chain: str) -> list[str]:
+def _rules(program: Program, chain: str) -> list[str]:
     """Return the rules of `chain`, as `iptables -S` shows them, without the `-A`."""
-    _, listing = _run([program, "-w", "-t", "nat", "-S", chain])
+    _, listing = run(program, ["-w", "-t", "nat", "-S", chain])
     return [line.removeprefix("-A ") for line in listing.splitlines() if line.startswith("-A ")]
 
 
-def _restore(program: str, lines: Iterable[str]) -> None:
+def _restore(program: Program, lines: Iterable[str]) -> None:
     script = "\n".join(["*nat", *lines, "COMMIT", ""])
-    _run([f"{program}-restore", "-w", "--noflush"], script)
-
-
-def _run(command: list[str], script: str = "", *, check: bool = True) -> tuple[int, str]:
-    import subprocess
-
-    program = _found(command[0])
-    if program is None:
-        raise IptablesError(errno.ENOENT, f"no program {command[0]!r} on PATH or in {_DEFAULT_PATH}")
-    done = subprocess.run(  # noqa: S603 - a fixed name, and arguments made above
-        [program, *command[1:]], input=script, capture_output=True, text=True, errors="replace", check=False
-    )
-    if check and done.returncode:
-        raise IptablesError(errno.EIO, f"{' '.join(command)}: exit code {done.returncode}: {done.stderr.strip()}")
-    return done.returncode, done.stdout
-
-
-def _found(program: str) -> str | None:
-    # Some runtimes call plugins without a PATH, or with one that has no folder for system programs.
-    for folder in f"{os.environ.get('PATH', '')}:{_DEFAULT_PATH}".split(":"):
-        candidate = f"{folder}/{program}"
-        if folder and os.access(candidate, os.X_OK):
-            return candidate
-    return None
+    run(program._replace(name=f"{program.name}-restore"), ["-w", "--noflush"], script)
 
 
 def _chain_name(network: str, container_id: str) -> str:

@@ -1,239 +1,236 @@
 """Masquerading of pods' traffic that leaves their subnet: one element of a map for each address.
 
-    table inet cni_harness {
-        map masquerade4 { type ipv4_addr : verdict; elements = { 10.88.0.5 comment "…" : goto subnet-10.88.0.0-16 } }
-        map masquerade6 { type ipv6_addr : verdict; }
-        chain subnet-10.88.0.0-16 { ip daddr 10.88.0.0/16 return; masquerade; }
-        chain postrouting {
+    table inet cni_harness_masquerade {
+        set owners { type ifname; elements = { "b5bb9d8014a0f9b" comment "10.88.0.5/16" } }
+        counter subnet-10.88.0.0-16 { packets 0 bytes 0 }
+        map subnet-10.88.0.0-16 {
+            type ipv4_addr : counter
+            elements = { 10.88.0.5 comment "…" : "subnet-10.88.0.0-16" }
+        }
+        chain subnet-10.88.0.0-16 {
             type nat hook postrouting priority srcnat
-            ip daddr 224.0.0.0/4 return
-            ip6 daddr ff00::/8 return
-            ip saddr vmap @masquerade4
-            ip6 saddr vmap @masquerade6
+            ip daddr != 224.0.0.0/4 ip daddr != 10.88.0.0/16 counter name ip saddr map @subnet-10.88.0.0-16 masquerade
         }
     }
 
-What a packet meets does not grow with the number of pods, and neither does what a pod adds: an insertion into a hash
-table. Everything happens in the network namespace that the calling thread is in. The table is made for the first
-address and removed with the last. Rules and chains that others have flushed or deleted are restored with the next
-address.
+The cost of adding or removing an address does not grow with the number of pods: an insertion into a hash table. (With a
+map to verdicts, the kernel checks all elements for loops at every commit.) Of a counter the kernel tells how many
+elements lead to it, so the subnet's last address is known without a listing. The set of owners, keyed by a hash of the
+label, lists the addresses of each: DEL finds them without a result of ADD.
+
+What a subnet needs is made with its first address and removed with its last, the table with its last subnet. Rules and
+chains that others have flushed or deleted are restored with the next address. Elements in the form of earlier releases
+(`netlink.masquerade_maps`) stay in force and go with their owners.
 """
 
 import errno
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from ipaddress import (
-    IPv4Address,
-    IPv4Interface,
-    IPv4Network,
-    IPv6Address,
-    IPv6Interface,
-    IPv6Network,
-    ip_address,
-    ip_network,
-)
-from typing import Final, NamedTuple
+from ipaddress import ip_interface
+from typing import Final
 
-from netlink.nft_wire import INET, RETURN, Element, destination_in, masquerading, matched, source, verdict
-from netlink.nftables import ATTEMPTS, LOST_RACES, Chain, Hook, KeyType, Table, Transaction
+from netlink import masquerade_maps
+from netlink.masquerade_table import (
+    OBJECTS_PER_SUBNET,
+    OWNERS,
+    Interface,
+    Network,
+    Seen,
+    Subnets,
+    interface_of,
+    is_whole,
+    name_of,
+    open_table,
+    owner_key,
+)
+from netlink.nft_wire import Element
+from netlink.nftables import ATTEMPTS, LOST_RACES, Netfilter, Table, Transaction
 from netlink.owner import Owner
 from netlink.socket import NetlinkError
 
 __all__ = ["Owner", "is_masqueraded", "masquerade", "masqueraded", "remove_unused", "unmasquerade"]
 
-Address = IPv4Address | IPv6Address
-Interface = IPv4Interface | IPv6Interface
-Network = IPv4Network | IPv6Network
-
-_TABLE: Final = "cni_harness"
-_BASE_CHAIN = "postrouting"
-_HOOK = Hook("nat", 4, 100)  # NF_INET_POST_ROUTING; priority srcnat
-_MAPS = {4: "masquerade4", 6: "masquerade6"}
-_KEY_TYPES = {4: KeyType(7, 4, 2), 6: KeyType(8, 16, 2)}  # ipv4_addr, ipv6_addr
-_MULTICAST = (ip_network("224.0.0.0/4"), ip_network("ff00::/8"))
-_SUBNET_PREFIX = "subnet-"
-_RULES_OF_BASE = 4
-_RULES_OF_SUBNET = 2
-_OBJECTS_WITHOUT_SUBNETS = 3  # the maps and the base chain
+_COMMENT_MAX: Final = 125
+"""Bytes. nft(8) refuses comments of more than 128, and so could not load what it has saved."""
+_MORE: Final = "..."
+"""The list in the comment of an owner's element, if it would be too long: all elements are to be searched."""
 
 
-def masquerade(addresses: Sequence[Interface], owner: Owner) -> None:
+def masquerade(netfilter: Netfilter, addresses: Sequence[Interface], owner: Owner) -> None:
     """Masquerade traffic from `addresses` to anywhere but their subnets and multicast. Raises NetlinkError.
 
     What is done already stays; an element that another owner left behind for one of `addresses` is replaced.
     """
-    wanted = {address: Element(address.ip.packed, owner.label(), _chain(address.network)) for address in addresses}
-    doing = f"masquerade {', '.join(map(str, wanted))}"
-    with Table(INET, _TABLE) as table:
-        for _ in range(ATTEMPTS):
-            # Looked at first, because a transaction that fails costs milliseconds: a grace period of RCU, during
-            # which no other can begin.
-            present = _present(table, wanted)
-            missing = {address: element for address, element in wanted.items() if present.get(address.ip) != element}
-            damage = _damage(table, {address.network for address in wanted})
-            if not missing and damage.is_none:
-                return
-            stale = {address.ip: present[address.ip] for address in missing if address.ip in present}
-            transaction = table.transaction()
-            _restore(transaction, damage)
-            _delete_elements(transaction, stale)
-            _add_elements(transaction, missing)
-            # Where nothing seen is relied upon, "no such object" says what this kernel lacks.
-            lost_races = LOST_RACES - {errno.ENOENT} if damage.is_everything and not stale else LOST_RACES
-            if table.try_commit(transaction, doing, lost_races):
-                return
-    raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
+    if not addresses:
+        return
+    doing = f"masquerade {', '.join(map(str, addresses))}"
+    wanted = {
+        address: Element(address.ip.packed, owner.label(), counter=name_of(address.network)) for address in addresses
+    }
+    table = open_table(netfilter)
+    subnets = Subnets(netfilter, table)
+    older = masquerade_maps.presence(netfilter)
+    has_lost = False
+    for _ in range(ATTEMPTS):
+        seen = Seen(netfilter, table, owner, wanted, older)
+        is_damaged = has_lost or not all(map(is_whole, seen.chains.values()))
+        transaction = table.transaction()
+        if is_damaged:
+            subnets.restore(transaction, seen)
+        if seen.uses is not None and (is_damaged or seen.uses != OBJECTS_PER_SUBNET * len(seen.chains) + 1):
+            for name, element in subnets.elsewhere(wanted):
+                transaction.delete_elements(name, [element])
+        _add(transaction, owner, wanted, seen)
+        if not transaction.messages:
+            break
+        # A transaction that makes all that it needs meets "no such object" only if the kernel lacks something. Another
+        # one may meet it after the last pod's DEL: a failure of 10 ms, but a guard would fail after any change.
+        lost_races = LOST_RACES - {errno.ENOENT} if is_damaged else LOST_RACES
+        is_guarded = is_damaged and bool(seen.uses is not None or seen.elements or seen.listed)
+        if table.try_commit(transaction, doing, lost_races, seen.generation if is_guarded else None):
+            break
+        has_lost = not is_damaged
+    else:
+        raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
+    if older.found is not None:
+        masquerade_maps.release(netfilter, addresses)
 
 
-def unmasquerade(owner: Owner, addresses: Sequence[Interface] = ()) -> None:
+def unmasquerade(netfilter: Netfilter, owner: Owner, addresses: Iterable[Interface] = ()) -> None:
     """Take back what `masquerade` did for `owner`; nothing there is fine. Raises NetlinkError.
 
-    With `addresses` (whatever their prefixes) the cost does not depend on how many elements there are. Without, or
-    where not all of them are the owner's, all elements are read to find those that are.
+    The table knows the owner's addresses. With `addresses` they are looked up in the same system call.
     """
     doing = f"stop masquerading {', '.join(map(str, addresses)) or owner.label()}"
-    chains: set[str] = set()
-    with Table(INET, _TABLE) as table:
-        for _ in range(ATTEMPTS):
-            generation = table.generation()
-            owned = _owned(table, owner.label(), addresses)
-            chains |= {element.chain for element in owned.values()}
-            if not owned:
-                # The elements may have been deleted by others, and their chains be left.
-                chains.update(_subnets(table))
+    table = open_table(netfilter)
+    subnets = Subnets(netfilter, table)
+    older = masquerade_maps.presence(netfilter)
+    known = dict.fromkeys(addresses)
+    owned: Mapping[Interface, Element] = {}
+    is_removable = True
+    for _ in range(ATTEMPTS):
+        seen = Seen(netfilter, table, owner, known, older)
+        told = _told(table, subnets, owner, seen.listed)
+        if not told.keys() <= known.keys():
+            known |= told
+            continue
+        owned = {address: element for address, element in seen.elements.items() if element.comment == owner.label()}
+        transaction = table.transaction()
+        for address, element in owned.items():
+            transaction.delete_elements(name_of(address.network), [element])
+        if seen.listed:
+            transaction.delete_elements(OWNERS, [seen.listed])
+        emptied = _emptied(seen, owned) if is_removable else []
+        if emptied:
+            subnets.remove(transaction, emptied)
+        # The guard keeps the look true: the elements are still this owner's, and a subnet without others has none.
+        try:
+            if not transaction.messages or table.try_commit(transaction, doing, {errno.ERESTART}, seen.generation):
                 break
-            transaction = table.transaction()
-            _delete_elements(transaction, owned)
-            # The guard keeps the look true: the element must still be this owner's when it is deleted.
-            if table.try_commit(transaction, doing, generation=generation):
-                break
-        else:
-            raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
-        _remove_unused(table, chains)
+        except NetlinkError:
+            if not emptied:
+                raise
+            is_removable = False  # other rules use what the subnet has
+    else:
+        raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
+    if older.found is not None:
+        masquerade_maps.unmasquerade(netfilter, owner.label(), list(known), search=not owned)
 
 
-def masqueraded() -> list[tuple[Address, Owner]]:
-    """Return the addresses that are masqueraded and their owners. O(n). Raises NetlinkError."""
-    with Table(INET, _TABLE) as table:
-        owners = {address: Owner.from_label(element.comment) for address, element in _all(table).items()}
-    return [(address, owner) for address, owner in owners.items() if owner]
+def masqueraded(netfilter: Netfilter) -> list[tuple[Interface, Owner]]:
+    """Return the addresses that are masqueraded, with their subnets' prefixes, and their owners. O(n).
 
-
-def remove_unused() -> None:
-    """Remove chains that no element leads to, and the table if nothing else is in it. Raises NetlinkError."""
-    with Table(INET, _TABLE) as table:
-        _remove_unused(table, _subnets(table))
-
-
-def is_masqueraded(address: Interface, owner: Owner) -> bool:
-    """Tell whether `masquerade` is in force for `address` and `owner`, rules included. Raises NetlinkError."""
-    with Table(INET, _TABLE) as table:
-        element = table.element(_MAPS[address.version], address.ip.packed)
-        if element != Element(address.ip.packed, owner.label(), _chain(address.network)):
-            return False
-        return _damage(table, [address.network]).is_none
-
-
-class _Damage(NamedTuple):
-    """What of the table is not there, or not whole."""
-
-    base: Chain | None
-    """The base chain, if it exists."""
-    is_base_whole: bool
-    networks: Collection[Network]
-    """Those whose chains lack rules."""
-    is_everything: bool
-    """Whether none of the chains looked at exists."""
-
-    @property
-    def is_none(self) -> bool:
-        return self.is_base_whole and not self.networks
-
-
-def _damage(table: Table, networks: Collection[Network]) -> _Damage:
-    """Look at the structure that elements of `networks` need: one look-up, and a short dump for each network.
-
-    Nothing leads to a base chain, so its uses are its rules; and as those use the maps, the maps exist.
+    Raises NetlinkError.
     """
-    base = table.chain(_BASE_CHAIN)
-    rules = {network: len(table.rules(_chain(network))) for network in networks}
-    is_base_whole = base is not None and base.hook == _HOOK and base.uses >= _RULES_OF_BASE
-    lacking = {network for network, count in rules.items() if count < _RULES_OF_SUBNET}
-    if not is_base_whole:
-        # A program that flushed these rules has flushed those of other networks, too.
-        lacking.update(_subnets(table).values())
-    return _Damage(base, is_base_whole, lacking, is_everything=base is None and not any(rules.values()))
+    table = open_table(netfilter)
+    elements = [
+        (interface_of(element, network), element.comment)
+        for network in Subnets(netfilter, table).listed()
+        for element in table.elements(name_of(network))
+    ]
+    elements += masquerade_maps.masqueraded(netfilter)
+    owners = [(address, Owner.from_label(label)) for address, label in elements]
+    return [(address, owner) for address, owner in owners if owner]
 
 
-def _restore(transaction: Transaction, damage: _Damage) -> None:
-    if not damage.is_base_whole:
-        transaction.add_table()
-        for version, name in _MAPS.items():
-            transaction.add_set(name, _KEY_TYPES[version], verdicts=True)
-        if damage.base and damage.base.hook != _HOOK:
-            transaction.delete_chain(_BASE_CHAIN)
-        transaction.add_chain(_BASE_CHAIN, _HOOK)
-        transaction.set_rules(
-            _BASE_CHAIN,
-            *([*destination_in(multicast), *verdict(RETURN)] for multicast in _MULTICAST),
-            *([*source(version), *matched(name, verdicts=True)] for version, name in _MAPS.items()),
-        )
-    for network in damage.networks:
-        transaction.add_chain(_chain(network))
-        transaction.set_rules(_chain(network), [*destination_in(network), *verdict(RETURN)], masquerading())
+def remove_unused(netfilter: Netfilter) -> None:
+    """Remove what no address needs: rules of subnets, lists of owners, and the table if it is empty. O(n).
+
+    Raises NetlinkError.
+    """
+    table = open_table(netfilter)
+    subnets = Subnets(netfilter, table)
+    for _ in range(ATTEMPTS):
+        generation = table.generation()
+        counters = subnets.counters(subnets.listed())
+        in_use = {owner_key(element.comment) for network in counters for element in table.elements(name_of(network))}
+        transaction = table.transaction()
+        for listed in table.elements(OWNERS):
+            if listed.key not in in_use:
+                transaction.delete_elements(OWNERS, [listed])
+        unused = [network for network, count in counters.items() if not count]
+        if unused or not counters:
+            subnets.remove(transaction, unused)
+        if not transaction.messages:
+            break
+        if table.try_commit(transaction, "remove what no address needs", generation=generation):
+            break
+    masquerade_maps.remove_unused(netfilter)
 
 
-def _remove_unused(table: Table, chains: Iterable[str]) -> None:
-    # The kernel decides: it refuses to delete a chain or set that has come into use since the look-up.
-    for chain in chains:
-        if table.is_unused(chain):
-            transaction = table.transaction()
-            transaction.delete_chain(chain)
-            table.try_commit(transaction, f"delete chain {chain}")
-    uses = table.uses()
-    if uses is not None and uses <= _OBJECTS_WITHOUT_SUBNETS:
-        table.remove_if_empty({_BASE_CHAIN}, _MAPS.values())
+def is_masqueraded(netfilter: Netfilter, address: Interface, owner: Owner) -> bool:
+    """Tell whether `masquerade` is in force for `address` and `owner`, rules included. Raises NetlinkError."""
+    seen = Seen(netfilter, open_table(netfilter), owner, [address])
+    element = seen.elements.get(address)
+    if element and element.comment == owner.label() and is_whole(seen.chains[address.network]):
+        return True
+    return masquerade_maps.is_masqueraded(netfilter, address, owner)
 
 
-def _add_elements(transaction: Transaction, wanted: Mapping[Interface, Element]) -> None:
+def _add(transaction: Transaction, owner: Owner, wanted: Mapping[Interface, Element], seen: Seen) -> None:
     for address, element in wanted.items():
-        transaction.add_elements(_MAPS[address.version], [element])
+        if seen.elements.get(address) == element:
+            continue
+        if address in seen.elements:
+            transaction.delete_elements(element.counter, [element])
+        transaction.add_elements(element.counter, [element])
+    listed = _listing(owner, wanted, seen.listed)
+    if listed != seen.listed:
+        if seen.listed:
+            transaction.delete_elements(OWNERS, [listed])
+        transaction.add_elements(OWNERS, [listed])
 
 
-def _delete_elements(transaction: Transaction, elements: Mapping[Address, Element]) -> None:
-    for address, element in elements.items():
-        transaction.delete_elements(_MAPS[address.version], [element])
+def _listing(owner: Owner, addresses: Iterable[Interface], present: Element | None) -> Element:
+    """Return the element that lists the owner's addresses, those of `present` included."""
+    already = present.comment.split() if present else []
+    comment = " ".join(dict.fromkeys([*already, *map(str, addresses)]))
+    return Element(
+        owner_key(owner.label()), comment if len(comment) <= _COMMENT_MAX and _MORE not in already else _MORE
+    )
 
 
-def _present(table: Table, addresses: Iterable[Interface]) -> dict[Address, Element]:
-    found = {address.ip: table.element(_MAPS[address.version], address.ip.packed) for address in addresses}
-    return {address: element for address, element in found.items() if element}
+def _told(table: Table, subnets: Subnets, owner: Owner, listed: Element | None) -> dict[Interface, None]:
+    """Return the addresses that an owner's element lists."""
+    if listed is None:
+        return {}
+    if listed.comment == _MORE:
+        return {
+            interface_of(element, network): None
+            for network in subnets.listed()
+            for element in table.elements(name_of(network), owner.label())
+        }
+    told: dict[Interface, None] = {}
+    for each in listed.comment.split():
+        with suppress(ValueError):  # written by another
+            told[ip_interface(each)] = None
+    return told
 
 
-def _owned(table: Table, label: str, addresses: Sequence[Interface]) -> dict[Address, Element]:
-    present = _present(table, addresses)
-    if addresses and all(address.ip in present and present[address.ip].comment == label for address in addresses):
-        return present
-    return _all(table, label)
-
-
-def _all(table: Table, comment: str = "") -> dict[Address, Element]:
-    return {ip_address(element.key): element for name in _MAPS.values() for element in table.elements(name, comment)}
-
-
-def _subnets(table: Table) -> dict[str, Network]:
-    """Return the networks of the table's chains."""
-    subnets = {}
-    for name in table.chains():
-        with suppress(ValueError):  # another's chain
-            subnets[name] = _network(name)
-    return subnets
-
-
-def _chain(network: Network) -> str:
-    # nft(8) takes neither ":" nor "/" (at the end) in a name, and must be able to load what it has saved.
-    return f"{_SUBNET_PREFIX}{network}".replace(":", "_").replace("/", "-")
-
-
-def _network(chain: str) -> Network:
-    return ip_network(chain.removeprefix(_SUBNET_PREFIX).replace("_", ":").replace("-", "/"))
+def _emptied(seen: Seen, owned: Iterable[Interface]) -> list[Network]:
+    """Return the subnets that have no element but those."""
+    going: dict[Network, int] = defaultdict(int)
+    for address in owned:
+        going[address.network] += 1
+    return [network for network, count in seen.counters.items() if count is not None and count == going[network]]

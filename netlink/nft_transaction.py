@@ -18,12 +18,13 @@ _NEW_CHAIN, _DEL_CHAIN = 3, 5
 _NEW_RULE, _DEL_RULE = 6, 8
 _NEW_SET, _DEL_SET = 9, 11
 _NEW_ELEMENT, _DEL_ELEMENT = 12, 14
-_DELETIONS = frozenset({_DEL_TABLE, _DEL_CHAIN, _DEL_RULE, _DEL_SET, _DEL_ELEMENT})
+_NEW_OBJECT, _DEL_OBJECT = 18, 20
 
 _NLM_F_NONREC = 0x100  # of a deletion: refuse (EBUSY) unless empty
 _VERDICT_TYPE = 0xFFFFFF00 - (1 << 32)
 _KEY_BYTE_ORDER = 0  # NFTNL_UDATA_SET_KEYBYTEORDER
-_MAP = 1 << 3  # NFT_SET_MAP
+_MAP, _OBJECT_MAP = 1 << 3, 1 << 6  # NFT_SET_MAP, NFT_SET_OBJECT
+_COUNTER = 1  # NFT_OBJECT_COUNTER
 
 
 class Hook(NamedTuple):
@@ -62,7 +63,6 @@ class Transaction:
     def __init__(self, family: int, table: str) -> None:
         """Begin with no changes to table `table` of `family` (`netlink.nft_wire.INET`, …)."""
         self.messages: list[bytes] = []
-        self.deletes = False
         self._family = family
         self._table = table
 
@@ -95,18 +95,28 @@ class Transaction:
         """Delete one rule (else ENOENT)."""
         self._append(_DEL_RULE, 0, (2, chain), (3, rule.handle))
 
-    def add_set(self, name: str, key: KeyType, *, verdicts: bool = False) -> None:
-        """Create a set of `key`s, or with `verdicts` a map from keys to verdicts."""
+    def add_counter(self, name: str) -> None:
+        """Create a named counter. The kernel knows how many elements of maps lead to it."""
+        self._append(_NEW_OBJECT, NLM_F_CREATE, (2, name), (3, _COUNTER), (4, []))
+
+    def delete_counter(self, name: str) -> None:
+        """Delete a counter, if no element leads to it (else EBUSY)."""
+        self._append(_DEL_OBJECT, 0, (2, name), (3, _COUNTER))
+
+    def add_set(self, name: str, key: KeyType, *, verdicts: bool = False, counters: bool = False) -> None:
+        """Create a set of `key`s, or with `verdicts` or `counters` a map from keys to those."""
         attributes: list[tuple[int, int | str | bytes]] = [(2, name), (4, key.number), (5, key.length)]
         if verdicts:
             attributes += [(3, _MAP), (6, _VERDICT_TYPE), (7, 0)]
+        if counters:
+            attributes += [(3, _OBJECT_MAP), (15, _COUNTER)]
         attributes.append((13, struct.pack("=BBI", _KEY_BYTE_ORDER, 4, key.byte_order)))
         # The ID would serve to refer to the set within the transaction; it is obligatory all the same.
         self._append(_NEW_SET, NLM_F_CREATE, *attributes, (10, len(self.messages)))
 
-    def delete_set(self, name: str) -> None:
-        """Delete a set that has no elements and that no rule uses (else EBUSY)."""
-        self._append(_DEL_SET, _NLM_F_NONREC, (2, name))
+    def delete_set(self, name: str, *, elements: bool = False) -> None:
+        """Delete a set that no rule uses and, without `elements`, that had none before the transaction (else EBUSY)."""
+        self._append(_DEL_SET, 0 if elements else _NLM_F_NONREC, (2, name))
 
     def add_elements(self, name: str, elements: Iterable[Element]) -> None:
         """Add elements whose keys are not in the set yet (else EEXIST or EBUSY)."""
@@ -118,5 +128,4 @@ class Transaction:
         self._append(_DEL_ELEMENT, 0, (2, name), (3, keys))
 
     def _append(self, kind: int, flags: int, *attributes: tuple[int, int | str | bytes | Attributes]) -> None:
-        self.deletes |= kind in _DELETIONS
         self.messages.append(encode_message(kind, flags, self._family, [(1, self._table), *attributes]))

@@ -24,7 +24,9 @@ __all__ = [
     "Element",
     "attributes_of",
     "comment_in",
+    "counted",
     "destination_in",
+    "destination_outside",
     "element_attributes",
     "elements_in",
     "encode_message",
@@ -56,7 +58,7 @@ _BODY = _MESSAGE.size + _NFGENMSG.size
 _COMMENT = 0  # NFTNL_UDATA_RULE_COMMENT, NFTNL_UDATA_SET_ELEM_COMMENT
 _RECORD_HEADER = 2
 # Attributes of an element, NFTA_SET_ELEM_*, and of what is in it, NFTA_DATA_* and NFTA_VERDICT_*.
-_KEY, _DATA, _USERDATA = 1, 2, 6
+_KEY, _DATA, _USERDATA, _OBJECT = 1, 2, 6, 9
 _VALUE, _VERDICT = 1, 2
 _VERDICT_CODE, _VERDICT_CHAIN = 1, 2
 _LIST_ITEM = 1
@@ -65,6 +67,7 @@ _VERDICT_REGISTER, _REGISTER, _NEXT_REGISTER = 0, 1, 2  # a register holds 16 by
 _IIFNAME, _NFPROTO = 6, 15  # NFT_META_*
 _LINK_HEADER, _NETWORK_HEADER = 0, 1
 _INVERTED = 1  # NFT_LOOKUP_F_INV
+_EQUAL, _UNEQUAL = 0, 1  # NFT_CMP_*
 _PROTOCOLS = {4: IPV4, 6: IPV6}
 # Where the source address is in the IP header, and the length of one address, in bytes.
 _ADDRESSES = {4: (12, 4), 6: (8, 16)}
@@ -93,11 +96,12 @@ def text(value: bytes) -> str:
 
 
 class Element(NamedTuple):
-    """An element of a set, or of a map from keys to `goto CHAIN`."""
+    """An element of a set, of a map from keys to `goto CHAIN`, or of a map from keys to counters."""
 
     key: bytes
     comment: str = ""
     chain: str = ""
+    counter: str = ""
 
 
 def element_attributes(elements: Iterable[Element]) -> Attributes:
@@ -116,6 +120,7 @@ def elements_in(nest: bytes, containing: bytes = b"") -> Iterator[Element]:
             key=values(attributes[_KEY])[_VALUE],
             comment=comment_in(attributes.get(_USERDATA, b"")),
             chain=text(target.get(_VERDICT_CHAIN, b"")),
+            counter=text(attributes.get(_OBJECT, b"")),
         )
 
 
@@ -138,10 +143,13 @@ def source(version: int) -> Attributes:
 
 def destination_in(network: IPv4Network | IPv6Network) -> Attributes:
     """`ip daddr NETWORK` or `ip6 daddr NETWORK`."""
-    offset, length = _ADDRESSES[network.version]
-    load = _loaded(_NETWORK_HEADER, offset + length, length)
-    mask = [] if network.prefixlen == network.max_prefixlen else [_masked(network.netmask.packed)]
-    return [*_family_is(network.version), load, *mask, _equal(network.network_address.packed)]
+    return [*_family_is(network.version), *_destination(network, _EQUAL)]
+
+
+def destination_outside(*networks: IPv4Network | IPv6Network) -> Attributes:
+    """`ip daddr != NETWORK` for each of one family's `networks`, or `ip6 daddr != NETWORK`."""
+    comparisons = [_destination(network, _UNEQUAL) for network in networks]
+    return [*_family_is(networks[0].version), *(expression for each in comparisons for expression in each)]
 
 
 def incoming_port() -> Attributes:
@@ -164,6 +172,11 @@ def matched(name: str, *, absent: bool = False, verdicts: bool = False) -> Attri
     return [_expression("lookup", *attributes)]
 
 
+def counted(version: int, name: str) -> Attributes:
+    """`counter name ip saddr map @NAME` behind a match of the family: it matches where the map has the address."""
+    return [_loaded(_NETWORK_HEADER, *_ADDRESSES[version]), _expression("objref", (3, _REGISTER), (4, name))]
+
+
 def verdict(code: int) -> Attributes:
     """`drop` or `return`."""
     return [_expression("immediate", (1, _VERDICT_REGISTER), (2, [(_VERDICT, [(_VERDICT_CODE, code)])]))]
@@ -182,12 +195,14 @@ def _element(element: Element) -> Attributes:
     if element.comment:
         comment = element.comment.encode() + b"\0"
         attributes.append((_USERDATA, bytes([_COMMENT, len(comment)]) + comment))
+    if element.counter:
+        attributes.append((_OBJECT, element.counter.encode() + b"\0"))
     return attributes
 
 
 def _family_is(version: int) -> Attributes:
     # `meta nfproto`: what nft(8), too, puts before a match on an IP header in a table of family inet.
-    return [_expression("meta", (1, _REGISTER), (2, _NFPROTO)), _equal(bytes([_PROTOCOLS[version]]))]
+    return [_expression("meta", (1, _REGISTER), (2, _NFPROTO)), _compared(bytes([_PROTOCOLS[version]]))]
 
 
 def _loaded(header: int, offset: int, length: int, register: int = _REGISTER) -> tuple[int, Attributes]:
@@ -200,8 +215,15 @@ def _masked(mask: bytes) -> tuple[int, Attributes]:
     return _expression("bitwise", (1, _REGISTER), (2, _REGISTER), (3, len(mask)), *operands)
 
 
-def _equal(value: bytes) -> tuple[int, Attributes]:
-    return _expression("cmp", (1, _REGISTER), (2, 0), (3, [(_VALUE, value)]))
+def _destination(network: IPv4Network | IPv6Network, comparison: int) -> Attributes:
+    offset, length = _ADDRESSES[network.version]
+    load = _loaded(_NETWORK_HEADER, offset + length, length)
+    mask = [] if network.prefixlen == network.max_prefixlen else [_masked(network.netmask.packed)]
+    return [load, *mask, _compared(network.network_address.packed, comparison)]
+
+
+def _compared(value: bytes, comparison: int = _EQUAL) -> tuple[int, Attributes]:
+    return _expression("cmp", (1, _REGISTER), (2, comparison), (3, [(_VALUE, value)]))
 
 
 def _expression(name: str, *attributes: tuple[int, "int | str | bytes | Attributes"]) -> tuple[int, Attributes]:

@@ -5,12 +5,10 @@ known only to the kernel, as other processes change it at the same time.
 """
 
 import errno
-import os
-from collections import deque
-from collections.abc import Container
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Container
+from typing import NamedTuple, TypeVar
 
-from netlink.closing import Closing
+from netlink.netfilter import LookUp, Netfilter
 from netlink.nft_transaction import Hook, KeyType, Rule, Transaction
 from netlink.nft_wire import (
     SUBSYSTEM,
@@ -25,17 +23,29 @@ from netlink.nft_wire import (
     text,
     values,
 )
-from netlink.socket import NETLINK_NETFILTER, DumpInterruptedError, NetlinkError, Socket
+from netlink.socket import DumpInterruptedError, NetlinkError
 
-__all__ = ["ATTEMPTS", "LOST_RACES", "Chain", "Hook", "KeyType", "Rule", "Table", "Transaction"]
+__all__ = [
+    "ATTEMPTS",
+    "LOST_RACES",
+    "Chain",
+    "Hook",
+    "KeyType",
+    "LookUp",
+    "Netfilter",
+    "Rule",
+    "Table",
+    "Transaction",
+]
+
+T = TypeVar("T")
 
 # NFT_MSG_*
-_GET_TABLE, _GET_CHAIN, _GET_RULE, _GET_SET, _GET_ELEMENT, _GET_GENERATION = 1, 4, 7, 10, 13, 16
+_GET_TABLE, _GET_CHAIN, _GET_RULE, _GET_SET, _GET_ELEMENT, _GET_GENERATION, _GET_OBJECT = 1, 4, 7, 10, 13, 16, 19
+_COUNTER = 1  # NFT_OBJECT_COUNTER
 _DUMP_ATTEMPTS = 10
 _FEW_USES = 16
 """A chain of ours with more uses than rules that it could have is in use: its rules need not be counted."""
-_SET_ASIDE_MAX = 16
-"""More than one DEL opens; a process that lives on keeps no more descriptors than these."""
 
 LOST_RACES = frozenset({errno.ENOENT, errno.EEXIST, errno.EBUSY, errno.ERESTART})
 """How a transaction fails that was right for what was seen before it, but no longer for what there is."""
@@ -51,38 +61,14 @@ class Chain(NamedTuple):
     hook: Hook | None
 
 
-class Table(Closing):
-    """One table, present or not, in the network namespace that the calling thread is in."""
+class Table:
+    """One table, present or not, in the network namespace of `netfilter`."""
 
-    _anything_deleted = False
-    """By whatever table of this process: the kernel lets go of *any* socket only after what was deleted is freed."""
-
-    _set_aside: ClassVar[deque[Socket]] = deque()
-    """Sockets that no table uses any more, still open."""
-
-    def __init__(self, family: int, name: str) -> None:
-        """Open a socket; to be closed, or used in a with statement."""
+    def __init__(self, netfilter: Netfilter, family: int, name: str) -> None:
+        """Nothing is asked yet."""
         self.family = family
         self.name = name
-        self._socket = Socket(NETLINK_NETFILTER)
-
-    def close(self) -> None:
-        """Close the socket, or set it aside if closing would wait for a deletion."""
-        if not self._anything_deleted:
-            self._socket.close()
-            return
-        # The wait is a grace period of RCU, 10 ms or more. Sockets set aside close with the process, which is as a
-        # rule after that period.
-        Table._set_aside.append(self._socket)
-        if len(Table._set_aside) > _SET_ASIDE_MAX:
-            Table._set_aside.popleft().close()
-
-    @classmethod
-    def close_set_aside(cls) -> None:
-        """Close the sockets set aside, which waits until the kernel has freed the deleted objects."""
-        while cls._set_aside:
-            cls._set_aside.popleft().close()
-        cls._anything_deleted = False
+        self._netfilter = netfilter
 
     def transaction(self) -> Transaction:
         """Begin collecting changes."""
@@ -94,8 +80,7 @@ class Table(Closing):
         With `generation` it raises ERESTART, having changed nothing, if any table of the namespace was changed since
         `generation()` returned that number. `doing` says in the error what was attempted.
         """
-        Table._anything_deleted |= transaction.deletes
-        self._socket.execute(transaction.messages, doing=doing, subsystem=SUBSYSTEM, generation=generation)
+        self._netfilter.execute(transaction.messages, doing=doing, subsystem=SUBSYSTEM, generation=generation)
 
     def try_commit(
         self,
@@ -113,25 +98,49 @@ class Table(Closing):
             raise
         return True
 
+    def look_up(self, question: LookUp[T]) -> T | None:
+        """Ask one question and return what it found. Raises NetlinkError."""
+        self._netfilter.look_up(question)
+        return question.found
+
+    def generation_question(self) -> LookUp[int]:
+        """Ask for a number that changes with every change to any table of the namespace."""
+        message = encode_message(_GET_GENERATION, 0, 0, [])
+        return LookUp(message, "read the generation of the firewall's rules", lambda reply: number(reply[1]))
+
+    def uses_question(self) -> LookUp[int]:
+        """Ask how many chains, sets and objects the table has."""
+        return self._question(_GET_TABLE, f"look up table {self.name}", _uses)
+
+    def chain_question(self, name: str) -> LookUp[Chain]:
+        """Ask for a chain."""
+        return self._question(_GET_CHAIN, f"look up chain {name}", _chain, (3, name))
+
+    def set_question(self, name: str) -> LookUp[str]:
+        """Ask for the name of a set or map."""
+        return self._question(_GET_SET, f"look up set {name}", lambda reply: text(reply[2]), (2, name))
+
+    def counter_question(self, name: str) -> LookUp[int]:
+        """Ask how many elements of maps lead to a named counter."""
+        doing = f"look up counter {name}"
+        return self._question(_GET_OBJECT, doing, lambda reply: number(reply[5]), (2, name), (3, _COUNTER))
+
+    def element_question(self, name: str, key: bytes) -> LookUp[Element]:
+        """Ask for the element of set `name` that has this key. O(1)."""
+        wanted = element_attributes([Element(key)])
+        return self._question(_GET_ELEMENT, f"look up an element of {name}", _element, (2, name), (3, wanted))
+
     def generation(self) -> int:
         """Return a number that changes with every change to any table of the namespace."""
-        request = encode_message(_GET_GENERATION, 0, 0, [])
-        reply = self._socket.request(request, doing="read the generation of the firewall's rules")
-        return number(attributes_of(reply.encoded)[1])
+        return self.look_up(self.generation_question()) or 0
 
     def uses(self) -> int | None:
         """Return how many chains, sets and objects the table has; None when it does not exist."""
-        attributes = self._look_up(_GET_TABLE, f"look up table {self.name}")
-        return number(attributes[3]) if attributes else None
+        return self.look_up(self.uses_question())
 
     def chain(self, name: str) -> Chain | None:
         """Return the chain of that name, or None."""
-        attributes = self._look_up(_GET_CHAIN, f"look up chain {name}", (3, name))
-        if attributes is None:
-            return None
-        where = values(attributes.get(4, b""))
-        hook = Hook(text(attributes[7]), number(where[1]), number(where[2])) if where else None
-        return Chain(number(attributes[6]), hook)
+        return self.look_up(self.chain_question(name))
 
     def chain_uses(self, name: str) -> int | None:
         """Return the number of the chain's rules and of what leads to it; None when it does not exist."""
@@ -170,9 +179,7 @@ class Table(Closing):
 
     def element(self, name: str, key: bytes) -> Element | None:
         """Return the element of set `name` that has this key. O(1)."""
-        wanted = element_attributes([Element(key)])
-        attributes = self._look_up(_GET_ELEMENT, f"look up an element of {name}", (2, name), (3, wanted))
-        return next(elements_in(attributes[3])) if attributes else None
+        return self.look_up(self.element_question(name, key))
 
     def elements(self, name: str, comment: str = "") -> list[Element]:
         """Return all elements of set `name`, or those with this comment; none when it does not exist. O(n)."""
@@ -185,20 +192,20 @@ class Table(Closing):
         parts = self._list(_GET_RULE, f"list the rules of {chain}", (2, chain))
         return [Rule(part[3], comment_in(part.get(7, b""))) for part in parts if part.get(2) == chain.encode() + b"\0"]
 
-    def _look_up(self, kind: int, doing: str, *attributes: tuple[int, str | Attributes]) -> dict[int, bytes] | None:
-        try:
-            reply = self._socket.request(self._encoded(kind, *attributes), doing=doing)
-        except NetlinkError as error:
-            if error.errno == errno.ENOENT:
-                return None
-            raise
-        return attributes_of(reply.encoded)
+    def _question(
+        self,
+        kind: int,
+        doing: str,
+        read: Callable[[dict[int, bytes]], T],
+        *attributes: tuple[int, int | str | Attributes],
+    ) -> LookUp[T]:
+        return LookUp(self._encoded(kind, *attributes), doing, read)
 
     def _list(self, kind: int, doing: str, *attributes: tuple[int, str | Attributes]) -> list[dict[int, bytes]]:
         # A hundred plugins at once interrupt each other's listings, so the socket's own patience does not suffice.
         for attempt in range(_DUMP_ATTEMPTS):
             try:
-                replies = self._socket.dump(self._encoded(kind, *attributes), doing=doing)
+                replies = self._netfilter.dump(self._encoded(kind, *attributes), doing=doing)
             except DumpInterruptedError:
                 if attempt == _DUMP_ATTEMPTS - 1:
                     raise
@@ -210,9 +217,19 @@ class Table(Closing):
                 return [attributes_of(reply.encoded) for reply in replies]
         return []
 
-    def _encoded(self, kind: int, *attributes: tuple[int, str | Attributes]) -> bytes:
+    def _encoded(self, kind: int, *attributes: tuple[int, int | str | Attributes]) -> bytes:
         return encode_message(kind, 0, self.family, [(1, self.name), *attributes])
 
 
-# A server's rehearsal deletes. Its workers must not wait for that, and its sockets would keep its namespaces.
-os.register_at_fork(before=Table.close_set_aside)
+def _uses(reply: dict[int, bytes]) -> int:
+    return number(reply[3])
+
+
+def _chain(reply: dict[int, bytes]) -> Chain:
+    where = values(reply.get(4, b""))
+    hook = Hook(text(reply[7]), number(where[1]), number(where[2])) if where else None
+    return Chain(number(reply[6]), hook)
+
+
+def _element(reply: dict[int, bytes]) -> Element:
+    return next(elements_in(reply[3]))

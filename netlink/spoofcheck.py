@@ -7,8 +7,8 @@
         chain prerouting { type filter hook prerouting priority -300; iifname vmap @checked_ports; }
     }
 
-What a frame meets does not grow with the number of ports. Everything happens in the network namespace that the
-calling thread is in. The table is made for the first port and removed with the last. Rules and chains that others have
+What a frame meets does not grow with the number of ports. Everything happens in the network namespace of the
+socket. The table is made for the first port and removed with the last. Rules and chains that others have
 flushed or deleted are restored with the next port.
 """
 
@@ -16,7 +16,7 @@ import errno
 from typing import Final
 
 from netlink.nft_wire import BRIDGE, DROP, Element, incoming_port, matched, source_ethernet, verdict
-from netlink.nftables import ATTEMPTS, LOST_RACES, Chain, Hook, KeyType, Table, Transaction
+from netlink.nftables import ATTEMPTS, LOST_RACES, Chain, Hook, KeyType, Netfilter, Table, Transaction
 from netlink.owner import Owner
 from netlink.socket import NetlinkError
 
@@ -33,7 +33,7 @@ _IFNAME_AND_MAC = KeyType(41 << 6 | 9, 24, 0)  # ifname . ether_addr, each fille
 _OBJECTS_WITHOUT_PORTS = 4  # the map, the set and both chains
 
 
-def allow_only(port: str, mac: str, owner: Owner) -> None:
+def allow_only(netfilter: Netfilter, port: str, mac: str, owner: Owner) -> None:
     """Drop frames that enter through bridge port `port` with another Ethernet source than `mac`.
 
     What is done already stays; what another owner left behind for a port of that name is replaced. Raises
@@ -41,69 +41,69 @@ def allow_only(port: str, mac: str, owner: Owner) -> None:
     """
     doing = f"check source addresses on port {port!r}"
     wanted = _elements(port, mac, owner)
-    with Table(BRIDGE, _TABLE) as table:
-        for _ in range(ATTEMPTS):
-            present = _present(table, port, mac)
-            base = table.chain(_BASE_CHAIN)
-            is_whole = _is_whole(table, base)
-            if present == wanted and is_whole:
-                return
-            transaction = table.transaction()
-            cold = base is None and not is_whole
-            if not is_whole:
-                _restore(transaction, base)
-            for name, element in present.items():
-                transaction.delete_elements(name, [element])
-            for name, element in wanted.items():
-                transaction.add_elements(name, [element])
-            # Where nothing seen is relied upon, "no such object" says what this kernel lacks.
-            lost_races = LOST_RACES - {errno.ENOENT} if cold and not present else LOST_RACES
-            if _try_commit(table, transaction, doing, lost_races):
-                return
+    table = Table(netfilter, BRIDGE, _TABLE)
+    for _ in range(ATTEMPTS):
+        present = _present(table, port, mac)
+        base = table.chain(_BASE_CHAIN)
+        is_whole = _is_whole(table, base)
+        if present == wanted and is_whole:
+            return
+        transaction = table.transaction()
+        cold = base is None and not is_whole
+        if not is_whole:
+            _restore(transaction, base)
+        for name, element in present.items():
+            transaction.delete_elements(name, [element])
+        for name, element in wanted.items():
+            transaction.add_elements(name, [element])
+        # Where nothing seen is relied upon, "no such object" says what this kernel lacks.
+        lost_races = LOST_RACES - {errno.ENOENT} if cold and not present else LOST_RACES
+        if _try_commit(table, transaction, doing, lost_races):
+            return
     raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
 
 
-def disallow(owner: Owner, port: str) -> None:
+def disallow(netfilter: Netfilter, owner: Owner, port: str) -> None:
     """Take back what `allow_only` did; nothing there, or there for another owner, is fine. Raises NetlinkError."""
     doing = f"stop checking source addresses on port {port!r}"
-    with Table(BRIDGE, _TABLE) as table:
-        for _ in range(ATTEMPTS):
-            generation = table.generation()
-            checked = table.element(_PORTS, _port_key(port))
-            if not checked or _label(checked) != owner.label():
-                break
-            transaction = table.transaction()
-            for name, element in _present(table, port, _mac(checked)).items():
-                transaction.delete_elements(name, [element])
-            if table.try_commit(transaction, doing, generation=generation):
-                break
-        else:
-            raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
-        _remove_unused(table)
+    table = Table(netfilter, BRIDGE, _TABLE)
+    for _ in range(ATTEMPTS):
+        generation = table.generation()
+        checked = table.element(_PORTS, _port_key(port))
+        if not checked or _label(checked) != owner.label():
+            break
+        transaction = table.transaction()
+        for name, element in _present(table, port, _mac(checked)).items():
+            transaction.delete_elements(name, [element])
+        if table.try_commit(transaction, doing, generation=generation):
+            break
+    else:
+        raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
+    _remove_unused(table)
 
 
-def remove_unused() -> None:
+def remove_unused(netfilter: Netfilter) -> None:
     """Remove the table if it checks no port and nothing else is in it. Raises NetlinkError."""
-    with Table(BRIDGE, _TABLE) as table:
-        _remove_unused(table)
+    table = Table(netfilter, BRIDGE, _TABLE)
+    _remove_unused(table)
 
 
-def spoof_checked() -> list[tuple[str, Owner]]:
+def spoof_checked(netfilter: Netfilter) -> list[tuple[str, Owner]]:
     """Return the checked ports and their owners. O(n). Raises NetlinkError."""
-    with Table(BRIDGE, _TABLE) as table:
-        owners = {element.key: Owner.from_label(_label(element)) for element in table.elements(_PORTS)}
+    table = Table(netfilter, BRIDGE, _TABLE)
+    owners = {element.key: Owner.from_label(_label(element)) for element in table.elements(_PORTS)}
     return [(key.rstrip(b"\0").decode(), owner) for key, owner in owners.items() if owner]
 
 
-def is_spoof_checked(port: str, mac: str, owner: Owner) -> bool:
+def is_spoof_checked(netfilter: Netfilter, port: str, mac: str, owner: Owner) -> bool:
     """Tell whether `allow_only` is in force for this port, MAC address and owner, rules included.
 
     Raises NetlinkError.
     """
-    with Table(BRIDGE, _TABLE) as table:
-        if _present(table, port, mac) != _elements(port, mac, owner):
-            return False
-        return _is_whole(table, table.chain(_BASE_CHAIN))
+    table = Table(netfilter, BRIDGE, _TABLE)
+    if _present(table, port, mac) != _elements(port, mac, owner):
+        return False
+    return _is_whole(table, table.chain(_BASE_CHAIN))
 
 
 def _elements(port: str, mac: str, owner: Owner) -> dict[str, Element]:

@@ -6,11 +6,11 @@ nothing.
 """
 
 from collections.abc import Collection, Sequence
-from ipaddress import ip_interface
 from typing import TypeVar
 
 from netlink import masquerade as nft
 from netlink.iptables import (
+    Iptables,
     collect_iptables,
     is_masqueraded_by_iptables,
     masquerade_iptables,
@@ -20,6 +20,7 @@ from netlink.owner import Owner
 from netlink.reference_nftables import is_masqueraded_by_reference, unmasquerade_reference
 from skel import Args, Cidr, CniError, Code, Config
 
+from .netfilter import netfilter_of
 from .steps import Steps
 
 __all__ = ["check_masquerade", "collect_masquerade", "masquerade", "owner_of", "unmasquerade"]
@@ -38,17 +39,18 @@ def masquerade(args: Args[C], addresses: Sequence[Cidr], backend: str | None) ->
     Raises NetlinkError, or OSError where iptables cannot be run.
     """
     if backend == "iptables":
-        masquerade_iptables(addresses, args.config.name, args.container_id)
+        masquerade_iptables(_iptables(args), addresses, args.config.name, args.container_id)
     else:
-        nft.masquerade(addresses, owner_of(args))
+        nft.masquerade(netfilter_of(args), addresses, owner_of(args))
 
 
 def unmasquerade(args: Args[C], addresses: Sequence[Cidr]) -> None:
     """Take back `masquerade`, whichever backend or plugin suite did it. Raises OSError, CniError."""
+    owner = owner_of(args)
     with Steps() as steps:
-        steps.take(nft.unmasquerade, owner_of(args), addresses)
-        steps.take(unmasquerade_reference, args.config.name, args.ifname, args.container_id)
-        steps.take(unmasquerade_iptables, addresses, args.config.name, args.container_id)
+        steps.take(lambda: nft.unmasquerade(netfilter_of(args), owner, addresses))
+        steps.take(lambda: unmasquerade_reference(netfilter_of(args), owner.network, owner.ifname, owner.container_id))
+        steps.take(lambda: unmasquerade_iptables(_iptables(args), addresses, owner.network, owner.container_id))
 
 
 def check_masquerade(args: Args[C], addresses: Sequence[Cidr]) -> None:
@@ -57,7 +59,8 @@ def check_masquerade(args: Args[C], addresses: Sequence[Cidr]) -> None:
     A later plugin may have given the interface more addresses, which were never masqueraded: one without a gateway may
     be such, as long as another one is.
     """
-    missing = [address for address in addresses if not nft.is_masqueraded(address, owner_of(args))]
+    netfilter, owner = netfilter_of(args), owner_of(args)
+    missing = [address for address in addresses if not nft.is_masqueraded(netfilter, address, owner)]
     if 0 < len(missing) < len(addresses):
         missing = [address for address in missing if address in _with_gateway(args)]
     if missing and not _masqueraded_by_reference(args):
@@ -70,16 +73,20 @@ def collect_masquerade(args: Args[C], valid: Collection[Owner]) -> None:
     The chains of iptables know their container and not the interface: they stay for any valid one of the container.
     """
     with Steps() as steps:
-        steps.take(_collect_nftables, args.config.name, valid)
-        steps.take(collect_iptables, args.config.name, {owner.container_id for owner in valid})
+        steps.take(_collect_nftables, args, valid)
+        containers = {owner.container_id for owner in valid}
+        steps.take(lambda: collect_iptables(_iptables(args), args.config.name, containers))
 
 
-def _collect_nftables(network: str, valid: Collection[Owner]) -> None:
+def _collect_nftables(args: Args[C], valid: Collection[Owner]) -> None:
+    stale: dict[Owner, list[Cidr]] = {}
+    for address, owner in nft.masqueraded(netfilter_of(args)):
+        if owner.in_network(args.config.name) and owner not in valid:
+            stale.setdefault(owner, []).append(address)
     with Steps() as steps:
-        for address, owner in nft.masqueraded():
-            if owner.in_network(network) and owner not in valid:
-                steps.take(nft.unmasquerade, owner, [ip_interface(address)])
-        steps.take(nft.remove_unused)
+        for owner, addresses in stale.items():
+            steps.take(nft.unmasquerade, netfilter_of(args), owner, addresses)
+        steps.take(lambda: nft.remove_unused(netfilter_of(args)))
 
 
 def _with_gateway(args: Args[C]) -> set[Cidr]:
@@ -88,6 +95,10 @@ def _with_gateway(args: Args[C]) -> set[Cidr]:
 
 def _masqueraded_by_reference(args: Args[C]) -> bool:
     name, container_id = args.config.name, args.container_id
-    if is_masqueraded_by_iptables(name, container_id):
+    if is_masqueraded_by_iptables(_iptables(args), name, container_id):
         return True
-    return is_masqueraded_by_reference(name, args.ifname, container_id)
+    return is_masqueraded_by_reference(netfilter_of(args), name, args.ifname, container_id)
+
+
+def _iptables(args: Args[C]) -> Iptables:
+    return Iptables(netfilter_of(args), args.environ)

@@ -9,6 +9,7 @@ from netlink.reference_spoofcheck import disallow_reference, is_spoof_checked_by
 from skel import Args, CniError, Code, Config
 
 from .ip_masq import owner_of
+from .netfilter import netfilter_of
 from .steps import Steps
 
 __all__ = ["allow_only", "check", "collect", "disallow"]
@@ -18,28 +19,28 @@ C = TypeVar("C", bound=Config)
 
 def allow_only(args: Args[C], port: str, mac: str) -> None:
     """Drop what enters through `port` from another MAC than `mac`. Raises NetlinkError."""
-    spoofcheck.allow_only(port, mac, owner_of(args))
+    spoofcheck.allow_only(netfilter_of(args), port, mac, owner_of(args))
 
 
 def disallow(args: Args[C], port: str) -> None:
     """Take back `allow_only`, and what the reference plugin did; nothing there is fine. Raises OSError, CniError."""
     with Steps() as steps:
-        steps.take(spoofcheck.disallow, owner_of(args), port)
-        steps.take(disallow_reference, args.container_id, args.ifname)
+        steps.take(lambda: spoofcheck.disallow(netfilter_of(args), owner_of(args), port))
+        steps.take(lambda: disallow_reference(netfilter_of(args), args.container_id, args.ifname))
 
 
 def check(args: Args[C], port: str, mac: str) -> None:
     """Raise CniError (999) where frames from other MACs could pass."""
-    if spoofcheck.is_spoof_checked(port, mac, owner_of(args)):
+    if spoofcheck.is_spoof_checked(netfilter_of(args), port, mac, owner_of(args)):
         return
-    if not is_spoof_checked_by_reference(args.container_id, args.ifname):
+    if not is_spoof_checked_by_reference(netfilter_of(args), args.container_id, args.ifname):
         raise CniError(Code.INTERNAL, f'source addresses of "{port}" are not checked')
 
 
 def collect(args: Args[C], valid: Collection[Owner]) -> None:
     """Remove the checks of attachments of this network that are no longer valid. Raises OSError, CniError."""
     with Steps() as steps:
-        for port, owner in spoofcheck.spoof_checked():
+        for port, owner in spoofcheck.spoof_checked(netfilter_of(args)):
             if owner.in_network(args.config.name) and owner not in valid:
-                steps.take(spoofcheck.disallow, owner, port)
-        steps.take(spoofcheck.remove_unused)
+                steps.take(spoofcheck.disallow, netfilter_of(args), owner, port)
+        steps.take(lambda: spoofcheck.remove_unused(netfilter_of(args)))

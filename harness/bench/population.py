@@ -18,6 +18,7 @@ from harness.bench.attachments import Attached
 from harness.networks import NetworkList
 from harness.site import Ground
 from netlink.masquerade import Owner, masquerade, masqueraded
+from netlink.netfilter import Netfilter
 
 __all__ = ["PopulationError", "populate"]
 
@@ -100,10 +101,11 @@ def _reserve(folder: Path, pods: Sequence[_Pod]) -> None:
 
 def _masquerade(network: NetworkList, standing: Attached, pods: Sequence[_Pod]) -> None:
     """Masquerade as the standing pod is: by an element of our map, or by iptables."""
-    if masqueraded():
-        for pod in pods:
-            masquerade(pod.addresses, Owner(network.name, pod.container_id, _IFNAME))
-        return
+    with Netfilter() as netfilter:
+        if masqueraded(netfilter):
+            for pod in pods:
+                masquerade(netfilter, pod.addresses, Owner(network.name, pod.container_id, _IFNAME))
+            return
     for version, program in _IPTABLES.items():
         saved = _run([f"{program}-save", "-t", "nat"])
         if chain := _CHAIN.search(saved):

@@ -6,14 +6,19 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Concatenate, ParamSpec, TypeVar
 
 import pytest
 
 from netlink.namespace import entered, open_namespace
+from netlink.netfilter import Netfilter
 from netlink.socket import Socket
 from tests.nodes import HANG, Node
 
-__all__ = ["act_before_commit", "all_at_once", "inside", "socket_in"]
+__all__ = ["act_before_commit", "all_at_once", "inside", "socket_in", "with_netfilter"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _FORK = """
 import os, sys
@@ -44,6 +49,16 @@ def inside(path: str) -> Iterator[None]:
     """Move this thread into the network namespace at `path`."""
     with open_namespace(path) as namespace, entered(namespace):
         yield
+
+
+def with_netfilter(function: Callable[Concatenate[Netfilter, P], T]) -> Callable[P, T]:
+    """Return `function`, each call with a socket of its own in the network namespace that the thread is in."""
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        with Netfilter() as netfilter:
+            return function(netfilter, *args, **kwargs)
+
+    return call
 
 
 def socket_in(path: str, family: int, kind: int, protocol: int = 0) -> socket.socket:

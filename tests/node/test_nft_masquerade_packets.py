@@ -7,11 +7,15 @@ from typing import NamedTuple
 
 import pytest
 
-from netlink.masquerade import Owner, masquerade, unmasquerade
-from tests.node.firewall import inside, socket_in
+from netlink import masquerade as module
+from netlink.owner import Owner
+from tests.node.firewall import inside, socket_in, with_netfilter
 from tests.nodes import Neighbours, Node, veth_between
 
 pytestmark = pytest.mark.sudo
+
+masquerade = with_netfilter(module.masquerade)
+unmasquerade = with_netfilter(module.unmasquerade)
 
 OWNER = Owner("net", "c1", "eth0")
 POD = {4: ip_interface("10.88.0.5/16"), 6: ip_interface("fd00:88::5/64")}

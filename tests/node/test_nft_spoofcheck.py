@@ -8,12 +8,17 @@ from typing import NamedTuple
 import pytest
 
 from netlink import spoofcheck
+from netlink.owner import Owner
 from netlink.socket import NetlinkError
-from netlink.spoofcheck import Owner, allow_only, disallow, is_spoof_checked, spoof_checked
-from tests.node.firewall import act_before_commit, all_at_once, inside, socket_in
+from tests.node.firewall import act_before_commit, all_at_once, inside, socket_in, with_netfilter
 from tests.nodes import Node
 
 pytestmark = pytest.mark.sudo
+
+allow_only = with_netfilter(spoofcheck.allow_only)
+disallow = with_netfilter(spoofcheck.disallow)
+is_spoof_checked = with_netfilter(spoofcheck.is_spoof_checked)
+spoof_checked = with_netfilter(spoofcheck.spoof_checked)
 
 OWNER = Owner("net", "c1", "eth0")
 OTHER = Owner("net", "c2", "eth0")
@@ -31,7 +36,10 @@ add element bridge cni_harness checked_ports { port1 comment "net/c1/eth0 02:00:
 add element bridge cni_harness allowed_macs { port1 . 02:00:00:00:00:0a comment "net/c1/eth0" }
 """
 
-SETUP = "from netlink.spoofcheck import Owner, allow_only, disallow, is_spoof_checked"
+SETUP = """
+from netlink.netfilter import Netfilter
+from netlink.spoofcheck import Owner, allow_only, disallow, is_spoof_checked
+"""
 
 # For local experiments (IEEE 802): nobody but these tests sends it.
 ETHERTYPE = 0x88B5
@@ -232,12 +240,13 @@ def test_a_kernel_without_nftables_for_bridges_is_told_of(node: Node, monkeypatc
 
 def test_ports_that_come_and_go_are_never_left_unchecked(node: Node) -> None:
     work = """
+netfilter = Netfilter()
 owner, port, mac = Owner("net", f"c{number}", "eth0"), f"port{number}", f"02:00:00:00:00:{number:02x}"
 for _ in range(25):
-    allow_only(port, mac, owner)
-    assert is_spoof_checked(port, mac, owner)
-    disallow(owner, port)
-    assert not is_spoof_checked(port, mac, owner)
+    allow_only(netfilter, port, mac, owner)
+    assert is_spoof_checked(netfilter, port, mac, owner)
+    disallow(netfilter, owner, port)
+    assert not is_spoof_checked(netfilter, port, mac, owner)
 """
     before = node.state()
 
@@ -248,14 +257,14 @@ for _ in range(25):
 
 def test_a_hundred_ports_on_a_cold_node_are_all_checked_and_all_go(node: Node) -> None:
     before = node.state()
-    port = 'owner, port, mac = Owner("net", f"c{number}", "eth0"), f"port{number}", f"02:00:00:00:00:{number:02x}"\n'
+    port = 'netfilter = Netfilter()\nowner, port, mac = Owner("net", f"c{number}", "eth0"), f"port{number}", f"02:00:00:00:00:{number:02x}"\n'
 
-    all_at_once(node, 100, SETUP, f"{port}allow_only(port, mac, owner)")
+    all_at_once(node, 100, SETUP, f"{port}allow_only(netfilter, port, mac, owner)")
 
     with inside(node.path):
         assert {f"port{number}" for number in range(100)} == {name for name, _ in spoof_checked()}
     assert len([entry for entry in node.nft() if "rule" in entry]) == 2
 
-    all_at_once(node, 100, SETUP, f"{port}disallow(owner, port)")
+    all_at_once(node, 100, SETUP, f"{port}disallow(netfilter, owner, port)")
 
     node.assert_same_state(before)

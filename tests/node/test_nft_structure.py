@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 import pytest
 
-from netlink import masquerade, spoofcheck
+from netlink import masquerade as masquerading
+from netlink import spoofcheck
 from netlink.owner import Owner
 from netlink.socket import Socket
-from tests.node.firewall import inside
+from tests.node.firewall import inside, with_netfilter
 from tests.nodes import Node
 
 pytestmark = pytest.mark.sudo
@@ -37,18 +38,24 @@ class Subject(NamedTuple):
     holds: Callable[[], bool]
 
 
+masquerade = with_netfilter(masquerading.masquerade)
+unmasquerade = with_netfilter(masquerading.unmasquerade)
+is_masqueraded = with_netfilter(masquerading.is_masqueraded)
+allow_only = with_netfilter(spoofcheck.allow_only)
+disallow = with_netfilter(spoofcheck.disallow)
+
 MASQUERADE = Subject(
-    "inet cni_harness",
-    "postrouting",
+    "inet cni_harness_masquerade",
     "subnet-10.88.0.0-16",
-    (("map", "masquerade4"), ("map", "masquerade6")),
+    "subnet-fd00_88__-64",
+    (("map", "subnet-10.88.0.0-16"), ("map", "subnet-fd00_88__-64")),
     "type nat hook postrouting priority 101",
-    lambda: masquerade.masquerade(ADDRESSES, OWNER),
-    lambda: masquerade.masquerade(OTHER_ADDRESSES, OTHER),
-    lambda: masquerade.unmasquerade(OWNER, ADDRESSES),
-    lambda: masquerade.unmasquerade(OWNER),
-    masquerade.remove_unused,
-    lambda: all(masquerade.is_masqueraded(address, OWNER) for address in ADDRESSES),
+    lambda: masquerade(ADDRESSES, OWNER),
+    lambda: masquerade(OTHER_ADDRESSES, OTHER),
+    lambda: unmasquerade(OWNER, ADDRESSES),
+    lambda: unmasquerade(OWNER),
+    with_netfilter(masquerading.remove_unused),
+    lambda: all(is_masqueraded(address, OWNER) for address in ADDRESSES),
 )
 SPOOF_CHECK = Subject(
     "bridge cni_harness",
@@ -56,12 +63,12 @@ SPOOF_CHECK = Subject(
     "check_source",
     (("map", "checked_ports"), ("set", "allowed_macs")),
     "type filter hook prerouting priority 0",
-    lambda: spoofcheck.allow_only("port1", MAC, OWNER),
-    lambda: spoofcheck.allow_only("port2", OTHER_MAC, OTHER),
-    lambda: spoofcheck.disallow(OWNER, "port1"),
-    lambda: spoofcheck.disallow(OWNER, "port1"),
-    spoofcheck.remove_unused,
-    lambda: spoofcheck.is_spoof_checked("port1", MAC, OWNER),
+    lambda: allow_only("port1", MAC, OWNER),
+    lambda: allow_only("port2", OTHER_MAC, OTHER),
+    lambda: disallow(OWNER, "port1"),
+    lambda: disallow(OWNER, "port1"),
+    with_netfilter(spoofcheck.remove_unused),
+    lambda: with_netfilter(spoofcheck.is_spoof_checked)("port1", MAC, OWNER),
 )
 DAMAGES = {
     "flush table": "flush table {table}",
@@ -172,12 +179,12 @@ def test_the_rules_of_others_stay_when_nothing_of_ours_is_missing(node: Node, su
 def test_another_networks_rules_are_restored_too(node: Node) -> None:
     elsewhere = ip_interface("192.0.2.7/24")
     with inside(node.path):
-        masquerade.masquerade([elsewhere], OTHER)
-        masquerade.masquerade(ADDRESSES, OWNER)
+        masquerade([elsewhere], OTHER)
+        masquerade(ADDRESSES, OWNER)
         inflict(node, "flush table {table}", MASQUERADE)
-        masquerade.masquerade(OTHER_ADDRESSES, OTHER)
+        masquerade(OTHER_ADDRESSES, OTHER)
 
-        assert masquerade.is_masqueraded(elsewhere, OTHER)
+        assert is_masqueraded(elsewhere, OTHER)
 
 
 def test_what_an_address_costs_does_not_depend_on_how_many_there_are(
@@ -201,11 +208,11 @@ def test_what_an_address_costs_does_not_depend_on_how_many_there_are(
     def cost(number: int) -> list[int]:
         sizes.clear()
         address = ip_interface((ip_address("10.88.0.0") + number, 16))
-        masquerade.masquerade([address], Owner("net", f"c{number:04}", "eth0"))
+        masquerade([address], Owner("net", f"c{number:04}", "eth0"))
         return sizes.copy()
 
     with inside(node.path):
-        masquerade.masquerade([ip_interface("10.88.255.1/16")], OWNER)
+        masquerade([ip_interface("10.88.255.1/16")], OWNER)
         first = cost(1)
         costs = [cost(number) for number in range(2, 200)]
 

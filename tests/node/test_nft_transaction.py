@@ -3,7 +3,7 @@ import errno
 import pytest
 
 from netlink.nft_wire import BRIDGE, Element
-from netlink.nftables import KeyType, Table
+from netlink.nftables import KeyType, Netfilter, Table
 from netlink.socket import NetlinkError
 from tests.node.firewall import inside
 from tests.nodes import Node
@@ -14,7 +14,8 @@ IPV4_ADDRESS = KeyType(7, 4, 2)
 
 
 def test_a_transaction_is_done_whole_or_not_at_all(node: Node) -> None:
-    with inside(node.path), Table(BRIDGE, "test") as table:
+    with inside(node.path), Netfilter() as netfilter:
+        table = Table(netfilter, BRIDGE, "test")
         transaction = table.transaction()
         transaction.add_table()
         transaction.delete_chain("no_such_chain")
@@ -27,7 +28,8 @@ def test_a_transaction_is_done_whole_or_not_at_all(node: Node) -> None:
 
 
 def test_a_transaction_for_rules_that_have_changed_since_is_refused(node: Node) -> None:
-    with inside(node.path), Table(BRIDGE, "test") as table:
+    with inside(node.path), Netfilter() as netfilter:
+        table = Table(netfilter, BRIDGE, "test")
         transaction = table.transaction()
         transaction.add_table()
         generation = table.generation()
@@ -42,7 +44,8 @@ def test_a_transaction_for_rules_that_have_changed_since_is_refused(node: Node) 
 
 def test_many_elements_are_listed_and_each_is_looked_up(node: Node) -> None:
     elements = [Element(number.to_bytes(4, "big"), f"number {number}") for number in range(3000)]
-    with inside(node.path), Table(BRIDGE, "test") as table:
+    with inside(node.path), Netfilter() as netfilter:
+        table = Table(netfilter, BRIDGE, "test")
         transaction = table.transaction()
         transaction.add_table()
         transaction.add_set("numbers", IPV4_ADDRESS)
@@ -56,7 +59,8 @@ def test_many_elements_are_listed_and_each_is_looked_up(node: Node) -> None:
 
 
 def test_what_does_not_exist_is_none_or_nothing(node: Node) -> None:
-    with inside(node.path), Table(BRIDGE, "test") as table:
+    with inside(node.path), Netfilter() as netfilter:
+        table = Table(netfilter, BRIDGE, "test")
         assert table.uses() is None
         assert table.chain_uses("chain") is None
         assert table.element("set", b"\0\0\0\0") is None
@@ -69,5 +73,6 @@ def test_the_rules_of_one_chain_come_with_their_comments(node: Node) -> None:
     node.run(["nft", 'add rule bridge test one accept comment "here"; add rule bridge test two drop comment "there"'])
     node.run(["nft", "add rule bridge test one accept"])
 
-    with inside(node.path), Table(BRIDGE, "test") as table:
+    with inside(node.path), Netfilter() as netfilter:
+        table = Table(netfilter, BRIDGE, "test")
         assert [rule.comment for rule in table.rules("one")] == ["here", ""]

@@ -1,0 +1,60 @@
+"""Execution of the iptables programs, with the environment of the call that wants them."""
+
+import errno
+import os
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+__all__ = ["IptablesError", "Program", "is_found", "run"]
+
+_DEFAULT_PATH: Final = "/usr/sbin:/sbin"
+
+
+class IptablesError(OSError):
+    """An iptables program is missing (ENOENT) or failed (EIO, with what it said)."""
+
+
+class Program(NamedTuple):
+    """One of the programs, as a name to be looked up on PATH of the environment that it gets."""
+
+    name: str
+    environ: Mapping[str, str]
+
+
+def run(program: Program, arguments: list[str], script: str = "", *, check: bool = True) -> tuple[int, str]:
+    """Run it with `script` as its input and return the exit code and what it printed.
+
+    Raises IptablesError if it is missing or, with `check`, if it failed.
+    """
+    import subprocess
+
+    path = _found(program.name, program.environ)
+    if path is None:
+        raise IptablesError(errno.ENOENT, f"no program {program.name!r} on PATH or in {_DEFAULT_PATH}")
+    done = subprocess.run(  # noqa: S603 - a fixed name, and arguments made above
+        [path, *arguments],
+        env=program.environ,
+        input=script,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if check and done.returncode:
+        command = " ".join([program.name, *arguments])
+        raise IptablesError(errno.EIO, f"{command}: exit code {done.returncode}: {done.stderr.strip()}")
+    return done.returncode, done.stdout
+
+
+def is_found(name: str, environ: Mapping[str, str]) -> bool:
+    """Tell whether there is a program of that name."""
+    return _found(name, environ) is not None
+
+
+def _found(name: str, environ: Mapping[str, str]) -> str | None:
+    # Some runtimes call plugins without a PATH, or with one that has no folder for system programs.
+    for folder in f"{environ.get('PATH', '')}:{_DEFAULT_PATH}".split(":"):
+        candidate = f"{folder}/{name}"
+        if folder and os.access(candidate, os.X_OK):
+            return candidate
+    return None

@@ -1,0 +1,102 @@
+"""The netlink socket for nftables: look-ups of many objects in one system call.
+
+It is opened by whoever makes calls (a worker keeps it, see `Netfilter`), and handed to all that use it.
+"""
+
+import errno
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+from netlink.nft_wire import attributes_of
+from netlink.replies import NLMSG_ERROR, Frame, NetlinkError, refusal
+from netlink.socket import NETLINK_NETFILTER, NLM_F_REQUEST, Encodable, Socket
+
+__all__ = ["LookUp", "Netfilter"]
+
+T = TypeVar("T")
+
+_FLAGS_AND_SEQUENCE = struct.Struct("=HI")
+
+
+class LookUp(Generic[T]):
+    """A question for one object; after `Netfilter.look_up`, `found` is the object, or None if it does not exist."""
+
+    __slots__ = ("doing", "found", "message", "read")
+
+    def __init__(self, message: bytes, doing: str, read: Callable[[dict[int, bytes]], T]) -> None:
+        """`read` makes the object of the attributes in the kernel's reply; `doing` says in an error what was asked."""
+        self.message = message
+        self.doing = doing
+        self.read = read
+        self.found: T | None = None
+
+
+class Netfilter(Socket):
+    """A socket in the network namespace that the calling thread is in. Raises OSError.
+
+    To close it after a deletion takes 10 ms and more: the kernel waits until it has freed the deleted objects (a grace
+    period of RCU). So a process that lives on keeps it open.
+    """
+
+    def __init__(self) -> None:
+        """Open it; to be closed, or used in a with statement."""
+        super().__init__(NETLINK_NETFILTER)
+        self._has_lost_replies = False
+        self._is_dumping = False
+
+    @property
+    def is_sound(self) -> bool:
+        """False if a reply was lost (ENOBUFS, the time limit) or a dump was not read to its end.
+
+        Then it is to be closed: the kernel refuses a second dump while one is under way.
+        """
+        return not self._has_lost_replies and not self._is_dumping
+
+    def look_up(self, *questions: LookUp[Any]) -> None:
+        """Send all `questions` in one system call and set what each one found. Raises NetlinkError."""
+        if not questions:
+            return
+        first = self._next_sequence(len(questions))
+        packet = bytearray()
+        for sequence, question in enumerate(questions, first):
+            _FLAGS_AND_SEQUENCE.pack_into(message := bytearray(question.message), 6, NLM_F_REQUEST, sequence)
+            packet += message
+        self._send(packet)
+        failures = []
+        for frame in self._replies():
+            # Each question has one reply, and they come in order; before them, what an interrupted call left unread.
+            index = frame.sequence - first
+            if 0 <= index < len(questions):
+                failure = _answered(questions[index], frame)
+                if failure is not None:
+                    failures.append(failure)
+                if index == len(questions) - 1:
+                    break
+        if failures:
+            raise failures[0]
+
+    def dump(self, message: Encodable, *, doing: str = "") -> list[Frame]:
+        """Do as `Socket.dump`."""
+        self._is_dumping = True
+        try:
+            found = super().dump(message, doing=doing)
+        except NetlinkError:  # the kernel's, at the end of the dump
+            self._is_dumping = False
+            raise
+        self._is_dumping = False
+        return found
+
+    def _receive(self) -> Iterator[Frame]:
+        try:
+            return super()._receive()
+        except OSError:
+            self._has_lost_replies = True
+            raise
+
+
+def _answered(question: LookUp[Any], frame: Frame) -> NetlinkError | None:
+    """Set what the question found; return the error, unless it is that there is no such object."""
+    failure = refusal(frame, question.doing) if frame.type == NLMSG_ERROR else None
+    question.found = question.read(attributes_of(frame.encoded)) if failure is None else None
+    return None if failure is None or failure.errno == errno.ENOENT else failure
