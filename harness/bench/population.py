@@ -2,7 +2,7 @@
 
 The interfaces of those pods are not made. Reservations are files in the format of the reference's host-local, which is
 the interchange format between suites. Masquerading is copied from the one pod that the suite itself has added: elements
-of our nftables map by netlink, or chains and rules of iptables in one iptables-restore.
+of our nftables maps by netlink, or chains and rules of iptables in one iptables-restore.
 """
 
 import re
@@ -100,7 +100,7 @@ def _reserve(folder: Path, pods: Sequence[_Pod]) -> None:
 
 
 def _masquerade(network: NetworkList, standing: Attached, pods: Sequence[_Pod]) -> None:
-    """Masquerade as the standing pod is: by an element of our map, or by iptables."""
+    """Masquerade as the standing pod is: by an element of our maps, or by iptables."""
     with Netfilter() as netfilter:
         if masqueraded(netfilter):
             for pod in pods:
