@@ -346,6 +346,21 @@ def test_the_programs_are_found_without_a_path(node: Node, monkeypatch: pytest.M
     assert len(nat_rules(node)) == 8
 
 
+def test_programs_get_the_environment_of_the_call_and_are_found_on_its_path(node: Node, tmp_path: Path) -> None:
+    for name in ("iptables-restore", "ip6tables-restore"):
+        program = tmp_path / name
+        program.write_text(f'#!/bin/sh\necho "$MARK" > {tmp_path}/$(basename "$0").seen\nexec /usr/sbin/{name} "$@"\n')
+        program.chmod(0o755)
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "MARK": "of the call"}
+
+    with inside(node.path), Netfilter() as netfilter:
+        iptables.masquerade_iptables(Iptables(netfilter, environ), BOTH, "net", "c1")
+
+    assert (tmp_path / "iptables-restore.seen").read_text() == "of the call\n"
+    assert (tmp_path / "ip6tables-restore.seen").read_text() == "of the call\n"
+    assert len(nat_rules(node)) == 8
+
+
 def test_a_missing_program_is_named(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(iptables_program, "_DEFAULT_PATH", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))

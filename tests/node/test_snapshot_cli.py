@@ -218,7 +218,7 @@ def test_delete_tells_what_it_freed(cli: Cli) -> None:
 
     told = told_of(cli, "del", "pod1")
 
-    assert [line for line in told if "sysctl" not in line and "/.owners" not in line] == [
+    assert [line for line in told if "sysctl" not in line and "owners" not in line] == [
         f"- node: link {host_veth}",
         "- node: nft element inet cni_harness_masquerade subnet-10.77.0.0-16 { 10.77.0.3 }",
         f"- pod1: namespace {pod['netns']}",
