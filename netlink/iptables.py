@@ -11,8 +11,8 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip_network
+from typing import NamedTuple
 
-from lean.typing import NamedTuple
 from netlink.iptables_program import IptablesError, Program, is_found, run
 from netlink.nft_wire import IPV4, IPV6
 from netlink.nftables import Netfilter, Table

@@ -3,8 +3,7 @@
 import errno
 import os
 from collections.abc import Mapping
-
-from lean.typing import Final, NamedTuple
+from typing import Final, NamedTuple
 
 __all__ = ["IptablesError", "Program", "is_found", "run"]
 

@@ -28,8 +28,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_interface
+from typing import Final
 
-from lean.typing import Final
 from netlink import masquerade_maps
 from netlink.masquerade_table import (
     OBJECTS_PER_SUBNET,
@@ -98,9 +98,9 @@ def masquerade(netfilter: Netfilter, addresses: Sequence[Interface], owner: Owne
 
 
 def unmasquerade(netfilter: Netfilter, owner: Owner, addresses: Iterable[Interface] = ()) -> None:
-    """Take back what `masquerade` did for `owner`; nothing there is fine. Raises NetlinkError.
+    """Take back all that `masquerade` did for `owner`; nothing there is fine. Raises NetlinkError.
 
-    The table knows the owner's addresses. With `addresses` they are looked up in the same system call.
+    The table lists the owner's addresses. If `addresses` tells them, one system call less is needed.
     """
     doing = f"stop masquerading {', '.join(map(str, addresses)) or owner.label()}"
     table = open_table(netfilter)

@@ -15,8 +15,8 @@ from ipaddress import (
     ip_interface,
     ip_network,
 )
+from typing import Any, Final
 
-from lean.typing import Any, Final
 from netlink.nft_wire import INET, Element, counted, destination_outside, masquerading
 from netlink.nftables import Chain, Hook, KeyType, LookUp, Netfilter, Table, Transaction
 from netlink.owner import Owner

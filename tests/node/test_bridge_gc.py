@@ -54,12 +54,12 @@ def container_chains(network: Network) -> set[str]:
 
 
 def elements(node: Node) -> dict[str, int]:
-    """How many elements the sets and maps of nftables have; those of the two families count as one."""
+    """How many elements the sets and maps of nftables have; those of all subnets count as one."""
     counts: dict[str, int] = {}
     for entry in node.nft():
         for each in (entry.get("set"), entry.get("map")):
             if each:
-                name = each["name"].rstrip("46")
+                name = "masquerade" if each["name"].startswith("subnet-") else each["name"]
                 counts[name] = counts.get(name, 0) + len(each.get("elem", []))
     return counts
 
@@ -141,8 +141,8 @@ def test_the_chains_of_iptables_stay_for_any_interface_of_their_container(networ
     [
         (Rtnl, "delete_link", {"ports": 1}),
         (Rtnl, "links_of", {"ports": 3}),
-        (masquerade, "unmasquerade", {"masquerade": 1}),
-        (masquerade, "masqueraded", {"masquerade": 6}),
+        (masquerade, "unmasquerade", {"masquerade": 2, "owners": 1}),
+        (masquerade, "masqueraded", {"masquerade": 6, "owners": 3}),
         (spoofcheck, "disallow", {"checked_ports": 1, "allowed_macs": 1}),
         (spoofcheck, "spoof_checked", {"checked_ports": 3, "allowed_macs": 3}),
     ],

@@ -104,11 +104,13 @@ def test_check_lets_an_address_be_that_a_later_plugin_gave(node: Node, bin_dir: 
     network.succeed("CHECK", "one", prevResult=later)
 
 
-@pytest.mark.parametrize(("address", "elements"), [("10.88.0.2", "masquerade4"), ("fd00:88::2", "masquerade6")])
-def test_check_notices_one_address_of_two(node: Node, bin_dir: Path, address: str, elements: str) -> None:
+@pytest.mark.parametrize(
+    ("address", "subnet"), [("10.88.0.2", "subnet-10.88.0.0-16"), ("fd00:88::2", "subnet-fd00_88__-64")]
+)
+def test_check_notices_one_address_of_two(node: Node, bin_dir: Path, address: str, subnet: str) -> None:
     network = Network(node, bin_dir, bridge_config(ipMasq=True))
     result = network.add("one")
-    node.run(["nft", f"delete element inet cni_harness {elements} {{ {address} : return }}"])
+    node.run(["nft", f'delete element inet cni_harness_masquerade {subnet} {{ {address} : "{subnet}" }}'])
 
     error = network.fail("CHECK", "one", prevResult=result)
     assert address in error["msg"]
@@ -151,7 +153,11 @@ def test_del_leaves_the_containers_other_interface_masqueraded(node: Node, bin_d
 
 @pytest.mark.parametrize(
     "damage",
-    ["flush table inet cni_harness", "flush chain inet cni_harness postrouting", "delete table inet cni_harness"],
+    [
+        "flush table inet cni_harness_masquerade",
+        "flush chain inet cni_harness_masquerade subnet-10.88.0.0-16",
+        "delete table inet cni_harness_masquerade",
+    ],
 )
 def test_check_notices_what_others_did_to_the_table_and_the_next_add_repairs_it(
     make_node: Callable[[], Node], bin_dir: Path, damage: str
@@ -175,10 +181,10 @@ def test_check_notices_what_others_did_to_the_table_and_the_next_add_repairs_it(
 def test_a_table_that_others_have_emptied_is_removed(node: Node, bin_dir: Path, verb: str) -> None:
     network = Network(node, bin_dir, bridge_config(ipMasq=True, macspoofchk=True))
     network.add("one")
-    for table in ("inet cni_harness", "bridge cni_harness"):
+    for table in ("inet cni_harness_masquerade", "bridge cni_harness"):
         node.run(["nft", f"flush table {table}"])
-    for elements in ("map inet cni_harness masquerade4", "map inet cni_harness masquerade6"):
-        node.run(["nft", f"flush {elements}"])
+    for elements in ("subnet-10.88.0.0-16", "subnet-fd00_88__-64"):
+        node.run(["nft", f"flush map inet cni_harness_masquerade {elements}"])
 
     network.succeed(verb, "one", **({"cni.dev/valid-attachments": []} if verb == "GC" else {}))
     assert node.nft() == []

@@ -132,7 +132,7 @@ def test_inspect_shows_the_node_s_side_and_the_chain(own_cli: Cli) -> None:
     assert (veth["index"], veth["portOf"]) == (eth0["link_index"], "net0")
     assert (bridge["name"], bridge["addresses"][0]) == ("net0", "10.77.0.1/16")
     words = [entry["words"] for entry in shown["firewall"]]
-    assert any("masquerade4 { 10.77.0.2 }" in each for each in words)
+    assert any("subnet-10.77.0.0-16 { 10.77.0.2 }" in each for each in words)
     assert any("bridge cni_harness" in each and veth["name"] in each for each in words)
     assert not any(other["containerID"] in each or "10.77.0.3" in each for each in words)
 

@@ -3,22 +3,37 @@ import os
 from collections.abc import Callable
 from ipaddress import ip_interface
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
 import pytest
 
-from netlink import iptables
-from netlink.iptables import (
-    IptablesError,
-    collect_iptables,
-    is_masqueraded_by_iptables,
-    masquerade_iptables,
-    unmasquerade_iptables,
-)
-from netlink.reference_nftables import is_masqueraded_by_reference, unmasquerade_reference
-from tests.node.firewall import all_at_once, inside
+from netlink import iptables, iptables_program, reference_nftables
+from netlink.iptables import Iptables, IptablesError
+from netlink.netfilter import Netfilter
+from tests.node.firewall import all_at_once, inside, with_netfilter
 from tests.nodes import Node
 
 pytestmark = pytest.mark.sudo
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def with_iptables(function: Callable[Concatenate[Iptables, P], T]) -> Callable[P, T]:
+    """Return `function`, each call with a socket of its own and with the environment of that moment."""
+
+    def call(netfilter: Netfilter, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return function(Iptables(netfilter, dict(os.environ)), *args, **kwargs)
+
+    return with_netfilter(call)
+
+
+masquerade_iptables = with_iptables(iptables.masquerade_iptables)
+unmasquerade_iptables = with_iptables(iptables.unmasquerade_iptables)
+is_masqueraded_by_iptables = with_iptables(iptables.is_masqueraded_by_iptables)
+collect_iptables = with_iptables(iptables.collect_iptables)
+is_masqueraded_by_reference = with_netfilter(reference_nftables.is_masqueraded_by_reference)
+unmasquerade_reference = with_netfilter(reference_nftables.unmasquerade_reference)
 
 REFERENCE = Path("/usr/lib/cni")
 LEGACY = Path("/usr/sbin/xtables-legacy-multi")
@@ -240,10 +255,10 @@ def test_both_interfaces_of_a_container_reach_their_subnets_as_they_are(node: No
 def test_no_program_is_run_where_there_is_nothing_to_remove(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     node.run(["iptables-nft", "-t", "nat", "-N", "SOMEBODY_ELSES"])
 
-    def unexpected(command: list[str], *_: object, **__: object) -> None:
-        pytest.fail(f"run: {command}")
+    def unexpected(program: object, *_: object, **__: object) -> None:
+        pytest.fail(f"run: {program}")
 
-    monkeypatch.setattr(iptables, "_run", unexpected)
+    monkeypatch.setattr(iptables, "run", unexpected)
     with inside(node.path):
         assert not is_masqueraded_by_iptables("net", "c1")
         unmasquerade_iptables(BOTH, "net", "c1")
@@ -306,19 +321,19 @@ def test_one_that_cannot_be_collected_does_not_keep_the_others(node: Node) -> No
 
 
 def test_no_program_is_run_where_there_is_nothing_to_collect(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unexpected(command: list[str], *_: object, **__: object) -> None:
-        pytest.fail(f"run: {command}")
+    def unexpected(program: object, *_: object, **__: object) -> None:
+        pytest.fail(f"run: {program}")
 
     with inside(node.path):
         with monkeypatch.context() as patched:
-            patched.setattr(iptables, "_run", unexpected)
+            patched.setattr(iptables, "run", unexpected)
             collect_iptables("net", [])
 
         for chain in ("CNI-HOSTPORT-DNAT", "CNI-DN-0123456789abcdef01234", "SOMEBODY_ELSES"):
             node.run(["iptables-nft", "-t", "nat", "-N", chain])
         node.run(["iptables-nft", "-t", "filter", "-N", "CNI-0123456789abcdef01234567"])
         masquerade_iptables(BOTH, "net", "c1")
-        monkeypatch.setattr(iptables, "_run", unexpected)
+        monkeypatch.setattr(iptables, "run", unexpected)
         collect_iptables("net", ["c1"])
 
 
@@ -331,8 +346,23 @@ def test_the_programs_are_found_without_a_path(node: Node, monkeypatch: pytest.M
     assert len(nat_rules(node)) == 8
 
 
+def test_programs_get_the_environment_of_the_call_and_are_found_on_its_path(node: Node, tmp_path: Path) -> None:
+    for name in ("iptables-restore", "ip6tables-restore"):
+        program = tmp_path / name
+        program.write_text(f'#!/bin/sh\necho "$MARK" > {tmp_path}/$(basename "$0").seen\nexec /usr/sbin/{name} "$@"\n')
+        program.chmod(0o755)
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "MARK": "of the call"}
+
+    with inside(node.path), Netfilter() as netfilter:
+        iptables.masquerade_iptables(Iptables(netfilter, environ), BOTH, "net", "c1")
+
+    assert (tmp_path / "iptables-restore.seen").read_text() == "of the call\n"
+    assert (tmp_path / "ip6tables-restore.seen").read_text() == "of the call\n"
+    assert len(nat_rules(node)) == 8
+
+
 def test_a_missing_program_is_named(node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(iptables, "_DEFAULT_PATH", str(tmp_path))
+    monkeypatch.setattr(iptables_program, "_DEFAULT_PATH", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with inside(node.path), pytest.raises(IptablesError, match="no program 'iptables-restore'") as raised:
@@ -369,8 +399,13 @@ def test_no_name_can_say_more_than_a_name(node: Node) -> None:
 
 
 def test_many_at_once_are_all_added_and_all_removed(node: Node) -> None:
-    setup = "from ipaddress import ip_interface\nfrom netlink.iptables import *"
-    arguments = '[ip_interface(f"10.1.1.{number}/16")], "net", f"c{number}"'
+    setup = """
+import os
+from ipaddress import ip_interface
+from netlink.iptables import *
+from netlink.netfilter import Netfilter
+"""
+    arguments = 'Iptables(Netfilter(), os.environ), [ip_interface(f"10.1.1.{number}/16")], "net", f"c{number}"'
 
     all_at_once(node, 20, setup, f"masquerade_iptables({arguments})")
 

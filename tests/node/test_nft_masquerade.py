@@ -1,4 +1,5 @@
 import errno
+import socket
 from collections.abc import Callable
 from ipaddress import IPv4Interface, IPv6Interface, ip_interface
 
@@ -6,6 +7,7 @@ import pytest
 
 from netlink import masquerade as module
 from netlink import masquerade_table
+from netlink.netfilter import Netfilter
 from netlink.owner import Owner
 from netlink.socket import NetlinkError
 from tests.node.firewall import act_before_commit, all_at_once, inside, with_netfilter
@@ -313,3 +315,125 @@ for _ in range(40):
     all_at_once(node, 4, SETUP, work)
 
     node.assert_same_state(before)
+
+
+def test_the_last_of_a_subnet_goes_while_others_come(node: Node) -> None:
+    """Two pods of one subnet come and go on a cold node: again and again one is the last while the other is added."""
+    work = """
+netfilter = Netfilter()
+owner = Owner("net", f"c{number}", "eth0")
+addresses = [ip_interface(f"10.88.1.{number}/16"), ip_interface(f"fd00:88::1:{number}/64")]
+for turn in range(150):
+    masquerade(netfilter, addresses, owner)
+    assert all(is_masqueraded(netfilter, address, owner) for address in addresses)
+    unmasquerade(netfilter, owner, addresses if turn % 2 else ())
+    assert not any(is_masqueraded(netfilter, address, owner) for address in addresses)
+masquerade(netfilter, addresses, owner)
+"""
+    all_at_once(node, 2, SETUP, work)
+
+    owners = [Owner("net", f"c{number}", "eth0") for number in range(2)]
+    with inside(node.path):
+        assert sorted(owners * 2) == sorted(owner for _, owner in masqueraded())
+        unmasquerade(owners[0])
+        left = node.filtering()
+        unmasquerade(owners[1])
+        assert node.nft() == []
+        masquerade([ip_interface("10.88.1.1/16"), ip_interface("fd00:88::1:1/64")], owners[1])
+
+    assert node.filtering() == left
+
+
+def test_a_pod_added_between_the_look_and_the_removal_of_its_subnet_keeps_it(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = ip_interface("10.88.0.6/16")
+    with inside(node.path):
+        masquerade([ADDRESS4], OWNER)
+        act_before_commit(monkeypatch, lambda: masquerade([address], OTHER))
+
+        unmasquerade(OWNER, [ADDRESS4])
+
+        assert [(address, OTHER)] == masqueraded()
+        assert is_masqueraded(address, OTHER)
+
+
+@pytest.mark.parametrize("known", [BOTH, []])
+def test_more_addresses_than_a_comment_holds_all_go(node: Node, known: list[IPv4Interface | IPv6Interface]) -> None:
+    many = [ip_interface(f"2001:db8:1111:2222:3333:4444:5555:{number:x}/64") for number in range(1, 9)]
+    with inside(node.path):
+        masquerade([ip_interface("10.88.0.6/16")], OTHER)
+        before = node.filtering()
+        masquerade([*BOTH, *many], OWNER)
+        assert len(masqueraded()) == 11
+
+        unmasquerade(OWNER, known)
+
+    assert node.filtering() == before
+
+
+def test_a_subnet_that_other_rules_use_stays_and_the_address_goes(node: Node) -> None:
+    with inside(node.path):
+        masquerade([ADDRESS4], OWNER)
+        node.run(["nft", "add chain inet cni_harness_masquerade of_others"])
+        rule = "counter name ip saddr map @subnet-10.88.0.0-16"
+        node.run(["nft", f"add rule inet cni_harness_masquerade of_others {rule}"])
+
+        unmasquerade(OWNER, [ADDRESS4])
+
+        assert masqueraded() == []
+        masquerade([ADDRESS4], OWNER)
+        assert is_masqueraded(ADDRESS4, OWNER)
+
+
+def test_lists_of_owners_that_have_nothing_any_more_are_removed(node: Node) -> None:
+    with inside(node.path):
+        masquerade([ADDRESS4], OTHER)
+        before = node.filtering()
+        masquerade([ADDRESS4], OWNER)
+        masquerade([ADDRESS4], OTHER)
+        assert node.filtering() != before
+
+        remove_unused()
+
+    assert node.filtering() == before
+
+
+def test_an_answer_to_an_earlier_call_is_not_taken_for_this_ones(node: Node) -> None:
+    with inside(node.path), Netfilter() as netfilter:
+        table = masquerade_table.open_table(netfilter)
+        module.masquerade(netfilter, BOTH, OWNER)
+        netfilter._send(table.uses_question().message)  # the answer is never read
+
+        assert module.is_masqueraded(netfilter, ADDRESS4, OWNER)
+        assert netfilter.is_sound
+
+
+def test_a_socket_with_a_dump_that_was_not_read_to_its_end_is_not_sound(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class EndedError(BaseException):
+        pass
+
+    def ended(*_: object) -> None:
+        raise EndedError
+
+    with inside(node.path), Netfilter() as netfilter:
+        module.masquerade(netfilter, BOTH, OWNER)
+        monkeypatch.setattr(Netfilter, "_receive", ended)
+        with pytest.raises(EndedError):
+            module.masqueraded(netfilter)
+
+        assert not netfilter.is_sound
+
+
+def test_a_socket_that_has_lost_replies_is_not_sound(node: Node) -> None:
+    with inside(node.path), Netfilter() as netfilter:
+        module.masquerade(netfilter, BOTH, OWNER)
+        # As small as the kernel lets it be: the replies do not fit, which is ENOBUFS.
+        netfilter._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        with pytest.raises(NetlinkError) as raised:
+            netfilter.look_up(*[masquerade_table.open_table(netfilter).uses_question() for _ in range(100)])
+
+        assert raised.value.errno == errno.ENOBUFS
+        assert not netfilter.is_sound

@@ -18,6 +18,7 @@ masquerade = with_netfilter(module.masquerade)
 unmasquerade = with_netfilter(module.unmasquerade)
 
 OWNER = Owner("net", "c1", "eth0")
+OTHER = Owner("net", "c2", "eth0")
 POD = {4: ip_interface("10.88.0.5/16"), 6: ip_interface("fd00:88::5/64")}
 HOST = {4: "10.88.0.1/16", 6: "fd00:88::1/64"}
 # Addresses of the neighbour within the pod's subnets.
@@ -152,7 +153,8 @@ def test_multicast_keeps_its_source(wiring: Wiring, version: int) -> None:
 @pytest.mark.parametrize("version", FAMILIES)
 def test_what_is_taken_back_is_no_longer_masqueraded(wiring: Wiring, version: int) -> None:
     with inside(wiring.node.path):
-        masquerade([POD[4], POD[6]], OWNER)
+        masquerade([POD[version]], OWNER)
+        masquerade([POD[10 - version]], OTHER)
         unmasquerade(OWNER, [POD[version]])
 
     assert source_seen(wiring, version, wiring.uplink(version, 1)) == POD[version].ip

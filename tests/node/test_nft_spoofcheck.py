@@ -257,10 +257,10 @@ for _ in range(25):
 
 def test_a_hundred_ports_on_a_cold_node_are_all_checked_and_all_go(node: Node) -> None:
     before = node.state()
-    port = (
-        "netfilter = Netfilter()\n"
-        'owner, port, mac = Owner("net", f"c{number}", "eth0"), f"port{number}", f"02:00:00:00:00:{number:02x}"\n'
-    )
+    port = """
+netfilter = Netfilter()
+owner, port, mac = Owner("net", f"c{number}", "eth0"), f"port{number}", f"02:00:00:00:00:{number:02x}"
+"""
 
     all_at_once(node, 100, SETUP, f"{port}allow_only(netfilter, port, mac, owner)")
 

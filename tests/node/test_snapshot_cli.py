@@ -218,9 +218,9 @@ def test_delete_tells_what_it_freed(cli: Cli) -> None:
 
     told = told_of(cli, "del", "pod1")
 
-    assert [line for line in told if "sysctl" not in line and "/.owners" not in line] == [
+    assert [line for line in told if "sysctl" not in line and "owners" not in line] == [
         f"- node: link {host_veth}",
-        "- node: nft element inet cni_harness masquerade4 { 10.77.0.3 }",
+        "- node: nft element inet cni_harness_masquerade subnet-10.77.0.0-16 { 10.77.0.3 }",
         f"- pod1: namespace {pod['netns']}",
         f"- files: file {cli.var_lib_cni}/networks/test/10.77.0.3",
     ]
@@ -274,7 +274,7 @@ def test_gc_tells_what_it_freed(cli: Cli) -> None:
         f"- files: file {folder}/10.77.0.3",
         f"- files: file {folder}/10.77.0.99",
     ]
-    assert "- node: nft element inet cni_harness masquerade4 { 10.77.0.3 }" in freed
+    assert "- node: nft element inet cni_harness_masquerade subnet-10.77.0.0-16 { 10.77.0.3 }" in freed
     assert not any("10.77.0.2" in line or "kept:" in line for line in freed)
     assert cli.reservations("test") == {"10.77.0.2"}
 
