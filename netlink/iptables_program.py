@@ -3,7 +3,8 @@
 import errno
 import os
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+
+from lean.typing import Final, NamedTuple
 
 __all__ = ["IptablesError", "Program", "is_found", "run"]
 

@@ -28,8 +28,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_interface
-from typing import Final
 
+from lean.typing import Final
 from netlink import masquerade_maps
 from netlink.masquerade_table import (
     OBJECTS_PER_SUBNET,

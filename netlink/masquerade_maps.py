@@ -20,8 +20,8 @@ import errno
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from ipaddress import ip_address, ip_interface
-from typing import Final
 
+from lean.typing import Final
 from netlink.masquerade_table import Address, Interface, Network, name_of, network_of
 from netlink.nft_wire import INET, Element
 from netlink.nftables import ATTEMPTS, Hook, LookUp, Netfilter, Table

@@ -15,8 +15,9 @@ from ipaddress import (
     ip_interface,
     ip_network,
 )
-from typing import Any, Final
 
+from lean.hashing import sha256
+from lean.typing import Any, Final
 from netlink.nft_wire import INET, Element, counted, destination_outside, masquerading
 from netlink.nftables import Chain, Hook, KeyType, LookUp, Netfilter, Table, Transaction
 from netlink.owner import Owner
@@ -76,9 +77,7 @@ def interface_of(element: Element, network: Network) -> Interface:
 
 def owner_key(label: str) -> bytes:
     """Return the key of an owner's element: from a hash, as a label may be longer than a key."""
-    import hashlib
-
-    return hashlib.sha256(label.encode()).hexdigest()[: _OWNER_KEY.length - 1].encode().ljust(_OWNER_KEY.length, b"\0")
+    return sha256(label.encode()).hexdigest()[: _OWNER_KEY.length - 1].encode().ljust(_OWNER_KEY.length, b"\0")
 
 
 def is_whole(chain: Chain | None) -> bool:

@@ -6,8 +6,8 @@ It is opened by whoever makes calls (a worker keeps it, see `Netfilter`), and ha
 import errno
 import struct
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeVar
 
+from lean.typing import Any, Generic, TypeVar
 from netlink.nft_wire import attributes_of
 from netlink.replies import NLMSG_ERROR, Frame, NetlinkError, refusal
 from netlink.socket import NETLINK_NETFILTER, NLM_F_REQUEST, Encodable, Socket

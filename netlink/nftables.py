@@ -6,8 +6,8 @@ known only to the kernel, as other processes change it at the same time.
 
 import errno
 from collections.abc import Callable, Container
-from typing import NamedTuple, TypeVar
 
+from lean.typing import NamedTuple, TypeVar
 from netlink.netfilter import LookUp, Netfilter
 from netlink.nft_transaction import Hook, KeyType, Rule, Transaction
 from netlink.nft_wire import (

@@ -6,8 +6,8 @@ is one look-up.
 """
 
 import errno
-import hashlib
 
+from lean.hashing import sha512
 from lean.typing import Final
 from netlink.nft_wire import INET
 from netlink.nftables import ATTEMPTS, Netfilter, Rule, Table
@@ -49,4 +49,4 @@ def _rules(table: Table, network: str, ifname: str, container_id: str) -> list[R
 
 
 def _hash(text: str) -> str:
-    return hashlib.sha512(text.encode()).hexdigest()[:16]
+    return sha512(text.encode()).hexdigest()[:16]

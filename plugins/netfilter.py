@@ -1,7 +1,6 @@
 """The call's socket for nftables: one that the worker keeps, or a new one."""
 
-from typing import TYPE_CHECKING, Any
-
+from lean.typing import TYPE_CHECKING, Any
 from netlink.netfilter import Netfilter
 
 if TYPE_CHECKING:
