@@ -6,8 +6,8 @@ nothing.
 """
 
 from collections.abc import Collection, Sequence
-from typing import TypeVar
 
+from lean.typing import TypeVar
 from netlink import masquerade as nft
 from netlink.iptables import (
     Iptables,

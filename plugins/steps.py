@@ -1,9 +1,8 @@
 """Steps that are all taken, whatever becomes of the others: how DEL and GC go on past errors."""
 
 from types import TracebackType
-from typing import TYPE_CHECKING
 
-from lean.typing import ParamSpec, Self
+from lean.typing import TYPE_CHECKING, ParamSpec, Self
 from skel import CniError, Code
 
 if TYPE_CHECKING:
