@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-__all__ = ["is_writing", "peak_rss", "process_tree", "pss"]
+__all__ = ["has_connection", "is_writing", "peak_rss", "process_tree", "pss"]
 
 _PROC: Final = Path("/proc")
 # Fields of /proc/PID/stat after the name, which may hold anything: state is the first, the parent the second.
@@ -43,6 +43,16 @@ def is_writing(pid: int) -> bool:
     """Tell whether a thread of a process waits for room in a pipe."""
     with suppress(FileNotFoundError, ProcessLookupError):
         return any("pipe_write" in (task / "wchan").read_text() for task in (_PROC / str(pid) / "task").iterdir())
+    return False
+
+
+def has_connection(pid: int) -> bool:
+    """Tell whether a process has a socket of AF_UNIX open."""
+    folder = _PROC / str(pid)
+    with suppress(FileNotFoundError, ProcessLookupError):
+        files = {str(path.readlink()) for path in (folder / "fd").iterdir()}
+        sockets = (folder / "net" / "unix").read_text().splitlines()[1:]
+        return any(f"socket:[{line.split()[6]}]" in files for line in sockets)
     return False
 
 

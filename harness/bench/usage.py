@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.bench.process import Process, Request
-from harness.bench.resources import is_writing, peak_rss, process_tree, pss
+from harness.bench.resources import has_connection, is_writing, peak_rss, process_tree, pss
 
 __all__ = ["Stopped", "stopped_at_its_result"]
 
@@ -17,8 +17,8 @@ _POLL_S: Final = 0.002
 class Stopped:
     """A plugin that waits to write its result; memory in bytes.
 
-    `served` tells that a process of the server waits there. `server_pss` is the proportional set size of the server
-    and its workers.
+    `served` tells that it was about to write a server's answer, `server_pss` is the proportional set size of all
+    processes of the server.
     """
 
     served: bool
@@ -39,9 +39,11 @@ def stopped_at_its_result(request: Request, server: int | None, timeout: float) 
         process.spawn()
         seen = None
         while seen is None and not _ended(process.pid) and time.perf_counter() < deadline:
-            servants = process_tree(server) if server is not None else []
-            served = any(map(is_writing, servants))
-            if served or any(map(is_writing, process_tree(process.pid))):
+            writers = list(filter(is_writing, process_tree(process.pid)))
+            if writers:
+                servants = process_tree(server) if server is not None else []
+                # A launcher that writes a server's answer has its connection open; one that executes does not.
+                served = server is not None and any(map(has_connection, writers))
                 seen = Stopped(served, peak_rss(process.pid), pss(servants))
             else:
                 time.sleep(_POLL_S)
