@@ -1,4 +1,4 @@
-"""An attack on the fork server, by a process that ends and leaves its connection to a child.
+"""An attack on the server, by a process that ends and leaves its connection to a child.
 
 Run in a PID namespace of its own, where the next PID can be chosen: `python -m tests.reused_pid FOLDER ATTACK PRELUDE`.
 What came of it goes to stdout as JSON.
@@ -28,11 +28,9 @@ connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 connection.connect(path)
 def ask():
     namespaces = [os.open("/proc/self/ns/" + name, os.O_RDONLY) for name in ("net", "mnt")]
-    files = [os.open(".", os.O_PATH), *namespaces, os.open("/", os.O_PATH)]
-    socket.send_fds(connection, [bytes.fromhex(request)], files)
+    socket.send_fds(connection, [bytes.fromhex(request)], [os.open(".", os.O_PATH), *namespaces])
 def go_on():
-    streams = [os.open(os.devnull, os.O_RDWR), os.open(output, os.O_RDWR), os.open(os.devnull, os.O_RDWR)]
-    socket.send_fds(connection, [bytes.fromhex(go)], streams)
+    socket.send_fds(connection, [bytes.fromhex(go)], [os.open(os.devnull, os.O_RDWR)])
 if attack != "child says all":
     ask()
 if attack == "all was said before":
@@ -47,8 +45,10 @@ try:
         ask()
     if attack != "all was said before" and connection.recv(10) == b"R":
         go_on()
-    while connection.recv(10):
-        pass
+    with open(output, "ab", buffering=0) as file:
+        while packet := connection.recv(100000):
+            if packet != b"R":
+                file.write(packet)
 except ConnectionError:
     pass
 os.rename(output, output + ".done")
@@ -72,12 +72,11 @@ def main(folder: Path, attack: str, prelude: str) -> None:
         with client(server.socket) as another:
             another.ask(request_for("noop", VERSION))
             another.go()
-            answer = another.output()
         os.kill(somebody, signal.SIGKILL)
         server.stop()
         seen = {
             "output": Path(f"{output}.done").read_text(),
-            "output of another": answer.decode(),
+            "output of another": another.stdout.decode(),
             "log": server.log(),
         }
     sys.stdout.write(json.dumps(seen))

@@ -69,7 +69,7 @@ def test_runtimes_as_systemd_starts_them_are_served(node: Node, bin_dir: Path, s
 
     assert len(json.loads(added.stdout)["ips"]) == 2
     assert (deleted.stdout, deleted.stderr) == ("", "")
-    assert server.log() == before
+    assert "left to the launcher" not in server.log().removeprefix(before)
 
 
 OF_ANOTHER_NAME = 'exec -a "$(printf \'x\\nUid:\\t1\\t1\\t1\\t1\')" "$0" "$@"'
@@ -114,7 +114,7 @@ def test_callers_that_differ_in_what_no_plugin_depends_on_are_served(
     run = subprocess.run([*prefix, bin_dir / "noop"], env=VERSION, capture_output=True, timeout=HANG, check=False)
 
     assert (run.returncode, run.stdout and json.loads(run.stdout), run.stderr) == (0, VERSIONS, b"")
-    assert server.log() == before
+    assert "left to the launcher" not in server.log().removeprefix(before)
 
 
 def test_caller_in_another_control_group_is_served(bin_dir: Path, server: Server) -> None:
@@ -130,4 +130,4 @@ def test_caller_in_another_control_group_is_served(bin_dir: Path, server: Server
         group.rmdir()
 
     assert json.loads(run.stdout) == VERSIONS
-    assert server.log() == before
+    assert "left to the launcher" not in server.log().removeprefix(before)
