@@ -28,8 +28,7 @@ connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 connection.connect(path)
 def ask():
     namespaces = [os.open("/proc/self/ns/" + name, os.O_RDONLY) for name in ("net", "mnt")]
-    files = [os.open(".", os.O_PATH), *namespaces]
-    socket.send_fds(connection, [bytes.fromhex(request)], files)
+    socket.send_fds(connection, [bytes.fromhex(request)], [os.open(".", os.O_PATH), *namespaces])
 def go_on():
     socket.send_fds(connection, [bytes.fromhex(go)], [os.open(os.devnull, os.O_RDWR)])
 if attack != "child says all":
@@ -46,9 +45,9 @@ try:
         ask()
     if attack != "all was said before" and connection.recv(10) == b"R":
         go_on()
-    while packet := connection.recv(1000):
-        if packet != b"R":
-            with open(output, "ab") as file:
+    with open(output, "ab", buffering=0) as file:
+        while packet := connection.recv(100000):
+            if packet != b"R":
                 file.write(packet)
 except ConnectionError:
     pass
@@ -73,12 +72,11 @@ def main(folder: Path, attack: str, prelude: str) -> None:
         with client(server.socket) as another:
             another.ask(request_for("noop", VERSION))
             another.go()
-            answer = another.stdout
         os.kill(somebody, signal.SIGKILL)
         server.stop()
         seen = {
             "output": Path(f"{output}.done").read_text(),
-            "output of another": answer.decode(),
+            "output of another": another.stdout.decode(),
             "log": server.log(),
         }
     sys.stdout.write(json.dumps(seen))
