@@ -24,6 +24,8 @@ _MOST_GROWTH_KIB = 1024
 
 In the first third a worker comes to have pages of its own, which it shared with the server.
 """
+_MOST_GROWTH_OF_SERVER_KIB = 128
+"""The same for the server, which lives on and hands its memory down to every new worker."""
 _MOST_KEPT = 4
 """Descriptors that a worker opens at their first use, and keeps."""
 _THIRDS = 3
@@ -70,14 +72,14 @@ class Life:
     def faults(self) -> list[str]:
         """Return in words what is not flat."""
         found = list(self.ends)
-        for whose, (memory, descriptors), most in (
-            ("the server", self.growth_of_server(), 0),
-            ("a worker, as it gets older,", self.growth_of_workers(), _MOST_KEPT),
-            ("a later worker", self.growth_of_generations(), _MOST_KEPT),
+        for whose, (memory, descriptors), most_kib, most_descriptors in (
+            ("the server", self.growth_of_server(), _MOST_GROWTH_OF_SERVER_KIB, 0),
+            ("a worker, as it gets older,", self.growth_of_workers(), _MOST_GROWTH_KIB, _MOST_KEPT),
+            ("a later worker", self.growth_of_generations(), _MOST_GROWTH_KIB, _MOST_KEPT),
         ):
-            if memory > _MOST_GROWTH_KIB:
+            if memory > most_kib:
                 found.append(f"{whose} has {memory} KiB more")
-            if descriptors > most:
+            if descriptors > most_descriptors:
                 found.append(f"{whose} has {descriptors} descriptors more")
         return found
 
