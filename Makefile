@@ -85,7 +85,7 @@ lint: $(TESTABLE) ## ruff, mypy and the import directions
 bench: $(COMPARABLE) ## measure our plugins beside Debian's and judge them; figures go into README.md, docs/ and build/
 	$(RUN)/python -m tools.bench $(or $(BENCH_ARGS),--pages)
 
-soak: $(INSTALLED) ## end thousands of ADDs and DELs by SIGTERM and count what they leave; SOAK_ARGS=--help tells more
+soak: $(INSTALLED) ## end thousands of ADDs and DELs by signals and count what they leave, and let workers live; SOAK_ARGS=--help tells more
 	$(ELSEWHERE) $(RUN)/python -m tools.soak $(SOAK_ARGS)
 
 install: $(INSTALLED) ## put the plugins into BIN_DIR (/opt/cni/bin) and the network list into CONF_DIR

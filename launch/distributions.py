@@ -9,6 +9,7 @@ plugin's own process does not: its launcher names the modules, because importlib
 
 import os
 import re
+import sys
 from collections.abc import Iterator
 from importlib import metadata
 from importlib.machinery import ModuleSpec
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 from .plugin_list import PLUGINS
 
-__all__ = ["GROUP", "Distribution", "Others", "declared"]
+__all__ = ["GROUP", "Distribution", "Others", "announced", "declared"]
 
 GROUP = "cni_harness.plugins"
 """Of entry points (the packaging specifications, "Entry points")."""
@@ -117,3 +118,24 @@ def declared() -> Others:
                 ),
             )
     return Others(tuple(found[name] for name in sorted(found)))
+
+
+def announced() -> list[tuple[object, ...]]:
+    """Return what differs as soon as a distribution with plugins comes, goes or is installed anew.
+
+    It is for the server, which asks again and again: importlib.metadata leaves garbage that nobody collects there.
+    Raises OSError, as when one is just being replaced.
+    """
+    found: list[tuple[object, ...]] = []
+    for folder in sys.path:
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+            points = os.path.join(folder, name, "entry_points.txt")
+            if not name.endswith((".dist-info", ".egg-info")) or not os.path.exists(points):
+                continue
+            with open(points, "rb", buffering=0) as file:
+                text = file.read()
+            if GROUP.encode() in text:
+                record = os.path.join(folder, name, "RECORD")
+                status = os.stat(record) if os.path.exists(record) else None
+                found.append((points, text, status and (status.st_mtime_ns, status.st_size, status.st_ino)))
+    return found

@@ -120,17 +120,18 @@ def build_id() -> bytes:
     return digest.digest()
 
 
-def stamp() -> tuple[object, ...]:
+def stamp(others: "Others | None" = None) -> tuple[object, ...]:
     """Return what differs as soon as a file of the installation has been touched: cheaper to compare than build IDs.
 
-    Raises OSError, as when the installation is just being replaced or has gone.
+    The files of `others`, of those that are declared if it is None, count, and so does a distribution that comes or
+    goes. Raises OSError, as when the installation is just being replaced or has gone.
     """
-    from .distributions import declared
+    from .distributions import announced, declared
 
-    others = declared()
-    statuses = [(path, os.stat(path)) for path in (*_sources(), *others.sources())]
+    known = declared() if others is None else others
+    statuses = [(path, os.stat(path)) for path in (*_sources(), *known.sources())]
     touched = [(path, status.st_mtime_ns, status.st_size, status.st_ino) for path, status in statuses]
-    return (*touched, *_releases(), others)
+    return (*touched, *_releases(), *announced())
 
 
 def _sources() -> Iterator[str]:

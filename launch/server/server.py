@@ -59,12 +59,13 @@ class Server:
 
         Raises ListeningError, OSError, PeerError, ValueError.
         """
-        before = stamp()
-        self._others = declared().plugins
+        self._distributions = declared()
+        self._others = self._distributions.plugins
+        before = stamp(self._distributions)
         warm_up(log, self._others)
         self._options = options
         self._build_id, self._identity = build_id(), own_identity()
-        self._stamp = stamp()
+        self._stamp = stamp(self._distributions)
         if self._stamp != before:
             raise ListeningError("the installation changed while it was being loaded")
         self._bell, self._ring = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -168,7 +169,7 @@ class Server:
         if self._looked != self._places.look_asked:
             self._looked = self._places.look_asked
             try:
-                changed = stamp() != self._stamp
+                changed = stamp(self._distributions) != self._stamp
             except (OSError, ValueError):
                 changed = True
             if changed:

@@ -205,6 +205,52 @@ def test_the_code_of_other_distributions_is_part_of_what_a_server_must_share(env
     assert environment.evaluate(BUILD_ID).stdout == build_ids[-1]
 
 
+def test_looking_for_changes_leaves_no_garbage(environment: Environment) -> None:
+    """The server, which looks every second, collects none."""
+    environment.plugin("some-plugins", "other", "some_module")
+    program = """
+import gc
+from launch.distributions import declared
+from launch.installation import stamp
+known = declared()
+assert stamp(known) == stamp(known)
+gc.collect()
+gc.disable()
+for _ in range(10):
+    stamp(known)
+print(gc.collect())
+"""
+
+    assert environment.evaluate(program).stdout == b"0\n"
+
+
+@pytest.mark.parametrize("change", ["a distribution comes", "it goes", "it is installed anew", "its code changes"])
+def test_a_server_that_has_read_the_list_sees_changes(environment: Environment, change: str) -> None:
+    environment.plugin("some-plugins", "other", "some_module")
+    environment.plugin("more-plugins", "more", "more_module")
+    changes = {
+        "a distribution comes": "os.rename('more_plugins-2.0.dist-info-aside', 'more_plugins-2.0.dist-info')",
+        "it goes": "shutil.rmtree('some_plugins-1.0.dist-info')",
+        "it is installed anew": "open('some_plugins-1.0.dist-info/RECORD', 'w').close()",
+        "its code changes": "open('some_module.py', 'a').close(); os.utime('some_module.py', (1, 1))",
+    }
+    environment.distribution("more-plugins", {"third": "more_module:PLUGIN"}, {}, version="2.0")
+    aside = environment.site / "more_plugins-2.0.dist-info"
+    aside.rename(aside.with_name(f"{aside.name}-aside"))
+    program = f"""
+import os, shutil
+from launch.distributions import declared
+from launch.installation import stamp
+known = declared()
+before = stamp(known)
+os.chdir({str(environment.site)!r})
+{changes[change]}
+print(stamp(known) != before)
+"""
+
+    assert environment.evaluate(program).stdout == b"True\n"
+
+
 def test_modules_beside_an_editable_plugin_hide_nothing(environment: Environment) -> None:
     """Its folder is the author's: whatever is in it is found last."""
     environment.plugin("one", "other", "some_module")

@@ -1,1 +1,1 @@
-"""Plugins that SIGTERM ends, at random moments and at each system call, and a search for leftovers."""
+"""Plugins that signals end, at random moments and at each system call; workers that live long; and what they leave."""

@@ -1,4 +1,7 @@
-"""End ADDs and DELs by SIGTERM: `python -m tools.soak [OPTION...]`. Run as root; only nodes made for it are touched."""
+"""End ADDs and DELs by signals, and let workers live: `python -m tools.soak [OPTION...]`.
+
+Run as root; only nodes made for it are touched.
+"""
 
 import sys
 from argparse import ArgumentParser, Namespace
@@ -8,6 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from harness.conformance.chaos import By
+from tools.soak.kills import kill
+from tools.soak.long_life import live
 from tools.soak.soak import Soak, Tally, random_points, soak, subject_in, survey
 from tools.soak.suite import ROOT, served, write_launchers
 
@@ -23,6 +28,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--adds", type=int, default=2000, help="ended at random moments, of each kind  [%(default)s]")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="end at each N-th system call  [%(default)s]")
     parser.add_argument("--seed", type=int, default=1, help="of the random moments  [%(default)s]")
+    parser.add_argument("--kills", type=int, default=200, help="of workers and launchers, by SIGKILL  [%(default)s]")
+    parser.add_argument("--cycles", type=int, default=3000, help="of ADD, CHECK and DEL through workers  [%(default)s]")
     parser.add_argument("--jobs", type=int, default=2, help="nodes at once  [%(default)s]")
     parser.add_argument("--root", type=Path, default=ROOT, help="the checkout whose plugins are ended  [%(default)s]")
     options = parser.parse_args(arguments)
@@ -35,7 +42,40 @@ def main(arguments: list[str]) -> int:
             _print(_row(tally))  # at once: the next one may take an hour
             for fault in (*tally.left, *tally.left_for_good):
                 sys.stderr.write(f"{wanted.kind} {wanted.verb} {fault}\n")
-    return int(any(tally.left or tally.left_for_good for tally in tallies))
+    faults = _killed(options) + _lived(options)
+    return int(bool(faults) or any(tally.left or tally.left_for_good for tally in tallies))
+
+
+def _killed(options: Namespace) -> list[str]:
+    if not options.kills:
+        return []
+    with TemporaryDirectory(prefix="cni-harness-soak-") as folder:
+        kills = kill(Path(folder), options.root.resolve(), options.kills, options.seed)
+    left = len(kills.left)
+    sys.stdout.write(f"SIGKILL at {kills.points} points ({kills.missed} calls were faster): {left} left something\n")
+    return _told(kills.left)
+
+
+def _lived(options: Namespace) -> list[str]:
+    if not options.cycles:
+        return []
+    with TemporaryDirectory(prefix="cni-harness-soak-") as folder:
+        life = live(Path(folder), options.root.resolve(), options.cycles, jobs=options.jobs)
+    sizes = ", ".join(f"{whose} {kib} KiB" for whose, kib in life.rss_kib.items())
+    growth = {
+        "server": life.growth_of_server(),
+        "worker": life.growth_of_workers(),
+        "next": life.growth_of_generations(),
+    }
+    grown = ", ".join(f"{whose} {kib:+} KiB and {files:+} descriptors" for whose, (kib, files) in growth.items())
+    sys.stdout.write(f"{life.cycles} cycles, {len(life.workers)} workers: {sizes}; growth: {grown}\n")
+    return _told(life.faults())
+
+
+def _told(faults: list[str]) -> list[str]:
+    sys.stdout.flush()
+    sys.stderr.writelines(f"{fault}\n" for fault in faults)
+    return faults
 
 
 def _soaks(options: Namespace, folder: Path, stack: ExitStack) -> Iterator[Soak]:

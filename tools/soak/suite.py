@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["ROOT", "served", "write_launchers"]
+__all__ = ["ROOT", "served", "socket_in", "start_server", "stop_server", "write_launchers"]
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,7 +32,24 @@ def write_launchers(folder: Path, root: Path, socket: str = "") -> Path:
 @contextmanager
 def served(folder: Path, root: Path) -> Iterator[Path]:
     """Run the server of the checkout at `root` during the block; return a CNI_PATH of launchers that ask it."""
-    socket = folder / "server.sock"
+    process = start_server(folder, root)
+    try:
+        yield write_launchers(folder / "served", root, str(socket_in(folder)))
+    finally:
+        stop_server(process)
+
+
+def socket_in(folder: Path) -> Path:
+    """Return the path of the socket of the server that has its files in `folder`."""
+    return folder / "server.sock"
+
+
+def start_server(folder: Path, root: Path) -> subprocess.Popen[bytes]:
+    """Start the server of the checkout at `root` where this thread is, and return it when it listens.
+
+    Raises TimeoutError.
+    """
+    socket = socket_in(folder)
     program = f"{_imports(root, 'launch.server.server', 'main')}; sys.exit(main())"
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(
@@ -43,17 +60,20 @@ def served(folder: Path, root: Path) -> Iterator[Path]:
             env={},
             cwd="/",
         )
-    try:
-        deadline = time.monotonic() + _SECONDS
-        while not socket.exists():
-            if process.poll() is not None or time.monotonic() > deadline:
-                message = f"no server listens at {socket}: see {folder}/server.log"
-                raise TimeoutError(message)
-            time.sleep(0.01)
-        yield write_launchers(folder / "served", root, str(socket))
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(_SECONDS)
+    deadline = time.monotonic() + _SECONDS
+    while not socket.exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            stop_server(process)
+            message = f"no server listens at {socket}: see {folder}/server.log"
+            raise TimeoutError(message)
+        time.sleep(0.01)
+    return process
+
+
+def stop_server(process: subprocess.Popen[bytes]) -> None:
+    """End a server by SIGTERM. Raises TimeoutExpired."""
+    process.send_signal(signal.SIGTERM)
+    process.wait(_SECONDS)
 
 
 def _imports(root: Path, module: str, name: str) -> str:

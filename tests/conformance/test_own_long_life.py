@@ -1,0 +1,31 @@
+"""A sample of `make soak`: living workers do not grow, and nothing is left of a call whose process is killed."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli import ROOT
+from tools.soak.kills import kill
+from tools.soak.long_life import live
+
+pytestmark = pytest.mark.sudo
+
+CYCLES = 240
+"""More than 600 requests: more than three workers may serve."""
+POINTS = 24
+SEED = 9
+
+
+def test_workers_and_server_do_not_grow(tmp_path: Path) -> None:
+    life = live(tmp_path, ROOT, CYCLES)
+
+    assert life.faults() == []
+    assert life.cycles == CYCLES
+    assert max(len(samples) for samples in life.workers) >= 3
+
+
+def test_nothing_is_left_of_calls_whose_worker_or_launcher_is_killed(tmp_path: Path) -> None:
+    kills = kill(tmp_path, ROOT, POINTS, SEED)
+
+    assert kills.left == []
+    assert kills.points == POINTS

@@ -1,0 +1,159 @@
+"""A worker that has served 150 mixed requests does what a new one does: the same report, the same states of a node."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.conformance.catalogue import checks
+from harness.conformance.survey import Scope, Survey
+from harness.conformance.trial import Extent
+from harness.networks import parse_network_list
+from harness.snapshot import differences
+from launch.launcher import launcher_bytes
+from tests.cli import ROOT
+from tests.nodes import HANG, Node, until
+from tests.servers import write_launchers
+
+pytestmark = pytest.mark.sudo
+
+MIXED = 150
+ROUND = 10
+"""Requests of one round."""
+FOREVER = 1_000_000
+PLUGIN: dict[str, Any] = {
+    "type": "bridge",
+    "bridge": "br0",
+    "isDefaultGateway": True,
+    "ipMasq": True,
+    "macspoofchk": True,
+    "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.77.0.0/16"}], [{"subnet": "fd00:77::/64"}]]},
+}
+NETWORK = {"cniVersion": "1.1.0", "name": "worn", "plugins": [PLUGIN]}
+CONFIG = {**PLUGIN, "cniVersion": "1.1.0", "name": "worn"}
+OTHER = {
+    **CONFIG,
+    "name": "wear",
+    "bridge": "br7",
+    "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.9.0.0/16"}]]},
+}
+# One worker, which ends after so many requests.
+SERVER = """
+import sys
+sys.path[:0] = {path!r}
+from launch.server import worker
+assert worker._MOST_REQUESTS
+worker._MOST_REQUESTS = {most}
+from launch.server.server import main
+sys.exit(main())
+"""
+
+
+@contextmanager
+def serving(folder: Path, most: int, prefix: list[str]) -> Iterator[Path]:
+    """Run a server with one worker at a time; yield a CNI_PATH of launchers that ask it."""
+    folder.mkdir()
+    socket, log = folder / "server.sock", folder / "server.log"
+    program = SERVER.format(path=[str(ROOT), *sys.path], most=most)
+    command = [*prefix, sys.executable, "-I", "-c", program, "--socket", str(socket), "--workers", "1", "--most", "1"]
+    with log.open("wb") as stderr:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr, env={}, cwd="/")
+    try:
+        until(lambda: "listening at" in log.read_text() or process.poll() is not None)
+        yield write_launchers(folder / "bin", launcher_bytes(socket=str(socket)))
+    finally:
+        process.terminate()
+        process.wait(HANG)
+    assert "left to the launcher" not in log.read_text()
+
+
+def serve(node: Node, bin_dir: Path, rounds: int) -> None:
+    """Have workers serve requests of each kind, those that fail among them."""
+    pod = node.pod_namespace("other")
+    for number in range(rounds):
+        common: dict[str, Any] = {"container_id": f"w{number}", "ifname": "eth0", "netns": pod}
+        added = node.plugin(bin_dir, "bridge", "ADD", OTHER, **common)
+        assert added.code == 0, added
+        assert node.plugin(bin_dir, "bridge", "CHECK", {**OTHER, "prevResult": added.stdout}, **common).code == 0
+        assert node.plugin(bin_dir, "bridge", "ADD", OTHER, **common).code == 1
+        assert node.plugin(bin_dir, "bridge", "ADD", "no JSON", **common).code == 1
+        assert node.plugin(bin_dir, "noop", "VERSION", "{}").code == 0
+        assert node.plugin(bin_dir, "loopback", "ADD", {**OTHER, "type": "loopback"}, **common).code == 0
+        assert node.plugin(bin_dir, "bridge", "STATUS", OTHER).code == 0
+        assert node.plugin(bin_dir, "bridge", "GC", {**OTHER, "cni.dev/valid-attachments": []}).code == 0
+        assert node.plugin(bin_dir, "bridge", "DEL", OTHER, **common).code == 0
+        assert node.plugin(bin_dir, "bridge", "DEL", OTHER, **common).code == 0
+    node.run(["ip", "link", "delete", "br7"])
+
+
+def report(bin_dir: Path, state_dir: Path) -> list[tuple[str, str, str]]:
+    """What the conformance suite finds, in the order of its checks."""
+    network = parse_network_list(json.dumps(NETWORK).encode())
+    scope = Scope([network], [check for check in checks() if check.id != "chaos"])
+    found = Survey(scope, state_dir=state_dir, extent=Extent(timeout=HANG), jobs=2).of([bin_dir])
+    return [(each.subject.type, each.check.id, each.outcome) for each in found]
+
+
+def states(node: Node, bin_dir: Path, name: str) -> list[Any]:
+    """What each step of two attachments' lives answers and has changed on the node, but for what is random."""
+    pods = [node.pod_namespace(f"{name}-{number}") for number in range(2)]
+    seen: list[Any] = []
+    before = node.state()
+
+    def changed() -> list[str]:
+        return [each.in_words() for each in differences(before, node.state())]
+
+    def step(verb: str, number: int, **keys: object) -> Any:
+        config = {**CONFIG, **keys}
+        run = node.plugin(bin_dir, "bridge", verb, config, container_id=f"c{number}", ifname="eth0", netns=pods[number])
+        seen.append([verb, run.code, _same(run.stdout, node), _same(changed(), node)])
+        return run.stdout
+
+    results = [step("ADD", number) for number in range(2)]
+    step("ADD", 0)
+    step("CHECK", 0, prevResult=results[0])
+    gone = {"cni.dev/valid-attachments": [{"containerID": "c0", "ifname": "eth0"}]}
+    node.plugin(bin_dir, "bridge", "GC", {**CONFIG, **gone})
+    step("CHECK", 1, prevResult=results[1])
+    step("DEL", 1)
+    step("DEL", 0, prevResult=results[0])
+    step("DEL", 0)
+    node.run(["ip", "link", "delete", "br0"])
+    return seen
+
+
+def _same(document: object, node: Node) -> Any:
+    """Return a document without what differs from one node to the next."""
+    text = (
+        json.dumps(document, sort_keys=True)
+        .replace(node.name, "NODE")
+        .replace("fresh-", "POD-")
+        .replace("worn-", "POD-")
+    )
+    text = re.sub(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}", "MAC", text)
+    text = re.sub(r"fe80::[0-9a-f:]+", "LINK-LOCAL", text)
+    return json.loads(text)
+
+
+@pytest.mark.parametrize("what", ["report", "states"])
+def test_a_worn_worker_does_what_a_new_one_does(node: Node, make_node: Any, tmp_path: Path, what: str) -> None:
+    seen: list[Any] = []
+    for name, most in (("fresh", 1), ("worn", FOREVER)):
+        place = node if name == "fresh" else make_node()
+        # On the node itself, whose sockets a worker keeps open.
+        with serving(tmp_path / name, most, place.command([])) as bin_dir:
+            serve(place, bin_dir, MIXED // ROUND if name == "worn" else 1)
+            seen.append(
+                report(bin_dir, tmp_path / f"state-{name}") if what == "report" else states(place, bin_dir, name)
+            )
+
+    fresh, worn = seen
+    assert len(fresh) > 5
+    for new, old in zip(fresh, worn, strict=True):
+        assert old == new
