@@ -251,6 +251,24 @@ print(stamp(known) != before)
     assert environment.evaluate(program).stdout == b"True\n"
 
 
+def test_doctor_names_the_launchers_that_a_new_distribution_leaves_behind(environment: Environment) -> None:
+    environment.plugin("some-plugins", "other", "some_module")
+    environment.run("install", "--no-units", "--bin-dir", str(environment.bin_dir))
+    program = f"""
+from pathlib import Path
+from harness.doctor import outdated
+from launch.distributions import declared
+placed = sorted(Path({str(environment.bin_dir)!r}).iterdir())
+print(*sorted(path.name for path in outdated(placed, declared().plugins)))
+"""
+    before = environment.evaluate(program).stdout
+
+    environment.plugin("more-plugins", "more", "more_module")
+
+    assert before == b"\n"
+    assert environment.evaluate(program).stdout.decode().split() == sorted([*PLUGINS, "other", "more"])
+
+
 def test_modules_beside_an_editable_plugin_hide_nothing(environment: Environment) -> None:
     """Its folder is the author's: whatever is in it is found last."""
     environment.plugin("one", "other", "some_module")
