@@ -12,9 +12,9 @@ import os
 import time
 from contextlib import suppress
 
-from lean.typing import Final
+from lean.typing import Final, NamedTuple
 
-__all__ = ["BOOT_BITS", "boot_number", "is_of_earlier_boot", "mark"]
+__all__ = ["BOOT_BITS", "Boot"]
 
 BOOT_BITS: Final = 28
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
@@ -24,36 +24,39 @@ _MARK: Final = 20_117 << _MARK_BITS
 """In nanoseconds, less than a second with `_MARK_BITS` added; another program's file has it once in 30,517 times."""
 
 
-def boot_number() -> int | None:
-    """Return a number of `BOOT_BITS` bits that this boot has; None if the kernel does not tell which boot it is."""
-    try:
-        with open(_BOOT_ID, "rb", buffering=0) as file:
-            return int(file.read(BOOT_BITS // 4), 16)
-    except (OSError, ValueError):
-        return None
+class Boot(NamedTuple):
+    """The boot that this process lives in."""
 
+    number: int | None
+    """It has `BOOT_BITS` bits; None if the kernel does not tell which boot it is."""
 
-def mark(file: int | str) -> None:
-    """Mark a file, an open one or a path, as made in this boot: now. A symbolic link is not followed."""
-    number = boot_number()
-    if number is None:
-        return
-    now = time.time_ns()
-    modified = now - now % _NS + _MARK + number % (1 << _MARK_BITS)
-    with suppress(OSError):
-        if isinstance(file, int):
-            os.utime(file, ns=(now, modified))
-        else:
-            os.utime(file, ns=(now, modified), follow_symlinks=False)
+    @classmethod
+    def read(cls) -> "Boot":
+        """Ask the kernel which boot it is."""
+        try:
+            with open(_BOOT_ID, "rb", buffering=0) as file:
+                return cls(int(file.read(BOOT_BITS // 4), 16))
+        except (OSError, ValueError):
+            return cls(None)
 
+    def mark(self, file: int | str) -> None:
+        """Mark a file, an open one or a path, as made in this boot: now. A symbolic link is not followed."""
+        if self.number is None:
+            return
+        now = time.time_ns()
+        modified = now - now % _NS + _MARK + self.number % (1 << _MARK_BITS)
+        with suppress(OSError):
+            if isinstance(file, int):
+                os.utime(file, ns=(now, modified))
+            else:
+                os.utime(file, ns=(now, modified), follow_symlinks=False)
 
-def is_of_earlier_boot(path: str) -> bool:
-    """Tell whether a file was made before this boot; False if that cannot be known. Raises OSError."""
-    number = boot_number()
-    if number is None:
-        return False
-    modified = os.lstat(path).st_mtime_ns
-    marked, boot = divmod(modified % _NS, 1 << _MARK_BITS)
-    if marked == _MARK >> _MARK_BITS:
-        return boot != number % (1 << _MARK_BITS)
-    return modified < time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    def is_after(self, path: str) -> bool:
+        """Tell whether a file was made before this boot; False if that cannot be known. Raises OSError."""
+        if self.number is None:
+            return False
+        modified = os.lstat(path).st_mtime_ns
+        marked, boot = divmod(modified % _NS, 1 << _MARK_BITS)
+        if marked == _MARK >> _MARK_BITS:
+            return boot != self.number % (1 << _MARK_BITS)
+        return modified < time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)

@@ -31,7 +31,7 @@ from contextlib import suppress
 
 from lean.typing import Final
 
-from .boot import BOOT_BITS, boot_number
+from .boot import BOOT_BITS, Boot
 from .in_place import overwrite, read_regular
 from .owner import Owner
 
@@ -46,14 +46,16 @@ _IN_ADDRESSES: Final = b"0123456789abcdef.:,"
 class Index:
     """The index of a folder, as read once; the folder's lock is held as long as this is used."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, boot: Boot) -> None:
         """Look whether the index is whole, or else stale: sealed once, and to be rebuilt now."""
         self._folder = folder
         self._path = os.path.join(folder, _NAME)
+        # In seconds since 1970: the moment that stands for this boot; 0 if the kernel does not tell which boot it is.
+        self._seal = 0 if boot.number is None else _FIRST_SEAL + boot.number
         self._lines: dict[Owner, tuple[int, int]] = {}
         self._content, self._sealed = self._read()
         modified = os.stat(folder).st_mtime_ns
-        self.whole = self._sealed and modified == _seal() * 10**9
+        self.whole = self._sealed and modified == self._seal * 10**9
         self.stale = not self.whole and _is_seal(modified)
 
     def addresses(self, owner: Owner) -> list[str]:
@@ -96,10 +98,10 @@ class Index:
 
     def seal(self) -> None:
         """Vouch for the index, if it was whole before what was changed now."""
-        if self.whole and _seal():
+        if self.whole and self._seal:
             # Only the folder's owner may set its times. Without the seal all works, but slower.
             with suppress(OSError):
-                os.utime(self._folder, (_seal(), _seal()))
+                os.utime(self._folder, (self._seal, self._seal))
 
     def _line(self, owner: Owner) -> tuple[int, int]:
         """Return where an owner's line starts and ends: at the end of the index, if there is none."""
@@ -116,26 +118,20 @@ class Index:
         try:
             content, status = read_regular(self._path, os.O_NOFOLLOW)
         except FileNotFoundError:
-            return b"", _seal() > 0
+            return b"", self._seal > 0
         except OSError:
             return b"", False
-        return content, _seal() > 0 and status.st_mtime_ns == _seal() * 10**9
+        return content, self._seal > 0 and status.st_mtime_ns == self._seal * 10**9
 
     def _write(self, start: int, content: bytes) -> None:
         self._lines.clear()
         self._content = self._content[:start] + content
         try:
             os.utime(self._folder)  # breaks the seal
-            overwrite(self._path, content, start, modified=_seal() or None)
-            self._sealed = _seal() > 0
+            overwrite(self._path, content, start, modified=self._seal or None)
+            self._sealed = self._seal > 0
         except OSError:
             self.whole = self._sealed = False  # The index is a short cut, not a reason to fail.
-
-
-def _seal() -> int:
-    """Return the moment of this boot, in seconds since 1970; 0 if the kernel does not tell which boot it is."""
-    number = boot_number()
-    return 0 if number is None else _FIRST_SEAL + number
 
 
 def _is_seal(modified: int) -> bool:

@@ -36,7 +36,7 @@ from contextlib import contextmanager, suppress
 from lean.typing import Final
 from skel import Address, Interruption
 
-from .boot import is_of_earlier_boot, mark
+from .boot import Boot
 from .in_place import NotRegularError, open_regular, overwrite, read_regular, write_all
 from .index import Index
 from .owner import Owner
@@ -62,6 +62,7 @@ class Store:
     def __init__(self, data_dir: str, network: str) -> None:
         """Name the folder; nothing is made before `create`."""
         self.folder = os.path.join(data_dir, network)
+        self._boot = Boot.read()
         self._index: Index
 
     def exists(self) -> bool:
@@ -116,7 +117,7 @@ class Store:
             except BlockingIOError:
                 with interruption.waiting(for_lock=True):
                     fcntl.flock(lock, fcntl.LOCK_EX)
-            self._index = Index(self.folder)
+            self._index = Index(self.folder, self._boot)
             yield
         finally:
             os.close(lock)
@@ -148,7 +149,7 @@ class Store:
 
     def is_of_earlier_boot(self, address: str) -> bool:
         """Tell whether a reservation was made before this boot."""
-        return is_of_earlier_boot(self._path(address))
+        return self._boot.is_after(self._path(address))
 
     def last_reserved(self, range_set: int) -> Address | None:
         """Return the address handed out last of a range set, or None where nothing usable is noted."""
@@ -173,7 +174,7 @@ class Store:
                 if address not in earlier:
                     del taken[range_set]
                     return False
-                mark(self._path(address))
+                self._boot.mark(self._path(address))
             return True
 
         try:
@@ -248,7 +249,7 @@ class Store:
             return
         try:
             write_all(file, owner.content)
-            mark(file)
+            self._boot.mark(file)
             # Naming a folder to start from is what makes Python call linkat(2), which follows the link.
             os.link(f"/proc/self/fd/{file}", path, src_dir_fd=file, follow_symlinks=True)
         except OSError as error:
@@ -264,7 +265,7 @@ class Store:
         try:
             try:
                 write_all(file, owner.content)
-                mark(file)
+                self._boot.mark(file)
             finally:
                 os.close(file)
         except BaseException:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ipam.boot import boot_number, mark
+from ipam.boot import Boot
 from tests.unit.host_local import SEAL, HostLocal
 
 NS = 10**9
@@ -136,7 +136,7 @@ def test_the_mark_keeps_the_second(tmp_path: Path) -> None:
     marked = tmp_path / "marked"
     marked.touch()
     before = time.time_ns()
-    mark(str(marked))
+    Boot.read().mark(str(marked))
 
     assert before // NS <= marked.stat().st_mtime_ns // NS <= time.time_ns() // NS
-    assert boot_number() is not None
+    assert Boot.read().number is not None

@@ -162,15 +162,12 @@ def test_an_input_that_comes_in_two_parts(folder: Path, at: int) -> None:
 
 
 @pytest.mark.parametrize("stdin", INPUTS.values(), ids=INPUTS)
-def test_a_plain_request_loads_no_dispatcher(python_bin_dir: Path, stdin: bytes) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-IS", "-X", "importtime", python_bin_dir / "bridge"],
-        env=VERSION,
-        input=stdin,
-        capture_output=True,
-        timeout=HANG,
-        check=False,
-    )
+def test_a_plain_request_loads_no_dispatcher(python_bin_dir: Path, stdin: bytes, tmp_path: Path) -> None:
+    request = tmp_path / "request"  # a file, so that all of it is there before the plugin looks
+    request.write_bytes(stdin)
+    command: list[str | Path] = [sys.executable, "-IS", "-X", "importtime", python_bin_dir / "bridge"]
+    with request.open("rb") as given:
+        ran = subprocess.run(command, env=VERSION, stdin=given, capture_output=True, timeout=HANG, check=False)
 
     loaded = {module for module in imported(ran.stderr) if module.partition(".")[0] not in AT_START}
     if stdin in PLAIN.values():

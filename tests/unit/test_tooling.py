@@ -395,6 +395,7 @@ def test_the_wheel_holds_the_rooms_and_the_lists_and_the_launcher_and_nothing_el
     written |= {f"conf/{path.name}" for path in (ROOT / "conf").glob("*.conflist")}
     written |= {f"conf/schemas/{path.name}" for path in (ROOT / "conf" / "schemas").glob("*.json")}
     written |= {str(path.relative_to(ROOT)) for path in (ROOT / "harness").rglob("*.yaml")}
+    written |= {str(path.relative_to(ROOT)) for path in (ROOT / "harness").rglob("*.in")}
     assert names == written | {"launch/_launcher"}
     assert "skel/py.typed" in wheel.namelist()
     assert name == f"py3-none-linux_{os.uname().machine}.whl"
