@@ -63,8 +63,10 @@ def _interpreter() -> str:
 
     Which of them it is makes no difference: the folders that it needs are written into the launcher.
     """
-    paths = (sys.executable, os.path.realpath(sys.executable))
-    return next(filter(_fits_first_line, paths), sys.executable)
+    if _fits_first_line(sys.executable):
+        return sys.executable
+    behind = os.path.realpath(sys.executable)
+    return behind if _fits_first_line(behind) else sys.executable
 
 
 def _fits_first_line(path: str) -> bool:

@@ -8,6 +8,7 @@ import socket
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from time import monotonic, sleep
 
 from launch.launcher import find_plugin
 from launch.plugin_list import load
@@ -28,6 +29,9 @@ _UNDO_SECONDS = 20
 """What is left to a call to take back what it did, when its time is over."""
 _ANSWER_SECONDS = struct.pack("@ll", 10, 0)
 """For a launcher that does not take a long answer: struct timeval."""
+_ABANDONED_SECONDS = 5.0
+"""That a DEL or GC waits for earlier calls. One whose launcher was killed ends when its system call returns."""
+_PAUSE_SECONDS = 0.0005
 _LOCKING = ("ADD", "DEL", "CHECK", "GC")
 """The verbs that may wait for a network's lock."""
 
@@ -73,17 +77,38 @@ class Call:
 
     def _read_stdin(self) -> bytes:
         """Return the caller's stdin. Raises OSError, and InterruptionError if the call is parked."""
+        self._note_attachment()
         if self._handoff.unparked is not None:
             self._stdin = self._handoff.unparked
+            self._wait_for_earlier_calls()
             return self._stdin
         if self._environ.get("CNI_COMMAND") == "VERSION":
             return read_promptly(self._handoff.stdin)
         self._stdin = read_all(self._handoff.stdin)
+        self._wait_for_earlier_calls()
         if self._environ.get("CNI_COMMAND") in _LOCKING and not self._shared.places.is_alone():
             self._note_network()
             if self._is_one_too_many() and self._park():
                 raise InterruptionError("parked")
         return self._stdin
+
+    def _note_attachment(self) -> None:
+        if self._environ.get("CNI_COMMAND") in ("ADD", "DEL"):
+            attachment = self._environ.get("CNI_CONTAINERID"), self._environ.get("CNI_IFNAME")
+            self._place.attachment = hash(attachment) & (1 << 64) - 1
+
+    def _wait_for_earlier_calls(self) -> None:
+        """Have a DEL come after an ADD of its attachment whose launcher was killed, and a GC after all such calls.
+
+        A worker notices the end of its launcher between two system calls. The runtime goes on at once.
+        """
+        verb, places = self._environ.get("CNI_COMMAND"), self._shared.places
+        if verb not in ("DEL", "GC") or places.is_alone():
+            return
+        deadline = monotonic() + _ABANDONED_SECONDS
+        with self._interruption.waiting():
+            while places.has_earlier(self._place, self._place.attachment) and monotonic() < deadline:
+                sleep(_PAUSE_SECONDS)
 
     def _is_one_too_many(self) -> bool:
         calls, is_locked = self._shared.places.of_network(self._place.network)

@@ -29,7 +29,7 @@ class State:
 
 # Words of a place, and before all places those of the parent.
 _WORDS = 8
-_STATE, _SINCE, _NETWORK, _SERVED, _UNPARKED = range(5)
+_STATE, _SINCE, _NETWORK, _SERVED, _UNPARKED, _BEGAN, _ATTACHMENT = range(7)
 _WATCHED, _LOOKED, _ROOM, _PARKED = range(4)
 
 
@@ -77,6 +77,17 @@ class Places:
             if its == network and states[number] in (State.RUNNING, State.WAITING, State.LOCK)
         ]
         return len(calls), State.LOCK in calls
+
+    def has_earlier(self, place: "Place", attachment: int) -> bool:
+        """Tell whether a call before that in `place` has no answer yet: of an attachment, or of any if it is 0."""
+        words, began = self._words, place.began
+        for number, state in enumerate(self.states()):
+            start = (number + 1) * _WORDS
+            if state in (State.RUNNING, State.WAITING, State.LOCK) and words[start + _BEGAN] < began:
+                its = words[start + _ATTACHMENT]
+                if its and (its == attachment or not attachment):
+                    return True
+        return False
 
     def is_alone(self) -> bool:
         """Tell whether at most one worker has work."""
@@ -172,10 +183,25 @@ class Place:
             self._places.ring_if_busy()
         return before
 
-    def count(self) -> int:
-        """Count a request; return how many there were."""
+    def begin(self) -> None:
+        """Count a request, which begins now."""
         self._words[self._start + _SERVED] += 1
-        return self._words[self._start + _SERVED]
+        self._words[self._start + _ATTACHMENT] = 0
+        self._words[self._start + _BEGAN] = monotonic_ns()
+
+    @property
+    def began(self) -> int:
+        """When the request began, in nanoseconds of time.monotonic_ns."""
+        return self._words[self._start + _BEGAN]
+
+    @property
+    def attachment(self) -> int:
+        """Which attachment an ADD or DEL is for, as a number; 0: no such call."""
+        return self._words[self._start + _ATTACHMENT]
+
+    @attachment.setter
+    def attachment(self, attachment: int) -> None:
+        self._words[self._start + _ATTACHMENT] = attachment
 
     @property
     def network(self) -> int:

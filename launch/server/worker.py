@@ -78,6 +78,8 @@ class Worker:
         self._place.network = 0
         self._place.enter(State.IDLE)
         self._shared.places.ring_if_parked()
+        if not is_rested:
+            self._shared.places.ring_for_installation()
         while True:
             events = dict(self._events.poll(None if is_rested else _REST_SECONDS))
             if not events:
@@ -101,8 +103,7 @@ class Worker:
             handoff = Handoff(connection, self._place)
         if handoff is not None:
             self._place.enter(State.RUNNING)
-            self._place.count()
-            self._shared.places.ring_for_installation()
+            self._place.begin()
         return handoff
 
     def _stop_listening(self) -> None:

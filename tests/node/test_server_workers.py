@@ -1,5 +1,6 @@
 """A worker serves many requests: nothing of one is left for the next, or the worker ends."""
 
+import os
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -17,15 +18,15 @@ from tests.servers import Server, running_server, served_only, write_launchers
 
 pytestmark = pytest.mark.sudo
 
-# STATUS does whatever the caller says.
+# ADD, DEL and STATUS do whatever the caller says.
 PLUGIN_THAT_OBEYS = """
 import os, signal, socket, subprocess, threading, time
-from skel import CniError, Code, Config, Plugin, Result, Verbatim
+from skel import CniError, Code, Config, Plugin, Verbatim
 def obey(args):
     names = {**globals(), "args": args}
     exec(args.environ["CODE"], names)
     return Verbatim(str(names.get("answer", "")))
-PLUGIN = Plugin("noop", config=Config, add=lambda _: Result(), delete=lambda _: None, status=obey)
+PLUGIN = Plugin("noop", config=Config, add=obey, delete=obey, gc=obey, status=obey)
 """
 CONFIG = '{"cniVersion": "1.1.0", "name": "n", "type": "noop"}'
 MY_PID = "answer = os.getpid()"
@@ -212,6 +213,28 @@ def test_answer_comes_before_what_the_kernel_still_does_and_a_drain_waits_for_th
         assert place.server.process.poll() is None
         over.touch()
         assert place.server.process.wait(HANG) == 0
+
+
+ATTACHMENT = {"CNI_CONTAINERID": "pod-1", "CNI_IFNAME": "eth0", "CNI_NETNS": "/run/netns/none", "CNI_PATH": "/none"}
+
+
+@pytest.mark.parametrize("verb", ["DEL", "GC"])
+def test_del_and_gc_come_after_an_add_whose_launcher_was_killed(tmp_path: Path, verb: str) -> None:
+    code = f"answer = [pid for pid in os.listdir('/proc') if pid == open({str(tmp_path / 'pid')!r}).read()]"
+    with obedient(tmp_path, "--workers", "2", "--most", "2") as place:
+        with place.caller() as killed:
+            stop = f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); os.kill(os.getpid(), signal.SIGSTOP)"
+            place.begin(killed, stop, {"CNI_COMMAND": "ADD", **ATTACHMENT})
+            until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "")
+        stopped = int((tmp_path / "pid").read_text())
+        with place.caller() as launcher:
+            place.begin(launcher, code, {"CNI_COMMAND": verb, **ATTACHMENT})
+            (other,) = place.server.workers() - {stopped}
+            until(lambda: "nanosleep" in Path(f"/proc/{other}/wchan").read_text())
+            os.kill(stopped, signal.SIGCONT)
+
+            assert launcher.end() == 0, launcher.stdout
+            assert launcher.stdout == b"[]"
 
 
 def test_call_that_takes_too_long_is_ended(tmp_path: Path) -> None:
