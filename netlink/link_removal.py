@@ -6,16 +6,16 @@ used again, and the kernel finishes the rest even if the process is killed. So a
 caller goes on as soon as the notification comes.
 """
 
+import _socket
 import errno
 import os
 import select
-import socket
 import struct
 import sys
 from _thread import get_native_id, start_new_thread
 from array import array
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
 from time import sleep
 
 from netlink.link_wire import delete_link, get_link
@@ -59,7 +59,7 @@ def remove_link(
             return False
         request = _Request(rtnl, index, f"delete link {name_or_index!r}")
         open_until_the_end.callback(request.close)
-        with _notification(index, namespace) as notification:
+        with closing(_notification(index, namespace)) as notification:
             if request.send_in_thread():
                 afterwards(open_until_the_end.pop_all().close)
                 with waiting():
@@ -132,7 +132,7 @@ def _index(rtnl: Socket, name_or_index: str | int) -> int | None:
     return int.from_bytes(reply.encoded[_INDEX_AT : _INDEX_AT + 4], sys.byteorder)
 
 
-def _is_notified(notification: socket.socket, request: _Request, is_missing: Callable[[], bool]) -> bool:
+def _is_notified(notification: _socket.socket, request: _Request, is_missing: Callable[[], bool]) -> bool:
     """Wait until the link is gone, or the request is answered; tell whether it is known to be gone."""
     readable = select.poll()
     readable.register(notification, select.POLLIN)
@@ -154,25 +154,25 @@ def _is_notified(notification: socket.socket, request: _Request, is_missing: Cal
             return False
 
 
-def _notification(index: int, namespace: Namespace | None) -> socket.socket:
+def _notification(index: int, namespace: Namespace | None) -> _socket.socket:
     """Return a socket on which nothing ever comes but the notification that the link is gone.
 
     The filter is the kernel's: on a busy node hundreds of others would come first, and could fill the buffer. One for
     the address family AF_BRIDGE says that the link has left its bridge.
     """
     with entered(namespace) if namespace else nullcontext():
-        notification = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_ROUTE)
+        notification = _socket.socket(_socket.AF_NETLINK, _socket.SOCK_RAW, NETLINK_ROUTE)
     try:
         statements = [
             *_required(_LOAD_HALF, _TYPE_AT, _RTM_DELLINK.to_bytes(2, sys.byteorder), 5),
-            *_required(_LOAD_BYTE, _FAMILY_AT, bytes([socket.AF_UNSPEC]), 3),
+            *_required(_LOAD_BYTE, _FAMILY_AT, bytes([_socket.AF_UNSPEC]), 3),
             *_required(_LOAD_WORD, _INDEX_AT, index.to_bytes(4, sys.byteorder), 1),
             _STATEMENT.pack(_TAKE, 0, 0, 0xFFFFFFFF),
             _STATEMENT.pack(_TAKE, 0, 0, 0),
         ]
         program = array("B", b"".join(statements))
         attached = _PROGRAM.pack(len(statements), program.buffer_info()[0])
-        notification.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, attached)
+        notification.setsockopt(_socket.SOL_SOCKET, _SO_ATTACH_FILTER, attached)
         notification.bind((0, _RTMGRP_LINK))
     except BaseException:
         notification.close()

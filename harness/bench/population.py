@@ -1,11 +1,10 @@
 """A node that has had thousands of pods: what their ADDs would have left, put there in bulk.
 
 The interfaces of those pods are not made. Reservations are files in the format of the reference's host-local, which is
-the interchange format between suites. Masquerading is copied from the one pod that the suite itself has added: elements
-of sets and maps in one `nft -f`, or chains and rules of iptables in one `iptables-restore`.
+the interchange format between suites. Masquerading is done as for the one pod that the suite itself has added: by our
+elements of nftables, or by copies of its chains and rules of iptables in one `iptables-restore`.
 """
 
-import json
 import re
 import subprocess
 import uuid
@@ -18,6 +17,8 @@ from typing import Final, NamedTuple
 from harness.bench.attachments import Attached
 from harness.networks import NetworkList
 from harness.site import Ground
+from netlink.masquerade import Owner, masquerade, masqueraded
+from netlink.netfilter import Netfilter
 
 __all__ = ["PopulationError", "populate"]
 
@@ -57,7 +58,7 @@ def populate(ground: Ground, network: NetworkList, standing: Attached, count: in
         raise PopulationError(f"network {network.name} has room for {len(pods)} pods more, not for {count}")
     _reserve(folder, pods)
     if any(plugin.raw.get("ipMasq") for plugin in network.plugins):
-        ground.run(_masquerade, standing, pods)
+        ground.run(_masquerade, network.name, standing, pods)
 
 
 def _ipam(network: NetworkList) -> Mapping[str, object]:
@@ -98,36 +99,18 @@ def _reserve(folder: Path, pods: Sequence[_Pod]) -> None:
         (folder / f"last_reserved_ip.{range_set}").write_text(str(address.ip))
 
 
-def _masquerade(standing: Attached, pods: Sequence[_Pod]) -> None:
-    """Masquerade as the standing pod is: by elements of nftables, or by iptables."""
-    if elements := list(_elements(standing, pods)):
-        _run(["nft", "-j", "-f", "-"], json.dumps({"nftables": elements}))
-        return
+def _masquerade(network: str, standing: Attached, pods: Sequence[_Pod]) -> None:
+    """Masquerade as the standing pod is: by our elements of nftables, or by iptables."""
+    with Netfilter() as netfilter:
+        if masqueraded(netfilter):
+            for pod in pods:
+                masquerade(netfilter, pod.addresses, Owner(network, pod.container_id, _IFNAME))
+            return
     for version, program in _IPTABLES.items():
         saved = _run([f"{program}-save", "-t", "nat"])
         if chain := _CHAIN.search(saved):
             lines = [line for line in saved.splitlines() if chain[1] in line]
             _run([f"{program}-restore", "--noflush"], _copies(lines, chain[1], standing, pods, version))
-
-
-def _elements(standing: Attached, pods: Sequence[_Pod]) -> Iterator[dict[str, object]]:
-    """Yield commands of libnftables-json(5) that add what the sets and maps have for the standing pod, for each pod."""
-    listed = json.loads(_run(["nft", "-j", "list", "ruleset"]) or '{"nftables": []}')["nftables"]
-    sets = [found for each in listed for kind in ("set", "map") if (found := each.get(kind))]
-    for found in sets:
-        place = {key: found[key] for key in ("family", "table", "name")}
-        for element in map(json.dumps, found.get("elem", ())):
-            for own in _addresses(standing):
-                if (quoted := f'"{own.ip}"') in element:
-                    texts = (
-                        element.replace(quoted, f'"{address.ip}"').replace(
-                            standing.attachment.container_id, pod.container_id
-                        )
-                        for pod in pods
-                        for address in pod.addresses
-                        if address.version == own.version
-                    )
-                    yield {"add": {"element": {**place, "elem": list(map(json.loads, texts))}}}
 
 
 def _copies(lines: Sequence[str], chain: str, standing: Attached, pods: Sequence[_Pod], version: int) -> str:

@@ -17,6 +17,8 @@ LOOK_SECONDS = 0.01
 """Between two looks of the parent while all workers are busy and some wait. A shorter wait takes no place."""
 
 _LOOK_NS = round(LOOK_SECONDS * 1e9)
+_RUN_NS = 100_000_000
+"""A worker that says for longer that it runs is taken to wait."""
 _SECOND_NS = 1_000_000_000
 
 
@@ -40,6 +42,7 @@ class Places:
         """Make places for `most` workers, of which there are at least `workers`; `bell` is the pipe to the parent."""
         self._words = memoryview(mmap.mmap(-1, 8 * _WORDS * (most + 1))).cast("Q")
         self._workers = workers
+        self._processors = len(os.sched_getaffinity(0))
         self.most = most
         self._bell = bell
 
@@ -58,14 +61,17 @@ class Places:
         return self._words[_WORDS + _STATE :: _WORDS].tolist()
 
     def wanted(self) -> int:
-        """Return how many workers there should be: the usual number, and one for each that waits in the kernel."""
-        long_ago = monotonic_ns() - _LOOK_NS
-        waiting = 0
-        for number, state in enumerate(self.states()):
-            if state == State.ENDING or (
-                state in (State.WAITING, State.LOCK) and self._words[(number + 1) * _WORDS + _SINCE] <= long_ago
-            ):
-                waiting += 1
+        """Return how many workers there should be: the usual number, and one for each that waits in the kernel.
+
+        While all processors have a worker that runs, one more would only take their time.
+        """
+        states, since, now = self.states(), self._words[_WORDS + _SINCE :: _WORDS].tolist(), monotonic_ns()
+        ages = [(state, now - begin) for state, begin in zip(states, since, strict=True)]
+        if sum(state == State.RUNNING and age < _RUN_NS for state, age in ages) >= self._processors:
+            return max(self._workers, len(states) - states.count(State.NONE))
+        waiting = sum(
+            state == State.ENDING or (state in (State.WAITING, State.LOCK) and age >= _LOOK_NS) for state, age in ages
+        )
         return min(self._workers + waiting, self.most)
 
     def of_network(self, network: int) -> tuple[int, bool]:

@@ -58,8 +58,10 @@ class Pod:
         return outcome
 
     def finish(self) -> None:
-        for context in self.contexts:
+        while self.contexts:
+            context = self.contexts.pop(0)
             context.finish()
+            context.kept.close()
 
 
 @contextmanager

@@ -68,7 +68,7 @@ def test_at_every_request_to_the_kernel(
         assert "id-one" not in owners(node), step
 
     assert len(seen) < step
-    assert step > 15
+    assert step > 12
 
 
 def pod_state(node: Node) -> list[Any]:

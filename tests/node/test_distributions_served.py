@@ -54,12 +54,12 @@ def test_an_upgrade_is_not_answered_by_the_code_of_before(environment: Environme
     environment.plugin("some-plugins", "other", "some_module")
     with environment.serving() as log:
         module = environment.site / "some_module.py"
-        module.write_text(plugin_module("other", "2.0.0"))
+        module.write_text(plugin_module("other", "2.10.0"))
         environment.install(str(environment.folder / "server.sock"))
 
         ran = environment.execute("other", "ADD", CONFIG)
 
-        assert "other: 2.0.0 runs in" in ran.stderr
+        assert "other: 2.10.0 runs in" in ran.stderr
         assert process_of(ran.stderr) == ran.args[0]
         assert "left to the launcher: a launcher of another installation" in log.read_text()
 

@@ -1,12 +1,13 @@
 """A link that is removed: gone for everybody when the function returns, though the kernel has not finished."""
 
+import _socket
 import errno
 import os
 import select
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +163,7 @@ def test_other_notifications_are_not_heard(node: Node, host: Namespace, pod: Nam
         link = rtnl.link("veth0")
     assert link is not None
 
-    with link_removal._notification(link.index, host) as notification:
+    with closing(link_removal._notification(link.index, host)) as notification:
         node.run(["ip", "link", "set", "veth0", "master", "br0", "up"])
         node.run(["ip", "link", "set", "veth0", "nomaster"])
         node.run(["ip", "link", "delete", "other0"])
@@ -176,12 +177,15 @@ def test_other_notifications_are_not_heard(node: Node, host: Namespace, pod: Nam
 class Lossy:
     """A socket whose notifications are lost for lack of memory: ENOBUFS comes in their place (netlink(7))."""
 
-    def __init__(self, notification: socket.socket) -> None:
+    def __init__(self, notification: _socket.socket) -> None:
         self._notification = notification
         self.lost = 0
 
     def fileno(self) -> int:
         return self._notification.fileno()
+
+    def close(self) -> None:
+        self._notification.close()
 
     def recv(self, size: int) -> bytes:
         received = self._notification.recv(size)
@@ -197,11 +201,9 @@ def test_a_lost_notification_is_made_up_for_by_a_look(
     made: list[Lossy] = []
     original = link_removal._notification
 
-    @contextmanager
-    def lossy(index: int, namespace: Namespace | None) -> Iterator[Lossy]:
-        with original(index, namespace) as notification:
-            made.append(Lossy(notification))
-            yield made[0]
+    def lossy(index: int, namespace: Namespace | None) -> Lossy:
+        made.append(Lossy(original(index, namespace)))
+        return made[0]
 
     monkeypatch.setattr(link_removal, "_notification", lossy)
     make_pair(host, pod)

@@ -61,6 +61,8 @@ open(sys.argv[0] + ".made", "w").close()
 print(json.dumps({{"cniVersion": "1.1.0", "ips": [{{"address": "192.0.2.5/24"}}]}}))
 """
 
+PRIVATE_SIGNALS = 0b11 << 31  # 32 and 33, which glibc keeps to itself
+
 # An odd caller: it has changed what a process passes on to those that it executes.
 CALLER = """
 import os, resource, signal, sys
@@ -163,8 +165,9 @@ def test_a_child_of_the_plugin_sees_its_caller(
     assert served == direct
     assert (callers["nice"], callers["oom_score_adj"], callers["open files"]) == (4, "321\n", 900)
     assert (servers["nice"], servers["oom_score_adj"]) == (2, "77\n")
-    # Of the signals, only those that Python ignores.
-    assert (servers["status"]["SigBlk"], servers["status"]["SigIgn"]) == ("0" * 16, "0000000001001000")
+    # Of the signals, only SIGPIPE and SIGXFSZ, which Python ignores.
+    masks = [int(servers["status"][name], 16) & ~PRIVATE_SIGNALS for name in ("SigBlk", "SigIgn")]
+    assert masks == [0, 0x01001000]
 
 
 @pytest.mark.parametrize("content", [launcher_bytes, launcher_text], ids=["compiled", "python"])
