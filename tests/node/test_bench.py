@@ -246,8 +246,8 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield made
 
 
-def shape(ground: Ground) -> tuple[list[str], list[str], str]:
-    """Reservations, index and rules of a node, with what is by chance replaced: IDs, names of chains, packets."""
+def shape(ground: Ground) -> tuple[list[str], list[str], list[str]]:
+    """Reservations, index and rules of a node, with what is by chance replaced: IDs, names of chains, packets, order."""
     folder = ground.var_lib_cni / "networks" / MASQUERADED
     files = sorted(re.sub(r"[0-9a-f]{64}", "ID", path.name) for path in folder.iterdir())
     contents = sorted(
@@ -262,7 +262,8 @@ def shape(ground: Ground) -> tuple[list[str], list[str], str]:
         check=True,
     ).stdout
     ruleset = re.sub(r"CNI-[0-9a-f]{24}", "CHAIN", re.sub(r"[0-9a-f]{64}", "ID", ruleset))
-    return files, contents, re.sub(r"packets \d+ bytes \d+", "", ruleset)
+    ruleset = re.sub(r'"[0-9a-f]{15}" comment', "OWNER comment", re.sub(r"packets \d+ bytes \d+", "", ruleset))
+    return files, contents, sorted(re.split(r"[,{}\n]\s*", ruleset))
 
 
 def stand_of(site: Site, folder: Path, network: NetworkList) -> Stand:
