@@ -247,7 +247,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 def shape(ground: Ground) -> tuple[list[str], list[str], list[str]]:
-    """Reservations, index and rules of a node, with what is by chance replaced: IDs, names of chains, packets, order."""
+    """Reservations, index and rules of a node, without what is by chance: IDs, names of chains, packets, order."""
     folder = ground.var_lib_cni / "networks" / MASQUERADED
     files = sorted(re.sub(r"[0-9a-f]{64}", "ID", path.name) for path in folder.iterdir())
     contents = sorted(
@@ -263,7 +263,7 @@ def shape(ground: Ground) -> tuple[list[str], list[str], list[str]]:
     ).stdout
     ruleset = re.sub(r"CNI-[0-9a-f]{24}", "CHAIN", re.sub(r"[0-9a-f]{64}", "ID", ruleset))
     ruleset = re.sub(r'"[0-9a-f]{15}" comment', "OWNER comment", re.sub(r"packets \d+ bytes \d+", "", ruleset))
-    return files, contents, sorted(re.split(r"[,{}\n]\s*", ruleset))
+    return files, contents, sorted(map(str.strip, re.split(r"[,{}\n]", ruleset)))
 
 
 def stand_of(site: Site, folder: Path, network: NetworkList) -> Stand:
