@@ -127,13 +127,14 @@ class Record:
             delattr(cls, name)
 
     def __init__(self, **values: object) -> None:
-        names = {known.name for known in self._fields.values()}
-        if unknown := values.keys() - names:
+        if unknown := values.keys() - self._defaults.keys():
             message = f"{type(self).__name__} has no field {', '.join(sorted(unknown))}"
             raise TypeError(message)
-        for known in self._fields.values():
-            value = values[known.name] if known.name in values else known.absent(type(self).__name__)
-            setattr(self, known.name, value)
+        values = self._defaults | values
+        for known in self._made:
+            if values[known.name] is _ABSENT:
+                values[known.name] = known.absent(type(self).__name__)
+        self.__dict__ = values
 
     @classmethod
     def decode(cls, value: object, path: str = "", *, tolerate: Tolerate | None = None) -> Self:
