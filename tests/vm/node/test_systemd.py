@@ -73,7 +73,7 @@ def test_install_brings_back_a_server_that_was_given_up(fresh: Installation) -> 
     fresh.run("systemctl", "daemon-reload")
     with fresh.without_server_code():
         fresh.plugin("bridge", CNI_COMMAND="VERSION")
-    assert (fresh.state(SOCKET), Path(DEFAULT_SOCKET).exists()) == ("failed", False)
+        until(lambda: (fresh.state(SOCKET), Path(DEFAULT_SOCKET).exists()) == ("failed", False))
 
     fresh.install()
     assert fresh.state(SOCKET) == "active"
