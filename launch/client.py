@@ -1,4 +1,4 @@
-"""What launch/launcher.c does, for the launcher in Python that takes its place: has the server run the plugin.
+"""The hand-over of launch/launcher.c, for the launcher in Python that takes its place: the server runs the plugin.
 
 A process that does no more than this loads no more than this, so here is no `socket`, no `struct`, and of `skel`
 nothing (see `launch.launcher.launcher_text`): the packets of launch/server/protocol.py are put together by hand.
@@ -121,7 +121,7 @@ class _Answer:
         return code or int(self._is_lost)
 
     def write(self, stream: int, text: bytes) -> None:
-        """Write to a stream. What cannot be logged is lost; what cannot be answered is said."""
+        """Write to a stream. A failure to write the log is ignored; a failure to write the answer is logged."""
         if not text or (stream == _STDOUT and self._is_lost):
             return
         self.is_begun |= stream == _STDOUT

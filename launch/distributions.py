@@ -98,7 +98,7 @@ class Others(NamedTuple):
 
 
 def declared() -> Others:
-    """Return what is declared by the distributions on `sys.path`; of two with one name, the first counts."""
+    """Return the plugins that distributions on `sys.path` declare; of two with one name, the first counts."""
     found: dict[str, Distribution] = {}
     for distribution in metadata.distributions():
         # Most have none of our group, and are read no further.

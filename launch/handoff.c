@@ -154,7 +154,7 @@ static bool is_ready(int connection, int64_t deadline)
     return recv(connection, packet, 2, MSG_DONTWAIT) == 1 && packet[0] == 'R';
 }
 
-/* The signals that are to end the call along with us: not those that would not end us. */
+/* The signals that end us and then the call: those that are neither blocked nor ignored. */
 static sigset_t ending_signals(void)
 {
     const int numbers[] = {SIGHUP, SIGINT, SIGTERM};
@@ -202,7 +202,7 @@ static const char *reason(int error)
     }
 }
 
-/* Write a text of the call's to one of our streams. What cannot be logged is lost; what cannot be answered is said. */
+/* Write a text of the call's to one of our streams. A failure to write the log is ignored; a failure to write the answer is logged. */
 static void pass_on(struct answer *answer, int stream, const char *text, size_t size)
 {
     int error;

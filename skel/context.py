@@ -1,4 +1,4 @@
-"""What the process that carries out a call lends to it: its signals, its plugins, and what it keeps open."""
+"""The context of a call: how signals end it, which plugins run in its process, and which sockets are open already."""
 
 from collections.abc import Callable
 
@@ -40,13 +40,13 @@ class Kept:
         self._open: dict[str, Closable] = {}
 
     def get(self, name: str, open_: Callable[[], K]) -> K:
-        """Return what is kept under `name`; `open_` opens it at its first use."""
+        """Return the socket `name`; `open_` opens it at its first use."""
         if name not in self._open:
             self._open[name] = open_()
         return cast("K", self._open[name])
 
     def drop(self, name: str) -> None:
-        """Close what is kept under `name`, after an error that leaves its state unknown; nothing if it is not open."""
+        """Close the socket `name`, if it is open: after an error that leaves its state unknown."""
         if name in self._open:
             self._open.pop(name).close()
 
@@ -87,6 +87,6 @@ class Context:
         self._later.append(wait)
 
     def finish(self) -> None:
-        """Wait for what `afterwards` was told of, in that order. Whoever owns the context calls it after the answer."""
+        """Call the functions given to `afterwards`, in order. The owner of the context does so after the answer."""
         while self._later:
             self._later.pop(0)()

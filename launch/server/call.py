@@ -26,7 +26,7 @@ from .shared import Shared
 __all__ = ["Call", "Ending"]
 
 _UNDO_SECONDS = 20
-"""What is left to a call to take back what it did, when its time is over."""
+"""For a call to take back its steps, after a signal or its time limit."""
 _ANSWER_SECONDS = struct.pack("@ll", 10, 0)
 """For a launcher that does not take a long answer: struct timeval."""
 _ABANDONED_SECONDS = 5.0
@@ -40,7 +40,7 @@ class Call:
     """One call of a plugin."""
 
     def __init__(self, handoff: Handoff, place: Place, shared: Shared) -> None:
-        """Begin with what a launcher has handed over to the worker in this place."""
+        """Begin with a request that a launcher has handed over to the worker in this place."""
         self._handoff = handoff
         self._place = place
         self._shared = shared
@@ -98,7 +98,7 @@ class Call:
             self._place.attachment = hash(attachment) & (1 << 64) - 1
 
     def _wait_for_earlier_calls(self) -> None:
-        """Have a DEL come after an ADD of its attachment whose launcher was killed, and a GC after all such calls.
+        """Wait: a DEL for earlier calls of its attachment, a GC for all earlier calls. Their launchers may have been killed.
 
         A worker notices the end of its launcher between two system calls. The runtime goes on at once.
         """

@@ -1,7 +1,7 @@
-"""What a process may do, as /proc tells it, and what of it must be equal for the server to act for that process.
+"""The privileges of a process, from /proc. They must equal the server's, or the server does not act for that process.
 
 A worker acts with the server's privileges. A caller with fewer would gain some, and one with others would lose some.
-Not compared is what does not change what a plugin may do: open files, niceness, OOM score, control group, signals,
+Not compared, since they do not change what a plugin may do: open files, niceness, OOM score, control group, signals,
 processors, and the uts, ipc, cgroup and time namespaces. A Landlock domain cannot be compared: /proc does not show it.
 """
 
@@ -33,7 +33,7 @@ _LIMITS = {
     "RLIMIT_FSIZE": resource.RLIMIT_FSIZE,
     "RLIMIT_CPU": resource.RLIMIT_CPU,
 }
-"""Those that end or stop what would go on in a worker."""
+"""The limits that would end a call in the caller's own process."""
 _NO_LABELS = {errno.EINVAL, errno.ENOENT}
 
 
@@ -42,7 +42,7 @@ class PeerError(Exception):
 
 
 class Identity(NamedTuple):
-    """What a process may do, as far as it is compared."""
+    """The privileges of a process that are compared."""
 
     users: tuple[bytes, ...]
     """User IDs and group IDs, as /proc/PID/status has them."""
@@ -121,7 +121,7 @@ def read_identity(folder: int, pid: int, own: Identity) -> Identity:
 
 
 def open_folder(pid: int) -> int:
-    """Open /proc/PID: what is read through it fails when that process has ended. Raises OSError."""
+    """Open /proc/PID: reading through it fails when that process has ended. Raises OSError."""
     return os.open(f"/proc/{pid}", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
 

@@ -115,7 +115,7 @@ class Parking:
             self._outgoing.send(b"")
 
     def take_in(self) -> None:
-        """Take in what workers hand over; drop what a launcher has given up."""
+        """Take in the calls that workers hand over; drop those whose launcher has gone."""
         with suppress(BlockingIOError):
             while True:
                 message, files, *_ = receive(self._incoming, _NETWORK.size, _FILES)

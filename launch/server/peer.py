@@ -48,7 +48,7 @@ class Peer:
         """Take over the descriptors: of the process (None: the kernel gives none), and of its folder in /proc."""
         self.pid = pid
         self.root_inode = (0, 0)
-        """Device and inode of its root folder: what a worker that enters its mount namespace must find at `/`."""
+        """Device and inode of its root folder, which a worker must find at `/` of its mount namespace."""
         self._pidfd = pidfd
         self._folder = folder
         self._end = select.poll()

@@ -23,7 +23,7 @@ _SECOND_NS = 1_000_000_000
 
 
 class State:
-    """What a worker does."""
+    """The states of a worker."""
 
     NONE, IDLE, RUNNING, WAITING, LOCK, ENDING = range(6)
     """WAITING is for the caller or another process, LOCK for a network's lock; ENDING is answered, but not over."""
@@ -57,7 +57,7 @@ class Places:
         return None
 
     def states(self) -> list[int]:
-        """Return what is done in each place."""
+        """Return the state of each place."""
         return self._words[_WORDS + _STATE :: _WORDS].tolist()
 
     def wanted(self) -> int:
@@ -163,7 +163,7 @@ class Place:
 
     @property
     def state(self) -> int:
-        """What the worker does."""
+        """The worker's state."""
         return self._words[self._start + _STATE]
 
     def count_unparked(self) -> None:
@@ -181,7 +181,7 @@ class Place:
         return self._words[self._start + _SERVED]
 
     def enter(self, state: int) -> int:
-        """Note what the worker does from now on, and have the parent look if it should; return what it did before."""
+        """Set the state, and have the parent look if it should; return the state before."""
         before = self._words[self._start + _STATE]
         self._words[self._start + _SINCE] = monotonic_ns()
         self._words[self._start + _STATE] = state

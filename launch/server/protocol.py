@@ -1,4 +1,4 @@
-r"""What a launcher and the server say to each other: one connection a request, AF_UNIX, SOCK_SEQPACKET.
+r"""The protocol between a launcher and the server: one connection a request, AF_UNIX, SOCK_SEQPACKET.
 
 The launcher's first packet is the request, integers in the machine's own byte order:
 
@@ -60,7 +60,7 @@ __all__ = [
 DESCRIPTORS = 3
 """That come with a request."""
 MAX_REQUEST_BYTES = 1 << 18
-"""More than the send buffer that a socket has by default: what is larger does not leave the launcher (EMSGSIZE)."""
+"""More than a socket's send buffer by default: sending a larger one fails in the launcher (EMSGSIZE)."""
 
 MAX_WORD_BYTES = 16
 """More than the launcher's packets have, but for the request."""
@@ -84,7 +84,7 @@ class HandoffError(ValueError):
 
 
 class Request(NamedTuple):
-    """What a launcher asks for, without the file descriptors."""
+    """A launcher's request, without the file descriptors."""
 
     build_id: bytes
     umask: int

@@ -117,7 +117,7 @@ class Server:
             self._drain(order)
 
     def _drain(self, why: str) -> None:
-        """Accept nothing more; what is accepted is brought to its end."""
+        """Accept nothing more; accepted calls are brought to their end."""
         if not self._draining:
             self._draining = True
             log(f"draining, {self._pool.at_work} at work: {why}")
@@ -139,7 +139,7 @@ class Server:
         try:
             signal.set_wakeup_fd(-1)
             name_process(IDLE_NAME)
-            os.setsid()  # what a terminal says to the server (Ctrl-C) is not for those at work
+            os.setsid()  # Ctrl-C in the server's terminal is not for its workers
             for number in _HANDLED:
                 signal.signal(number, signal.SIG_DFL)
             self._listening.let_go()
@@ -210,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _stand_alone(passed: int) -> None:
-    """Put off what was inherited, so that nothing of it reaches a worker."""
+    """Drop the inherited files, folder, environment and signals, so that none reaches a worker."""
     os.closerange(_STREAMS + passed, _ALL_DESCRIPTORS)
     # 0, 1 and 2 are taken, so that no other file gets their numbers.
     for number in (0, 1, 2):

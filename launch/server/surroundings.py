@@ -33,7 +33,7 @@ class Caller(NamedTuple):
 
 
 class Surroundings:
-    """A worker's namespaces, folder, umask, and what it has open."""
+    """A worker's namespaces, folder, umask and open files."""
 
     def __init__(self) -> None:
         """Take note of them, when everything is open that the worker keeps open. Raises OSError."""

@@ -25,7 +25,7 @@ _LATER = ("subprocess", "threading")
 def warm_up(log: Callable[[str], None], others: Mapping[str, str]) -> None:
     """Load all modules, go through them once, and keep Python from looking at that memory again.
 
-    A plugin allocates little, so garbage is collected by nobody from here on, unless he asks for it.
+    The collector is off from here on, since a plugin allocates little. Workers call it when they have no work.
     """
     load_all(log, others)
     try:

@@ -43,7 +43,7 @@ class Worker:
         self._place = place
         self._kept = Kept()
         self._ending = Ending(shared.limit_seconds)
-        # Whoever ends all that the server has started ends no call. Not ignored: what is executed would inherit that.
+        # These signals, sent to all processes of the server, end no call. Not ignored: executed programs would inherit that.
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: None)
         self._events = select.epoll()
@@ -94,7 +94,7 @@ class Worker:
                     pass  # another worker was faster
 
     def _take(self, events: dict[int, int]) -> Handoff | None:
-        """Return what has come. Raises BlockingIOError if nothing has."""
+        """Return the request that has come. Raises BlockingIOError if none has."""
         if self._shared.parked.fileno() in events or self._shared.listening is None:
             handoff = take_parked(self._shared.parked, self._place)
         else:
