@@ -43,7 +43,7 @@ class Worker:
         self._place = place
         self._kept = Kept()
         self._ending = Ending(shared.limit_seconds)
-        # These signals, sent to all processes of the server, end no call. Not ignored: executed programs would inherit that.
+        # These signals, sent to all processes of the server, end no call. Executed programs would inherit an "ignored".
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: None)
         self._events = select.epoll()
