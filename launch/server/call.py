@@ -98,7 +98,7 @@ class Call:
             self._place.attachment = hash(attachment) & (1 << 64) - 1
 
     def _wait_for_earlier_calls(self) -> None:
-        """Wait for earlier calls: a DEL for those of its attachment, a GC for all. Their launchers may have been killed.
+        """Wait for earlier calls: a DEL for those of its attachment, a GC for all. Their launchers may be dead.
 
         A worker notices the end of its launcher between two system calls. The runtime goes on at once.
         """
