@@ -1,6 +1,6 @@
 """Network configurations as plugins receive them (SPEC.md sections 1 and 3)."""
 
-from lean.typing import Self
+from lean.typing import Self, TypeVar
 
 from .decoders import boolean, dict_of, list_of, raw, record, string
 from .errors import CniError, Code
@@ -10,6 +10,8 @@ from .result import DNS
 from .strict_json import decode_json
 
 __all__ = ["Attachment", "Config", "IpamConfig", "check_name", "parse_config", "version_of"]
+
+R = TypeVar("R", bound=Record)
 
 
 class Attachment(Record):
@@ -75,20 +77,28 @@ def parse_config(stdin: bytes) -> dict[str, object]:
 
 def version_of(parsed: dict[str, object]) -> str:
     """Return cniVersion, "" where there is none. Raises CniError (6) where it is no string."""
-    return _decode_alone(parsed, "cniVersion").cni_version
+    return _decoded_first(_Version, parsed).cni_version
 
 
 def check_name(parsed: dict[str, object]) -> None:
     """Raise CniError: 7 where the network has no name, or one that is not fit to be a file name; 6 for no string."""
-    check_network_name(_decode_alone(parsed, "name").name)
+    check_network_name(_decoded_first(_Name, parsed).name)
 
 
-def _decode_alone(parsed: dict[str, object], wanted: str) -> Config:
-    """Read one key of those that come before the plugin's: as Go's skeleton, which cannot decode one of another type.
+class _Version(Record):
+    cni_version: str = field(string, default="")
+
+
+class _Name(Record):
+    name: str = field(string, default="")
+
+
+def _decoded_first(key: type[R], parsed: dict[str, object]) -> R:
+    """Read a key that comes before the plugin's: as Go's skeleton, which cannot decode one of another type.
 
     Raises CniError (6).
     """
     try:
-        return Config.decode({key: value for key, value in parsed.items() if key.lower() == wanted.lower()})
+        return key.decode(parsed)
     except CniError as error:
         raise CniError(Code.DECODING_FAILURE, error.msg, error.details) from None
