@@ -102,7 +102,6 @@ class Socket(Closing):
         with entered(namespace) if namespace else nullcontext():
             self._socket = _socket.socket(_socket.AF_NETLINK, _socket.SOCK_RAW, protocol)
         self._sequence = 0
-        self._buffer = bytearray(_RECEIVE_BUFFER)
         for option in (_NETLINK_CAP_ACK, _NETLINK_EXT_ACK, _NETLINK_GET_STRICT_CHK):
             self._socket.setsockopt(_SOL_NETLINK, option, 1)
         self._socket.setsockopt(_socket.SOL_SOCKET, _socket.SO_RCVTIMEO, struct.pack("@ll", _TIME_LIMIT, 0))
@@ -219,7 +218,7 @@ class Socket(Closing):
             return False
         while True:
             try:
-                self._socket.recv_into(self._buffer, 0, _socket.MSG_DONTWAIT)
+                self._socket.recv(1, _socket.MSG_DONTWAIT)
             except BlockingIOError:
                 return True
             except OSError as error:
@@ -267,15 +266,14 @@ class Socket(Closing):
 
     def _receive(self) -> Iterator[Frame]:
         try:
-            # MSG_TRUNC: the message's real length, even where it did not fit.
-            length = self._socket.recv_into(self._buffer, 0, _socket.MSG_TRUNC)
+            # MSG_TRUNC: as long as the message really is, even where it did not fit.
+            received = self._socket.recv(_RECEIVE_BUFFER, _socket.MSG_TRUNC)
         except BlockingIOError:
             raise NetlinkError(errno.ETIMEDOUT, f"no reply from the kernel within {_TIME_LIMIT} s") from None
         except OSError as error:
             raise NetlinkError(error.errno, error.strerror) from error
-        if length > len(self._buffer):
-            raise NetlinkError(errno.EMSGSIZE, f"a reply of {length} bytes")
-        received = bytes(memoryview(self._buffer)[:length])
+        if len(received) > _RECEIVE_BUFFER:
+            raise NetlinkError(errno.EMSGSIZE, f"a reply of {len(received)} bytes")
         return frames(received)
 
 
