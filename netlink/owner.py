@@ -1,5 +1,7 @@
 """Whose a firewall element is: three words, kept in the element's comment. Free of pyroute2."""
 
+from collections.abc import Iterator
+
 from lean.hashing import sha256
 from lean.typing import NamedTuple, Self
 
@@ -28,7 +30,7 @@ class Owner(NamedTuple):
         Where it would be longer, the container ID is replaced by a hash of itself, and only then the network too:
         the same owner has always the same label.
         """
-        for candidate in (self, self._shortened(network=False), self._shortened(network=True)):
+        for candidate in self._candidates():
             label = "/".join(_quoted(part) for part in candidate)
             if len(label) <= MAX_LABEL:
                 return label
@@ -53,6 +55,11 @@ class Owner(NamedTuple):
 
     def __hash__(self) -> int:
         return hash(self.label())
+
+    def _candidates(self) -> Iterator["Owner"]:
+        yield self
+        yield self._shortened(network=False)
+        yield self._shortened(network=True)
 
     def _shortened(self, *, network: bool) -> "Owner":
         return self._replace(
