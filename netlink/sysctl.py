@@ -2,7 +2,7 @@
 
 import os
 
-__all__ = ["read_sysctl", "write_sysctl"]
+__all__ = ["read_sysctl", "set_sysctl", "write_sysctl"]
 
 # net/ below is /proc/thread-self's view: the namespace of the *opening thread*, also within `entered`.
 _ROOT = "/proc/sys"
@@ -22,8 +22,12 @@ def write_sysctl(key: str, value: str) -> None:
 
     Raises OSError.
     """
-    if read_sysctl(key) == value:
-        return
+    if read_sysctl(key) != value:
+        set_sysctl(key, value)
+
+
+def set_sysctl(key: str, value: str) -> None:
+    """Set `key` to `value`, whatever it is: for a parameter that has another value as a rule. Raises OSError."""
     fd = os.open(f"{_ROOT}/{key}", os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(fd, value.encode())

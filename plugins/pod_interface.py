@@ -17,7 +17,7 @@ from netlink.request import ANY, Request, change
 from netlink.routes import add_route
 from netlink.rtnl import RT_TABLE_MAIN, Link, Rtnl
 from netlink.rtnl import Route as KernelRoute
-from netlink.sysctl import write_sysctl
+from netlink.sysctl import set_sysctl, write_sysctl
 from skel import Cidr, CniError, Code, Network, Result, Route
 
 from .gateways import default_network, gateway_of
@@ -186,4 +186,4 @@ def _set_parameters(ifname: str, *, ipv6: bool, dad: bool) -> None:
 def _refine(key: str, value: str) -> None:
     """Set a parameter that a pod's network works without: an old kernel lacks some, and /proc/sys may be read-only."""
     with suppress(OSError):
-        write_sysctl(key, value)
+        set_sysctl(key, value)
