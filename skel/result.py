@@ -11,6 +11,8 @@ shape that a configuration's version asks for, `Result.decode_any` reads all:
 interface plugin a route's MTU otherwise.
 """
 
+from lean.typing import cast
+
 from . import decoders as read
 from .decoders import Address, Cidr, Network
 from .record import Record, expected, field
@@ -20,6 +22,8 @@ __all__ = ["DNS", "IPConfig", "Interface", "Result", "Route"]
 
 _UINT32 = read.integer_between(0, 2**32 - 1)
 _IPV4 = 4
+_SINCE_1_1 = ("mtu", "socketPath", "pciID")
+"""Keys of an interface."""
 
 
 class Interface(Record):
@@ -95,13 +99,12 @@ class Result(Record):
         if not at_least(version, "0.3.0"):
             return {"cniVersion": version or "0.1.0"} | self._as_02().encode()
         encoded = self.encode()
-        if not at_least(version, "1.0.0"):
+        if self.ips and not at_least(version, "1.0.0"):
             encoded["ips"] = [{"version": str(ip.address.version)} | ip.encode() for ip in self.ips]
-        if not at_least(version, "1.1.0"):
-            encoded["interfaces"] = [
-                Interface(name=link.name, mac=link.mac, sandbox=link.sandbox).encode() for link in self.interfaces
-            ]
-            encoded = {key: value for key, value in encoded.items() if value}
+        if self.interfaces and not at_least(version, "1.1.0"):
+            for link in cast("list[dict[str, object]]", encoded["interfaces"]):
+                for key in _SINCE_1_1:
+                    link.pop(key, None)
         return {"cniVersion": version} | encoded
 
     def _as_02(self) -> _Result02:
