@@ -11,7 +11,7 @@ import ipaddress
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from skel import Address, Args, CniError, Code, IPConfig, Plugin, Result
+from skel import Address, Args, CniError, Code, IPConfig, Plugin, Result, with_length
 from skel.versions import REFERENCE_RELEASE
 
 from .host_local_config import (
@@ -205,8 +205,7 @@ def _release_all_but(store: Store, keep: set[Owner]) -> list[str]:
 
 
 def _ip_config(reserved: Address, span: Span) -> IPConfig:
-    address = ipaddress.ip_interface(f"{reserved}/{span.subnet.prefixlen}")
-    return IPConfig(address=address, gateway=span.gateway)
+    return IPConfig(address=with_length(reserved, span.subnet.prefixlen), gateway=span.gateway)
 
 
 def _noted(args: Args[HostLocalConfig]) -> list[str]:

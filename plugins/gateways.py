@@ -3,7 +3,7 @@
 import ipaddress
 from collections.abc import Iterable
 
-from skel import Address, Cidr, CniError, Code, IPConfig, Network, Result, Route
+from skel import Address, Cidr, CniError, Code, IPConfig, Network, Result, Route, with_length
 
 __all__ = ["add_default_routes", "default_network", "gateway_of", "held_gateways", "set_gateways"]
 
@@ -31,7 +31,7 @@ def set_gateways(ips: list[IPConfig]) -> list[Cidr]:
 
 def held_gateways(ips: Iterable[IPConfig]) -> list[Cidr]:
     """Return the gateways of addresses as a bridge holds them: with the prefix lengths of the addresses."""
-    held = [ipaddress.ip_interface((ip.gateway, ip.address.network.prefixlen)) for ip in ips if ip.gateway is not None]
+    held = [with_length(ip.gateway, ip.address.network.prefixlen) for ip in ips if ip.gateway is not None]
     return list(dict.fromkeys(held))
 
 

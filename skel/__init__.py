@@ -38,6 +38,7 @@ from .decoders import (
     raw,
     record,
     string,
+    with_length,
 )
 from .dispatch import Outcome, dispatch
 from .errors import CniError, Code
@@ -95,4 +96,5 @@ __all__ = [
     "raw",
     "record",
     "string",
+    "with_length",
 ]

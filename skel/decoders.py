@@ -27,6 +27,7 @@ __all__ = [
     "raw",
     "record",
     "string",
+    "with_length",
 ]
 
 T = TypeVar("T")
@@ -90,6 +91,12 @@ def cidr(value: object, path: str) -> Cidr:
     number, version, length = _number_and_length(value, path)
     make = ipaddress.IPv4Interface if version == _IPV4 else ipaddress.IPv6Interface
     return make((number, length))
+
+
+def with_length(address: Address, length: int) -> Cidr:
+    """Return an address with a prefix length."""
+    make = ipaddress.IPv4Interface if address.version == _IPV4 else ipaddress.IPv6Interface
+    return make((int(address), length))
 
 
 def network(value: object, path: str) -> Network:
