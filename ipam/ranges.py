@@ -10,6 +10,7 @@ nothing to add to "the next address".
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import pairwise
 
 from lean.typing import NamedTuple
@@ -54,7 +55,10 @@ class Gateways:
     def __init__(self, spans: Iterable[Span]) -> None:
         """Collect the gateways of `spans`."""
         self._known = frozenset(span.gateway for span in spans)
-        self._numbers = {
+
+    @cached_property
+    def _numbers(self) -> dict[int, list[int]]:
+        return {
             version: sorted(int(gateway) for gateway in self._known if gateway.version == version)
             for version in (_IPV4, _IPV6)
         }
