@@ -59,7 +59,10 @@ def values(encoded: bytes, offset: int = 0) -> dict[int, bytes]:
 
 def value(encoded: bytes, kind: int) -> bytes:
     """Return the first attribute of a number, or nothing; what is behind it is not read."""
-    return next((found for its_kind, found in items(encoded) if its_kind == kind), b"")
+    for its_kind, found in items(encoded):
+        if its_kind == kind:
+            return found
+    return b""
 
 
 def uint32(content: bytes | None) -> int:
