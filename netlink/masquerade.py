@@ -37,6 +37,8 @@ from netlink.masquerade_table import (
     Interface,
     Network,
     Seen,
+    SeenChains,
+    SeenCounters,
     Subnets,
     interface_of,
     is_whole,
@@ -73,7 +75,7 @@ def masquerade(netfilter: Netfilter, addresses: Sequence[Interface], owner: Owne
     older = masquerade_maps.presence(netfilter)
     has_lost = False
     for _ in range(ATTEMPTS):
-        seen = Seen(netfilter, table, owner, wanted, older)
+        seen = SeenChains(netfilter, table, owner, wanted, older)
         is_damaged = has_lost or not all(map(is_whole, seen.chains.values()))
         transaction = table.transaction()
         if is_damaged:
@@ -110,7 +112,7 @@ def unmasquerade(netfilter: Netfilter, owner: Owner, addresses: Iterable[Interfa
     owned: Mapping[Interface, Element] = {}
     is_removable = True
     for _ in range(ATTEMPTS):
-        seen = Seen(netfilter, table, owner, known, older)
+        seen = SeenCounters(netfilter, table, owner, known, older)
         told = _told(table, subnets, owner, seen.listed)
         if not told.keys() <= known.keys():
             known |= told
@@ -181,7 +183,7 @@ def remove_unused(netfilter: Netfilter) -> None:
 
 def is_masqueraded(netfilter: Netfilter, address: Interface, owner: Owner) -> bool:
     """Tell whether `masquerade` is in force for `address` and `owner`, rules included. Raises NetlinkError."""
-    seen = Seen(netfilter, open_table(netfilter), owner, [address])
+    seen = SeenChains(netfilter, open_table(netfilter), owner, [address])
     element = seen.elements.get(address)
     if element and element.comment == owner.label() and is_whole(seen.chains[address.network]):
         return True
@@ -228,7 +230,7 @@ def _told(table: Table, subnets: Subnets, owner: Owner, listed: Element | None) 
     return told
 
 
-def _emptied(seen: Seen, owned: Iterable[Interface]) -> list[Network]:
+def _emptied(seen: SeenCounters, owned: Iterable[Interface]) -> list[Network]:
     """Return the subnets that have no element but those."""
     going: dict[Network, int] = defaultdict(int)
     for address in owned:

@@ -3,7 +3,7 @@
 Everything that a subnet has in the table has the same name: its map, its counter and its chain.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from ipaddress import (
     IPv4Address,
@@ -29,6 +29,8 @@ __all__ = [
     "Interface",
     "Network",
     "Seen",
+    "SeenChains",
+    "SeenCounters",
     "Subnets",
     "interface_of",
     "is_whole",
@@ -89,26 +91,45 @@ class Seen:
     """What one system call tells of an owner and of addresses; all of it belongs to `generation`, or to a later one."""
 
     def __init__(
-        self, netfilter: Netfilter, table: Table, owner: Owner, addresses: Iterable[Interface], *others: LookUp[int]
+        self, netfilter: Netfilter, table: Table, owner: Owner, addresses: Iterable[Interface], *others: LookUp[Any]
     ) -> None:
         """Look, and ask `others` too. Raises NetlinkError."""
-        addresses = list(addresses)
-        networks = list(dict.fromkeys(address.network for address in addresses))
-        generation, uses = table.generation_question(), table.uses_question()
+        questions = {each: table.element_question(name_of(each.network), each.ip.packed) for each in addresses}
+        generation = table.generation_question()
         listed = table.element_question(OWNERS, owner_key(owner.label()))
-        elements = [table.element_question(name_of(each.network), each.ip.packed) for each in addresses]
-        chains = [table.chain_question(name_of(network)) for network in networks]
-        counters = [table.counter_question(name_of(network)) for network in networks]
-        netfilter.look_up(generation, uses, listed, *elements, *chains, *counters, *others)
+        netfilter.look_up(generation, listed, *questions.values(), *others)
         self.generation = generation.found or 0
-        self.uses = uses.found
-        """The number of maps, sets, counters and chains; None if there is no table."""
         self.listed = listed.found
         """The element that lists the owner's addresses."""
-        self.elements = _found(dict(zip(addresses, elements, strict=True)))
+        self.elements = {address: question.found for address, question in questions.items() if question.found}
         """Those of the addresses, whoever's they are."""
-        self.chains = dict(zip(networks, (chain.found for chain in chains), strict=True))
-        self.counters = dict(zip(networks, (counter.found for counter in counters), strict=True))
+
+
+class SeenChains(Seen):
+    """The chains of the addresses' subnets too: what masquerading needs."""
+
+    def __init__(
+        self, netfilter: Netfilter, table: Table, owner: Owner, addresses: Collection[Interface], *others: LookUp[Any]
+    ) -> None:
+        """Look, and ask `others` too. Raises NetlinkError."""
+        uses = table.uses_question()
+        chains = {each: table.chain_question(name_of(each)) for each in _networks(addresses)}
+        super().__init__(netfilter, table, owner, addresses, uses, *chains.values(), *others)
+        self.uses = uses.found
+        """The number of maps, sets, counters and chains; None if there is no table."""
+        self.chains = {network: chain.found for network, chain in chains.items()}
+
+
+class SeenCounters(Seen):
+    """The counters of the addresses' subnets too: what the end of masquerading needs."""
+
+    def __init__(
+        self, netfilter: Netfilter, table: Table, owner: Owner, addresses: Collection[Interface], *others: LookUp[Any]
+    ) -> None:
+        """Look, and ask `others` too. Raises NetlinkError."""
+        counters = {each: table.counter_question(name_of(each)) for each in _networks(addresses)}
+        super().__init__(netfilter, table, owner, addresses, *counters.values(), *others)
+        self.counters = {network: counter.found for network, counter in counters.items()}
         """How many elements each subnet has."""
 
 
@@ -146,7 +167,7 @@ class Subnets:
         self._netfilter.look_up(*(question for _, question in questions))
         return [(name, question.found) for name, question in questions if question.found]
 
-    def restore(self, transaction: Transaction, seen: Seen) -> None:
+    def restore(self, transaction: Transaction, seen: SeenChains) -> None:
         """Make what the seen subnets need, and what is missing of the others. Raises NetlinkError."""
         chains: dict[Network, Chain | None] = dict(seen.chains)
         if seen.uses is not None:
@@ -196,5 +217,5 @@ class Subnets:
             transaction.delete_table()
 
 
-def _found(questions: Mapping[Interface, LookUp[Element]]) -> dict[Interface, Element]:
-    return {address: question.found for address, question in questions.items() if question.found}
+def _networks(addresses: Iterable[Interface]) -> list[Network]:
+    return list(dict.fromkeys(address.network for address in addresses))
