@@ -7,7 +7,9 @@ Everything happens in the network namespace that the calling thread is in, which
 """
 
 import errno
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip_network
 
 from lean.hashing import sha512
@@ -210,11 +212,10 @@ def _of_backend(environ: Mapping[str, str], family: _Family, backend: str) -> Pr
 
 
 def _has_legacy_nat(family: _Family) -> bool:
-    try:
-        with open(family.legacy_tables, encoding="ascii") as tables:
+    if os.path.exists(family.legacy_tables):  # without the older iptables, an exception takes twice the time
+        with suppress(FileNotFoundError), open(family.legacy_tables, encoding="ascii") as tables:
             return "nat" in tables.read().split()
-    except FileNotFoundError:
-        return False
+    return False
 
 
 def _chains_of(program: Program, network: str) -> set[str]:
