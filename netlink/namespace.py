@@ -86,7 +86,7 @@ def open_namespace(path: str) -> Namespace:
 
 def current_namespace() -> Namespace:
     """Open the network namespace that the calling thread is in."""
-    return open_namespace(_CURRENT)
+    return Namespace(_CURRENT, os.open(_CURRENT, os.O_RDONLY | os.O_CLOEXEC))
 
 
 @contextmanager
