@@ -33,6 +33,6 @@ def refuse_own(args: Args[C], namespace: Namespace) -> None:
 
     The dispatcher looked at the path before; another file may be there by now.
     """
-    if args.verb in {"ADD", "DEL"} and is_own_namespace(args.environ, namespace.fd):
+    if args.verb in {"ADD", "DEL"} and is_own_namespace(args.environ, args.kept, namespace.fd):
         namespace.close()
         raise own_namespace_error(args.environ)

@@ -113,7 +113,7 @@ class _Call(Generic[C]):
             message = f'CNI_NETNS: "{netns}" is a file descriptor of the plugin itself'
             details = "/proc/PID/fd/N names the same file in every process"
             return self._refuse_namespace(verb, CniError(Code.INVALID_ENVIRONMENT, message, details))
-        if verb in {"ADD", "DEL"} and is_own_namespace(self.environ):
+        if verb in {"ADD", "DEL"} and is_own_namespace(self.environ, self.context.kept):
             return self._refuse_namespace(verb, own_namespace_error(self.environ))
         return self._carried_out(self._args(verb, self.environ))
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from lean.typing import NamedTuple
 
+from .context import Kept
 from .errors import CniError, Code
 from .names import check_container_id, check_ifname
 
@@ -74,16 +75,32 @@ def is_own_descriptor(environ: Mapping[str, str]) -> bool:
     return f"/{path.lstrip('/')}".startswith(_OWN_DESCRIPTORS)  # normpath keeps two slashes at the start
 
 
-def is_own_namespace(environ: Mapping[str, str], opened: int | None = None) -> bool:
+class OwnNamespace:
+    """The network namespace of the thread that opens it. Raises OSError."""
+
+    def __init__(self) -> None:
+        self._fd = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+    def fileno(self) -> int:
+        """Return its file descriptor."""
+        return self._fd
+
+    def close(self) -> None:
+        """Close it."""
+        os.close(self._fd)
+
+
+def is_own_namespace(environ: Mapping[str, str], kept: Kept, opened: int | None = None) -> bool:
     """Tell whether CNI_NETNS is the network namespace of this thread, and CNI_NETNS_OVERRIDE does not allow it.
 
-    `opened` is the open namespace: its path may name another file by now.
+    `kept` is the call's. `opened` is the open namespace: its path may name another file by now.
     """
     netns = environ.get("CNI_NETNS", "")
     if not netns or environ.get("CNI_NETNS_OVERRIDE", "").lower() in {"1", "true"}:
         return False
     try:
-        theirs, ours = os.stat(netns if opened is None else opened), os.stat("/proc/thread-self/ns/net")
+        theirs = os.stat(netns if opened is None else opened)
+        ours = os.fstat(kept.get("own namespace", OwnNamespace).fileno())
     except OSError:
         return False  # gone, or no namespace: for DEL that is fine, and ADD says so when it opens it
     return (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino)
