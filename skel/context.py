@@ -29,7 +29,7 @@ FindPlugin = Callable[[str], "Plugin[Any] | None"]
 
 
 class Kept:
-    """Sockets that stay open from one call to the next, by name. Their owner closes them.
+    """Sockets and the own network namespace, open from one call to the next, by name. Their owner closes them.
 
     A worker of the server keeps them for calls from its own network namespace. All other calls get an empty `Kept`,
     which is closed after the call.
