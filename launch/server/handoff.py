@@ -1,4 +1,4 @@
-"""A request on its way from a launcher to a worker, until the launcher says go."""
+"""A request on its way from a launcher to a worker, until the worker takes its token."""
 
 import os
 import select
@@ -13,11 +13,13 @@ from launch.plugin_list import PLUGINS
 from .peer import CREDENTIALS_BYTES, Identity, judge
 from .places import LOOK_SECONDS, Place, State
 from .protocol import (
+    CALLER_DESCRIPTORS,
     DESCRIPTORS,
     GO,
     MAX_REQUEST_BYTES,
     MAX_WORD_BYTES,
     READY,
+    TOKEN_BYTES,
     HandoffError,
     Request,
     decode_request,
@@ -27,7 +29,7 @@ from .surroundings import Caller
 __all__ = ["HANDOFF_SECONDS", "Handoff", "receive"]
 
 HANDOFF_SECONDS = 1.0
-"""From its connection to its `G`, a launcher may keep a worker waiting for so long together."""
+"""From its connection to its last word, a launcher may keep a worker waiting for so long together."""
 
 _INT = struct.Struct("i")
 _CUT_SHORT = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)
@@ -62,26 +64,37 @@ class Handoff:
         Raises ConnectionError if the launcher has gone, HandoffError, PeerError, OSError.
         """
         self._peer = self._stack.enter_context(judge(self.connection, own))
-        packet, self.files, ancillary = self._receive(MAX_REQUEST_BYTES, DESCRIPTORS)
-        self._peer.check_request(ancillary)
+        packet, files, ancillary = self._receive(MAX_REQUEST_BYTES, DESCRIPTORS)
+        self._peer.check_credentials(ancillary)
         self.request = decode_request(packet)
         if self.request.build_id != build_id:
             raise HandoffError("a launcher of another installation")
         if self.request.plugin not in PLUGINS and self.request.plugin not in others:
             raise HandoffError(f"no plugin of this suite: {self.request.plugin}")
-        if len(self.files) != DESCRIPTORS:
-            raise HandoffError(f"{len(self.files)} file descriptors, {DESCRIPTORS} are due")
+        if not CALLER_DESCRIPTORS < len(files) <= DESCRIPTORS:
+            raise HandoffError(f"{len(files)} file descriptors, {DESCRIPTORS} are due")
+        self.files = files[:CALLER_DESCRIPTORS]
+        self._token, *stdin = files[CALLER_DESCRIPTORS:]
+        self.stdin = stdin[0] if stdin else None
         cwd, network, mounts = self.files
         self.caller = Caller(cwd, network, mounts, self.request.umask, self._peer.root_inode)
 
-    def read_go(self) -> None:
-        """Say that the worker is ready, and wait for the launcher to say go. Raises what `read_request` raises."""
-        self.connection.send(READY, socket.MSG_NOSIGNAL)
-        word, files, ancillary = self._receive(MAX_WORD_BYTES, 1)
-        self._peer.check_credentials(ancillary)
-        if word != GO:
-            raise HandoffError(f"not a go: {word!r}")
-        self.stdin = files[0] if files else None
+    def take(self) -> None:
+        """Make the call this worker's, which must be ready for it. Raises what `read_request` raises.
+
+        ConnectionError means also that the launcher executes the plugin by itself.
+        """
+        if self._peer.must_confirm:
+            self._peer.check_silence()
+            self.connection.send(READY, socket.MSG_NOSIGNAL)
+            word, _, ancillary = self._receive(MAX_WORD_BYTES, 0)
+            self._peer.check_credentials(ancillary)
+            if word != GO:
+                raise HandoffError(f"not a go: {word!r}")
+        try:
+            os.read(self._token, TOKEN_BYTES)
+        except BlockingIOError:
+            raise ConnectionAbortedError from None
 
     def is_abandoned(self) -> bool:
         """Tell whether the launcher has ended the connection."""
