@@ -109,8 +109,11 @@ class Handoff:
 
     def _receive(self, size: int, most: int) -> tuple[bytes, list[int], list[tuple[int, int, bytes]]]:
         """Return a packet, the files that came with it, which are the handoff's, and all its ancillary data."""
-        self._wait()
-        packet, files, ancillary, flags = receive(self.connection, size, most)
+        try:
+            packet, files, ancillary, flags = receive(self.connection, size, most, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            self._wait()
+            packet, files, ancillary, flags = receive(self.connection, size, most)
         self.own(files)
         if not packet:
             raise ConnectionAbortedError
@@ -135,11 +138,11 @@ class Handoff:
 
 
 def receive(
-    connection: socket.socket, size: int, most: int
+    connection: socket.socket, size: int, most: int, flags: int = 0
 ) -> tuple[bytes, list[int], list[tuple[int, int, bytes]], int]:
     """Return a packet, at most so many open files that came with it, its ancillary data, and recvmsg(2)'s flags."""
     space = socket.CMSG_SPACE(most * _INT.size) + CREDENTIALS_BYTES
-    packet, ancillary, flags, _ = connection.recvmsg(size, space, socket.MSG_CMSG_CLOEXEC)
+    packet, ancillary, flags, _ = connection.recvmsg(size, space, socket.MSG_CMSG_CLOEXEC | flags)
     files = [
         fd
         for level, kind, content in ancillary

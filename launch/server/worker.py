@@ -98,8 +98,7 @@ class Worker:
         if self._shared.parked.fileno() in events or self._shared.listening is None:
             handoff = take_parked(self._shared.parked, self._place)
         else:
-            connection, _ = self._shared.listening.accept()
-            connection.setblocking(True)  # noqa: FBT003 -- it takes no keyword
+            connection, _ = self._shared.listening.accept()  # Linux gives a blocking one
             handoff = Handoff(connection, self._place)
         if handoff is not None:
             self._place.enter(State.RUNNING)
