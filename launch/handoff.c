@@ -107,15 +107,18 @@ static bool send_packet(int connection, struct iovec *parts, size_t part_count, 
     return sendmsg(connection, &message, MSG_NOSIGNAL) >= 0;
 }
 
-/* Send the request; false where a part of it cannot be had or is too long. */
-static bool send_request(int connection, int token, const struct request *request)
+/*
+ * A connection to the server with the request on it; -1 if a part of it cannot be had, or is too long. Connecting wakes
+ * a worker, which should not have to wait for the request: so that is ready before.
+ */
+static int ask(const char *path, uint32_t limit_ms, int token, const struct request *request)
 {
     struct header header = {.magic = "CNIH\4"};
     char *start = request->environment[0], *end = start;
     /* The kernel lays out the environment without gaps, so one piece of memory holds all of it. */
     for (char **variable = request->environment; *variable; variable++) {
         if (*variable != end)
-            return false;
+            return -1;
         end += strlen(end) + 1;
     }
 
@@ -137,7 +140,12 @@ static bool send_request(int connection, int token, const struct request *reques
         STDIN_FILENO,
     };
     const size_t count = request->closed & 1u << STDIN_FILENO ? DESCRIPTORS - 1 : DESCRIPTORS;
-    return send_packet(connection, parts, sizeof(parts) / sizeof(parts[0]), descriptors, count);
+    int connection = connect_to(path, limit_ms);
+
+    if (connection < 0 || send_packet(connection, parts, sizeof(parts) / sizeof(parts[0]), descriptors, count))
+        return connection;
+    close(connection);
+    return -1;
 }
 
 /* Take the token, which says whose the call is; false if the worker has it. */
@@ -324,17 +332,17 @@ static enum service outcome(int connection, int token, int signals, const sigset
 enum service have_served(const char *socket_path, uint32_t patience_ms, const struct request *request, int *code)
 {
     int64_t deadline = now_ms() + patience_ms;
-    int connection = connect_to(socket_path, patience_ms), signals, token;
+    int connection = -1, signals, token;
     sigset_t ending = signals_of(false), blocked = signals_of(true), before;
     enum service service = UNSERVED;
 
-    if (connection < 0)
-        return UNSERVED;
     /* From before the worker can take the token, so that no signal is lost in between. */
     sigprocmask(SIG_BLOCK, &blocked, &before);
     signals = signalfd(-1, &ending, SFD_CLOEXEC);
     token = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (signals >= 0 && token >= 0 && send_request(connection, token, request))
+    if (signals >= 0 && token >= 0)
+        connection = ask(socket_path, patience_ms, token, request);
+    if (connection >= 0)
         service = outcome(connection, token, signals, &before, deadline, request, code);
     if (service == UNSERVED)
         sigprocmask(SIG_SETMASK, &before, NULL);
