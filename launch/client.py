@@ -12,6 +12,7 @@ from time import monotonic
 __all__ = ["hand_over"]
 
 _ROOT_USER = 0
+_TOKEN_BYTES = 8
 _STDIN, _STDOUT, _STDERR = range(3)
 _END_BYTES = 9
 _PACKET_BYTES = _END_BYTES + (1 << 16)
@@ -28,7 +29,7 @@ _DESCRIPTORS = (
 def hand_over(path: str, socket_path: str, build_id: bytes, patience: float) -> int | None:
     """Have the server run the plugin that the launcher at `path` stands for; return its exit code.
 
-    None when no server has accepted that, within `patience` seconds: then nothing has been done.
+    None when no worker of a server has taken the call within `patience` seconds: then nothing has been done.
     """
     open_streams = [stream for stream in (_STDIN, _STDOUT, _STDERR) if _is_open(stream)]  # before anything is opened
     deadline = monotonic() + patience
@@ -41,27 +42,24 @@ def hand_over(path: str, socket_path: str, build_id: bytes, patience: float) -> 
         _check_server(connection)
         for name, flags in _DESCRIPTORS:
             opened += [os.open(name, flags)]
-        _send(connection, _request(path, build_id), opened)
-        signals = _Signals(connection)  # while the worker gets ready
-        connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_RCVTIMEO, _timeval(max(0.001, deadline - monotonic())))
-        if connection.recv(2) != b"R":
-            raise ConnectionRefusedError
-        connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_RCVTIMEO, _timeval(0))
-        signals.start()
+        token = os.eventfd(1, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        opened += [token]
+        signals = _Signals(connection, token)  # from before the worker can take the token
         try:
-            _send(connection, [b"G"], [_STDIN] if _STDIN in open_streams else [])
+            _send(connection, _request(path, build_id), [*opened, *([_STDIN] if _STDIN in open_streams else [])])
+            connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_RCVTIMEO, _timeval(max(0.001, deadline - monotonic())))
+            answer = _Answer(os.path.basename(path), open_streams)
+            code = answer.receive(connection, token, signals)
         except OSError:
             signals.stop()
             raise
     except OSError:
-        connection.close()
         return None
     finally:
+        # Before anything more is written: one may have the number of a stdout that was closed.
+        connection.close()
         for number in opened:
             os.close(number)
-    answer = _Answer(os.path.basename(path), open_streams)
-    code = answer.receive(connection)
-    connection.close()  # before anything more is written: it may have the number of a stdout that was closed
     if not answer.is_begun and not answer.is_over and not signals.arrived and _STDOUT in open_streams:
         try:  # noqa: SIM105 -- contextlib would be one more to load
             os.write(_STDOUT, _DIED)
@@ -74,16 +72,42 @@ def _request(path: str, build_id: bytes) -> list[bytes]:
     umask = os.umask(0)
     os.umask(umask)
     return [
-        b"CNIH\x03\0\0\0" + build_id + umask.to_bytes(4, sys.byteorder) + os.fsencode(os.path.basename(path)) + b"\0",
+        b"CNIH\x04\0\0\0" + build_id + umask.to_bytes(4, sys.byteorder) + os.fsencode(os.path.basename(path)) + b"\0",
         # As execve(2) had it, which os.environ is not: that lacks what has no `=`, and Python may have set LC_CTYPE.
         _read("/proc/self/environ"),
     ]
+
+
+def _take(token: int) -> bool:
+    """Take the token, which says whose the call is; False if the worker has it."""
+    try:
+        return len(os.read(token, _TOKEN_BYTES)) == _TOKEN_BYTES
+    except OSError:
+        return False
 
 
 def _send(connection: _socket.socket, parts: list[bytes], descriptors: list[int]) -> None:
     rights = b"".join(number.to_bytes(4, sys.byteorder) for number in descriptors)
     ancillary = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)] if rights else []
     connection.sendmsg(parts, ancillary, _socket.MSG_NOSIGNAL)
+
+
+def _next_packet(connection: _socket.socket, token: int, signals: "_Signals") -> bytes:
+    """Return a packet of the answer, empty at the end. Raises BlockingIOError if no worker takes the token in time."""
+    while True:
+        try:
+            packet = connection.recv(_PACKET_BYTES)
+            if packet != b"R":
+                return packet
+            _send(connection, [b"G"], [])
+        except BlockingIOError:  # the time limit
+            if _take(token):
+                raise
+            if monotonic() >= signals.give_up_at:
+                return b""
+            connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_RCVTIMEO, _timeval(_UNDO_SECONDS))
+        except OSError:
+            return b""
 
 
 class _Answer:
@@ -97,14 +121,11 @@ class _Answer:
         """Whether something is on stdout."""
         self.is_over = False
 
-    def receive(self, connection: _socket.socket) -> int:
-        """Write the answer of an accepted request; return the exit code."""
+    def receive(self, connection: _socket.socket, token: int, signals: "_Signals") -> int:
+        """Write the answer, and return the exit code. Raises OSError if no worker has taken the token."""
         code = 1
         while not self.is_over:
-            try:
-                packet = connection.recv(_PACKET_BYTES)
-            except OSError:
-                packet = b""
+            packet = _next_packet(connection, token, signals)
             kind, text = packet[:1], packet[1:]
             if kind == b"E":
                 self.write(_STDERR, text)
@@ -116,6 +137,8 @@ class _Answer:
                 log_end = _END_BYTES + int.from_bytes(packet[5:9], sys.byteorder)
                 self.write(_STDERR, packet[_END_BYTES:log_end])
                 self.write(_STDOUT, packet[log_end:])
+            elif not self.is_begun and _take(token):
+                raise ConnectionRefusedError
             else:
                 break
         return code or int(self._is_lost)
@@ -138,30 +161,32 @@ class _Answer:
 class _Signals:
     """Those that end this process: the worker is told of the first one, and this process dies of it after the worker.
 
-    Unless the worker has succeeded: a runtime that has the result must find exit code 0 with it.
+    Unless the worker has succeeded: a runtime that has the result must find exit code 0 with it. If no worker has taken
+    the token, this process dies at once.
     """
 
-    def __init__(self, connection: _socket.socket) -> None:
+    def __init__(self, connection: _socket.socket, token: int) -> None:
         import signal
 
         self._signal = signal
         self._connection = connection
+        self._token = token
         self.arrived = 0
+        self.give_up_at = float("inf")
+        """When to wait for the worker no longer, in seconds of time.monotonic."""
         self._handlers = {
             number: handler
             for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
             if (handler := signal.getsignal(number)) != signal.SIG_IGN
         }
-
-    def start(self) -> None:
         for number in self._handlers:
-            self._signal.signal(number, self._on_signal)
+            signal.signal(number, self._on_signal)
 
     def stop(self) -> None:
-        if self.arrived:
-            os._exit(self.end(1))
         for number, handler in self._handlers.items():
             self._signal.signal(number, handler)
+        if self.arrived:
+            os._exit(self.end(1))
 
     def end(self, code: int) -> int:
         """Return the exit code, unless a signal has come and the worker did not succeed: then die of the signal."""
@@ -176,6 +201,9 @@ class _Signals:
         self.arrived = ending
         for number in self._handlers:
             self._signal.signal(number, self._signal.SIG_IGN)
+        if _take(self._token):
+            os._exit(self.end(1))
+        self.give_up_at = monotonic() + _UNDO_SECONDS
         try:
             # For the receiving that goes on when this has returned.
             self._connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_RCVTIMEO, _timeval(_UNDO_SECONDS))

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -242,6 +243,11 @@ int sigismember(const sigset_t *set, int number)
 int signalfd(int fd, const sigset_t *set, int flags)
 {
     return (int)CALL(signalfd4, fd, set, MASK_BYTES, flags, 0);
+}
+
+int eventfd(unsigned count, int flags)
+{
+    return (int)CALL(eventfd2, count, flags, 0, 0, 0);
 }
 
 int raise(int number)

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -16,7 +17,8 @@
 #include <unistd.h>
 
 enum {
-    DESCRIPTORS = 3,
+    /* Of a request, with stdin. */
+    DESCRIPTORS = 5,
     /* For the worker to take back what it has done, which it gives up before. */
     UNDO_MS = 25000,
     /* Of a packet: its kind, the exit code, the length of the first text, and the texts. */
@@ -105,15 +107,18 @@ static bool send_packet(int connection, struct iovec *parts, size_t part_count, 
     return sendmsg(connection, &message, MSG_NOSIGNAL) >= 0;
 }
 
-/* Send the request; false where a part of it cannot be had or is too long. */
-static bool send_request(int connection, const struct request *request)
+/*
+ * A connection to the server with the request on it; -1 if a part of it cannot be had, or is too long. Connecting wakes
+ * a worker, which should not have to wait for the request: so that is ready before.
+ */
+static int ask(const char *path, uint32_t limit_ms, int token, const struct request *request)
 {
-    struct header header = {.magic = "CNIH\3"};
+    struct header header = {.magic = "CNIH\4"};
     char *start = request->environment[0], *end = start;
     /* The kernel lays out the environment without gaps, so one piece of memory holds all of it. */
     for (char **variable = request->environment; *variable; variable++) {
         if (*variable != end)
-            return false;
+            return -1;
         end += strlen(end) + 1;
     }
 
@@ -131,43 +136,53 @@ static bool send_request(int connection, const struct request *request)
         open(".", O_PATH | O_DIRECTORY | O_CLOEXEC),
         open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC),
         open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC),
+        token,
+        STDIN_FILENO,
     };
-    return send_packet(connection, parts, sizeof(parts) / sizeof(parts[0]), descriptors, DESCRIPTORS);
+    const size_t count = request->closed & 1u << STDIN_FILENO ? DESCRIPTORS - 1 : DESCRIPTORS;
+    int connection = connect_to(path, limit_ms);
+
+    if (connection < 0 || send_packet(connection, parts, sizeof(parts) / sizeof(parts[0]), descriptors, count))
+        return connection;
+    close(connection);
+    return -1;
 }
 
-/* Send `G`, and stdin; false where nobody is there any more. */
-static bool send_go(int connection, uint32_t closed)
+/* Take the token, which says whose the call is; false if the worker has it. */
+static bool take(int token)
 {
-    struct iovec go = {"G", 1};
-    const int descriptor = STDIN_FILENO;
+    uint64_t count;
 
-    return send_packet(connection, &go, 1, &descriptor, !(closed & 1u << STDIN_FILENO));
+    return read(token, &count, sizeof(count)) == sizeof(count);
 }
 
-/* Whether the server says `R` before the deadline. */
-static bool is_ready(int connection, int64_t deadline)
+/* The signals that end us, and the one that an answer which nobody reads would end us by. */
+static sigset_t signals_of(bool with_pipe)
 {
-    struct pollfd answer = {.fd = connection, .events = POLLIN};
-    int64_t left = deadline - now_ms();
+    sigset_t set;
 
-    poll(&answer, 1, left > 0 ? (int)left : 0);
-    return recv(connection, packet, 2, MSG_DONTWAIT) == 1 && packet[0] == 'R';
-}
-
-/* The signals that end us and then the call: those that are neither blocked nor ignored. */
-static sigset_t ending_signals(void)
-{
-    const int numbers[] = {SIGHUP, SIGINT, SIGTERM};
-    struct sigaction action;
-    sigset_t set, blocked;
-
-    sigprocmask(SIG_BLOCK, NULL, &blocked);
     sigemptyset(&set);
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        if (sigismember(&blocked, numbers[i]) != 1 && sigaction(numbers[i], NULL, &action) == 0 &&
-            action.sa_handler != SIG_IGN)
-            sigaddset(&set, numbers[i]);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    if (with_pipe)
+        sigaddset(&set, SIGPIPE);
     return set;
+}
+
+/* The signal that has come; 0 if it would not have ended us. */
+static int ending_signal(int signals, const sigset_t *blocked)
+{
+    struct signalfd_siginfo arrived;
+    struct sigaction action;
+    int number;
+
+    if (read(signals, &arrived, sizeof(arrived)) != sizeof(arrived))
+        return 0;
+    number = (int)arrived.ssi_signo;
+    return sigismember(blocked, number) != 1 && sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_IGN
+               ? number
+               : 0;
 }
 
 /* Write all of a text; 0, or the number of the error. */
@@ -229,6 +244,10 @@ static bool is_over(int connection, struct answer *answer, enum service *service
     uint32_t log_size;
 
     *service = ABANDONED;
+    if (size == KIND_BYTES && packet[0] == 'R') {
+        send(connection, "G", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        return false;
+    }
     if (size >= KIND_BYTES && (packet[0] == 'E' || packet[0] == 'O')) {
         pass_on(answer, packet[0] == 'E' ? STDERR_FILENO : STDOUT_FILENO, packet + KIND_BYTES, (size_t)size - KIND_BYTES);
         return false;
@@ -247,53 +266,64 @@ static bool is_over(int connection, struct answer *answer, enum service *service
     return true;
 }
 
-/*
- * Tell the worker of the signal and wait for its answer; then die as the sender of the signal expects it. A call that
- * had succeeded before it was told has its success: the result is on stdout.
- */
-static int die_of(int connection, int signals, struct answer *answer)
+/* Die of a signal, as its sender expects it. */
+static int die(int number)
 {
-    struct pollfd event = {.fd = connection, .events = POLLIN};
-    struct signalfd_siginfo arrived;
-    int64_t deadline = now_ms() + UNDO_MS, left;
-    enum service service = ABANDONED;
     sigset_t set;
 
-    if (read(signals, &arrived, sizeof(arrived)) != sizeof(arrived))
-        return 1;
-    send(connection, (char[]){'T', (char)arrived.ssi_signo}, 2, MSG_DONTWAIT | MSG_NOSIGNAL);
+    raise(number);
+    /* That one alone: another may have come meanwhile. */
+    sigemptyset(&set);
+    sigaddset(&set, number);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    return 128 + number; /* the first process of a PID namespace survives itself */
+}
+
+/*
+ * Tell the worker of the signal and wait for its answer; then die. A call that had succeeded before it was told has
+ * its success: the result is on stdout.
+ */
+static int end_call(int connection, int number, struct answer *answer)
+{
+    struct pollfd event = {.fd = connection, .events = POLLIN};
+    int64_t deadline = now_ms() + UNDO_MS, left;
+    enum service service = ABANDONED;
+
+    send(connection, (char[]){'T', (char)number}, 2, MSG_DONTWAIT | MSG_NOSIGNAL);
     while ((left = deadline - now_ms()) > 0)
         if (poll(&event, 1, (int)left) > 0 && is_over(connection, answer, &service))
             break;
-    if (service == SERVED && answer->code == 0)
-        return 0;
-    raise((int)arrived.ssi_signo);
-    /* That one alone: another may have come meanwhile. */
-    sigemptyset(&set);
-    sigaddset(&set, (int)arrived.ssi_signo);
-    sigprocmask(SIG_UNBLOCK, &set, NULL);
-    return 128 + (int)arrived.ssi_signo; /* the first process of a PID namespace survives itself */
+    return service == SERVED && answer->code == 0 ? 0 : die(number);
 }
 
-/* Wait for an accepted request to end. */
-static enum service outcome(int connection, int signals, const struct request *request, int *code)
+/* Wait for a request to end, until the deadline only if no worker has taken the token. */
+static enum service outcome(int connection, int token, int signals, const sigset_t *blocked, int64_t deadline,
+                            const struct request *request, int *code)
 {
     struct pollfd events[] = {{.fd = connection, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
     struct answer answer = {.request = request, .code = 1};
+    bool is_ours = true; /* as far as we know */
     enum service service;
+    int number;
 
-    /* The exit code tells more than an end by this signal would. */
-    sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
     for (;;) {
-        if (poll(events, 2, -1) < 0)
-            continue; /* EINTR, after a SIGSTOP and its SIGCONT */
-        if (events[0].revents) {
+        int64_t left = is_ours ? deadline - now_ms() : -1;
+
+        if (is_ours && left <= 0) {
+            if (take(token))
+                return UNSERVED;
+            is_ours = false;
+        } else if (poll(events, 2, (int)left) <= 0) {
+            continue; /* the deadline; or EINTR, after a SIGSTOP and its SIGCONT */
+        } else if (events[0].revents) {
             if (is_over(connection, &answer, &service)) {
+                if (service == ABANDONED && !answer.is_begun && take(token))
+                    return UNSERVED;
                 *code = answer.code;
                 return answer.is_begun ? SERVED : service;
             }
-        } else if (events[1].revents) {
-            *code = die_of(connection, signals, &answer);
+        } else if ((number = ending_signal(signals, blocked))) {
+            *code = take(token) ? die(number) : end_call(connection, number, &answer);
             return SERVED;
         }
     }
@@ -302,17 +332,19 @@ static enum service outcome(int connection, int signals, const struct request *r
 enum service have_served(const char *socket_path, uint32_t patience_ms, const struct request *request, int *code)
 {
     int64_t deadline = now_ms() + patience_ms;
-    int connection = connect_to(socket_path, patience_ms), signals;
-    sigset_t ending, before;
+    int connection = -1, signals, token;
+    sigset_t ending = signals_of(false), blocked = signals_of(true), before;
+    enum service service = UNSERVED;
 
-    if (connection < 0 || !send_request(connection, request) || !is_ready(connection, deadline))
-        return UNSERVED;
-    /* From before the `G`, so that no signal is lost in between. */
-    ending = ending_signals();
-    sigprocmask(SIG_BLOCK, &ending, &before);
+    /* From before the worker can take the token, so that no signal is lost in between. */
+    sigprocmask(SIG_BLOCK, &blocked, &before);
     signals = signalfd(-1, &ending, SFD_CLOEXEC);
-    if (signals >= 0 && send_go(connection, request->closed))
-        return outcome(connection, signals, request, code);
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    return UNSERVED;
+    token = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (signals >= 0 && token >= 0)
+        connection = ask(socket_path, patience_ms, token, request);
+    if (connection >= 0)
+        service = outcome(connection, token, signals, &before, deadline, request, code);
+    if (service == UNSERVED)
+        sigprocmask(SIG_SETMASK, &before, NULL);
+    return service;
 }

@@ -29,7 +29,7 @@ enum service {
     ABANDONED,
 };
 
-/* Ask the server at a path (empty: none), wait so long for a worker, then for the answer, and write that. */
+/* Ask the server at a path (empty: none), wait so long for a worker to take the call, and write its answer. */
 enum service have_served(const char *socket_path, uint32_t patience_ms, const struct request *request, int *code);
 
 #endif

@@ -2,8 +2,8 @@
  * The executable behind every plugin's name: it has the server run the plugin, and becomes the plugin itself
  * where there is none.
  *
- * As long as the server has not been told to go on, whatever goes wrong leads to direct execution, in circumstances
- * that nothing here has changed; after it, never.
+ * As long as no worker has taken the call, whatever goes wrong leads to direct execution, in circumstances that nothing
+ * here has changed; after it, never.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -16,11 +16,13 @@ import pytest
 
 from launch import launcher
 from launch.server.protocol import (
+    CALLER_DESCRIPTORS,
     DESCRIPTORS,
     GO,
     MAX_REQUEST_BYTES,
     MAX_WORD_BYTES,
     READY,
+    TOKEN_BYTES,
     Request,
     decode_request,
     encode_answer,
@@ -34,7 +36,7 @@ __all__ = [
     "Conversation",
     "Installed",
     "Script",
-    "die_when_ready",
+    "close_while_it_waits",
     "is_running",
     "is_stopped",
     "ran_directly",
@@ -57,6 +59,7 @@ class Conversation:
         self.connection.settimeout(HANG)
         self.request: Request | None = None
         self.files: list[int] = []
+        self.token: list[int] = []
         self.stdin: list[int] = []
         """Empty if it was closed."""
 
@@ -66,19 +69,31 @@ class Conversation:
         return int.from_bytes(credentials[:4], sys.byteorder)
 
     def read_request(self) -> Request:
-        packet, self.files = self._receive(MAX_REQUEST_BYTES, DESCRIPTORS)
+        packet, files = self._receive(MAX_REQUEST_BYTES, DESCRIPTORS)
         if not packet:
             raise Withdrawn
+        self.files, self.token = files[:CALLER_DESCRIPTORS], files[CALLER_DESCRIPTORS:][:1]
+        self.stdin = files[CALLER_DESCRIPTORS + 1 :]
         self.request = decode_request(packet)
         return self.request
 
     def accept(self) -> Request:
-        """Read the request and go as far as the launcher's `G`."""
+        """Read the request and take its token."""
         request = self.read_request()
-        self.connection.send(READY)
-        word, self.stdin = self._receive(MAX_WORD_BYTES, 1)
-        assert word == GO
+        assert self.take()
         return request
+
+    def take(self) -> bool:
+        """Take the token; tell whether it was there."""
+        try:
+            return len(os.read(self.token[0], TOKEN_BYTES)) == TOKEN_BYTES
+        except BlockingIOError:
+            return False
+
+    def ask(self) -> None:
+        """Have the launcher confirm that it is there."""
+        self.connection.send(READY)
+        assert self._receive(MAX_WORD_BYTES, 0) == (GO, [])
 
     def _receive(self, size: int, most: int) -> tuple[bytes, list[int]]:
         packet, descriptors, flags, _ = socket.recv_fds(self.connection, size, most, socket.MSG_CMSG_CLOEXEC)
@@ -91,7 +106,7 @@ class Conversation:
             self.connection.send(packet)
 
     def forget(self) -> None:
-        for descriptors in (self.files, self.stdin):
+        for descriptors in (self.files, self.token, self.stdin):
             while descriptors:
                 os.close(descriptors.pop())
 
@@ -221,7 +236,7 @@ def serve(talk: Conversation) -> None:
     talk.finish(43, b"logged", b"served " + text)
 
 
-def die_when_ready(talk: Conversation) -> None:
+def close_while_it_waits(talk: Conversation) -> None:
     talk.read_request()
     # So that the connection has ended before the launcher can answer.
     os.kill(talk.pid, signal.SIGSTOP)

@@ -28,9 +28,10 @@ connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 connection.connect(path)
 def ask():
     namespaces = [os.open("/proc/self/ns/" + name, os.O_RDONLY) for name in ("net", "mnt")]
-    socket.send_fds(connection, [bytes.fromhex(request)], [os.open(".", os.O_PATH), *namespaces])
+    files = [os.open(".", os.O_PATH), *namespaces, os.eventfd(1, os.EFD_NONBLOCK), os.open(os.devnull, os.O_RDWR)]
+    socket.send_fds(connection, [bytes.fromhex(request)], files)
 def go_on():
-    socket.send_fds(connection, [bytes.fromhex(go)], [os.open(os.devnull, os.O_RDWR)])
+    connection.send(bytes.fromhex(go))
 if attack != "child says all":
     ask()
 if attack == "all was said before":
@@ -70,8 +71,7 @@ def main(folder: Path, attack: str, prelude: str) -> None:
             os.kill(pid, signal.SIGCONT)
         until(Path(f"{output}.done").exists)
         with client(server.socket) as another:
-            another.ask(request_for("noop", VERSION))
-            another.go()
+            another.call(request_for("noop", VERSION))
         os.kill(somebody, signal.SIGKILL)
         server.stop()
         seen = {

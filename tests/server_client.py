@@ -1,16 +1,17 @@
 """A launcher that a test can make do anything: the protocol of launch/server/protocol.py, one step at a time."""
 
 import os
+import select
 import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from launch.installation import build_id
-from launch.server.protocol import GO, MAX_WORD_BYTES, PIECE_BYTES, READY, HandoffError, Request, encode_request
+from launch.server.protocol import GO, PIECE_BYTES, READY, TOKEN_BYTES, HandoffError, Request, encode_request
 from tests.nodes import HANG
 
 __all__ = ["Client", "client", "encode_environment", "request_for"]
@@ -46,22 +47,20 @@ class Client:
             raise
         self.stdout = self.stderr = b""
         reader, self._writer = os.pipe()
+        self.token = os.eventfd(1, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._opened = [
-            reader,
             os.open(".", os.O_PATH | os.O_DIRECTORY),
             os.open("/proc/self/ns/net", os.O_RDONLY),
             os.open("/proc/self/ns/mnt", os.O_RDONLY),
+            self.token,
+            reader,
         ]
         if stdin is not None:
             self.write_stdin(stdin)
 
     def files(self) -> list[int]:
-        """The descriptors that belong to a request."""
-        return self._opened[1:]
-
-    def stdin(self) -> list[int]:
-        """The one that belongs to `G`."""
-        return self._opened[:1]
+        """The descriptors that belong to a request, stdin the last of them."""
+        return self._opened
 
     def write_stdin(self, text: str) -> None:
         """Write all there is to be on stdin, and end it."""
@@ -73,30 +72,43 @@ class Client:
         """Send one packet."""
         socket.send_fds(self.connection, [packet], descriptors)
 
-    def ask(self, request: Request) -> bool:
-        """Send a request; tell whether the server is ready to do it, or has ended the connection."""
+    def ask(self, request: Request) -> None:
+        """Send a request."""
         self.send(encode_request(request), self.files())
-        return self.is_ready()
 
-    def is_ready(self) -> bool:
-        """Wait for the server's word."""
+    def take(self) -> bool:
+        """Take the token; tell whether it was there, which means that no worker has the call."""
         try:
-            word = self.connection.recv(MAX_WORD_BYTES)
-        except ConnectionResetError:
-            word = b""
-        assert word in {READY, b""}
-        return word == READY
+            return len(os.read(self.token, TOKEN_BYTES)) == TOKEN_BYTES
+        except BlockingIOError:
+            return False
 
-    def go(self) -> int:
+    def is_refused(self) -> bool:
+        """Wait for the end; tell whether the server has left the call to the launcher."""
+        with suppress(ConnectionResetError):
+            assert self.connection.recv(2 * PIECE_BYTES) == b""
+        return self.take()
+
+    def call(self, request: Request) -> int:
         """Have it done; return the exit code."""
-        self.send(GO, self.stdin())
+        self.ask(request)
         return self.end()
 
     def begin(self, plugin: str = "noop", environ: Mapping[str, str] | None = None, **changes: Any) -> bool:
-        """Have a call begun that waits for stdin, STATUS by default; tell whether the server does it."""
-        if not self.ask(request_for(plugin, environ or {"CNI_COMMAND": "STATUS"}, **changes)):
-            return False
-        self.send(GO, self.stdin())
+        """Have a call begun that waits for stdin, STATUS by default; tell whether a worker does it."""
+        self.ask(request_for(plugin, environ or {"CNI_COMMAND": "STATUS"}, **changes))
+        return self.is_begun()
+
+    def is_begun(self) -> bool:
+        """Wait for a worker to take the token; False if the server leaves the call to the launcher."""
+        while select.select([self.token], [], [], 0)[0]:
+            if not select.select([self.connection], [], [], 0.01)[0]:
+                continue
+            if self.connection.recv(len(READY), socket.MSG_PEEK) == READY:
+                self.connection.recv(len(READY))
+                self.send(GO)
+            elif self.take():
+                return False
         return True
 
     def finish(self, stdin: str = '{"cniVersion": "1.1.0", "name": "n", "type": "noop"}') -> int:
@@ -109,7 +121,9 @@ class Client:
         while True:
             packet = self.connection.recv(2 * PIECE_BYTES)
             kind, text = packet[:1], packet[1:]
-            if kind == b"E":
+            if packet == READY:
+                self.send(GO)
+            elif kind == b"E":
                 self.stderr += text
             elif kind == b"O":
                 self.stdout += text

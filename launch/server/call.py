@@ -129,14 +129,14 @@ class Call:
 
     def _answer(self, outcome: Outcome) -> None:
         connection = self._handoff.connection
-        # Closed with something unread, the connection would be reset, and what the launcher has not read yet be lost.
-        connection.shutdown(socket.SHUT_RD)
-        while connection.recv(MAX_WORD_BYTES):
-            pass
         if len(outcome.stdout) + len(outcome.stderr) > PIECE_BYTES:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _ANSWER_SECONDS)
         for packet in encode_answer(outcome.code, outcome.stderr, outcome.stdout):
             connection.send(packet, socket.MSG_NOSIGNAL)
+        # Closed with something unread, the connection would be reset, and what the launcher has not read yet be lost.
+        connection.shutdown(socket.SHUT_RD)
+        while connection.recv(MAX_WORD_BYTES):
+            pass
 
 
 class _Context(Context):

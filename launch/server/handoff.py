@@ -1,4 +1,4 @@
-"""A request on its way from a launcher to a worker, until the launcher says go."""
+"""A request on its way from a launcher to a worker, until the worker takes its token."""
 
 import os
 import select
@@ -13,11 +13,13 @@ from launch.plugin_list import PLUGINS
 from .peer import CREDENTIALS_BYTES, Identity, judge
 from .places import LOOK_SECONDS, Place, State
 from .protocol import (
+    CALLER_DESCRIPTORS,
     DESCRIPTORS,
     GO,
     MAX_REQUEST_BYTES,
     MAX_WORD_BYTES,
     READY,
+    TOKEN_BYTES,
     HandoffError,
     Request,
     decode_request,
@@ -27,7 +29,7 @@ from .surroundings import Caller
 __all__ = ["HANDOFF_SECONDS", "Handoff", "receive"]
 
 HANDOFF_SECONDS = 1.0
-"""From its connection to its `G`, a launcher may keep a worker waiting for so long together."""
+"""From its connection to its last word, a launcher may keep a worker waiting for so long together."""
 
 _INT = struct.Struct("i")
 _CUT_SHORT = int(socket.MSG_TRUNC | socket.MSG_CTRUNC)
@@ -62,26 +64,37 @@ class Handoff:
         Raises ConnectionError if the launcher has gone, HandoffError, PeerError, OSError.
         """
         self._peer = self._stack.enter_context(judge(self.connection, own))
-        packet, self.files, ancillary = self._receive(MAX_REQUEST_BYTES, DESCRIPTORS)
-        self._peer.check_request(ancillary)
+        packet, files, ancillary = self._receive(MAX_REQUEST_BYTES, DESCRIPTORS)
+        self._peer.check_credentials(ancillary)
         self.request = decode_request(packet)
         if self.request.build_id != build_id:
             raise HandoffError("a launcher of another installation")
         if self.request.plugin not in PLUGINS and self.request.plugin not in others:
             raise HandoffError(f"no plugin of this suite: {self.request.plugin}")
-        if len(self.files) != DESCRIPTORS:
-            raise HandoffError(f"{len(self.files)} file descriptors, {DESCRIPTORS} are due")
+        if not CALLER_DESCRIPTORS < len(files) <= DESCRIPTORS:
+            raise HandoffError(f"{len(files)} file descriptors, {DESCRIPTORS} are due")
+        self.files = files[:CALLER_DESCRIPTORS]
+        self._token, *stdin = files[CALLER_DESCRIPTORS:]
+        self.stdin = stdin[0] if stdin else None
         cwd, network, mounts = self.files
         self.caller = Caller(cwd, network, mounts, self.request.umask, self._peer.root_inode)
 
-    def read_go(self) -> None:
-        """Say that the worker is ready, and wait for the launcher to say go. Raises what `read_request` raises."""
-        self.connection.send(READY, socket.MSG_NOSIGNAL)
-        word, files, ancillary = self._receive(MAX_WORD_BYTES, 1)
-        self._peer.check_credentials(ancillary)
-        if word != GO:
-            raise HandoffError(f"not a go: {word!r}")
-        self.stdin = files[0] if files else None
+    def take(self) -> None:
+        """Make the call this worker's, which must be ready for it. Raises what `read_request` raises.
+
+        ConnectionError means also that the launcher executes the plugin by itself.
+        """
+        if self._peer.must_confirm:
+            self._peer.check_silence()
+            self.connection.send(READY, socket.MSG_NOSIGNAL)
+            word, _, ancillary = self._receive(MAX_WORD_BYTES, 0)
+            self._peer.check_credentials(ancillary)
+            if word != GO:
+                raise HandoffError(f"not a go: {word!r}")
+        try:
+            os.read(self._token, TOKEN_BYTES)
+        except BlockingIOError:
+            raise ConnectionAbortedError from None
 
     def is_abandoned(self) -> bool:
         """Tell whether the launcher has ended the connection."""
@@ -96,8 +109,11 @@ class Handoff:
 
     def _receive(self, size: int, most: int) -> tuple[bytes, list[int], list[tuple[int, int, bytes]]]:
         """Return a packet, the files that came with it, which are the handoff's, and all its ancillary data."""
-        self._wait()
-        packet, files, ancillary, flags = receive(self.connection, size, most)
+        try:
+            packet, files, ancillary, flags = receive(self.connection, size, most, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            self._wait()
+            packet, files, ancillary, flags = receive(self.connection, size, most)
         self.own(files)
         if not packet:
             raise ConnectionAbortedError
@@ -122,11 +138,11 @@ class Handoff:
 
 
 def receive(
-    connection: socket.socket, size: int, most: int
+    connection: socket.socket, size: int, most: int, flags: int = 0
 ) -> tuple[bytes, list[int], list[tuple[int, int, bytes]], int]:
     """Return a packet, at most so many open files that came with it, its ancillary data, and recvmsg(2)'s flags."""
     space = socket.CMSG_SPACE(most * _INT.size) + CREDENTIALS_BYTES
-    packet, ancillary, flags, _ = connection.recvmsg(size, space, socket.MSG_CMSG_CLOEXEC)
+    packet, ancillary, flags, _ = connection.recvmsg(size, space, socket.MSG_CMSG_CLOEXEC | flags)
     files = [
         fd
         for level, kind, content in ancillary

@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 from .handoff import Handoff, receive
 from .places import CROWD, Place, Places
-from .protocol import DESCRIPTORS, decode_request, encode_request
+from .protocol import CALLER_DESCRIPTORS, decode_request, encode_request
 from .surroundings import Caller
 
 __all__ = ["Parking", "park", "take_parked"]
 
-_FILES = 2 + DESCRIPTORS
-"""Of a call: its connection, a file with its request and stdin, and those of the request."""
+_FILES = 2 + CALLER_DESCRIPTORS
+"""Of a call: its connection, a file with its request and stdin, and those that say where the caller is."""
 _SPARE_FILES = 256
 """Which the parent leaves for other purposes, and for the calls on their way to it."""
 _NETWORK = struct.Struct("=Q")

@@ -8,6 +8,9 @@ ended, its PID is given to another one. Two ways exclude that:
   before the folder was opened may have left messages with its PID: so only the request may be there before `R` is sent.
 
 Credentials are compared in both ways. They also tell the process that connected from a child that has its connection.
+`R` and `G` are needed for nothing else, but for this: a process that sends the request may then execute a program with
+another security label, which is judged. That program does not send `G`. So if there are labels, `G` is asked for, too.
+Users cannot change so unseen: the credentials say who sent the request.
 """
 
 import errno
@@ -49,13 +52,14 @@ class Peer:
         self.pid = pid
         self.root_inode = (0, 0)
         """Device and inode of its root folder, which a worker must find at `/` of its mount namespace."""
+        self.must_confirm = True
+        """Whether `R` must be sent, and answered, before anything is done for it."""
         self._pidfd = pidfd
         self._folder = folder
         self._end = select.poll()
         if pidfd is not None:
             self._end.register(pidfd, select.POLLIN)
-        self._messages = select.poll()
-        self._messages.register(connection, select.POLLIN)
+        self._connection = connection
 
     def __enter__(self) -> Self:
         """Return itself; `close` comes at the end of the block."""
@@ -86,6 +90,7 @@ class Peer:
         self.still_there()
         own.require(theirs)
         self.root_inode = theirs.root_inode
+        self.must_confirm = self._pidfd is None or own.label is not None
 
     def still_there(self) -> None:
         """Raise PeerError if the process has ended."""
@@ -98,22 +103,17 @@ class Peer:
         except OSError:
             raise PeerError("gone") from None
 
-    def check_request(self, ancillary: Iterable[tuple[int, int, bytes]]) -> None:
-        """Raise PeerError unless the process lives, and has sent the message with this ancillary data and no more.
-
-        To be called with the request, before `R` is sent.
-        """
-        self.check_credentials(ancillary)
-        if self._messages.poll(0):
+    def check_silence(self) -> None:
+        """Raise PeerError if there is one more message. To be called before `R` is sent."""
+        poll = select.poll()
+        poll.register(self._connection, select.POLLIN)
+        if poll.poll(0):
             raise PeerError("it did not wait for an answer")
 
     def check_credentials(self, ancillary: Iterable[tuple[int, int, bytes]]) -> None:
-        """Raise PeerError unless the process has sent the message with this ancillary data, and lives.
-
-        To be called with each message after the request.
-        """
-        senders = [_UCRED.unpack(content)[0] for *kind, content in ancillary if tuple(kind) == _CREDENTIALS]
-        if senders != [self.pid]:
+        """Raise PeerError unless the process has sent the message with this ancillary data, as root, and lives."""
+        senders = [_UCRED.unpack(content) for *kind, content in ancillary if tuple(kind) == _CREDENTIALS]
+        if senders != [(self.pid, 0, 0)]:
             raise PeerError("another process has sent a message")
         self.still_there()
 

@@ -3,7 +3,7 @@ r"""The protocol between a launcher and the server: one connection a request, AF
 The launcher's first packet is the request, integers in the machine's own byte order:
 
     offset  bytes  content
-         0      5  `CNIH` and the protocol's version, 3
+         0      5  `CNIH` and the protocol's version, 4
          5      3  zero
          8     16  build ID: that of the code the launcher would run by itself (launch.installation.build_id)
         24      4  umask
@@ -15,25 +15,31 @@ With it go file descriptors (SCM_RIGHTS), in this order:
     working directory  (open(".", O_PATH | O_DIRECTORY))
     network namespace  (/proc/self/ns/net)
     mount namespace    (/proc/self/ns/mnt)
+    token              (eventfd(1), not blocking)
+    stdin              unless the launcher's is closed
+
+The token is the right to execute the plugin: whoever reads its count has it, and the next one reads EAGAIN. A worker
+that has judged the launcher, and is ready, takes the token and begins. The launcher takes it back if two seconds are
+over, if a signal is to end it, or if the connection has ended: then it executes the plugin by itself, or ends. If the
+token is gone, the call is the server's.
 
 The packets that follow:
 
-    server    `R`                ready: everything that could fail is done
-    launcher  `G`                go: from here on the request is the server's; with it goes stdin (SCM_RIGHTS), unless
-                                 the launcher's is closed
+    server    `R`                only if `launch.server.peer` says so, and before the token is taken: is the launcher
+                                 still the process that was judged?
+    launcher  `G`                the answer, with the credentials that the kernel adds
     server    `E`, `O`, text     a piece of a long answer, for the launcher's stderr or stdout
     server    `X`, 8 bytes, text the end: the exit code, signed; how many bytes of the text are for stderr, which are
                                  the first; the others are for stdout. Pieces come before it, those of stderr first
     launcher  `T`, 1 byte        a signal is to end the launcher: the call takes back what it has done and sends `X`,
                                  for which the launcher waits, but no longer than 25 s; it ends with exit code 0 if
-                                 that says so, since the call had succeeded, and by the signal otherwise
+                                 that says so, since the call had succeeded, and by the signal otherwise. Sent only if
+                                 the token is gone
 
 The launcher writes the answer, so that the worker never holds the caller's stdout or stderr open.
 
-A connection that ends before `R` means: not by this server. Until it has sent `G`, the launcher may turn away and
-execute the plugin itself; without `G` the server does nothing. After `G` the launcher never executes the plugin: a
-connection that then ends without `X` is a call that was killed. One that the launcher ends before `X` means that it was
-killed: the worker stops where it is and takes nothing back, as a killed plugin does.
+A connection that ends without `X` is a call that was killed, if the token is gone. One that the launcher ends before
+`X` means that it was killed: the worker stops where it is and takes nothing back, as a killed plugin does.
 """
 
 import os
@@ -42,12 +48,14 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 __all__ = [
+    "CALLER_DESCRIPTORS",
     "DESCRIPTORS",
     "GO",
     "MAX_REQUEST_BYTES",
     "MAX_WORD_BYTES",
     "PIECE_BYTES",
     "READY",
+    "TOKEN_BYTES",
     "HandoffError",
     "Request",
     "decode_environment",
@@ -57,8 +65,12 @@ __all__ = [
     "encode_request",
 ]
 
-DESCRIPTORS = 3
-"""That come with a request."""
+CALLER_DESCRIPTORS = 3
+"""That say where the caller is: the first of a request."""
+DESCRIPTORS = CALLER_DESCRIPTORS + 2
+"""That come with a request, if stdin is one of them."""
+TOKEN_BYTES = 8
+"""Of an eventfd's count."""
 MAX_REQUEST_BYTES = 1 << 18
 """More than a socket's send buffer by default: sending a larger one fails in the launcher (EMSGSIZE)."""
 
@@ -69,7 +81,7 @@ PIECE_BYTES = 1 << 16
 READY = b"R"
 GO = b"G"
 
-_MAGIC = b"CNIH\x03\0\0\0"
+_MAGIC = b"CNIH\x04\0\0\0"
 _END, _STDERR, _STDOUT = b"X", b"E", b"O"
 _SIGNALLED = b"T"
 _SIGNALLED_BYTES = 2

@@ -1,8 +1,8 @@
 """A worker of the server: it serves one request after the other, each where its caller is.
 
-Until the launcher says go, nothing has been done for it, and whatever goes wrong ends the connection: then the launcher
-executes the plugin by itself. A worker that is not certain to be as it was before a request ends, and another one takes
-its place.
+Until the worker takes the token, nothing has been done for the launcher, and whatever goes wrong ends the connection:
+then the launcher executes the plugin by itself. A worker that is not certain to be as it was before a request ends, and
+another one takes its place.
 """
 
 import gc
@@ -98,8 +98,7 @@ class Worker:
         if self._shared.parked.fileno() in events or self._shared.listening is None:
             handoff = take_parked(self._shared.parked, self._place)
         else:
-            connection, _ = self._shared.listening.accept()
-            connection.setblocking(True)  # noqa: FBT003 -- it takes no keyword
+            connection, _ = self._shared.listening.accept()  # Linux gives a blocking one
             handoff = Handoff(connection, self._place)
         if handoff is not None:
             self._place.enter(State.RUNNING)
@@ -123,7 +122,7 @@ class Worker:
                 kept = self._kept
             self._surroundings.enter(handoff.caller)
             if handoff.unparked is None:
-                handoff.read_go()
+                handoff.take()
             call = Call(handoff, self._place, self._shared)
             why = call.carry_out(self._ending, kept)
         except ConnectionError:

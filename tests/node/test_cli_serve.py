@@ -18,8 +18,7 @@ def test_it_serves_until_it_is_told_to_end(own_cli: Cli, tmp_path: Path) -> None
         assert server.stderr is not None
         assert "listening at" in server.stderr.readline()
         with client(path) as launcher:
-            assert launcher.ask(request_for("noop", {"CNI_COMMAND": "VERSION"}))
-            assert launcher.go() == 0
+            assert launcher.call(request_for("noop", {"CNI_COMMAND": "VERSION"})) == 0
         server.send_signal(signal.SIGTERM)
 
         assert server.wait(HANG) == 0

@@ -16,7 +16,7 @@ import pytest
 from launch.launcher import launcher_bytes, launcher_text
 from tests.attachments import Network, bridge_config
 from tests.nodes import HANG, Node, until, with_enough_time
-from tests.server_client import client, request_for
+from tests.server_client import client
 from tests.servers import Server, children, running_server, write_launchers
 
 # Reserves by host-local, and then does not say so before somebody writes to its FIFO; where there is a file `slowly`,
@@ -381,15 +381,15 @@ def test_all_that_the_server_has_started_is_told_to_end(place: Place) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_worker_that_is_ready_does_not_mind_either(tmp_path: Path, number: signal.Signals) -> None:
+def test_worker_that_waits_for_its_caller_does_not_mind_either(tmp_path: Path, number: signal.Signals) -> None:
     """Or a server that is told to end would lose what has just been accepted."""
-    with running_server(tmp_path, "--workers", "1", "--most", "1") as server, client(server.socket) as launcher:
-        assert launcher.ask(request_for("noop", {"CNI_COMMAND": "VERSION"}))
+    with running_server(tmp_path, "--workers", "1", "--most", "1") as server, client(server.socket, None) as launcher:
+        assert launcher.begin()
         (worker,) = server.workers()
 
         os.kill(worker, number)
 
-        assert launcher.go() == 0
+        assert launcher.finish() == 0
 
 
 def test_execution_that_hangs_is_ended_and_undone(make_node: Callable[[], Node], tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 def is_served(server: Server) -> bool:
     with client(server.socket) as launcher:
-        return launcher.ask(request_for("noop", VERSION)) and launcher.go() == 0
+        return launcher.call(request_for("noop", VERSION)) == 0
 
 
 def refused(folder: Path, *options: str) -> str:
@@ -179,15 +179,16 @@ def test_no_more_are_at_work_than_allowed_and_the_others_wait(tmp_path: Path) ->
     ):
         assert first.begin()
         assert second.begin()
+        third.ask(request_for("noop", VERSION))
         third.connection.settimeout(0.3)
         with pytest.raises(TimeoutError):
-            third.ask(request_for("noop", VERSION))
+            third.end()
         third.connection.settimeout(HANG)
 
         assert len(server.workers()) == 2
         assert first.finish() == 0
-        assert third.is_ready()
-        assert (second.finish(), third.go()) == (0, 0)
+        assert third.end() == 0
+        assert second.finish() == 0
 
 
 def test_it_needs_nothing_of_its_surroundings(tmp_path: Path) -> None:
@@ -231,8 +232,7 @@ def test_socket_from_systemd_is_used_and_left_to_it(tmp_path: Path, listening: s
     path = Path(listening.getsockname())
     for _ in range(2):
         with client(path) as waiting, activated(tmp_path, listening) as server:
-            assert waiting.ask(request_for("noop", VERSION))
-            assert waiting.go() == 0
+            assert waiting.call(request_for("noop", VERSION)) == 0
             assert server.stop() == 0
 
             assert f"listening at {path}" in server.log()
@@ -246,8 +246,7 @@ def test_launcher_that_comes_between_two_servers_waits(tmp_path: Path, listening
     with client(Path(listening.getsockname())) as waiting:
         waiting.send(encode_request(request_for("noop", VERSION)), waiting.files())
         with activated(tmp_path, listening):
-            assert waiting.is_ready()
-            assert waiting.go() == 0
+            assert waiting.end() == 0
 
 
 def test_server_under_systemd_makes_room_before_its_last_executions_end(
@@ -260,8 +259,7 @@ def test_server_under_systemd_makes_room_before_its_last_executions_end(
             assert first.stop() == 0
             assert "; 1 still at work" in first.log()
         with activated(tmp_path, listening), client(path) as launcher:
-            assert launcher.ask(request_for("noop", VERSION))
-            assert launcher.go() == 0
+            assert launcher.call(request_for("noop", VERSION)) == 0
 
         assert held.finish() == 0
 

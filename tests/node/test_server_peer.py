@@ -144,7 +144,8 @@ def test_caller_with_our_identity_is_judged_so(connected: Callable[..., Any], op
     with judge(connection, own_identity(), option) as peer:
         caller.tell("say")
         packet, request = received(connection)
-        peer.check_request(request)
+        peer.check_credentials(request)
+        peer.check_silence()
         caller.tell("say")
         peer.check_credentials(received(connection)[1])
 
@@ -183,9 +184,8 @@ def test_end_of_a_caller_that_was_judged_is_noticed(
 
         with pytest.raises(PeerError, match="gone"):
             peer.still_there()
-        for check in (peer.check_request, peer.check_credentials):
-            with pytest.raises(PeerError, match="gone"):
-                check(ancillary)
+        with pytest.raises(PeerError, match="gone"):
+            peer.check_credentials(ancillary)
 
 
 @pytest.mark.parametrize("word", ["say", "exec"])
@@ -198,9 +198,8 @@ def test_messages_of_a_child_are_not_its_parents(connected: Callable[..., Any], 
         caller.tell(word)
 
         assert packet == b"child"
-        for check in (peer.check_request, peer.check_credentials):
-            with pytest.raises(PeerError, match="another process has sent a message"):
-                check(ancillary)
+        with pytest.raises(PeerError, match="another process has sent a message"):
+            peer.check_credentials(ancillary)
 
 
 def test_go_that_comes_before_the_answer_is_refused(connected: Callable[..., Any], option: int) -> None:
@@ -212,8 +211,21 @@ def test_go_that_comes_before_the_answer_is_refused(connected: Callable[..., Any
         caller.tell("say")
 
         assert until(lambda: connection.recv(10, socket.MSG_PEEK)) == b"parent"
+        peer.check_credentials(ancillary)
         with pytest.raises(PeerError, match="did not wait for an answer"):
-            peer.check_request(ancillary)
+            peer.check_silence()
+
+
+@pytest.mark.parametrize("label", [None, b"unconfined\n"])
+def test_caller_must_confirm_if_it_may_have_been_another_when_it_asked(
+    connected: Callable[..., Any], option: int, monkeypatch: pytest.MonkeyPatch, label: bytes | None
+) -> None:
+    """Without a descriptor of the process, another one; with security labels, another program."""
+    monkeypatch.setattr("launch.server.identity._label", lambda _: label)
+    _, connection = connected()
+
+    with judge(connection, own_identity(), option) as peer:
+        assert peer.must_confirm == (label is not None or option != SO_PEERPIDFD)
 
 
 def test_message_without_credentials_is_nobodys(connected: Callable[..., Any], option: int) -> None:
@@ -234,7 +246,7 @@ def test_caller_that_connected_before_the_server_came_can_be_judged(tmp_path: Pa
         caller.tell("say")
         _, ancillary = received(connection)
 
-        peer.check_request(ancillary)
+        peer.check_credentials(ancillary)
     caller.process.communicate()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from launch.launcher import launcher_bytes
-from launch.server.protocol import GO, HandoffError, encode_request
+from launch.server.protocol import encode_request
 from netlink.namespace import entered, open_namespace
 from skel import SUPPORTED
 from tests.attachments import Network, bridge_config
@@ -32,8 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def test_request_is_served(server: Server) -> None:
     with client(server.socket) as launcher:
-        assert launcher.ask(request_for("noop", VERSION))
-        assert launcher.go() == 0
+        assert launcher.call(request_for("noop", VERSION)) == 0
         assert json.loads(launcher.stdout) == VERSIONS
 
 
@@ -52,7 +51,9 @@ def test_other_requests_are_left_to_the_launcher(
     before = server.log()
 
     with client(server.socket) as launcher:
-        assert not launcher.ask(request_for(plugin, VERSION, **changes))
+        launcher.ask(request_for(plugin, VERSION, **changes))
+
+        assert launcher.is_refused()
 
     assert why in server.log().removeprefix(before)
 
@@ -61,8 +62,8 @@ def test_other_requests_are_left_to_the_launcher(
     "packet",
     [
         b"x",
-        b"CNIH\x02" + bytes(100),
-        b"CNIH\x03" + bytes(23),
+        b"CNIH\x03" + bytes(100),
+        b"CNIH\x04" + bytes(23),
         encode_request(request_for("noop", VERSION))[:40].replace(b"noop\0", b"noop."),
         encode_request(request_for("noop", {}))[:-5],
         bytes(150_000),
@@ -72,36 +73,26 @@ def test_nonsense_is_answered_by_the_end_of_the_connection(server: Server, packe
     with client(server.socket) as launcher:
         launcher.send(packet, launcher.files())
 
-        assert not launcher.is_ready()
+        assert launcher.is_refused()
 
 
 def test_request_without_files_is_refused(server: Server) -> None:
     with client(server.socket) as launcher:
         launcher.send(encode_request(request_for("noop", VERSION)))
 
-        assert not launcher.is_ready()
+        assert launcher.is_refused()
 
 
 def test_request_with_the_wrong_files_is_refused(server: Server) -> None:
     with client(server.socket) as launcher:
-        launcher.send(encode_request(request_for("noop", VERSION)), [*launcher.files(), *launcher.stdin()])
+        launcher.send(encode_request(request_for("noop", VERSION)), [*launcher.files(), launcher.token])
 
-        assert not launcher.is_ready()
-
-
-def test_go_with_more_than_stdin_is_none(server: Server) -> None:
-    with client(server.socket) as launcher:
-        assert launcher.ask(request_for("noop", VERSION))
-        launcher.send(GO, [*launcher.stdin(), *launcher.files()])
-
-        with pytest.raises(HandoffError):
-            launcher.end()
+        assert launcher.is_refused()
 
 
 def test_without_stdin_the_call_has_none(server: Server) -> None:
     with client(server.socket) as launcher:
-        assert launcher.ask(request_for("noop", {"CNI_COMMAND": "STATUS"}))
-        launcher.send(GO)
+        launcher.send(encode_request(request_for("noop", {"CNI_COMMAND": "STATUS"})), launcher.files()[:-1])
 
         assert launcher.end() == 1
         assert "reading the network configuration from stdin: [Errno 9]" in json.loads(launcher.stdout)["msg"]
@@ -109,8 +100,8 @@ def test_without_stdin_the_call_has_none(server: Server) -> None:
 
 def test_stdin_that_is_a_directory_is_an_error(server: Server) -> None:
     with client(server.socket) as launcher:
-        assert launcher.ask(request_for("noop", {"CNI_COMMAND": "STATUS"}))
-        launcher.send(GO, launcher.files()[:1])
+        files = [*launcher.files()[:-1], launcher.files()[0]]
+        launcher.send(encode_request(request_for("noop", {"CNI_COMMAND": "STATUS"})), files)
 
         assert launcher.end() == 1
         assert json.loads(launcher.stdout)["code"] == 5
@@ -124,12 +115,11 @@ def test_connections_that_end_without_a_word_cost_no_worker(server: Server) -> N
             pass
 
     with client(server.socket) as launcher:
-        assert launcher.ask(request_for("noop", VERSION))
-        assert launcher.go() == 0
+        assert launcher.call(request_for("noop", VERSION)) == 0
     assert server.workers() == workers
 
 
-def test_without_go_nothing_is_done(node: Node, tmp_path: Path) -> None:
+def test_without_its_token_nothing_is_done(node: Node, tmp_path: Path) -> None:
     environ = {
         "CNI_COMMAND": "ADD",
         "CNI_CONTAINERID": "c1",
@@ -143,7 +133,9 @@ def test_without_go_nothing_is_done(node: Node, tmp_path: Path) -> None:
         with open_namespace(node.path) as namespace, entered(namespace):
             turned_away = Client(server.socket, json.dumps(bridge_config(ipam={})))
         with closing(turned_away) as launcher:
-            assert launcher.ask(request_for("bridge", environ))
+            assert launcher.take()
+            launcher.ask(request_for("bridge", environ))
+            launcher.connection.recv(1)
         server.stop()
 
         assert server.requests() == 1

@@ -111,5 +111,4 @@ def test_server_that_cannot_warm_up_says_so_and_serves(tmp_path: Path) -> None:
     with running_server(tmp_path, prefix=["sh", "-c", no_large_files, "sh"]) as server:
         assert "no warm-up: [Errno 27] File too large" in server.log()
         with client(server.socket) as launcher:
-            assert launcher.ask(request_for("noop", {"CNI_COMMAND": "VERSION"}))
-            assert launcher.go() == 0
+            assert launcher.call(request_for("noop", {"CNI_COMMAND": "VERSION"})) == 0

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import pytest
 
-from launch.server.protocol import GO
 from tests.installations import build_id_of, copied, evaluated
 from tests.nodes import HANG, Node, until
 from tests.server_client import Client, client, request_for
@@ -46,8 +45,7 @@ class Obedient(NamedTuple):
 
     def begin(self, launcher: Client, code: str, environ: Mapping[str, str] | None = None) -> None:
         environ = {"CNI_COMMAND": "STATUS", "CODE": code, **(environ or {})}
-        assert launcher.ask(request_for("noop", environ, build_id=self.build_id)), self.server.log()
-        launcher.send(GO, launcher.stdin())
+        launcher.ask(request_for("noop", environ, build_id=self.build_id))
 
     def call(self, code: str, environ: Mapping[str, str] | None = None) -> tuple[int, str]:
         """Have the plugin do something; return the exit code and the answer."""
@@ -153,6 +151,7 @@ def test_worker_ends_after_a_call_that_was_ended(place: Obedient) -> None:
     worker = place.worker()
     with place.caller(stdin=None) as launcher:
         place.begin(launcher, "")
+        assert launcher.is_begun(), place.server.log()
         launcher.send(b"T%c" % signal.SIGTERM)
 
         assert launcher.end() == 1

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from launch.server.protocol import GO, PIECE_BYTES, READY, encode_answer
+from launch.server.protocol import GO, PIECE_BYTES, encode_answer
 from tests.launchers import VERSION, Conversation, Installed, Script, is_stopped, ran_directly, serve
 from tests.nodes import HANG, until, with_enough_time
 
@@ -45,7 +45,7 @@ def test_an_execution_may_take_longer_than_the_patience_of_the_queue(installed: 
 
 def late_garbage(talk: Conversation) -> None:
     talk.accept()
-    talk.connection.send(READY)
+    talk.connection.send(GO)
     assert talk.rest() == []
 
 
@@ -215,13 +215,17 @@ def test_a_signal_that_would_not_have_ended_the_plugin_ends_nothing(installed: I
     assert ran.returncode == 43
 
 
-def test_a_signal_before_the_acceptance_withdraws_the_request(installed: Installed) -> None:
-    rest = []
+@pytest.mark.parametrize("confirms", [False, True])
+def test_a_signal_before_the_acceptance_withdraws_the_request(installed: Installed, *, confirms: bool) -> None:
+    rest: list[bytes] = []
 
     def script(talk: Conversation) -> None:
         talk.read_request()
+        if confirms:
+            talk.ask()
         os.kill(talk.pid, signal.SIGTERM)
         rest.extend(talk.rest())
+        assert not talk.take()
 
     with installed.serving(script):
         ran = installed.run()
@@ -253,8 +257,9 @@ def test_one_that_was_stopped_goes_on(installed: Installed) -> None:
     def script(talk: Conversation) -> None:
         talk.read_request()
         pause(talk.pid)
-        talk.connection.send(READY)
-        assert talk.connection.recv(10) == GO
+        talk.ask()
+        pause(talk.pid)
+        assert talk.take()
         pause(talk.pid)
         talk.finish(43)
 

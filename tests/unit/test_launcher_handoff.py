@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from launch.installation import build_id
-from launch.server.protocol import GO, READY, Request, decode_environment
+from launch.server.protocol import GO, Request, decode_environment
 from tests.cli import SYSTEM_PYTHON
 from tests.launchers import (
     DIRECT,
@@ -22,7 +22,7 @@ from tests.launchers import (
     Conversation,
     Installed,
     Script,
-    die_when_ready,
+    close_while_it_waits,
     ran_directly,
     serve,
 )
@@ -156,12 +156,6 @@ def garbage(talk: Conversation) -> None:
     assert talk.rest() == []
 
 
-def too_much(talk: Conversation) -> None:
-    talk.read_request()
-    talk.connection.send(READY * 2)
-    assert talk.rest() == []
-
-
 def something_else(talk: Conversation) -> None:
     talk.read_request()
     talk.connection.send(GO)
@@ -176,7 +170,7 @@ def close_read(talk: Conversation) -> None:
     talk.read_request()
 
 
-@pytest.mark.parametrize("script", [garbage, too_much, something_else, close_unread, close_read, die_when_ready])
+@pytest.mark.parametrize("script", [garbage, something_else, close_unread, close_read, close_while_it_waits])
 def test_without_an_acceptance_it_runs_directly(installed: Installed, script: Script) -> None:
     with installed.serving(script) as server:
         ran = installed.run()
@@ -214,6 +208,7 @@ def test_a_server_that_hangs_is_left_after_a_while(installed: Installed) -> None
     def script(talk: Conversation) -> None:
         talk.read_request()
         assert talk.rest() == []
+        assert not talk.take()
         ended.set()
 
     with installed.serving(script):
@@ -236,8 +231,8 @@ def test_a_full_queue_is_left_after_a_while(installed: Installed) -> None:
         assert ran_directly(installed.run(path=installed.write("loopback", patience=0.2)))
 
 
-def test_a_request_that_nobody_reads_keeps_no_stream_of_the_caller_open(installed: Installed) -> None:
-    """Who reads them to their end."""
+def test_a_request_that_nobody_reads_keeps_no_output_of_the_caller_open(installed: Installed) -> None:
+    """Who reads it to its end."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(str(installed.socket))
         listener.listen()
@@ -298,7 +293,7 @@ def test_a_server_of_another_user_is_not_trusted(installed: Installed) -> None:
 
 
 def test_direct_execution_has_the_callers_circumstances(compiled: Installed, tmp_path: Path) -> None:
-    """Also after the server was asked, and as far as `R`: umask, streams, signals and environment are as they were."""
+    """Also after the server was asked, and has said `R`: umask, streams, signals and environment are as they were."""
     report = tmp_path / "report"
     interpreter = tmp_path / "python"
     interpreter.write_text(
@@ -317,7 +312,7 @@ def test_direct_execution_has_the_callers_circumstances(compiled: Installed, tmp
     reports = []
 
     for command in (interpreter, path):
-        with compiled.serving(die_when_ready):
+        with compiled.serving(close_while_it_waits):
             subprocess.run(["/bin/sh", "-c", shell, command], check=True, timeout=HANG, stdout=subprocess.DEVNULL)
         compiled.socket.unlink()
         reports.append(report.read_text())
@@ -342,7 +337,7 @@ def test_nor_has_the_one_in_python_changed_them(tmp_path: Path) -> None:
     text = installed.path.read_bytes()
     installed.path.write_bytes(text.replace(b"from launch.launcher import main\n", "\n".join(report).encode()))
 
-    with installed.serving(die_when_ready) as server:
+    with installed.serving(close_while_it_waits) as server:
         ran = installed.run(command=["/bin/sh", "-c", 'umask 027; exec "$0"'])
 
     assert ran_directly(ran), ran

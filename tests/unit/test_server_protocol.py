@@ -29,7 +29,7 @@ def number(value: int) -> bytes:
 
 
 def test_request_as_documented() -> None:
-    expected = b"CNIH\x03\0\0\0" + bytes(range(16)) + number(0o027) + b"host-local\0A=b\0C=\xff=d\0"
+    expected = b"CNIH\x04\0\0\0" + bytes(range(16)) + number(0o027) + b"host-local\0A=b\0C=\xff=d\0"
 
     assert encode_request(REQUEST) == expected
     assert decode_request(expected) == REQUEST
@@ -46,8 +46,8 @@ def test_name_that_is_no_text() -> None:
     [
         b"",
         encode_request(REQUEST)[:37],
-        b"CNIH\x02" + encode_request(REQUEST)[5:],
-        b"CNIH\x03\0\0\x01" + encode_request(REQUEST)[8:],
+        b"CNIH\x03" + encode_request(REQUEST)[5:],
+        b"CNIH\x04\0\0\x01" + encode_request(REQUEST)[8:],
     ],
     ids=["empty", "cut off in the name", "earlier version", "padding in use"],
 )
