@@ -139,6 +139,19 @@ def test_add_and_its_del_read_no_file_of_thousands_that_others_wrote(net: HostLo
     assert listings(deleting) <= 1
 
 
+@pytest.mark.parametrize(("reserved", "listed"), [(50, 0), (200, 2)])
+def test_an_add_that_meets_few_addresses_in_use_lists_none(net: HostLocal, reserved: int, listed: int) -> None:
+    for number in range(reserved):
+        net.add(f"pod{number}")
+    for range_set in (0, 1):
+        (net.folder / f"last_reserved_ip.{range_set}").write_text("")
+
+    calls = system_calls(lambda: net.add("late"))
+
+    assert listings(calls) == listed  # once for each range set
+    assert len(net.reservations()) == 2 * (reserved + 1)
+
+
 def test_del_of_what_others_wrote_opens_what_prev_result_names(net: HostLocal) -> None:
     net = HostLocal(net.data_dir, subnet="10.0.0.0/16")
     seed(net)
