@@ -33,6 +33,8 @@ ALREADY_RESERVED = 100
 """Our error code for an ADD of an attachment that has its addresses already."""
 NOT_RESERVED = 101
 """Our error code for a CHECK that misses a reservation. (Spec code 3 would stop the runtime from cleaning up.)"""
+_TRIED = 100
+"""Addresses that are tried before all reservations are listed, which takes as long as trying a thousand."""
 
 
 def add(args: Args[HostLocalConfig]) -> Result:
@@ -170,14 +172,12 @@ def _reserve(
         if span is not None and address not in range_set.gateways and take(index, str(address)):
             return _ip_config(address, span)
     taken: frozenset[str] = frozenset()
-    for candidate, span in range_set.candidates(store.last_reserved(index)):
-        if str(candidate) in taken:
-            continue
-        if take(index, str(candidate)):
-            return _ip_config(candidate, span)
-        if not taken:
-            # The round robin met addresses in use: skip the others without a system call for each.
+    for tried, (candidate, span) in enumerate(range_set.candidates(store.last_reserved(index))):
+        if tried == _TRIED:
+            # The round robin met many addresses in use: skip the others without a system call for each.
             taken = frozenset(store.entries())
+        if str(candidate) not in taken and take(index, str(candidate)):
+            return _ip_config(candidate, span)
     raise _exhausted(Code.TRY_AGAIN_LATER, range_set)
 
 

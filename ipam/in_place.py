@@ -46,8 +46,8 @@ def read_regular(path: str, flags: int = 0) -> tuple[bytes, os.stat_result]:
         os.close(file)
 
 
-def overwrite(path: str, content: bytes, start: int = 0, *, modified: int | None = None) -> None:
-    """Make `content` all that the file holds from byte `start` on; make the file if it is missing.
+def overwrite(path: str, content: bytes, start: int | None = None, *, modified: int | None = None) -> None:
+    """Make `content` all that the file holds, or write it from byte `start` on; make the file if it is missing.
 
     A new file takes the place of anything that is neither a regular file nor a folder. `modified` becomes the file's
     modification time, in seconds since 1970. A crash may leave a part of the content, and what was there before
@@ -60,9 +60,9 @@ def overwrite(path: str, content: bytes, start: int = 0, *, modified: int | None
         os.unlink(path)
         file, status = open_regular(path, flags | os.O_EXCL)
     try:
-        write_all(file, content, start)
-        if status.st_size > start + len(content):
-            os.ftruncate(file, start + len(content))
+        write_all(file, content, start or 0)
+        if start is None and status.st_size > len(content):
+            os.ftruncate(file, len(content))
         if modified is not None:
             os.utime(file, (modified, modified))
     finally:

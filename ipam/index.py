@@ -5,6 +5,13 @@ It is one file, `.owners`, with a line per owner such as `<container ID>@eth0
 every file, and finds that it is no reservation. What a line says is believed
 only where the reservation itself confirms it.
 
+The file is a table of buckets of 4 KiB; their number is a power of two. A hash of
+the container ID says which bucket has the lines of a container, so a call reads one
+bucket and writes it in place, however many lines there are. Newlines fill a bucket up.
+When one is full, the index is written anew with buckets that are a quarter full at
+most. A container whose lines fill more than a bucket (some 35 interfaces in one
+network) keeps the index from being whole.
+
 The index is whole unless someone else added reservations. To know that without
 reading, whoever leaves the folder with a whole index sets the folder's
 modification time to a fixed moment, the seal: any other program that adds or
@@ -26,25 +33,36 @@ prevResult, or by GC.
 """
 
 import os
+from binascii import crc32
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from lean.typing import Final
 
 from .boot import BOOT_BITS, Boot
-from .in_place import overwrite, read_regular
+from .in_place import open_regular, overwrite
 from .owner import Owner
 
 __all__ = ["Index"]
 
 _NAME: Final = ".owners"
-_FIRST_SEAL: Final = 1_000_000_000
-"""In seconds since 1970. With 28 bits added it is a moment of 2001 to 2010, which every file system stores exactly."""
+_BUCKET: Final = 4096
+"""In bytes."""
+_SPARE: Final = 4
+"""A new index has this many times the bytes of its lines, or up to twice as many."""
+_FIRST_SEAL: Final = 1_000_000_000 + (1 << BOOT_BITS)
+"""In seconds since 1970. With 28 bits added it is a moment of 2010 to 2018, which every file system stores exactly.
+
+The seals of the index before it had buckets are the 28 bits below: such an index is stale.
+"""
 _IN_ADDRESSES: Final = b"0123456789abcdef.:,"
+
+_Lines = list[bytes]
+"""Those of a bucket, without their newlines."""
 
 
 class Index:
-    """The index of a folder, as read once; the folder's lock is held as long as this is used."""
+    """The index of a folder, of which buckets are read as needed; the folder's lock is held as long as this is used."""
 
     def __init__(self, folder: str, boot: Boot) -> None:
         """Look whether the index is whole, or else stale: sealed once, and to be rebuilt now."""
@@ -52,30 +70,25 @@ class Index:
         self._path = os.path.join(folder, _NAME)
         # In seconds since 1970: the moment that stands for this boot; 0 if the kernel does not tell which boot it is.
         self._seal = 0 if boot.number is None else _FIRST_SEAL + boot.number
-        self._lines: dict[Owner, tuple[int, int]] = {}
-        self._content, self._sealed = self._read()
+        self._buckets: dict[int, _Lines] = {}
+        """Those that were read or written."""
+        self._count, sealed = self._measure()
         modified = os.stat(folder).st_mtime_ns
-        self.whole = self._sealed and modified == self._seal * 10**9
+        self.whole = sealed and modified == self._seal * 10**9
         self.stale = not self.whole and _is_seal(modified)
 
     def addresses(self, owner: Owner) -> list[str]:
         """Return what an owner seems to have."""
-        start, end = self._line(owner)
-        listed = self._content[start + len(owner.key) : end].rstrip(b"\n")
+        key = owner.key
+        listed = b",".join(line[len(key) :] for line in self._bucket(key) if line.startswith(key))
         # What a power failure leaves may be anything, but no file is opened that cannot be an address.
         return listed.decode().split(",") if listed and not listed.strip(_IN_ADDRESSES) else []
 
     def interfaces(self, container_id: str) -> list[Owner]:
         """Return all attachments of a container that have a line."""
-        key = b"\n" + Owner(container_id, "").key.rstrip(b" ")
-        content = b"\n" + self._content
-        found = []
-        at = content.find(key)
-        while at >= 0:
-            ifname = content[at + len(key) : content.find(b" ", at)]
-            found.append(Owner(container_id, os.fsdecode(ifname)))
-            at = content.find(key, at + 1)
-        return found
+        key = Owner(container_id, "").key.rstrip(b" ")
+        lines = [line[len(key) :] for line in self._bucket(key) if line.startswith(key)]
+        return [Owner(container_id, os.fsdecode(line.partition(b" ")[0])) for line in lines]
 
     def refute(self) -> None:
         """Take note that a reservation is not as the index says."""
@@ -84,17 +97,22 @@ class Index:
 
     def note(self, owner: Owner, addresses: Iterable[str]) -> None:
         """Write what an owner has."""
-        start, end = self._line(owner)
-        line = _line_of(owner, addresses)
-        if self._content[start:end] != line:
-            self._write(start, self._content[end:] + line)
+        key = owner.key
+        bucket = self._bucket(key)
+        lines = [line for line in bucket if not line.startswith(key)] + _lines_of(owner, addresses)
+        if lines == bucket:
+            return
+        bucket[:] = lines
+        if self._count and _fits(bucket):
+            self._write(_padded(bucket), _place(key, self._count) * _BUCKET)
+        else:
+            known = [line for place in range(self._count) for line in self._read(place)]
+            self._write_anew(known or lines)
 
     def rewrite(self, owners: Mapping[Owner, Iterable[str]]) -> None:
         """Make the index whole: `owners` are all, with all that they have."""
-        lines = [_line_of(owner, addresses) for owner, addresses in owners.items()]
         self.whole, self.stale = True, False
-        if not self._sealed or sorted(lines) != sorted(self._content.splitlines(keepends=True)):
-            self._write(0, b"".join(lines))
+        self._write_anew([line for owner, addresses in owners.items() for line in _lines_of(owner, addresses)])
 
     def seal(self) -> None:
         """Vouch for the index, if it was whole before what was changed now."""
@@ -103,43 +121,78 @@ class Index:
             with suppress(OSError):
                 os.utime(self._folder, (self._seal, self._seal))
 
-    def _line(self, owner: Owner) -> tuple[int, int]:
-        """Return where an owner's line starts and ends: at the end of the index, if there is none."""
-        if owner not in self._lines:
-            content = self._content
-            start = 0
-            if not content.startswith(owner.key):
-                start = content.find(b"\n" + owner.key) + 1 or len(content)
-            self._lines[owner] = start, content.find(b"\n", start) + 1 or len(content)
-        return self._lines[owner]
-
-    def _read(self) -> tuple[bytes, bool]:
-        """Return the file's content, and whether our last write of this boot left it so."""
+    def _measure(self) -> tuple[int, bool]:
+        """Return how many buckets the file has, and whether our last write of this boot left it so."""
         try:
-            content, status = read_regular(self._path, os.O_NOFOLLOW)
-        except FileNotFoundError:
-            return b"", self._seal > 0
+            status = os.lstat(self._path)
         except OSError:
-            return b"", False
-        return content, self._seal > 0 and status.st_mtime_ns == self._seal * 10**9
+            return 0, False
+        count, rest = divmod(status.st_size, _BUCKET)
+        if rest or count.bit_count() != 1:
+            return 0, False
+        return count, self._seal > 0 and status.st_mtime_ns == self._seal * 10**9
 
-    def _write(self, start: int, content: bytes) -> None:
-        self._lines.clear()
-        self._content = self._content[:start] + content
+    def _bucket(self, key: bytes) -> _Lines:
+        """Return the lines among which those that start with `key` are."""
+        return self._read(_place(key, self._count)) if self._count else []
+
+    def _read(self, place: int) -> _Lines:
+        if place not in self._buckets:
+            content = b""
+            try:
+                file, _ = open_regular(self._path, os.O_RDONLY | os.O_NOFOLLOW)
+                try:
+                    content = os.pread(file, _BUCKET, place * _BUCKET)
+                finally:
+                    os.close(file)
+            except OSError:
+                self.refute()
+            # Stripped first: to split thousands of newlines takes longer than all else here.
+            self._buckets[place] = [line for line in content.strip(b"\n").split(b"\n") if line]
+        return self._buckets[place]
+
+    def _write_anew(self, lines: _Lines) -> None:
+        """Make `lines` all of the index, with the buckets they need. All are known then, even if some do not fit."""
+        size = sum(map(len, lines))
+        self._count = 1
+        while self._count * _BUCKET < size * _SPARE:
+            self._count *= 2
+        self._buckets = {place: [] for place in range(self._count)}
+        for line in lines:
+            self._bucket(line).append(line)
+        buckets = self._buckets.values()
+        self.whole = self.whole and all(map(_fits, buckets))
+        self._write(b"".join(map(_padded, buckets)))
+
+    def _write(self, content: bytes, start: int | None = None) -> None:
         try:
             os.utime(self._folder)  # breaks the seal
             overwrite(self._path, content, start, modified=self._seal or None)
-            self._sealed = self._seal > 0
         except OSError:
-            self.whole = self._sealed = False  # The index is a short cut, not a reason to fail.
+            self.whole = False  # The index is a short cut, not a reason to fail.
 
 
 def _is_seal(modified: int) -> bool:
-    """Tell whether a modification time, in nanoseconds, is the seal of any boot."""
+    """Tell whether a modification time, in nanoseconds, is the seal of any boot, with buckets or without."""
     seconds, rest = divmod(modified, 10**9)
-    return rest == 0 and 0 <= seconds - _FIRST_SEAL < 1 << BOOT_BITS
+    return rest == 0 and -1 << BOOT_BITS <= seconds - _FIRST_SEAL < 1 << BOOT_BITS
 
 
-def _line_of(owner: Owner, addresses: Iterable[str]) -> bytes:
+def _place(line: bytes, count: int) -> int:
+    """Return which of `count` buckets has the lines of a container; `line` is one of them, or the start of one."""
+    return crc32(line.partition(b"@")[0]) % count
+
+
+def _lines_of(owner: Owner, addresses: Iterable[str]) -> _Lines:
     listed = ",".join(sorted(set(addresses)))
-    return owner.key + listed.encode() + b"\n" if listed else b""
+    return [owner.key + listed.encode()] if listed else []
+
+
+def _fits(bucket: _Lines) -> bool:
+    return sum(map(len, bucket)) + len(bucket) <= _BUCKET
+
+
+def _padded(bucket: _Lines) -> bytes:
+    """Return a bucket as it is written: those of its first lines that fit, and newlines."""
+    content = b"".join(line + b"\n" for line in bucket)
+    return content[:_BUCKET].rpartition(b"\n")[0].ljust(_BUCKET, b"\n")

@@ -114,6 +114,8 @@ def _plain(value: object) -> str:
     if isinstance(value, list) and all(isinstance(each, str | int) for each in value):
         return " + ".join(map(str, value)) or "none"
     text = str(value) if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)
+    if text.endswith("\n\n"):
+        text = text.rstrip("\n") + "\n"  # host-local fills its index up with newlines
     # Of one line, whatever is in a file.
     if not text.isprintable() or not text:
         text = json.dumps(text, ensure_ascii=False)

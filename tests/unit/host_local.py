@@ -13,7 +13,7 @@ from skel.dispatch import dispatch
 
 __all__ = ["DUAL_STACK", "SEAL", "HostLocal", "Ran", "at_each_system_call", "system_calls"]
 
-SEAL = 1_000_000_000 + int(Path("/proc/sys/kernel/random/boot_id").read_text()[:7], 16)
+SEAL = 1_000_000_000 + (1 << 28) + int(Path("/proc/sys/kernel/random/boot_id").read_text()[:7], 16)
 """The modification time of a folder whose index is whole, until this machine boots again; seconds since 1970."""
 DUAL_STACK = [[{"subnet": "192.0.2.0/24"}], [{"subnet": "2001:db8::/64"}]]
 
@@ -90,6 +90,7 @@ class HostLocal:
         """The lines of the index, by owner, and whatever else is hidden."""
         hidden = {path.name: path for path in self.folder.glob(".*")}
         lines = hidden.pop(".owners").read_text().splitlines() if ".owners" in hidden else []
+        lines = [line for line in lines if line]  # the rest of a bucket
         owners = dict(line.split(" ") for line in lines)
         assert len(owners) == len(lines), lines
         return owners | dict.fromkeys(hidden, "not the index")

@@ -49,6 +49,21 @@ def test_a_file_appears_changes_and_goes(folder: Path) -> None:
     ]
 
 
+def test_newlines_that_fill_a_file_up_are_not_repeated(folder: Path) -> None:
+    states = [of(folder)]
+    file = folder / ".owners"
+    file.write_text("\n" * 4096)
+    file.chmod(0o600)
+    states.append(of(folder))
+    file.write_text("pod@eth0 10.1.0.2".ljust(4096, "\n"))
+    states.append(of(folder))
+
+    assert [words(*pair) for pair in itertools.pairwise(states)] == [
+        [f'+ files: file {file} (4096 bytes, mode 0600{owner()}): "\\n"'],
+        [f'~ files: file {file}: text "\\n" -> "pod@eth0 10.1.0.2\\n"'],
+    ]
+
+
 def test_folders_links_and_pipes(folder: Path) -> None:
     before = of(folder)
     (folder / "below").mkdir()

@@ -37,6 +37,12 @@ def prepare(net: HostLocal, state: str) -> None:
         net.succeed("DEL", "pod", "net1")
     if state == "attached":
         net.add("pod")
+    if state == "a full bucket":
+        # So that the line of "pod" has no room.
+        index = net.folder / ".owners"
+        while (room := 4096 - len(index.read_bytes().rstrip())) > 150:
+            net.add(f"{room:064}")
+        net.add("x" * (room - 50))
     if state == "given away":
         # An operator wrote into the reservations: whole as the index is, it names an owner who has nothing.
         for address in net.add("pod"):
@@ -124,6 +130,7 @@ CASES = [
     ("entries of others", "DEL"),
     ("others", "DEL"),
     ("attached", "GC"),
+    ("a full bucket", "ADD"),
     ("given away", "DEL"),
     ("given away", "GC"),
 ]
@@ -156,7 +163,7 @@ def test_a_crash_leaves_nothing_that_gc_does_not_clear(tmp_path: Path, state: st
             assert net.index().keys() <= {"other@eth0"}
 
 
-@pytest.mark.parametrize("state", ["nothing", "others", "entries of others"])
+@pytest.mark.parametrize("state", ["nothing", "others", "entries of others", "a full bucket"])
 def test_an_add_after_a_crash_gets_addresses_of_its_own(tmp_path: Path, state: str) -> None:
     for net in crashes(tmp_path, state, "ADD"):
         files = net.reservations() if net.folder.exists() else {}
