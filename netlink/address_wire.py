@@ -18,18 +18,18 @@ Interface = IPv4Interface | IPv6Interface
 _RTM_NEWADDR, _RTM_DELADDR, _RTM_GETADDR = 20, 21, 22
 _IFA_ADDRESS, _IFA_LOCAL, _IFA_BROADCAST, _IFA_FLAGS = 1, 2, 4, 8
 _IFA_F_NODAD = 0x02
-_IFADDRMSG = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, index
+_IFADDRMSG = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, ifindex
 _IPV4 = 4
 # A network of two addresses or one has none to spare for broadcasts (RFC 3021).
 _LONGEST_WITH_BROADCAST = 30
 
 
-def get_addresses(index: int, family: int = 0) -> bytes:
+def get_addresses(ifindex: int, family: int = 0) -> bytes:
     """Ask for the addresses of one link, of both families if `family` is 0."""
-    return _message(_RTM_GETADDR, _IFADDRMSG.pack(family, 0, 0, 0, index))
+    return _message(_RTM_GETADDR, _IFADDRMSG.pack(family, 0, 0, 0, ifindex))
 
 
-def new_address(index: int, interface: Interface, *, nodad: bool = False) -> bytes:
+def new_address(ifindex: int, interface: Interface, *, nodad: bool = False) -> bytes:
     """Add an address, with the network's broadcast address if it is IPv4.
 
     IPv6: `nodad` skips duplicate address detection.
@@ -37,18 +37,18 @@ def new_address(index: int, interface: Interface, *, nodad: bool = False) -> byt
     attributes = number(_IFA_FLAGS, _IFA_F_NODAD if nodad else 0)
     if interface.version == _IPV4 and interface.network.prefixlen <= _LONGEST_WITH_BROADCAST:
         attributes += attribute(_IFA_BROADCAST, interface.network.broadcast_address.packed)
-    return _message(_RTM_NEWADDR, _address(index, interface) + attributes, NLM_F_CREATE | NLM_F_EXCL)
+    return _message(_RTM_NEWADDR, _address(ifindex, interface) + attributes, NLM_F_CREATE | NLM_F_EXCL)
 
 
-def delete_address(index: int, interface: Interface) -> bytes:
+def delete_address(ifindex: int, interface: Interface) -> bytes:
     """Take an address away."""
-    return _message(_RTM_DELADDR, _address(index, interface))
+    return _message(_RTM_DELADDR, _address(ifindex, interface))
 
 
-def _address(index: int, interface: Interface) -> bytes:
+def _address(ifindex: int, interface: Interface) -> bytes:
     family = AF_INET if interface.version == _IPV4 else AF_INET6
     packed = interface.packed
-    body = _IFADDRMSG.pack(family, interface.network.prefixlen, 0, 0, index)
+    body = _IFADDRMSG.pack(family, interface.network.prefixlen, 0, 0, ifindex)
     return body + attribute(_IFA_LOCAL, packed) + attribute(_IFA_ADDRESS, packed)
 
 

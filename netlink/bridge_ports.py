@@ -17,37 +17,37 @@ class PortVerbs(Handle):
     That is VlanFilteringUnsupportedError where the kernel knows none on bridges.
     """
 
-    def add_vlan(self, index: int, vid: int, *, pvid: bool = False, untagged: bool = False) -> None:
+    def add_vlan(self, ifindex: int, vid: int, *, pvid: bool = False, untagged: bool = False) -> None:
         """Let VLAN `vid` through.
 
         `pvid`: frames without a tag that come in belong to it; `untagged`: its frames go out without a tag.
         """
-        request = messages.change_vlan(index, vid, pvid=pvid, untagged=untagged)
+        request = messages.change_vlan(ifindex, vid, pvid=pvid, untagged=untagged)
         try:
-            self.execute([request], doing=f"add VLAN {vid} to link {index}")
+            self.execute([request], doing=f"add VLAN {vid} to link {ifindex}")
         except NetlinkError as error:
             raise vlan_error(error) from None
 
-    def add_vlans(self, index: int, vids: Iterable[int]) -> None:
+    def add_vlans(self, ifindex: int, vids: Iterable[int]) -> None:
         """Let VLANs through, with their tags; this is one system call, however many they are."""
-        requests = [messages.change_vlan(index, first, through=last) for first, last in _ranges(vids)]
+        requests = [messages.change_vlan(ifindex, first, through=last) for first, last in _ranges(vids)]
         try:
-            self.execute(requests, doing=f"add VLANs to link {index}")
+            self.execute(requests, doing=f"add VLANs to link {ifindex}")
         except NetlinkError as error:
             raise vlan_error(error) from None
 
-    def delete_vlan(self, index: int, vid: int) -> None:
+    def delete_vlan(self, ifindex: int, vid: int) -> None:
         """Let VLAN `vid` through no longer; that it did not is no error."""
-        request = messages.change_vlan(index, vid, delete=True)
+        request = messages.change_vlan(ifindex, vid, delete=True)
         try:
-            self.execute([request], doing=f"delete VLAN {vid} of link {index}")
+            self.execute([request], doing=f"delete VLAN {vid} of link {ifindex}")
         except NetlinkError as error:
             raise vlan_error(error) from None
 
-    def vlans(self, index: int) -> list[int]:
+    def vlans(self, ifindex: int) -> list[int]:
         """Return the VLAN IDs that a port lets through."""
         try:
-            frames = self._socket.dump(messages.get_vlans(index), doing=f"list the VLANs of link {index}")
+            frames = self._socket.dump(messages.get_vlans(ifindex), doing=f"list the VLANs of link {ifindex}")
         except NetlinkError as error:
             raise vlan_error(error) from None
         return [vid for frame in frames for vid in _vlans(frame)]

@@ -12,7 +12,7 @@ from netlink.request import Request
 
 __all__ = ["Link", "find_fdb_owner", "find_link", "link_in"]
 
-# include/uapi/linux/rtnetlink.h: struct ifinfomsg, with the index and the flags 4 bytes into it
+# include/uapi/linux/rtnetlink.h: struct ifinfomsg, with the ifindex and the flags 4 bytes into it
 _INDEX_AND_FLAGS = struct.Struct("=iI")
 # include/uapi/linux/if_link.h
 _IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_LINK, _IFLA_MASTER = 1, 3, 4, 5, 10
@@ -39,7 +39,7 @@ _OPER_STATES = ("UNKNOWN", "NOTPRESENT", "DOWN", "LOWERLAYERDOWN", "TESTING", "D
 class Link(NamedTuple):
     """A link as it was when asked for."""
 
-    index: int  # type: ignore[assignment]  # hides tuple.index, which has no use here
+    ifindex: int
     name: str
     mac: str
     mtu: int
@@ -54,7 +54,7 @@ class Link(NamedTuple):
     """Whether it was set so; a bridge's ports are promiscuous without it."""
     master: int
     """Index of the bridge that it is a port of, or 0."""
-    peer_index: int
+    peer_ifindex: int
     """Index of a veth's other end in the namespace that one is in, or 0."""
     alias: str
     altnames: tuple[str, ...]
@@ -67,22 +67,22 @@ class Link(NamedTuple):
     isolated: bool
 
 
-def find_link(name_or_index: str | int) -> Request[Link | None]:
-    """Ask for the link of that name, alternative name or index; None if there is none."""
-    doing = f"look up link {name_or_index!r}"
-    return Request(get_link(name_or_index), doing, _link_found, harmless=(errno.ENODEV,))
+def find_link(name_or_ifindex: str | int) -> Request[Link | None]:
+    """Ask for the link of that name, alternative name or ifindex; None if there is none."""
+    doing = f"look up link {name_or_ifindex!r}"
+    return Request(get_link(name_or_ifindex), doing, _link_found, harmless=(errno.ENODEV,))
 
 
-def find_fdb_owner(bridge_index: int, mac: str) -> Request[int]:
-    """Ask whose MAC that is: the index of the bridge or of one of its ports; 0 if neither's, or before Linux 5.0."""
-    doing = f"look up {mac} in the forwarding database of link {bridge_index}"
+def find_fdb_owner(bridge_ifindex: int, mac: str) -> Request[int]:
+    """Ask whose MAC that is: the ifindex of the bridge or of one of its ports; 0 if neither's, or before Linux 5.0."""
+    doing = f"look up {mac} in the forwarding database of link {bridge_ifindex}"
     # ENOENT: none has it; the others are those of kernels that do not know the request.
-    return Request(get_fdb_entry(bridge_index, mac), doing, _fdb_owner, harmless=_NO_FDB_ENTRY)
+    return Request(get_fdb_entry(bridge_ifindex, mac), doing, _fdb_owner, harmless=_NO_FDB_ENTRY)
 
 
 def link_in(frame: Frame) -> Link:
     """Return the link that a message of the kernel describes."""
-    index, flags = _INDEX_AND_FLAGS.unpack_from(frame.encoded, HEADER.size + 4)
+    ifindex, flags = _INDEX_AND_FLAGS.unpack_from(frame.encoded, HEADER.size + 4)
     attribute = values(frame.encoded, LINK_BODY).get
     linkinfo = values(attribute(_IFLA_LINKINFO, b"")).get
     kind = _text(linkinfo(_IFLA_INFO_KIND, b""))
@@ -92,7 +92,7 @@ def link_in(frame: Frame) -> Link:
     ipv6 = value(value(attribute(_IFLA_AF_SPEC, b""), AF_INET6), _IFLA_INET6_CONF)
     altnames = items(attribute(_IFLA_PROP_LIST, b""))
     return Link(
-        index=index,
+        ifindex=ifindex,
         name=_text(attribute(_IFLA_IFNAME, b"")),
         mac=attribute(_IFLA_ADDRESS, b"").hex(":"),
         mtu=uint32(attribute(_IFLA_MTU)),
@@ -101,7 +101,7 @@ def link_in(frame: Frame) -> Link:
         oper_state=_OPER_STATES[attribute(_IFLA_OPERSTATE, b"\0")[0]],
         promiscuous=bool(flags & IFF_PROMISC),
         master=uint32(attribute(_IFLA_MASTER)),
-        peer_index=uint32(attribute(_IFLA_LINK)),
+        peer_ifindex=uint32(attribute(_IFLA_LINK)),
         alias=_text(attribute(_IFLA_IFALIAS, b"")),
         altnames=tuple(_text(name) for number, name in altnames if number == _IFLA_ALT_IFNAME),
         accepts_ra=any(ipv6[_DEVCONF_ACCEPT_RA * 4 :][:4]),

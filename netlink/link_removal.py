@@ -28,7 +28,7 @@ __all__ = ["remove_link"]
 # include/uapi/linux/rtnetlink.h
 _RTM_DELLINK = 17
 _RTMGRP_LINK = 0x1
-# Where a message about a link has its type, its address family and the link's index.
+# Where a message about a link has its type, its address family and the link's ifindex.
 _TYPE_AT, _FAMILY_AT, _INDEX_AT = 4, HEADER.size, HEADER.size + 4
 # include/uapi/linux/filter.h and bpf_common.h: struct sock_filter, struct sock_fprog, and what statements do
 _STATEMENT, _PROGRAM = struct.Struct("=HBBI"), struct.Struct("@HP")
@@ -39,7 +39,7 @@ _PAUSE = 0.0001
 
 
 def remove_link(
-    name_or_index: str | int,
+    name_or_ifindex: str | int,
     namespace: Namespace | None = None,
     *,
     waiting: Callable[[], AbstractContextManager[None]],
@@ -54,16 +54,16 @@ def remove_link(
     """
     with ExitStack() as open_until_the_end:
         rtnl = open_until_the_end.enter_context(Socket(NETLINK_ROUTE, namespace))
-        index = name_or_index if isinstance(name_or_index, int) else _index(rtnl, name_or_index)
-        if index is None:
+        ifindex = name_or_ifindex if isinstance(name_or_ifindex, int) else _index(rtnl, name_or_ifindex)
+        if ifindex is None:
             return False
-        request = _Request(rtnl, index, f"delete link {name_or_index!r}")
+        request = _Request(rtnl, ifindex, f"delete link {name_or_ifindex!r}")
         open_until_the_end.callback(request.close)
-        with closing(_notification(index, namespace)) as notification:
+        with closing(_notification(ifindex, namespace)) as notification:
             if request.send_in_thread():
                 afterwards(open_until_the_end.pop_all().close)
                 with waiting():
-                    if _is_notified(notification, request, lambda: _is_missing(index, namespace)):
+                    if _is_notified(notification, request, lambda: _is_missing(ifindex, namespace)):
                         return True
         return request.outcome()
 
@@ -71,10 +71,10 @@ def remove_link(
 class _Request:
     """RTM_DELLINK for one link, and the thread that waits for the answer to it."""
 
-    def __init__(self, rtnl: Socket, index: int, doing: str) -> None:
+    def __init__(self, rtnl: Socket, ifindex: int, doing: str) -> None:
         self._rtnl = rtnl
         self._doing = doing
-        self._message = delete_link(index)
+        self._message = delete_link(ifindex)
         self._answered = os.eventfd(0)
         self._failure: BaseException | None = None
         self._thread: int | None = None
@@ -122,9 +122,9 @@ class _Request:
         os.eventfd_write(self._answered, 1)
 
 
-def _index(rtnl: Socket, name_or_index: str | int) -> int | None:
+def _index(rtnl: Socket, name_or_ifindex: str | int) -> int | None:
     try:
-        reply = rtnl.request(get_link(name_or_index), doing=f"look up link {name_or_index!r}")
+        reply = rtnl.request(get_link(name_or_ifindex), doing=f"look up link {name_or_ifindex!r}")
     except NetlinkError as error:
         if error.errno == errno.ENODEV:
             return None
@@ -154,7 +154,7 @@ def _is_notified(notification: _socket.socket, request: _Request, is_missing: Ca
             return False
 
 
-def _notification(index: int, namespace: Namespace | None) -> _socket.socket:
+def _notification(ifindex: int, namespace: Namespace | None) -> _socket.socket:
     """Return a socket on which nothing ever comes but the notification that the link is gone.
 
     The filter is the kernel's: on a busy node hundreds of others would come first, and could fill the buffer. One for
@@ -166,7 +166,7 @@ def _notification(index: int, namespace: Namespace | None) -> _socket.socket:
         statements = [
             *_required(_LOAD_HALF, _TYPE_AT, _RTM_DELLINK.to_bytes(2, sys.byteorder), 5),
             *_required(_LOAD_BYTE, _FAMILY_AT, bytes([_socket.AF_UNSPEC]), 3),
-            *_required(_LOAD_WORD, _INDEX_AT, index.to_bytes(4, sys.byteorder), 1),
+            *_required(_LOAD_WORD, _INDEX_AT, ifindex.to_bytes(4, sys.byteorder), 1),
             _STATEMENT.pack(_TAKE, 0, 0, 0xFFFFFFFF),
             _STATEMENT.pack(_TAKE, 0, 0, 0),
         ]
@@ -186,6 +186,6 @@ def _required(load: int, offset: int, value: bytes, to_refusal: int) -> tuple[by
     return _STATEMENT.pack(load, 0, 0, offset), _STATEMENT.pack(_IS_EQUAL, 0, to_refusal, int.from_bytes(value, "big"))
 
 
-def _is_missing(index: int, namespace: Namespace | None) -> bool:
+def _is_missing(ifindex: int, namespace: Namespace | None) -> bool:
     with Socket(NETLINK_ROUTE, namespace) as rtnl:
-        return _index(rtnl, index) is None
+        return _index(rtnl, ifindex) is None

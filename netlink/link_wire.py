@@ -45,8 +45,8 @@ _IPV4_DEVCONF_ARP_NOTIFY = 22  # include/uapi/linux/ip.h
 _NDA_LLADDR, _NDA_MASTER = 2, 9
 _RTEXT_FILTER_SKIP_STATS = 1 << 3
 
-_IFINFOMSG = struct.Struct("=BxHiII")  # family, type, index, flags, which of the flags to change
-_NDMSG = struct.Struct("=B3xiHBB")  # family, index, state, flags, type
+_IFINFOMSG = struct.Struct("=BxHiII")  # family, type, ifindex, flags, which of the flags to change
+_NDMSG = struct.Struct("=B3xiHBB")  # family, ifindex, state, flags, type
 _BYTE = struct.Struct("=B")
 LINK_BODY: Final = HEADER.size + _IFINFOMSG.size
 """Where the attributes of a message about a link begin."""
@@ -55,16 +55,16 @@ _EXCLUSIVELY = NLM_F_CREATE | NLM_F_EXCL
 _NO_STATISTICS = number(_IFLA_EXT_MASK, _RTEXT_FILTER_SKIP_STATS)
 
 
-def get_link(name_or_index: str | int) -> bytes:
-    """Ask for one link, by index, name or alternative name."""
-    index, name = _named(name_or_index)
-    return _message(_RTM_GETLINK, name, _NO_STATISTICS, index=index)
+def get_link(name_or_ifindex: str | int) -> bytes:
+    """Ask for one link, by ifindex, name or alternative name."""
+    ifindex, name = _named(name_or_ifindex)
+    return _message(_RTM_GETLINK, name, _NO_STATISTICS, ifindex=ifindex)
 
 
-def delete_link(name_or_index: str | int) -> bytes:
+def delete_link(name_or_ifindex: str | int) -> bytes:
     """Delete a link, and with a veth its peer."""
-    index, name = _named(name_or_index)
-    return _message(_RTM_DELLINK, name, index=index)
+    ifindex, name = _named(name_or_ifindex)
+    return _message(_RTM_DELLINK, name, ifindex=ifindex)
 
 
 def new_bridge(name: str, *, mtu: int = 0, mac: str = "", vlan_filtering: bool = False, up: bool = False) -> bytes:
@@ -120,7 +120,7 @@ def new_veth(  # noqa: PLR0913 - what a link may be born with, each by its name
 
 
 def change_link(
-    index: int,
+    ifindex: int,
     *,
     up: bool | None = None,
     promiscuous: bool | None = None,
@@ -135,43 +135,43 @@ def change_link(
             change |= flag
             flags |= flag if wanted else 0
     shown = b"" if alias is None else text(_IFLA_IFALIAS, alias)
-    return _message(_RTM_NEWLINK, _mac(mac), _mtu(mtu), shown, index=index, flags=flags, change=change)
+    return _message(_RTM_NEWLINK, _mac(mac), _mtu(mtu), shown, ifindex=ifindex, flags=flags, change=change)
 
 
-def change_port(index: int, *, hairpin: bool, isolated: bool) -> bytes:
+def change_port(ifindex: int, *, hairpin: bool, isolated: bool) -> bytes:
     """Have a bridge's port send frames back where they came from, or to no other isolated port."""
     # RTM_SETLINK would ignore these without a word.
     settings = _byte(_IFLA_BRPORT_MODE, hairpin), _byte(_IFLA_BRPORT_ISOLATED, isolated)
     port = text(_IFLA_INFO_SLAVE_KIND, "bridge"), nested(_IFLA_INFO_SLAVE_DATA, *settings)
-    return _message(_RTM_NEWLINK, nested(_IFLA_LINKINFO, *port), index=index)
+    return _message(_RTM_NEWLINK, nested(_IFLA_LINKINFO, *port), ifindex=ifindex)
 
 
-def notify_by_arp(index: int) -> bytes:
+def notify_by_arp(ifindex: int) -> bytes:
     """Have a link tell its neighbours (gratuitous ARP) when it comes up and when its MAC is set: `arp_notify`."""
     settings = nested(AF_INET, nested(_IFLA_INET_CONF, number(_IPV4_DEVCONF_ARP_NOTIFY, 1)))
-    return _message(_RTM_NEWLINK, nested(_IFLA_AF_SPEC, settings), index=index)
+    return _message(_RTM_NEWLINK, nested(_IFLA_AF_SPEC, settings), ifindex=ifindex)
 
 
-def get_fdb_entry(bridge_index: int, mac: str) -> bytes:
+def get_fdb_entry(bridge_ifindex: int, mac: str) -> bytes:
     """Ask which port of a bridge has a MAC behind it, or is its owner. Since Linux 5.0."""
-    body = _NDMSG.pack(AF_BRIDGE, 0, 0, 0, 0) + _mac(mac, _NDA_LLADDR) + number(_NDA_MASTER, bridge_index)
+    body = _NDMSG.pack(AF_BRIDGE, 0, 0, 0, 0) + _mac(mac, _NDA_LLADDR) + number(_NDA_MASTER, bridge_ifindex)
     return HEADER.pack(HEADER.size + len(body), _RTM_GETNEIGH, 0, 0, 0) + body
 
 
 def _message(
-    kind: int, *attributes: bytes, index: int = 0, nlm_flags: int = 0, flags: int = 0, change: int = 0
+    kind: int, *attributes: bytes, ifindex: int = 0, nlm_flags: int = 0, flags: int = 0, change: int = 0
 ) -> bytes:
     body = b"".join(attributes)
     header = HEADER.pack(HEADER.size + _IFINFOMSG.size + len(body), kind, nlm_flags, 0, 0)
-    return header + _IFINFOMSG.pack(0, 0, index, flags, change) + body
+    return header + _IFINFOMSG.pack(0, 0, ifindex, flags, change) + body
 
 
-def _named(name_or_index: str | int) -> tuple[int, bytes]:
-    if isinstance(name_or_index, int):
-        return name_or_index, b""
-    if len(name_or_index.encode()) > IFNAME_LENGTH:
-        return 0, text(_IFLA_ALT_IFNAME, name_or_index)
-    return 0, text(_IFLA_IFNAME, name_or_index)
+def _named(name_or_ifindex: str | int) -> tuple[int, bytes]:
+    if isinstance(name_or_ifindex, int):
+        return name_or_ifindex, b""
+    if len(name_or_ifindex.encode()) > IFNAME_LENGTH:
+        return 0, text(_IFLA_ALT_IFNAME, name_or_ifindex)
+    return 0, text(_IFLA_IFNAME, name_or_ifindex)
 
 
 def _mtu(mtu: int) -> bytes:

@@ -21,18 +21,18 @@ class VlanFilteringUnsupportedError(NetlinkError):
 class LinkVerbs(Handle):
     """Links; each verb raises NetlinkError, with ENODEV where the link is not there."""
 
-    def link(self, name_or_index: str | int) -> Link | None:
-        """Return the link of that name, alternative name or index, or None."""
-        return self._asked(find_link(name_or_index))
+    def link(self, name_or_ifindex: str | int) -> Link | None:
+        """Return the link of that name, alternative name or ifindex, or None."""
+        return self._asked(find_link(name_or_ifindex))
 
     def links(self) -> list[Link]:
         """Return all links of the namespace."""
         return [link_in(frame) for frame in self._socket.dump(messages.get_links(), doing="list links")]
 
-    def links_of(self, master_index: int) -> list[Link]:
+    def links_of(self, master_ifindex: int) -> list[Link]:
         """Return the ports of a bridge."""
-        request = messages.get_links(master=master_index)
-        frames = self._socket.dump(request, doing=f"list the ports of link {master_index}")
+        request = messages.get_links(master=master_ifindex)
+        frames = self._socket.dump(request, doing=f"list the ports of link {master_ifindex}")
         return [link_in(frame) for frame in frames]
 
     def create_bridge(
@@ -76,7 +76,7 @@ class LinkVerbs(Handle):
     ) -> Link:
         """Make a veth pair, `name` here and `peer_name`, down, in `peer_namespace`; return the end that is here.
 
-        It is a port of the bridge `master` (an index) from the start. MACs that are not given are random. `looks` are
+        It is a port of the bridge `master` (an ifindex) from the start. MACs that are not given are random. `looks` are
         sent along with the last of the changes. Raises
         NetlinkError, having made nothing (EEXIST when either name is taken), unless the kernel's answer was lost
         (ENOBUFS, ENOMEM, ETIMEDOUT).
@@ -100,49 +100,49 @@ class LinkVerbs(Handle):
         # Not in the same send: had the name been taken, what follows would change another's link.
         changes = []
         if alias:
-            changes.append(change(messages.change_link(made.index, alias=alias), doing))
+            changes.append(change(messages.change_link(made.ifindex, alias=alias), doing))
         if hairpin or isolated:
-            port = messages.change_port(made.index, hairpin=hairpin, isolated=isolated)
+            port = messages.change_port(made.ifindex, hairpin=hairpin, isolated=isolated)
             changes.append(change(port, doing))
         try:
             self.send(*changes, *looks)
         except BaseException:
             self.delete_link(name)
             raise
-        # Older kernels leave the peer's index out where it is the same.
-        peer_index = made.peer_index or made.index
-        return made._replace(peer_index=peer_index, alias=alias, hairpin=hairpin, isolated=isolated)
+        # Older kernels leave the peer's ifindex out where it is the same.
+        peer_ifindex = made.peer_ifindex or made.ifindex
+        return made._replace(peer_ifindex=peer_ifindex, alias=alias, hairpin=hairpin, isolated=isolated)
 
-    def set_up(self, index: int) -> None:
+    def set_up(self, ifindex: int) -> None:
         """Set a link up."""
-        self.send(set_up(index))
+        self.send(set_up(ifindex))
 
-    def set_down(self, index: int) -> None:
+    def set_down(self, ifindex: int) -> None:
         """Set a link down."""
-        self.execute([messages.change_link(index, up=False)], doing=f"set link {index} down")
+        self.execute([messages.change_link(ifindex, up=False)], doing=f"set link {ifindex} down")
 
-    def set_mac(self, index: int, mac: str) -> None:
+    def set_mac(self, ifindex: int, mac: str) -> None:
         """Give a link another MAC address."""
-        self.execute([messages.change_link(index, mac=mac)], doing=f"set the address of link {index} to {mac}")
+        self.execute([messages.change_link(ifindex, mac=mac)], doing=f"set the address of link {ifindex} to {mac}")
 
-    def set_mtu(self, index: int, mtu: int) -> None:
+    def set_mtu(self, ifindex: int, mtu: int) -> None:
         """Set the MTU, in bytes."""
-        self.execute([messages.change_link(index, mtu=mtu)], doing=f"set the MTU of link {index} to {mtu}")
+        self.execute([messages.change_link(ifindex, mtu=mtu)], doing=f"set the MTU of link {ifindex} to {mtu}")
 
-    def set_promiscuous(self, index: int, on: bool) -> None:  # noqa: FBT001 - a setter's value
+    def set_promiscuous(self, ifindex: int, on: bool) -> None:  # noqa: FBT001 - a setter's value
         """Let a link take frames that are not for it, or not."""
-        request = messages.change_link(index, promiscuous=on)
-        self.execute([request], doing=f"set link {index} promiscuous {'on' if on else 'off'}")
+        request = messages.change_link(ifindex, promiscuous=on)
+        self.execute([request], doing=f"set link {ifindex} promiscuous {'on' if on else 'off'}")
 
-    def delete_link(self, name_or_index: str | int) -> bool:
+    def delete_link(self, name_or_ifindex: str | int) -> bool:
         """Delete a link; False when it was not there."""
-        request = messages.delete_link(name_or_index)
-        return self._tried(request, errno.ENODEV, doing=f"delete link {name_or_index!r}")
+        request = messages.delete_link(name_or_ifindex)
+        return self._tried(request, errno.ENODEV, doing=f"delete link {name_or_ifindex!r}")
 
 
-def set_up(index: int) -> Request[bool]:
+def set_up(ifindex: int) -> Request[bool]:
     """Ask for a link to be set up."""
-    return change(messages.change_link(index, up=True), f"set link {index} up")
+    return change(messages.change_link(ifindex, up=True), f"set link {ifindex} up")
 
 
 def vlan_error(error: NetlinkError) -> NetlinkError:

@@ -18,7 +18,7 @@ __all__ = ["LOOPBACK", "Loopback"]
 
 LOOPBACK: Final = "lo"
 
-# The kernel gives `lo` this index in every namespace (LOOPBACK_IFINDEX in include/net/flow.h), under any name.
+# The kernel gives `lo` this ifindex in every namespace (LOOPBACK_IFINDEX in include/net/flow.h), under any name.
 _INDEX = 1
 
 # include/uapi/linux/rtnetlink.h, if_addr.h and if.h
@@ -29,8 +29,8 @@ _IFA_ADDRESS = 1
 _IFA_LOCAL = 2
 _IFF_UP = 0x1
 
-_IFINFOMSG = struct.Struct("=BxHiII")  # family, type, index, flags, which of the flags to change
-_IFADDRMSG = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, index
+_IFINFOMSG = struct.Struct("=BxHiII")  # family, type, ifindex, flags, which of the flags to change
+_IFADDRMSG = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, ifindex
 
 
 class Loopback(Closing):
@@ -61,7 +61,7 @@ class Loopback(Closing):
 
     def addresses(self) -> list[IPv4Interface | IPv6Interface]:
         """Return its addresses, IPv4 before IPv6, each family in the kernel's order. Raises NetlinkError."""
-        # With strict checking, which the socket asks for, the kernel returns those of this index alone.
+        # With strict checking, which the socket asks for, the kernel returns those of this ifindex alone.
         message = _message(_RTM_GETADDR, _IFADDRMSG.pack(_socket.AF_UNSPEC, 0, 0, 0, _INDEX))
         frames = self._socket.dump(message, doing="list the addresses of lo")
         return sorted(map(_address, frames), key=lambda address: address.version)

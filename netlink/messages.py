@@ -1,7 +1,7 @@
 """Requests to rtnetlink(7), built and not yet sent; `Rtnl.execute` sends any number of them in one system call.
 
 Those of every ADD are bytes; the others are made by pyroute2, which is loaded when the first of them is.
-Links are given by index or, where the kernel takes one, by name. Names of types, flags and attributes are those of
+Links are given by ifindex or, where the kernel takes one, by name. Names of types, flags and attributes are those of
 include/uapi/linux/rtnetlink.h, if_link.h, if_addr.h and if_bridge.h.
 """
 
@@ -75,7 +75,7 @@ def get_links(*, master: int = 0) -> Message:
 
 
 def change_vlan(
-    index: int,
+    ifindex: int,
     vid: int,
     *,
     through: int = 0,
@@ -97,33 +97,33 @@ def change_vlan(
     attributes: _Attributes = [("IFLA_BRIDGE_FLAGS", _BRIDGE_FLAGS_MASTER)]
     attributes += [("IFLA_BRIDGE_VLAN_INFO", vlan) for vlan in vlans]
     kind = _RTM_DELLINK if delete else _RTM_SETLINK
-    return build(ifinfmsg, kind, [("IFLA_AF_SPEC", {"attrs": attributes})], family=AF_BRIDGE, index=index)
+    return build(ifinfmsg, kind, [("IFLA_AF_SPEC", {"attrs": attributes})], family=AF_BRIDGE, index=ifindex)
 
 
-def get_vlans(index: int) -> Message:
+def get_vlans(ifindex: int) -> Message:
     """Ask for the VLANs of one port."""
     from pyroute2.netlink.rtnl.br_vlan import br_vlan_query
 
-    return build(br_vlan_query, _RTM_GETVLAN, family=AF_BRIDGE, ifindex=index)
+    return build(br_vlan_query, _RTM_GETVLAN, family=AF_BRIDGE, ifindex=ifindex)
 
 
-def get_routes(family: int, *, table: int | None = RT_TABLE_MAIN, index: int = 0) -> Message:
+def get_routes(family: int, *, table: int | None = RT_TABLE_MAIN, ifindex: int = 0) -> Message:
     """Ask for the routes of one table (None: of all), or those of them that leave through one link."""
     from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
-    attributes: _Attributes = _present(RTA_OIF=index)
+    attributes: _Attributes = _present(RTA_OIF=ifindex)
     if table is not None:
         attributes.append(("RTA_TABLE", table))
     return build(rtmsg, _RTM_GETROUTE, attributes, family=family)
 
 
 def delete_route(
-    dst: Network, *, index: int = 0, gateway: Address | None = None, priority: int = 0, table: int | None = None
+    dst: Network, *, ifindex: int = 0, gateway: Address | None = None, priority: int = 0, table: int | None = None
 ) -> Message:
     """Delete the first route to `dst` that fits what is given."""
     from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
-    attributes: _Attributes = _present(RTA_OIF=index, RTA_PRIORITY=priority, RTA_GATEWAY=str(gateway or ""))
+    attributes: _Attributes = _present(RTA_OIF=ifindex, RTA_PRIORITY=priority, RTA_GATEWAY=str(gateway or ""))
     if dst.prefixlen:
         attributes.insert(0, ("RTA_DST", str(dst.network_address)))
     attributes.append(("RTA_TABLE", RT_TABLE_MAIN if table is None else table))

@@ -39,7 +39,7 @@ class Route(NamedTuple):
 
     dst: Network
     gateway: Address | None
-    index: int  # type: ignore[assignment]  # hides tuple.index, which has no use here
+    ifindex: int
     """Of the link it leaves through, or 0."""
     mtu: int
     """Bytes; 0 for that of the link. So with `advmss`."""
@@ -55,7 +55,7 @@ class Route(NamedTuple):
 
 
 def new_route(  # noqa: PLR0913 - what can be said of a route, each by its name
-    index: int,
+    ifindex: int,
     dst: Network,
     *,
     gateway: Address | None = None,
@@ -75,7 +75,7 @@ def new_route(  # noqa: PLR0913 - what can be said of a route, each by its name
     attributes = b"".join(
         (
             attribute(_RTA_DST, dst.network_address.packed) if dst.prefixlen else b"",
-            _numbers((_RTA_OIF, index), (_RTA_PRIORITY, priority)),
+            _numbers((_RTA_OIF, ifindex), (_RTA_PRIORITY, priority)),
             attribute(_RTA_GATEWAY, gateway.packed) if gateway is not None else b"",
             attribute(_RTA_METRICS, metrics) if metrics else b"",
             number(_RTA_TABLE, table),
@@ -104,7 +104,7 @@ def routes_in(encoded: bytes) -> Iterator[Route]:
     whole = Route(
         dst=_network(family, found.get(_RTA_DST), length),
         gateway=_address(found.get(_RTA_GATEWAY)),
-        index=uint32(found.get(_RTA_OIF)),
+        ifindex=uint32(found.get(_RTA_OIF)),
         mtu=uint32(metrics.get(_RTAX_MTU)),
         advmss=uint32(metrics.get(_RTAX_ADVMSS)),
         priority=uint32(found.get(_RTA_PRIORITY)),
@@ -118,9 +118,9 @@ def routes_in(encoded: bytes) -> Iterator[Route]:
         return
     paths, offset = found[_RTA_MULTIPATH], 0
     while offset + _RTNEXTHOP.size <= len(paths):
-        size, _, _, index = _RTNEXTHOP.unpack_from(paths, offset)
+        size, _, _, ifindex = _RTNEXTHOP.unpack_from(paths, offset)
         path = values(paths[offset : offset + size], _RTNEXTHOP.size)
-        yield whole._replace(gateway=_address(path.get(_RTA_GATEWAY)), index=index)
+        yield whole._replace(gateway=_address(path.get(_RTA_GATEWAY)), ifindex=ifindex)
         offset += max(_RTNEXTHOP.size, size + 3 & ~3)
 
 

@@ -16,12 +16,12 @@ __all__ = ["RT_TABLE_MAIN", "Route", "RouteVerbs", "add_route"]
 class RouteVerbs(Handle):
     """Routes; each verb raises NetlinkError."""
 
-    def routes(self, family: int, *, table: int | None = RT_TABLE_MAIN, index: int = 0) -> list[Route]:
+    def routes(self, family: int, *, table: int | None = RT_TABLE_MAIN, ifindex: int = 0) -> list[Route]:
         """Return the routes of `family` (AF_INET, AF_INET6) in one table, or with None in all, in no certain order.
 
-        With `index`, only those that leave through that link.
+        With `ifindex`, only those that leave through that link.
         """
-        request = messages.get_routes(family, table=table, index=index)
+        request = messages.get_routes(family, table=table, ifindex=ifindex)
         try:
             frames = self._socket.dump(request, doing="list routes")
         except NetlinkError as error:
@@ -29,11 +29,11 @@ class RouteVerbs(Handle):
                 return []
             raise
         # A multipath route is given whole when one of its paths is asked for.
-        return [route for frame in frames for route in routes_in(frame.encoded) if index in {0, route.index}]
+        return [route for frame in frames for route in routes_in(frame.encoded) if ifindex in {0, route.ifindex}]
 
     def add_route(  # noqa: PLR0913 - what can be said of a route, each by its name
         self,
-        index: int,
+        ifindex: int,
         dst: IPv4Network | IPv6Network,
         *,
         gateway: IPv4Address | IPv6Address | None = None,
@@ -49,7 +49,7 @@ class RouteVerbs(Handle):
         unless given. An IPv6 priority of 0 is 1024.
         """
         request = messages.new_route(
-            index, dst, gateway=gateway, mtu=mtu, advmss=advmss, priority=priority, table=table, scope=scope
+            ifindex, dst, gateway=gateway, mtu=mtu, advmss=advmss, priority=priority, table=table, scope=scope
         )
         self.send(add_route(request))
 
@@ -57,13 +57,13 @@ class RouteVerbs(Handle):
         self,
         dst: IPv4Network | IPv6Network,
         *,
-        index: int = 0,
+        ifindex: int = 0,
         gateway: IPv4Address | IPv6Address | None = None,
         priority: int = 0,
         table: int | None = None,
     ) -> bool:
         """Delete the first route to `dst` that fits what is given; False when there was none."""
-        request = messages.delete_route(dst, index=index, gateway=gateway, priority=priority, table=table)
+        request = messages.delete_route(dst, ifindex=ifindex, gateway=gateway, priority=priority, table=table)
         # ENOENT: nothing but IPv6's own entry for what has no route.
         return self._tried(request, errno.ESRCH, errno.ENOENT, errno.ENODEV, doing=f"delete route to {dst}")
 
@@ -76,4 +76,4 @@ def add_route(message: bytes) -> Request[bool]:
 def _adding(message: bytes) -> str:
     route = next(routes_in(message))
     via = f" via {route.gateway}" if route.gateway else ""
-    return f"add route to {route.dst}{via} through link {route.index}"
+    return f"add route to {route.dst}{via} through link {route.ifindex}"

@@ -52,36 +52,36 @@ class Rtnl(LinkVerbs, PortVerbs, AddressVerbs, RouteVerbs):
     its own answer then:
 
         link = find_link(name)
-        rtnl.send(add_address(index, interface), change(change_link(index, up=True), "bring it up"), link)
+        rtnl.send(add_address(ifindex, interface), change(change_link(ifindex, up=True), "bring it up"), link)
         print(link.answer)
     """
 
-    def wait_oper_up(self, index: int, timeout_s: float) -> Link | None:
+    def wait_oper_up(self, ifindex: int, timeout_s: float) -> Link | None:
         """Wait at most `timeout_s` seconds for a link to be operational, and return it; None if it is not by then.
 
         Raises NetlinkError (ENODEV).
         """
 
         def found_up() -> Link | None:
-            link = self.link(index)
+            link = self.link(ifindex)
             if link is None:
-                raise NetlinkError(errno.ENODEV, f"wait for link {index}: it is gone")
+                raise NetlinkError(errno.ENODEV, f"wait for link {ifindex}: it is gone")
             return link if is_oper_up(link) else None
 
         return self._wait(found_up, _RTMGRP_LINK, timeout_s)
 
-    def wait_addresses_settled(self, index: int, timeout_s: float) -> bool:
+    def wait_addresses_settled(self, ifindex: int, timeout_s: float) -> bool:
         """Wait at most `timeout_s` seconds for duplicate address detection to end; False if it has not by then.
 
         Raises DuplicateAddressError (EADDRINUSE), and NetlinkError.
         """
 
         def are_settled() -> bool:
-            addresses = self.addresses(index, AF_INET6)
+            addresses = self.addresses(ifindex, AF_INET6)
             for address in addresses:
                 if address.dadfailed:
                     raise DuplicateAddressError(
-                        errno.EADDRINUSE, f"address {address.interface} of link {index} is in use by somebody else"
+                        errno.EADDRINUSE, f"address {address.interface} of link {ifindex} is in use by somebody else"
                     )
             return not any(address.tentative for address in addresses)
 

@@ -9,10 +9,9 @@ from contextlib import contextmanager
 
 from netlink.loopback import LOOPBACK, Loopback
 from netlink.namespace import NotANamespaceError, open_namespace
+from plugins.attach.pod_netns import open_pod, refuse_own
 from skel import Args, Cidr, CniError, Code, Config, Interface, IPConfig, Plugin, Result
 from skel.versions import REFERENCE_RELEASE
-
-from .pod_netns import open_pod, refuse_own
 
 __all__ = ["PLUGIN"]
 

@@ -153,7 +153,7 @@ class Cli:
 
     def command(self, args: Sequence[str]) -> list[str]:
         """The command line, whole."""
-        return [sys.executable, "-m", "harness.cli", *args]
+        return [sys.executable, "-m", "harness.cli.main", *args]
 
     def ip(self, *args: str, netns: str = "") -> list[dict[str, Any]]:
         """What `ip -j ARGS` prints on the node, or in the network namespace at the path `netns`."""

@@ -67,7 +67,7 @@ class Environment:
     def run(self, *args: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run `cni-harness` to its end."""
         run = subprocess.run(
-            [self.python, "-m", "harness.cli", *args],
+            [self.python, "-m", "harness.cli.main", *args],
             env=self.environment(),
             cwd="/",
             capture_output=True,
@@ -138,7 +138,7 @@ for name in plugin_names():
         socket, log = self.folder / "server.sock", self.folder / "server.log"
         with log.open("wb") as stderr:
             process = subprocess.Popen(
-                [self.python, "-m", "harness.cli", "serve", "--socket", str(socket)],
+                [self.python, "-m", "harness.cli.main", "serve", "--socket", str(socket)],
                 env=self.environment(),
                 cwd="/",
                 stdin=subprocess.DEVNULL,
@@ -162,7 +162,7 @@ def virtual_environment(folder: Path) -> Path:
     (site / "parent.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
     python = folder / "bin" / "python"
     script = python.with_name("cni-harness")
-    script.write_text(f"#!{python}\nfrom harness.cli import main\nmain()\n")
+    script.write_text(f"#!{python}\nfrom harness.cli.main import main\nmain()\n")
     script.chmod(0o755)
     return python
 

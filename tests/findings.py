@@ -8,7 +8,7 @@ from harness.conformance.finding import Finding, Outcome
 from harness.conformance.profile import Profile
 from harness.conformance.sentences import load
 from harness.conformance.subject import Subject
-from harness.networks import NetworkList, PluginConfig, parse_network_list
+from harness.libcni.networks import NetworkList, PluginConfig, parse_network_list
 
 __all__ = ["HABIT", "NETWORK", "RULE", "check", "finding", "subject"]
 

@@ -2,7 +2,7 @@
 
 What a test changes, it changes in a node: the machine's own network namespace and its `/var/lib/cni` are never
 touched, so tests run in parallel, two nodes are neighbours, and a leak is a difference between two states of one node.
-Kernel parameters are the same on every machine, in a node and in its pods (harness.fixed_sysctls).
+Kernel parameters are the same on every machine, in a node and in its pods (harness.runtime.fixed_sysctls).
 The tools that look at the kernel here (ip, nft, iptables-save) are not the code under test.
 """
 
@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from harness.sandbox import create_sandbox
+from harness.runtime.sandbox import create_sandbox
 from harness.snapshot import Snapshot, differences, take
 from netlink.namespace import remove_namespace
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from harness.attachment import PROTOCOL_VARIABLES, Attachment
 from harness.bench.process import Chain, Ended, Request, run_chains, run_one
-from harness.execute import Executor
-from harness.kubernetes import pod_cni_args
-from harness.networks import NetworkList
-from harness.request import request_config
+from harness.libcni.attachment import PROTOCOL_VARIABLES, Attachment
+from harness.libcni.execute import Executor
+from harness.libcni.networks import NetworkList
+from harness.libcni.request import request_config
+from harness.runtime.kubernetes import pod_cni_args
 from skel.versions import CURRENT, at_least
 
 __all__ = ["Attached", "Caller", "attached_to"]

@@ -14,8 +14,8 @@ from harness.bench.stand import Stand
 from harness.bench.subjects import Suite
 from harness.bench.summary import in_turns
 from harness.bench.usage import stopped_at_its_result
-from harness.networks import NetworkList
-from harness.site import Site
+from harness.libcni.networks import NetworkList
+from harness.runtime.site import Site
 
 __all__ = ["Bench"]
 

@@ -14,10 +14,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from firewall.masquerade_nft import Owner, masquerade, masqueraded
 from harness.bench.attachments import Attached
-from harness.networks import NetworkList
-from harness.site import Ground
-from netlink.masquerade import Owner, masquerade, masqueraded
+from harness.libcni.networks import NetworkList
+from harness.runtime.site import Ground
 from netlink.netfilter import Netfilter
 
 __all__ = ["PopulationError", "populate"]

@@ -9,9 +9,9 @@ from harness.bench.measure import Bench
 from harness.bench.recording import Extent, Recording
 from harness.bench.subjects import Described, Suite, default_networks, described
 from harness.bench.tables import sections
-from harness.networks import NetworkList
+from harness.libcni.networks import NetworkList
 from harness.output import Table
-from harness.site import Site
+from harness.runtime.site import Site
 
 __all__ = ["Findings", "run_bench"]
 

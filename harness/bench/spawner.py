@@ -9,7 +9,7 @@ from resource import RUSAGE_SELF, getrusage
 from typing import IO, ParamSpec, TypeVar
 
 from harness.bench.control_group import ControlGroup, ControlGroupError
-from harness.site import Ground
+from harness.runtime.site import Ground
 from launch.installation import ROOT
 
 __all__ = ["Spawner"]

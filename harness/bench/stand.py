@@ -13,8 +13,8 @@ from harness.bench.process import Ended
 from harness.bench.server import Server, serving
 from harness.bench.spawner import Spawner
 from harness.bench.subjects import Suite
-from harness.networks import NetworkList
-from harness.site import Ground, Site
+from harness.libcni.networks import NetworkList
+from harness.runtime.site import Ground, Site
 
 __all__ = ["Stand"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.execute import Executor
-from harness.networks import NetworkList, parse_network_list
+from harness.libcni.execute import Executor
+from harness.libcni.networks import NetworkList, parse_network_list
 from launch.installation import PACKAGES, ROOT, search_path
 from launch.launcher import is_ours
 

@@ -1,15 +1,15 @@
-"""What a plugin is asked: what a runtime would send, as harness.request derives it, until a check changes it."""
+"""What a plugin is asked: what a runtime would send, as harness.libcni.request derives it, until a check changes it."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, TypedDict
 
-from harness.attachment import Attachment
 from harness.conformance.call import inherited
 from harness.conformance.subject import Subject
-from harness.kubernetes import pod_cni_args
-from harness.request import request_config
+from harness.libcni.attachment import Attachment
+from harness.libcni.request import request_config
+from harness.runtime.kubernetes import pod_cni_args
 
 __all__ = ["ABSENT", "DEFAULT", "Changes", "Container", "attachment_of", "config_of", "environment_of"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from harness.execute import Execution, execution_of, inherited
+from harness.libcni.execute import Execution, execution_of, inherited
 
 __all__ = ["CLOSED_STDERR", "CLOSED_STDIN", "FULL_STDOUT", "LOST_FOLDER", "Call", "execute", "inherited"]
 

@@ -18,9 +18,9 @@ from typing import Final, NamedTuple
 from harness.conformance import expect, killer
 from harness.conformance.subject import Subject
 from harness.conformance.trial import Container, Extent, Trial
-from harness.execute import Execution
+from harness.libcni.execute import Execution
 from harness.overload import overload
-from harness.site import Site
+from harness.runtime.site import Site
 from harness.snapshot import Snapshot
 
 __all__ = ["By", "Chaos", "Kill", "killed", "settled", "wreak"]

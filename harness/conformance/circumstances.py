@@ -9,7 +9,7 @@ from harness.conformance.course import demand_soon_same
 from harness.conformance.trial import Container, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.overload import overload
-from harness.sandbox import remove_sandbox
+from harness.runtime.sandbox import remove_sandbox
 from harness.snapshot import Snapshot
 
 __all__ = [

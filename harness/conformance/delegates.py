@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from harness.conformance.call import Call, execute
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
-from harness.execute import Execution, Executor, PluginNotFoundError
+from harness.libcni.execute import Execution, Executor, PluginNotFoundError
 from harness.overload import overload
 
 __all__ = ["FAILURE", "FAILURE_CODE", "FAILURE_MESSAGE", "REMARK", "Answer", "Delegate", "Record", "recording"]

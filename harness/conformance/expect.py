@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.conformance.verdict import ViolationError
-from harness.execute import Execution
+from harness.libcni.execute import Execution
 from skel.errors import CniError
 from skel.result import Result
 from skel.strict_json import decode_json

@@ -10,7 +10,7 @@ from typing import Final
 
 from harness.conformance.trial import Container, Trial
 from harness.conformance.verdict import NotApplicableError
-from harness.execute import Execution
+from harness.libcni.execute import Execution
 
 __all__ = ["COUNT", "exhaust", "lopsided", "narrowed"]
 

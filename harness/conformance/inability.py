@@ -9,8 +9,8 @@ from harness.conformance import expect
 from harness.conformance.subject import Subject
 from harness.conformance.trial import Extent, Trial
 from harness.conformance.verdict import ViolationError
-from harness.execute import Execution
-from harness.site import Site
+from harness.libcni.execute import Execution
+from harness.runtime.site import Site
 from skel.versions import at_least
 
 __all__ = ["TELLING", "why_unable"]

@@ -19,8 +19,8 @@ from harness.conformance.run import Extent, run_check, with_profile
 from harness.conformance.subject import Subject, subjects_of
 from harness.conformance.verdict import ViolationError
 from harness.conformance.versions import in_common_version
-from harness.execute import PluginError
-from harness.networks import NetworkError, read_network_file
+from harness.libcni.execute import PluginError
+from harness.libcni.networks import NetworkError, read_network_file
 from harness.pytest_conformance import ConformanceWarning, Declaration
 
 if TYPE_CHECKING:

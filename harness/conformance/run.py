@@ -19,8 +19,8 @@ from harness.conformance.profile import Profile
 from harness.conformance.subject import Subject
 from harness.conformance.trial import Extent, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
-from harness.execute import Execution
-from harness.site import Site
+from harness.libcni.execute import Execution
+from harness.runtime.site import Site
 from skel.versions import at_least
 
 __all__ = ["Extent", "examine", "run_check", "with_profile"]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.conformance.profile import Profile
-from harness.networks import NetworkList, PluginConfig
+from harness.libcni.networks import NetworkList, PluginConfig
 
 __all__ = ["LOOPBACK", "Subject", "subjects_of"]
 

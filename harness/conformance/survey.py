@@ -13,8 +13,8 @@ from harness.conformance.run import Extent, examine, with_profile
 from harness.conformance.subject import Subject, subjects_of
 from harness.conformance.verdict import ViolationError
 from harness.conformance.versions import in_common_version
-from harness.execute import Executor, PluginNotFoundError
-from harness.networks import NetworkList
+from harness.libcni.execute import Executor, PluginNotFoundError
+from harness.libcni.networks import NetworkList
 
 __all__ = ["Progress", "Scope", "Survey"]
 

@@ -24,10 +24,10 @@ from harness.conformance.preparation import prepare_node
 from harness.conformance.profile import Profile
 from harness.conformance.subject import LOOPBACK, Subject
 from harness.conformance.verdict import NotApplicableError, PredecessorError, ViolationError
-from harness.execute import Execution, Executor, PluginError
-from harness.networks import PluginConfig
-from harness.request import request_config
-from harness.site import Site
+from harness.libcni.execute import Execution, Executor, PluginError
+from harness.libcni.networks import PluginConfig
+from harness.libcni.request import request_config
+from harness.runtime.site import Site
 from harness.snapshot import Difference, Snapshot, take
 from netlink.namespace import open_namespace
 from netlink.rtnl import Rtnl

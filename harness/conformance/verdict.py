@@ -1,6 +1,6 @@
 """How a check ends: it returns, or raises one of these."""
 
-from harness.execute import Execution
+from harness.libcni.execute import Execution
 
 __all__ = ["NotApplicableError", "PredecessorError", "ViolationError"]
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.conformance.subject import Subject
-from harness.execute import Executor, PluginError
-from harness.outcome import decode_versions
-from harness.site import Site
+from harness.libcni.execute import Executor, PluginError
+from harness.libcni.outcome import decode_versions
+from harness.runtime.site import Site
 
 __all__ = ["in_common_version"]
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from harness.conformance.profile import Profile
 from harness.conformance.subject import Subject, subjects_of
-from harness.networks import NetworkList, parse_network_list
+from harness.libcni.networks import NetworkList, parse_network_list
 
 __all__ = [
     "PLUGINS",

@@ -9,7 +9,7 @@ from harness.conformance import firewall
 from harness.conformance.circumstances import command
 from harness.conformance.profile import Profile
 from harness.conformance.trial import Extent, Trial
-from harness.site import Site
+from harness.runtime.site import Site
 from tests.conformance.subjects import subject
 
 pytestmark = pytest.mark.sudo

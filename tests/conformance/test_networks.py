@@ -11,7 +11,7 @@ from harness.conformance.profile import Profile
 from harness.conformance.run import Extent, run_check, with_profile
 from harness.conformance.subject import Subject, subjects_of
 from harness.conformance.versions import in_common_version
-from harness.networks import read_network_file
+from harness.libcni.networks import read_network_file
 
 DEBIAN = Path("/usr/lib/cni")
 PROFILES = {

@@ -12,7 +12,7 @@ from harness.conformance.finding import Outcome
 from harness.conformance.profile import Profile
 from harness.conformance.run import Extent, run_check
 from harness.conformance.subject import Subject, subjects_of
-from harness.networks import parse_network_list, read_network_file
+from harness.libcni.networks import parse_network_list, read_network_file
 from tests.conformance.subjects import PLUGINS
 from tests.nodes import HANG
 

@@ -9,7 +9,7 @@ from harness.conformance.chaos import By, wreak
 from harness.conformance.profile import Profile
 from harness.conformance.subject import Subject, subjects_of
 from harness.conformance.trial import Extent
-from harness.networks import parse_network_list
+from harness.libcni.networks import parse_network_list
 
 pytestmark = pytest.mark.sudo
 

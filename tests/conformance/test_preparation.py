@@ -13,7 +13,7 @@ from harness.conformance.preparation import PreparationError
 from harness.conformance.profile import Profile
 from harness.conformance.run import Extent, examine, run_check
 from harness.conformance.subject import Subject, subjects_of
-from harness.networks import parse_network_list
+from harness.libcni.networks import parse_network_list
 from tests.launchers import is_running
 from tests.nodes import HANG
 

@@ -10,7 +10,7 @@ from harness.conformance.finding import Finding, Outcome
 from harness.conformance.profile import Profile
 from harness.conformance.run import Extent, run_check
 from harness.conformance.subject import subjects_of
-from harness.networks import parse_network_list
+from harness.libcni.networks import parse_network_list
 
 pytestmark = pytest.mark.sudo
 

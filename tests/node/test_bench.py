@@ -21,8 +21,8 @@ from harness.bench.resources import process_tree
 from harness.bench.server import ServerError
 from harness.bench.stand import Stand
 from harness.bench.subjects import MASQUERADED, PLAIN, Suite, default_networks
-from harness.networks import NetworkList, parse_network_list
-from harness.site import Ground, Site
+from harness.libcni.networks import NetworkList, parse_network_list
+from harness.runtime.site import Ground, Site
 from tests.cli import REFERENCE_BIN_DIR, Cli, bridge_network
 from tests.nodes import HANG
 

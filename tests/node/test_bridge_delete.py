@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from firewall import masquerade_nft as masquerade
+from firewall import spoofcheck_nft as spoofcheck
 from harness.snapshot import Snapshot
-from netlink import masquerade, spoofcheck
 from netlink.namespace import remove_namespace
 from tests.attachments import SHARED_BY_PODS, Network, bridge_config
 from tests.node.faults import INJECTED, dispatched, failing_once

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from netlink import masquerade, spoofcheck
+from firewall import masquerade_nft as masquerade
+from firewall import spoofcheck_nft as spoofcheck
 from netlink.namespace import remove_namespace
 from netlink.rtnl import Rtnl
 from tests.attachments import Network, bridge_config

@@ -11,10 +11,11 @@ import pytest
 
 from netlink.namespace import current_namespace, entered, open_namespace
 from netlink.rtnl import Link, Rtnl
-from plugins import bridge_gateways, bridge_host
-from plugins.bridge_config import BridgeConfig
-from plugins.bridge_undo import BridgeUndo
-from plugins.host_veth import host_veth_name
+from plugins.attach.host_veth import host_veth_name
+from plugins.bridge import gateways as bridge_gateways
+from plugins.bridge import host as bridge_host
+from plugins.bridge.config import BridgeConfig
+from plugins.bridge.undo import BridgeUndo
 from tests.attachments import Network, bridge_config
 from tests.nodes import HANG, Node, until
 
@@ -66,7 +67,7 @@ def test_many_make_the_gateway_of_a_vlan_at_once(node: Node) -> None:
     with ThreadPoolExecutor(AT_ONCE) as at_once:
         made = list(at_once.map(make, range(AT_ONCE)))
 
-    assert [(link.name, link.index) for link in made] == [("br0.0", made[0].index)] * AT_ONCE
+    assert [(link.name, link.ifindex) for link in made] == [("br0.0", made[0].ifindex)] * AT_ONCE
 
 
 @pytest.mark.parametrize("others", [0, 1])

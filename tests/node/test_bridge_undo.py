@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from firewall.owner import Owner
 from harness.snapshot import Snapshot
 from netlink.namespace import open_namespace
-from netlink.owner import Owner
 from netlink.rtnl import Rtnl
-from plugins import bridge_host
-from plugins.bridge_config import BridgeConfig
-from plugins.bridge_gateways import ensure_gateways
-from plugins.bridge_undo import BridgeUndo
+from plugins.bridge import host as bridge_host
+from plugins.bridge.config import BridgeConfig
+from plugins.bridge.gateways import ensure_gateways
+from plugins.bridge.undo import BridgeUndo
 from skel import Undo
 from tests.attachments import Network, bridge_config
 from tests.node.faults import INJECTED, answer_lost_at, dispatched, failing_at

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from harness import fixed_sysctls
-from harness.fixed_sysctls import FIXED_SYSCTLS, fix_sysctls
-from harness.networks import parse_network_list
-from harness.node import Node as HarnessNode
-from harness.pod_plan import NetworkPlan, PodPlan
-from harness.runtime import Runtime
-from harness.sandbox import create_sandbox, remove_sandbox
-from harness.site import Site
+from harness.libcni.networks import parse_network_list
+from harness.runtime import fixed_sysctls
+from harness.runtime.fixed_sysctls import FIXED_SYSCTLS, fix_sysctls
+from harness.runtime.node import Node as HarnessNode
+from harness.runtime.pod_lifecycle import Runtime
+from harness.runtime.pod_plan import NetworkPlan, PodPlan
+from harness.runtime.sandbox import create_sandbox, remove_sandbox
+from harness.runtime.site import Site
 from tests.nodes import Node
 
 pytestmark = pytest.mark.sudo

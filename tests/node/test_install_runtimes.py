@@ -61,7 +61,9 @@ class Machine:
 
     def harness(self, *args: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run our command line."""
-        return self.node.run([sys.executable, "-m", "harness.cli", *args], env={"PYTHONPATH": str(ROOT)}, check=check)
+        return self.node.run(
+            [sys.executable, "-m", "harness.cli.main", *args], env={"PYTHONPATH": str(ROOT)}, check=check
+        )
 
     def doctor(self, name: str) -> dict[str, Any]:
         """What doctor says of one runtime."""
@@ -248,7 +250,9 @@ def test_doctor_tells_whether_the_running_server_listens(machine: Machine) -> No
     document = json.loads(machine.harness("doctor", "-o", "json").stdout)
     assert document["server"] == {"socket": "/run/cni-harness/server.sock", "listening": False}
 
-    with machine.node.background(["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "harness.cli", "serve"]) as server:
+    with machine.node.background(
+        ["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "harness.cli.main", "serve"]
+    ) as server:
         assert server.stdout is not None
         while "listening at" not in (line := server.stdout.readline()):
             assert line, "the server has ended"

@@ -7,8 +7,10 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import pytest
 
-from netlink import iptables, iptables_program, reference_nftables
-from netlink.iptables import Iptables, IptablesError
+from firewall import iptables_program
+from firewall import masquerade_iptables as iptables
+from firewall import masquerade_reference as reference_nftables
+from firewall.masquerade_iptables import Iptables, IptablesError
 from netlink.netfilter import Netfilter
 from tests.node.firewall import all_at_once, inside, with_netfilter
 from tests.nodes import Node
@@ -402,7 +404,7 @@ def test_many_at_once_are_all_added_and_all_removed(node: Node) -> None:
     setup = """
 import os
 from ipaddress import ip_interface
-from netlink.iptables import *
+from firewall.masquerade_iptables import *
 from netlink.netfilter import Netfilter
 """
     arguments = 'Iptables(Netfilter(), os.environ), [ip_interface(f"10.1.1.{number}/16")], "net", f"c{number}"'

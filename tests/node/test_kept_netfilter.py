@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from netlink import masquerade
-from netlink.owner import Owner
+from firewall import masquerade_nft as masquerade
+from firewall.owner import Owner
 from netlink.socket import NetlinkError
-from plugins.netfilter import netfilter_of
+from plugins.attach.netfilter import netfilter_of
 from skel.context import Kept
 from tests.node.firewall import inside
 from tests.nodes import Node

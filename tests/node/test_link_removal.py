@@ -102,7 +102,7 @@ def test_the_end_in_the_pod_takes_the_host_s_end_with_it(host: Namespace, pod: N
         inner = rtnl.link("eth0")
     assert inner is not None
 
-    assert remove(inner.index, pod, later) is True
+    assert remove(inner.ifindex, pod, later) is True
     assert (links(host), links(pod)) == ({"lo"}, {"lo"})
 
 
@@ -142,7 +142,7 @@ def test_one_that_another_has_removed_meanwhile_was_not_there(host: Namespace, p
         assert link is not None
         rtnl.delete_link("veth0")
 
-    assert remove(link.index, host, later) is False
+    assert remove(link.ifindex, host, later) is False
 
 
 def test_the_refusal_of_the_kernel_is_raised(host: Namespace, later: Later) -> None:
@@ -163,7 +163,7 @@ def test_other_notifications_are_not_heard(node: Node, host: Namespace, pod: Nam
         link = rtnl.link("veth0")
     assert link is not None
 
-    with closing(link_removal._notification(link.index, host)) as notification:
+    with closing(link_removal._notification(link.ifindex, host)) as notification:
         node.run(["ip", "link", "set", "veth0", "master", "br0", "up"])
         node.run(["ip", "link", "set", "veth0", "nomaster"])
         node.run(["ip", "link", "delete", "other0"])

@@ -24,7 +24,7 @@ class Pods(NamedTuple):
     @property
     def eth0(self) -> int:
         """The index of the first pod's."""
-        return self.ports[0].peer_index
+        return self.ports[0].peer_ifindex
 
 
 @pytest.fixture
@@ -44,9 +44,9 @@ def pods(node: Node) -> Iterator[Pods]:
         host.create_bridge("br0")
         bridge = host.link("br0")
         assert bridge is not None
-        host.set_up(bridge.index)
+        host.set_up(bridge.ifindex)
         ports = [
-            host.create_veth(f"veth{number}", peer_name="eth0", peer_namespace=namespace, master=bridge.index)
+            host.create_veth(f"veth{number}", peer_name="eth0", peer_namespace=namespace, master=bridge.ifindex)
             for number, namespace in enumerate((a, b))
         ]
         yield Pods(host, paths, [in_a, in_b], ports)
@@ -129,7 +129,7 @@ def test_waiting_for_an_address_that_somebody_has_raises(pods: Pods) -> None:
     first.add_address(pods.eth0, ip_interface("2001:db8::2/64"), nodad=True)
     first.set_up(pods.eth0)
     assert first.wait_oper_up(pods.eth0, 5)
-    index = pods.ports[1].peer_index
+    index = pods.ports[1].peer_ifindex
     second.set_up(index)
     assert second.wait_oper_up(index, 5)
     second.add_address(index, ip_interface("2001:db8::2/64"))
@@ -140,11 +140,11 @@ def test_waiting_for_an_address_that_somebody_has_raises(pods: Pods) -> None:
 
 def test_waiting_for_a_link_ends_when_it_is_operational(pods: Pods) -> None:
     pod = pods.handles[0]
-    assert pods.host.wait_oper_up(pods.ports[0].index, 0) is None
+    assert pods.host.wait_oper_up(pods.ports[0].ifindex, 0) is None
     with ThreadPoolExecutor(1) as thread:
-        waiting = thread.submit(pods.host.wait_oper_up, pods.ports[0].index, 10)
+        waiting = thread.submit(pods.host.wait_oper_up, pods.ports[0].ifindex, 10)
         pod.set_up(pods.eth0)
 
-        assert waiting.result() == pods.host.link(pods.ports[0].index)
+        assert waiting.result() == pods.host.link(pods.ports[0].ifindex)
     with pytest.raises(NetlinkError, match="link 4242"):
         pod.wait_oper_up(4242, 0)

@@ -33,7 +33,7 @@ def bridge_index(host: Rtnl) -> int:
     host.create_bridge("br0")
     bridge = host.link("br0")
     assert bridge is not None
-    return bridge.index
+    return bridge.ifindex
 
 
 def shown(node: Node, name: str, netns: str | None = None) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def test_create_veth_makes_both_ends_in_their_places(node: Node, host: Rtnl, pod
     )
 
     here, there = shown(node, "veth0"), shown(node, "eth0", pod.path)
-    assert (link.index, "veth", "br0", 1400, "02:00:00:00:00:01", "net/container/eth0") == (
+    assert (link.ifindex, "veth", "br0", 1400, "02:00:00:00:00:01", "net/container/eth0") == (
         here["ifindex"],
         here["linkinfo"]["info_kind"],
         here["master"],
@@ -108,7 +108,7 @@ def test_create_veth_makes_both_ends_in_their_places(node: Node, host: Rtnl, pod
         here["linkinfo"]["info_slave_data"]["hairpin"],
         here["linkinfo"]["info_slave_data"]["isolated"],
     ) == (True, True)
-    assert (link.peer_index, 1400, "02:00:00:00:00:02") == (there["ifindex"], there["mtu"], there["address"])
+    assert (link.peer_ifindex, 1400, "02:00:00:00:00:02") == (there["ifindex"], there["mtu"], there["address"])
     assert "UP" not in there["flags"]
     # The operational state follows in the kernel's own time.
     found = host.link("veth0")
@@ -173,7 +173,7 @@ def test_links_of_a_bridge_are_its_ports_only(node: Node, host: Rtnl, pod: Names
 
 
 def test_changing_a_link(node: Node, host: Rtnl, pod: Namespace) -> None:
-    index = host.create_veth("veth0", peer_name="eth0", peer_namespace=pod, up=False).index
+    index = host.create_veth("veth0", peer_name="eth0", peer_namespace=pod, up=False).ifindex
 
     host.set_mac(index, "02:00:00:00:00:03")
     host.set_mtu(index, 1280)
@@ -189,7 +189,7 @@ def test_changing_a_link(node: Node, host: Rtnl, pod: Namespace) -> None:
 
 
 def test_changing_a_link_back(node: Node, host: Rtnl, pod: Namespace) -> None:
-    index = host.create_veth("veth0", peer_name="eth0", peer_namespace=pod).index
+    index = host.create_veth("veth0", peer_name="eth0", peer_namespace=pod).ifindex
     host.set_promiscuous(index, True)
 
     host.set_promiscuous(index, False)
@@ -229,7 +229,7 @@ def test_changing_a_link_that_is_gone_says_which(host: Rtnl) -> None:
 def test_vlans_of_a_port_are_kept_or_refused_by_name(node: Node, host: Rtnl, pod: Namespace) -> None:
     filtering = has_vlan_filtering(node)
     host.create_bridge("br0", vlan_filtering=filtering)
-    index = host.create_veth("veth0", peer_name="eth0", peer_namespace=pod, master=bridge_index(host)).index
+    index = host.create_veth("veth0", peer_name="eth0", peer_namespace=pod, master=bridge_index(host)).ifindex
     if filtering:
         host.add_vlan(index, 5, pvid=True, untagged=True)
         host.add_vlans(index, [12, 20, 10, 11])

@@ -36,15 +36,15 @@ def rtnl(node: Node) -> Iterator[Rtnl]:
 def index_of(rtnl: Rtnl) -> int:
     link = rtnl.link("br0")
     assert link is not None
-    return link.index
+    return link.ifindex
 
 
 def shown(node: Node, *what: str) -> list[dict[str, Any]]:
     return [dict(route) for route in node.ip("-d", *what) if route.get("dev", "br0") == "br0"]
 
 
-def ours(rtnl: Rtnl, family: int, dst: str, table: int | None = RT_TABLE_MAIN, index: int = 0) -> list[Route]:
-    return [route for route in rtnl.routes(family, table=table, index=index) if str(route.dst) == dst]
+def ours(rtnl: Rtnl, family: int, dst: str, table: int | None = RT_TABLE_MAIN, ifindex: int = 0) -> list[Route]:
+    return [route for route in rtnl.routes(family, table=table, ifindex=ifindex) if str(route.dst) == dst]
 
 
 def test_add_route_with_everything(node: Node, rtnl: Rtnl) -> None:
@@ -72,7 +72,7 @@ def test_add_route_with_everything(node: Node, rtnl: Rtnl) -> None:
     expected = Route(
         dst=ip_network("192.0.2.0/24"),
         gateway=ip_address("10.1.0.1"),
-        index=index_of(rtnl),
+        ifindex=index_of(rtnl),
         mtu=1300,
         advmss=1200,
         priority=77,
@@ -110,7 +110,7 @@ def test_a_second_ipv6_route_makes_a_multipath_route(node: Node, rtnl: Rtnl) -> 
 
     (route,) = shown(node, "-6", "route", "show", str(dst))
     assert [path["gateway"] for path in route["nexthops"]] == ["2001:db8::1", "2001:db8::9"]
-    found = ours(rtnl, AF_INET6, str(dst), index=index_of(rtnl))
+    found = ours(rtnl, AF_INET6, str(dst), ifindex=index_of(rtnl))
     assert [str(route.gateway) for route in found] == ["2001:db8::1", "2001:db8::9"]
 
 
@@ -137,7 +137,7 @@ def test_routes_of_one_link_and_of_unused_tables(node: Node, rtnl: Rtnl) -> None
     rtnl.create_bridge("br1")
     node.run(["sh", "-c", "ip address add 10.9.0.1/24 dev br1 && ip link set br1 up"])
 
-    assert {"10.1.0.0/24"} == {str(route.dst) for route in rtnl.routes(AF_INET, index=index_of(rtnl))}
+    assert {"10.1.0.0/24"} == {str(route.dst) for route in rtnl.routes(AF_INET, ifindex=index_of(rtnl))}
     assert {"10.1.0.0/24", "10.9.0.0/24"} == {str(route.dst) for route in rtnl.routes(AF_INET)}
     for family in (AF_INET, AF_INET6):
         assert rtnl.routes(family, table=4242) == []
@@ -147,7 +147,7 @@ def test_delete_route_tells_whether_it_was_there(node: Node, rtnl: Rtnl) -> None
     for dst, gateway in (("192.0.2.0/24", "10.1.0.1"), ("2001:db8:1::/64", "2001:db8::1"), ("::/0", "2001:db8::1")):
         rtnl.add_route(index_of(rtnl), ip_network(dst), gateway=ip_address(gateway))
 
-        assert rtnl.delete_route(ip_network(dst), index=index_of(rtnl)) is True
+        assert rtnl.delete_route(ip_network(dst), ifindex=index_of(rtnl)) is True
         assert rtnl.delete_route(ip_network(dst)) is False
     assert shown(node, "route", "show", "192.0.2.0/24") == []
     assert shown(node, "-6", "route", "show", "default") == []
@@ -167,7 +167,7 @@ def test_of_a_multipath_route_only_the_paths_through_the_link_asked_for(node: No
     node.run(["ip", "route", "add", "192.0.2.0/24", *paths.split()])
 
     assert {str(route.gateway) for route in ours(rtnl, AF_INET, "192.0.2.0/24")} == {"10.1.0.1", "10.9.0.9"}
-    (route,) = ours(rtnl, AF_INET, "192.0.2.0/24", index=index_of(rtnl))
+    (route,) = ours(rtnl, AF_INET, "192.0.2.0/24", ifindex=index_of(rtnl))
     assert str(route.gateway) == "10.1.0.1"
 
 

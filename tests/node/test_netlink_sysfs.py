@@ -41,7 +41,7 @@ def test_setting_it_to_what_it_was_is_setting_it(links: Node) -> None:
     with inside(links.path), Rtnl() as rtnl:
         bridge = rtnl.link("random")
         assert bridge is not None
-        rtnl.set_mac(bridge.index, bridge.mac)
+        rtnl.set_mac(bridge.ifindex, bridge.mac)
 
         assert has_set_mac("random", MAC)
 

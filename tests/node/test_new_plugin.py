@@ -60,7 +60,7 @@ def pip(python: Path, project: Path, *options: str) -> None:
 @pytest.mark.parametrize("way", ["plain", "editable by its folder", "editable by a finder"])
 def test_each_way_of_installing_it(python: Path, author: Author, tmp_path: Path, way: str) -> None:
     name = f"way-{len(way)}"  # an environment for all of them, so each has its own
-    author("harness.cli", "new-plugin", name)
+    author("harness.cli.main", "new-plugin", name)
     project = tmp_path / name
     if way.endswith("finder"):
         # setuptools makes a finder where the project's folder has more than the packages.
@@ -75,20 +75,20 @@ def test_each_way_of_installing_it(python: Path, author: Author, tmp_path: Path,
     )
     assert bool(finders) == way.endswith("finder")
 
-    author("harness.cli", "install", "--no-units", "--bin-dir", str(tmp_path / "bin"))
+    author("harness.cli.main", "install", "--no-units", "--bin-dir", str(tmp_path / "bin"))
 
     ran = subprocess.run(
         [tmp_path / "bin" / name], env={"CNI_COMMAND": "VERSION"}, input=b"", capture_output=True, check=True
     )
     assert "1.1.0" in json.loads(ran.stdout)["supportedVersions"]
-    listed = author("harness.cli", "version", "--bin-dir", str(tmp_path / "bin"), "-o", "json")
+    listed = author("harness.cli.main", "version", "--bin-dir", str(tmp_path / "bin"), "-o", "json")
     assert name in [plugin["type"] for plugin in json.loads(listed.stdout)["plugins"]]
 
 
 @pytest.mark.sudo
 def test_its_own_tests_pass_at_once(python: Path, author: Author, tmp_path: Path) -> None:
     before = set(Path("/run/netns").iterdir())
-    author("harness.cli", "new-plugin", "my-veth")
+    author("harness.cli.main", "new-plugin", "my-veth")
     pip(python, tmp_path / "my-veth", "--editable")
 
     ran = author("pytest", "-p", "no:cacheprovider", "-q", "-n2", "my-veth")
@@ -100,7 +100,7 @@ def test_its_own_tests_pass_at_once(python: Path, author: Author, tmp_path: Path
 
 @pytest.mark.parametrize("name", ["my-typed", "n" * 40])
 def test_its_code_is_typed_and_formatted(author: Author, name: str) -> None:
-    author("harness.cli", "new-plugin", name)
+    author("harness.cli.main", "new-plugin", name)
 
     author("mypy", "--strict", "src", folder=name)
     author("ruff", "check", "--config", str(ROOT / "pyproject.toml"), "src", "conftest.py", folder=name)
@@ -129,7 +129,7 @@ def test_a_name_that_cannot_be_is_refused_before_anything_is_written(
     (tmp_path / "taken" / "mine").write_text("mine")
     before = sorted(tmp_path.rglob("*"))
 
-    failed = author("harness.cli", "new-plugin", name, check=False)
+    failed = author("harness.cli.main", "new-plugin", name, check=False)
 
     assert failed.returncode == 1
     assert failed.stderr.startswith("Error: ")

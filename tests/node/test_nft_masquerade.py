@@ -5,10 +5,10 @@ from ipaddress import IPv4Interface, IPv6Interface, ip_interface
 
 import pytest
 
-from netlink import masquerade as module
-from netlink import masquerade_table
+from firewall import masquerade_nft as module
+from firewall import masquerade_table
+from firewall.owner import Owner
 from netlink.netfilter import Netfilter
-from netlink.owner import Owner
 from netlink.socket import NetlinkError
 from tests.node.firewall import act_before_commit, all_at_once, inside, with_netfilter
 from tests.nodes import Node
@@ -50,7 +50,7 @@ add element inet cni_harness_masquerade subnet-fd00_88__-64 { fd00:88::5 comment
 
 SETUP = """
 from ipaddress import ip_interface
-from netlink.masquerade import Owner, is_masqueraded, masquerade, unmasquerade
+from firewall.masquerade_nft import Owner, is_masqueraded, masquerade, unmasquerade
 from netlink.netfilter import Netfilter
 """
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from netlink import masquerade as module
-from netlink.owner import Owner
+from firewall import masquerade_nft as module
+from firewall.owner import Owner
 from tests.attachments import Network, bridge_config
 from tests.node.firewall import act_before_commit, inside, with_netfilter
 from tests.node.test_nft_masquerade_packets import FAMILIES, POD, Wiring, source_seen, wiring

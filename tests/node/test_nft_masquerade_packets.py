@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from netlink import masquerade as module
-from netlink.owner import Owner
+from firewall import masquerade_nft as module
+from firewall.owner import Owner
 from tests.node.firewall import inside, socket_in, with_netfilter
 from tests.nodes import Neighbours, Node, veth_between
 

@@ -1,6 +1,6 @@
 import pytest
 
-from netlink.owner import MAX_LABEL, Owner
+from firewall.owner import MAX_LABEL, Owner
 
 LONG_ID = "0123456789abcdef" * 12
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from netlink import spoofcheck
-from netlink.owner import Owner
+from firewall import spoofcheck_nft as spoofcheck
+from firewall.owner import Owner
 from netlink.socket import NetlinkError
 from tests.node.firewall import act_before_commit, all_at_once, inside, socket_in, with_netfilter
 from tests.nodes import Node
@@ -38,7 +38,7 @@ add element bridge cni_harness allowed_macs { port1 . 02:00:00:00:00:0a comment 
 
 SETUP = """
 from netlink.netfilter import Netfilter
-from netlink.spoofcheck import Owner, allow_only, disallow, is_spoof_checked
+from firewall.spoofcheck_nft import Owner, allow_only, disallow, is_spoof_checked
 """
 
 # For local experiments (IEEE 802): nobody but these tests sends it.

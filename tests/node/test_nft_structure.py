@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import pytest
 
-from netlink import masquerade as masquerading
-from netlink import spoofcheck
+from firewall import masquerade_nft as masquerading
+from firewall import spoofcheck_nft as spoofcheck
+from firewall.owner import Owner
 from netlink.netfilter import Netfilter
-from netlink.owner import Owner
 from netlink.socket import Socket
 from tests.node.firewall import inside, with_netfilter
 from tests.nodes import Node

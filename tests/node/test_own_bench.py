@@ -12,7 +12,7 @@ import pytest
 from harness.bench.attachments import attached_to
 from harness.bench.stand import Stand
 from harness.bench.subjects import Suite, default_networks
-from harness.site import Site
+from harness.runtime.site import Site
 from tests.nodes import HANG
 from tools.bench.rows import Extent, rows
 from tools.bench.run import measure

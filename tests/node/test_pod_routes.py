@@ -11,7 +11,7 @@ import pytest
 
 from netlink.namespace import Namespace, open_namespace
 from netlink.rtnl import Link, NetlinkError, Rtnl
-from plugins.pod_interface import check_addresses_and_routes, configure
+from plugins.attach.pod_interface import check_addresses_and_routes, configure
 from skel import CniError, IPConfig, Result, Route
 from skel.decoders import cidr
 from tests.nodes import Node
@@ -65,7 +65,7 @@ def sends(function: Callable[[], object]) -> int:
 
 def add(pod: tuple[Namespace, Rtnl, Link], result: Result) -> None:
     _, handle, link = pod
-    configure(handle, link.index, link.name, result, dad=False, wait_reachable=lambda: None, waiting=nullcontext)
+    configure(handle, link.ifindex, link.name, result, dad=False, wait_reachable=lambda: None, waiting=nullcontext)
 
 
 @pytest.mark.parametrize("routes", [FEW, MANY])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.pods import PodStore
+from harness.runtime.pods import PodStore
 from netlink.namespace import remove_namespace
 from tests.cli import Cli, bridge_network
 from tests.nodes import HANG, until
@@ -34,7 +34,7 @@ def hook(event, args):
             os.kill(os.getpid(), signal.SIGKILL)
 
 sys.addaudithook(hook)
-from harness.cli import main
+from harness.cli.main import main
 main()
 """
 FAR_TOO_MANY = 200

@@ -57,7 +57,7 @@ def test_links_lead_somewhere(page: str) -> None:
 
 
 def test_the_bridge_page_has_every_key() -> None:
-    from plugins.bridge_config import BridgeConfig
+    from plugins.bridge.config import BridgeConfig
     from skel import Config
 
     page = (ROOT / "docs/bridge.md").read_text()

@@ -14,7 +14,7 @@ import pytest
 from harness.conformance.catalogue import checks
 from harness.conformance.survey import Scope, Survey
 from harness.conformance.trial import Extent
-from harness.networks import parse_network_list
+from harness.libcni.networks import parse_network_list
 from harness.snapshot import differences
 from launch.launcher import launcher_bytes
 from tests.cli import ROOT

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.site import Ground, Site
+from harness.runtime.site import Ground, Site
 from tests.nodes import HANG
 
 pytestmark = pytest.mark.sudo

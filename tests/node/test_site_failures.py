@@ -15,7 +15,7 @@ pytestmark = pytest.mark.sudo
 MAKE = """
 import sys
 from pathlib import Path
-from harness.site import Site
+from harness.runtime.site import Site
 
 with Site(Path(sys.argv[1]), "site") as site:
     print(site.name, flush=True)

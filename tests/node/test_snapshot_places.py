@@ -162,7 +162,7 @@ def test_a_secret_is_not_in_it_but_its_change_is(node: Node) -> None:
 def test_a_tool_that_is_not_installed_is_named(node: Node) -> None:
     # Only in this node's mount namespace.
     node.run(["sh", "-ec", "for tool in tc nft; do mount --bind /dev/null $(readlink -f $(command -v $tool)); done"])
-    script = "import sys; from harness.cli import main; main()"
+    script = "import sys; from harness.cli.main import main; main()"
     command = [sys.executable, "-c", script, "snapshot", "--netns", f"node={node.path}", "-o", "json"]
 
     run = node.run(command, env={"PYTHONPATH": str(ROOT)})
@@ -189,7 +189,7 @@ def test_the_words_of_a_tool_that_fails(node: Node, tmp_path: Path) -> None:
     failing = tmp_path / "ip"
     failing.write_text("#!/bin/sh\necho 'Cannot open netlink socket: no such thing' >&2\nexit 255\n")
     failing.chmod(0o755)
-    script = "import sys; from harness.cli import main; main()"
+    script = "import sys; from harness.cli.main import main; main()"
     command = [sys.executable, "-c", script, "snapshot", "--netns", f"node={node.path}"]
     path = f"{tmp_path}:{node.environment['PATH']}"
 

@@ -82,7 +82,7 @@ class RuntimeNode(Node):
 
     def cni_harness(self, *args: str) -> list[str]:
         """Our command line, for whoever set the node up."""
-        return ["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "harness.cli", *args]
+        return ["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "harness.cli.main", *args]
 
     def processes(self) -> list[str]:
         """The command lines of all that runs here, but for the first process and this look at them."""

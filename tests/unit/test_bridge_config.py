@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from plugins.bridge_config import BridgeConfig
+from plugins.bridge.config import BridgeConfig
 from skel import CniError, Code
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.cache import ResultCache
-from harness.chain_versions import unspoken_versions
-from harness.doctor import versions_by_asking
-from harness.execute import Executor, PluginError, PluginNotFoundError
-from harness.libcni import Libcni
-from harness.networks import NetworkList, parse_network_list
+from harness.install.doctor import versions_by_asking
+from harness.libcni.cache import ResultCache
+from harness.libcni.chain_versions import unspoken_versions
+from harness.libcni.execute import Executor, PluginError, PluginNotFoundError
+from harness.libcni.networks import NetworkList, parse_network_list
+from harness.libcni.operations import Libcni
 from launch.launcher import launcher_bytes
 from skel.versions import SUPPORTED
 from tests.cli import REFERENCE_BIN_DIR, ROOT

@@ -11,7 +11,14 @@ SLOW = ("difflib", "jsonschema", "netaddr", "pyroute2", "referencing")
 
 
 @pytest.mark.parametrize(
-    "module", ["harness.runtime", "harness.defaults", "harness.plan", "harness.pod_view", "harness.validation"]
+    "module",
+    [
+        "harness.runtime.pod_lifecycle",
+        "harness.cli.defaults",
+        "harness.cli.plan",
+        "harness.runtime.pod_view",
+        "harness.validation.validate",
+    ],
 )
 def test_ordinary_verbs_load_no_slow_library(module: str) -> None:
     script = f"import sys, {module}; print(*[name for name in {SLOW} if name in sys.modules])"

@@ -12,9 +12,9 @@ import pytest
 import yaml
 from click import Context
 
-from harness.install import write_launchers
+from harness.cli.verbs import Verbs
+from harness.install.files import write_launchers
 from harness.snapshot import Snapshot
-from harness.verbs import Verbs
 from netlink.namespace import remove_namespace
 from tests.cli import REFERENCE_BIN_DIR, ROOT, Cli, bridge_network, on_a_terminal
 from tests.nodes import HANG
@@ -362,7 +362,7 @@ def test_help_has_a_line_for_each_verb_in_groups(cli: Cli) -> None:
 
 
 def test_help_loads_no_verb(cli: Cli) -> None:
-    assert "harness.commands" not in cli.run(env={"PYTHONPROFILEIMPORTTIME": "1"}).stderr
+    assert "harness.cli" not in cli.run(env={"PYTHONPROFILEIMPORTTIME": "1"}).stderr
 
 
 def test_version_option(cli: Cli) -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from harness.kubernetes import PodNameError, check_pod, pod_cni_args
-from harness.networks import parse_network_list
-from harness.plan import PlanError, Wishes, parse_port, plan_networks
-from harness.resolv_conf import pod_resolv_conf, render_dns
+from harness.cli.plan import PlanError, Wishes, parse_port, plan_networks
+from harness.libcni.networks import parse_network_list
+from harness.runtime.kubernetes import PodNameError, check_pod, pod_cni_args
+from harness.runtime.resolv_conf import pod_resolv_conf, render_dns
 from skel.result import DNS
 
 NETWORK = parse_network_list(b'{"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "noop"}]}')

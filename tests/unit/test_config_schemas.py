@@ -9,10 +9,10 @@ import pytest
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
-from harness.networks import LIST_KEYS
+from harness.libcni.networks import LIST_KEYS
 from ipam.host_local_config import HostLocalIpam
 from ipam.ranges import Range
-from plugins.bridge_config import BridgeConfig, VlanTrunk
+from plugins.bridge.config import BridgeConfig, VlanTrunk
 from plugins.noop import NoopConfig
 from skel import DNS, Config, Record, Route
 from tests.cli import ROOT

@@ -256,7 +256,7 @@ def test_doctor_names_the_launchers_that_a_new_distribution_leaves_behind(enviro
     environment.run("install", "--no-units", "--bin-dir", str(environment.bin_dir))
     program = f"""
 from pathlib import Path
-from harness.doctor import outdated
+from harness.install.doctor import outdated
 from launch.distributions import declared
 placed = sorted(Path({str(environment.bin_dir)!r}).iterdir())
 print(*sorted(path.name for path in outdated(placed, declared().plugins)))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.execute import Execution, Executor, PluginError, PluginNotFoundError
-from harness.outcome import decode_result, decode_versions, require_success
+from harness.libcni.execute import Execution, Executor, PluginError, PluginNotFoundError
+from harness.libcni.outcome import decode_result, decode_versions, require_success
 from tests.cli import SYSTEM_PYTHON
 from tests.launchers import is_running
 from tests.nodes import HANG, until, with_enough_time

@@ -2,7 +2,7 @@
 
 import pytest
 
-from plugins.gateways import set_gateways
+from plugins.attach.gateways import set_gateways
 from skel import CniError, IPConfig, address, cidr
 
 

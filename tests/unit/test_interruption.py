@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from harness.interruption import interruption_deferred
+from harness.cli.interruption import interruption_deferred
 from tests.cli import ROOT
 
 ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
@@ -15,7 +15,7 @@ CODES = {signal.SIGINT: -signal.SIGINT, signal.SIGTERM: 143, signal.SIGHUP: 129}
 PROGRAM = """
 import os, signal, sys
 from concurrent.futures import ThreadPoolExecutor
-from harness.interruption import interrupted_once, interruption_deferred
+from harness.cli.interruption import interrupted_once, interruption_deferred
 
 number, ENDING = int(sys.argv[1]), (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

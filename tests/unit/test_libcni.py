@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.attachment import Attachment
-from harness.cache import ResultCache
-from harness.execute import Executor, PluginError, PluginNotFoundError
-from harness.libcni import Libcni
-from harness.networks import NetworkList, parse_network_list
+from harness.libcni.attachment import Attachment
+from harness.libcni.cache import ResultCache
+from harness.libcni.execute import Executor, PluginError, PluginNotFoundError
+from harness.libcni.networks import NetworkList, parse_network_list
+from harness.libcni.operations import Libcni
 from skel.errors import CniError
 from tests.cli import SYSTEM_PYTHON
 from tests.nodes import HANG

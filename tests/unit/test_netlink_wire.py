@@ -293,5 +293,5 @@ def test_a_route_is_read_as_it_was_written() -> None:
         dst, gateway = values.network(version), values.address(version) if values.flag() else None
         (read,) = route_wire.routes_in(route_wire.new_route(index, dst, gateway=gateway, mtu=9000, table=table))
 
-        assert (dst, gateway, index, 9000, 0) == (read.dst, read.gateway, read.index, read.mtu, read.advmss)
+        assert (dst, gateway, index, 9000, 0) == (read.dst, read.gateway, read.ifindex, read.mtu, read.advmss)
         assert table == read.table

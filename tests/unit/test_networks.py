@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.networks import (
+from harness.libcni.networks import (
     NetworkError,
     NetworkList,
     load_networks,

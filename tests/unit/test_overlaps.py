@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from harness.networks import NetworkList, parse_network_list
-from harness.overlaps import overlaps
+from harness.libcni.networks import NetworkList, parse_network_list
+from harness.validation.overlaps import overlaps
 
 
 def network(name: str, ipam: Any) -> NetworkList:

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from harness.attachment import Attachment
-from harness.networks import NetworkList, parse_network_list
-from harness.request import request_config
+from harness.libcni.attachment import Attachment
+from harness.libcni.networks import NetworkList, parse_network_list
+from harness.libcni.request import request_config
 from skel.errors import CniError
 
 ATTACHMENT = Attachment("pod1", "/run/netns/pod1", "eth0")

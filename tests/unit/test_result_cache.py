@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.attachment import Attachment
-from harness.cache import CachedAttachment, ResultCache
-from harness.networks import parse_network_list
+from harness.libcni.attachment import Attachment
+from harness.libcni.cache import CachedAttachment, ResultCache
+from harness.libcni.networks import parse_network_list
 from skel.errors import CniError
 
 NETWORK = parse_network_list(b'{"cniVersion": "1.0.0", "name": "mynet", "plugins": [{"type": "bridge"}]}')

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.runtime_configs import RuntimeConfig, runtime_configs
+from harness.install.runtime_configs import RuntimeConfig, runtime_configs
 
 CONTAINERD = "etc/containerd/config.toml"
 DEBIAN = """

@@ -2,8 +2,8 @@
 
 import pytest
 
-from plugins.steps import Steps
 from skel import CniError
+from skel.steps import Steps
 
 
 def fail(error: Exception) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import units
-from harness.install import install, installed, uninstall
-from harness.units import UnitError, disabled, enable
+from harness.install import units
+from harness.install.files import install, installed, uninstall
+from harness.install.units import UnitError, disabled, enable
 from tests.cli import ROOT, Cli
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from harness.networks import parse_network_list
-from harness.validation import validate
+from harness.libcni.networks import parse_network_list
+from harness.validation.validate import validate
 
 HOST_LOCAL = {"type": "host-local", "ranges": [[{"subnet": "10.95.0.0/24"}]]}
 

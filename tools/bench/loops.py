@@ -13,7 +13,7 @@ from harness.bench.stand import Stand
 from harness.bench.subjects import MASQUERADED, PLAIN, Suite, default_networks
 from harness.bench.suites import OURS, REFERENCE
 from harness.bench.summary import in_turns
-from harness.site import Site
+from harness.runtime.site import Site
 from tools.bench.rows import NO_WORK, NOTHING, Extent
 from tools.bench.subjects import DIRECT, FLOOR, PYTHON
 

@@ -13,7 +13,7 @@ from harness.bench.recording import Extent as ProductExtent
 from harness.bench.run import run_bench
 from harness.bench.subjects import Suite
 from harness.bench.suites import OURS, REFERENCE
-from harness.site import Site
+from harness.runtime.site import Site
 from tools.bench.loops import Loops
 from tools.bench.pages import check_markers, markdown, write_between_markers
 from tools.bench.rows import Extent, Judged, chosen, judged, rows, table

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from harness.conformance.chaos import settled
 from harness.conformance.trial import Container, Extent, Trial
-from harness.execute import Execution
-from harness.site import Site
+from harness.libcni.execute import Execution
+from harness.runtime.site import Site
 from tools.soak.soak import subject_in
 from tools.soak.suite import socket_in, start_server, stop_server, write_launchers
 from tools.soak.workers import at_work

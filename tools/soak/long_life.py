@@ -9,7 +9,7 @@ from statistics import median
 
 from harness.conformance import expect
 from harness.conformance.trial import Container, Extent, Trial
-from harness.site import Site
+from harness.runtime.site import Site
 from tools.soak.soak import subject_in
 from tools.soak.suite import socket_in, start_server, stop_server, write_launchers
 from tools.soak.workers import Sample, sample_all

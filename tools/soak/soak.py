@@ -17,9 +17,9 @@ from harness.conformance.chaos import By, killed, settled
 from harness.conformance.profile import Profile
 from harness.conformance.subject import Subject, subjects_of
 from harness.conformance.trial import Container, Extent, Trial
-from harness.execute import Execution
-from harness.networks import parse_network_list
-from harness.site import Site
+from harness.libcni.execute import Execution
+from harness.libcni.networks import parse_network_list
+from harness.runtime.site import Site
 from harness.snapshot import Snapshot
 from netlink.rtnl import Rtnl
 

@@ -13,7 +13,7 @@ from harness.conformance.profile import Profile
 from harness.conformance.subject import LOOPBACK
 from harness.conformance.trial import LOOPBACK_INDEX, Container, Trial
 from harness.conformance.verdict import NotApplicableError, PredecessorError, ViolationError
-from harness.execute import Execution
+from harness.libcni.execute import Execution
 from netlink.namespace import open_namespace
 from netlink.rtnl import Rtnl
 from skel.versions import at_least

@@ -7,8 +7,8 @@ from harness.conformance.catalogue import check
 from harness.conformance.course import baseline, demand_back, refuses, round_trip
 from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
-from harness.kubernetes import pod_cni_args
 from harness.overload import overload
+from harness.runtime.kubernetes import pod_cni_args
 
 _SLOW_SECONDS: Final = 5.0
 """The pause between two STATUS."""

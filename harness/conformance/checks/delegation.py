@@ -12,7 +12,7 @@ from harness.conformance.delegates import FAILURE, FAILURE_CODE, FAILURE_MESSAGE
 from harness.conformance.profile import Profile
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
-from harness.execute import Execution
+from harness.libcni.execute import Execution
 from skel.errors import CniError
 from skel.result import Result
 from skel.strict_json import decode_json

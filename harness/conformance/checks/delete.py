@@ -22,7 +22,7 @@ from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Changes, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.overload import overload
-from harness.processes import Process
+from harness.runtime.processes import Process
 
 __all__: list[str] = []
 

@@ -8,7 +8,7 @@ from harness.conformance import expect
 from harness.conformance.catalogue import check
 from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
-from harness.execute import Execution
+from harness.libcni.execute import Execution
 from skel.strict_json import decode_json
 
 __all__: list[str] = []

@@ -11,7 +11,7 @@ from harness.conformance.flaws import Flaw, demand_no_new
 from harness.conformance.profile import Profile
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
-from harness.execute import Execution
+from harness.libcni.execute import Execution
 from skel.result import Result
 
 __all__: list[str] = []

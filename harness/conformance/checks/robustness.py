@@ -10,7 +10,7 @@ from harness.conformance.catalogue import check
 from harness.conformance.course import BARE_PATH, baseline, demand_back, round_trip
 from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import ViolationError
-from harness.execute import Execution
+from harness.libcni.execute import Execution
 from skel.versions import at_least
 
 _MEGABYTE = 1 << 20

@@ -9,7 +9,7 @@ from harness.conformance.kernel import links
 from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
-from harness.execute import Execution
+from harness.libcni.execute import Execution
 from skel.errors import Code
 from skel.versions import at_least
 

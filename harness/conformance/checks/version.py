@@ -11,7 +11,7 @@ from harness.conformance.catalogue import check
 from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import NotApplicableError, PredecessorError, ViolationError
-from harness.execute import Execution
+from harness.libcni.execute import Execution
 from skel.errors import Code
 from skel.result import Result
 from skel.versions import SUPPORTED, at_least

@@ -1,0 +1,1 @@
+"""The firewall's share of an attachment: masquerading and the check of source MACs."""

@@ -1,0 +1,271 @@
+"""Masquerading by iptables, as the reference plugins (containernetworking/plugins) do it: either takes over.
+
+One chain for each container, named by a hash, and a jump to it for each address of all its interfaces; made through the
+iptables programs, which are the only interface to those rules that iptables itself goes on to understand.
+
+Everything happens in the network namespace that the calling thread is in, which is that of the socket, too.
+"""
+
+import errno
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip_network
+
+from firewall.iptables_program import IptablesError, Program, is_found, run
+from lean.hashing import sha512
+from lean.typing import NamedTuple
+from netlink.nft_wire import IPV4, IPV6
+from netlink.nftables import Netfilter, Table
+
+__all__ = [
+    "Iptables",
+    "IptablesError",
+    "collect_iptables",
+    "is_masqueraded_by_iptables",
+    "masquerade_iptables",
+    "unmasquerade_iptables",
+]
+
+Interface = IPv4Interface | IPv6Interface
+Network = IPv4Network | IPv6Network
+
+_CHAIN_LENGTH = 28
+# Regular expressions; `re` is loaded where they are used, as that takes 3 ms and most calls find nothing of iptables.
+_CHAIN = r"CNI-[0-9a-f]{24}"
+_JUMP = rf'-A POSTROUTING .*--comment "((?:[^"\\]|\\.)*)" .*-j ({_CHAIN})'
+_SOURCE = r"POSTROUTING -s (\S+) "
+_COMMENT_LENGTH = 255
+"""Bytes that iptables keeps of a comment; it drops the rest without a word."""
+_ATTEMPTS = 5
+_FEWEST_USES = 3
+"""Of a chain: a rule for the subnet of one address, the one that masquerades, and a jump."""
+
+
+class _Family(NamedTuple):
+    version: int
+    protocol: int
+    program: str
+    legacy_tables: str
+    multicast: str
+
+
+_FAMILIES = (
+    _Family(4, IPV4, "iptables", "/proc/thread-self/net/ip_tables_names", "224.0.0.0/4"),
+    _Family(6, IPV6, "ip6tables", "/proc/thread-self/net/ip6_tables_names", "ff00::/8"),
+)
+
+
+class Iptables(NamedTuple):
+    """How iptables is reached: the socket for what nftables knows of it, the environment for the programs."""
+
+    netfilter: Netfilter
+    environ: Mapping[str, str]
+
+
+def masquerade_iptables(iptables: Iptables, addresses: Sequence[Interface], network: str, container_id: str) -> None:
+    """Masquerade traffic from `addresses` to anywhere but their subnets and multicast. Raises IptablesError.
+
+    All rules of a family are put in place at once, or none. What is done already stays as it is.
+    """
+    chain = _chain_name(network, container_id)
+    comment = f'-m comment --comment "{_escaped(_comment(network, container_id))}"'
+    for family in _FAMILIES:
+        own = [address for address in addresses if address.version == family.version]
+        if not own:
+            continue
+        jumps = [f"POSTROUTING -s {address.ip}/{address.max_prefixlen} {comment} -j {chain}" for address in own]
+        subnets = dict.fromkeys(f"{chain} -d {address.network} {comment} -j ACCEPT" for address in own)
+        everything = f"{chain} ! -d {family.multicast} {comment} -j MASQUERADE"
+        program = _backend(iptables, family, chain)
+        present = _jumps(program, chain) if program else []
+        # What another interface of the container has stays; its subnets must come before the rule for everything.
+        is_shared = any(jump not in jumps for jump in present)
+        rules = _rules(program, chain) if program and is_shared else []
+        changes = [
+            *([] if is_shared else [f":{chain} - [0:0]"]),
+            *(f"-I {rule}" for rule in subnets if rule not in rules),
+            *(f"-A {rule}" for rule in (everything,) if rule not in rules),
+            *(f"-A {jump}" for jump in jumps if jump not in present),
+        ]
+        _restore(program or Program(family.program, iptables.environ), changes)
+
+
+def unmasquerade_iptables(iptables: Iptables, addresses: Sequence[Interface], network: str, container_id: str) -> None:
+    """Remove the jumps of `addresses`, and with the last one the chain; nothing there is fine.
+
+    Without `addresses`, all that the container has goes. No program is run where nothing is to be done. Raises
+    IptablesError, NetlinkError.
+    """
+    chain = _chain_name(network, container_id)
+    versions = {address.version for address in addresses} or {4, 6}
+    for family in _FAMILIES:
+        program = _backend(iptables, family, chain) if family.version in versions else None
+        if program:
+            _remove(iptables, program, family, chain, addresses)
+
+
+def is_masqueraded_by_iptables(iptables: Iptables, network: str, container_id: str) -> bool:
+    """Tell whether the container's chain has its rules and is led to, as far as the kernel counts them.
+
+    nftables is asked, where today's iptables keeps its rules: one look-up by name and family. A program is run only
+    where the kernel has a nat table of the older iptables, and looks for the chain alone. Raises IptablesError,
+    NetlinkError.
+    """
+    chain = _chain_name(network, container_id)
+    return any(_is_whole(iptables, family, chain) for family in _FAMILIES)
+
+
+def collect_iptables(iptables: Iptables, network: str, valid: Collection[str]) -> None:
+    """Remove the chains of the network's containers whose ID is not in `valid`, and all jumps to them.
+
+    The network is in the jumps' comments, and a chain to be kept is known by its name: an interface is in neither. No
+    program is run where iptables has no chain that might have to go. Goes on past failures. Raises IptablesError that
+    tells all of them, NetlinkError.
+    """
+    keep = {_chain_name(network, container_id) for container_id in valid}
+    failures = []
+    for family in _FAMILIES:
+        for program in _programs(iptables, family, keep):
+            for chain in sorted(_chains_of(program, network) - keep):
+                try:
+                    _remove(iptables, program, family, chain)
+                except IptablesError as error:
+                    failures.append(str(error.strerror))
+    if failures:
+        raise IptablesError(errno.EIO, "; ".join(failures))
+
+
+def _remove(
+    iptables: Iptables, program: Program, family: _Family, chain: str, addresses: Collection[Interface] = ()
+) -> None:
+    for attempt in range(_ATTEMPTS):
+        changes = _removal(program, chain, addresses)
+        try:
+            if changes:
+                _restore(program, changes)
+        except IptablesError:
+            # All or nothing was done; somebody else may have removed part of it since it was listed.
+            if not _backend(iptables, family, chain):
+                return
+            if attempt == _ATTEMPTS - 1:
+                raise
+        else:
+            return
+
+
+def _removal(program: Program, chain: str, addresses: Collection[Interface]) -> list[str]:
+    """Return what takes `addresses` out of the chain, or the chain away where it is led to for no other."""
+    sources = {jump: _source(jump) for jump in _jumps(program, chain)}
+    # Early releases of the reference led the whole subnet there.
+    own = {network for address in addresses for network in (ip_network(address.ip), address.network)}
+    jumps = [jump for jump, source in sources.items() if source in own or not addresses]
+    deletions = [f"-D {jump}" for jump in jumps]
+    if len(jumps) == len(sources):
+        return [*deletions, f"-F {chain}", f"-X {chain}"]
+    if not jumps:
+        return []
+    others = [source.network_address for jump, source in sources.items() if source and jump not in jumps]
+    unused = tuple(f" -d {subnet}" for subnet in own if not any(address in subnet for address in others))
+    rules = [rule for rule in _rules(program, chain) if rule.partition(" -m ")[0].endswith(unused)]
+    return deletions + [f"-D {rule}" for rule in rules]
+
+
+def _source(jump: str) -> Network | None:
+    import re
+
+    found = re.match(_SOURCE, jump)
+    return ip_network(found[1]) if found else None
+
+
+def _is_whole(iptables: Iptables, family: _Family, chain: str) -> bool:
+    uses = Table(iptables.netfilter, family.protocol, "nat").chain_uses(chain)
+    return _backend(iptables, family, chain) is not None if uses is None else uses >= _FEWEST_USES
+
+
+def _backend(iptables: Iptables, family: _Family, chain: str) -> Program | None:
+    """Return the program to change `chain` with, or None when it does not exist."""
+    if Table(iptables.netfilter, family.protocol, "nat").chain_uses(chain) is not None:
+        return _of_backend(iptables.environ, family, "nft")
+    if _has_legacy_nat(family):
+        program = _of_backend(iptables.environ, family, "legacy")
+        if run(program, ["-w", "-t", "nat", "-S", chain], check=False)[0] == 0:
+            return program
+    return None
+
+
+def _programs(iptables: Iptables, family: _Family, keep: Collection[str]) -> Iterator[Program]:
+    """Return the programs that may know containers' chains other than those to `keep`."""
+    chains = Table(iptables.netfilter, family.protocol, "nat").chains()
+    import re
+
+    others = [chain for chain in chains if re.fullmatch(_CHAIN, chain) and chain not in keep]
+    if others:
+        yield _of_backend(iptables.environ, family, "nft")
+    if _has_legacy_nat(family):
+        yield _of_backend(iptables.environ, family, "legacy")
+
+
+def _of_backend(environ: Mapping[str, str], family: _Family, backend: str) -> Program:
+    name = f"{family.program}-{backend}"
+    return Program(name if is_found(name, environ) else family.program, environ)
+
+
+def _has_legacy_nat(family: _Family) -> bool:
+    if os.path.exists(family.legacy_tables):  # without the older iptables, an exception takes twice the time
+        with suppress(FileNotFoundError), open(family.legacy_tables, encoding="ascii") as tables:
+            return "nat" in tables.read().split()
+    return False
+
+
+def _chains_of(program: Program, network: str) -> set[str]:
+    """Return the chains of the network's containers, but none that another network leads to as well."""
+    import re
+
+    _, listing = run(program, ["-w", "-t", "nat", "-S", "POSTROUTING"])
+    own: set[str] = set()
+    others: set[str] = set()
+    for comment, chain in re.findall(_JUMP, listing):
+        is_own = re.sub(r"\\(.)", r"\1", comment).startswith(f'name: "{_escaped(network)}" id: "')
+        (own if is_own else others).add(chain)
+    return own - others
+
+
+def _jumps(program: Program, chain: str) -> list[str]:
+    """Return the rules of POSTROUTING that lead to `chain`, as `iptables -S` shows them, without the `-A`."""
+    return [rule for rule in _rules(program, "POSTROUTING") if rule.endswith(f" -j {chain}")]
+
+
+def _rules(program: Program, chain: str) -> list[str]:
+    """Return the rules of `chain`, as `iptables -S` shows them, without the `-A`."""
+    _, listing = run(program, ["-w", "-t", "nat", "-S", chain])
+    return [line.removeprefix("-A ") for line in listing.splitlines() if line.startswith("-A ")]
+
+
+def _restore(program: Program, lines: Iterable[str]) -> None:
+    script = "\n".join(["*nat", *lines, "COMMIT", ""])
+    run(program._replace(name=f"{program.name}-restore"), ["-w", "--noflush"], script)
+
+
+def _chain_name(network: str, container_id: str) -> str:
+    return "CNI-" + _hash(network + container_id, _CHAIN_LENGTH - 4)
+
+
+def _comment(network: str, container_id: str) -> str:
+    comment = f'name: "{_escaped(network)}" id: "{_escaped(container_id)}"'
+    # Shortened here, so that a rule that is there already is recognized.
+    return comment.encode()[:_COMMENT_LENGTH].decode(errors="ignore")
+
+
+def _escaped(text: str) -> str:
+    return "".join(_escaped_character(character) for character in text)
+
+
+def _escaped_character(character: str) -> str:
+    if character in '\\"':
+        return f"\\{character}"
+    return character if character.isprintable() else f"\\x{ord(character):02x}"
+
+
+def _hash(text: str, length: int) -> str:
+    return sha512(text.encode()).hexdigest()[:length]

@@ -1,0 +1,238 @@
+"""Masquerading of pods' traffic that leaves their subnet: one element of a map for each address.
+
+    table inet cni_harness_masquerade {
+        set owners { type ifname; elements = { "b5bb9d8014a0f9b" comment "10.88.0.5/16" } }
+        counter subnet-10.88.0.0-16 { packets 0 bytes 0 }
+        map subnet-10.88.0.0-16 {
+            type ipv4_addr : counter
+            elements = { 10.88.0.5 comment "…" : "subnet-10.88.0.0-16" }
+        }
+        chain subnet-10.88.0.0-16 {
+            type nat hook postrouting priority srcnat
+            ip daddr != 224.0.0.0/4 ip daddr != 10.88.0.0/16 counter name ip saddr map @subnet-10.88.0.0-16 masquerade
+        }
+    }
+
+The cost of adding or removing an address does not grow with the number of pods: an insertion into a hash table. (With a
+map to verdicts, the kernel checks all elements for loops at every commit.) Of a counter the kernel tells how many
+elements lead to it, so the subnet's last address is known without a listing. The set of owners, keyed by a hash of the
+label, lists the addresses of each: DEL finds them without a result of ADD.
+
+What a subnet needs is made with its first address and removed with its last, the table with its last subnet. Rules and
+chains that others have flushed or deleted are restored with the next address. Elements in the form of earlier releases
+(`firewall.masquerade_maps`) stay in force and go with their owners.
+"""
+
+import errno
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from ipaddress import ip_interface
+
+from firewall import masquerade_maps
+from firewall.masquerade_table import (
+    OBJECTS_PER_SUBNET,
+    OWNERS,
+    Interface,
+    Network,
+    Seen,
+    SeenChains,
+    SeenCounters,
+    Subnets,
+    interface_of,
+    is_whole,
+    name_of,
+    open_table,
+    owner_key,
+)
+from firewall.owner import Owner
+from lean.typing import Final
+from netlink.nft_wire import Element
+from netlink.nftables import ATTEMPTS, LOST_RACES, Netfilter, Table, Transaction
+from netlink.socket import NetlinkError
+
+__all__ = ["Owner", "is_masqueraded", "masquerade", "masqueraded", "remove_unused", "unmasquerade"]
+
+_COMMENT_MAX: Final = 125
+"""Bytes. nft(8) refuses comments of more than 128, and so could not load what it has saved."""
+_MORE: Final = "..."
+"""The list in the comment of an owner's element, if it would be too long: all elements are to be searched."""
+
+
+def masquerade(netfilter: Netfilter, addresses: Sequence[Interface], owner: Owner) -> None:
+    """Masquerade traffic from `addresses` to anywhere but their subnets and multicast. Raises NetlinkError.
+
+    What is done already stays; an element that another owner left behind for one of `addresses` is replaced.
+    """
+    if not addresses:
+        return
+    doing = f"masquerade {', '.join(map(str, addresses))}"
+    wanted = {
+        address: Element(address.ip.packed, owner.label(), counter=name_of(address.network)) for address in addresses
+    }
+    table = open_table(netfilter)
+    subnets = Subnets(netfilter, table)
+    older = masquerade_maps.presence(netfilter)
+    has_lost = False
+    for _ in range(ATTEMPTS):
+        seen = SeenChains(netfilter, table, owner, wanted, older)
+        is_damaged = has_lost or not all(map(is_whole, seen.chains.values()))
+        transaction = table.transaction()
+        if is_damaged:
+            subnets.restore(transaction, seen)
+        if seen.uses is not None and (is_damaged or seen.uses != OBJECTS_PER_SUBNET * len(seen.chains) + 1):
+            for name, element in subnets.elsewhere(wanted):
+                transaction.delete_elements(name, [element])
+        _add(transaction, owner, wanted, seen)
+        if not transaction.messages:
+            break
+        # A transaction that makes all that it needs meets "no such object" only if the kernel lacks something. Another
+        # one may meet it after the last pod's DEL: a failure of 10 ms, but a guard would fail after any change.
+        lost_races = LOST_RACES - {errno.ENOENT} if is_damaged else LOST_RACES
+        is_guarded = is_damaged and bool(seen.uses is not None or seen.elements or seen.listed)
+        if table.try_commit(transaction, doing, lost_races, seen.generation if is_guarded else None):
+            break
+        has_lost = not is_damaged
+    else:
+        raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
+    if older.found is not None:
+        masquerade_maps.release(netfilter, addresses)
+
+
+def unmasquerade(netfilter: Netfilter, owner: Owner, addresses: Iterable[Interface] = ()) -> None:
+    """Take back all that `masquerade` did for `owner`; nothing there is fine. Raises NetlinkError.
+
+    The table lists the owner's addresses. If `addresses` tells them, one system call less is needed.
+    """
+    doing = f"stop masquerading {', '.join(map(str, addresses)) or owner.label()}"
+    table = open_table(netfilter)
+    subnets = Subnets(netfilter, table)
+    older = masquerade_maps.presence(netfilter)
+    known = dict.fromkeys(addresses)
+    owned: Mapping[Interface, Element] = {}
+    is_removable = True
+    for _ in range(ATTEMPTS):
+        seen = SeenCounters(netfilter, table, owner, known, older)
+        told = _told(table, subnets, owner, seen.listed)
+        if not told.keys() <= known.keys():
+            known |= told
+            continue
+        owned = {address: element for address, element in seen.elements.items() if element.comment == owner.label()}
+        transaction = table.transaction()
+        for address, element in owned.items():
+            transaction.delete_elements(name_of(address.network), [element])
+        if seen.listed:
+            transaction.delete_elements(OWNERS, [seen.listed])
+        emptied = _emptied(seen, owned) if is_removable else []
+        if emptied:
+            subnets.remove(transaction, emptied)
+        # The guard keeps the look true: the elements are still this owner's, and a subnet without others has none.
+        try:
+            if not transaction.messages or table.try_commit(transaction, doing, {errno.ERESTART}, seen.generation):
+                break
+        except NetlinkError:
+            if not emptied:
+                raise
+            is_removable = False  # other rules use what the subnet has
+    else:
+        raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
+    if older.found is not None:
+        masquerade_maps.unmasquerade(netfilter, owner.label(), list(known), search=not owned)
+
+
+def masqueraded(netfilter: Netfilter) -> list[tuple[Interface, Owner]]:
+    """Return the addresses that are masqueraded, with their subnets' prefixes, and their owners. O(n).
+
+    Raises NetlinkError.
+    """
+    table = open_table(netfilter)
+    elements = [
+        (interface_of(element, network), element.comment)
+        for network in Subnets(netfilter, table).listed()
+        for element in table.elements(name_of(network))
+    ]
+    elements += masquerade_maps.masqueraded(netfilter)
+    owners = [(address, Owner.from_label(label)) for address, label in elements]
+    return [(address, owner) for address, owner in owners if owner]
+
+
+def remove_unused(netfilter: Netfilter) -> None:
+    """Remove what no address needs: rules of subnets, lists of owners, and the table if it is empty. O(n).
+
+    Raises NetlinkError.
+    """
+    table = open_table(netfilter)
+    subnets = Subnets(netfilter, table)
+    for _ in range(ATTEMPTS):
+        generation = table.generation()
+        counters = subnets.counters(subnets.listed())
+        in_use = {owner_key(element.comment) for network in counters for element in table.elements(name_of(network))}
+        transaction = table.transaction()
+        for listed in table.elements(OWNERS):
+            if listed.key not in in_use:
+                transaction.delete_elements(OWNERS, [listed])
+        unused = [network for network, count in counters.items() if not count]
+        if unused or not counters:
+            subnets.remove(transaction, unused)
+        if not transaction.messages:
+            break
+        if table.try_commit(transaction, "remove what no address needs", generation=generation):
+            break
+    masquerade_maps.remove_unused(netfilter)
+
+
+def is_masqueraded(netfilter: Netfilter, address: Interface, owner: Owner) -> bool:
+    """Tell whether `masquerade` is in force for `address` and `owner`, rules included. Raises NetlinkError."""
+    seen = SeenChains(netfilter, open_table(netfilter), owner, [address])
+    element = seen.elements.get(address)
+    if element and element.comment == owner.label() and is_whole(seen.chains[address.network]):
+        return True
+    return masquerade_maps.is_masqueraded(netfilter, address, owner)
+
+
+def _add(transaction: Transaction, owner: Owner, wanted: Mapping[Interface, Element], seen: Seen) -> None:
+    for address, element in wanted.items():
+        if seen.elements.get(address) == element:
+            continue
+        if address in seen.elements:
+            transaction.delete_elements(element.counter, [element])
+        transaction.add_elements(element.counter, [element])
+    listed = _listing(owner, wanted, seen.listed)
+    if listed != seen.listed:
+        if seen.listed:
+            transaction.delete_elements(OWNERS, [listed])
+        transaction.add_elements(OWNERS, [listed])
+
+
+def _listing(owner: Owner, addresses: Iterable[Interface], present: Element | None) -> Element:
+    """Return the element that lists the owner's addresses, those of `present` included."""
+    already = present.comment.split() if present else []
+    comment = " ".join(dict.fromkeys([*already, *map(str, addresses)]))
+    return Element(
+        owner_key(owner.label()), comment if len(comment) <= _COMMENT_MAX and _MORE not in already else _MORE
+    )
+
+
+def _told(table: Table, subnets: Subnets, owner: Owner, listed: Element | None) -> dict[Interface, None]:
+    """Return the addresses that an owner's element lists."""
+    if listed is None:
+        return {}
+    if listed.comment == _MORE:
+        return {
+            interface_of(element, network): None
+            for network in subnets.listed()
+            for element in table.elements(name_of(network), owner.label())
+        }
+    told: dict[Interface, None] = {}
+    for each in listed.comment.split():
+        with suppress(ValueError):  # written by another
+            told[ip_interface(each)] = None
+    return told
+
+
+def _emptied(seen: SeenCounters, owned: Iterable[Interface]) -> list[Network]:
+    """Return the subnets that have no element but those."""
+    going: dict[Network, int] = defaultdict(int)
+    for address in owned:
+        going[address.network] += 1
+    return [network for network, count in seen.counters.items() if count is not None and count == going[network]]

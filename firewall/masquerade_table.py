@@ -1,0 +1,221 @@
+"""The table of `firewall.masquerade_nft`: what it has for a subnet, how it is looked up, made and removed.
+
+Everything that a subnet has in the table has the same name: its map, its counter and its chain.
+"""
+
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Interface,
+    IPv6Network,
+    ip_interface,
+    ip_network,
+)
+
+from firewall.owner import Owner
+from lean.hashing import sha256
+from lean.typing import Any, Final
+from netlink.nft_wire import INET, Element, counted, destination_outside, masquerading
+from netlink.nftables import Chain, Hook, KeyType, LookUp, Netfilter, Table, Transaction
+
+__all__ = [
+    "OBJECTS_PER_SUBNET",
+    "OWNERS",
+    "Address",
+    "Interface",
+    "Network",
+    "Seen",
+    "SeenChains",
+    "SeenCounters",
+    "Subnets",
+    "interface_of",
+    "is_whole",
+    "name_of",
+    "network_of",
+    "open_table",
+    "owner_key",
+]
+
+Address = IPv4Address | IPv6Address
+Interface = IPv4Interface | IPv6Interface
+Network = IPv4Network | IPv6Network
+
+OWNERS: Final = "owners"
+OBJECTS_PER_SUBNET: Final = 3
+_TABLE: Final = "cni_harness_masquerade"
+_HOOK = Hook("nat", 4, 100)  # NF_INET_POST_ROUTING; priority srcnat
+_KEY_TYPES = {4: KeyType(7, 4, 2), 6: KeyType(8, 16, 2)}  # ipv4_addr, ipv6_addr
+_OWNER_KEY = KeyType(41, 16, 1)  # ifname: a text of at most 15 characters
+_MULTICAST: dict[int, Network] = {4: IPv4Network("224.0.0.0/4"), 6: IPv6Network("ff00::/8")}
+_PREFIX = "subnet-"
+
+
+def open_table(netfilter: Netfilter) -> Table:
+    """Return the table; nothing is asked yet."""
+    return Table(netfilter, INET, _TABLE)
+
+
+def name_of(network: Network) -> str:
+    """Return the name of a subnet's map, counter and chain."""
+    # nft(8) takes neither ":" nor "/" (at the end) in a name, and must be able to load what it has saved.
+    return f"{_PREFIX}{network}".replace(":", "_").replace("/", "-")
+
+
+def network_of(name: str) -> Network:
+    """Return the subnet of a map, counter or chain. Raises ValueError for another's."""
+    if not name.startswith(_PREFIX):
+        raise ValueError(name)
+    return ip_network(name.removeprefix(_PREFIX).replace("_", ":").replace("-", "/"))
+
+
+def interface_of(element: Element, network: Network) -> Interface:
+    """Return the address of an element in the map of `network`, with the subnet's prefix."""
+    return ip_interface((element.key, network.prefixlen))
+
+
+def owner_key(label: str) -> bytes:
+    """Return the key of an owner's element: from a hash, as a label may be longer than a key."""
+    return sha256(label.encode()).hexdigest()[: _OWNER_KEY.length - 1].encode().ljust(_OWNER_KEY.length, b"\0")
+
+
+def is_whole(chain: Chain | None) -> bool:
+    """Tell whether a subnet's chain has its hook and a rule. Nothing leads to a base chain: its uses are its rules."""
+    return chain is not None and chain.hook == _HOOK and chain.uses > 0
+
+
+class Seen:
+    """What one system call tells of an owner and of addresses; all of it belongs to `generation`, or to a later one."""
+
+    def __init__(
+        self, netfilter: Netfilter, table: Table, owner: Owner, addresses: Iterable[Interface], *others: LookUp[Any]
+    ) -> None:
+        """Look, and ask `others` too. Raises NetlinkError."""
+        questions = {each: table.element_question(name_of(each.network), each.ip.packed) for each in addresses}
+        generation = table.generation_question()
+        listed = table.element_question(OWNERS, owner_key(owner.label()))
+        netfilter.look_up(generation, listed, *questions.values(), *others)
+        self.generation = generation.found or 0
+        self.listed = listed.found
+        """The element that lists the owner's addresses."""
+        self.elements = {address: question.found for address, question in questions.items() if question.found}
+        """Those of the addresses, whoever's they are."""
+
+
+class SeenChains(Seen):
+    """The chains of the addresses' subnets too: what masquerading needs."""
+
+    def __init__(
+        self, netfilter: Netfilter, table: Table, owner: Owner, addresses: Collection[Interface], *others: LookUp[Any]
+    ) -> None:
+        """Look, and ask `others` too. Raises NetlinkError."""
+        uses = table.uses_question()
+        chains = {each: table.chain_question(name_of(each)) for each in _networks(addresses)}
+        super().__init__(netfilter, table, owner, addresses, uses, *chains.values(), *others)
+        self.uses = uses.found
+        """The number of maps, sets, counters and chains; None if there is no table."""
+        self.chains = {network: chain.found for network, chain in chains.items()}
+
+
+class SeenCounters(Seen):
+    """The counters of the addresses' subnets too: what the end of masquerading needs."""
+
+    def __init__(
+        self, netfilter: Netfilter, table: Table, owner: Owner, addresses: Collection[Interface], *others: LookUp[Any]
+    ) -> None:
+        """Look, and ask `others` too. Raises NetlinkError."""
+        counters = {each: table.counter_question(name_of(each)) for each in _networks(addresses)}
+        super().__init__(netfilter, table, owner, addresses, *counters.values(), *others)
+        self.counters = {network: counter.found for network, counter in counters.items()}
+        """How many elements each subnet has."""
+
+
+class Subnets:
+    """What the table has for subnets: listed, made and removed."""
+
+    def __init__(self, netfilter: Netfilter, table: Table) -> None:
+        """Nothing is asked yet."""
+        self._netfilter = netfilter
+        self._table = table
+
+    def listed(self) -> list[Network]:
+        """Return the subnets that have a map. O(n) in their number. Raises NetlinkError."""
+        networks = []
+        for name in self._table.sets():
+            with suppress(ValueError):  # another's set
+                networks.append(network_of(name))
+        return networks
+
+    def counters(self, networks: Iterable[Network]) -> dict[Network, int | None]:
+        """Return how many elements each has; None if it has no counter. Raises NetlinkError."""
+        questions = {network: self._table.counter_question(name_of(network)) for network in networks}
+        self._netfilter.look_up(*questions.values())
+        return {network: counter.found for network, counter in questions.items()}
+
+    def elsewhere(self, addresses: Iterable[Interface]) -> list[tuple[str, Element]]:
+        """Return elements of these addresses in the maps of other subnets that have them. Raises NetlinkError."""
+        listed = self.listed()
+        questions = [
+            (name_of(network), self._table.element_question(name_of(network), address.ip.packed))
+            for address in addresses
+            for network in listed
+            if network != address.network and address.ip in network
+        ]
+        self._netfilter.look_up(*(question for _, question in questions))
+        return [(name, question.found) for name, question in questions if question.found]
+
+    def restore(self, transaction: Transaction, seen: SeenChains) -> None:
+        """Make what the seen subnets need, and what is missing of the others. Raises NetlinkError."""
+        chains: dict[Network, Chain | None] = dict(seen.chains)
+        if seen.uses is not None:
+            # A program that flushed these rules has flushed those of other networks, too.
+            questions = {
+                each: self._table.chain_question(name_of(each)) for each in self.listed() if each not in chains
+            }
+            self._netfilter.look_up(*questions.values())
+            chains |= {each: chain.found for each, chain in questions.items() if not is_whole(chain.found)}
+        transaction.add_table()
+        transaction.add_set(OWNERS, _OWNER_KEY)
+        for network, chain in chains.items():
+            name = name_of(network)
+            transaction.add_counter(name)
+            transaction.add_set(name, _KEY_TYPES[network.version], counters=True)
+            if chain and chain.hook != _HOOK:
+                transaction.delete_chain(name)
+            transaction.add_chain(name, _HOOK)
+            outside = destination_outside(_MULTICAST[network.version], network)
+            transaction.set_rules(name, [*outside, *counted(network.version, name), *masquerading()])
+
+    def remove(self, transaction: Transaction, networks: Iterable[Network]) -> None:
+        """Remove what subnets without elements have, and the table with the last. Raises NetlinkError.
+
+        Elements deleted earlier in the transaction count as gone. The look-ups are not part of the transaction: it is
+        to be committed with a generation from before them.
+        """
+        names = [name_of(network) for network in networks]
+        chains = [self._table.chain_question(name) for name in names]
+        sets = [self._table.set_question(name) for name in [*names, OWNERS]]
+        counters = [self._table.counter_question(name) for name in names]
+        uses = self._table.uses_question()
+        questions: list[LookUp[Any]] = [*chains, *sets, *counters]
+        self._netfilter.look_up(*questions, uses)
+        found = sum(question.found is not None for question in questions)
+        for name, chain, own, counter in zip(names, chains, sets, counters, strict=False):
+            if chain.found:
+                transaction.delete_chain(name)
+            if own.found:
+                transaction.delete_set(name, elements=True)
+            if counter.found is not None:
+                transaction.delete_counter(name)
+        if uses.found == found:
+            # No subnet is left, so what an owner's element lists is gone.
+            if sets[-1].found:
+                transaction.delete_set(OWNERS, elements=True)
+            transaction.delete_table()
+
+
+def _networks(addresses: Iterable[Interface]) -> list[Network]:
+    return list(dict.fromkeys(address.network for address in addresses))

@@ -1,0 +1,175 @@
+"""Source address checks on the ports of bridges: only frames from the pod's own MAC address come in.
+
+    table bridge cni_harness {
+        map checked_ports { type ifname : verdict; elements = { "veth1" comment "…" : goto check_source } }
+        set allowed_macs { type ifname . ether_addr; elements = { "veth1" . 02:00:00:00:00:01 comment "…" } }
+        chain check_source { iifname . ether saddr != @allowed_macs drop; }
+        chain prerouting { type filter hook prerouting priority -300; iifname vmap @checked_ports; }
+    }
+
+What a frame meets does not grow with the number of ports. Everything happens in the network namespace of the
+socket. The table is made for the first port and removed with the last. Rules and chains that others have
+flushed or deleted are restored with the next port.
+"""
+
+import errno
+
+from firewall.owner import Owner
+from lean.typing import Final
+from netlink.nft_wire import BRIDGE, DROP, Element, incoming_port, matched, source_ethernet, verdict
+from netlink.nftables import ATTEMPTS, LOST_RACES, Chain, Hook, KeyType, Netfilter, Table, Transaction
+from netlink.socket import NetlinkError
+
+__all__ = ["Owner", "allow_only", "disallow", "is_spoof_checked", "remove_unused", "spoof_checked"]
+
+_TABLE: Final = "cni_harness"
+_PORTS = "checked_ports"
+_MACS = "allowed_macs"
+_CHECK = "check_source"
+_BASE_CHAIN = "prerouting"
+_HOOK = Hook("filter", 0, -300)  # NF_BR_PRE_ROUTING; priority dstnat, which comes before the bridge looks at a frame
+_IFNAME = KeyType(41, 16, 1)
+_IFNAME_AND_MAC = KeyType(41 << 6 | 9, 24, 0)  # ifname . ether_addr, each filled up to a multiple of 4 bytes
+_OBJECTS_WITHOUT_PORTS = 4  # the map, the set and both chains
+
+
+def allow_only(netfilter: Netfilter, port: str, mac: str, owner: Owner) -> None:
+    """Drop frames that enter through bridge port `port` with another Ethernet source than `mac`.
+
+    What is done already stays; what another owner left behind for a port of that name is replaced. Raises
+    NetlinkError: EOPNOTSUPP on a kernel without nftables for bridges.
+    """
+    doing = f"check source addresses on port {port!r}"
+    wanted = _elements(port, mac, owner)
+    table = Table(netfilter, BRIDGE, _TABLE)
+    for _ in range(ATTEMPTS):
+        present = _present(table, port, mac)
+        base = table.chain(_BASE_CHAIN)
+        is_whole = _is_whole(table, base)
+        if present == wanted and is_whole:
+            return
+        transaction = table.transaction()
+        cold = base is None and not is_whole
+        if not is_whole:
+            _restore(transaction, base)
+        for name, element in present.items():
+            transaction.delete_elements(name, [element])
+        for name, element in wanted.items():
+            transaction.add_elements(name, [element])
+        # Where nothing seen is relied upon, "no such object" says what this kernel lacks.
+        lost_races = LOST_RACES - {errno.ENOENT} if cold and not present else LOST_RACES
+        if _try_commit(table, transaction, doing, lost_races):
+            return
+    raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
+
+
+def disallow(netfilter: Netfilter, owner: Owner, port: str) -> None:
+    """Take back what `allow_only` did; nothing there, or there for another owner, is fine. Raises NetlinkError."""
+    doing = f"stop checking source addresses on port {port!r}"
+    table = Table(netfilter, BRIDGE, _TABLE)
+    for _ in range(ATTEMPTS):
+        generation = table.generation()
+        checked = table.element(_PORTS, _port_key(port))
+        if not checked or _label(checked) != owner.label():
+            break
+        transaction = table.transaction()
+        for name, element in _present(table, port, _mac(checked)).items():
+            transaction.delete_elements(name, [element])
+        if table.try_commit(transaction, doing, generation=generation):
+            break
+    else:
+        raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
+    _remove_unused(table)
+
+
+def remove_unused(netfilter: Netfilter) -> None:
+    """Remove the table if it checks no port and nothing else is in it. Raises NetlinkError."""
+    table = Table(netfilter, BRIDGE, _TABLE)
+    _remove_unused(table)
+
+
+def spoof_checked(netfilter: Netfilter) -> list[tuple[str, Owner]]:
+    """Return the checked ports and their owners. O(n). Raises NetlinkError."""
+    table = Table(netfilter, BRIDGE, _TABLE)
+    owners = {element.key: Owner.from_label(_label(element)) for element in table.elements(_PORTS)}
+    return [(key.rstrip(b"\0").decode(), owner) for key, owner in owners.items() if owner]
+
+
+def is_spoof_checked(netfilter: Netfilter, port: str, mac: str, owner: Owner) -> bool:
+    """Tell whether `allow_only` is in force for this port, MAC address and owner, rules included.
+
+    Raises NetlinkError.
+    """
+    table = Table(netfilter, BRIDGE, _TABLE)
+    if _present(table, port, mac) != _elements(port, mac, owner):
+        return False
+    return _is_whole(table, table.chain(_BASE_CHAIN))
+
+
+def _elements(port: str, mac: str, owner: Owner) -> dict[str, Element]:
+    # The MAC address stands in the comment, so that the other element can be found by the port alone.
+    comment = f"{owner.label()} {mac.lower()}"
+    return {
+        _PORTS: Element(_port_key(port), comment, _CHECK),
+        _MACS: Element(_mac_key(port, mac), owner.label()),
+    }
+
+
+def _present(table: Table, port: str, mac: str) -> dict[str, Element]:
+    """Return the elements there are for `port`: also that of another MAC address which it was checked for before."""
+    checked = table.element(_PORTS, _port_key(port))
+    allowed = table.element(_MACS, _mac_key(port, _mac(checked) if checked else mac))
+    return {name: element for name, element in ((_PORTS, checked), (_MACS, allowed)) if element}
+
+
+def _label(checked: Element) -> str:
+    return checked.comment.partition(" ")[0]
+
+
+def _mac(checked: Element) -> str:
+    return checked.comment.partition(" ")[2]
+
+
+def _port_key(port: str) -> bytes:
+    return port.encode().ljust(_IFNAME.length, b"\0")
+
+
+def _mac_key(port: str, mac: str) -> bytes:
+    return (_port_key(port) + bytes.fromhex(mac.replace(":", ""))).ljust(_IFNAME_AND_MAC.length, b"\0")
+
+
+def _is_whole(table: Table, base: Chain | None) -> bool:
+    # Nothing leads to a base chain, so its uses are its rules; as the rules use the map and the set, those exist.
+    return base is not None and base.hook == _HOOK and base.uses > 0 and bool(table.rules(_CHECK))
+
+
+def _restore(transaction: Transaction, base: Chain | None) -> None:
+    transaction.add_table()
+    transaction.add_set(_PORTS, _IFNAME, verdicts=True)
+    transaction.add_set(_MACS, _IFNAME_AND_MAC)
+    if base and base.hook != _HOOK:
+        transaction.delete_chain(_BASE_CHAIN)
+    for chain, hook, rule in (
+        (_CHECK, None, [*source_ethernet(), *matched(_MACS, absent=True), *verdict(DROP)]),
+        (_BASE_CHAIN, _HOOK, matched(_PORTS, verdicts=True)),
+    ):
+        transaction.add_chain(chain, hook)
+        transaction.set_rules(chain, [*incoming_port(), *rule])
+
+
+def _remove_unused(table: Table) -> None:
+    uses = table.uses()
+    if uses is None or uses > _OBJECTS_WITHOUT_PORTS:
+        return
+    if table.chain_uses(_CHECK) is None or table.is_unused(_CHECK):
+        table.remove_if_empty({_BASE_CHAIN, _CHECK}, {_PORTS, _MACS})
+
+
+def _try_commit(table: Table, transaction: Transaction, doing: str, lost_races: frozenset[int]) -> bool:
+    try:
+        return table.try_commit(transaction, doing, lost_races)
+    except NetlinkError as error:
+        if error.errno in {errno.EOPNOTSUPP, errno.EAFNOSUPPORT}:
+            lack = "this kernel has no nftables for bridges (CONFIG_NF_TABLES_BRIDGE)"
+            raise NetlinkError(errno.EOPNOTSUPP, f"{doing}: {lack}") from error
+        raise

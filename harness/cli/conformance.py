@@ -1,0 +1,112 @@
+"""`cni-harness conformance`: does a plugin do what the specification says?"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from harness.cli.conformance_matrix import matrix
+from harness.cli.conformance_scope import FILE, Wanted, scope_options
+from harness.cli.options import Settings, global_options, needs_root, pass_settings
+from harness.output import Table, emit
+
+if TYPE_CHECKING:
+    from harness.conformance.finding import Finding
+    from harness.conformance.survey import Scope
+
+__all__ = ["command"]
+
+
+@click.group("conformance", invoke_without_command=True)
+@click.option("--list", "is_list", is_flag=True, help="Print the catalogue of checks, and execute nothing.")
+@click.option("--junit", type=FILE, metavar="FILE", help="Also write the report as JUnit's XML, for CI.")
+@click.option("--failures", is_flag=True, help="Show only what failed.")
+@scope_options
+@global_options()
+@pass_settings
+@click.pass_context
+def command(
+    ctx: click.Context, settings: Settings, *, wanted: Wanted, is_list: bool, junit: Path | None, failures: bool
+) -> int:
+    """Hold plugins, in whatever language, to CNI 1.1.0: checks for the sentences that ask something of a plugin.
+
+    Each plugin of the network list is executed as runtimes do, and in worse ways, on nodes made for it, which are gone
+    afterwards; then what it said and what it left behind are looked at. Failures and warnings are told, with -v the
+    other checks are named. The exit code is 1 where a MUST is violated. docs/conformance.md explains the report.
+    """
+    if ctx.invoked_subcommand is not None:
+        _refuse_options(ctx)
+        return 0
+    if is_list:
+        _print_catalogue(wanted, settings)
+        return 0
+    from harness.conformance.finding import fatal
+
+    settings.announces = True
+    needs_root("conformance", "makes network namespaces")
+    scope = wanted.scope(settings)
+    if junit is not None:  # what would fail at the end is better known at the beginning
+        junit.parent.mkdir(parents=True, exist_ok=True)
+    with _folders(settings, scope) as bin_dirs, wanted.survey(settings, scope) as survey:
+        findings = survey.of(bin_dirs)
+    if not findings:
+        raise click.UsageError("none of these checks is for any of these plugins")
+    _write(findings, junit)
+    _print(findings, settings, failures=failures)
+    return 1 if fatal(findings) else 0
+
+
+command.add_command(matrix)
+
+
+def _refuse_options(ctx: click.Context) -> None:
+    for param in command.params:
+        if param.expose_value and ctx.get_parameter_source(param.name or "") is not ParameterSource.DEFAULT:
+            raise click.UsageError(f"{param.opts[0]} goes behind `{ctx.invoked_subcommand}`", ctx)
+
+
+@contextmanager
+def _folders(settings: Settings, scope: "Scope") -> Iterator[tuple[Path, ...]]:
+    """Yield where plugins are looked for: nowhere else where folders were named, so that no other is examined."""
+    from harness.cli.defaults import plugin_folders, plugin_types
+
+    if settings.bin_dirs:
+        yield settings.bin_dirs
+        return
+    with plugin_folders(settings, plugin_types(scope.networks)) as found:
+        yield found
+
+
+def _write(findings: Sequence["Finding"], junit: Path | None) -> None:
+    from harness.conformance.report.document import junit as in_xml
+    from harness.files import write_atomically
+
+    if junit is not None:
+        write_atomically(junit, in_xml(findings))
+
+
+def _print(findings: Sequence["Finding"], settings: Settings, *, failures: bool) -> None:
+    from shutil import get_terminal_size
+
+    from harness.conformance.report.document import document
+    from harness.conformance.report.text import report
+
+    if settings.is_table:
+        width = min(get_terminal_size((100, 24)).columns, 120)
+        click.echo(report(findings, every=settings.verbose > 0, only_failures=failures, width=width))
+    else:
+        emit(settings.output, document(findings, only_failures=failures), Table((), ()))
+
+
+def _print_catalogue(wanted: Wanted, settings: Settings) -> None:
+    from harness.conformance.report.listing import catalogue_document, checks_table, unchecked_table
+    from harness.conformance.sentences import load
+
+    checks, sentences = wanted.checks(), load().values()
+    emit(settings.output, catalogue_document(checks, sentences), checks_table(checks))
+    if settings.is_table and not wanted.ids:
+        click.echo()
+        emit(settings.output, None, unchecked_table(sentences))

@@ -1,0 +1,87 @@
+"""`cni-harness conformance matrix`: several suites of plugins side by side."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.conformance_scope import FILE, Wanted, scope_options
+from harness.cli.options import Settings, global_options, named_folders, needs_root, pass_settings
+from harness.output import Table, emit
+
+if TYPE_CHECKING:
+    from harness.conformance.finding import Finding
+    from harness.conformance.report.matrix import Matrix
+
+__all__ = ["matrix"]
+
+
+@click.command("matrix")
+@click.option(
+    "--bin-dir",
+    "folders",
+    multiple=True,
+    required=True,
+    metavar="[NAME=]DIR[:DIR]",
+    help="Plugins to examine; once for each suite.",
+)
+@scope_options
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["markdown", "html"]),
+    help="Of the page.  [default: by the name of the file; Markdown]",
+)
+@click.option("--save", type=FILE, metavar="FILE", help="Write the page into a file.  [default: print it]")
+@global_options()
+@pass_settings
+def matrix(
+    settings: Settings, *, wanted: Wanted, folders: tuple[str, ...], form: str | None, save: Path | None
+) -> None:
+    """Compare suites of plugins: a row for each check, a column for each suite, and below what failed, in words.
+
+    A plugin that a suite does not have is left out of its column. The exit code says nothing of what was found.
+    """
+    from harness.conformance.report.matrix import matrix_of
+
+    needs_root("conformance matrix", "makes network namespaces")
+    named = named_folders(folders)
+    scope = wanted.scope(settings)
+    if save is not None:
+        save.parent.mkdir(parents=True, exist_ok=True)
+    with wanted.survey(settings, scope) as survey:
+        suites = {name: survey.of(bin_dirs, lenient=True) for name, bin_dirs in named.items()}
+    if not any(suites.values()):
+        raise click.UsageError("no suite has a plugin that any of these checks is for")
+    page = _page(matrix_of(suites), form or ("html" if save and save.suffix in (".html", ".htm") else "markdown"))
+    _deliver(page, save, settings, suites)
+
+
+# The shared option is one CNI_PATH; here each is a suite.
+matrix.params = [param for param in matrix.params if param.name != "bin_dirs"]
+
+
+def _page(compared: "Matrix", form: str) -> str:
+    if form == "html":
+        from harness.conformance.report.page import to_html
+
+        return to_html(compared)
+    from harness.conformance.report.markdown import to_markdown
+
+    return to_markdown(compared)
+
+
+def _deliver(page: str, save: Path | None, settings: Settings, suites: Mapping[str, Sequence["Finding"]]) -> None:
+    from harness.conformance.report.document import document
+    from harness.conformance.report.wording import counts, tally
+    from harness.files import write_atomically
+
+    if save is not None:
+        write_atomically(save, page.encode())
+    elif settings.is_table:
+        click.echo(page, nl=False)
+        return
+    rows = [[name, tally(counts(findings))] for name, findings in suites.items()]
+    documents = [{"suite": name, **document(findings)} for name, findings in suites.items()]
+    emit(settings.output, {"suites": documents}, Table(("SUITE", "CHECKS"), rows))

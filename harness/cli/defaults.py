@@ -1,0 +1,112 @@
+"""What is used where nothing is configured: this project's own network lists and plugins."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.cli.options import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, Settings, say, warn
+from harness.install.files import write_launchers
+from harness.libcni.networks import NetworkError, NetworkList, load_networks, network_files
+from launch.installation import plugin_names
+
+__all__ = ["configured_networks", "network_folder", "own_conf_dir", "plugin_folders", "plugin_types", "select_networks"]
+
+
+def own_conf_dir() -> Path:
+    """Return the folder of the network lists that come with this project."""
+    from importlib.resources import files
+
+    return Path(str(files("conf")))
+
+
+def network_folder(settings: Settings) -> Path:
+    """Return where network lists are read from.
+
+    That is the project's own folder where none was named and the usual one holds no list. Raises NetworkError where
+    the one that was named is missing, or holds none.
+    """
+    if settings.conf_dir is not None:
+        if not network_files(settings.conf_dir):
+            lacking = "no network lists" if settings.conf_dir.is_dir() else "no such folder"
+            raise NetworkError(f"{settings.conf_dir}: {lacking} (--conf-dir, or NETCONFPATH in the environment)")
+        return settings.conf_dir
+    if network_files(DEFAULT_CONF_DIR):
+        return DEFAULT_CONF_DIR
+    own = own_conf_dir()
+    _announce(settings, f"No network lists in {DEFAULT_CONF_DIR}: using this project's own, {own}")
+    return own
+
+
+def configured_networks(settings: Settings, *, on_error: Callable[[NetworkError], None] = warn) -> list[NetworkList]:
+    """Return every network list, by file name; what is wrong with a file goes to `on_error`. Raises NetworkError."""
+    return load_networks(network_folder(settings), on_error=on_error)
+
+
+def select_networks(settings: Settings, names: Sequence[str]) -> list[NetworkList]:
+    """Return the networks of these names, in this order; without names the first list, as containerd takes it.
+
+    A name that the folder of lists lacks may be that of a network of this project. Raises NetworkError, which names the
+    networks that there are.
+    """
+    networks = configured_networks(settings)
+    if not names and not networks:
+        raise NetworkError(f"{settings.conf_dir or DEFAULT_CONF_DIR}: no network list that can be used")
+    if not names:
+        return networks[:1]
+    known = {network.name: network for network in networks}
+    own = {network.name: network for network in load_networks(own_conf_dir())}
+    if missing := [name for name in names if name not in known and name not in own]:
+        there = [f"there are: {', '.join(known)}"] if known else []
+        if others := [name for name in own if name not in known]:
+            there.append(f"of this project: {', '.join(others)}")
+        raise NetworkError(f"no network named {', '.join(missing)} ({'; '.join(there)})")
+    for name in dict.fromkeys(names):
+        if name not in known:
+            folder = settings.conf_dir or DEFAULT_CONF_DIR
+            say(f"No network {name} in {folder}: using this project's own, {own[name].source}")
+    return [known.get(name) or own[name] for name in names]
+
+
+def plugin_types(networks: Iterable[NetworkList]) -> set[str]:
+    """Return the executables that these networks need: the plugins, and the IPAM plugins they delegate to."""
+    plugins = [plugin for network in networks for plugin in network.plugins]
+    return {name for plugin in plugins for name in (plugin.type, plugin.delegate) if name}
+
+
+@contextmanager
+def plugin_folders(settings: Settings, types: Iterable[str]) -> Iterator[tuple[Path, ...]]:
+    """Yield the folders of CNI_PATH; the project's own plugins come last where one of `types` is nowhere else.
+
+    They are written into `<state-dir>/bin`, or for the with block into a temporary folder where this user may not
+    write there. Raises InstallError, OSError.
+    """
+    configured = settings.bin_dirs or (DEFAULT_BIN_DIR,)
+    missing = sorted(name for name in types if not any((folder / name).exists() for folder in configured))
+    own = [name for name in plugin_names() if name in missing] if missing else []
+    if not own:
+        yield configured
+        return
+    folders = ":".join(map(str, configured))
+    _announce(settings, f"No {', '.join(own)} in {folders}: using this project's own, {settings.state_dir / 'bin'}")
+    with _own_plugins(settings.state_dir) as folder:
+        yield (*configured, folder)
+
+
+def _announce(settings: Settings, message: str) -> None:
+    """Say that something of this project is used: until its plugins are in the state folder, and always with -v."""
+    if settings.verbose or (settings.announces and not (settings.state_dir / "bin").exists()):
+        say(message)
+
+
+@contextmanager
+def _own_plugins(state_dir: Path) -> Iterator[Path]:
+    try:
+        write_launchers(state_dir / "bin")
+    except PermissionError:
+        from tempfile import TemporaryDirectory
+
+        with TemporaryDirectory(prefix="cni-harness-") as temporary:
+            write_launchers(Path(temporary))
+            yield Path(temporary)
+    else:
+        yield state_dir / "bin"

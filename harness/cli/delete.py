@@ -1,0 +1,151 @@
+"""`cni-harness del`: pods taken away, with everything that was made for them."""
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.options import (
+    Settings,
+    complete_pod,
+    global_options,
+    namespace_option,
+    needs_root,
+    pass_settings,
+    say,
+)
+from harness.cli.parallel import for_each_pod, jobs_option
+from harness.output import Table, emit, say_changes
+
+if TYPE_CHECKING:
+    from harness.runtime.node import Node
+    from harness.runtime.node_snapshot import StateBefore
+    from harness.runtime.pod_lifecycle import Runtime
+    from harness.runtime.pods import Pod
+    from harness.snapshot import Difference
+
+__all__ = ["command"]
+
+
+@click.command("del")
+@click.argument("pods", nargs=-1, metavar="[POD]...", shell_complete=complete_pod)
+@click.option("--all", "everything", is_flag=True, help="Every pod of the node, in every namespace.")
+@click.option(
+    "--prune",
+    is_flag=True,
+    help="Take away too what deleted pods were the last to use: bridges without ports, and a --node without pods.",
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Forget a pod even where a plugin could not clean up after it, or its record cannot be read.",
+)
+@click.option("--diff", is_flag=True, help="Show what was freed: the node and the pods, before and after.")
+@namespace_option
+@jobs_option
+@global_options()
+@pass_settings
+def command(
+    settings: Settings,
+    *,
+    pods: tuple[str, ...],
+    everything: bool,
+    prune: bool,
+    force: bool,
+    diff: bool,
+    namespace: str,
+    jobs: int,
+) -> int:
+    """Delete pods: from their networks, as they were when the pods were added, then their network namespaces.
+
+    A pod that is not there is no error. What fails is reported, after all else was done; the pod then stays on record
+    and can be deleted again. Plugins are looked for in --bin-dir, then in the folders that the pod's ADD used.
+    """
+    if bool(pods) == everything:
+        raise click.UsageError("name pods, or say --all")
+    from harness.runtime.kubernetes import check_pod
+
+    needs_root("del", "removes network namespaces")
+    wanted = [(namespace, name) for name in dict.fromkeys(pods)]
+    for each in wanted:
+        check_pod(*each)
+    node = settings.open_node(threads=jobs)
+    if not node.exists():
+        return _report(settings, wanted, [], 0, [] if diff else None)
+    if everything:
+        wanted = node.pods.names()
+    from harness.cli.trace import trace_executions
+    from harness.runtime.pod_lifecycle import Runtime
+
+    freed: list[Difference] | None = None
+    with node.in_use():
+        before = _state_before(node, wanted) if diff else None
+        observe = trace_executions(settings.verbose)
+        runtime = Runtime(node, bin_dirs=settings.bin_dirs, observe=observe, warn=say)
+
+        def delete(namespace: str, name: str) -> "Pod | None":
+            return runtime.delete(namespace, name, force=force)
+
+        done = for_each_pod(wanted, delete, jobs=jobs, label="Deleting pods", done="Gone")
+        if before is not None and not prune:
+            freed = before.freed()
+    deleted = [pod for _, pod in done if pod is not None]
+    if prune:
+        freed = _prune(runtime, before)
+    missing = [pod for pod, was in done if was is None]
+    return _report(settings, missing, deleted, len(wanted) - len(done), freed)
+
+
+def _state_before(node: "Node", wanted: list[tuple[str, str]]) -> "StateBefore":
+    from harness.runtime.node_snapshot import StateBefore
+    from harness.runtime.pods import PodRecordError
+
+    pods = []
+    for namespace, name in wanted:
+        with suppress(PodRecordError):  # deleting it reports that
+            pods.append(node.pods.read(namespace, name))
+    return StateBefore(node, filter(None, pods), warn=say)
+
+
+def _report(
+    settings: Settings,
+    missing: list[tuple[str, str]],
+    deleted: list["Pod"],
+    failed: int,
+    freed: "list[Difference] | None",
+) -> int:
+    for namespace, name in missing:
+        say(f"There is no pod {namespace}/{name}")
+    listed = [{"name": pod.name, "namespace": pod.namespace, "containerID": pod.container_id} for pod in deleted]
+    document: dict[str, object] = {"deleted": listed}
+    if freed is not None:
+        document["diff"] = [difference.to_document() for difference in freed]
+    rows = [[pod.name, pod.namespace, pod.container_id] for pod in deleted]
+    if rows or not settings.is_table:
+        emit(settings.output, document, Table(("DELETED", "NAMESPACE", "CONTAINER ID"), rows))
+    if settings.is_table:
+        say_changes([difference.in_words() for difference in freed or ()])
+    return 1 if failed else 0
+
+
+def _prune(runtime: "Runtime", before: "StateBefore | None") -> "list[Difference] | None":
+    """Remove unused bridges and the node; return the differences since `before`, taken before the node goes."""
+    from harness.runtime.prune import forwarding_that_stays, prune_links
+    from harness.runtime.sandbox import sandbox_exists
+
+    node = runtime.node
+    # A pod that is being added may have a bridge already, but no port yet and no result.
+    with node.alone():
+        pruned = prune_links(runtime)
+        forwarding = node.run(forwarding_that_stays) if pruned.removed else []
+        freed = before.freed() if before is not None else None
+    for name in pruned.removed:
+        say(f"Removed {name}, which had no ports left")
+    for name, reason in pruned.kept.items():
+        say(f"Kept {name}: {reason}")
+    if node.name is not None:
+        say(f"Removed node {node.name}" if node.remove() else f"Kept node {node.name}: it has pods")
+    if node.netns is None or sandbox_exists(node.netns):
+        for parameter in forwarding:
+            say(f"{parameter} stays 1: other software may count on it")
+    return freed

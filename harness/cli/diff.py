@@ -1,0 +1,79 @@
+"""`cni-harness diff`: what differs between two snapshots, or between one and now."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.options import Settings, global_options, needs_root, pass_settings, say
+from harness.output import Table, emit, message_of, say_changes
+
+if TYPE_CHECKING:
+    from harness.snapshot import Snapshot
+
+__all__ = ["command"]
+
+_SNAPSHOT = click.Path(allow_dash=True, dir_okay=False, path_type=Path)
+
+
+class _TroubleError(click.ClickException):
+    """Not told whether there is a difference; diff(1) exits with 2 then."""
+
+    exit_code = 2
+
+
+@click.command("diff")
+@click.argument("before", type=_SNAPSHOT)
+@click.argument("after", type=_SNAPSHOT, required=False)
+@click.option(
+    "--ignore",
+    multiple=True,
+    metavar="PATTERN",
+    help="Not what matches this, as 'PLACE/WHAT/NAME' with wildcards: 'files/*', 'node/sysctl/*'; may be repeated.",
+)
+@global_options()
+@pass_settings
+def command(settings: Settings, *, before: Path, after: Path | None, ignore: tuple[str, ...]) -> int:
+    """Compare two snapshots (`cni-harness snapshot -o json`), or one with what there is now. "-" is stdin.
+
+    What appeared is shown with "+", what disappeared with "-", what changed with "~". The exit code is 0 where there is
+    no difference, 1 where there is one, 2 where that cannot be told.
+    """
+    from harness.snapshot import differences
+
+    old = _read(before)
+    new = _read(after) if after is not None else _now(old)
+    for line in dict.fromkeys([*old.missing, *new.missing]):
+        say(line)
+    found = differences(old, new, ignore=ignore)
+    emit(settings.output, {"diff": [difference.to_document() for difference in found]}, Table((), []))
+    if settings.is_table:
+        say_changes([difference.in_words() for difference in found])
+    return 1 if found else 0
+
+
+def _read(path: Path) -> "Snapshot":
+    from harness.snapshot import Snapshot
+
+    try:
+        with click.open_file(str(path), encoding="utf-8") as stream:
+            return Snapshot.from_document(json.load(stream))
+    except (ValueError, RecursionError):
+        raise _TroubleError(f"{path}: not JSON; `cni-harness snapshot -o json` writes what is read here") from None
+    except OSError as error:
+        raise _TroubleError(f"{path}: {error.strerror or error}") from error
+
+
+def _now(old: "Snapshot") -> "Snapshot":
+    from harness.snapshot import take
+
+    try:
+        needs_root("diff", "looks into network namespaces")
+        return take(old.namespaces, [Path(folder) for folder in old.folders])
+    except click.ClickException as error:
+        raise _TroubleError(error.message) from error
+    except OSError as error:
+        raise _TroubleError(message_of(error)) from error
+    except ValueError as error:  # a path with what no path can have
+        raise _TroubleError(f"namespaces or folders: {error}") from error

@@ -1,0 +1,93 @@
+"""`cni-harness exec`: a command inside a pod."""
+
+import os
+import signal
+from pathlib import Path
+
+import click
+
+from harness.cli.options import Settings, complete_pod, global_options, namespace_option, needs_root, pass_settings, say
+from harness.runtime.resolv_conf import HOST_RESOLV_CONF
+
+__all__ = ["command"]
+
+_NOT_FOUND = 127
+_NOT_EXECUTABLE = 126
+"""The shell's exit codes for a command that it cannot run (POSIX, XCU 2.8.2)."""
+
+
+class _WithCommand(click.Command):
+    """Options of a command are the command's, with or without `--` before it."""
+
+    allow_interspersed_args = False
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options before the pod's name, and what follows it where that is nothing but options up to `--`."""
+        words = self._after_options(ctx, args)
+        options, pod, words = args[: len(args) - len(words)], words[:1], words[1:]
+        if "--" in words:
+            dashes = words.index("--")
+            own = [*options, *words[:dashes]]
+            if not self._after_options(ctx, own):
+                options, words = own, words[dashes + 1 :]
+        return super().parse_args(ctx, [*options, *pod, *words])
+
+    def _after_options(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Return what is left of a command line from the first word that is no option."""
+        options = click.Command(None, params=[each for each in self.params if isinstance(each, click.Option)])
+        _, words, _ = options.make_parser(ctx).parse_args(list(args))
+        return words
+
+
+@click.command("exec", cls=_WithCommand)
+@click.argument("pod", shell_complete=complete_pod)
+@click.argument("arguments", nargs=-1, required=True, metavar="[--] COMMAND...", type=click.UNPROCESSED)
+@namespace_option
+@global_options()
+@pass_settings
+def command(settings: Settings, *, pod: str, arguments: tuple[str, ...], namespace: str) -> int:
+    """Run a command in a pod's network namespace, with the pod's resolv.conf.
+
+    Only network and resolv.conf are the pod's, files are the node's. The command takes this program's place: its exit
+    code and signals are its own.
+    """
+    needs_root("exec", "enters a network namespace")
+    store = settings.open_node().pods
+    record = store.read(namespace, pod)
+    if record is None:
+        raise click.ClickException(f"there is no pod {namespace}/{pod}")
+    from netlink.namespace import NotANamespaceError, entered, open_namespace
+
+    try:
+        netns = open_namespace(record.netns)
+    except (FileNotFoundError, NotANamespaceError):
+        raise click.ClickException(f"the sandbox of pod {record.title} is gone: {record.netns}") from None
+    with entered(netns):
+        _show_own_files(store.resolv_conf(record))
+        return _become(arguments)
+
+
+def _show_own_files(resolv_conf: Path) -> None:
+    """Give this process the pod's view of what depends on the network, as ip-netns(8) does for its own namespaces."""
+    from netlink.mounts import mount_own_sysfs, private_mounts
+
+    missing = [str(path) for path in (resolv_conf, HOST_RESOLV_CONF) if not path.exists()]
+    if missing:
+        say(f"Without the pod's resolv.conf: there is no {missing[0]}")
+    private_mounts({} if missing else {str(HOST_RESOLV_CONF): str(resolv_conf)})
+    mount_own_sysfs()
+
+
+def _become(arguments: tuple[str, ...]) -> int:
+    """Replace this program; returns an exit code, and that only where it cannot."""
+    # Python ignores these for itself; a program that writes into a closed pipe relies on SIGPIPE.
+    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(ignored, signal.SIG_DFL)
+    try:
+        os.execvp(arguments[0], arguments)  # noqa: S606 -- a command without a shell is the point
+    except FileNotFoundError:
+        say(f"Error: {arguments[0]}: command not found")
+        return _NOT_FOUND
+    except OSError as error:
+        say(f"Error: {arguments[0]}: {error.strerror}")
+        return _NOT_EXECUTABLE

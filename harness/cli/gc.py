@@ -1,0 +1,73 @@
+"""`cni-harness gc`: what lost pods left behind, cleaned up."""
+
+import click
+
+from harness.cli.options import Settings, global_options, needs_root, only_networks_option, pass_settings, say
+from harness.output import Table, emit, message_of, say_changes
+
+__all__ = ["command"]
+
+_SHORT_ID = 12
+
+
+@click.command("gc")
+@only_networks_option
+@click.option("--diff", is_flag=True, help="Show what was freed: the node and the pods, before and after.")
+@global_options()
+@pass_settings
+def command(settings: Settings, *, names: tuple[str, ...], diff: bool) -> int:
+    """Free what the networks hold for attachments other than those of the pods on record.
+
+    That includes what other runtimes have on these networks: run it only for networks that nobody else uses. Waits
+    until no pod is being added or deleted. Networks with disableGC are left alone; plugins of lists below 1.1.0 have
+    no GC, for those only cached attachments are deleted. Plugins are looked for in --bin-dir, then in the folders that
+    the pods' ADDs used.
+    """
+    from harness.cli.defaults import configured_networks, plugin_folders, plugin_types, select_networks
+    from harness.cli.trace import trace_executions
+    from harness.runtime.node_snapshot import StateBefore
+    from harness.runtime.pod_lifecycle import Runtime, folders_with_those_of
+
+    needs_root("gc", "deletes attachments")
+    node = settings.open_node()
+    if not node.exists():
+        say(f"There is no node {node.name}: nothing to free")
+        emit(settings.output, {"networks": []} | ({"diff": []} if diff else {}), Table((), ()))
+        return 0
+    networks = select_networks(settings, names) if names else configured_networks(settings)
+    document: list[dict[str, object]] = []
+    rows: list[list[str]] = []
+    failed = False
+    with node.alone(), plugin_folders(settings, plugin_types(networks)) as bin_dirs:
+        runtime = Runtime(node, bin_dirs=bin_dirs, observe=trace_executions(settings.verbose), warn=say)
+        pods = node.pods.all()
+        before = StateBefore(node, pods, warn=say) if diff else None
+        libcni = runtime.libcni(folders_with_those_of(bin_dirs, pods))
+        for network in networks:
+            valid = [
+                (pod.container_id, attached.ifname)
+                for pod in pods
+                for attached in pod.networks
+                if attached.name == network.name
+            ]
+            problem = ""
+            deleted: list[dict[str, str]] = []
+            try:
+                deleted += [
+                    {"containerID": attachment.container_id, "ifname": attachment.ifname}
+                    for attachment in libcni.gc(network, valid)
+                ]
+            except ExceptionGroup as errors:
+                problem, failed = message_of(errors), True
+            document.append({"name": network.name, "valid": len(valid), "deleted": deleted, "error": problem})
+            gone = ", ".join(f"{each['containerID'][:_SHORT_ID]}/{each['ifname']}" for each in deleted)
+            outcome = problem or ("disabled" if network.disable_gc else "ok")
+            rows.append([network.name, str(len(valid)), gone, outcome])
+        freed = before.freed() if before is not None else []
+    shown: dict[str, object] = {"networks": document}
+    if diff:
+        shown["diff"] = [difference.to_document() for difference in freed]
+    emit(settings.output, shown, Table(("NETWORK", "VALID", "DELETED", "GC"), rows, "GC"))
+    if settings.is_table:
+        say_changes([difference.in_words() for difference in freed])
+    return 1 if failed else 0

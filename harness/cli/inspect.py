@@ -1,0 +1,80 @@
+"""`cni-harness inspect`: one pod, as it was made and as the kernel has it now."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from harness.cli.options import Settings, complete_pod, global_options, namespace_option, needs_root, pass_settings
+from harness.output import Table, emit
+
+__all__ = ["command"]
+
+
+@click.command("inspect")
+@click.argument("pod", shell_complete=complete_pod)
+@namespace_option
+@global_options()
+@pass_settings
+def command(settings: Settings, *, pod: str, namespace: str) -> None:
+    """Show a pod: its networks and their plugins, the result of each, and the kernel's state of it now.
+
+    A "!" marks a fact of a result that the kernel contradicts. The node's side of the pod is its veth, the bridge, and
+    the entries of the firewall that name its container ID or one of its addresses.
+    """
+    from harness.runtime.pod_inspection import inspect_pod
+
+    needs_root("inspect", "looks into a network namespace")
+    node = settings.open_node()
+    record = node.pods.read(namespace, pod)
+    if record is None:
+        raise click.ClickException(f"there is no pod {namespace}/{pod}")
+    document = inspect_pod(node, record)
+    emit(settings.output, document, Table(("", pod), list(_rows(document))))
+
+
+_IDENTITY = (
+    ("namespace", "namespace"),
+    ("state", "state"),
+    ("container ID", "containerID"),
+    ("UID", "uid"),
+    ("netns", "netns"),
+    ("resolv.conf", "resolvConf"),
+    ("created", "created"),
+)
+
+
+def _rows(document: dict[str, Any]) -> Iterator[list[str]]:
+    yield from ([title, str(document[key])] for title, key in _IDENTITY)
+    for network in document["networks"]:
+        # noop reports nothing: its pod has no interface of that name.
+        ifname = f" as {network['ifname']}" if network["compared"] else " (reports no interface)"
+        yield ["network", network["name"] + ifname]
+        yield ["chain", " → ".join(map(_plugin_words, network["plugins"]))]
+        yield from (["result", _compared_words(each)] for each in network["compared"])
+    yield from (["link", _link_words(link)] for link in document["kernel"]["links"])
+    yield from (["route", _route_words(route)] for route in document["kernel"]["routes"])
+    # Two networks of a pod may have one bridge.
+    host_links = {link["name"]: link for network in document["networks"] for link in network["hostLinks"]}
+    yield from (["node link", _link_words(link)] for link in host_links.values())
+    yield from ([f"node {entry['kind']}", entry["words"]] for entry in document["firewall"])
+
+
+def _plugin_words(plugin: dict[str, str]) -> str:
+    delegate = f" with {plugin['ipam']}" if plugin["ipam"] else ""
+    return f"{plugin['type']}{delegate} ({plugin['executable'] or 'no executable'})"
+
+
+def _compared_words(compared: dict[str, str]) -> str:
+    return f"! {compared['fact']}: the kernel {compared['mismatch']}" if compared["mismatch"] else compared["fact"]
+
+
+def _link_words(link: dict[str, Any]) -> str:
+    port = f" port of {link['portOf']}," if "portOf" in link else ""
+    addresses = ", ".join(link["addresses"]) or "no address"
+    return f"{link['name']}: {'up' if link['up'] else 'down'},{port} {link['mac']}, mtu {link['mtu']}: {addresses}"
+
+
+def _route_words(route: dict[str, Any]) -> str:
+    via = f" via {route['gw']}" if "gw" in route else ""
+    return f"{route['dst']}{via} dev {route['dev']}"

@@ -1,0 +1,118 @@
+"""`cni-harness install`: the plugins where runtimes look for them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.options import (
+    DEFAULT_BIN_DIR,
+    DEFAULT_CONF_DIR,
+    DEFAULT_STATE_DIR,
+    Settings,
+    global_options,
+    pass_settings,
+    say,
+)
+from harness.output import Table, emit
+
+if TYPE_CHECKING:
+    from harness.install.files import Content
+
+__all__ = ["command"]
+
+_FIRST = "10-cni-harness.conflist"
+_TIMEOUT_S = 5.0
+"""For a plugin to tell its versions."""
+
+
+@click.command("install")
+@click.option(
+    "--conf",
+    is_flag=False,
+    flag_value=_FIRST,
+    metavar="[FILE]",
+    help=f"Also put a network list of this project into --conf-dir.  [{_FIRST} unless named]",
+)
+@click.option("--force", is_flag=True, help="Replace other plugins of the same names, until `uninstall` restores them.")
+@click.option(
+    "--divert",
+    is_flag=True,
+    help="The same for files of Debian packages, by dpkg-divert: a new version of the package does not undo it.",
+)
+@click.option(
+    "--units/--no-units",
+    default=None,
+    help="Have systemd start the server when it is needed.  [where systemd runs, and --state-dir is the default]",
+)
+@click.option("--unit-dir", type=click.Path(file_okay=False, path_type=Path), hidden=True, help="For a look at them.")
+@global_options(makes_folders=True)
+@pass_settings
+def command(
+    settings: Settings, *, conf: str | None, force: bool, divert: bool, units: bool | None, unit_dir: Path | None
+) -> None:
+    """Write the plugins of this project into --bin-dir, each by rename: no runtime ever sees half of one.
+
+    So are those that other distributions of this Python environment declare (docs/writing-a-plugin.md).
+    It says which files the container runtimes of this machine will execute, by their own configuration, and changes
+    none of that. `cni-harness uninstall` takes back exactly what this put there.
+    """
+    from harness.install import units as systemd
+    from harness.install.files import install, launchers
+    from launch.launcher import compiled_launcher
+
+    folders = settings.bin_dirs or (DEFAULT_BIN_DIR,)
+    if len(folders) > 1:
+        raise click.UsageError(f"install wants one --bin-dir, not {':'.join(map(str, folders))}")
+    files = launchers(folders[0])
+    if compiled_launcher() is None:
+        say("This was installed without a C compiler: the plugins get the slower launcher, in Python")
+    if units is None:
+        units = systemd.is_systemd_running() and settings.state_dir == DEFAULT_STATE_DIR
+    if units:
+        files |= systemd.units((unit_dir or systemd.UNIT_DIR).absolute())
+    # After the plugins: containerd starts to use a list as soon as it is there.
+    if conf is not None:
+        files |= _list(conf, settings.conf_dir or DEFAULT_CONF_DIR)
+    written = install(files, settings.state_dir, force=force, diverting=divert)
+    if units and unit_dir is None:
+        systemd.enable(changed=bool(written))
+    document = [{"path": str(path), "written": path in written} for path in files]
+    rows = [[str(path), "installed" if path in written else "is there already"] for path in files]
+    if not units and not systemd.is_systemd_running():
+        say("Without systemd: `cni-harness serve` runs the server, which saves each plugin the start of Python")
+    runtimes = _say_who_executes(settings, folders[0])
+    emit(settings.output, {"files": document, "runtimes": runtimes}, Table(("FILE", "STATE"), rows, "STATE"))
+
+
+def _say_who_executes(settings: Settings, folder: Path) -> list[dict[str, object]]:
+    """Say what each runtime will execute, and which lists have a plugin of too early a version; return the former."""
+    from harness.install.advice import advice, version_warnings
+    from harness.install.doctor import versions_by_asking
+    from harness.install.files import installed
+    from harness.install.runtime_configs import runtime_configs
+    from launch.installation import plugin_names
+
+    names = plugin_names()
+    folders = [folder, *{path.parent for path in installed(settings.state_dir) if path.name in names} - {folder}]
+    configs = runtime_configs()
+    for config in configs:
+        say(advice(config, folders, names))
+    conf_dir = settings.conf_dir or DEFAULT_CONF_DIR
+    for warning in version_warnings(conf_dir, folder, configs, versions_by_asking(_TIMEOUT_S)):
+        say(f"Warning: {warning}")
+    return [
+        {"name": config.name, "executes": {name: str(config.plugin(name) or "") for name in names}}
+        for config in configs
+        if not (config.problem or config.unused)
+    ]
+
+
+def _list(name: str, conf_dir: Path) -> "dict[Path, Content]":
+    from harness.cli.defaults import own_conf_dir
+    from harness.install.files import Content
+
+    own = {path.name: path for path in sorted(own_conf_dir().glob("*.conflist"))}
+    if name not in own:
+        raise click.UsageError(f"--conf {name}: no such list of this project (there are: {', '.join(own)})")
+    return {conf_dir / name: Content(own[name].read_bytes(), 0o644)}

@@ -1,0 +1,38 @@
+"""`cni-harness list`: the pods there are."""
+
+import click
+
+from harness.cli.options import Settings, global_options, pass_settings, say, warn
+from harness.output import Table, age, emit
+
+__all__ = ["command"]
+
+
+@click.command("list")
+@click.option("--namespace", metavar="NS", help="Only those in this Kubernetes namespace.")
+@global_options()
+@pass_settings
+def command(settings: Settings, *, namespace: str | None) -> None:
+    """List pods, those too that a crash left incomplete: `del` takes them away like any other."""
+    from harness.runtime.pod_view import addresses, pod_document, pod_state
+
+    node = settings.open_node()
+    known = node.pods.all(on_error=warn)
+    pods = [pod for pod in known if namespace in {None, pod.namespace}]
+    is_wide = settings.output == "wide"
+    rows = [
+        [
+            pod.name,
+            pod.namespace,
+            pod_state(pod),
+            ", ".join(network.name for network in pod.networks),
+            ", ".join(filter(None, map(addresses, pod.networks))),
+            pod.container_id,
+            pod.created if is_wide else age(pod.created),
+        ]
+        for pod in pods
+    ]
+    headings = ("POD", "NAMESPACE", "STATE", "NETWORKS", "ADDRESSES", "CONTAINER ID", "CREATED" if is_wide else "AGE")
+    if not pods:
+        say("No pods" if node.exists() else f"No pods: there is no node {node.name}")
+    emit(settings.output, {"pods": [pod_document(pod) for pod in pods]}, Table(headings, rows, "STATE"))

@@ -1,0 +1,92 @@
+"""`cni-harness networks`: the network lists there are, and the addresses of one."""
+
+from typing import Any
+
+import click
+
+from harness.cli.options import Settings, complete_network, global_options, needs_root, pass_settings, say, warn
+from harness.output import Table, emit
+
+__all__ = ["command"]
+
+_COUNTED = 10**9
+"""Larger numbers of addresses are rounded in the table."""
+
+
+@click.command("networks")
+@click.argument("name", required=False, shell_complete=complete_network)
+@global_options()
+@pass_settings
+def command(settings: Settings, *, name: str | None) -> None:
+    """List networks, in the order of their files: the first is what `add` uses when none is named.
+
+    With NAME: its ranges of addresses, how many are used and free, and the pod of each reservation. Only those of
+    host-local are known; other address management keeps none on this node, or in files of its own.
+    """
+    if name is None:
+        _show_all(settings)
+    else:
+        _show_addresses(settings, name)
+
+
+def _show_all(settings: Settings) -> None:
+    from harness.cli.defaults import configured_networks
+
+    document = []
+    for network in configured_networks(settings):
+        capabilities = sorted(frozenset[str]().union(*(plugin.capabilities for plugin in network.plugins)))
+        document.append(
+            {
+                "name": network.name,
+                "cniVersion": network.cni_version,
+                "plugins": [plugin.type for plugin in network.plugins],
+                "capabilities": capabilities,
+                "file": str(network.source or ""),
+            }
+        )
+    rows = [[_cell(value) for value in each.values()] for each in document]
+    headings = ("NETWORK", "VERSION", "PLUGINS", "CAPABILITIES", "FILE")
+    emit(settings.output, {"networks": document}, Table(headings, rows))
+
+
+def _show_addresses(settings: Settings, name: str) -> None:
+    from harness.cli.defaults import select_networks
+    from harness.runtime.network_addresses import network_addresses
+
+    needs_root("networks NAME", "reads reservations")
+    [network] = select_networks(settings, [name])
+    node = settings.open_node()
+    document: dict[str, Any] = network_addresses(network, node, node.pods.all(on_error=warn))
+    for error in document["errors"]:
+        say(f"Warning: {error}")
+    ranges, reservations = document["ranges"], document["reservations"]
+    if not ranges and not reservations:
+        say(f"Network {name} has no addresses of host-local")
+    rows = [
+        [each["subnet"], f"{each['rangeStart']}-{each['rangeEnd']}", each["gateway"], *map(_number, _counts(each))]
+        for each in ranges
+    ]
+    emit(settings.output, document, Table(("SUBNET", "RANGE", "GATEWAY", "USED", "FREE"), rows))
+    if not settings.is_table or not reservations:
+        return
+    rows = [[each["address"], _holder(each), each["ifname"], each["containerID"]] for each in reservations]
+    click.echo()
+    emit(settings.output, None, Table(("ADDRESS", "POD", "INTERFACE", "CONTAINER ID"), rows))
+
+
+def _counts(known: dict[str, int]) -> tuple[int, int]:
+    return known["used"], known["free"]
+
+
+def _number(count: int) -> str:
+    return str(count) if count < _COUNTED else f"{count:.1e}"
+
+
+def _holder(reservation: dict[str, str]) -> str:
+    if reservation["note"]:
+        return f"no pod: {reservation['note']}"
+    return reservation["pod"] or "no pod"
+
+
+def _cell(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,28 @@
+"""`cni-harness new-plugin`: a distribution with a plugin, to begin with."""
+
+from pathlib import Path
+
+import click
+
+from harness.cli.options import Settings, global_options, pass_settings, say
+from harness.output import Table, emit
+
+__all__ = ["command"]
+
+
+@click.command("new-plugin")
+@click.argument("name")
+@global_options()
+@pass_settings
+def command(settings: Settings, *, name: str) -> None:
+    """Write a Python distribution with the plugin NAME into the new folder NAME: a veth pair with addresses, and tests.
+
+    After `pip install --editable NAME` it is a plugin like those of this project: `cni-harness install` puts it into
+    the folder of plugins, the server runs it, and `pytest` in its folder holds it to the specification.
+    """
+    from harness.new_plugin import write_distribution
+
+    written = write_distribution(name, Path.cwd())
+    rows = [[str(path)] for path in written]
+    emit(settings.output, {"files": [str(path) for path in written]}, Table(("FILE",), rows))
+    say(f"Next: pip install --editable './{name}[test]', then pytest {name}; {name}/README.md tells more")

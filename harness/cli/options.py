@@ -1,0 +1,269 @@
+"""The options that every verb shares, before it or after it."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stderr, suppress
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from harness.output import abandon
+
+if TYPE_CHECKING:
+    from harness.runtime.node import Node
+
+__all__ = [
+    "DEFAULT_BIN_DIR",
+    "DEFAULT_CONF_DIR",
+    "DEFAULT_STATE_DIR",
+    "EXECUTABLE",
+    "Settings",
+    "complete_network",
+    "complete_pod",
+    "global_options",
+    "named_folders",
+    "namespace_option",
+    "needs_root",
+    "only_networks_option",
+    "pass_settings",
+    "say",
+    "warn",
+]
+
+DEFAULT_CONF_DIR = Path("/etc/cni/net.d")
+DEFAULT_BIN_DIR = Path("/opt/cni/bin")
+DEFAULT_STATE_DIR = Path("/var/lib/cni-harness")
+
+EXECUTABLE = click.Path(exists=True, dir_okay=False, executable=True, resolve_path=True, path_type=Path)
+_FOLDER = click.Path(file_okay=False)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass
+class Settings:
+    """What the shared options say; None and the empty tuple where they, and the environment, say nothing."""
+
+    conf_dir: Path | None = None
+    bin_dirs: tuple[Path, ...] = ()
+    state_dir: Path = DEFAULT_STATE_DIR
+    node: str | None = None
+    output: str = "table"
+    verbose: int = 0
+    announces: bool = False
+    """Whether the use of this project's own lists and plugins is said on stderr."""
+    names_bin_dirs: bool = False
+    """Whether the folders of plugins are those of an option, not of the environment."""
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the result is for people, not a document for programs."""
+        return self.output in {"table", "wide"}
+
+    def open_node(self, *, threads: int = 8) -> "Node":
+        """Return the node that pods are on; nothing is made yet. Raises NodeError."""
+        from harness.runtime.node import Node
+
+        return Node(self.node, self.state_dir, threads=threads)
+
+
+pass_settings = click.make_pass_decorator(Settings, ensure=True)
+
+
+def say(message: str) -> None:
+    """Tell the user something that is not the result: one line on stderr.
+
+    That nobody can be told any more is no reason to leave anything undone: nothing is raised.
+    """
+    try:
+        click.echo(message, err=True)
+    except OSError:
+        abandon(sys.stderr)
+
+
+def warn(error: Exception) -> None:
+    """Tell the user of what is wrong, though it stops nothing."""
+    say(f"Warning: {error}")
+
+
+def needs_root(verb: str, reason: str) -> None:
+    """Raise ClickException, one line, unless this is root; `reason` completes "it …"."""
+    import os
+
+    if os.geteuid() != 0:
+        raise click.ClickException(f"`cni-harness {verb}` needs root: it {reason}")
+
+
+def _remember(ctx: click.Context, param: click.Parameter, value: object) -> None:
+    """Put a value that was given into the settings; what stands after the verb comes later, and counts."""
+    settings = ctx.ensure_object(Settings)
+    if param.name == "verbose":
+        settings.verbose += value if isinstance(value, int) else 0
+    elif value is not None:
+        name, text = str(param.name), str(value)
+        if not _folders(text):
+            # `--node "$NAME"`, where the shell knows no NAME, must not mean this host.
+            raise click.BadParameter(f"{text!r} names nothing; for the default, leave the option out", ctx, param)
+        folder = Path(text).absolute()
+        if param.name == "bin_dirs":
+            settings.names_bin_dirs = ctx.get_parameter_source("bin_dirs") is ParameterSource.COMMANDLINE
+        read = {"bin_dirs": _folders(text), "conf_dir": folder, "state_dir": folder}
+        setattr(settings, name, read.get(name, text))
+
+
+def _demand_folders(ctx: click.Context, param: click.Parameter, value: object) -> None:
+    """Remember --bin-dir; behind the verb, where it is complete, refuse a folder that is missing."""
+    _remember(ctx, param, value)
+    settings = ctx.ensure_object(Settings)
+    missing = [str(folder) for folder in settings.bin_dirs if not folder.is_dir()]
+    if missing and settings.names_bin_dirs and ctx.parent is not None and not ctx.resilient_parsing:
+        raise click.BadParameter(f"no folder {', '.join(missing)}", ctx, param)
+
+
+def _folders(text: str) -> tuple[Path, ...]:
+    """Return the folders of a list with ':' between; absolute, for paths are kept, and used from other folders."""
+    return tuple(Path(folder).absolute() for folder in text.split(":") if folder)
+
+
+def global_options(*, environment: bool = False, makes_folders: bool = False) -> Callable[[F], F]:
+    """Add the shared options to a command; to the group, `environment` adds the variables that stand for them.
+
+    Only there: a variable must not overrule an option written before the verb. With `makes_folders`, those of --bin-dir
+    may be missing.
+    """
+
+    def option(*names: str, envvar: str, **settings: Any) -> Callable[[F], F]:  # noqa: ANN401 -- click's own
+        return click.option(
+            *names,
+            envvar=envvar if environment else None,
+            show_envvar=environment,
+            expose_value=False,
+            callback=settings.pop("callback", _remember),
+            **settings,
+        )
+
+    options = [
+        option("--conf-dir", envvar="NETCONFPATH", type=_FOLDER, help=f"Network lists.  [default: {DEFAULT_CONF_DIR}]"),
+        option(
+            "--bin-dir",
+            "bin_dirs",
+            envvar="CNI_PATH",
+            metavar="DIR[:DIR]",
+            callback=_remember if makes_folders else _demand_folders,
+            help=f"Plugins; several folders with ':' between.  [default: {DEFAULT_BIN_DIR}]",
+        ),
+        option(
+            "--state-dir",
+            envvar="CNI_HARNESS_STATE_DIR",
+            type=_FOLDER,
+            help=f"What is known of pods and nodes.  [default: {DEFAULT_STATE_DIR}]",
+        ),
+        option(
+            "--node",
+            envvar="CNI_HARNESS_NODE",
+            metavar="NAME",
+            shell_complete=_complete_node,
+            help="Work on a network namespace that stands for the host, made by the first `add`.",
+        ),
+        option(
+            "-o",
+            "--output",
+            envvar="CNI_HARNESS_OUTPUT",
+            type=click.Choice(["table", "wide", "json", "yaml"]),
+            help="How the result is printed. A table shows 12 digits of a container ID, and on a terminal it is as "
+            "wide as that; `wide` has whole values, and a line for each row.  [default: table]",
+        ),
+        click.option(
+            "-v",
+            "--verbose",
+            count=True,
+            expose_value=False,
+            callback=_remember,
+            help="Log each execution of a plugin on stderr; -vv in whole, as commands for a shell.",
+        ),
+    ]
+
+    def decorate(command: F) -> F:
+        for add in reversed(options):
+            command = add(command)
+        return command
+
+    return decorate
+
+
+def namespace_option(command: F) -> F:
+    """Add --namespace, the pod's Kubernetes namespace."""
+    return click.option(
+        "--namespace", default="default", show_default=True, metavar="NS", help="The pods' Kubernetes namespace."
+    )(command)
+
+
+def only_networks_option(command: F) -> F:
+    """Add --network, which limits a verb to the networks named."""
+    return click.option(
+        "--network",
+        "names",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=complete_network,
+        help="Only this network; may be repeated.",
+    )(command)
+
+
+def complete_pod(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of pods for the shell to complete."""
+    del param
+    with _quietly():
+        namespace = ctx.params.get("namespace", "default")
+        pods = _settings(ctx).open_node().pods.names()
+        return [name for where, name in pods if where == namespace and name.startswith(incomplete)]
+    return []
+
+
+def complete_network(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of networks for the shell to complete."""
+    del param
+    with _quietly():
+        from harness.cli.defaults import configured_networks, own_conf_dir
+        from harness.libcni.networks import load_networks
+
+        networks = [*configured_networks(_settings(ctx)), *load_networks(own_conf_dir())]
+        return list(dict.fromkeys(each.name for each in networks if each.name.startswith(incomplete)))
+    return []
+
+
+def _complete_node(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    del param
+    nodes = _settings(ctx).state_dir.glob("nodes/*/")
+    return sorted(path.name for path in nodes if path.name.startswith(incomplete))
+
+
+def _settings(ctx: click.Context) -> Settings:
+    return ctx.find_object(Settings) or Settings()
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Drop warnings and errors: they would land in the line that the shell completes."""
+    with redirect_stderr(StringIO()), suppress(Exception):
+        yield
+
+
+def named_folders(folders: Iterable[str]) -> dict[str, tuple[Path, ...]]:
+    """Return the folders of several suites by name, each written `[NAME=]DIR[:DIR]`. Raises UsageError."""
+    named: dict[str, tuple[Path, ...]] = {}
+    for text in folders:
+        name, sign, rest = text.partition("=")
+        path = rest if sign and "/" not in name else text
+        listed = _folders(path)
+        name = name if path is rest else text
+        if not listed or name in named:
+            raise click.UsageError(f"--bin-dir {text}: {'named twice' if listed else 'no folder'}")
+        if missing := [str(folder) for folder in listed if not folder.is_dir()]:
+            raise click.UsageError(f"--bin-dir {text}: no folder {', '.join(missing)}")
+        named[name] = listed
+    return named

@@ -1,0 +1,145 @@
+"""The same thing done to many pods, several at a time, with the progress of it on a terminal."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Lock
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from harness.cli.interruption import Arrival, interruption_deferred
+from harness.cli.options import say
+from harness.output import message_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+    from queue import SimpleQueue
+
+__all__ = ["DEFAULT_JOBS", "for_each_pod", "jobs_option"]
+
+DEFAULT_JOBS = 8
+
+PodName = tuple[str, str]
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def jobs_option(command: F) -> F:
+    """Add --jobs."""
+    return click.option(
+        "--jobs",
+        type=click.IntRange(min=1),
+        default=DEFAULT_JOBS,
+        show_default=True,
+        metavar="N",
+        help="How many pods at a time.",
+    )(command)
+
+
+def for_each_pod(
+    pods: Sequence[PodName], action: Callable[[str, str], T], *, jobs: int, label: str, done: str
+) -> list[tuple[PodName, T]]:
+    """Call `action(namespace, name)` for every pod and return what succeeded, in the order of `pods`.
+
+    A failure is a line on stderr, and does not keep the others from being tried. On an interrupt the pods under way
+    are finished, and no more begun; stderr says which these are, and at the end which are `done` and which not begun.
+    Only for the main thread, which gets the signals.
+    """
+    from queue import SimpleQueue
+
+    events: SimpleQueue[Future[T] | None] = SimpleQueue()  # its put() may interrupt its get()
+    with interruption_deferred(lambda: events.put(None)) as arrival:
+        begun = _Begun(arrival)
+        futures = _finished(pods, begun.only_before_the_signal(action), events, begun, jobs=jobs, label=label)
+        results: dict[PodName, T] = {}
+        not_begun = []
+        for pod, future in futures.items():
+            try:
+                results[pod] = future.result()
+            except _NotBegunError:
+                not_begun.append(pod)
+            except Exception as error:  # noqa: BLE001 -- of one pod; shown
+                say(f"Error: pod {_named([pod])}: {message_of(error)}")
+        if arrival and results:
+            say(f"{done}: {_named(results)}")
+        if not_begun:
+            say(f"Not begun: {_named(not_begun)}")
+    return list(results.items())
+
+
+class _NotBegunError(Exception):
+    """The signal came before the pod's turn."""
+
+
+class _Begun:
+    """The pods that were begun and have not ended."""
+
+    def __init__(self, arrival: Arrival) -> None:
+        self._arrival = arrival
+        self._lock = Lock()
+        self._pods: list[PodName] = []
+
+    def only_before_the_signal(self, action: Callable[[str, str], T]) -> Callable[[PodName], T]:
+        """Return the action that raises _NotBegunError instead of beginning after the signal."""
+
+        def act(pod: PodName) -> T:
+            with self._lock:
+                if self._arrival:
+                    raise _NotBegunError
+                self._pods.append(pod)
+            try:
+                return action(*pod)
+            finally:
+                with self._lock:
+                    self._pods.remove(pod)
+
+        return act
+
+    def say_which(self) -> None:
+        """Tell the user; after the signal, when no other pod is begun."""
+        with self._lock:
+            pods = list(self._pods)
+        if pods:
+            say(f"Interrupted: finishing {'pod' if len(pods) == 1 else 'pods'} {_named(pods)}")
+
+
+def _finished(
+    pods: Sequence[PodName],
+    act: Callable[[PodName], T],
+    events: "SimpleQueue[Future[T] | None]",
+    begun: _Begun,
+    *,
+    jobs: int,
+    label: str,
+) -> "dict[PodName, Future[T]]":
+    """Call `act` for each pod and wait for all; `events` has each that ends, and None for a signal."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(max(1, min(jobs, len(pods)))) as pool, _progress(len(pods), label) as advance:
+        futures = {pod: pool.submit(act, pod) for pod in pods}
+        for future in futures.values():
+            future.add_done_callback(events.put)
+        waited_for = len(futures)
+        while waited_for:
+            if events.get() is None:
+                begun.say_which()
+            else:
+                waited_for -= 1
+                advance()
+    return futures
+
+
+@contextmanager
+def _progress(length: int, label: str) -> Iterator[Callable[[], None]]:
+    """Show how many have ended, by calls of what is given, if they are several and stderr is a terminal."""
+    if length == 1 or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
+        yield lambda: bar.update(1)
+
+
+def _named(pods: Iterable[PodName]) -> str:
+    return ", ".join(f"{namespace}/{name}" for namespace, name in pods)

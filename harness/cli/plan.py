@@ -1,0 +1,177 @@
+"""From the options of `add`, and cnitool's environment variables, to what each network is asked for."""
+
+import ipaddress
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from harness.libcni.networks import NetworkList
+from harness.runtime.pod_plan import NetworkPlan
+from skel.decoders import mac as decode_mac
+from skel.errors import CniError
+from skel.names import ifname_flaw, parse_cni_args
+from skel.strict_json import decode_json
+
+__all__ = ["PlanError", "Wishes", "parse_port", "plan_networks"]
+
+_PORT: Final = re.compile(
+    r"(?:(?P<host_ip>\[[0-9A-Fa-f:.]+\]|[0-9.]+):)?(?P<host_port>\d+):(?P<container_port>\d+)(?:/(?P<protocol>\w+))?"
+)
+_PROTOCOLS: Final = ("tcp", "udp", "sctp")
+_HIGHEST_PORT: Final = 65535
+
+
+class PlanError(Exception):
+    """What is asked for cannot be: the message names the option and the value."""
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What `add` was asked for, as it was written."""
+
+    ifname: str = "eth0"
+    ports: Sequence[str] = ()
+    ips: Sequence[str] = ()
+    mac: str | None = None
+    cni_args: Sequence[str] = ()
+    capabilities: Sequence[str] = ()
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+
+def plan_networks(networks: Sequence[NetworkList], wishes: Wishes) -> list[NetworkPlan]:
+    """Decide what each network is added with. Raises PlanError.
+
+    The first gets the interface that was named, and alone gets addresses, MAC and ports; the others get net1, net2 and
+    so on, as multus numbers them. An address or MAC travels as a capability where a plugin of the network declares it,
+    otherwise in CNI_ARGS, where IPAM plugins and bridge read it too. CNI_ARGS and CAP_ARGS in the environment count
+    for every network, below the options.
+    """
+    _check(wishes)
+    shared_args = _environment_args(wishes.environ) | _pairs(wishes.cni_args)
+    shared_capabilities = _environment_capabilities(wishes.environ) | _capabilities(wishes.capabilities)
+    plans = []
+    for index, network in enumerate(networks):
+        args, capabilities = dict(shared_args), dict(shared_capabilities)
+        if index == 0:
+            _wish_addresses(network, wishes, args, capabilities)
+        ifname = f"net{index}" if index else wishes.ifname
+        plans.append(NetworkPlan(network, ifname, args, capabilities))
+    ifnames = [plan.ifname for plan in plans]
+    if len(set(ifnames)) < len(ifnames):
+        raise PlanError(f"--ifname {wishes.ifname}: that is the name of a later network's interface")
+    return plans
+
+
+def parse_port(text: str) -> dict[str, object]:
+    """Read `[hostIP:]hostPort:containerPort[/protocol]` into an entry of the capability portMappings.
+
+    An IPv6 address stands in brackets. Raises PlanError. CONVENTIONS.md, "Dynamic Plugin specific fields".
+    """
+    match = _PORT.fullmatch(text)
+    if match is None:
+        raise PlanError(f"-p {text}: wanted [hostIP:]hostPort:containerPort[/protocol], as in 8080:80/tcp")
+    protocol = (match["protocol"] or "tcp").lower()
+    if protocol not in _PROTOCOLS:
+        raise PlanError(f"-p {text}: the protocol is one of {', '.join(_PROTOCOLS)}")
+    ports = int(match["host_port"]), int(match["container_port"])
+    if not all(1 <= port <= _HIGHEST_PORT for port in ports):
+        raise PlanError(f"-p {text}: a port is from 1 to {_HIGHEST_PORT}")
+    entry: dict[str, object] = {"hostPort": ports[0], "containerPort": ports[1], "protocol": protocol}
+    if match["host_ip"]:
+        address = match["host_ip"].strip("[]")
+        try:
+            entry["hostIP"] = str(ipaddress.ip_address(address))
+        except ValueError:
+            raise PlanError(f"-p {text}: {address} is not an IP address") from None
+    return entry
+
+
+def _check(wishes: Wishes) -> None:
+    if flaw := ifname_flaw(wishes.ifname):
+        raise PlanError(f"--ifname {wishes.ifname}: {flaw}")
+    for address in wishes.ips:
+        try:
+            ipaddress.ip_interface(address)
+        except ValueError:
+            raise PlanError(f"--ip {address}: wanted an IP address, with or without prefix length") from None
+    for port in wishes.ports:
+        parse_port(port)
+    if wishes.mac is not None:
+        try:
+            decode_mac(wishes.mac, "--mac")
+        except CniError as error:
+            raise PlanError(str(error)) from None
+
+
+def _wish_addresses(
+    network: NetworkList, wishes: Wishes, args: dict[str, str], capabilities: dict[str, object]
+) -> None:
+    declared = frozenset[str]().union(*(plugin.capabilities for plugin in network.plugins))
+    if wishes.ips and "ips" in declared:
+        capabilities["ips"] = list(wishes.ips)
+    elif wishes.ips:
+        args["IP"] = ",".join(wishes.ips)
+    if wishes.mac and "mac" in declared:
+        capabilities["mac"] = wishes.mac
+    elif wishes.mac:
+        args["MAC"] = wishes.mac
+    if wishes.ports:
+        if "portMappings" not in declared:
+            raise PlanError(
+                f"-p {wishes.ports[0]}: no plugin of network {network.name} has the capability portMappings"
+            )
+        capabilities["portMappings"] = [parse_port(text) for text in wishes.ports]
+
+
+def _environment_args(environ: Mapping[str, str]) -> dict[str, str]:
+    try:
+        return parse_cni_args(environ.get("CNI_ARGS", ""))
+    except CniError as error:
+        raise PlanError(f"CNI_ARGS in the environment: {error}") from None
+
+
+def _environment_capabilities(environ: Mapping[str, str]) -> dict[str, object]:
+    text = environ.get("CAP_ARGS", "")
+    return _json_object(text, "CAP_ARGS in the environment") if text else {}
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        key, sign, value = text.partition("=")
+        if not key or not sign or any(char in value for char in ";="):
+            raise PlanError(f"--arg {text}: wanted KEY=VALUE, without ';' or another '='")
+        found[key] = value
+    return found
+
+
+def _capabilities(texts: Sequence[str]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not name or not sign:
+            raise PlanError(f"--cap {text}: wanted NAME=JSON")
+        try:
+            found[name] = decode_json(value)
+        except json.JSONDecodeError:
+            # The decoder's line and column mean nothing on a command line.
+            string = f"; a string is written {name}='{json.dumps(value)}'" if value.isalnum() else ""
+            raise PlanError(f"--cap {text}: wanted NAME=JSON, but {value} is not JSON{string}") from None
+        except ValueError as error:
+            raise PlanError(f"--cap {text}: {error}") from None
+    return found
+
+
+def _json_object(text: str, where: str) -> dict[str, object]:
+    try:
+        value = decode_json(text)
+    except json.JSONDecodeError:
+        raise PlanError(f"{where}: {text} is not JSON") from None
+    except ValueError as error:
+        raise PlanError(f"{where}: {error}") from None
+    if not isinstance(value, dict):
+        raise PlanError(f"{where}: expected an object, got {text}")
+    return value

@@ -1,0 +1,115 @@
+"""`cni-harness snapshot`: the state of a node, to look at or to compare."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.options import (
+    Settings,
+    complete_pod,
+    global_options,
+    namespace_option,
+    needs_root,
+    pass_settings,
+    say,
+    warn,
+)
+from harness.output import Table, emit
+
+if TYPE_CHECKING:
+    from harness.runtime.pods import Pod
+    from harness.snapshot import Snapshot
+
+__all__ = ["command"]
+
+_HEADINGS = ("PLACE", "WHAT", "STATE")
+_COUNTED = ("sysctls",)
+"""There are hundreds, and most are what they were when the machine started."""
+
+
+@click.command("snapshot")
+@click.option(
+    "--pod",
+    "pods",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_pod,
+    help="Of the node's pods only this; may be repeated.  [default: all]",
+)
+@click.option(
+    "--netns",
+    "paths",
+    multiple=True,
+    metavar="LABEL=PATH",
+    help="In place of node and pods, this network namespace; may be repeated.",
+)
+@click.option(
+    "--folder",
+    "folders",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="And what is below this folder; may be repeated.  [always: the node's /var/lib/cni]",
+)
+@namespace_option
+@global_options()
+@pass_settings
+def command(
+    settings: Settings, *, pods: tuple[str, ...], paths: tuple[str, ...], folders: tuple[Path, ...], namespace: str
+) -> None:
+    """Show the state of the node and its pods: what networks consist of, and files.
+
+    Links, addresses, routes, rules, neighbours set by hand, qdiscs and filters, nftables, iptables and sysctls; nothing
+    that changes without anybody's doing. `-o json` is what `cni-harness diff` reads.
+    """
+    from harness.runtime.node_snapshot import take_node
+    from harness.snapshot import take
+
+    needs_root("snapshot", "looks into network namespaces")
+    folders = tuple(folder.absolute() for folder in folders)
+    if paths and pods:
+        raise click.UsageError("--netns is in place of the node and its pods: it does not go with --pod")
+    if paths:
+        snapshot = take(dict(map(_labelled, paths)), folders)
+    else:
+        node = settings.open_node()
+        node.must_exist()
+        wanted = [_pod(settings, namespace, name) for name in pods] if pods else node.pods.all(on_error=warn)
+        snapshot = take_node(node, wanted, folders)
+    for line in snapshot.missing:
+        say(line)
+    emit(settings.output, snapshot.to_document(), Table(_HEADINGS, _rows(snapshot)))
+
+
+def _labelled(text: str) -> tuple[str, str]:
+    label, equals, path = text.partition("=")
+    if not equals or not label or not path or "/" in label:
+        raise click.UsageError(f"--netns {text!r}: wanted LABEL=PATH, and no '/' in the label")
+    return label, str(Path(path).absolute())
+
+
+def _pod(settings: Settings, namespace: str, name: str) -> "Pod":
+    pod = settings.open_node().pods.read(namespace, name)
+    if pod is None:
+        raise click.ClickException(f"there is no pod {namespace}/{name}")
+    return pod
+
+
+def _rows(snapshot: "Snapshot") -> list[list[str]]:
+    from harness.snapshot.state import FILES
+    from harness.snapshot.words import thing_in_words
+
+    rows = []
+    for name, things in snapshot.sections.items():
+        place, _, what = name.partition("/")
+        if what in _COUNTED:
+            rows.append([place, what, f"{len(things)}, see -o json"])
+            continue
+        thing = {"links": "link", "addresses": "address", "routes": "route"}.get(what, "file" if name == FILES else "")
+        for key, value in things.items():
+            if isinstance(value, list):
+                rows += [[place, what, f"{key}: {text}"] for text in value]
+            else:
+                rows.append([place, what or "file", thing_in_words(thing, key, value)])
+    return rows

@@ -1,0 +1,85 @@
+"""`cni-harness status`: can the networks serve an ADD?"""
+
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from harness.cli.options import Settings, global_options, needs_root, only_networks_option, pass_settings, say
+from harness.output import Table, emit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from harness.libcni.execute import Execution, PluginError
+    from harness.libcni.networks import NetworkError
+
+__all__ = ["command"]
+
+
+@click.command("status")
+@only_networks_option
+@global_options()
+@pass_settings
+def command(settings: Settings, *, names: tuple[str, ...]) -> int:
+    """Ask the plugins of each network for their STATUS. The exit code is 1 where one is not ready.
+
+    Lists below version 1.1.0 have no STATUS: for them only the plugins' being there is looked at. Where no networks
+    are named, a list that cannot be read is one that is not ready.
+    """
+    from harness.cli.defaults import configured_networks, plugin_folders, plugin_types, select_networks
+    from harness.cli.trace import trace_executions
+    from harness.libcni.execute import PluginError
+    from harness.runtime.pod_lifecycle import Runtime
+
+    needs_root("status", "runs plugins, which look at the node's network")
+    node = settings.open_node()
+    node.must_exist()
+    broken: list[NetworkError] = []
+    networks = select_networks(settings, names) if names else configured_networks(settings, on_error=broken.append)
+    document: list[dict[str, object]] = [
+        {"name": "", "ready": False, "code": 0, "message": str(error), "warnings": []} for error in broken
+    ]
+    with node.in_use(), plugin_folders(settings, plugin_types(networks)) as bin_dirs:
+        said: list[str] = []
+        observe = _observer(trace_executions(settings.verbose), said)
+        runtime = Runtime(node, bin_dirs=bin_dirs, observe=observe, warn=say)
+        for network in networks:
+            code, message = 0, ""
+            said.clear()
+            try:
+                runtime.status(network, bin_dirs)
+            except PluginError as error:
+                code, message = error.code, _message(error)
+            document.append(
+                {"name": network.name, "ready": not message, "code": code, "message": message, "warnings": list(said)}
+            )
+    rows = [
+        [
+            str(each["name"]),
+            "ready" if each["ready"] else "not ready",
+            str(each["code"] or ""),
+            "; ".join(filter(None, [str(each["message"]), *cast("list[str]", each["warnings"])])),
+        ]
+        for each in document
+    ]
+    emit(settings.output, {"networks": document}, Table(("NETWORK", "STATUS", "CODE", "MESSAGE"), rows, "STATUS"))
+    return 0 if all(each["ready"] for each in document) else 1
+
+
+def _message(error: "PluginError") -> str:
+    """Return a plugin's message and the ways out, without the code, which has a column."""
+    notes: list[str] = getattr(error, "__notes__", [])
+    parts = [f"plugin {error.plugin}: {error.msg}", error.details, *notes]
+    return " ".join("; ".join(filter(None, parts)).split())
+
+
+def _observer(trace: "Callable[[Execution], None] | None", said: list[str]) -> "Callable[[Execution], None]":
+    """Return an observer that traces, and collects what plugins that are ready say on stderr: their warnings."""
+
+    def observe(execution: "Execution") -> None:
+        if trace is not None:
+            trace(execution)
+        if execution.exit_code == 0:
+            said.extend(execution.stderr.decode(errors="replace").splitlines())
+
+    return observe

@@ -1,0 +1,107 @@
+"""The verbs of `cni-harness`: names, modules and the lines of the help."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Final, NamedTuple
+
+import click
+from click.shell_completion import CompletionItem
+
+__all__ = ["Verbs"]
+
+
+class _Verb(NamedTuple):
+    """A verb. `module` is in `harness.cli`; `summary` is at most 55 characters: a line of 80 columns."""
+
+    module: str
+    summary: str
+    alias: str = ""
+
+
+_GROUPS: Final[Mapping[str, Mapping[str, _Verb]]] = {
+    "Pods": {
+        "add": _Verb("add", "Make pods and join them to networks"),
+        "del": _Verb("delete", "Delete pods, with everything made for them", "rm"),
+        "check": _Verb("check", "CHECK pods: are their networks as ADD left them?"),
+        "list": _Verb("list", "List pods", "ls"),
+        "inspect": _Verb("inspect", "Show one pod in full", "describe"),
+        "exec": _Verb("exec", "Run a command in a pod's network namespace"),
+    },
+    "Networks": {
+        "networks": _Verb("networks", "List the networks that are configured"),
+        "validate": _Verb("validate", "Check network lists and their plugins"),
+        "status": _Verb("status", "Ask plugins whether they can serve an ADD"),
+        "gc": _Verb("gc", "Free leftovers of pods that are not on record"),
+    },
+    "Node": {
+        "snapshot": _Verb("snapshot", "Show the state of the node and its pods"),
+        "diff": _Verb("diff", "Compare a snapshot with another, or with now"),
+    },
+    "Plugins": {
+        "version": _Verb("version", "Show the versions of this program and of plugins"),
+        "conformance": _Verb("conformance", "Hold plugins to the CNI specification"),
+        "new-plugin": _Verb("new_plugin", "Write a Python distribution with a new plugin"),
+        "bench": _Verb("bench", "Measure how fast plugins are, side by side"),
+    },
+    "Installation": {
+        "doctor": _Verb("doctor", "Show which plugins the runtimes here execute"),
+        "install": _Verb("install", "Put this project's plugins where runtimes look"),
+        "uninstall": _Verb("uninstall", "Take back what `install` put there"),
+        "serve": _Verb("serve", "Run the server of this project's plugins"),
+    },
+}
+
+_VERBS: Final = {name: verb for verbs in _GROUPS.values() for name, verb in verbs.items()}
+_ALIASES: Final = {verb.alias: name for name, verb in _VERBS.items() if verb.alias}
+
+
+class Verbs(click.Group):
+    """Loads a verb's module when it is wanted, so that each starts with no more than it needs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the verbs, in the order of the help."""
+        del ctx
+        return list(_VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the verb, which may be called by its alias."""
+        del ctx
+        verb = _VERBS.get(_ALIASES.get(cmd_name, cmd_name))
+        if verb is None:
+            return None
+        command: click.Command = import_module(f"harness.cli.{verb.module}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the verb by its own name, not by an alias. Raises UsageError, which names similar verbs."""
+        command = self.get_command(ctx, args[0])
+        if command is None and not ctx.resilient_parsing and not args[0].startswith("-"):
+            close = get_close_matches(args[0], [*_VERBS, *_ALIASES])
+            question = f": did you mean {' or '.join(close)}?" if close else ""
+            raise click.UsageError(f"No such command {args[0]!r}{question}", ctx)
+        name, command, rest = super().resolve_command(ctx, args)
+        return _ALIASES.get(name or "", name), command, rest
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verbs, then the options."""
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a line for each verb, in groups. No verb is imported for it."""
+        del ctx
+        titles = {name: f"{name}, {verb.alias}" if verb.alias else name for name, verb in _VERBS.items()}
+        width = max(map(len, titles.values()))
+        for heading, verbs in _GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(titles[name].ljust(width), verb.summary) for name, verb in verbs.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the verbs that begin so, and the completions of the shared options."""
+        verbs = [
+            CompletionItem(name, help=verb.summary) for name, verb in _VERBS.items() if name.startswith(incomplete)
+        ]
+        return verbs + click.Command.shell_complete(self, ctx, incomplete)

@@ -1,0 +1,92 @@
+"""`cni-harness version`: who we are and who the plugins are."""
+
+import os
+import re
+from pathlib import Path
+
+import click
+
+from harness.cli.options import DEFAULT_BIN_DIR, Settings, global_options, pass_settings, say
+from harness.output import Table, emit
+from skel.versions import SUPPORTED
+
+__all__ = ["command", "own_version"]
+
+_TIMEOUT_S = 5.0
+_AT_ONCE = 8
+_ABOUT = re.compile(r"^CNI \S+ plugin (?:version )?v?(\S+)$", re.MULTILINE)
+"""What plugins built on a skeleton print on stderr when CNI_COMMAND is missing."""
+
+
+@click.command("version")
+@global_options()
+@pass_settings
+def command(settings: Settings) -> None:
+    """Show the version of this program, the CNI versions that it speaks, and those of each plugin. Needs no root."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from harness.cli.defaults import plugin_folders
+    from launch.installation import plugin_names
+
+    # Our own are shown where there are no others, not beside somebody else's.
+    configured = settings.bin_dirs or (DEFAULT_BIN_DIR,)
+    wanted = () if any(map(_executables, configured)) else plugin_names()
+    with plugin_folders(settings, wanted) as folders:
+        found = dict[str, Path]()
+        for folder in folders:
+            for name in _executables(folder):
+                found.setdefault(name, folder)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            plugins = list(pool.map(lambda item: _plugin(settings, *item), sorted(found.items())))
+    own = own_version()
+    rows = [["cni-harness", own, ", ".join(SUPPORTED), ""]]
+    rows += [[str(each["type"]), str(each["version"]), _listed(each), str(each["folder"])] for each in plugins]
+    document = {"version": own, "cniVersions": list(SUPPORTED), "plugins": plugins}
+    emit(settings.output, document, Table(("NAME", "VERSION", "CNI VERSIONS", "FOLDER"), rows))
+
+
+def _executables(folder: Path) -> list[str]:
+    """Return the names of the executable files of a folder; hidden ones are nobody's plugin."""
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError:
+        return []
+    return [path.name for path in paths if path.name[0] != "." and path.is_file() and os.access(path, os.X_OK)]
+
+
+def _plugin(settings: Settings, name: str, folder: Path) -> dict[str, object]:
+    from harness.cli.trace import trace_executions
+    from harness.libcni.cache import ResultCache
+    from harness.libcni.execute import Executor, PluginError
+    from harness.libcni.operations import Libcni
+    from harness.overload import overload
+
+    executor = Executor([folder], timeout=_TIMEOUT_S * overload(), observe=trace_executions(settings.verbose))
+    entry: dict[str, object] = {"type": name, "folder": str(folder), "version": ""}
+    try:
+        entry["cniVersions"] = Libcni(executor, ResultCache(), warn=say).versions(name)
+        entry["version"] = _release(executor.run(name, "", b"", {}).stderr)
+    except PluginError as error:
+        entry["error"] = str(error)
+    return entry
+
+
+def _release(about: bytes) -> str:
+    """Return the release that a plugin names when it is called by hand; "" if it names none."""
+    found = _ABOUT.search(about.decode(errors="replace"))
+    return found[1] if found else ""
+
+
+def _listed(plugin: dict[str, object]) -> str:
+    versions = plugin.get("cniVersions")
+    return ", ".join(map(str, versions)) if isinstance(versions, list) else str(plugin["error"])
+
+
+def own_version() -> str:
+    """Return the version of the installed distribution."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("cni-harness")
+    except PackageNotFoundError:  # run from a checkout that is not installed
+        return "unknown"

@@ -1,0 +1,1 @@
+"""Installation into a runtime's folders, and the runtimes' own configuration."""

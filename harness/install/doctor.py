@@ -1,0 +1,139 @@
+"""Which plugins each container runtime of this machine will execute for a pod, and the problems with them."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.install.packages import owner
+from harness.install.runtime_configs import RuntimeConfig
+from harness.libcni.chain_versions import unspoken_versions
+from harness.libcni.networks import NetworkError, NetworkList, network_files, read_network_file
+from launch.installation import DEFAULT_SOCKET
+from launch.launcher import is_any_launcher, is_ours, launcher_bytes
+from skel.versions import SUPPORTED
+
+__all__ = ["Examined", "Used", "examine", "origin", "outdated", "server_listens", "versions_by_asking"]
+
+OURS = "this cni-harness"
+VersionsOf = Callable[[Sequence[Path], str], list[str]]
+"""Asks the plugin of a type, found in folders, for its versions."""
+
+
+@dataclass(frozen=True)
+class Used:
+    """A plugin that a runtime executes."""
+
+    type: str
+    path: Path | None
+    origin: str
+
+
+@dataclass
+class Examined:
+    """A runtime with its list and plugins."""
+
+    config: RuntimeConfig
+    network: str = ""
+    source: Path | None = None
+    """The list's file; None for one that is built in, or if there is no list."""
+    plugins: list[Used] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def examine(config: RuntimeConfig, versions_of: VersionsOf) -> Examined:
+    """Find out which list a runtime uses, and whose plugins; plugins are only asked for their versions."""
+    found = Examined(config)
+    if config.problem:
+        found.problems.append(config.problem)
+    if config.problem or config.unused:
+        return found
+    network = _list_in_use(config, found.problems)
+    types: list[str] = []
+    if network is not None:
+        found.network, found.source = network.name, network.source
+        types = [name for plugin in network.plugins for name in (plugin.type, plugin.delegate) if name]
+        found.problems += unspoken_versions(network, lambda name: versions_of(config.bin_dirs, name))
+    elif config.built_in is not None and not found.problems:
+        found.network, types = config.built_in.name, list(config.built_in.types)
+    for type_ in dict.fromkeys([*types, *config.own_types]):
+        path = config.plugin(type_)
+        found.plugins.append(Used(type_, path, origin(path) if path is not None else ""))
+        if path is None:
+            found.problems.append(f'no plugin "{type_}" in {":".join(map(str, config.bin_dirs))}')
+    return found
+
+
+def origin(path: Path) -> str:
+    """Return whose plugin a file is: this installation's, another cni-harness', a Debian package's, or unknown."""
+    if is_ours(str(path)):
+        return OURS
+    if is_any_launcher(str(path)):
+        return "another cni-harness"
+    return owner(path.resolve()) or owner(path) or "unknown"
+
+
+def outdated(placed: Sequence[Path], others: Iterable[str]) -> list[Path]:
+    """Return the launchers that `install` would write anew, in the folders of those that it has `placed`.
+
+    An upgrade has left them behind, and the server does not serve them; or they are plugins of `others`, other
+    distributions, that came after `install`. Raises OSError, ValueError.
+    """
+    content = launcher_bytes()
+    old = [path for path in placed if is_ours(str(path)) and path.read_bytes() != content]
+    new = [folder / name for folder in sorted({path.parent for path in placed}) for name in others]
+    return old + [path for path in new if not path.exists()]
+
+
+def server_listens(socket: str = DEFAULT_SOCKET) -> bool:
+    """Tell whether the server, or systemd for it, listens at a path in this network namespace."""
+    # Asked of the kernel: a connection would be one more request.
+    lines = [line.split() for line in Path("/proc/net/unix").read_text(encoding="utf-8", errors="replace").splitlines()]
+    listening = 0x10000  # __SO_ACCEPTCON
+    return any(len(line) > 7 and line[7] == socket and int(line[3], 16) & listening for line in lines[1:])  # noqa: PLR2004 -- the path's column
+
+
+def _list_in_use(config: RuntimeConfig, problems: list[str]) -> NetworkList | None:
+    """Return the list that pods get; what keeps the runtime from using any goes to `problems`."""
+    try:
+        paths = sorted(network_files(config.conf_dir), key=lambda path: path.name)
+    except NetworkError as error:
+        problems.append(str(error))
+        return None
+    for network in _read(paths, config, problems):
+        if config.network in {"", network.name}:
+            return network
+    if not problems and config.built_in is None:
+        wanted = f'no network "{config.network}"' if config.network else "no network list"
+        problems.append(f"{config.conf_dir}: {wanted}")
+    return None
+
+
+def _read(paths: Sequence[Path], config: RuntimeConfig, problems: list[str]) -> Iterator[NetworkList]:
+    for path in paths:
+        try:
+            yield read_network_file(path)
+        except NetworkError as error:
+            problems.append(str(error))
+            if not (config.skips_unusable_lists or config.network):
+                return
+
+
+def versions_by_asking(timeout: float) -> VersionsOf:
+    """Return a function that executes VERSION, of other plugins than this installation's: that starts the server."""
+    from harness.libcni.cache import ResultCache
+    from harness.libcni.execute import Executor
+    from harness.libcni.operations import Libcni
+
+    known: dict[tuple[tuple[Path, ...], str], list[str]] = {}
+
+    def versions_of(folders: Sequence[Path], type_: str) -> list[str]:
+        key = (tuple(folders), type_)
+        if key not in known:
+            executor = Executor(list(folders), timeout=timeout)
+            ours = is_ours(str(executor.find(type_)))
+            known[key] = (
+                list(SUPPORTED) if ours else Libcni(executor, ResultCache(), warn=lambda _: None).versions(type_)
+            )
+        return known[key]
+
+    return versions_of

@@ -1,0 +1,277 @@
+"""Putting files where runtimes look for them, and taking back exactly those.
+
+What was put where is kept in `<state-dir>/install.json`, noted before each file is placed, so that a crash at any
+moment leaves nothing that `uninstall` does not know of.
+"""
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.files import locked, write_atomically
+from harness.install.packages import divert, diverted_to, owner, undivert
+from launch.installation import plugin_names
+from launch.launcher import is_ours, launcher_bytes
+from skel.decoders import boolean, list_of, record, string
+from skel.errors import CniError
+from skel.record import Record, field
+
+__all__ = [
+    "Content",
+    "InstallError",
+    "Uninstalled",
+    "install",
+    "installed",
+    "launchers",
+    "uninstall",
+    "write_launchers",
+]
+
+
+class InstallError(Exception):
+    """Nothing was installed; the message says why."""
+
+
+class Content(NamedTuple):
+    """What a file is to hold, and its permissions."""
+
+    text: bytes
+    mode: int
+
+    @property
+    def sha256(self) -> str:
+        """The digest in hex."""
+        return hashlib.sha256(self.text).hexdigest()
+
+
+class Uninstalled(NamedTuple):
+    """What became of the files that were installed."""
+
+    removed: list[Path]
+    restored: list[Path]
+    """Files of somebody else's that had been replaced, back in their place."""
+    changed: list[Path]
+    """Files that are no longer what was put there, and were left alone."""
+
+
+class _Placed(Record):
+    path: str = field(string)
+    sha256: str = field(string, "sha256")
+    saved: str = field(string, default="")
+    """Where the file that was replaced is kept."""
+    diverted: bool = field(boolean, default=False)
+    """Whether dpkg writes the package's file to `saved`."""
+
+
+class _Manifest(Record):
+    files: list[_Placed] = field(list_of(record(_Placed)), default=list)
+    folders: list[str] = field(list_of(string), default=list)
+
+
+def launchers(folder: Path) -> dict[Path, Content]:
+    """Return the executables as they are to be in `folder`: ours, and other distributions'. Raises InstallError."""
+    try:
+        text = launcher_bytes()
+        return {folder / name: Content(text, 0o755) for name in plugin_names()}
+    except ValueError as error:
+        raise InstallError(str(error)) from error
+
+
+def write_launchers(folder: Path) -> None:
+    """Make `folder` a CNI_PATH of all plugins; what is there already stays. Raises InstallError, OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, content in launchers(folder).items():
+        if not _is_there(path, content):
+            write_atomically(path, content.text, mode=content.mode)
+
+
+def install(
+    files: Mapping[Path, Content], state_dir: Path, *, force: bool = False, diverting: bool = False
+) -> list[Path]:
+    """Write files, each by rename, so that nobody ever sees half of one; return those that were not there yet.
+
+    A file that is neither from an earlier `install` nor a launcher of this installation is another's: all is refused
+    before anything is written, unless `force`, which keeps the original aside for `uninstall`. With `diverting` a
+    Debian package's file is kept aside too, and dpkg puts its next version there. A file that is as it should be
+    already stays its owner's. Raises InstallError, OSError.
+    """
+    with locked(state_dir / "install.lock"):
+        manifest = _read_manifest(state_dir)
+        placed = {entry.path: entry for entry in manifest.files}
+        foreign = {path for path, new in files.items() if _is_foreign(path, new, placed.get(str(path)))}
+        packages = _packages(files if diverting else foreign)
+        diverted = {path for path in packages if diverting and not _is_diverted(placed.get(str(path)))}
+        _refuse({path: packages.get(path, "") for path in files if path in foreign - diverted and not force})
+        written = []
+        for path, new in files.items():
+            earlier = placed.get(str(path))
+            if earlier is None and _is_there(path, new):
+                continue
+            _make_folder(path.parent, manifest)
+            entry = _Placed(path=str(path), sha256=new.sha256)
+            if earlier is not None:
+                entry.saved, entry.diverted = earlier.saved, earlier.diverted
+            if path in diverted:
+                entry.saved, entry.diverted = str(_aside(path, "diverted")), True
+            elif path in foreign and not entry.diverted:  # what is aside already is the package's
+                entry.saved = str(_aside(path, "saved"))
+            manifest.files = [known for known in manifest.files if known.path != entry.path] + [entry]
+            _write_manifest(manifest, state_dir)
+            if path in foreign or path in diverted:
+                _keep_aside(entry, earlier, is_foreign=path in foreign)
+            if not _is_there(path, new):
+                write_atomically(path, new.text, mode=new.mode)
+                written.append(path)
+        return written
+
+
+def _is_diverted(earlier: _Placed | None) -> bool:
+    return earlier is not None and earlier.diverted
+
+
+def _packages(files: Iterable[Path]) -> dict[Path, str]:
+    """Return which of the files that are there belong to which Debian package."""
+    return {path: package for path in files if path.exists() and (package := owner(path))}
+
+
+def _refuse(foreign: Mapping[Path, str]) -> None:
+    if not foreign:
+        return
+    whose = {path: f" (of the package {package})" if package else "" for path, package in foreign.items()}
+    names = ", ".join(f"{path}{suffix}" for path, suffix in whose.items())
+    ways = "--force replaces them until `uninstall`"
+    if any(foreign.values()):
+        ways += "; --divert does so too, and has dpkg put a new version of the package's files aside"
+    raise InstallError(f"another's, and kept: {names} ({ways})")
+
+
+def installed(state_dir: Path, folders: Collection[Path] = ()) -> list[Path]:
+    """Return the files that `install` has written and `uninstall` would take back. Raises InstallError, OSError."""
+    return [Path(entry.path) for entry in _read_manifest(state_dir).files if _is_in(entry, folders)]
+
+
+def uninstall(state_dir: Path, folders: Collection[Path] = ()) -> Uninstalled:
+    """Take back what `install` wrote, in all folders or only in `folders`; a file that was changed since stays.
+
+    Raises InstallError, OSError.
+    """
+    done = Uninstalled([], [], [])
+    manifest_file, lock = state_dir / "install.json", state_dir / "install.lock"
+    if not manifest_file.exists() and not lock.exists():
+        return done
+    with locked(lock):
+        manifest = _read_manifest(state_dir)
+        for entry in [entry for entry in manifest.files if _is_in(entry, folders)]:
+            _take_back(entry, done)
+            manifest.files.remove(entry)
+            _write_manifest(manifest, state_dir)
+        _remove_folders(manifest)
+        if manifest.files:
+            _write_manifest(manifest, state_dir)
+        else:
+            manifest_file.unlink(missing_ok=True)
+            lock.unlink()
+    return done
+
+
+def _is_in(entry: _Placed, folders: Collection[Path]) -> bool:
+    return not folders or Path(entry.path).parent in folders
+
+
+def _remove_folders(manifest: _Manifest) -> None:
+    """Remove the folders that `install` made and that hold none of its files any more."""
+    in_use = {str(parent) for entry in manifest.files for parent in Path(entry.path).parents}
+    unused = [folder for folder in manifest.folders if folder not in in_use]
+    manifest.folders = [folder for folder in manifest.folders if folder in in_use]
+    for folder in reversed(unused):
+        with suppress(OSError):  # another's file is in it, or it is gone
+            Path(folder).rmdir()
+
+
+def _is_there(path: Path, new: Content) -> bool:
+    return _digest(path) == new.sha256 and stat.S_IMODE(path.stat().st_mode) == new.mode
+
+
+def _is_foreign(path: Path, new: Content, earlier: _Placed | None) -> bool:
+    there = _digest(path)
+    if there is None or _is_there(path, new) or (earlier is not None and there == earlier.sha256):
+        return False
+    return not is_ours(str(path))
+
+
+def _aside(path: Path, how: str) -> Path:
+    """Return the name under which the file at `path` is kept; no runtime takes a hidden file for a plugin."""
+    return path.with_name(f".{path.name}.cni-harness-{how}")
+
+
+def _keep_aside(entry: _Placed, earlier: _Placed | None, *, is_foreign: bool) -> None:
+    """Give the file that is replaced its second name; it stays in use under the first until that is replaced."""
+    path, saved = Path(entry.path), Path(entry.saved)
+    if entry.diverted and os.path.lexists(saved) and diverted_to(path) == saved:
+        return  # dpkg writes there already: an earlier installation has diverted it
+    if is_foreign:
+        with suppress(FileNotFoundError):
+            saved.unlink()
+        os.link(path, saved, follow_symlinks=False)
+    elif earlier is not None and earlier.saved and earlier.saved != entry.saved:
+        Path(earlier.saved).replace(saved)
+    if entry.diverted:
+        divert(path, saved)
+
+
+def _take_back(entry: _Placed, done: Uninstalled) -> None:
+    path, saved = Path(entry.path), Path(entry.saved) if entry.saved else None
+    there = _digest(path)
+    if there == entry.sha256:
+        if saved is not None and os.path.lexists(saved):
+            saved.replace(path)
+            done.restored.append(path)
+        else:
+            path.unlink()
+            done.removed.append(path)
+    elif there is None and saved is not None and os.path.lexists(saved):
+        saved.replace(path)
+        done.restored.append(path)
+    elif there is not None:
+        if saved is not None and _digest(saved) == there:
+            saved.unlink()
+        done.changed.append(path)
+    if entry.diverted and saved is not None:
+        undivert(path, saved)
+
+
+def _digest(path: Path) -> str | None:
+    """Return the digest of a file, None where there is none. Raises InstallError for what is no file."""
+    try:
+        # Not open() first: opening a FIFO would wait for its writer.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise InstallError(f"{path} is not a file")
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return None
+
+
+def _make_folder(folder: Path, manifest: _Manifest) -> None:
+    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    for parent in reversed(missing):
+        parent.mkdir(exist_ok=True)
+        manifest.folders.append(str(parent))
+
+
+def _read_manifest(state_dir: Path) -> _Manifest:
+    path = state_dir / "install.json"
+    try:
+        return _Manifest.decode(json.loads(path.read_bytes()), str(path))
+    except FileNotFoundError:
+        return _Manifest()
+    except (ValueError, CniError) as error:
+        raise InstallError(f"{path}: not a record of what was installed: {error}") from error
+
+
+def _write_manifest(manifest: _Manifest, state_dir: Path) -> None:
+    write_atomically(state_dir / "install.json", json.dumps(manifest.encode(), indent=1).encode() + b"\n")

@@ -1,0 +1,33 @@
+"""Which folders the container runtimes of this machine read plugins and network lists from."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from harness.install.runtime_configs import containerd, crio, podman
+from harness.install.runtime_configs.reading import ConfigError, Root, RuntimeConfig
+
+__all__ = ["RuntimeConfig", "runtime_configs"]
+
+_READERS: Final[dict[str, Callable[[Root], RuntimeConfig]]] = {
+    containerd.NAME: containerd.read,
+    crio.NAME: crio.read,
+    podman.NAME: podman.read,
+}
+
+
+def runtime_configs(folder: Path = Path("/")) -> list[RuntimeConfig]:
+    """Return the configuration of each runtime whose executable or configuration file is below `folder`.
+
+    A configuration that cannot be read is one with a `problem`, and with the runtime's defaults.
+    """
+    root = Root(folder)
+    found = []
+    for name, read in _READERS.items():
+        try:
+            config = read(root)
+        except ConfigError as error:
+            config = RuntimeConfig(name, problem=str(error))
+        if config.problem or config.files or root.executable(name) is not None:
+            found.append(config)
+    return found

@@ -1,0 +1,133 @@
+"""The server as systemd runs it: a socket that is always there, and a server from its first connection on.
+
+A server that ends, because it was upgraded or killed, is started anew by the next launcher; until then launchers wait
+in the socket's queue, and execute their plugin by themselves where that takes too long.
+"""
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from harness.install.files import Content
+from launch.installation import DEFAULT_SOCKET, command
+
+__all__ = ["UNIT_DIR", "UnitError", "disabled", "enable", "is_systemd_running", "units"]
+
+UNIT_DIR: Final = Path("/etc/systemd/system")
+
+_NAME: Final = "cni-harness"
+_SOCKET: Final = f"{_NAME}.socket"
+_SERVICE: Final = f"{_NAME}.service"
+
+_SOCKET_UNIT: Final = """\
+[Unit]
+Description=Server of the CNI plugins of cni-harness
+
+[Socket]
+ListenSequentialPacket={path}
+SocketMode=0600
+DirectoryMode=0755
+Backlog=4096
+RemoveOnStop=yes
+
+[Install]
+WantedBy=sockets.target
+"""
+
+# Without any of systemd's confinements: a worker is to do whatever a plugin that its caller executes may do.
+_SERVICE_UNIT: Final = """\
+[Unit]
+Description=Server of the CNI plugins of cni-harness
+Requires={socket}
+After={socket}
+# A minute of failures is no upgrade any more. Then the socket goes, too, and launchers do not wait for nothing.
+StartLimitIntervalSec=120
+StartLimitBurst=50
+
+[Service]
+ExecStart={command}
+# One that fails, as while its code is being replaced, is started anew for whoever waits: not as fast as it fails.
+ExecStopPost=/bin/sh -c '[ "$$SERVICE_RESULT" = success ] || exec sleep 1'
+# Those at work finish by themselves, and what plugins have started is theirs.
+KillMode=process
+TasksMax=infinity
+"""
+
+
+class UnitError(Exception):
+    """systemd did not do as it was told; the message says what it answered."""
+
+
+def is_systemd_running() -> bool:
+    """Tell whether systemd is this machine's first process (sd_booted(3))."""
+    return Path("/run/systemd/system").is_dir()
+
+
+def units(folder: Path, socket: str = DEFAULT_SOCKET) -> dict[Path, Content]:
+    """Return the unit files as they are to be in `folder`. Raises ValueError where a path cannot stand in them."""
+    service = " ".join(map(_quoted, command("launch.server.server")))
+    files = {
+        _SOCKET: _SOCKET_UNIT.format(path=_escaped(socket)),
+        _SERVICE: _SERVICE_UNIT.format(socket=_SOCKET, command=service),
+    }
+    return {folder / name: Content(text.encode(), 0o644) for name, text in files.items()}
+
+
+def enable(*, changed: bool) -> None:
+    """Have systemd listen from now on; where anything was `changed`, the server that runs is to go. Raises UnitError.
+
+    What is at work then ends by itself, and the next launcher gets a new server.
+    """
+    _systemctl("daemon-reload")
+    with suppress(UnitError):  # systemd does not know them yet
+        _systemctl("reset-failed", _SOCKET, _SERVICE)
+    _systemctl("enable", "--now", _SOCKET)
+    if changed:
+        _systemctl("stop", _SERVICE)
+
+
+@contextmanager
+def disabled(files: Sequence[Path]) -> Iterator[None]:
+    """End the server and its socket, where `files` are what systemd runs them from; the block removes those.
+
+    A unit whose file somebody removed can at most be running still. Raises UnitError.
+    """
+    known = UNIT_DIR / _SOCKET in files and is_systemd_running()
+    if known:
+        _disable()
+    yield
+    if known:
+        _systemctl("daemon-reload")
+
+
+def _disable() -> None:
+    there = [name for name in (_SOCKET, _SERVICE) if (UNIT_DIR / name).exists()]
+    for name in (_SOCKET, _SERVICE):
+        if name not in there:
+            with suppress(UnitError):  # systemd does not know it any more
+                _systemctl("stop", name)
+    if there:
+        _systemctl("disable", "--now", *there)
+
+
+def _systemctl(*arguments: str) -> None:
+    try:
+        run = subprocess.run(["systemctl", *arguments], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise UnitError(f"systemctl: {error.strerror}") from error
+    if run.returncode != 0:
+        raise UnitError(f"systemctl {' '.join(arguments)}: {run.stderr.strip() or run.returncode}")
+
+
+def _quoted(argument: str) -> str:
+    """Return an argument as a line of systemd.service(5) has it; variables and specifiers are not for us."""
+    escaped = argument.replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
+    return f'"{_escaped(escaped)}"'
+
+
+def _escaped(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError(f"{text!r} cannot stand in a unit of systemd")
+    return text.replace("%", "%%")

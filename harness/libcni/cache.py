@@ -1,0 +1,180 @@
+"""Results on disk, where libcni keeps them and in its format, so that either runtime can undo what the other did.
+
+`<cache_dir>/results/<network>-<container ID>-<ifname>` holds one JSON object: how an attachment was asked for, the
+network list as it was (base64), and the result of its ADD.
+"""
+
+import base64
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.files import write_atomically
+from harness.libcni.attachment import Attachment
+from harness.libcni.networks import NetworkList
+from skel.decoders import dict_of, list_of, raw, string
+from skel.errors import CniError
+from skel.names import check_container_id, check_ifname, check_network_name
+from skel.record import Record, expected, field
+from skel.strict_json import decode_json
+
+__all__ = ["DEFAULT_CACHE_DIR", "CachedAttachment", "ResultCache"]
+
+DEFAULT_CACHE_DIR = Path("/var/lib/cni")
+
+_KIND = "cniCacheV1"
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CachedAttachment:
+    """An attachment that was made: with which configuration (JSON text, may be empty), and with what result."""
+
+    network: str
+    attachment: Attachment
+    config: bytes
+    result: dict[str, object] | None
+
+
+class ResultCache:
+    """The results of a node. `warn` gets a line for each file that cannot be made sense of."""
+
+    def __init__(
+        self,
+        cache_dir: Path = DEFAULT_CACHE_DIR,
+        *,
+        warn: Callable[[str], object] = _LOG.warning,
+    ) -> None:
+        self._folder = cache_dir / "results"
+        self._warn = warn
+
+    def path(self, network: str, container_id: str, ifname: str) -> Path:
+        """Return the file of an attachment. Raises CniError for names that could lead out of the folder."""
+        check_network_name(network)
+        check_container_id(container_id)
+        check_ifname(ifname)
+        return self._folder / f"{network}-{container_id}-{ifname}"
+
+    def store(self, network: NetworkList, attachment: Attachment, result: Mapping[str, object]) -> None:
+        """Keep the result of an ADD, durably; a crash leaves the old file or the new one. Raises OSError."""
+        path = self.path(network.name, attachment.container_id, attachment.ifname)
+        entry: dict[str, object] = {
+            "kind": _KIND,
+            "containerId": attachment.container_id,
+            "config": base64.b64encode(network.raw).decode(),
+            "ifName": attachment.ifname,
+            "networkName": network.name,
+        }
+        optional = {
+            "netns": attachment.netns,
+            "cniArgs": attachment.cni_args,
+            "capabilityArgs": attachment.capability_args,
+            "result": result,
+        }
+        entry.update({key: value for key, value in optional.items() if value})
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_atomically(path, json.dumps(entry, separators=(",", ":"), allow_nan=False).encode(), mode=0o600)
+
+    def load(self, network: str, container_id: str, ifname: str) -> CachedAttachment | None:
+        """Return what is kept of an attachment; None where that is nothing, or (with a warning) nothing readable.
+
+        A bare result, which libcni wrote before it knew the other keys, counts as one.
+        """
+        path = self.path(network, container_id, ifname)
+        bare = CachedAttachment(network, Attachment(container_id, "", ifname), b"", None)
+        cached = self._read(path, bare)
+        if cached is None:
+            return None
+        found = (cached.network, cached.attachment.container_id, cached.attachment.ifname)
+        if found != (network, container_id, ifname):
+            # Names may hold the '-' that joins them, so two attachments can claim one file.
+            self._warn(f"result cache: ignoring {path}: it is of network {found[0]}, container {found[1]}")
+            return None
+        return cached
+
+    def holds(self, network: str, container_id: str, ifname: str) -> bool:
+        """Tell whether there is a file for an attachment, readable or not."""
+        return self.path(network, container_id, ifname).exists()
+
+    def remove(self, network: str, container_id: str, ifname: str) -> None:
+        """Forget an attachment, also one that was not there. Raises OSError."""
+        self.path(network, container_id, ifname).unlink(missing_ok=True)
+
+    def attachments(self, container_id: str = "") -> list[CachedAttachment]:
+        """Return what is kept of every attachment, or of one container's, by file name; unreadable files warn."""
+        try:
+            paths = sorted(self._folder.iterdir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        named = (path for path in paths if not path.name.startswith("."))
+        if container_id:
+            named = (path for path in named if f"-{container_id}-" in path.name)
+        found = filter(None, (self._read(path) for path in named))
+        return [cached for cached in found if container_id in {"", cached.attachment.container_id}]
+
+    def _read(self, path: Path, bare: CachedAttachment | None = None) -> CachedAttachment | None:
+        """Read a file; one that is a bare result is added to `bare`, if that is given."""
+        try:
+            entry = decode_json(path.read_bytes())
+            if bare is not None and isinstance(entry, dict) and "kind" not in entry and "cniVersion" in entry:
+                return CachedAttachment(bare.network, bare.attachment, b"", entry)
+            return _Entry.decode(entry).cached()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._warn(f"result cache: {path}: {error.strerror}")
+        except (ValueError, CniError) as error:
+            self._warn(f"result cache: ignoring {path}: {error}")
+        return None
+
+
+def _kind(value: object, path: str) -> str:
+    if value != _KIND:
+        raise expected(f'"{_KIND}"', value, path)
+    return _KIND
+
+
+def _filled(value: object, path: str) -> str:
+    if not string(value, path):
+        raise expected("a name", value, path)
+    return string(value, path)
+
+
+def _base64(value: object, path: str) -> bytes:
+    try:
+        return base64.b64decode(string(value, path), validate=True)
+    except ValueError:
+        raise expected("base64", value, path) from None
+
+
+def _pair(value: object, path: str) -> tuple[str, str]:
+    match value:
+        case [str(key), str(text)]:
+            return key, text
+    raise expected("a pair of strings", value, path)
+
+
+class _Entry(Record):
+    """A file of the cache; what libcni leaves out when empty may be missing."""
+
+    kind: str = field(_kind)
+    container_id: str = field(_filled)
+    config: bytes = field(_base64, default=b"")
+    if_name: str = field(_filled)
+    network_name: str = field(_filled)
+    netns: str = field(string, default="")
+    cni_args: list[tuple[str, str]] = field(list_of(_pair), default=list)
+    capability_args: dict[str, object] = field(dict_of(raw), default=dict)
+    result: dict[str, object] | None = field(dict_of(raw), default=None)
+
+    def cached(self) -> CachedAttachment:
+        attachment = Attachment(
+            container_id=self.container_id,
+            netns=self.netns,
+            ifname=self.if_name,
+            cni_args=tuple(self.cni_args),
+            capability_args=self.capability_args,
+        )
+        return CachedAttachment(self.network_name, attachment, self.config, self.result)

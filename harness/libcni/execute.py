@@ -1,0 +1,207 @@
+"""Running a plugin: an executable on CNI_PATH, its request in the environment and on standard input.
+
+SPEC.md section 2, "Execution Protocol"; what this does with time, signals and output is what a runtime needs besides.
+"""
+
+import errno
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from harness.libcni.attachment import PROTOCOL_VARIABLES
+from harness.libcni.delegations import Delegation, Delegations
+from harness.libcni.exchange import Exchange
+
+__all__ = ["Execution", "Executor", "PluginError", "PluginNotFoundError", "execution_of", "inherited"]
+
+_BUSY_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6)
+"""Seconds between the tries to execute a file that somebody is still writing."""
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One run of a plugin, for results, traces and checks.
+
+    `environ` is all of its environment, `started` seconds since the epoch, `exit_code` negative for a signal.
+    `timed_out` and `flooded` say why it was killed. `output_held` says that a process it left behind held on to its
+    output, for which a runtime would still be waiting. `delegations` are the plugin's own reports, for an observer.
+    `place` are the words of a command that runs another where the plugin ran; none for this very place.
+    """
+
+    plugin: str
+    path: str
+    verb: str
+    environ: dict[str, str]
+    stdin: bytes
+    stdout: bytes
+    stderr: bytes
+    exit_code: int
+    started: float
+    seconds: float
+    timed_out: bool
+    flooded: bool = False
+    output_held: bool = False
+    delegations: tuple[Delegation, ...] = ()
+    place: tuple[str, ...] = ()
+
+
+def inherited() -> dict[str, str]:
+    """Return what a plugin inherits of the harness's own environment, as from libcni: all but the protocol's."""
+    return {name: value for name, value in os.environ.items() if name not in PROTOCOL_VARIABLES}
+
+
+def execution_of(
+    start: Callable[[], subprocess.Popen[bytes]],
+    *,
+    plugin: str,
+    path: Path,
+    environ: dict[str, str],
+    stdin: bytes,
+    timeout: float,
+    linger: float,
+) -> Execution:
+    """Start a plugin, the leader of a process group, and talk to it until its end. Raises what `start` does."""
+    started, clock = time.time(), time.monotonic()
+    exchange = Exchange(start(), stdin, timeout=timeout, linger=linger)
+    exchange.finish()
+    return Execution(
+        plugin=plugin,
+        path=str(path),
+        verb=environ.get("CNI_COMMAND", ""),
+        environ=environ,
+        stdin=stdin,
+        stdout=bytes(exchange.stdout),
+        stderr=bytes(exchange.stderr),
+        exit_code=exchange.exit_code,
+        started=started,
+        seconds=time.monotonic() - clock,
+        timed_out=exchange.timed_out,
+        flooded=exchange.flooded,
+        output_held=exchange.output_held,
+    )
+
+
+class PluginError(Exception):
+    """A plugin that failed: with an error object of its own (SPEC.md section 5), or in a way of its own.
+
+    `code` is the plugin's, 0 where it gave none.
+    """
+
+    def __init__(self, plugin: str, verb: str, msg: str, *, code: int = 0, details: str = "") -> None:
+        super().__init__(msg)
+        self.plugin = plugin
+        self.verb = verb
+        self.code = code
+        self.msg = msg
+        self.details = details
+
+    def __str__(self) -> str:
+        numbered = f" with code {self.code}" if self.code else ""
+        details = f"; {self.details}" if self.details else ""
+        return f"plugin {self.plugin}: {self.verb} failed{numbered}: {self.msg}{details}"
+
+
+class PluginNotFoundError(PluginError):
+    """No executable of that name in the folders that were searched."""
+
+
+class Executor:
+    """Finds plugins in `bin_dirs`, in their order, and runs them.
+
+    `timeout` is how long one plugin may take, `linger` how long its output is waited for after its end where a process
+    that it left behind holds it open, both in seconds. `observe` gets every execution and raises nothing. Empty folder
+    names are left out, relative ones count from where the harness was started. Safe to share between threads: a plugin
+    runs in the namespaces of the thread that calls.
+    """
+
+    def __init__(
+        self,
+        bin_dirs: Sequence[Path],
+        *,
+        timeout: float = 60.0,
+        linger: float = 5.0,
+        observe: Callable[[Execution], None] | None = None,
+        pause: Callable[[float], object] = time.sleep,
+        place: tuple[str, ...] = (),
+    ) -> None:
+        self.bin_dirs = tuple(folder.absolute() for folder in bin_dirs if folder.parts)
+        self._timeout = timeout
+        self._linger = linger
+        self._observe = observe
+        self._pause = pause
+        self._place = place
+
+    @property
+    def cni_path(self) -> str:
+        """The value of CNI_PATH, where plugins look for their delegates."""
+        return os.pathsep.join(map(str, self.bin_dirs))
+
+    def find(self, type: str, verb: str = "look-up") -> Path:
+        """Return the executable of a plugin. Raises PluginNotFoundError."""
+        if type in {"", ".", ".."} or any(sign in type for sign in "/\\\0"):
+            raise PluginNotFoundError(type, verb, f'"{type}" is not the name of an executable')
+        for folder in self.bin_dirs:
+            path = folder / type
+            if path.is_file() and os.access(path, os.X_OK):
+                return path
+        searched = ", ".join(map(str, self.bin_dirs)) or "no folder at all"
+        raise PluginNotFoundError(type, verb, f'no executable "{type}" (searched: {searched})')
+
+    def run(self, type: str, verb: str, stdin: bytes, environ: Mapping[str, str]) -> Execution:
+        """Run a plugin to its end, whatever that is.
+
+        It gets the harness's own environment, with the variables of the protocol replaced by `environ`, CNI_COMMAND
+        by `verb` (unset where empty), and CNI_PATH by the folders unless `environ` has one. Raises
+        PluginNotFoundError, and PluginError where it cannot be executed.
+        """
+        path = self.find(type, verb)
+        command = {"CNI_COMMAND": verb} if verb else {}
+        environment = inherited() | command | {"CNI_PATH": self.cni_path} | dict(environ)
+        if self._observe is None:
+            return self._execution(type, path, environment, stdin)
+        with Delegations() as delegations:
+            execution = self._execution(type, path, environment | delegations.environ, stdin)
+            execution = replace(execution, delegations=delegations.reported(), place=self._place)
+        self._observe(execution)
+        return execution
+
+    def _execution(self, type: str, path: Path, environment: dict[str, str], stdin: bytes) -> Execution:
+        """Run the plugin at `path`. Raises PluginError where it cannot be executed."""
+        try:
+            return execution_of(
+                partial(self._start, path, environment),
+                plugin=type,
+                path=path,
+                environ=environment,
+                stdin=stdin,
+                timeout=self._timeout,
+                linger=self._linger,
+            )
+        except (OSError, ValueError) as error:  # ValueError: a NUL in a variable
+            reason = getattr(error, "strerror", None) or str(error)
+            verb = environment.get("CNI_COMMAND", "")
+            raise PluginError(type, verb, f"cannot execute {path}: {reason}") from error
+
+    def _start(self, path: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        """Start a plugin as the leader of its own process group. Raises OSError."""
+        for pause in (*_BUSY_PAUSES, None):
+            try:
+                return subprocess.Popen(
+                    [path],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    env=environment,
+                    bufsize=0,
+                    process_group=0,
+                )
+            except OSError as error:
+                # The file is being written, or a process forked meanwhile has it open still.
+                if error.errno != errno.ETXTBSY or pause is None:
+                    raise
+                self._pause(pause)
+        raise AssertionError("the last try returns or raises")

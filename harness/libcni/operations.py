@@ -1,0 +1,233 @@
+"""The operations of a runtime on a network: what SPEC.md section 3 has it do with the plugins of a list."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from harness.libcni.attachment import Attachment
+from harness.libcni.cache import CachedAttachment, ResultCache
+from harness.libcni.execute import Execution, Executor, PluginError
+from harness.libcni.networks import NetworkList, PluginConfig
+from harness.libcni.outcome import decode_result, decode_versions, require_success, result_in_version
+from harness.libcni.request import request_config
+from harness.validation.validate import validate
+from skel.errors import CniError, Code
+from skel.versions import CURRENT, at_least
+
+__all__ = ["Libcni"]
+
+_CHECK_SINCE = "0.4.0"
+"""The version that brought CHECK, and with it the previous result in DEL."""
+_GC_SINCE = "1.1.0"
+"""The version that brought GC and STATUS."""
+
+_NOWHERE = Attachment(container_id="", netns="", ifname="")
+
+
+class Libcni:
+    """Runs network lists. `warn` gets a line for what is odd but stops nothing; it raises nothing.
+
+    A plugin's failure is raised as PluginError, what is wrong with the request itself as CniError. Operations on one
+    container must not overlap, nor GC with anything (SPEC.md section 3, "Lifecycle & Ordering").
+    """
+
+    def __init__(self, executor: Executor, cache: ResultCache, *, warn: Callable[[str], object]) -> None:
+        self._executor = executor
+        self._cache = cache
+        self._warn = warn
+
+    def add(self, network: NetworkList, attachment: Attachment) -> dict[str, object]:
+        """Make an attachment and return its result, in the list's version.
+
+        Nothing is run for an attachment that is there already, or where a plugin is missing. When a plugin fails, DEL
+        of every plugin follows, and what DEL has to say is noted on the error. Raises PluginError, CniError.
+        """
+        attachment.check()
+        attachment.check_args()
+        if self._cache.holds(network.name, attachment.container_id, attachment.ifname):
+            # The plugins would refuse, and the DEL for that failure would take down what is in use.
+            raise CniError(Code.INVALID_ENVIRONMENT, f"{_named(network, attachment)} is there already")
+        for plugin in network.plugins:
+            self._executor.find(plugin.type, "ADD")
+        try:
+            result = self._add_plugins(network, attachment)
+            self._store(network, attachment, result)
+        except BaseException as error:
+            for failure in self._undo(network, attachment):
+                error.add_note(f"and undoing it: {failure}")
+            raise
+        return result
+
+    def delete(self, network: NetworkList, attachment: Attachment) -> None:
+        """Undo an attachment, plugins in reverse order; one that is gone already is no error.
+
+        Arguments that the caller does not give are those of the ADD. At the first failure the rest is left, and what
+        is cached too, so that DEL can be repeated. Raises PluginError, CniError.
+        """
+        for failure in self._delete(network, attachment):
+            raise failure
+
+    def check(self, network: NetworkList, attachment: Attachment) -> None:
+        """Ask every plugin whether an attachment is as its ADD left it; nothing is asked with `disableCheck`.
+
+        Raises PluginError; CniError where the list is below 0.4.0 (1) or no result is cached (3).
+        """
+        attachment.check()
+        if not at_least(network.cni_version, _CHECK_SINCE):
+            msg = f"network {network.name}: version {network.cni_version} has no CHECK"
+            raise CniError(Code.INCOMPATIBLE_VERSION, msg, f"it came with {_CHECK_SINCE}")
+        if network.disable_check:
+            return
+        cached = self._cached(network, attachment)
+        if cached is None or cached.result is None:
+            msg = f"no cached result of {_named(network, attachment)}"
+            raise CniError(Code.UNKNOWN_CONTAINER, msg, "CHECK cannot do without")
+        attachment = _with_cached_args(attachment, cached)
+        prev_result = result_in_version(cached.result, network.cni_version)
+        for plugin in network.plugins:
+            require_success(self._run(network, plugin, "CHECK", attachment, prev_result))
+
+    def gc(self, network: NetworkList, valid: Sequence[tuple[str, str]]) -> list[Attachment]:
+        """Undo every attachment that is cached but not among `valid`, then have each plugin clean up likewise.
+
+        `valid` are pairs of container ID and interface name. Returns what was undone; nothing is done with
+        `disableGC`, and plugins below 1.1.0 are not asked. Goes on past failures and raises them as one
+        ExceptionGroup.
+        """
+        if network.disable_gc:
+            return []
+        failures: list[Exception] = []
+        undone = []
+        for attachment in self._stale(network, set(valid)):
+            try:
+                # To the end, unlike libcni: a chained plugin whose DEL always fails would keep the others' addresses.
+                failed: list[Exception] = list(self._delete(network, attachment))
+            except CniError as error:
+                failed = [error]
+            for failure in failed:
+                failure.add_note(f"stale attachment: container {attachment.container_id}, {attachment.ifname}")
+            failures += failed
+            if not failed:
+                undone.append(attachment)
+        if at_least(network.cni_version, _GC_SINCE):
+            failures += self._gc_plugins(network, valid)
+        if failures:
+            raise ExceptionGroup(f"garbage collection of network {network.name}", failures)
+        return undone
+
+    def status(self, network: NetworkList) -> None:
+        """Ask every plugin whether it can serve an ADD; below 1.1.0 nothing is asked. Raises PluginError."""
+        if at_least(network.cni_version, _GC_SINCE):
+            for plugin in network.plugins:
+                stdin = request_config(network, plugin)
+                execution = self._executor.run(plugin.type, "STATUS", stdin, _NOWHERE.environment())
+                require_success(execution)
+
+    def versions(self, type: str) -> list[str]:
+        """Return the versions of the specification that a plugin speaks. Raises PluginError."""
+        # Skeletons from before the verb want these, whatever they are.
+        dummies = {"CNI_NETNS": "dummy", "CNI_IFNAME": "dummy", "CNI_PATH": "dummy"}
+        stdin = json.dumps({"cniVersion": CURRENT}).encode()
+        return decode_versions(self._executor.run(type, "VERSION", stdin, _NOWHERE.environment() | dummies))
+
+    def validate(self, network: NetworkList) -> list[str]:
+        """Return what would keep a network from working here; what is merely odd goes to `warn`."""
+        return validate(network, self.versions, self._warn)
+
+    def _add_plugins(self, network: NetworkList, attachment: Attachment) -> dict[str, object]:
+        result: dict[str, object] | None = None
+        for plugin in network.plugins:
+            execution = self._run(network, plugin, "ADD", attachment, result)
+            result = decode_result(execution, network.cni_version)
+        return result or {}
+
+    def _delete(self, network: NetworkList, attachment: Attachment) -> Iterator[PluginError]:
+        """Execute DEL of the plugins in reverse order, and yield each failure; what is cached stays after one.
+
+        Raises CniError.
+        """
+        attachment.check()
+        cached = self._cached(network, attachment)
+        attachment = _with_cached_args(attachment, cached)
+        prev_result = self._delete_result(network, cached)
+        failed = False
+        for plugin in reversed(network.plugins):
+            try:
+                require_success(self._run(network, plugin, "DEL", attachment, prev_result))
+            except PluginError as error:
+                failed = True
+                yield error
+        if failed:
+            return
+        try:
+            self._cache.remove(network.name, attachment.container_id, attachment.ifname)
+        except OSError as error:
+            self._warn(f"result cache: {error}")
+
+    def _undo(self, network: NetworkList, attachment: Attachment) -> Iterator[PluginError]:
+        for plugin in reversed(network.plugins):
+            try:
+                require_success(self._run(network, plugin, "DEL", attachment, None))
+            except PluginError as error:
+                yield error
+
+    def _store(self, network: NetworkList, attachment: Attachment, result: dict[str, object]) -> None:
+        try:
+            self._cache.store(network, attachment, result)
+        except OSError as error:
+            msg = f"cannot cache the result of {_named(network, attachment)}"
+            raise CniError(Code.IO_FAILURE, msg, str(error)) from error
+
+    def _cached(self, network: NetworkList, attachment: Attachment) -> CachedAttachment | None:
+        return self._cache.load(network.name, attachment.container_id, attachment.ifname)
+
+    def _delete_result(self, network: NetworkList, cached: CachedAttachment | None) -> dict[str, object] | None:
+        """Return the previous result for DEL, as far as there is one."""
+        if cached is None or cached.result is None or not at_least(network.cni_version, _CHECK_SINCE):
+            return None
+        try:
+            return result_in_version(cached.result, network.cni_version)
+        except CniError as error:
+            self._warn(f"{_named(network, cached.attachment)}: deleting without its cached result: {error}")
+            return None
+
+    def _stale(self, network: NetworkList, valid: set[tuple[str, str]]) -> Iterator[Attachment]:
+        for cached in self._cache.attachments():
+            attachment = cached.attachment
+            if cached.network == network.name and (attachment.container_id, attachment.ifname) not in valid:
+                yield attachment
+
+    def _gc_plugins(self, network: NetworkList, valid: Sequence[tuple[str, str]]) -> Iterator[PluginError]:
+        for plugin in network.plugins:
+            stdin = request_config(network, plugin, valid_attachments=valid)
+            try:
+                execution = self._executor.run(plugin.type, "GC", stdin, _NOWHERE.environment())
+                require_success(execution)
+            except PluginError as error:
+                yield error
+
+    def _run(
+        self,
+        network: NetworkList,
+        plugin: PluginConfig,
+        verb: str,
+        attachment: Attachment,
+        prev_result: dict[str, object] | None,
+    ) -> Execution:
+        stdin = request_config(network, plugin, prev_result=prev_result, attachment=attachment)
+        return self._executor.run(plugin.type, verb, stdin, attachment.environment())
+
+
+def _with_cached_args(attachment: Attachment, cached: CachedAttachment | None) -> Attachment:
+    """Fill in the arguments of the ADD where the caller has none of its own."""
+    if cached is None:
+        return attachment
+    return replace(
+        attachment,
+        cni_args=attachment.cni_args or cached.attachment.cni_args,
+        capability_args=attachment.capability_args or cached.attachment.capability_args,
+    )
+
+
+def _named(network: NetworkList, attachment: Attachment) -> str:
+    return f"attachment {attachment.ifname} of container {attachment.container_id} to {network.name}"

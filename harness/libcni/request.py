@@ -1,0 +1,51 @@
+"""The configuration a plugin gets on its standard input, derived from a network list (SPEC.md section 3)."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+from harness.libcni.attachment import Attachment
+from harness.libcni.networks import NetworkList, PluginConfig
+
+__all__ = ["request_config"]
+
+_GENERATED = frozenset({"cniversion", "name", "prevresult", "runtimeconfig"})
+_RESERVED_PREFIX = "cni.dev/"
+
+
+def request_config(
+    network: NetworkList,
+    plugin: PluginConfig,
+    *,
+    prev_result: Mapping[str, object] | None = None,
+    attachment: Attachment | None = None,
+    valid_attachments: Sequence[tuple[str, str]] | None = None,
+) -> bytes:
+    """Derive a plugin's request configuration, as one line of compact JSON.
+
+    `attachment` is given for ADD, DEL and CHECK, `valid_attachments` (pairs of container ID and interface name)
+    for GC. Keys that the runtime generates are dropped from the file's own, however they are capitalised: plugins
+    written in Go match keys without regard to case and would take the wrong one of two.
+    """
+    dropped = _GENERATED | {"capabilities"} if attachment is not None else _GENERATED
+    request: dict[str, object] = {"cniVersion": network.cni_version, "name": network.name}
+    for key, value in plugin.raw.items():
+        folded = key.casefold()
+        if folded not in dropped and not folded.startswith(_RESERVED_PREFIX):
+            request[key] = value
+    runtime_config = _runtime_config(plugin, attachment)
+    if runtime_config:
+        request["runtimeConfig"] = runtime_config
+    if prev_result is not None:
+        request["prevResult"] = prev_result
+    if valid_attachments is not None:
+        # The specification once misspelt its own key, so plugins in the field read either.
+        listed = [{"containerID": container_id, "ifname": ifname} for container_id, ifname in valid_attachments]
+        request["cni.dev/valid-attachments"] = listed
+        request["cni.dev/attachments"] = listed
+    return json.dumps(request, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _runtime_config(plugin: PluginConfig, attachment: Attachment | None) -> dict[str, object]:
+    if attachment is None:
+        return {}
+    return {name: value for name, value in attachment.capability_args.items() if name in plugin.capabilities}

@@ -1,0 +1,60 @@
+"""The node's share of an attachment: its interfaces there, and the firewall's rules and elements that are about it."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from firewall.owner import Owner
+from harness.runtime.namespace_state import NamespaceState
+from harness.runtime.pods import Pod, PodNetwork
+from harness.snapshot import Snapshot
+from harness.snapshot.words import thing_in_words
+from netlink.rtnl import Link
+
+__all__ = ["firewall_entries", "host_interfaces"]
+
+_SECTIONS: Final = {
+    "nft elements": "nft element",
+    "nft rules": "nft rule",
+    "iptables rules": "iptables rule",
+}
+
+
+def host_interfaces(network: PodNetwork, netns: str, pod: NamespaceState | None, node: NamespaceState) -> list[Link]:
+    """Return the node's interfaces of an attachment: the peers of its veths, their bridges, and those of its result."""
+    result = network.decoded()
+    inside = {link.name for link in result.interfaces if link.sandbox == netns} or {network.ifname}
+    ends = [link for link in (pod.links if pod else []) if link.name in inside and link.peer_ifindex]
+    # A peer's index alone could be that of a link in a third namespace.
+    peers = [
+        link
+        for link in node.links
+        for end in ends
+        if (link.ifindex, link.peer_ifindex) == (end.peer_ifindex, end.ifindex)
+    ]
+    named = [link for each in result.interfaces if not each.sandbox and (link := node.link(each.name)) is not None]
+    masters = [link for link in node.links if link.ifindex in {port.master for port in [*peers, *named]} - {0}]
+    return list(dict.fromkeys([*peers, *masters, *named]))
+
+
+def firewall_entries(snapshot: Snapshot, place: str, pod: Pod) -> list[tuple[str, str]]:
+    """Return the firewall's entries about a pod in one place of a snapshot, as pairs of kind and words.
+
+    Those are entries that carry the owner's label or the container ID, or that name one of the pod's addresses.
+    """
+    addresses = {str(ip.address.ip) for network in pod.networks for ip in network.decoded().ips}
+    labels = {Owner(network.name, pod.container_id, network.ifname).label() for network in pod.networks}
+    words = "|".join(map(re.escape, sorted({pod.container_id, *labels, *addresses})))
+    about = re.compile(rf"(?<![\w.:])({words})(?![\w:]|\.\d|/(?!32\b|128\b)\d)")
+    found = []
+    for section, kind in _SECTIONS.items():
+        found += [(kind, text) for text in _texts(kind, snapshot.section(place, section)) if about.search(text)]
+    return found
+
+
+def _texts(kind: str, things: Mapping[str, object]) -> Iterator[str]:
+    for name, value in things.items():
+        if isinstance(value, list):
+            yield from (f"{name}: {text}" for text in value)
+        else:
+            yield thing_in_words(kind, name, value)

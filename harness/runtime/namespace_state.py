@@ -1,0 +1,46 @@
+"""The links, addresses and routes that a network namespace has now."""
+
+from socket import AF_INET, AF_INET6
+from typing import NamedTuple
+
+from netlink.namespace import NotANamespaceError, open_namespace
+from netlink.rtnl import RT_TABLE_MAIN, Link, Route, Rtnl
+from skel.decoders import Cidr
+
+__all__ = ["NamespaceState", "read_namespace_state"]
+
+_RT_TABLE_LOCAL = 255
+"""The kernel's own routes to the addresses of the namespace; include/uapi/linux/rtnetlink.h."""
+
+
+class NamespaceState(NamedTuple):
+    """Links, their addresses by index of link, and the routes of all tables but `local`."""
+
+    links: list[Link]
+    addresses: dict[int, list[Cidr]]
+    routes: list[Route]
+
+    def link(self, name: str) -> Link | None:
+        """Return the link of that name, or None."""
+        return next((link for link in self.links if link.name == name), None)
+
+    def name(self, index: int) -> str:
+        """Return the name of the link with that index, an empty string if there is none."""
+        return next((link.name for link in self.links if link.ifindex == index), "")
+
+    def main_routes(self) -> list[Route]:
+        """Return the routes of the main table, IPv4 first, the less specific before the more specific."""
+        main = [route for route in self.routes if route.table == RT_TABLE_MAIN]
+        return sorted(main, key=lambda route: (route.dst.version, route.dst.prefixlen, str(route.dst)))
+
+
+def read_namespace_state(path: str) -> NamespaceState | None:
+    """Read the network namespace at `path`; None if it is gone. Raises NetlinkError, OSError."""
+    try:
+        with open_namespace(path) as netns, Rtnl(netns) as rtnl:
+            links = rtnl.links()
+            addresses = {link.ifindex: [each.interface for each in rtnl.addresses(link.ifindex)] for link in links}
+            routes = [route for family in (AF_INET, AF_INET6) for route in rtnl.routes(family, table=None)]
+    except (FileNotFoundError, NotANamespaceError):
+        return None
+    return NamespaceState(links, addresses, [route for route in routes if route.table != _RT_TABLE_LOCAL])

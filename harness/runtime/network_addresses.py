@@ -1,0 +1,65 @@
+"""The addresses of one network: its ranges, how many are used, and which pod has which."""
+
+from collections.abc import Sequence
+
+from harness.libcni.networks import NetworkList
+from harness.runtime.node import Node
+from harness.runtime.pods import Pod
+from harness.runtime.reservations import Reservation, read_reservations, reservation_folder
+from harness.validation.address_ranges import HOST_LOCAL, AddressRange, HostLocalSection, ranges_of
+from skel.errors import CniError
+
+__all__ = ["network_addresses"]
+
+
+def network_addresses(network: NetworkList, node: Node, pods: Sequence[Pod]) -> dict[str, object]:
+    """Return the ranges and reservations of a network whose plugins delegate to host-local, as a document.
+
+    `pods` are those on record; a reservation of another container has an empty `pod`. A section that cannot be read
+    has its error instead. Raises OSError.
+    """
+    ranges: list[AddressRange] = []
+    reservations: dict[str, Reservation] = {}
+    errors: list[str] = []
+    for index, plugin in enumerate(network.plugins):
+        section = next((value for key, value in plugin.raw.items() if key.lower() == "ipam"), None)
+        if plugin.delegate != HOST_LOCAL or not isinstance(section, dict):
+            continue
+        path = f"plugins[{index}].ipam"
+        try:
+            ranges += [each for range_set in ranges_of(section, path) for each in range_set]
+            folder = reservation_folder(node, network.name, HostLocalSection.decode(section, path).data_dir)
+        except CniError as error:
+            errors.append(str(error))
+            continue
+        reservations |= {str(each.address): each for each in read_reservations(folder)}
+    titles = {pod.container_id: pod.title for pod in pods}
+    return {
+        "name": network.name,
+        "ranges": [_range(each, list(reservations.values())) for each in ranges],
+        "reservations": [_reservation(each, titles) for each in reservations.values()],
+        "errors": errors,
+    }
+
+
+def _range(known: AddressRange, reservations: Sequence[Reservation]) -> dict[str, object]:
+    used = sum(known.holds(each.address) and each.address != known.gateway for each in reservations)
+    return {
+        "subnet": str(known.subnet),
+        "rangeStart": str(known.first),
+        "rangeEnd": str(known.last),
+        "gateway": str(known.gateway),
+        "size": known.size,
+        "used": used,
+        "free": known.size - used,
+    }
+
+
+def _reservation(reservation: Reservation, titles: dict[str, str]) -> dict[str, object]:
+    return {
+        "address": str(reservation.address),
+        "pod": titles.get(reservation.container_id, ""),
+        "containerID": reservation.container_id,
+        "ifname": reservation.ifname,
+        "note": reservation.note,
+    }

@@ -1,0 +1,185 @@
+"""The node that pods are on: this host, or a named network namespace that stands for one.
+
+A named node has its network namespace at `/run/netns/NAME` and its files under `<state-dir>/nodes/NAME`. Plugins run in
+that namespace and see the node's own `/var/lib/cni`, so that two nodes share nothing and tests need no host. Its kernel
+parameters, and those of its pods, are the same on every machine (harness.runtime.fixed_sysctls).
+"""
+
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+
+from harness.files import locked, write_atomically
+from harness.runtime.left_links import LeftLinks
+from harness.runtime.pods import PodStore
+from harness.runtime.sandbox import NETNS_DIR, create_sandbox, sandbox_exists
+from netlink.mounts import mount_own_sysfs, private_mounts
+from netlink.namespace import Namespace, entered, open_namespace, remove_namespace
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+__all__ = ["VAR_LIB_CNI", "Node", "NodeError"]
+
+VAR_LIB_CNI: Final = Path("/var/lib/cni")
+"""Where plugins and libcni keep what they know: reservations, cached results."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+# Each round of waiting for the node to exist loses against one process that removes it.
+_ROUNDS = 20
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class NodeError(Exception):
+    """The node cannot be made or used."""
+
+
+class Node:
+    """A node, and the threads that are on it."""
+
+    def __init__(self, name: str | None, state_dir: Path, *, threads: int = 8) -> None:
+        """Name the node, None for this host; nothing is made. Raises NodeError for a bad name."""
+        if name is not None and not _NAME.fullmatch(name):
+            raise NodeError(f"node name {name!r}: wanted letters, digits, '_', '.' and '-', at most 64 characters")
+        self.name = name
+        self.folder = state_dir if name is None else state_dir / "nodes" / name
+        self.netns_dir = NETNS_DIR
+        self.netns = None if name is None else str(NETNS_DIR / name)
+        self.var_lib_cni = VAR_LIB_CNI if name is None else self.folder / "var-lib-cni"
+        self.pods = PodStore(self.folder / "pods")
+        self.left_links = LeftLinks(self.folder / "left-links")
+        self._lock = self.folder / "lock"
+        self._made_here = self.folder / "made-netns"
+        self._threads = threads
+        self._entered = threading.local()
+        self._pool: ThreadPoolExecutor | None = None
+        self._namespace: Namespace | None = None
+
+    def exists(self) -> bool:
+        """Tell whether there is anything of the node: its network namespace or its files."""
+        return self.netns is None or self.folder.exists() or sandbox_exists(self.netns)
+
+    def must_exist(self) -> None:
+        """Raise NodeError where there is nothing of the node, which `in_use` or `alone` would make."""
+        if not self.exists():
+            raise NodeError(f"there is no node {self.name}: its first `cni-harness add` makes it")
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Hold off GC and the node's removal while pods are added or deleted; makes a named node that is not there.
+
+        SPEC.md section 3, "Lifecycle & Ordering": no ADD or DEL while there is a GC. Raises NodeError, OSError.
+        """
+        for _ in range(_ROUNDS):
+            with locked(self._lock, shared=True):
+                if self._complete():
+                    with self._open_namespace():
+                        yield
+                    return
+            with locked(self._lock):
+                self._make()
+        raise NodeError(f"node {self.name} is removed as often as it is made")
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Wait until no pod is being added or deleted, and keep it so: for GC. Raises NodeError, OSError."""
+        with locked(self._lock):
+            if not self._complete():
+                self._make()
+            with self._open_namespace():
+                yield
+
+    def remove(self) -> bool:
+        """Remove a named node without pods: namespace and files. False, and nothing done, where there are pods.
+
+        What is left of sandboxes goes too. A network namespace that was there before the node stays. Raises OSError.
+        """
+        if self.netns is None:
+            raise NodeError("this host is no node to remove")
+        with locked(self._lock):
+            if self.pods.names():
+                return False
+            self._take_away(self.netns)
+        return True
+
+    def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call `function` in a thread that is on the node, and return what it returns or raise what it raises.
+
+        Processes that it starts are on the node too. A signal that ends the calling thread's wait does not end the
+        function: leaving `in_use` or `alone` waits for it. Inside these only.
+        """
+        if self._pool is None:
+            raise NodeError(f"{self.name or 'this host'} is not in use")
+        return self._pool.submit(self._on_node, lambda: function(*args, **kwargs)).result()
+
+    def enter(self) -> None:
+        """Show the calling thread the node's own files and /sys, for good; it must have been made for this."""
+        if self._namespace is not None:
+            VAR_LIB_CNI.mkdir(parents=True, exist_ok=True)
+            private_mounts({str(VAR_LIB_CNI): str(self.var_lib_cni)})
+            with entered(self._namespace):
+                mount_own_sysfs()
+
+    def shell_words(self) -> tuple[str, ...]:
+        """Return the words of a command that runs another on the node; none for this host."""
+        if self.name is None:
+            return ()
+        own_files = f'mount --bind "$0" {VAR_LIB_CNI} && exec "$@"'
+        return ("ip", "netns", "exec", self.name, "sh", "-c", own_files, str(self.var_lib_cni))
+
+    def namespace(self) -> Namespace | None:
+        """Return the node's network namespace, None for this host. Inside `in_use` or `alone` only."""
+        return self._namespace
+
+    def _on_node(self, action: Callable[[], T]) -> T:
+        namespace = self._namespace
+        if self.netns is None:
+            return action()
+        if namespace is None:
+            raise NodeError(f"node {self.name} is in use no more")
+        if not getattr(self._entered, "done", False):
+            self.enter()
+            self._entered.done = True
+        with entered(namespace):
+            return action()
+
+    def _complete(self) -> bool:
+        return self.netns is None or (sandbox_exists(self.netns) and self.var_lib_cni.is_dir())
+
+    @contextmanager
+    def _open_namespace(self) -> Iterator[None]:
+        from concurrent.futures import ThreadPoolExecutor
+
+        with (
+            nullcontext() if self.netns is None else open_namespace(self.netns) as namespace,
+            ThreadPoolExecutor(self._threads, thread_name_prefix=f"node-{self.name or 'host'}") as pool,
+        ):
+            self._namespace, self._pool = namespace, pool
+            try:
+                yield
+            finally:
+                self._pool = self._namespace = None
+
+    def _make(self) -> None:
+        if self.netns is None:
+            return
+        self.var_lib_cni.mkdir(parents=True, exist_ok=True)
+        if sandbox_exists(self.netns):
+            return
+        # Noted first: after a crash between the two, removing the node must not take it for somebody else's.
+        write_atomically(self._made_here, b"")
+        remove_namespace(self.netns)  # the plain file that a crash, or a reboot, leaves
+        create_sandbox(self.netns, fixed=True)
+
+    def _take_away(self, netns: str) -> None:
+        if self._made_here.exists() or not sandbox_exists(netns):
+            remove_namespace(netns)
+        shutil.rmtree(self.folder)
+        with suppress(OSError):  # there are other nodes
+            self.folder.parent.rmdir()

@@ -1,0 +1,100 @@
+"""Snapshots of a node: its namespace, its pods', and its /var/lib/cni."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from harness.runtime.node import Node
+from harness.runtime.pods import Pod
+from harness.runtime.sandbox import create_sandbox, new_sandbox_path, remove_sandbox, sandbox_exists
+from harness.snapshot import Difference, Snapshot, differences, take
+from harness.snapshot.state import FILES
+
+__all__ = ["NODE", "THIS_HOST", "StateBefore", "namespaces_of", "pod_label", "take_node"]
+
+NODE: Final = "node"
+"""The label of the node's own network namespace."""
+
+THIS_HOST: Final = "/proc/self/ns/net"
+_NEW: Final = "new"
+_USUAL_NAMESPACE: Final = "default"
+
+
+def pod_label(pod: Pod) -> str:
+    """Return what a pod is called in a snapshot: its name, or `NAMESPACE:NAME` where that could be another."""
+    plain = pod.namespace == _USUAL_NAMESPACE and pod.name not in {NODE, FILES}
+    return pod.name if plain else f"{pod.namespace}:{pod.name}"
+
+
+def namespaces_of(node: Node, pods: Iterable[Pod]) -> dict[str, str]:
+    """Return the network namespaces of the node and of pods, by label."""
+    return {NODE: node.netns or THIS_HOST} | {pod_label(pod): pod.netns for pod in pods}
+
+
+def take_node(node: Node, pods: Iterable[Pod], folders: Sequence[Path] = ()) -> Snapshot:
+    """Return the state of a node that is there, of pods, of the node's /var/lib/cni and of further folders.
+
+    Raises SnapshotError.
+    """
+    return take(namespaces_of(node, pods), [node.var_lib_cni, *folders])
+
+
+class StateBefore:
+    """The state of a node before pods are made or deleted."""
+
+    def __init__(self, node: Node, existing: Iterable[Pod], *, warn: Callable[[str], None]) -> None:
+        """Take it, with the pods that exist; sources that are missing are told to `warn`.
+
+        Raises SnapshotError, OSError.
+        """
+        self._node = node
+        self._there = [pod for pod in existing if sandbox_exists(pod.netns)]
+        self._before = take_node(node, self._there)
+        # Now and not later: on this host a new namespace takes some of its parameters from the host's.
+        self._sandbox = _new_sandbox(node)
+        for line in self._before.missing:
+            warn(line)
+
+    def made(self, pods: Sequence[Pod]) -> list[Difference]:
+        """Return what is different now, with these pods there; what this program caches itself is left out.
+
+        A pod that was not there before is compared with a new sandbox. Raises SnapshotError.
+        """
+        return self._differences(pods)
+
+    def freed(self) -> list[Difference]:
+        """Return what is different now, of the node and of the pods that were there; some may be gone.
+
+        Raises SnapshotError.
+        """
+        return self._differences(self._there)
+
+    def _differences(self, pods: Sequence[Pod]) -> list[Difference]:
+        after = take_node(self._node, pods)
+        before = self._before
+        for label, path in after.namespaces.items():
+            if label not in before.namespaces:
+                before = _with(before, label, path, self._sandbox)
+        wanted = {label: path for label, path in before.namespaces.items() if label in after.namespaces}
+        results = f"files/file/{self._node.var_lib_cni}/results"
+        return differences(replace(before, namespaces=wanted), after, ignore=[results, f"{results}/*"])
+
+
+def _new_sandbox(node: Node) -> Snapshot:
+    """Return the state of a network namespace as the node's pods get it."""
+    path = new_sandbox_path()
+    create_sandbox(path, fixed=node.netns is not None)
+    try:
+        return take({_NEW: path})
+    finally:
+        remove_sandbox(path)
+
+
+def _with(snapshot: Snapshot, label: str, path: str, sandbox: Snapshot) -> Snapshot:
+    prefix = f"{_NEW}/"
+    sections = {f"{label}/{name.removeprefix(prefix)}": things for name, things in sandbox.sections.items()}
+    sections[f"{label}/namespace"] = {path: {"state": "there"}}
+    return replace(
+        snapshot, sections={**snapshot.sections, **sections}, namespaces={**snapshot.namespaces, label: path}
+    )

@@ -1,0 +1,92 @@
+"""Everything about one pod: the chain of plugins, the result, the kernel on both sides, and where they disagree."""
+
+from pathlib import Path
+
+from harness.libcni.execute import Executor, PluginNotFoundError
+from harness.libcni.networks import NetworkError, parse_network_list
+from harness.runtime.host_side import firewall_entries, host_interfaces
+from harness.runtime.namespace_state import NamespaceState, read_namespace_state
+from harness.runtime.node import Node
+from harness.runtime.node_snapshot import NODE, THIS_HOST, namespaces_of
+from harness.runtime.pod_view import pod_document
+from harness.runtime.pods import Pod, PodNetwork
+from harness.runtime.result_comparison import compare
+from harness.snapshot import take
+from netlink.rtnl import Link, Route
+
+__all__ = ["inspect_pod"]
+
+
+def inspect_pod(node: Node, pod: Pod) -> dict[str, object]:
+    """Return the document that `inspect` shows. Raises SnapshotError, NetlinkError, OSError."""
+    inside = read_namespace_state(pod.netns)
+    outside = read_namespace_state(node.netns or THIS_HOST)
+    resolv_conf = node.pods.resolv_conf(pod)
+    firewall = firewall_entries(take(namespaces_of(node, [])), NODE, pod) if outside else []
+    return pod_document(pod) | {
+        "resolvConf": str(resolv_conf) if resolv_conf.exists() else None,
+        "networks": [_network(pod, network, inside, outside) for network in pod.networks],
+        "kernel": {
+            "links": [_link(link, inside) for link in inside.links] if inside else [],
+            "routes": [_route(route, inside) for route in inside.main_routes()] if inside else [],
+        },
+        "firewall": [{"kind": kind, "words": words} for kind, words in firewall],
+    }
+
+
+def _network(
+    pod: Pod, network: PodNetwork, inside: NamespaceState | None, outside: NamespaceState | None
+) -> dict[str, object]:
+    compared = compare(network, pod.netns, inside, outside) if inside else ()
+    return {
+        "name": network.name,
+        "ifname": network.ifname,
+        "source": network.source,
+        "plugins": _plugins(pod, network),
+        "result": network.result,
+        "compared": [each._asdict() for each in compared],
+        "hostLinks": [_link(link, outside) for link in host_interfaces(network, pod.netns, inside, outside)]
+        if outside
+        else [],
+    }
+
+
+def _plugins(pod: Pod, network: PodNetwork) -> list[dict[str, str]]:
+    """Return the plugins of a network in the order of ADD, each with the executable that is found for it now."""
+    try:
+        plugins = parse_network_list(network.config.encode()).plugins
+    except NetworkError:
+        return []
+    executor = Executor([Path(folder) for folder in pod.bin_dirs])
+    return [
+        {"type": plugin.type, "ipam": plugin.delegate, "executable": _executable(executor, plugin.type)}
+        for plugin in plugins
+    ]
+
+
+def _executable(executor: Executor, type: str) -> str:
+    try:
+        return str(executor.find(type))
+    except PluginNotFoundError:
+        return ""
+
+
+def _link(link: Link, state: NamespaceState) -> dict[str, object]:
+    return {
+        "name": link.name,
+        "index": link.ifindex,
+        "kind": link.kind,
+        "mac": link.mac,
+        "mtu": link.mtu,
+        "up": link.up,
+        "operState": link.oper_state,
+        "addresses": [str(address) for address in state.addresses.get(link.ifindex, [])],
+    } | ({"portOf": state.name(link.master)} if link.master else {})
+
+
+def _route(route: Route, state: NamespaceState) -> dict[str, object]:
+    entry: dict[str, object] = {"dst": str(route.dst), "dev": state.name(route.ifindex)}
+    if route.gateway is not None:
+        entry["gw"] = str(route.gateway)
+    optional = {"mtu": route.mtu, "advmss": route.advmss, "priority": route.priority}
+    return entry | {key: value for key, value in optional.items() if value}

@@ -1,0 +1,52 @@
+"""How a pod is shown, in a table or as a document."""
+
+from harness.runtime.pods import READY, Pod, PodNetwork
+from harness.runtime.sandbox import sandbox_exists
+
+__all__ = ["addresses", "gateways", "host_links", "interface", "pod_document", "pod_state"]
+
+
+def pod_document(pod: Pod) -> dict[str, object]:
+    """Return a pod as JSON and YAML show it; a network that was never added has `result` null."""
+    return {
+        "name": pod.name,
+        "namespace": pod.namespace,
+        "containerID": pod.container_id,
+        "uid": pod.uid,
+        "netns": pod.netns,
+        "state": pod_state(pod),
+        "created": pod.created,
+        "networks": [
+            {"name": network.name, "ifname": network.ifname, "result": network.result} for network in pod.networks
+        ],
+    }
+
+
+def pod_state(pod: Pod) -> str:
+    """Return "ready", "incomplete", or "no sandbox" for one whose network namespace is gone, as after a reboot."""
+    if pod.state == READY and not sandbox_exists(pod.netns):
+        return "no sandbox"
+    return pod.state
+
+
+def addresses(network: PodNetwork) -> str:
+    """Return the addresses of an attachment, with prefix lengths."""
+    return ", ".join(str(ip.address) for ip in network.decoded().ips)
+
+
+def gateways(network: PodNetwork) -> str:
+    """Return the gateways of an attachment."""
+    return ", ".join(str(ip.gateway) for ip in network.decoded().ips if ip.gateway is not None)
+
+
+def interface(network: PodNetwork) -> str:
+    """Return the interfaces that an attachment has in the pod; "" for none, as of noop."""
+    result = network.decoded()
+    named = [link.name for link in result.interfaces if link.sandbox]
+    # Results below 0.3.0 have addresses, but no interfaces.
+    return ", ".join(named) or (network.ifname if result.ips else "")
+
+
+def host_links(network: PodNetwork) -> list[str]:
+    """Return the interfaces of an attachment that are on the node; the first is the bridge, where there is one."""
+    return [link.name for link in network.decoded().interfaces if not link.sandbox]

@@ -1,0 +1,80 @@
+"""host-local's reservations on a node's disk: which address belongs to which container.
+
+`<dataDir>/<network>/<address>` holds the container ID and the interface name, on a line each; very old releases wrote
+the container ID alone. Any other text is a note, with which an operator keeps an address from pods.
+"""
+
+import ipaddress
+import os
+import stat
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.runtime.node import VAR_LIB_CNI, Node
+from skel.decoders import Address
+from skel.errors import CniError
+from skel.names import check_container_id
+
+__all__ = ["Reservation", "read_reservations", "reservation_folder"]
+
+_DATA_DIR = VAR_LIB_CNI / "networks"
+_LONGEST = 4096
+"""Bytes that are read of a file; a container ID and an interface name need far less."""
+
+
+class Reservation(NamedTuple):
+    """An address that is taken; `container_id` is empty, and `note` says why, if no attachment has it."""
+
+    address: Address
+    container_id: str
+    ifname: str
+    note: str
+
+
+def reservation_folder(node: Node, network: str, data_dir: str) -> Path:
+    """Return where plugins on `node` keep the reservations of a network; `data_dir` is the section's, or empty."""
+    folder = Path(data_dir) if data_dir else _DATA_DIR
+    if folder.is_relative_to(VAR_LIB_CNI):
+        folder = node.var_lib_cni / folder.relative_to(VAR_LIB_CNI)
+    return folder / network
+
+
+def read_reservations(folder: Path) -> list[Reservation]:
+    """Return the reservations in a network's folder, by address; none if the folder is missing. Raises OSError."""
+    try:
+        paths = list(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    found = [reservation for path in paths if (reservation := _read(path)) is not None]
+    return sorted(found, key=lambda each: (each.address.version, int(each.address)))
+
+
+def _read(path: Path) -> Reservation | None:
+    """Read one file; None if it is no reservation, or is gone by now."""
+    try:
+        address = ipaddress.ip_address(path.name)
+    except ValueError:
+        return None
+    try:
+        text = _content(path)
+    except FileNotFoundError:
+        return None
+    if text is None:
+        return Reservation(address, "", "", "not a regular file")
+    container_id, _, ifname = text.strip().partition("\r\n")
+    try:
+        check_container_id(container_id)
+    except CniError:
+        return Reservation(address, "", "", " ".join(text.split()) or "empty file")
+    return Reservation(address, container_id, ifname, "")
+
+
+def _content(path: Path) -> str | None:
+    """Return the text of a file, None if it is none: a FIFO, a link or a folder would hang the reader or mislead it."""
+    if not stat.S_ISREG(path.lstat().st_mode):
+        return None
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        return os.read(file, _LONGEST).replace(b"\0", b"").decode(errors="replace")
+    finally:
+        os.close(file)

@@ -1,0 +1,105 @@
+"""Nodes and pods' network namespaces that are made for one purpose, and all taken away at its end."""
+
+import uuid
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import ParamSpec, Self, TypeVar
+
+from harness.runtime.node import Node
+from harness.runtime.processes import Process, Region
+from harness.runtime.sandbox import NETNS_DIR, create_sandbox, remove_sandbox
+
+__all__ = ["Ground", "Site"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Ground:
+    """A node in use. Call `close` to leave it: the namespace stays until the end of the run."""
+
+    def __init__(self, node: Node) -> None:
+        """Make the node. Raises OSError."""
+        self.node = node
+        with ExitStack() as use:
+            use.enter_context(node.in_use())
+            node.run(int)  # the thread, with its mounts, is made at the first call
+            self._use = use.pop_all()
+
+    @property
+    def var_lib_cni(self) -> Path:
+        """Where the node's /var/lib/cni is on this machine."""
+        return self.node.var_lib_cni
+
+    def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call `function` on the node, as `Node.run` does."""
+        return self.node.run(function, *args, **kwargs)
+
+    def close(self) -> None:
+        """Let go of the node."""
+        self._use.close()
+
+
+class Site:
+    """Makes nodes and pods' namespaces below `state_dir` and in /run/netns; the end of the with block removes them.
+
+    Processes that are on the nodes or in the namespaces then are killed. Nothing is removed before: the kernel takes a
+    namespace apart in the background, for long enough to disturb what is measured then.
+    """
+
+    def __init__(self, state_dir: Path, purpose: str) -> None:
+        """Note where the nodes' files go, and the `purpose` that their names begin with; nothing is made yet."""
+        self.name = f"{purpose}-{uuid.uuid4().hex[:8]}"
+        self.state_dir = state_dir
+        self._undo = ExitStack()
+        self._made = 0
+        self._nodes: list[Node] = []
+        self._namespaces: list[str] = []
+        self._pods: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._undo.callback(self._region().end_processes)  # before all else, which they may be using
+        # All that is there goes even where removing one of them fails.
+        self._undo.__exit__(kind, error, trace)
+
+    def ground(self, *, threads: int = 1) -> Ground:
+        """Make a node on which nothing has happened yet, with so many threads on it. Raises OSError."""
+        node = Node(self._next_name(), self.state_dir, threads=threads)
+        self._nodes.append(node)
+        self._undo.callback(node.remove)
+        ground = Ground(node)
+        self._undo.callback(ground.close)
+        return ground
+
+    def namespace(self) -> str:
+        """Make a pod's network namespace, and return its path. Raises OSError."""
+        path = str(NETNS_DIR / self._next_name())
+        self._namespaces.append(path)
+        self._undo.callback(remove_sandbox, path)
+        create_sandbox(path, fixed=True)
+        return path
+
+    def pods(self, count: int) -> list[str]:
+        """Return the namespaces of `count` pods, without interfaces; the same ones are given out again and again."""
+        while len(self._pods) < count:
+            self._pods.append(self.namespace())
+        return self._pods[:count]
+
+    def processes(self) -> list[Process]:
+        """Return the processes that are on the nodes and in the pods' namespaces."""
+        return self._region().processes()
+
+    def _region(self) -> Region:
+        nodes = [node.netns for node in self._nodes if node.netns]
+        return Region([*nodes, *self._namespaces], [node.var_lib_cni for node in self._nodes])
+
+    def _next_name(self) -> str:
+        self._made += 1
+        return f"{self.name}-{self._made}"

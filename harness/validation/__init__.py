@@ -1,0 +1,1 @@
+"""Configurations held against their schemas and rules, without making anything."""

@@ -1,0 +1,104 @@
+"""Whether a network would work here, as far as that can be told without making anything."""
+
+import json
+from collections.abc import Callable, Iterator
+
+from harness.libcni.chain_versions import unspoken_version
+from harness.libcni.execute import PluginError
+from harness.libcni.networks import LIST_KEYS, NetworkList, PluginConfig
+from harness.validation.unknown_keys import unknown_key
+
+__all__ = ["validate"]
+
+_CAPABILITIES = frozenset(
+    {
+        "aliases",
+        "bandwidth",
+        "cgroupPath",
+        "deviceID",
+        "dns",
+        "infinibandGUID",
+        "io.kubernetes.cri.pod-annotations",
+        "ipRanges",
+        "ips",
+        "mac",
+        "portMappings",
+    }
+)
+"""Those of CONVENTIONS.md, and the one that containerd adds."""
+
+_GENERATED = frozenset({"runtimeconfig", "prevresult"})
+
+
+def validate(network: NetworkList, versions: Callable[[str], list[str]], note: Callable[[str], object]) -> list[str]:
+    """Return what would keep `network` from working; what is merely odd goes to `note`.
+
+    `versions` asks a plugin for the versions it speaks. Delegates (`ipam.type`) are looked at like plugins.
+    """
+    for remark in _list_notes(network):
+        note(remark)
+    problems: list[str] = []
+    for index, plugin in enumerate(network.plugins):
+        where = f"plugins[{index}]"
+        for remark in _plugin_notes(plugin, where):
+            note(remark)
+        problems += _reserved(plugin, where)
+        problems += _misconfigured(plugin, where, note)
+        asked = {f"{where}.type": plugin.type, f"{where}.ipam.type": plugin.delegate}
+        for key, name in asked.items():
+            if name:
+                problems += _unusable(key, name, network, versions)
+    return problems
+
+
+def _unusable(key: str, name: str, network: NetworkList, versions: Callable[[str], list[str]]) -> Iterator[str]:
+    try:
+        spoken = versions(name)
+    except PluginError as error:
+        yield f"{key}: {error}"
+        return
+    if flaw := unspoken_version(network, name, spoken):
+        yield f"{key}: {flaw}"
+
+
+def _misconfigured(plugin: PluginConfig, where: str, note: Callable[[str], object]) -> Iterator[str]:
+    """Hold the plugin's keys against its schema, and its values against each other."""
+    from harness.validation.config_schema import examine  # 80 ms, for `validate` alone
+    from harness.validation.plugin_rules import rule_flaws
+
+    generated = {key.lower() for key in plugin.raw if _is_generated(key)}
+    config, problems, warnings = examine(plugin.raw, where, generated)
+    for warning in warnings:
+        note(warning)
+    yield from problems
+    yield from rule_flaws(plugin, config, where, note)
+
+
+def _is_generated(key: str) -> bool:
+    return key.casefold() in _GENERATED or key.casefold().startswith("cni.dev/")
+
+
+def _reserved(plugin: PluginConfig, where: str) -> Iterator[str]:
+    """Find the keys that the runtime generates, and so drops from a file (SPEC.md section 1, "Reserved keys")."""
+    for key in plugin.raw:
+        if _is_generated(key):
+            yield f"{where}.{key}: the key is the runtime's own, what a file says there is ignored"
+
+
+def _plugin_notes(plugin: PluginConfig, where: str) -> Iterator[str]:
+    for capability in sorted(plugin.capabilities - _CAPABILITIES):
+        yield f"{where}.capabilities.{capability}: not a capability that CONVENTIONS.md knows"
+    if "args" in {key.casefold() for key in plugin.raw}:
+        yield f"{where}.args: the key is reserved, though passed on and widely used"
+
+
+def _list_notes(network: NetworkList) -> Iterator[str]:
+    """Find the keys that are not a list's own, which may differ from one in their capitals only: those are not read."""
+    spelling = {key.casefold(): key for key in LIST_KEYS}
+    for key, value in json.loads(network.raw).items():
+        if key in LIST_KEYS:
+            continue
+        if key.casefold() in spelling:
+            yield f'{key}: the key is ignored, "{spelling[key.casefold()]}" was meant'
+        elif text := unknown_key(key, value, LIST_KEYS):
+            yield f"{key}: {text}"

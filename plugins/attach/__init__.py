@@ -1,0 +1,1 @@
+"""The sequence of an attachment that interface plugins share."""

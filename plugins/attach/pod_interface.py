@@ -1,0 +1,188 @@
+"""The pod's end of an attachment: addresses, routes, and the checks of them.
+
+Every interface plugin configures its interface by this one sequence, from the
+result that the IPAM plugin began.
+"""
+
+from _socket import AF_INET, AF_INET6
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, suppress
+
+from netlink.addresses import add_address
+from netlink.link import find_link
+from netlink.links import set_up
+from netlink.messages import new_route, notify_by_arp
+from netlink.namespace import Namespace, entered
+from netlink.request import ANY, Request, change
+from netlink.routes import add_route
+from netlink.rtnl import RT_TABLE_MAIN, Link, Rtnl
+from netlink.rtnl import Route as KernelRoute
+from netlink.sysctl import set_sysctl, write_sysctl
+from plugins.attach.gateways import default_network, gateway_of
+from skel import Cidr, CniError, Code, Network, Result, Route
+
+__all__ = [
+    "announce",
+    "check_addresses_and_routes",
+    "configure",
+    "opened",
+    "require_interface",
+]
+
+_IPV6 = 6
+
+_DAD_SECONDS = 5.0
+_FAMILIES = {4: AF_INET, 6: AF_INET6}
+
+
+def require_interface(pod: Rtnl, ifname: str) -> Link:
+    """Return the pod's interface. Raises CniError (999) where it is missing."""
+    found = find_link(ifname)
+    pod.send(found)
+    return _found(found, ifname)
+
+
+def opened(namespace: Namespace, ifname: str, result: Result, *, dad: bool) -> Rtnl:
+    """Return the links of the pod's namespace, with the kernel parameters set that the addresses of `result` need.
+
+    Raises OSError.
+    """
+    # One visit for both: each is two system calls and a file.
+    with entered(namespace):
+        if result.ips:
+            _set_parameters(ifname, ipv6=_has_ipv6(result), dad=dad)
+        return Rtnl()
+
+
+def configure(
+    pod: Rtnl,
+    index: int,
+    ifname: str,
+    result: Result,
+    *,
+    dad: bool,
+    wait_reachable: Callable[[], object],
+    waiting: Callable[[], AbstractContextManager[None]],
+) -> Link:
+    """Give the pod's interface the addresses and routes of `result` and bring it up; return it.
+
+    `dad` turns IPv6 duplicate address detection on; it takes a fifth of a
+    second then, after `wait_reachable`, which is to return once neighbours are
+    heard through the interface that is up. A signal may end what is done in
+    `waiting` (see skel.Interruption). Raises CniError (11 where that does not end, 7 for a route that
+    mixes families), NetlinkError, and OSError for a duplicate.
+    """
+    routes = _routes_to_add(index, result)
+    addresses = [add_address(index, ip.address, nodad=not dad) for ip in result.ips]
+    up = set_up(index)
+    found = find_link(ifname)
+    # The kernel sends no gratuitous ARP without it. No address depends on it, so a refusal does no harm.
+    notify = [change(notify_by_arp(index), "set arp_notify", ANY)] if result.ips else []
+    if not (dad and result.ips):
+        pod.send(*notify, *addresses, up, *routes, found)
+        return _found(found, ifname)
+    # The kernel asks once, as soon as it may: what the other end does not let through yet is a question unanswered.
+    pod.send(*notify, up)
+    with waiting():
+        wait_reachable()
+    pod.send(*addresses, up)
+    with waiting():
+        settled = not _has_ipv6(result) or pod.wait_addresses_settled(index, _DAD_SECONDS)
+    if not settled:
+        message = f'duplicate address detection on "{ifname}" did not end in {_DAD_SECONDS} s'
+        raise CniError(Code.TRY_AGAIN_LATER, message)
+    pod.send(*routes, found)
+    return _found(found, ifname)
+
+
+def announce(pod: Rtnl, inner: Link) -> None:
+    """Tell the neighbours who has the pod's addresses now, so that a reused address works at once.
+
+    The kernel sends gratuitous ARP (arp_notify) and unsolicited neighbour
+    advertisements (ndisc_notify) when a MAC is set, even to what it was. Raises NetlinkError.
+    """
+    pod.set_mac(inner.ifindex, inner.mac)
+
+
+def check_addresses_and_routes(pod: Rtnl, inner: Link, routes: Iterable[Route], addresses: Iterable[Cidr]) -> None:
+    """Raise CniError (999) for an address or a route that the kernel does not have (SPEC.md section 2, CHECK)."""
+    present = {address.interface for address in pod.addresses(inner.ifindex)}
+    for address in addresses:
+        if address not in present:
+            raise CniError(Code.INTERNAL, f'address {address} is missing on "{inner.name}" in the container')
+    tables: dict[tuple[int, int], dict[Network, list[KernelRoute]]] = {}
+    for wanted in routes:
+        place = (_FAMILIES[wanted.dst.version], RT_TABLE_MAIN if wanted.table is None else wanted.table)
+        if place not in tables:
+            tables[place] = _routes(pod, *place)
+        if not any(_fulfils(route, wanted) for route in tables[place].get(wanted.dst, [])):
+            via = f" via {wanted.gw}" if wanted.gw else ""
+            raise CniError(Code.INTERNAL, f"route to {wanted.dst}{via} is missing in the container")
+
+
+def _found(request: Request[Link | None], ifname: str) -> Link:
+    if request.answer is None:
+        raise CniError(Code.INTERNAL, f'interface "{ifname}" is missing in the container')
+    return request.answer
+
+
+def _has_ipv6(result: Result) -> bool:
+    return any(ip.address.version == _IPV6 for ip in result.ips)
+
+
+def _routes_to_add(index: int, result: Result) -> list[Request[bool]]:
+    """Return the requests for all routes of `result`. Raises CniError (7)."""
+    requests = []
+    for route in result.routes:
+        gateway = route.gw or gateway_of(result, route.dst.version)
+        if gateway is not None and gateway.version != route.dst.version:
+            raise CniError(Code.INVALID_CONFIG, f"route to {route.dst}: {gateway} is no gateway of its family")
+        message = new_route(
+            index,
+            route.dst,
+            gateway=gateway,
+            mtu=route.mtu,
+            advmss=route.advmss,
+            priority=route.priority,
+            table=route.table,
+            scope=route.scope,
+        )
+        requests.append(add_route(message))
+    return requests
+
+
+def _routes(pod: Rtnl, family: int, table: int) -> dict[Network, list[KernelRoute]]:
+    """Return the routes of one table by their destinations."""
+    found: dict[Network, list[KernelRoute]] = {}
+    for route in pod.routes(family, table=table):
+        found.setdefault(route.dst, []).append(route)
+    return found
+
+
+def _fulfils(route: KernelRoute, wanted: Route) -> bool:
+    # A default route may have been pointed elsewhere by a later plugin: the reference accepts that, too.
+    is_default = wanted.dst == default_network(wanted.dst.version)
+    return is_default or wanted.gw in {None, route.gateway}
+
+
+def _set_parameters(ifname: str, *, ipv6: bool, dad: bool) -> None:
+    """Set the kernel parameters of an interface before it gets addresses and comes up."""
+    # Also for a pod without IPv6 addresses: its link-local one is of use at once.
+    _refine(f"net/ipv6/conf/{ifname}/accept_dad", "1" if dad else "0")
+    if not ipv6:
+        return
+    for name in ("lo", ifname):
+        write_sysctl(f"net/ipv6/conf/{name}/disable_ipv6", "0")
+    _refine(f"net/ipv6/conf/{ifname}/keep_addr_on_down", "1")
+    _refine(f"net/ipv6/conf/{ifname}/ndisc_notify", "1")
+    if dad:
+        # One probe without the random delay: a pod's start must not wait for seconds.
+        _refine(f"net/ipv6/conf/{ifname}/router_solicitation_delay", "0")
+        _refine(f"net/ipv6/neigh/{ifname}/retrans_time_ms", "200")
+        _refine(f"net/ipv6/conf/{ifname}/enhanced_dad", "1")
+
+
+def _refine(key: str, value: str) -> None:
+    """Set a parameter that a pod's network works without: an old kernel lacks some, and /proc/sys may be read-only."""
+    with suppress(OSError):
+        set_sysctl(key, value)
