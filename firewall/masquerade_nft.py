@@ -76,7 +76,7 @@ def masquerade(netfilter: Netfilter, addresses: Sequence[Interface], owner: Owne
     has_lost = False
     for _ in range(ATTEMPTS):
         seen = SeenChains(netfilter, table, owner, wanted, older)
-        is_damaged = has_lost or not all(map(is_whole, seen.chains.values()))
+        is_damaged = has_lost or not all(is_whole(table, *each) for each in seen.chains.items())
         transaction = table.transaction()
         if is_damaged:
             subnets.restore(transaction, seen)
@@ -183,9 +183,10 @@ def remove_unused(netfilter: Netfilter) -> None:
 
 def is_masqueraded(netfilter: Netfilter, address: Interface, owner: Owner) -> bool:
     """Tell whether `masquerade` is in force for `address` and `owner`, rules included. Raises NetlinkError."""
-    seen = SeenChains(netfilter, open_table(netfilter), owner, [address])
+    table = open_table(netfilter)
+    seen = SeenChains(netfilter, table, owner, [address])
     element = seen.elements.get(address)
-    if element and element.comment == owner.label() and is_whole(seen.chains[address.network]):
+    if element and element.comment == owner.label() and is_whole(table, address.network, seen.chains[address.network]):
         return True
     return masquerade_maps.is_masqueraded(netfilter, address, owner)
 

@@ -82,9 +82,9 @@ def owner_key(label: str) -> bytes:
     return sha256(label.encode()).hexdigest()[: _OWNER_KEY.length - 1].encode().ljust(_OWNER_KEY.length, b"\0")
 
 
-def is_whole(chain: Chain | None) -> bool:
-    """Tell whether a subnet's chain has its hook and a rule. Nothing leads to a base chain: its uses are its rules."""
-    return chain is not None and chain.hook == _HOOK and chain.uses > 0
+def is_whole(table: Table, network: Network, chain: Chain | None) -> bool:
+    """Tell whether a subnet's chain has its hook and a rule."""
+    return chain is not None and chain.hook == _HOOK and table.has_rules(name_of(network), chain)
 
 
 class Seen:
@@ -176,7 +176,8 @@ class Subnets:
                 each: self._table.chain_question(name_of(each)) for each in self.listed() if each not in chains
             }
             self._netfilter.look_up(*questions.values())
-            chains |= {each: chain.found for each, chain in questions.items() if not is_whole(chain.found)}
+            found = {each: chain.found for each, chain in questions.items()}
+            chains |= {each: chain for each, chain in found.items() if not is_whole(self._table, each, chain)}
         transaction.add_table()
         transaction.add_set(OWNERS, _OWNER_KEY)
         for network, chain in chains.items():

@@ -139,8 +139,8 @@ def _mac_key(port: str, mac: str) -> bytes:
 
 
 def _is_whole(table: Table, base: Chain | None) -> bool:
-    # Nothing leads to a base chain, so its uses are its rules; as the rules use the map and the set, those exist.
-    return base is not None and base.hook == _HOOK and base.uses > 0 and bool(table.rules(_CHECK))
+    # As the rules use the map and the set, those exist.
+    return base is not None and base.hook == _HOOK and table.has_rules(_BASE_CHAIN, base) and bool(table.rules(_CHECK))
 
 
 def _restore(transaction: Transaction, base: Chain | None) -> None:

@@ -1,6 +1,7 @@
 """The rules and chains that the firewall's elements need: restored if others flushed them, removed with the last."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address, ip_interface
 from typing import NamedTuple
 
@@ -113,6 +114,26 @@ def test_the_next_owner_repairs_it_for_all(node: Node, subject: Subject, damage:
         subject.apply_other()
 
         assert subject.holds()
+
+
+@subjects
+def test_rules_that_another_process_is_just_replacing_are_not_missed(node: Node, subject: Subject) -> None:
+    """Between the two changes of one transaction, the kernel counts no rules in the chain."""
+    elements = ", ".join(map(str, range(50_000)))
+    script = f"""
+        add table ip long
+        add set ip long numbers {{ type mark; }}
+        flush chain {subject.table} {subject.base_chain}
+        add element ip long numbers {{ {elements} }}
+        add rule {subject.table} {subject.base_chain} counter
+    """
+    with inside(node.path), ThreadPoolExecutor(1) as another:
+        subject.apply()
+        replaced = another.submit(node.run, ["nft", "-f", "-"], stdin=script)
+
+        while not replaced.done():
+            assert subject.holds()
+        assert replaced.result()
 
 
 @subjects
