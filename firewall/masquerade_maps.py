@@ -21,8 +21,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from ipaddress import ip_address, ip_interface
 
-from firewall.masquerade_table import Address, Interface, Network, name_of, network_of
+from firewall.masquerade_table import name_of, network_of
 from firewall.owner import Owner
+from firewall.tables import Address, Interface, Network
 from lean.typing import Final
 from netlink.nft_wire import INET, Element
 from netlink.nftables import ATTEMPTS, Hook, LookUp, Netfilter, Table

@@ -5,18 +5,10 @@ Everything that a subnet has in the table has the same name: its map, its counte
 
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from ipaddress import (
-    IPv4Address,
-    IPv4Interface,
-    IPv4Network,
-    IPv6Address,
-    IPv6Interface,
-    IPv6Network,
-    ip_interface,
-    ip_network,
-)
+from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
 
 from firewall.owner import Owner
+from firewall.tables import Interface, Network
 from lean.hashing import sha256
 from lean.typing import Any, Final
 from netlink.nft_wire import INET, Element, counted, destination_outside, masquerading
@@ -25,9 +17,6 @@ from netlink.nftables import Chain, Hook, KeyType, LookUp, Netfilter, Table, Tra
 __all__ = [
     "OBJECTS_PER_SUBNET",
     "OWNERS",
-    "Address",
-    "Interface",
-    "Network",
     "Seen",
     "SeenChains",
     "SeenCounters",
@@ -39,10 +28,6 @@ __all__ = [
     "open_table",
     "owner_key",
 ]
-
-Address = IPv4Address | IPv6Address
-Interface = IPv4Interface | IPv6Interface
-Network = IPv4Network | IPv6Network
 
 OWNERS: Final = "owners"
 OBJECTS_PER_SUBNET: Final = 3

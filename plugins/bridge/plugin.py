@@ -30,10 +30,10 @@ _POD = 2
 
 def add(args: Args[BridgeConfig]) -> Result:
     """Connect the pod; return the bridge, both ends of the pair, and the pod's addresses and routes."""
-    from firewall.owner import Owner
     from netlink.link import find_link
     from netlink.namespace import current_namespace
     from plugins.attach import pod_interface, pod_netns
+    from plugins.attach.netfilter import firewall_of, owner_of
     from plugins.bridge import gateways as bridge_gateways
     from plugins.bridge import host as bridge_host
     from plugins.bridge.undo import BridgeUndo
@@ -42,6 +42,7 @@ def add(args: Args[BridgeConfig]) -> Result:
     config.check_for_add()
     mac = config.requested_mac(args.cni_args) or bridge_host.random_mac()
     name = host_veth_name(args.container_id, args.ifname)
+    owner = owner_of(args)
     with (
         pod_netns.open_pod(args) as namespace,
         _kept_rtnl(args) as host,
@@ -60,14 +61,14 @@ def add(args: Args[BridgeConfig]) -> Result:
             peer=args.ifname,
             namespace=namespace,
             mac=mac,
-            alias=Owner(config.name, args.container_id, args.ifname).label(),
+            alias=owner.label(),
         )
         bridge_host.tag(host, port, config, config.trunk_vlans())
         if config.mac_spoof_check:
-            from plugins.attach import spoof_check
+            from firewall import spoofcheck
 
-            undo.add(spoof_check.disallow, args, port.name)
-            spoof_check.allow_only(args, port.name, mac)
+            undo.add(spoofcheck.remove, firewall_of(args), owner, port.name)
+            spoofcheck.apply(firewall_of(args), owner, port.name, mac)
         result = Result(interfaces=[_interface(bridge), _interface(port)])
         gateways = _reserve(args, result, undo) if config.ipam.type else []
         seen = find_link(port.ifindex)
@@ -102,11 +103,11 @@ def add(args: Args[BridgeConfig]) -> Result:
             )
             bridge_gateways.forward(gateways)
             if config.ipam.type and config.ip_masq:
-                from plugins.attach import ip_masq
+                from firewall import masquerade
 
                 addresses = [ip.address for ip in result.ips]
-                undo.add(ip_masq.unmasquerade, args, addresses)
-                ip_masq.masquerade(args, addresses, config.ip_masq_backend)
+                undo.add(masquerade.remove, firewall_of(args), owner, addresses)
+                masquerade.apply(firewall_of(args), owner, addresses, config.ip_masq_backend)
             if not config.disable_container_interface:
                 with args.interruption.waiting():
                     wait(seen.answer)
@@ -118,6 +119,7 @@ def add(args: Args[BridgeConfig]) -> Result:
 def delete(args: Args[BridgeConfig]) -> None:
     """Take the pod's connection away, then its addresses and what the firewall knows of it; go on past errors."""
     from plugins.attach.disconnect import disconnect
+    from plugins.attach.netfilter import firewall_of, owner_of
     from skel.steps import Steps
 
     config = args.config
@@ -125,21 +127,24 @@ def delete(args: Args[BridgeConfig]) -> None:
         # Before the pair is gone, no other pod may get the addresses.
         steps.take(disconnect, args)
         if config.mac_spoof_check:
-            from plugins.attach import spoof_check
+            from firewall import spoofcheck
 
-            steps.take(spoof_check.disallow, args, host_veth_name(args.container_id, args.ifname))
+            port = host_veth_name(args.container_id, args.ifname)
+            steps.take(lambda: spoofcheck.remove(firewall_of(args), owner_of(args), port))
         if config.ip_masq:
-            from plugins.attach import ip_masq
+            from firewall import masquerade
 
             addresses = [ip.address for ip in pod_ips(args.prev_result, args.ifname, args.netns)]
-            steps.take(ip_masq.unmasquerade, args, addresses)
+            steps.take(lambda: masquerade.remove(firewall_of(args), owner_of(args), addresses))
         steps.take(_with_ipam, args, ipam_delete)
 
 
 def check(args: Args[BridgeConfig]) -> None:
     """Raise CniError where the kernel differs from what ADD returned (SPEC.md section 2, CHECK)."""
+    from firewall import spoofcheck
     from netlink.rtnl import Rtnl
-    from plugins.attach import ip_masq, pod_interface, pod_netns, spoof_check
+    from plugins.attach import ip_masq, pod_interface, pod_netns
+    from plugins.attach.netfilter import firewall_of, owner_of
     from plugins.bridge import check as bridge_check
 
     config, result = args.config, args.prev_result
@@ -156,16 +161,17 @@ def check(args: Args[BridgeConfig]) -> None:
         pod_interface.check_addresses_and_routes(pod, inner, result.routes, addresses)
         if config.ipam.type and config.gateway:
             bridge_check.check_gateways(host, config, bridge, held_gateways(ips))
-    if config.mac_spoof_check:
-        spoof_check.check(args, port.name, inner.mac)
+    if config.mac_spoof_check and not spoofcheck.holds(firewall_of(args), owner_of(args), port.name, inner.mac):
+        raise CniError(Code.INTERNAL, f'source addresses of "{port.name}" are not checked')
     if config.ipam.type and config.ip_masq:
         ip_masq.check_masquerade(args, addresses)
 
 
 def gc(args: Args[BridgeConfig]) -> None:
     """Remove what attachments of this network left that are no longer valid; go on past errors."""
+    from firewall import masquerade, spoofcheck
     from firewall.owner import Owner
-    from plugins.attach import ip_masq, spoof_check
+    from plugins.attach.netfilter import firewall_of
     from plugins.bridge import host as bridge_host
     from skel.steps import Steps
 
@@ -178,8 +184,8 @@ def gc(args: Args[BridgeConfig]) -> None:
                 for attachment in args.config.valid_attachments
             }
             steps.take(bridge_host.collect_ports, args.config, valid)
-            steps.take(ip_masq.collect_masquerade, args, valid)
-            steps.take(spoof_check.collect, args, valid)
+            steps.take(masquerade.collect, firewall_of(args), args.config.name, valid)
+            steps.take(spoofcheck.collect, firewall_of(args), args.config.name, valid)
         steps.take(_with_ipam, args, ipam_gc)
 
 
