@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_network
 
-from firewall.iptables_program import IptablesError, Program, is_found, run
+from firewall.iptables_program import IptablesError, Program, find, run
 from firewall.owner import Owner
 from firewall.tables import Interface, Network, Tables
 from lean.hashing import sha512
@@ -26,7 +26,6 @@ _CHAIN_LENGTH = 28
 # Regular expressions; `re` is loaded where they are used, as that takes 3 ms and most calls find nothing of iptables.
 _CHAIN = r"CNI-[0-9a-f]{24}"
 _JUMP = rf'-A POSTROUTING .*--comment "((?:[^"\\]|\\.)*)" .*-j ({_CHAIN})'
-_SOURCE = r"POSTROUTING -s (\S+) "
 _COMMENT_LENGTH = 255
 """Bytes that iptables keeps of a comment; it drops the rest without a word."""
 _ATTEMPTS = 5
@@ -158,10 +157,8 @@ def _removal(program: Program, chain: str, addresses: Collection[Interface]) -> 
 
 
 def _source(jump: str) -> Network | None:
-    import re
-
-    found = re.match(_SOURCE, jump)
-    return ip_network(found[1]) if found else None
+    words = jump.split()
+    return ip_network(words[2]) if words[1] == "-s" else None
 
 
 def _is_whole(tables: Tables, family: _Family, chain: str) -> bool:
@@ -194,7 +191,7 @@ def _programs(tables: Tables, family: _Family, keep: Collection[str]) -> Iterato
 
 def _of_backend(environ: Mapping[str, str], family: _Family, backend: str) -> Program:
     name = f"{family.program}-{backend}"
-    return Program(name if is_found(name, environ) else family.program, environ)
+    return Program(name if find(name, environ) else family.program, environ)
 
 
 def _has_legacy_nat(family: _Family) -> bool:

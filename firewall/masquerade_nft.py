@@ -34,8 +34,6 @@ from firewall.masquerade_table import (
     OBJECTS_PER_SUBNET,
     OWNERS,
     Seen,
-    SeenChains,
-    SeenCounters,
     Subnets,
     interface_of,
     is_whole,
@@ -44,10 +42,10 @@ from firewall.masquerade_table import (
     owner_key,
 )
 from firewall.owner import Owner
-from firewall.tables import Interface, Network, Tables
+from firewall.tables import Interface, Network, Tables, attempts
 from lean.typing import Final
 from netlink.nft_wire import Element
-from netlink.nftables import ATTEMPTS, LOST_RACES, Table, Transaction
+from netlink.nftables import LOST_RACES, Table, Transaction
 from netlink.socket import NetlinkError
 from skel.steps import Steps
 
@@ -75,8 +73,8 @@ def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
     subnets = Subnets(netfilter, table)
     older = masquerade_maps.presence(netfilter)
     has_lost = False
-    for _ in range(ATTEMPTS):
-        seen = SeenChains(netfilter, table, owner, wanted, older)
+    for _ in attempts(doing):
+        seen = Seen(netfilter, table, owner, wanted, older, chains=True)
         is_damaged = has_lost or not all(is_whole(table, *each) for each in seen.chains.items())
         transaction = table.transaction()
         if is_damaged:
@@ -94,8 +92,6 @@ def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
         if table.try_commit(transaction, doing, lost_races, seen.generation if is_guarded else None):
             break
         has_lost = not is_damaged
-    else:
-        raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
     if older.found is not None:
         masquerade_maps.release(netfilter, addresses)
 
@@ -113,8 +109,8 @@ def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) ->
     known = dict.fromkeys(addresses)
     owned: Mapping[Interface, Element] = {}
     is_removable = True
-    for _ in range(ATTEMPTS):
-        seen = SeenCounters(netfilter, table, owner, known, older)
+    for _ in attempts(doing):
+        seen = Seen(netfilter, table, owner, known, older)
         told = _told(table, subnets, owner, seen.listed)
         if not told.keys() <= known.keys():
             known |= told
@@ -136,8 +132,6 @@ def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) ->
             if not emptied:
                 raise
             is_removable = False  # other rules use what the subnet has
-    else:
-        raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
     if older.found is not None:
         masquerade_maps.unmasquerade(netfilter, owner.label(), list(known), search=not owned)
 
@@ -146,7 +140,7 @@ def holds(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> bool:
     """Tell whether `apply` is in force for `addresses` and `owner`, rules included. Raises NetlinkError."""
     netfilter = tables.netfilter()
     table = open_table(netfilter)
-    seen = SeenChains(netfilter, table, owner, addresses)
+    seen = Seen(netfilter, table, owner, addresses, chains=True)
     return all(
         (
             (element := seen.elements.get(each))
@@ -192,10 +186,11 @@ def masqueraded(tables: Tables) -> list[tuple[Interface, Owner]]:
 
 def _remove_unused(tables: Tables) -> None:
     """Remove the rules of subnets and the lists of owners without addresses, and the table if it is empty. O(n)."""
+    doing = "remove the rules that no address needs"
     netfilter = tables.netfilter()
     table = open_table(netfilter)
     subnets = Subnets(netfilter, table)
-    for _ in range(ATTEMPTS):
+    for _ in attempts(doing):
         generation = table.generation()
         counters = subnets.counters(subnets.listed())
         in_use = {owner_key(element.comment) for network in counters for element in table.elements(name_of(network))}
@@ -208,7 +203,7 @@ def _remove_unused(tables: Tables) -> None:
             subnets.remove(transaction, unused)
         if not transaction.messages:
             break
-        if table.try_commit(transaction, "remove what no address needs", generation=generation):
+        if table.try_commit(transaction, doing, generation=generation):
             break
     masquerade_maps.remove_unused(netfilter)
 
@@ -253,7 +248,7 @@ def _told(table: Table, subnets: Subnets, owner: Owner, listed: Element | None) 
     return told
 
 
-def _emptied(seen: SeenCounters, owned: Iterable[Interface]) -> list[Network]:
+def _emptied(seen: Seen, owned: Iterable[Interface]) -> list[Network]:
     """Return the subnets that have no element but those."""
     going: dict[Network, int] = defaultdict(int)
     for address in owned:

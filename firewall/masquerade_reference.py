@@ -5,15 +5,12 @@ Everything happens in the network namespace of the socket; where that backend ne
 is one look-up.
 """
 
-import errno
-
 from firewall.owner import Owner
-from firewall.tables import Tables
+from firewall.tables import Tables, attempts
 from lean.hashing import sha512
 from lean.typing import Final
 from netlink.nft_wire import INET
-from netlink.nftables import ATTEMPTS, Rule, Table
-from netlink.socket import NetlinkError
+from netlink.nftables import Rule, Table
 
 __all__ = ["holds", "remove"]
 
@@ -30,7 +27,7 @@ def remove(tables: Tables, owner: Owner, _: object) -> None:
     """Remove the rules of an attachment; none is fine. Raises NetlinkError."""
     doing = f"remove the rules of {owner.container_id} from table {_TABLE}"
     table = _table(tables)
-    for _ in range(ATTEMPTS):
+    for _ in attempts(doing):
         own = _rules(table, owner)
         if not own:
             return
@@ -39,7 +36,6 @@ def remove(tables: Tables, owner: Owner, _: object) -> None:
             transaction.delete_rule(_CHAIN, rule)
         if table.try_commit(transaction, doing):
             return
-    raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
 
 
 def _table(tables: Tables) -> Table:

@@ -3,7 +3,7 @@
 Everything that a subnet has in the table has the same name: its map, its counter and its chain.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
 
@@ -18,8 +18,6 @@ __all__ = [
     "OBJECTS_PER_SUBNET",
     "OWNERS",
     "Seen",
-    "SeenChains",
-    "SeenCounters",
     "Subnets",
     "interface_of",
     "is_whole",
@@ -73,49 +71,39 @@ def is_whole(table: Table, network: Network, chain: Chain | None) -> bool:
 
 
 class Seen:
-    """What one system call tells of an owner and of addresses; all of it belongs to `generation`, or to a later one."""
+    """The answers to one system call about an owner and addresses; all belong to `generation`, or to a later one."""
 
     def __init__(
-        self, netfilter: Netfilter, table: Table, owner: Owner, addresses: Iterable[Interface], *others: LookUp[Any]
+        self,
+        netfilter: Netfilter,
+        table: Table,
+        owner: Owner,
+        addresses: Iterable[Interface],
+        *others: LookUp[Any],
+        chains: bool = False,
     ) -> None:
-        """Look, and ask `others` too. Raises NetlinkError."""
-        questions = {each: table.element_question(name_of(each.network), each.ip.packed) for each in addresses}
-        generation = table.generation_question()
+        """Ask, with `others`, for the subnets' chains, which masquerading needs, or for their counters.
+
+        Raises NetlinkError.
+        """
+        elements = {each: table.element_question(name_of(each.network), each.ip.packed) for each in addresses}
+        names = {each.network: name_of(each.network) for each in elements}
+        of_chains = {network: table.chain_question(name) for network, name in names.items() if chains}
+        of_counters = {network: table.counter_question(name) for network, name in names.items() if not chains}
+        generation, uses = table.generation_question(), table.uses_question()
         listed = table.element_question(OWNERS, owner_key(owner.label()))
-        netfilter.look_up(generation, listed, *questions.values(), *others)
+        asked = elements.values(), of_chains.values(), of_counters.values(), [uses] if chains else [], others
+        netfilter.look_up(generation, listed, *(question for questions in asked for question in questions))
         self.generation = generation.found or 0
         self.listed = listed.found
         """The element that lists the owner's addresses."""
-        self.elements = {address: question.found for address, question in questions.items() if question.found}
-        """Those of the addresses, whoever's they are."""
-
-
-class SeenChains(Seen):
-    """The chains of the addresses' subnets too: what masquerading needs."""
-
-    def __init__(
-        self, netfilter: Netfilter, table: Table, owner: Owner, addresses: Collection[Interface], *others: LookUp[Any]
-    ) -> None:
-        """Look, and ask `others` too. Raises NetlinkError."""
-        uses = table.uses_question()
-        chains = {each: table.chain_question(name_of(each)) for each in _networks(addresses)}
-        super().__init__(netfilter, table, owner, addresses, uses, *chains.values(), *others)
+        self.elements = {address: question.found for address, question in elements.items() if question.found}
+        """The elements of the addresses; their owner may be another."""
+        self.chains = {network: question.found for network, question in of_chains.items()}
         self.uses = uses.found
-        """The number of maps, sets, counters and chains; None if there is no table."""
-        self.chains = {network: chain.found for network, chain in chains.items()}
-
-
-class SeenCounters(Seen):
-    """The counters of the addresses' subnets too: what the end of masquerading needs."""
-
-    def __init__(
-        self, netfilter: Netfilter, table: Table, owner: Owner, addresses: Collection[Interface], *others: LookUp[Any]
-    ) -> None:
-        """Look, and ask `others` too. Raises NetlinkError."""
-        counters = {each: table.counter_question(name_of(each)) for each in _networks(addresses)}
-        super().__init__(netfilter, table, owner, addresses, *counters.values(), *others)
-        self.counters = {network: counter.found for network, counter in counters.items()}
-        """How many elements each subnet has."""
+        """With `chains`: the number of maps, sets, counters and chains; None if there is no table."""
+        self.counters = {network: question.found for network, question in of_counters.items()}
+        """Without `chains`: how many elements each subnet has."""
 
 
 class Subnets:
@@ -152,7 +140,7 @@ class Subnets:
         self._netfilter.look_up(*(question for _, question in questions))
         return [(name, question.found) for name, question in questions if question.found]
 
-    def restore(self, transaction: Transaction, seen: SeenChains) -> None:
+    def restore(self, transaction: Transaction, seen: Seen) -> None:
         """Make what the seen subnets need, and what is missing of the others. Raises NetlinkError."""
         chains: dict[Network, Chain | None] = dict(seen.chains)
         if seen.uses is not None:
@@ -201,7 +189,3 @@ class Subnets:
             if sets[-1].found:
                 transaction.delete_set(OWNERS, elements=True)
             transaction.delete_table()
-
-
-def _networks(addresses: Iterable[Interface]) -> list[Network]:
-    return list(dict.fromkeys(address.network for address in addresses))

@@ -16,10 +16,10 @@ import errno
 from collections.abc import Collection
 
 from firewall.owner import Owner
-from firewall.tables import Tables
+from firewall.tables import Tables, attempts
 from lean.typing import Final, NamedTuple
 from netlink.nft_wire import BRIDGE, DROP, Element, incoming_port, matched, source_ethernet, verdict
-from netlink.nftables import ATTEMPTS, LOST_RACES, Chain, Hook, KeyType, Table, Transaction
+from netlink.nftables import LOST_RACES, Chain, Hook, KeyType, Table, Transaction
 from netlink.socket import NetlinkError
 from skel.steps import Steps
 
@@ -52,7 +52,7 @@ def apply(tables: Tables, owner: Owner, port: Port) -> None:
     doing = f"check source addresses on port {port.name!r}"
     wanted = _elements(port, owner)
     table = _table(tables)
-    for _ in range(ATTEMPTS):
+    for _ in attempts(doing):
         present = _present(table, port)
         base = table.chain(_BASE_CHAIN)
         is_whole = _is_whole(table, base)
@@ -70,14 +70,13 @@ def apply(tables: Tables, owner: Owner, port: Port) -> None:
         lost_races = LOST_RACES - {errno.ENOENT} if cold and not present else LOST_RACES
         if _try_commit(table, transaction, doing, lost_races):
             return
-    raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
 
 
 def remove(tables: Tables, owner: Owner, port: Port) -> None:
     """Take back `apply`; no elements, or another owner's, are fine. Raises NetlinkError."""
     doing = f"stop checking source addresses on port {port.name!r}"
     table = _table(tables)
-    for _ in range(ATTEMPTS):
+    for _ in attempts(doing):
         generation = table.generation()
         checked = table.element(_PORTS, _port_key(port))
         if not checked or _label(checked) != owner.label():
@@ -87,8 +86,6 @@ def remove(tables: Tables, owner: Owner, port: Port) -> None:
             transaction.delete_elements(name, [element])
         if table.try_commit(transaction, doing, generation=generation):
             break
-    else:
-        raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
     _remove_unused(table)
 
 

@@ -5,14 +5,11 @@ Everything happens in the network namespace of the socket; where there is nothin
 function is one look-up.
 """
 
-import errno
-
 from firewall.owner import Owner
-from firewall.tables import Tables
+from firewall.tables import Tables, attempts
 from lean.typing import Final
 from netlink.nft_wire import BRIDGE
-from netlink.nftables import ATTEMPTS, Table
-from netlink.socket import NetlinkError
+from netlink.nftables import Table
 
 __all__ = ["holds", "remove"]
 
@@ -37,7 +34,7 @@ def remove(tables: Tables, owner: Owner, port: object) -> None:
     chain, comment = _chain(owner), _comment(owner)
     doing = f"remove chain {chain}"
     table = Table(tables.netfilter(), BRIDGE, _TABLE)
-    for _ in range(ATTEMPTS):
+    for _ in attempts(doing):
         transaction = table.transaction()
         for rule in table.rules(_BASE_CHAIN):
             if rule.comment == comment:
@@ -47,7 +44,6 @@ def remove(tables: Tables, owner: Owner, port: object) -> None:
                 transaction.delete_chain(name)
         if not transaction.messages or table.try_commit(transaction, doing):
             return
-    raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
 
 
 def _chain(owner: Owner) -> str:

@@ -1,12 +1,15 @@
 """The arguments that all backends share, and the types of addresses."""
 
-from collections.abc import Callable, Mapping
+import errno
+from collections.abc import Callable, Iterator, Mapping
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 
 from lean.typing import NamedTuple
 from netlink.netfilter import Netfilter
+from netlink.nftables import ATTEMPTS
+from netlink.socket import NetlinkError
 
-__all__ = ["Address", "Interface", "Network", "Tables"]
+__all__ = ["Address", "Interface", "Network", "Tables", "attempts"]
 
 Address = IPv4Address | IPv6Address
 Interface = IPv4Interface | IPv6Interface
@@ -20,3 +23,13 @@ class Tables(NamedTuple):
     """Returns the socket for nftables, which is opened at the first call. Raises OSError."""
     environ: Mapping[str, str]
     """The environment of the iptables programs, and the PATH to find them on."""
+
+
+def attempts(doing: str) -> Iterator[None]:
+    """Yield for each attempt to look and to commit. Raises NetlinkError (EAGAIN) if other processes are always faster.
+
+    `doing` says in the error what was attempted.
+    """
+    for _ in range(ATTEMPTS):
+        yield
+    raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
