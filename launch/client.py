@@ -9,7 +9,7 @@ import os
 import sys
 from time import monotonic
 
-__all__ = ["hand_over"]
+__all__ = ["hand_over", "open_descriptors", "pieces", "send", "take"]
 
 _ROOT_USER = 0
 _TOKEN_BYTES = 8
@@ -40,13 +40,11 @@ def hand_over(path: str, socket_path: str, build_id: bytes, patience: float) -> 
         connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDTIMEO, _timeval(patience))
         connection.connect(socket_path)
         _check_server(connection)
-        for name, flags in _DESCRIPTORS:
-            opened += [os.open(name, flags)]
-        token = os.eventfd(1, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        opened += [token]
+        open_descriptors(opened)
+        token = opened[-1]
         signals = _Signals(connection, token)  # from before the worker can take the token
         try:
-            _send(connection, _request(path, build_id), [*opened, *([_STDIN] if _STDIN in open_streams else [])])
+            send(connection, _request(path, build_id), [*opened, *([_STDIN] if _STDIN in open_streams else [])])
             connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_RCVTIMEO, _timeval(max(0.001, deadline - monotonic())))
             answer = _Answer(os.path.basename(path), open_streams)
             code = answer.receive(connection, token, signals)
@@ -78,7 +76,31 @@ def _request(path: str, build_id: bytes) -> list[bytes]:
     ]
 
 
-def _take(token: int) -> bool:
+def open_descriptors(opened: list[int]) -> None:
+    """Open what goes with a request before stdin, the token last; each is in `opened` as soon as it is open."""
+    for name, flags in _DESCRIPTORS:
+        opened += [os.open(name, flags)]
+    opened += [os.eventfd(1, os.EFD_CLOEXEC | os.EFD_NONBLOCK)]
+
+
+def pieces(packet: bytes) -> tuple[bytes, bytes, int | None]:
+    """Return a packet's text for stderr, its text for stdout, and, of the last one of an answer, the exit code.
+
+    Raises ValueError for any other packet.
+    """
+    kind, text = packet[:1], packet[1:]
+    if kind == b"E":
+        return text, b"", None
+    if kind == b"O":
+        return b"", text, None
+    if kind == b"X" and len(packet) >= _END_BYTES:
+        log_end = _END_BYTES + int.from_bytes(packet[5:9], sys.byteorder)
+        code = int.from_bytes(packet[1:5], sys.byteorder, signed=True)
+        return packet[_END_BYTES:log_end], packet[log_end:], code
+    raise ValueError(packet)
+
+
+def take(token: int) -> bool:
     """Take the token, which says whose the call is; False if the worker has it."""
     try:
         return len(os.read(token, _TOKEN_BYTES)) == _TOKEN_BYTES
@@ -86,7 +108,8 @@ def _take(token: int) -> bool:
         return False
 
 
-def _send(connection: _socket.socket, parts: list[bytes], descriptors: list[int]) -> None:
+def send(connection: _socket.socket, parts: list[bytes], descriptors: list[int]) -> None:
+    """Send a packet, and file descriptors with it. Raises OSError."""
     rights = b"".join(number.to_bytes(4, sys.byteorder) for number in descriptors)
     ancillary = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)] if rights else []
     connection.sendmsg(parts, ancillary, _socket.MSG_NOSIGNAL)
@@ -99,9 +122,9 @@ def _next_packet(connection: _socket.socket, token: int, signals: "_Signals") ->
             packet = connection.recv(_PACKET_BYTES)
             if packet != b"R":
                 return packet
-            _send(connection, [b"G"], [])
+            send(connection, [b"G"], [])
         except BlockingIOError:  # the time limit
-            if _take(token):
+            if take(token):
                 raise
             if monotonic() >= signals.give_up_at:
                 return b""
@@ -126,21 +149,16 @@ class _Answer:
         code = 1
         while not self.is_over:
             packet = _next_packet(connection, token, signals)
-            kind, text = packet[:1], packet[1:]
-            if kind == b"E":
-                self.write(_STDERR, text)
-            elif kind == b"O":
-                self.write(_STDOUT, text)
-            elif kind == b"X" and len(packet) >= _END_BYTES:
-                self.is_over = True
-                code = int.from_bytes(packet[1:5], sys.byteorder, signed=True)
-                log_end = _END_BYTES + int.from_bytes(packet[5:9], sys.byteorder)
-                self.write(_STDERR, packet[_END_BYTES:log_end])
-                self.write(_STDOUT, packet[log_end:])
-            elif not self.is_begun and _take(token):
-                raise ConnectionRefusedError
-            else:
+            try:
+                log, answer, end = pieces(packet)
+            except ValueError:
+                if not self.is_begun and take(token):
+                    raise ConnectionRefusedError from None
                 break
+            self.write(_STDERR, log)
+            self.write(_STDOUT, answer)
+            if end is not None:
+                self.is_over, code = True, end
         return code or int(self._is_lost)
 
     def write(self, stream: int, text: bytes) -> None:
@@ -201,7 +219,7 @@ class _Signals:
         self.arrived = ending
         for number in self._handlers:
             self._signal.signal(number, self._signal.SIG_IGN)
-        if _take(self._token):
+        if take(self._token):
             os._exit(self.end(1))
         self.give_up_at = monotonic() + _UNDO_SECONDS
         try:

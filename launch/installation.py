@@ -29,7 +29,7 @@ __all__ = [
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The folder of our packages."""
 
-PACKAGES = ("lean", "skel", "netlink", "ipam", "plugins", "launch")
+PACKAGES = ("lean", "skel", "netlink", "firewall", "ipam", "plugins", "launch")
 """What a plugin's process may import of ours, with the packages in them."""
 
 DEFAULT_SOCKET = "/run/cni-harness/server.sock"

@@ -2,17 +2,20 @@
 
 `harness install` writes one launcher for each name, the launcher finds the
 module by its own name, and delegation finds a delegate's. Plugins of other distributions (`launch.distributions`) come
-as a mapping of names to "module:object", which a launcher has in its text. This module alone imports plugins.
+as a mapping of names to "module:object", which a launcher has in its text.
+
+This module alone imports plugins. It does so by strings, which import-linter does not see: a test limits them
+(tests/unit/test_imports_by_string.py).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 
 from lean.typing import NoReturn
 from skel.config import Config
 from skel.plugin import Plugin
 
-__all__ = ["PLUGINS", "load", "resolve"]
+__all__ = ["PLUGINS", "load", "load_modules", "resolve"]
 
 PLUGINS = {
     "bridge": "plugins.bridge",
@@ -48,6 +51,15 @@ def resolve(name: str, others: Mapping[str, str] | None = None) -> Plugin[Config
         message = f"{target} is no skel.Plugin but {type(found).__name__}"
         raise TypeError(message)
     return found
+
+
+def load_modules(names: Iterable[str], log: Callable[[str], None]) -> None:
+    """Import modules of this installation; one that cannot be imported is logged."""
+    for name in names:
+        try:
+            import_module(name)
+        except Exception as error:  # noqa: BLE001 -- whatever half an installation raises
+            log(f"{name} cannot be imported: {error}")
 
 
 def _unloadable(name: str, error: BaseException) -> Plugin[Config]:

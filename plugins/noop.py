@@ -45,6 +45,7 @@ from skel import (
 )
 from skel.config import parse_config
 from skel.names import parse_cni_args
+from skel.state_file import write_whole
 from skel.strict_json import decode_json
 
 __all__ = ["PLUGIN"]
@@ -206,27 +207,10 @@ def _locked(path: str) -> Iterator[None]:
 def _replace(path: str, content: object, mode: int) -> None:
     """Write the file anew, all or nothing; one that exists keeps its owner and mode. Raises OSError."""
     path = os.path.realpath(path)
-    folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f".{name}.new")
-    # The folder is locked: a file of this name is what a crash left. It is made anew and never followed, because
-    # in a folder such as /tmp anybody may have put a link there.
+    before = None
     with suppress(FileNotFoundError):
-        os.unlink(temporary)
-    with open(temporary, "xb") as file:
-        os.fchmod(file.fileno(), mode)
-        with suppress(FileNotFoundError):
-            _keep_owner(file.fileno(), os.stat(path))
-        file.write(json.dumps(content).encode())
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(temporary, path)
-
-
-def _keep_owner(fd: int, before: os.stat_result) -> None:
-    # Only root may give a file away; to anybody else it stays their own.
-    with suppress(PermissionError):
-        os.fchown(fd, before.st_uid, before.st_gid)
-    os.fchmod(fd, before.st_mode & 0o777)
+        before = os.stat(path)
+    write_whole(path, json.dumps(content).encode(), mode=mode, like=before, durable=True)
 
 
 PLUGIN = Plugin(

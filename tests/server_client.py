@@ -1,17 +1,17 @@
-"""A launcher that a test can make do anything: the protocol of launch/server/protocol.py, one step at a time."""
+"""A launcher that a test can make do anything: the steps of launch/client.py, one at a time."""
 
 import os
 import select
 import socket
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from launch.client import open_descriptors, pieces, send, take
 from launch.installation import build_id
-from launch.server.protocol import GO, PIECE_BYTES, READY, TOKEN_BYTES, HandoffError, Request, encode_request
+from launch.server.protocol import GO, PIECE_BYTES, READY, Request, encode_request
 from tests.nodes import HANG
 
 __all__ = ["Client", "client", "encode_environment", "request_for"]
@@ -47,14 +47,10 @@ class Client:
             raise
         self.stdout = self.stderr = b""
         reader, self._writer = os.pipe()
-        self.token = os.eventfd(1, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._opened = [
-            os.open(".", os.O_PATH | os.O_DIRECTORY),
-            os.open("/proc/self/ns/net", os.O_RDONLY),
-            os.open("/proc/self/ns/mnt", os.O_RDONLY),
-            self.token,
-            reader,
-        ]
+        self._opened: list[int] = []
+        open_descriptors(self._opened)
+        self.token = self._opened[-1]
+        self._opened.append(reader)
         if stdin is not None:
             self.write_stdin(stdin)
 
@@ -70,7 +66,7 @@ class Client:
 
     def send(self, packet: bytes, descriptors: Sequence[int] = ()) -> None:
         """Send one packet."""
-        socket.send_fds(self.connection, [packet], descriptors)
+        send(self.connection, [packet], list(descriptors))
 
     def ask(self, request: Request) -> None:
         """Send a request."""
@@ -78,10 +74,7 @@ class Client:
 
     def take(self) -> bool:
         """Take the token; tell whether it was there, which means that no worker has the call."""
-        try:
-            return len(os.read(self.token, TOKEN_BYTES)) == TOKEN_BYTES
-        except BlockingIOError:
-            return False
+        return take(self.token)
 
     def is_refused(self) -> bool:
         """Wait for the end; tell whether the server has left the call to the launcher."""
@@ -117,23 +110,17 @@ class Client:
         return self.end()
 
     def end(self) -> int:
-        """Wait for the answer; return the exit code. Raises HandoffError when there is none."""
+        """Wait for the answer; return the exit code. Raises ValueError if there is none."""
         while True:
             packet = self.connection.recv(2 * PIECE_BYTES)
-            kind, text = packet[:1], packet[1:]
             if packet == READY:
                 self.send(GO)
-            elif kind == b"E":
-                self.stderr += text
-            elif kind == b"O":
-                self.stdout += text
-            elif kind == b"X":
-                code, size = (int.from_bytes(text[at : at + 4], sys.byteorder, signed=True) for at in (0, 4))
-                self.stderr += text[8 : 8 + size]
-                self.stdout += text[8 + size :]
+                continue
+            stderr, stdout, code = pieces(packet)
+            self.stderr += stderr
+            self.stdout += stdout
+            if code is not None:
                 return code
-            else:
-                raise HandoffError(f"no answer: {packet!r}")
 
     def close(self) -> None:
         """End the connection."""

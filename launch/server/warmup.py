@@ -5,21 +5,17 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from typing import NamedTuple
 
 from launch.installation import modules
 from launch.launcher import find_plugin, launcher_bytes
-from launch.plugin_list import PLUGINS, load, resolve
+from launch.plugin_list import PLUGINS, load, load_modules, resolve
 from skel.context import Context
 from skel.dispatch import dispatch
 
 from .syscalls import CLONE_NEWNET, file_system_in_memory, setns, unshare
 
 __all__ = ["Attachment", "load_all", "pod_on_a_node", "run_once", "warm_up"]
-
-_LATER = ("subprocess", "threading")
-"""What our modules import only when they need it."""
 
 
 def warm_up(log: Callable[[str], None], others: Mapping[str, str]) -> None:
@@ -43,13 +39,10 @@ def load_all(log: Callable[[str], None], others: Mapping[str, str]) -> None:
 
     One that cannot be imported costs those verbs that need it, as in a process of their own.
     """
-    for module in modules():
-        try:
-            import_module(module)
-        except Exception as error:  # noqa: BLE001 -- whatever half an installation raises
-            log(f"{module} cannot be imported: {error}")
-    for module in _LATER:
-        import_module(module)
+    import subprocess  # noqa: F401 -- our modules import both only when they need them
+    import threading  # noqa: F401
+
+    load_modules(modules(), log)
     for name, target in others.items():
         try:
             resolve(name, others)

@@ -376,5 +376,12 @@ def test_build_id_and_stamp_are_of_all_sources(installation: Path, source: str) 
 def test_modules_are_all_that_a_plugins_process_or_a_worker_may_import_and_no_program() -> None:
     found = set(modules())
 
-    assert {"skel.dispatch", "launch.server.worker", "netlink.rtnl", "ipam.host_local", "plugins.bridge"} <= found
+    assert {
+        "skel.dispatch",
+        "launch.server.worker",
+        "firewall.owner",
+        "netlink.rtnl",
+        "ipam.host_local",
+        "plugins.loopback",
+    } <= found
     assert not [module for module in found if "__" in module]

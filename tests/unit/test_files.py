@@ -8,15 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import files
 from harness.files import LockHeldError, locked, write_atomically
 
 
-@pytest.mark.parametrize("unnamed", [True, False])
-def test_write_replaces_and_leaves_nothing_else(tmp_path: Path, unnamed: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001
-    if not unnamed:
-        monkeypatch.setattr(files, "_write_unnamed", lambda *_: None)
-
+def test_write_replaces_and_leaves_nothing_else(tmp_path: Path) -> None:
     write_atomically(tmp_path / "file", b"old")
     write_atomically(tmp_path / "file", b"new", mode=0o750)
 

@@ -1,0 +1,133 @@
+"""Files of plugins: each is written whole under a new name, then renamed. A crash leaves the old file or the new one.
+
+`StateFiles` is what an ADD must remember for CHECK and DEL, one JSON object for each attachment.
+"""
+
+import os
+from contextlib import suppress
+
+from lean import json
+from lean.typing import TYPE_CHECKING
+
+from .errors import CniError, Code
+from .names import check_container_id, check_ifname
+from .strict_json import decode_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["StateFiles", "write_whole"]
+
+_JOINT = ":"
+"""No container ID and no interface name has it, so two attachments never share a file name."""
+
+
+class StateFiles:
+    """State of attachments: in `folder`, one file for each pair of container ID and interface name.
+
+    Give each network a folder of its own: GC names the valid attachments of one network only. In /run the files end
+    with the boot, as pods do. Names are checked: none leads out of the folder.
+    """
+
+    def __init__(self, folder: str) -> None:
+        """Note the folder; `write` makes it, for root alone."""
+        self._folder = folder
+
+    def write(self, container_id: str, ifname: str, state: "Mapping[str, object]") -> None:
+        """Store what JSON can express, in place of what was stored. Raises CniError (4), OSError.
+
+        Write before the step that the state is about: DEL must know of a step that a crash cut short.
+        """
+        path, temporary = self._paths(container_id, ifname)
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)  # of a crash: runtimes run one call of an attachment at a time
+        _write(path, temporary, json.dumps(dict(state)).encode(), mode=0o600)
+
+    def read(self, container_id: str, ifname: str) -> "dict[str, object] | None":
+        """Return the state of an attachment, None if none is stored. Raises CniError (4, 6), OSError."""
+        path, _ = self._paths(container_id, ifname)
+        try:
+            with open(path, "rb", buffering=0) as file:
+                state = decode_json(file.read())
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise CniError(Code.DECODING_FAILURE, f"{path}: {error}") from None
+        if not isinstance(state, dict):
+            raise CniError(Code.DECODING_FAILURE, f"{path}: expected an object")
+        return state
+
+    def remove(self, container_id: str, ifname: str) -> None:
+        """Remove the state of an attachment, if any is stored. Raises CniError (4), OSError."""
+        for path in self._paths(container_id, ifname):
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+
+    def attachments(self) -> list[tuple[str, str]]:
+        """Return container ID and interface name of each attachment with state, for GC. Raises OSError."""
+        try:
+            names = sorted(os.listdir(self._folder))
+        except FileNotFoundError:
+            return []
+        pairs = (name.partition(_JOINT) for name in names if not name.startswith("."))
+        return [(container_id, ifname) for container_id, _, ifname in pairs]
+
+    def _paths(self, container_id: str, ifname: str) -> tuple[str, str]:
+        check_container_id(container_id)
+        check_ifname(ifname)
+        name = f"{container_id}{_JOINT}{ifname}"
+        return os.path.join(self._folder, name), os.path.join(self._folder, f".{name}.new")
+
+
+def write_whole(
+    path: str, content: bytes, *, mode: int, like: "os.stat_result | None" = None, durable: bool = False
+) -> None:
+    """Write a file in place of any of that name, which whoever has it open or runs it keeps.
+
+    `mode` does not depend on the umask; with `like`, mode and owner are those of that status. A `durable` file
+    survives a power cut, which costs milliseconds on a busy disk. A crash may leave a hidden file of the name
+    `.NAME.XXXXXXXX.tmp`. Raises OSError.
+    """
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, f".{name}.{os.urandom(4).hex()}.tmp")
+    _write(path, temporary, content, mode=mode, like=like, durable=durable)
+    if durable:
+        _flush(folder or ".")
+
+
+def _write(
+    path: str,
+    temporary: str,
+    content: bytes,
+    *,
+    mode: int,
+    like: "os.stat_result | None" = None,
+    durable: bool = False,
+) -> None:
+    # A link of that name is not followed: in a folder such as /tmp anybody may have put one there.
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with open(fd, "wb", buffering=0) as file:
+            if like is not None:
+                mode = like.st_mode & 0o777
+                with suppress(PermissionError):  # only root may give a file away
+                    os.fchown(fd, like.st_uid, like.st_gid)
+            os.fchmod(fd, mode)
+            while content:
+                content = content[file.write(content) :]
+            if durable:
+                os.fsync(fd)
+        os.rename(temporary, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+def _flush(folder: str) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
