@@ -82,7 +82,7 @@ lint: $(TESTABLE) ## ruff, mypy and the import directions
 	$(RUN)/mypy
 	$(RUN)/lint-imports --no-cache
 
-bench: $(COMPARABLE) ## measure our plugins beside Debian's and judge them; figures go into README.md, docs/ and build/
+bench: $(COMPARABLE) ## measure our plugins beside Debian's and judge them; figures go into docs/performance.md and build/
 	$(RUN)/python -m tools.bench $(or $(BENCH_ARGS),--pages)
 
 soak: $(INSTALLED) ## end thousands of ADDs and DELs by signals and count what they leave, and let workers live; SOAK_ARGS=--help tells more
