@@ -1,6 +1,6 @@
 """MkDocs calls this while it builds the site: pages that docs/ does not have, and links as the site needs them.
 
-README.md is the first page. Links to files that are no pages, such as sources, become text: the site has no copy of them.
+README.md is the first page. Links to files that are no pages, such as sources, become text: the site has no copy.
 """
 
 import posixpath
