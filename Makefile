@@ -96,7 +96,7 @@ soak: $(INSTALLED) ## end thousands of ADDs and DELs by signals and count what t
 	$(ELSEWHERE) $(RUN)/python -m tools.soak $(SOAK_ARGS)
 
 docs: $(DOCUMENTED) ## the site of docs/, with command line, keys and API, in build/site
-	NO_MKDOCS_2_WARNING=1 $(RUN)/python -m mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(RUN)/python -m mkdocs build --strict
 
 man: $(INSTALLED) ## manual pages, made of the command line's help, in build/man
 	$(RUN)/python -m tools.site.man build/man

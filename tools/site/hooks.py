@@ -54,7 +54,8 @@ def on_page_markdown(markdown: str, *, page: Any, files: Files, **_: object) -> 
         there = posixpath.normpath(posixpath.join(posixpath.dirname(at), target))
         site = site_of.get(there, there.removeprefix("docs/") if there.startswith("docs/") else "")
         if not site or files.get_file_from_path(site) is None:
-            return f"{image}{text}" if text.startswith("`") else f"`{text}`"
+            # A link that is dead in the repository, too, stays: MkDocs fails for it.
+            return link[0] if not (_ROOT / there).exists() else text if text.startswith("`") else f"`{text}`"
         return f"{image}[{text}]({posixpath.relpath(site, posixpath.dirname(source) or '.')}{anchor})"
 
     return _LINK.sub(rewritten, markdown)
