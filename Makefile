@@ -24,8 +24,8 @@ export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 export PYTHON
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-# Stamps carry what they depend on in their names: a clone has no useful file times. Their names are found anew wherever
-# they are used, since what a target needs (Python, a compiler) may be installed on the way to it.
+# Stamps carry their dependencies in their names: a clone has no useful file times. The names are computed at each use,
+# since a target may install Python or a compiler on its way.
 PLACE = $(shell { pwd -P; readlink -f "$$(command -v $(PYTHON))"; } | sha256sum | cut -c1-16)
 PROJECT = $(shell { cat pyproject.toml setup.py launch/*.[ch]; command -v cc >/dev/null && echo cc; } | sha256sum | cut -c1-16)
 MADE = $(VENV)/.made-$(PLACE)
@@ -65,7 +65,7 @@ up: $(INSTALLED) ## install into .venv and give POD (pod1) its NETWORK (cni-harn
 down: $(INSTALLED) ## take back every pod, and the interfaces that their networks made
 	$(RUN)/cni-harness del --all --prune
 
-test: lint ## install what the tests need, and run those that need no more than this kernel; results also in build/junit.xml
+test: lint ## install the tests' needs, and run the tests for this kernel; results also in build/junit.xml
 	$(ELSEWHERE) $(RUN)/python -m pytest -n $(JOBS) --dist worksteal --junitxml build/junit.xml $(PYTEST_ARGS)
 
 test-runtimes: $(RUNNABLE) ## pods under containerd, and from a wheel; results in build/junit-runtimes.xml and build/runtimes
@@ -92,7 +92,7 @@ matrix: $(TESTABLE) ## examine our plugins and Debian's beside each other; the f
 	$(ELSEWHERE) $(RUN)/cni-harness conformance matrix --bin-dir ours=build/matrix/bin --bin-dir debian=/usr/lib/cni \
 		--bin-dir shell+perl=tests/conformance/plugins --jobs $(JOBS) --save build/conformance-matrix.md $(MATRIX_LISTS)
 
-soak: $(INSTALLED) ## end thousands of ADDs and DELs by signals and count what they leave, and let workers live; SOAK_ARGS=--help tells more
+soak: $(INSTALLED) ## end thousands of ADDs and DELs by signals and count leftovers, and let workers live; SOAK_ARGS=--help tells more
 	$(ELSEWHERE) $(RUN)/python -m tools.soak $(SOAK_ARGS)
 
 docs: $(DOCUMENTED) ## the site of docs/, with command line, keys and API, in build/site

@@ -1,4 +1,4 @@
-"""Counts two habits that make prose hard to read: "what is ..." as a noun, and "where there is ..." as a condition.
+"""Counts two habits that make prose hard to read: `what is ...` as a noun, and `where there is ...` as a condition.
 
 `python -m tools.prose [PATH]...` reads Markdown, docstrings, and comments of Python, shell, make and C. It prints each
 place, then the counts per 1,000 words for each folder. With `--at-most N` the exit code is 1 above N in any of them.
@@ -39,7 +39,7 @@ _C_COMMENT: Final = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 
 
 class Passage(NamedTuple):
-    """A piece of prose, and the line of the file where it begins."""
+    """A piece of prose, and its first line in the file."""
 
     path: Path
     line: int
@@ -50,8 +50,7 @@ def passages(path: Path) -> Iterator[Passage]:
     """Yield the prose of one file. Raises OSError, SyntaxError."""
     text = path.read_text()
     if path.suffix == ".md":
-        # Line breaks stay, so that lines can be counted.
-        yield Passage(path, 1, _CODE.sub(lambda code: "\n" * code[0].count("\n"), text))
+        yield Passage(path, 1, _without_code(text))
     elif path.suffix == ".py":
         yield from _python(path, text)
     elif path.suffix in {".c", ".h"}:
@@ -63,11 +62,16 @@ def passages(path: Path) -> Iterator[Passage]:
                 yield Passage(path, number, comment[1])
 
 
+def _without_code(text: str) -> str:
+    # Line breaks stay, so that lines can be counted.
+    return _CODE.sub(lambda code: "\n" * code[0].count("\n"), text)
+
+
 def _python(path: Path, text: str) -> Iterator[Passage]:
     for node in ast.walk(ast.parse(text)):
         # A string that is a statement documents the name before it.
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            yield Passage(path, node.lineno, node.value.value)
+            yield Passage(path, node.lineno, _without_code(node.value.value))
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     comments = [(each.start[0], each.string.lstrip("# ")) for each in tokens if each.type == tokenize.COMMENT]
     # A comment of several lines is one passage: sentences go across lines.

@@ -32,7 +32,7 @@ _DOCUMENT: Final = _ROOT / "build" / "bench.json"
 
 @dataclass(frozen=True)
 class Run:
-    """What was measured, how much of it, and on which machine."""
+    """The measurements, their number, and the machine."""
 
     results: Sequence[Judged]
     extent: Extent
