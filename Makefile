@@ -11,6 +11,7 @@ JOBS ?= 4
 RUNTIME_JOBS ?= 2
 PYTEST_ARGS ?=
 VM_ARGS ?=
+MATRIX_LISTS ?= $(addprefix --conf tests/conformance/networks/,$(addsuffix .conflist,bridge ptp static loopback languages/shell-ptp))
 BENCH_ARGS ?=
 SOAK_ARGS ?=
 
@@ -23,8 +24,8 @@ export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 export PYTHON
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-# Stamps carry what they depend on in their names: a clone has no useful file times. Their names are found anew wherever
-# they are used, since what a target needs (Python, a compiler) may be installed on the way to it.
+# Stamps carry their dependencies in their names: a clone has no useful file times. The names are computed at each use,
+# since a target may install Python or a compiler on its way.
 PLACE = $(shell { pwd -P; readlink -f "$$(command -v $(PYTHON))"; } | sha256sum | cut -c1-16)
 PROJECT = $(shell { cat pyproject.toml setup.py launch/*.[ch]; command -v cc >/dev/null && echo cc; } | sha256sum | cut -c1-16)
 MADE = $(VENV)/.made-$(PLACE)
@@ -32,6 +33,7 @@ INSTALLED = $(VENV)/.installed-$(PROJECT)
 TESTABLE = $(VENV)/.testable-$(PROJECT)
 COMPARABLE = $(VENV)/.comparable-$(PROJECT)
 RUNNABLE = $(VENV)/.runnable-$(PROJECT)
+DOCUMENTED = $(VENV)/.documented-$(PROJECT)
 
 NEEDS := $(PYTHON)=python3 ip=iproute2 nft=nftables
 TEST_NEEDS := $(NEEDS) arping=iputils-arping conntrack=conntrack iptables=iptables jq=jq json_pp=perl ping=iputils-ping \
@@ -51,7 +53,7 @@ ELSEWHERE := $(if $(filter 0,$(shell id -u)),unshare --net -- sh -c 'ip link set
 
 # Targets install packages, and apt works for one at a time.
 .NOTPARALLEL:
-.PHONY: help up down test test-runtimes test-vm lint bench soak install venv test-venv clean needs test-needs bench-needs \
+.PHONY: help up down test test-runtimes test-vm lint bench matrix soak docs man install venv test-venv clean needs test-needs bench-needs \
 	runtime-needs vm-needs
 
 help: ## this list
@@ -63,7 +65,7 @@ up: $(INSTALLED) ## install into .venv and give POD (pod1) its NETWORK (cni-harn
 down: $(INSTALLED) ## take back every pod, and the interfaces that their networks made
 	$(RUN)/cni-harness del --all --prune
 
-test: lint ## install what the tests need, and run those that need no more than this kernel; results also in build/junit.xml
+test: lint ## install the tests' needs, and run the tests for this kernel; results also in build/junit.xml
 	$(ELSEWHERE) $(RUN)/python -m pytest -n $(JOBS) --dist worksteal --junitxml build/junit.xml $(PYTEST_ARGS)
 
 test-runtimes: $(RUNNABLE) ## pods under containerd, and from a wheel; results in build/junit-runtimes.xml and build/runtimes
@@ -82,11 +84,22 @@ lint: $(TESTABLE) ## ruff, mypy and the import directions
 	$(RUN)/mypy
 	$(RUN)/lint-imports --no-cache
 
-bench: $(COMPARABLE) ## measure our plugins beside Debian's and judge them; figures go into README.md, docs/ and build/
+bench: $(COMPARABLE) ## measure our plugins beside Debian's and judge them; figures go into docs/performance.md and build/
 	$(RUN)/python -m tools.bench $(or $(BENCH_ARGS),--pages)
 
-soak: $(INSTALLED) ## end thousands of ADDs and DELs by signals and count what they leave, and let workers live; SOAK_ARGS=--help tells more
+matrix: $(TESTABLE) ## examine our plugins and Debian's beside each other; the full table goes to build/conformance-matrix.md
+	$(RUN)/cni-harness --state-dir build/matrix/state install --no-units --bin-dir build/matrix/bin
+	$(ELSEWHERE) $(RUN)/cni-harness conformance matrix --bin-dir ours=build/matrix/bin --bin-dir debian=/usr/lib/cni \
+		--bin-dir shell+perl=tests/conformance/plugins --jobs $(JOBS) --save build/conformance-matrix.md $(MATRIX_LISTS)
+
+soak: $(INSTALLED) ## end thousands of ADDs and DELs by signals and count leftovers, and let workers live; SOAK_ARGS=--help tells more
 	$(ELSEWHERE) $(RUN)/python -m tools.soak $(SOAK_ARGS)
+
+docs: $(DOCUMENTED) ## the site of docs/, with command line, keys and API, in build/site
+	NO_MKDOCS_2_WARNING=1 $(RUN)/python -m mkdocs build --strict
+
+man: $(INSTALLED) ## manual pages, made of the command line's help, in build/man
+	$(RUN)/python -m tools.site.man build/man
 
 install: $(INSTALLED) ## put the plugins into BIN_DIR (/opt/cni/bin) and the network list into CONF_DIR
 	$(RUN)/cni-harness install --bin-dir $(BIN_DIR) --conf-dir $(CONF_DIR) --conf
@@ -134,3 +147,7 @@ $(COMPARABLE): $(MADE) | bench-needs
 $(RUNNABLE): $(MADE) | runtime-needs
 	$(RUN)/python -m pip install --quiet --editable '.[runtimes]'
 	touch $(INSTALLED) $(RUNNABLE)
+
+$(DOCUMENTED): $(MADE) | needs
+	$(RUN)/python -m pip install --quiet --editable '.[docs]'
+	touch $(INSTALLED) $(DOCUMENTED)

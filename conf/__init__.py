@@ -1,4 +1,4 @@
 """Network lists ready to copy to `/etc/cni/net.d`, one per use.
 
-The first in order of name is the one that `cni-harness` uses where nothing is configured.
+`cni-harness` uses the first in order of name if nothing is configured.
 """

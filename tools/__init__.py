@@ -1,1 +1,1 @@
-"""What the Makefile needs besides the project itself."""
+"""Programs of the Makefile, besides the project itself."""

@@ -11,7 +11,7 @@ podman_list='{"cniVersion": "0.4.0", "name": "podman", "plugins": [
             "ranges": [[{"subnet": "10.88.0.0/16", "gateway": "10.88.0.1"}]]}},
   {"type": "portmap", "capabilities": {"portMappings": true}}, {"type": "firewall"}, {"type": "tuning"}]}'
 
-# Makes the host of the namespaces that this runs in; what is written to these folders stays in memory.
+# Makes the host of this process's namespaces; files in these folders stay in memory.
 become_container_host() {
     local memory=$1
     mount -t tmpfs tmpfs "$memory"

@@ -1,4 +1,4 @@
-"""What a plugin finds around it: of its caller all that it works with, and what README.md names of the server.
+"""What a plugin finds around it: of its caller all that it works with, and what docs/server.md names of the server.
 
 The witness is a foreign IPAM plugin, which `bridge` executes: as a child of the plugin's process it has what that
 passes on.

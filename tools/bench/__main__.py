@@ -57,7 +57,7 @@ def _parser() -> ArgumentParser:
         help="only rows with this regular expression in LOOP: WORK, such as 'gone' or '^one:'",
     )
     which.add_argument(
-        "--pages", action="store_true", help="also run `cni-harness bench`, and write README.md and docs/"
+        "--pages", action="store_true", help="also run `cni-harness bench`, and write docs/performance.md"
     )
     parser.add_argument("--rounds", type=int, metavar="N", help="turns of each suite, one execution after the other")
     parser.add_argument("--repetitions", type=int, metavar="N", help="turns of each suite with many at once")

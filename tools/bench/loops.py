@@ -23,7 +23,7 @@ _WARM_UP: Final = 3
 
 
 class Loops:
-    """The loops of one run on a site; `run` runs one and returns what it has measured."""
+    """The loops of one run on a site; `run` runs one and returns its measurements."""
 
     def __init__(self, site: Site, suites: Mapping[str, Suite], extent: Extent) -> None:
         """Have all nodes made on `site`."""

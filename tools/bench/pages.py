@@ -32,7 +32,7 @@ def filled(text: str, tables: Mapping[str, str]) -> str:
 
 
 def check_markers(paths: Iterable[Path]) -> None:
-    """Raise MarkerError where no table has a place in a file, OSError where it cannot be read."""
+    """Raise MarkerError if a file has no place for a table, OSError if it cannot be read."""
     for path in paths:
         if not _MARKED.search(path.read_text()):
             raise MarkerError(f"{path}: no <!-- bench: NAME --> with <!-- /bench --> after it")

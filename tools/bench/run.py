@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 __all__ = ["Run", "check_pages", "measure", "write_pages"]
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
-_PAGES: Final = (_ROOT / "README.md", _ROOT / "docs" / "performance.md")
+_PAGES: Final = (_ROOT / "docs" / "performance.md",)
 _PICTURES: Final = (_ROOT / "docs" / "performance.svg", _ROOT / "build" / "bench.svg", _ROOT / "build" / "bench.png")
 _DOCUMENT: Final = _ROOT / "build" / "bench.json"
 
 
 @dataclass(frozen=True)
 class Run:
-    """What was measured, how much of it, and on which machine."""
+    """The measurements, their number, and the machine."""
 
     results: Sequence[Judged]
     extent: Extent
@@ -81,7 +81,7 @@ def check_pages() -> None:
 
 
 def write_pages(run: Run, suites: Mapping[str, Suite], state_dir: Path) -> None:
-    """Do what `cni-harness bench` does, and put all tables into README.md and docs/. Raises what `measure` does."""
+    """Do what `cni-harness bench` does, and put all tables into docs/performance.md. Raises what `measure` does."""
     compared = [suites[name] for name in (OURS, DIRECT, REFERENCE)]
     findings = run_bench(compared, [], ProductExtent(), state_dir=state_dir, progress=_say)
     tables = {"targets": table(run.results), **findings.tables()}

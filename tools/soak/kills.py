@@ -33,11 +33,11 @@ class Kills:
     missed: int = 0
     """Executions that were over before."""
     left: list[str] = field(default_factory=list)
-    """What was left after DEL and GC, in words."""
+    """Leftovers after DEL and GC, in words."""
 
 
 def kill(folder: Path, root: Path, points: int, seed: int) -> Kills:
-    """Kill at so many points, workers and launchers in turns; what is done with ADD, DEL and CHECK is random."""
+    """Kill at so many points, workers and launchers in turns; the order of ADD, DEL and CHECK is random."""
     chance = random.Random(seed)  # noqa: S311 - the same moments each time
     kills = Kills()
     subject = subject_in(write_launchers(folder / "kills", root, str(socket_in(folder))))

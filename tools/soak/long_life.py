@@ -35,12 +35,12 @@ _REST_SECONDS = 0.5
 
 @dataclass
 class Life:
-    """What was sampled: of each process, in the order of time."""
+    """The samples of each process, in the order of time."""
 
     server: int
     cycles: int = 0
     ends: list[str] = field(default_factory=list)
-    """What the server has logged of workers that ended before their time."""
+    """The server's log lines about workers that ended before their time."""
     samples: dict[int, list[Sample]] = field(default_factory=lambda: defaultdict(list))
 
     @property
@@ -70,7 +70,7 @@ class Life:
         return _growth([[samples[-1] for samples in self.workers if len(samples) > 1]])
 
     def faults(self) -> list[str]:
-        """Return in words what is not flat."""
+        """Return in words the values that grew."""
         found = list(self.ends)
         for whose, (memory, descriptors), most_kib, most_descriptors in (
             ("the server", self.growth_of_server(), _MOST_GROWTH_OF_SERVER_KIB, 0),

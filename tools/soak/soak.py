@@ -66,7 +66,7 @@ class Tally:
     ended: int = 0
     """Executions that failed; the others succeeded before the signal came, or in spite of it."""
     left: list[str] = field(default_factory=list)
-    """In words, for each ADD that failed, or had no result, what it left before any DEL; and what did not end."""
+    """In words: leftovers before any DEL of each ADD that failed or had no result, and executions that did not end."""
     left_for_good: list[str] = field(default_factory=list)
     """The same, after the (next) DEL."""
 

@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _outcome(name: str, kernel: Kernel, arguments: list[str], limit: float) -> Outcome:
-    """Make a machine and run it; where that fails, the others are to go on."""
+    """Make a machine and run it; if that fails, the others go on."""
     try:
         machine = MACHINES[name](kernel, arguments)
         code = machine.run(limit)

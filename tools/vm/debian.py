@@ -1,4 +1,4 @@
-"""A Debian to boot, made by mmdebstrap, and what it would otherwise get from registries: it has no network."""
+"""A Debian to boot, made by mmdebstrap, and its Python packages: it has no network to get them."""
 
 import hashlib
 import platform
@@ -11,7 +11,7 @@ from typing import Final
 
 __all__ = ["debian_root", "pack_checkout", "pytest_folder", "wheels"]
 
-# What the box of the Vagrantfile has; and a compiler, which takes minutes to unpack on an emulated processor.
+# The packages of the Vagrantfile's box, and a compiler, which takes minutes to unpack on an emulated processor.
 _PACKAGES: Final = (
     "ca-certificates",
     "gcc",
@@ -32,7 +32,7 @@ _NOT_COPIED: Final = (".git", ".venv", ".vagrant", "build", "launch/_launcher", 
 
 
 def debian_root(cache: Path) -> Path:
-    """Return a folder with this machine's release of Debian, made where it is not in `cache`."""
+    """Return a folder with this machine's release of Debian, made if `cache` lacks it."""
     release = platform.freedesktop_os_release()["VERSION_CODENAME"]
     root = cache / f"{release}-{_digest(*_PACKAGES, *_MISSING, *_LEFT_OUT)}"
     complete = root.with_suffix(".complete")
@@ -46,7 +46,7 @@ def debian_root(cache: Path) -> Path:
         options += ["--customize-hook=chroot $1 apt-get clean", "--skip=cleanup/apt"]
         later = ["apt-get", "install", "--quiet=2", "--yes", "--no-install-recommends", "--download-only", *_MISSING]
         options += [f"--customize-hook=chroot $1 {' '.join(later)}"]
-        # What it mounts there must not outlive it: somebody may remove the folder.
+        # Its mounts there must not outlive it: somebody may remove the folder.
         subprocess.run(["unshare", "--mount", "--", "mmdebstrap", *options, release, root], check=True)
         complete.touch()
     return root

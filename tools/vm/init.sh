@@ -1,6 +1,6 @@
 #!/bin/sh
-# /init of the initramfs, run by busybox: the root that is shared with the machine, and memory above it for what is
-# written. The next first process finds the kernel's modules, and what is exchanged with the host at /vm.
+# /init of the initramfs, run by busybox: the root that is shared with the machine, and memory above it for new
+# files. The next first process finds the kernel's modules, and the files shared with the host at /vm.
 set -e
 export PATH=/bin
 mount -t devtmpfs none /dev

@@ -14,7 +14,7 @@ _MOUNT_POINTS: Final = ("dev", "proc", "lower", "upper", "root")
 
 
 def make_initramfs(kernel: Kernel, folder: Path, command: str) -> Path:
-    """Write the archive into `folder` and return its path; `command` is what is executed on the root."""
+    """Write the archive into `folder` and return its path; `command` is executed on the root."""
     tree = folder / "initramfs"
     shutil.rmtree(tree, ignore_errors=True)
     for name in ("bin", "modules", *_MOUNT_POINTS):

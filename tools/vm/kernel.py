@@ -21,7 +21,7 @@ class Kernel(NamedTuple):
 
     @property
     def image(self) -> Path:
-        """What the machine boots."""
+        """The kernel that the machine boots."""
         return self.root / "boot" / f"vmlinuz-{self.release}"
 
     @property
@@ -38,14 +38,14 @@ class Kernel(NamedTuple):
 
 
 def debian_kernel(cache: Path) -> Kernel:
-    """Return the kernel that is in `cache`; fetch the newest one of this machine's Debian where there is none."""
+    """Return the kernel that is in `cache`; if it is missing, fetch the newest one of this machine's Debian."""
     for kept in sorted(cache.glob("linux-image-*/complete")):
         return Kernel(kept.read_text(), kept.parent)
     cache.mkdir(parents=True, exist_ok=True)
     try:
         package = _download(cache)
     except (LookupError, subprocess.CalledProcessError):
-        # What this machine knows of Debian is nothing, or too old.
+        # The machine's package lists are missing or too old.
         subprocess.run(["apt-get", "update", "--quiet=2"], check=True)
         package = _download(cache)
     root = cache / package

@@ -14,7 +14,7 @@ from tools.vm.kernel import Kernel
 __all__ = ["NEVER_UP", "OUT_OF_TIME", "Machine", "accelerators"]
 
 OUT_OF_TIME: Final = 124
-"""Exit code of what was ended because it took too long, as timeout(1) has it."""
+"""Exit code of a command that took too long, as of timeout(1)."""
 NEVER_UP: Final = 125
 
 _UP: Final = "vm: the guest is up"
@@ -26,13 +26,13 @@ _LOOK_AGAIN_SECONDS: Final = 0.2
 
 
 class Machine(NamedTuple):
-    """What is booted, and what the guest is given. It has no network."""
+    """Kernel and root to boot, and the folder that the guest shares with the host. It has no network."""
 
     name: str
     kernel: Kernel
     initramfs: Path
     root: Path
-    """The guest's root, to be read; what it writes there is its own, and gone with it."""
+    """The guest's root, to be read; its own writes are gone with it."""
     exchange: Path
     """Both sides' folder: the guest leaves its exit code there, in `exit-code`."""
     console: Path
@@ -106,7 +106,7 @@ def accelerators() -> list[str]:
 
 
 def _lines(process: subprocess.Popen[bytes], console: IO[str], deadline: float) -> Iterator[str]:
-    """Yield what the console says, until the machine has ended or the time is over."""
+    """Yield the lines of the console, until the machine has ended or the time is over."""
     begun = ""
     while True:
         ended = process.poll() is not None

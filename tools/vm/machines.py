@@ -18,7 +18,7 @@ BUILD: Final = Path(__file__).parents[2] / "build"
 
 _CHECKOUT: Final = BUILD.parent
 _CACHE: Final = BUILD / "vm" / "cache"
-# First those that need a driver which small kernels lack; then what this project asks most of a kernel.
+# First those that need a driver which small kernels lack; then the tests that use the kernel most.
 _TESTS: Final = (
     *("vm/test_bridge_vlan", "vm/test_machine_with_containers", "node/test_bridge_keys", "node/test_netlink_links"),
     *("node/test_bridge_connectivity", "node/test_bridge_delete", "node/test_bridge_gc", "node/test_bridge_masquerade"),

@@ -25,7 +25,7 @@ class Outcome(NamedTuple):
 
 
 def write_junit(outcomes: Iterable[Outcome], path: Path) -> None:
-    """Put what the machines' tests did into one file; a machine without results of its tests is an error there."""
+    """Put the results of the machines' tests into one file; a machine without results is an error there."""
     whole = ET.Element("testsuites")
     for outcome in outcomes:
         suites = _suites(outcome)

@@ -26,7 +26,7 @@ mount -t tmpfs -o mode=1777 tmpfs /tmp
 mkdir -p "$checkout"
 mount --bind /mnt "$checkout"
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
-# What the host has here is not the guest's.
+# The host's files here are not the guest's.
 mkdir -p /var/lib/cni
 mount -t tmpfs -o mode=0755 tmpfs /var/lib/cni
 

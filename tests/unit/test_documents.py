@@ -1,0 +1,157 @@
+"""Documents that are generated, and files around the project: the site, manual pages, README's length, the workflow."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+import skel
+from harness.cli.main import cli
+from tests.cli import ROOT
+from tools.prose import HABITS, Passage, habits, passages, rates
+from tools.site.man import write_manual_pages
+
+
+def verbs(group: click.Group, *above: str) -> Iterator[str]:
+    ctx = click.Context(group)
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        yield " ".join([*above, name])
+        if isinstance(command, click.Group):
+            yield from verbs(command, *above, name)
+
+
+VERBS = [*verbs(cli, "cni-harness")]
+
+
+class Site:
+    """What a browser finds on the pages: their text, the names within them, and their links."""
+
+    def __init__(self, folder: Path) -> None:
+        self.pages = {str(path.relative_to(folder)): Page(path.read_text()) for path in folder.rglob("*.html")}
+
+
+class Page(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.loaded: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.names.add(found.get("id") or "")
+        if tag in {"script", "img"}:
+            self.loaded.append(found.get("src") or "")
+        if tag == "link" and found.get("rel") == "stylesheet":
+            self.loaded.append(found.get("href") or "")
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    folder = tmp_path_factory.mktemp("site")
+    build = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    # A dead link, a missing anchor and a page without a place in the navigation are warnings, and end a strict build.
+    # With --quiet they would not be counted.
+    assert (build.returncode, re.findall("^(?:WARNING|ERROR).*", build.stderr, re.MULTILINE)) == (0, [])
+    return Site(folder)
+
+
+def test_the_site_has_every_verb_and_key_and_public_name(site: Site) -> None:
+    assert [verb for verb in VERBS if verb.replace(" ", "-") not in site.pages["command-line.html"].names] == []
+    schemas = [json.loads(path.read_text()) for path in (ROOT / "conf" / "schemas").glob("*.json")]
+    keys = {key for schema in schemas for key in schema.get("properties", {})}
+    assert [key for key in sorted(keys) if key not in site.pages["keys.html"].words] == []
+    documented = [name for name in skel.__all__ if getattr(getattr(skel, name), "__doc__", "") and name[0].isupper()]
+    classes = [name for name in documented if isinstance(getattr(skel, name), type)]
+    assert len(classes) > 10
+    assert [name for name in classes if f"skel.{name}" not in site.pages["api/skel.html"].names] == []
+    assert "netlink.namespace.open_namespace" in site.pages["api/netlink.html"].names
+
+
+def test_a_readers_browser_asks_no_other_host(site: Site) -> None:
+    assert [link for page in site.pages.values() for link in page.loaded if "//" in link] == []
+
+
+def test_manual_pages_name_every_verb(tmp_path: Path) -> None:
+    pages = {path.name: path.read_text() for path in write_manual_pages(tmp_path)}
+
+    assert set(pages) == {"cni-harness.8", *(f"{verb.replace(' ', '-')}.8" for verb in VERBS)}
+    first = pages["cni-harness.8"].replace("\\-", "-")
+    assert [verb for verb in VERBS if verb.count(" ") == 1 and f"\\fB{verb}\\fR" not in first] == []
+    assert "--exist-ok" in pages["cni-harness-add.8"].replace("\\-", "-")
+    for name, page in pages.items():
+        assert [line for line in page.splitlines() if line.startswith("'")] == [], name
+        assert re.findall(r"^\.(?!TH |SH |PP$|TP$).*", page, re.MULTILINE) == [], name
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().split()) < 900
+
+
+def test_the_workflow_runs_the_parts_of_ci() -> None:
+    lines = (ROOT / ".ci" / "run").read_text().splitlines()
+    parts = [line.partition(" #")[0].strip() for line in lines if line.startswith(("make", "tools/"))]
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+
+    assert len(parts) > 2
+    assert set(parts) <= set(workflow["jobs"]["run"]["strategy"]["matrix"]["command"])
+
+
+def test_the_hook_calls_the_same_lint() -> None:
+    [repo] = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+
+    assert [hook["entry"] for hook in repo["hooks"]] == ["make lint"]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*[!g].yml")), ids=lambda path: path.stem
+)
+def test_issue_templates_ask_for_doctor(path: Path) -> None:
+    asked = [part for part in yaml.safe_load(path.read_text())["body"] if part.get("id") == "doctor"]
+
+    assert [part["validations"]["required"] for part in asked] == [True]
+
+
+def test_habits_are_found_with_their_lines(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "A pod keeps what\nit has.\n\nWhat is a pod?\n\n```\nwhat is code\n```\nStop where there is none.\n"
+    )
+    code = tmp_path / "code.py"
+    code.write_text('"""What a thing is."""\n\nX = "what is no prose"  # where\n# there is none\n')
+
+    found = {path.name: [each[:2] for one in passages(path) for each in habits(one)] for path in (page, code)}
+
+    assert found == {"page.md": [("what is", 1), ("where there", 9)], "code.py": [("what is", 1), ("where there", 3)]}
+    assert list(habits(Passage(page, 1, "Is this what it does?"))) == []
+
+
+def test_pages_for_people_have_few_of_the_habits() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+
+    places, counts = rates(pages)
+
+    for folder, count in counts.items():
+        shares = {habit: 1000 * count[habit] / count["words"] for habit in HABITS}
+        assert {habit: share for habit, share in shares.items() if share >= 2} == {}, (folder, places)
