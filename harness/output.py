@@ -6,13 +6,14 @@ import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final, NamedTuple, TextIO
+from typing import Final, TextIO
 
 import click
 
+from harness.table import Table
+
 __all__ = [
     "UNPRINTABLE",
-    "Table",
     "abandon",
     "age",
     "emit",
@@ -30,27 +31,6 @@ _LONG_ID: Final = re.compile(r"(?<![0-9a-f])([0-9a-f]{12})[0-9a-f]{52}(?![0-9a-f
 UNPRINTABLE: Final = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 forbids or that a terminal obeys."""
 _SIGNS: Final = {"+": "green", "-": "red", "~": "yellow"}
-
-
-class Table(NamedTuple):
-    """Headings and rows of text. `verdict` names the column of "ok", "ready" and errors, which gets colours."""
-
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    verdict: str = ""
-
-    def render(self, *, colour: bool) -> str:
-        """Return the table with its columns aligned; an empty cell shows as "-"."""
-        rows = [[cell or "-" for cell in row] for row in self.rows]
-        widths = [max(map(len, column)) for column in zip(self.headings, *rows, strict=True)]
-        lines = [self._line(row, widths) for row in (self.headings, *rows)]
-        if colour:
-            lines[0] = click.style(lines[0], bold=True)
-        return "\n".join(lines)
-
-    @staticmethod
-    def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-        return "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def emit(output: str, document: object, table: Table) -> None:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from harness.output import Table
+from harness.table import Table
 
 __all__ = ["show"]
 

@@ -10,8 +10,8 @@ from harness.bench.recording import Extent, Recording
 from harness.bench.subjects import Described, Suite, default_networks, described
 from harness.bench.tables import sections
 from harness.libcni.networks import NetworkList
-from harness.output import Table
 from harness.runtime.site import Site
+from harness.table import Table
 
 __all__ = ["Findings", "run_bench"]
 

@@ -7,7 +7,7 @@ from typing import Final
 from harness.bench.recording import Recording, Work
 from harness.bench.subjects import Described
 from harness.bench.summary import Ratio, Summary
-from harness.output import Table
+from harness.table import Table
 
 __all__ = ["sections"]
 

@@ -16,7 +16,8 @@ from harness.cli.options import (
     say,
 )
 from harness.cli.parallel import for_each_pod, jobs_option
-from harness.output import Table, emit, say_changes, seconds
+from harness.output import emit, say_changes, seconds
+from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.runtime.node_snapshot import StateBefore

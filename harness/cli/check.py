@@ -4,7 +4,8 @@ import click
 
 from harness.cli.options import Settings, complete_pod, global_options, namespace_option, needs_root, pass_settings, say
 from harness.cli.parallel import for_each_pod, jobs_option
-from harness.output import Table, emit
+from harness.output import emit
+from harness.table import Table
 
 __all__ = ["command"]
 

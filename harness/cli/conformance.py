@@ -11,7 +11,8 @@ from click.core import ParameterSource
 from harness.cli.conformance_matrix import matrix
 from harness.cli.conformance_scope import FILE, Wanted, scope_options
 from harness.cli.options import Settings, global_options, needs_root, pass_settings
-from harness.output import Table, emit
+from harness.output import emit
+from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.conformance.finding import Finding

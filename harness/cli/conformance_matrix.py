@@ -8,7 +8,8 @@ import click
 
 from harness.cli.conformance_scope import FILE, Wanted, scope_options
 from harness.cli.options import Settings, global_options, named_folders, needs_root, pass_settings
-from harness.output import Table, emit
+from harness.output import emit
+from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.conformance.finding import Finding

@@ -4,19 +4,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.cli.options import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, Settings, say, warn
+from harness.cli.options import Settings, say, warn
 from harness.install.files import write_launchers
 from harness.libcni.networks import NetworkError, NetworkList, load_networks, network_files
+from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, OWN_CONF_DIR
 from launch.installation import plugin_names
 
-__all__ = ["configured_networks", "network_folder", "own_conf_dir", "plugin_folders", "plugin_types", "select_networks"]
-
-
-def own_conf_dir() -> Path:
-    """Return the folder of the network lists that come with this project."""
-    from importlib.resources import files
-
-    return Path(str(files("conf")))
+__all__ = ["configured_networks", "network_folder", "plugin_folders", "plugin_types", "select_networks"]
 
 
 def network_folder(settings: Settings) -> Path:
@@ -32,9 +26,8 @@ def network_folder(settings: Settings) -> Path:
         return settings.conf_dir
     if network_files(DEFAULT_CONF_DIR):
         return DEFAULT_CONF_DIR
-    own = own_conf_dir()
-    _announce(settings, f"No network lists in {DEFAULT_CONF_DIR}: using this project's own, {own}")
-    return own
+    _announce(settings, f"No network lists in {DEFAULT_CONF_DIR}: using this project's own, {OWN_CONF_DIR}")
+    return OWN_CONF_DIR
 
 
 def configured_networks(settings: Settings, *, on_error: Callable[[NetworkError], None] = warn) -> list[NetworkList]:
@@ -54,7 +47,7 @@ def select_networks(settings: Settings, names: Sequence[str]) -> list[NetworkLis
     if not names:
         return networks[:1]
     known = {network.name: network for network in networks}
-    own = {network.name: network for network in load_networks(own_conf_dir())}
+    own = {network.name: network for network in load_networks(OWN_CONF_DIR)}
     if missing := [name for name in names if name not in known and name not in own]:
         there = [f"there are: {', '.join(known)}"] if known else []
         if others := [name for name in own if name not in known]:

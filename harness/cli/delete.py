@@ -15,7 +15,8 @@ from harness.cli.options import (
     say,
 )
 from harness.cli.parallel import for_each_pod, jobs_option
-from harness.output import Table, emit, say_changes
+from harness.output import emit, say_changes
+from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.runtime.node import Node

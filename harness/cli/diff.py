@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import Settings, global_options, needs_root, pass_settings, say
-from harness.output import Table, emit, message_of, say_changes
+from harness.output import emit, message_of, say_changes
+from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.snapshot import Snapshot

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import Settings, global_options, pass_settings, say
-from harness.output import Table, emit
+from harness.output import emit
+from harness.table import Table
 from launch.installation import DEFAULT_SOCKET
 
 if TYPE_CHECKING:

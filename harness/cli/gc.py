@@ -3,7 +3,8 @@
 import click
 
 from harness.cli.options import Settings, global_options, needs_root, only_networks_option, pass_settings, say
-from harness.output import Table, emit, message_of, say_changes
+from harness.output import emit, message_of, say_changes
+from harness.table import Table
 
 __all__ = ["command"]
 

@@ -6,7 +6,8 @@ from typing import Any
 import click
 
 from harness.cli.options import Settings, complete_pod, global_options, namespace_option, needs_root, pass_settings
-from harness.output import Table, emit
+from harness.output import emit
+from harness.table import Table
 
 __all__ = ["command"]
 

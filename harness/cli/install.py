@@ -5,16 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import (
-    DEFAULT_BIN_DIR,
-    DEFAULT_CONF_DIR,
-    DEFAULT_STATE_DIR,
-    Settings,
-    global_options,
-    pass_settings,
-    say,
-)
-from harness.output import Table, emit
+from harness.cli.options import Settings, global_options, pass_settings, say
+from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, DEFAULT_STATE_DIR
+from harness.output import emit
+from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.install.files import Content
@@ -109,10 +103,10 @@ def _say_who_executes(settings: Settings, folder: Path) -> list[dict[str, object
 
 
 def _list(name: str, conf_dir: Path) -> "dict[Path, Content]":
-    from harness.cli.defaults import own_conf_dir
     from harness.install.files import Content
+    from harness.locations import OWN_CONF_DIR
 
-    own = {path.name: path for path in sorted(own_conf_dir().glob("*.conflist"))}
+    own = {path.name: path for path in sorted(OWN_CONF_DIR.glob("*.conflist"))}
     if name not in own:
         raise click.UsageError(f"--conf {name}: no such list of this project (there are: {', '.join(own)})")
     return {conf_dir / name: Content(own[name].read_bytes(), 0o644)}

@@ -3,7 +3,8 @@
 import click
 
 from harness.cli.options import Settings, global_options, pass_settings, say, warn
-from harness.output import Table, age, emit
+from harness.output import age, emit
+from harness.table import Table
 
 __all__ = ["command"]
 

@@ -5,7 +5,8 @@ from typing import Any
 import click
 
 from harness.cli.options import Settings, complete_network, global_options, needs_root, pass_settings, say, warn
-from harness.output import Table, emit
+from harness.output import emit
+from harness.table import Table
 
 __all__ = ["command"]
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from harness.cli.options import Settings, global_options, pass_settings, say
-from harness.output import Table, emit
+from harness.output import emit
+from harness.table import Table
 
 __all__ = ["command"]
 

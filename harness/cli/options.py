@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, DEFAULT_STATE_DIR, OWN_CONF_DIR
 from harness.output import abandon
 
 if TYPE_CHECKING:
     from harness.runtime.node import Node
 
 __all__ = [
-    "DEFAULT_BIN_DIR",
-    "DEFAULT_CONF_DIR",
-    "DEFAULT_STATE_DIR",
     "EXECUTABLE",
     "Settings",
     "complete_network",
@@ -33,10 +31,6 @@ __all__ = [
     "say",
     "warn",
 ]
-
-DEFAULT_CONF_DIR = Path("/etc/cni/net.d")
-DEFAULT_BIN_DIR = Path("/opt/cni/bin")
-DEFAULT_STATE_DIR = Path("/var/lib/cni-harness")
 
 EXECUTABLE = click.Path(exists=True, dir_okay=False, executable=True, resolve_path=True, path_type=Path)
 _FOLDER = click.Path(file_okay=False)
@@ -228,10 +222,10 @@ def complete_network(ctx: click.Context, param: click.Parameter, incomplete: str
     """Return the names of networks for the shell to complete."""
     del param
     with _quietly():
-        from harness.cli.defaults import configured_networks, own_conf_dir
+        from harness.cli.defaults import configured_networks
         from harness.libcni.networks import load_networks
 
-        networks = [*configured_networks(_settings(ctx)), *load_networks(own_conf_dir())]
+        networks = [*configured_networks(_settings(ctx)), *load_networks(OWN_CONF_DIR)]
         return list(dict.fromkeys(each.name for each in networks if each.name.startswith(incomplete)))
     return []
 

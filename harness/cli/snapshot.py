@@ -15,7 +15,8 @@ from harness.cli.options import (
     say,
     warn,
 )
-from harness.output import Table, emit
+from harness.output import emit
+from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.runtime.pods import Pod

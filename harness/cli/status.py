@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from harness.cli.options import Settings, global_options, needs_root, only_networks_option, pass_settings, say
-from harness.output import Table, emit
+from harness.output import emit
+from harness.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

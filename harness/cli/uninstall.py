@@ -6,7 +6,8 @@ import click
 from click.core import ParameterSource
 
 from harness.cli.options import Settings, global_options, pass_settings, say
-from harness.output import Table, emit
+from harness.output import emit
+from harness.table import Table
 
 __all__ = ["command"]
 

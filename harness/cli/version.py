@@ -6,8 +6,10 @@ from pathlib import Path
 
 import click
 
-from harness.cli.options import DEFAULT_BIN_DIR, Settings, global_options, pass_settings, say
-from harness.output import Table, emit
+from harness.cli.options import Settings, global_options, pass_settings, say
+from harness.locations import DEFAULT_BIN_DIR
+from harness.output import emit
+from harness.table import Table
 from skel.versions import SUPPORTED
 
 __all__ = ["command", "own_version"]

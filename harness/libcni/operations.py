@@ -10,7 +10,6 @@ from harness.libcni.execute import Execution, Executor, PluginError
 from harness.libcni.networks import NetworkList, PluginConfig
 from harness.libcni.outcome import decode_result, decode_versions, require_success, result_in_version
 from harness.libcni.request import request_config
-from harness.validation.validate import validate
 from skel.errors import CniError, Code
 from skel.versions import CURRENT, at_least
 
@@ -129,10 +128,6 @@ class Libcni:
         dummies = {"CNI_NETNS": "dummy", "CNI_IFNAME": "dummy", "CNI_PATH": "dummy"}
         stdin = json.dumps({"cniVersion": CURRENT}).encode()
         return decode_versions(self._executor.run(type, "VERSION", stdin, _NOWHERE.environment() | dummies))
-
-    def validate(self, network: NetworkList) -> list[str]:
-        """Return what would keep a network from working here; what is merely odd goes to `warn`."""
-        return validate(network, self.versions, self._warn)
 
     def _add_plugins(self, network: NetworkList, attachment: Attachment) -> dict[str, object]:
         result: dict[str, object] | None = None

@@ -16,7 +16,7 @@ from jsonschema.validators import extend
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
-from harness.cli.defaults import own_conf_dir
+from harness.locations import OWN_CONF_DIR
 from harness.validation.unknown_keys import unknown_key
 from skel.decoders import address, cidr, interface_name
 from skel.errors import CniError
@@ -129,7 +129,7 @@ def _in_words(error: ValidationError, where: str, type: str) -> Iterator[str]:
 
 @cache
 def _registry() -> "Registry[Any]":
-    schemas = [json.loads(path.read_bytes()) for path in sorted((own_conf_dir() / "schemas").glob("*.schema.json"))]
+    schemas = [json.loads(path.read_bytes()) for path in sorted((OWN_CONF_DIR / "schemas").glob("*.schema.json"))]
     for schema in schemas:
         del schema["$schema"]  # or else the library takes its own validator for it, in place of ours
     return Registry[Any]().with_resources((each["$id"], DRAFT202012.create_resource(each)) for each in schemas)

@@ -12,6 +12,7 @@ from harness.libcni.cache import ResultCache
 from harness.libcni.execute import Executor, PluginError, PluginNotFoundError
 from harness.libcni.networks import NetworkList, parse_network_list
 from harness.libcni.operations import Libcni
+from harness.validation.validate import validate
 from skel.errors import CniError
 from tests.cli import SYSTEM_PYTHON
 from tests.nodes import HANG
@@ -540,7 +541,7 @@ def test_versions_are_asked_with_what_old_skeletons_want(node: Node) -> None:
 
 
 def test_a_good_network_has_no_problems(node: Node) -> None:
-    assert node.libcni.validate(network()) == []
+    assert validate(network(), node.libcni.versions, node.warnings.append) == []
     assert node.warnings == []
 
 
@@ -552,7 +553,7 @@ def test_problems_of_a_network_are_all_listed_and_oddities_noted(node: Node) -> 
         {"type": "gone"},
     ]
 
-    problems = node.libcni.validate(network(plugins=plugins, disablecheck=True))
+    problems = validate(network(plugins=plugins, disablecheck=True), node.libcni.versions, node.warnings.append)
 
     old = (
         "plugins[1].type: plugin second does not speak version 1.1.0, only 0.4.0, 1.0.0; containerd 2.3 goes NotReady"
@@ -602,7 +603,7 @@ def test_debians_host_local_serves_a_whole_life(
     assert reserved.read_bytes() == b"pod1\r\neth0"
     if version in {"0.4.0", "1.0.0"}:
         libcni.check(listed, POD1)
-    assert libcni.validate(listed) == []
+    assert validate(listed, libcni.versions, warnings.append) == []
     libcni.delete(listed, BARE_POD1)
     assert not reserved.exists()
     libcni.delete(listed, BARE_POD1)

@@ -8,7 +8,7 @@ import pytest
 from harness.bench.recording import Recording, Work
 from harness.bench.subjects import PLAIN
 from harness.bench.suites import OURS, REFERENCE
-from harness.output import Table
+from harness.table import Table
 from tools.bench.pages import MarkerError, check_markers, filled, markdown, write_between_markers
 from tools.bench.rows import Extent, judged, rows, table
 from tools.bench.run import Run

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from harness.files import write_atomically
-from harness.output import Table
+from harness.table import Table
 
 __all__ = ["MarkerError", "check_markers", "filled", "markdown", "write_between_markers"]
 

@@ -10,7 +10,7 @@ from harness.bench.recording import Recording, Work
 from harness.bench.subjects import MASQUERADED, PLAIN
 from harness.bench.suites import OURS, REFERENCE
 from harness.bench.summary import Ratio, percentile
-from harness.output import Table
+from harness.table import Table
 from tools.bench.subjects import DIRECT, FLOOR, PYTHON
 
 __all__ = ["NOTHING", "NO_WORK", "Extent", "Judged", "Row", "chosen", "judged", "rows", "table"]

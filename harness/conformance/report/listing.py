@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from harness.conformance.catalogue import Check
 from harness.conformance.report.wording import place
 from harness.conformance.sentences import Sentence
-from harness.output import Table
+from harness.table import Table
 
 __all__ = ["catalogue_document", "checks_table", "unchecked_table"]
 

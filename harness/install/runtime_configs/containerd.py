@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from harness.cli.options import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR
 from harness.install.runtime_configs.reading import (
     ConfigError,
     Document,
@@ -17,6 +16,7 @@ from harness.install.runtime_configs.reading import (
     strings,
     table,
 )
+from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR
 
 __all__ = ["NAME", "read"]
 

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-from harness.cli.options import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR
 from harness.install.runtime_configs.reading import Document, Root, RuntimeConfig, folder, folders, table
+from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR
 
 __all__ = ["NAME", "read"]
 

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Final
 
-from harness.cli.options import DEFAULT_CONF_DIR
 from harness.install.runtime_configs.reading import (
     Built,
     ConfigError,
@@ -14,6 +13,7 @@ from harness.install.runtime_configs.reading import (
     strings,
     table,
 )
+from harness.locations import DEFAULT_CONF_DIR
 
 __all__ = ["NAME", "read"]
 

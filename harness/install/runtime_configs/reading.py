@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from harness.cli.options import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR
+from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR
 from skel.record import rendered
 
 __all__ = ["Built", "ConfigError", "Document", "Root", "RuntimeConfig", "folder", "folders", "strings", "table"]

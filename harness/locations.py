@@ -1,0 +1,13 @@
+"""Folders that runtimes and this program use if nothing else is configured."""
+
+from pathlib import Path
+from typing import Final
+
+__all__ = ["DEFAULT_BIN_DIR", "DEFAULT_CONF_DIR", "DEFAULT_STATE_DIR", "OWN_CONF_DIR"]
+
+DEFAULT_CONF_DIR: Final = Path("/etc/cni/net.d")
+DEFAULT_BIN_DIR: Final = Path("/opt/cni/bin")
+DEFAULT_STATE_DIR: Final = Path("/var/lib/cni-harness")
+
+OWN_CONF_DIR: Final = Path(__file__).parents[1] / "conf"
+"""This project's own network lists. An import of `conf` by name could find a package of the user's."""
