@@ -39,10 +39,13 @@ TEST_NEEDS := $(NEEDS) arping=iputils-arping conntrack=conntrack iptables=iptabl
 	/usr/include/stdlib.h=libc6-dev
 BENCH_NEEDS := $(NEEDS) iptables=iptables /usr/lib/cni/bridge=containernetworking-plugins cc=gcc \
 	/usr/include/stdlib.h=libc6-dev
+# The compiler for ARM and its headers; this machine's own are for its own wheel.
+WHEEL_NEEDS := $(PYTHON)=python3 cc=gcc /usr/include/stdlib.h=libc6-dev aarch64-linux-gnu-gcc=gcc-aarch64-linux-gnu \
+	/usr/aarch64-linux-gnu/include/stdlib.h=libc6-dev-arm64-cross
 # Another package's busybox needs libraries, which an image made of it would lack.
 RUNTIME_NEEDS := $(NEEDS) containerd=containerd runc=runc /usr/share/doc/busybox-static=busybox-static \
-	cc=gcc /usr/include/stdlib.h=libc6-dev iptables=iptables ping=iputils-ping ps=procps \
-	/usr/lib/cni/bridge=containernetworking-plugins
+	iptables=iptables ping=iputils-ping ps=procps $(WHEEL_NEEDS) \
+	/usr/lib/cni/bridge=containernetworking-plugins qemu-aarch64-static=qemu-user-static
 VM_NEEDS := qemu-system-x86_64=qemu-system-x86 modprobe=kmod cpio=cpio mmdebstrap=mmdebstrap \
 	/usr/share/doc/busybox-static=busybox-static
 
@@ -51,8 +54,8 @@ ELSEWHERE := $(if $(filter 0,$(shell id -u)),unshare --net -- sh -c 'ip link set
 
 # Targets install packages, and apt works for one at a time.
 .NOTPARALLEL:
-.PHONY: help up down test test-runtimes test-vm lint bench soak install venv test-venv clean needs test-needs bench-needs \
-	runtime-needs vm-needs
+.PHONY: help up down test test-runtimes test-vm lint bench soak install wheels venv test-venv clean needs test-needs \
+	bench-needs runtime-needs wheel-needs vm-needs
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -66,10 +69,8 @@ down: $(INSTALLED) ## take back every pod, and the interfaces that their network
 test: lint ## install what the tests need, and run those that need no more than this kernel; results also in build/junit.xml
 	$(ELSEWHERE) $(RUN)/python -m pytest -n $(JOBS) --dist worksteal --junitxml build/junit.xml $(PYTEST_ARGS)
 
-test-runtimes: $(RUNNABLE) ## pods under containerd, and from a wheel; results in build/junit-runtimes.xml and build/runtimes
+test-runtimes: $(RUNNABLE) wheels ## pods under containerd, and from a wheel; results in build/junit-runtimes.xml and build/runtimes
 	mkdir -p build/runtimes
-	rm -rf build/wheels build/lib
-	$(RUN)/python -m pip wheel --quiet --wheel-dir build/wheels .
 	set -o pipefail; $(ELSEWHERE) $(RUN)/python -m pytest tests/runtime -n $(RUNTIME_JOBS) --dist worksteal \
 		--junitxml build/junit-runtimes.xml $(PYTEST_ARGS) 2>&1 | tee build/runtimes/pytest.log
 
@@ -91,6 +92,12 @@ soak: $(INSTALLED) ## end thousands of ADDs and DELs by signals and count what t
 install: $(INSTALLED) ## put the plugins into BIN_DIR (/opt/cni/bin) and the network list into CONF_DIR
 	$(RUN)/cni-harness install --bin-dir $(BIN_DIR) --conf-dir $(CONF_DIR) --conf
 
+wheels: $(MADE) | wheel-needs ## build/wheels: for amd64 and arm64 with the compiled launcher, and those of what they need
+	rm -rf build/wheels build/lib
+	$(RUN)/python -m pip wheel --quiet --wheel-dir build/wheels .
+	rm -rf build/lib
+	CC=aarch64-linux-gnu-gcc $(RUN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheels .
+
 venv: $(INSTALLED) ## install into .venv and no more
 
 test-venv: $(TESTABLE)
@@ -109,6 +116,9 @@ bench-needs:
 
 runtime-needs:
 	@tools/need.sh $(RUNTIME_NEEDS)
+
+wheel-needs:
+	@tools/need.sh $(WHEEL_NEEDS)
 
 vm-needs:
 	@tools/need.sh $(VM_NEEDS)
