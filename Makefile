@@ -54,8 +54,8 @@ ELSEWHERE := $(if $(filter 0,$(shell id -u)),unshare --net -- sh -c 'ip link set
 
 # Targets install packages, and apt works for one at a time.
 .NOTPARALLEL:
-.PHONY: help up down test test-runtimes test-vm lint bench soak install wheels venv test-venv clean needs test-needs \
-	bench-needs runtime-needs wheel-needs vm-needs
+.PHONY: help up down test test-runtimes test-vm lint bench soak install wheels deb venv test-venv clean needs test-needs \
+	bench-needs runtime-needs wheel-needs deb-needs vm-needs
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -69,7 +69,7 @@ down: $(INSTALLED) ## take back every pod, and the interfaces that their network
 test: lint ## install what the tests need, and run those that need no more than this kernel; results also in build/junit.xml
 	$(ELSEWHERE) $(RUN)/python -m pytest -n $(JOBS) --dist worksteal --junitxml build/junit.xml $(PYTEST_ARGS)
 
-test-runtimes: $(RUNNABLE) wheels ## pods under containerd, and from a wheel; results in build/junit-runtimes.xml and build/runtimes
+test-runtimes: $(RUNNABLE) wheels deb ## pods under containerd, from wheels and from the Debian package; results in build/junit-runtimes.xml and build/runtimes
 	mkdir -p build/runtimes
 	set -o pipefail; $(ELSEWHERE) $(RUN)/python -m pytest tests/runtime -n $(RUNTIME_JOBS) --dist worksteal \
 		--junitxml build/junit-runtimes.xml $(PYTEST_ARGS) 2>&1 | tee build/runtimes/pytest.log
@@ -98,6 +98,10 @@ wheels: $(MADE) | wheel-needs ## build/wheels: for amd64 and arm64 with the comp
 	rm -rf build/lib
 	CC=aarch64-linux-gnu-gcc $(RUN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheels .
 
+deb: wheels $(INSTALLED) | deb-needs ## build/cni-harness_VERSION_ARCHITECTURE.deb, with what the plugins need and the pages of build/man
+	rm -f build/*.deb
+	$(RUN)/python -m tools.deb
+
 venv: $(INSTALLED) ## install into .venv and no more
 
 test-venv: $(TESTABLE)
@@ -119,6 +123,9 @@ runtime-needs:
 
 wheel-needs:
 	@tools/need.sh $(WHEEL_NEEDS)
+
+deb-needs:
+	@tools/need.sh dpkg-deb=dpkg strip=binutils
 
 vm-needs:
 	@tools/need.sh $(VM_NEEDS)
