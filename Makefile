@@ -41,10 +41,13 @@ TEST_NEEDS := $(NEEDS) arping=iputils-arping conntrack=conntrack iptables=iptabl
 	/usr/include/stdlib.h=libc6-dev
 BENCH_NEEDS := $(NEEDS) iptables=iptables /usr/lib/cni/bridge=containernetworking-plugins cc=gcc \
 	/usr/include/stdlib.h=libc6-dev
+# The compiler for ARM and its headers; this machine's own are for its own wheel.
+WHEEL_NEEDS := $(PYTHON)=python3 cc=gcc /usr/include/stdlib.h=libc6-dev aarch64-linux-gnu-gcc=gcc-aarch64-linux-gnu \
+	/usr/aarch64-linux-gnu/include/stdlib.h=libc6-dev-arm64-cross
 # Another package's busybox needs libraries, which an image made of it would lack.
 RUNTIME_NEEDS := $(NEEDS) containerd=containerd runc=runc /usr/share/doc/busybox-static=busybox-static \
-	cc=gcc /usr/include/stdlib.h=libc6-dev iptables=iptables ping=iputils-ping ps=procps \
-	/usr/lib/cni/bridge=containernetworking-plugins
+	iptables=iptables ping=iputils-ping ps=procps $(WHEEL_NEEDS) \
+	/usr/lib/cni/bridge=containernetworking-plugins qemu-aarch64-static=qemu-user-static
 VM_NEEDS := qemu-system-x86_64=qemu-system-x86 modprobe=kmod cpio=cpio mmdebstrap=mmdebstrap \
 	/usr/share/doc/busybox-static=busybox-static
 
@@ -53,8 +56,8 @@ ELSEWHERE := $(if $(filter 0,$(shell id -u)),unshare --net -- sh -c 'ip link set
 
 # Targets install packages, and apt works for one at a time.
 .NOTPARALLEL:
-.PHONY: help up down test test-runtimes test-vm lint bench matrix soak docs man install venv test-venv clean needs test-needs bench-needs \
-	runtime-needs vm-needs
+.PHONY: help up down test test-runtimes test-vm lint bench matrix soak docs man install wheels deb venv test-venv clean needs \
+	test-needs bench-needs runtime-needs wheel-needs deb-needs vm-needs
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -68,10 +71,8 @@ down: $(INSTALLED) ## take back every pod, and the interfaces that their network
 test: lint ## install the tests' needs, and run the tests for this kernel; results also in build/junit.xml
 	$(ELSEWHERE) $(RUN)/python -m pytest -n $(JOBS) --dist worksteal --junitxml build/junit.xml $(PYTEST_ARGS)
 
-test-runtimes: $(RUNNABLE) ## pods under containerd, and from a wheel; results in build/junit-runtimes.xml and build/runtimes
+test-runtimes: $(RUNNABLE) wheels deb ## pods under containerd, from wheels and from the Debian package; results in build/junit-runtimes.xml and build/runtimes
 	mkdir -p build/runtimes
-	rm -rf build/wheels build/lib
-	$(RUN)/python -m pip wheel --quiet --wheel-dir build/wheels .
 	set -o pipefail; $(ELSEWHERE) $(RUN)/python -m pytest tests/runtime -n $(RUNTIME_JOBS) --dist worksteal \
 		--junitxml build/junit-runtimes.xml $(PYTEST_ARGS) 2>&1 | tee build/runtimes/pytest.log
 
@@ -104,6 +105,16 @@ man: $(INSTALLED) ## manual pages, made of the command line's help, in build/man
 install: $(INSTALLED) ## put the plugins into BIN_DIR (/opt/cni/bin) and the network list into CONF_DIR
 	$(RUN)/cni-harness install --bin-dir $(BIN_DIR) --conf-dir $(CONF_DIR) --conf
 
+wheels: $(MADE) | wheel-needs ## build/wheels: for amd64 and arm64 with the compiled launcher, and those of what they need
+	rm -rf build/wheels build/lib
+	$(RUN)/python -m pip wheel --quiet --wheel-dir build/wheels .
+	rm -rf build/lib
+	CC=aarch64-linux-gnu-gcc $(RUN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheels .
+
+deb: wheels $(INSTALLED) | deb-needs ## build/cni-harness_VERSION_ARCHITECTURE.deb, with what the plugins need and the pages of build/man
+	rm -f build/*.deb
+	$(RUN)/python -m tools.deb
+
 venv: $(INSTALLED) ## install into .venv and no more
 
 test-venv: $(TESTABLE)
@@ -122,6 +133,12 @@ bench-needs:
 
 runtime-needs:
 	@tools/need.sh $(RUNTIME_NEEDS)
+
+wheel-needs:
+	@tools/need.sh $(WHEEL_NEEDS)
+
+deb-needs:
+	@tools/need.sh dpkg-deb=dpkg strip=binutils
 
 vm-needs:
 	@tools/need.sh $(VM_NEEDS)

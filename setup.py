@@ -4,6 +4,7 @@ Without one, or where it fails, nothing is lost but speed: launch.launcher has t
 """
 
 import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -29,6 +30,10 @@ WAYS = [
     ["-static", "-s", *SOURCES],
     ["-s", *SOURCES],
 ]  # fmt: skip
+MACHINES = {62: "x86_64", 183: "aarch64"}
+"""Names of machines by their number in an ELF header."""
+# A static executable runs with glibc and with musl. These are the earliest names that package indexes accept.
+STATIC_SYSTEMS = dict.fromkeys(MACHINES.values(), ("manylinux2014", "musllinux_1_1"))
 
 
 class build_launcher(Command):  # noqa: N801 -- commands are named as they are called
@@ -37,6 +42,8 @@ class build_launcher(Command):  # noqa: N801 -- commands are named as they are c
     description = "compile the launcher of the plugins"
     user_options = [("build-lib=", None, "folder of what is built")]  # noqa: RUF012 -- setuptools declares it so
     editable_mode = False
+    is_static = False
+    """Whether the launcher that was built needs no C library of the machine that it runs on."""
 
     def initialize_options(self) -> None:
         """Take the folder from `build`."""
@@ -62,6 +69,7 @@ class build_launcher(Command):  # noqa: N801 -- commands are named as they are c
             ran = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)  # noqa: S603
             if ran.returncode == 0:
                 target.chmod(0o755)
+                self.is_static = "-static" in way
                 return
             errors = ran.stderr
         sys.stderr.write(f"{errors}the plugins get the slower launcher, in Python\n")
@@ -96,8 +104,22 @@ class platform_wheel(bdist_wheel):  # noqa: N801
 
     def get_tag(self) -> tuple[str, str, str]:
         """Return the parts of the name."""
-        python, abi, platform = super().get_tag()
-        return (python, abi, platform) if self.root_is_pure else ("py3", "none", platform)
+        if self.root_is_pure:
+            return super().get_tag()
+        launcher = self.get_finalized_command("build_launcher")
+        machine = machine_of(launcher.target()) or platform.machine()
+        systems = STATIC_SYSTEMS.get(machine, ()) if launcher.is_static else ()
+        return "py3", "none", ".".join(f"{system}_{machine}" for system in systems or ("linux",))
+
+
+def machine_of(executable: Path) -> str | None:
+    """Return the kind of machine that an ELF file is for, None for one that is not in `MACHINES`.
+
+    The file says it, and not the machine that builds: `CC` may name a compiler for another one.
+    """
+    with executable.open("rb") as file:
+        header = file.read(20)
+    return MACHINES.get(int.from_bytes(header[18:], "little"))  # e_machine of elf(5)
 
 
 def compiler_command(command: str) -> list[str] | None:

@@ -65,9 +65,12 @@ def is_systemd_running() -> bool:
     return Path("/run/systemd/system").is_dir()
 
 
-def units(folder: Path, socket: str = DEFAULT_SOCKET) -> dict[Path, Content]:
-    """Return the unit files as they are to be in `folder`. Raises ValueError where a path cannot stand in them."""
-    service = " ".join(map(_quoted, command("launch.server.server")))
+def units(folder: Path, socket: str = DEFAULT_SOCKET, arguments: Sequence[str] | None = None) -> dict[Path, Content]:
+    """Return the unit files as they are to be in `folder`. Raises ValueError for a path that cannot stand in them.
+
+    The command in `arguments` starts the server: by default this installation's.
+    """
+    service = " ".join(map(_quoted, command("launch.server.server") if arguments is None else arguments))
     files = {
         _SOCKET: _SOCKET_UNIT.format(path=_escaped(socket)),
         _SERVICE: _SERVICE_UNIT.format(socket=_SOCKET, command=service),

@@ -19,9 +19,11 @@ set -e
 while mountpoint -q /run/netns; do umount --recursive --lazy /run/netns; done
 mount -t tmpfs -o mode=0755 tmpfs /run
 # What is written here stays in memory: network lists, plugins, and what dpkg knows of them.
-for folder in /etc /usr/lib/cni /var/lib/dpkg; do
+for folder in "$@"; do
     own=/run/layers$folder
     mkdir -p "$own/upper" "$own/work"
+    # The state of other nodes on this machine is not this one's to see or to remove.
+    [ "$folder" != /var/lib ] || mknod "$own/upper/cni-harness" c 0 0
     mount -t overlay -o "lowerdir=$folder,upperdir=$own/upper,workdir=$own/work" overlay "$folder"
 done
 rm -rf /etc/cni
@@ -38,9 +40,10 @@ class RuntimeNode(Node):
     The kernel ends whatever runs when it is closed.
     """
 
-    def __init__(self, folder: Path) -> None:
-        """Make the node, its files below `folder`."""
+    def __init__(self, folder: Path, writable: Sequence[str] = ("/etc", "/usr/lib/cni", "/var/lib/dpkg")) -> None:
+        """Make the node, its files below `folder`; in `writable` folders of this machine it writes for itself."""
         self._first = 0
+        self._writable = writable
         super().__init__(folder)
         with ExitStack() as on_failure:
             on_failure.callback(self.close)
@@ -102,7 +105,7 @@ class RuntimeNode(Node):
     def _hold_processes(self) -> None:
         namespaces = ["--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc"]
         parent = subprocess.Popen(
-            self.command(["unshare", *namespaces, "bash", "-c", _FIRST_PROCESS]),
+            self.command(["unshare", *namespaces, "bash", "-c", _FIRST_PROCESS, "bash", *self._writable]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

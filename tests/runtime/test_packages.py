@@ -1,8 +1,8 @@
 """The wheel, in an environment that has nothing but Debian's own Python: no compiler, no PATH, no HOME."""
 
 import json
-import os
 import subprocess
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -14,6 +14,8 @@ from tests.nodes import Node
 PYTHON = "/usr/bin/python3"
 WHEELS = ROOT / "build" / "wheels"
 """The project's wheel and those of what it needs; `make test-runtimes` puts them there, since tests have no network."""
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+EMULATORS = {"x86_64": "qemu-x86_64-static", "aarch64": "qemu-aarch64-static"}
 NETWORK = {
     "cniVersion": "1.1.0",
     "name": "packaged",
@@ -70,11 +72,38 @@ def executed(node: Node, bin_dir: Path, verb: str, netns: str) -> dict[str, obje
     return printed
 
 
-def test_the_wheel_is_for_every_python_and_has_its_launcher() -> None:
-    [wheel] = WHEELS.glob("cni_harness-*.whl")
+def test_wheels_are_for_every_python_and_for_each_kind_of_machine() -> None:
+    names = {wheel.name.removeprefix(f"cni_harness-{VERSION}-") for wheel in WHEELS.glob("cni_harness-*.whl")}
 
-    assert f"-py3-none-linux_{os.uname().machine}" in wheel.name
-    assert "launch/_launcher" in zipfile.ZipFile(wheel).namelist()
+    assert names == {
+        "py3-none-manylinux2014_aarch64.musllinux_1_1_aarch64.whl",
+        "py3-none-manylinux2014_x86_64.musllinux_1_1_x86_64.whl",
+    }
+
+
+@pytest.mark.parametrize("machine", EMULATORS)
+def test_the_launcher_of_a_wheel_runs_on_its_kind_of_machine(tmp_path: Path, machine: str) -> None:
+    [wheel] = WHEELS.glob(f"cni_harness-*_{machine}.whl")
+    launcher = Path(zipfile.ZipFile(wheel).extract("launch/_launcher", tmp_path))
+    launcher.chmod(0o755)
+
+    ran = subprocess.run([EMULATORS[machine], launcher], env={}, capture_output=True, text=True, check=False)
+
+    # Installed it would have its settings.
+    assert (ran.returncode, ran.stdout) == (121, "")
+    assert ran.stderr == "_launcher: `cni-harness install` makes plugins of this\n"
+
+
+@pytest.mark.parametrize("machine", EMULATORS)
+def test_the_launcher_of_a_wheel_wants_no_library(tmp_path: Path, machine: str) -> None:
+    """Its wheel says that it runs with any C library."""
+    [wheel] = WHEELS.glob(f"cni_harness-*_{machine}.whl")
+    launcher = zipfile.ZipFile(wheel).extract("launch/_launcher", tmp_path)
+
+    headers = subprocess.run(["readelf", "--program-headers", launcher], capture_output=True, text=True, check=True)
+
+    assert " LOAD " in headers.stdout
+    assert " INTERP " not in headers.stdout
 
 
 def test_plugins_of_the_wheel_need_neither_compiler_nor_path_nor_home(node: Node, bin_dir: Path) -> None:

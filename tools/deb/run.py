@@ -1,0 +1,15 @@
+"""Programs that the build calls; one that fails ends it."""
+
+import subprocess
+
+__all__ = ["output", "run"]
+
+
+def run(*command: str) -> None:
+    """Run a command. Raises subprocess.CalledProcessError."""
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def output(*command: str) -> str:
+    """Return what a command prints. Raises subprocess.CalledProcessError."""
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
