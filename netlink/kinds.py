@@ -1,29 +1,53 @@
-"""Settings of the kinds of links, as the payload (IFLA_INFO_DATA) of `Rtnl.create_link`.
+"""Settings of the kinds of links: the payload (IFLA_INFO_DATA) of `Rtnl.create_link`, and the details of a `Link`.
 
-Wire format: include/uapi/linux/if_link.h and veth.h; names are theirs. A kind without settings (dummy) needs none.
+Wire format: include/uapi/linux/if_link.h and veth.h; names are theirs. A kind without settings, such as dummy, needs
+nothing here. Another kind is a function that writes its payload and, if somebody reads it back, a line in `_READERS`.
 """
 
-import struct
+from collections.abc import Callable, Mapping
 
-from lean.typing import Final
-from netlink.attributes import attribute, number, text
+from lean.typing import Final, NamedTuple
+from netlink.link_wire import IFINFOMSG, attributes_of_link
 from netlink.namespace import Namespace
+from netlink.wire import flag, nested, number, uint32, value, values
 
-__all__ = ["MACVLAN_MODES", "bridge", "macvlan", "veth"]
+__all__ = ["MACVLAN_MODES", "NO_DETAILS", "Details", "bridge", "bridge_port", "details_of", "macvlan", "veth"]
 
 MACVLAN_MODES: Final = {"private": 1, "vepa": 2, "bridge": 4, "passthru": 8}
 """The modes of a macvlan by the names of ip-link(8), as the kernel numbers them."""
 
-_IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_NET_NS_FD = 1, 3, 4, 28
 _IFLA_BR_VLAN_FILTERING = 7
+_IFLA_BRPORT_MODE, _IFLA_BRPORT_ISOLATED = 4, 33
 _IFLA_MACVLAN_MODE, _IFLA_MACVLAN_BC_QUEUE_LEN = 1, 7
 _VETH_INFO_PEER = 1
-_NO_IFINFOMSG = bytes(struct.calcsize("=BxHiII"))
+
+
+class Details(NamedTuple):
+    """Settings that only some kinds of links have; other kinds have these defaults."""
+
+    vlan_filtering: bool = False
+    """Of a bridge."""
+    macvlan_mode: str = ""
+    """One of MACVLAN_MODES."""
+    hairpin: bool = False
+    """Of a bridge's port, as is `isolated`."""
+    isolated: bool = False
+
+
+NO_DETAILS: Final = Details()
 
 
 def bridge(*, vlan_filtering: bool = False) -> bytes:
     """Return the settings of a bridge."""
-    return attribute(_IFLA_BR_VLAN_FILTERING, b"\1") if vlan_filtering else b""
+    return flag(_IFLA_BR_VLAN_FILTERING, True) if vlan_filtering else b""  # noqa: FBT003 - its value
+
+
+def bridge_port(*, hairpin: bool, isolated: bool) -> bytes:
+    """Return the settings of a bridge's port (IFLA_INFO_SLAVE_DATA).
+
+    `hairpin`: frames may leave by the port they came in by; `isolated`: none go to another isolated port.
+    """
+    return flag(_IFLA_BRPORT_MODE, hairpin) + flag(_IFLA_BRPORT_ISOLATED, isolated)
 
 
 def macvlan(*, mode: str, bcqueuelen: int = 0) -> bytes:
@@ -41,9 +65,28 @@ def veth(*, peer_name: str, peer_namespace: Namespace, peer_mac: str = "", peer_
 
     The peer cannot be born up: its driver refuses to open it until it has its other end.
     """
-    peer = _NO_IFINFOMSG + text(_IFLA_IFNAME, peer_name) + number(_IFLA_NET_NS_FD, peer_namespace.fd)
-    if peer_mtu:
-        peer += number(_IFLA_MTU, peer_mtu)
-    if peer_mac:
-        peer += attribute(_IFLA_ADDRESS, bytes.fromhex(peer_mac.replace(":", "")))
-    return attribute(_VETH_INFO_PEER, peer)
+    given = attributes_of_link(name=peer_name, mtu=peer_mtu, mac=peer_mac, namespace=peer_namespace)
+    return nested(_VETH_INFO_PEER, IFINFOMSG.pack(0, 0, 0, 0, 0), given)
+
+
+def details_of(kind: str, data: bytes, port_data: bytes) -> Details:
+    """Return the details in a link's IFLA_INFO_DATA, and in the IFLA_INFO_SLAVE_DATA of a bridge's port."""
+    read = _READERS.get(kind)
+    details = read(data) if read is not None else NO_DETAILS
+    if not port_data:
+        return details
+    port = values(port_data).get
+    return details._replace(hairpin=any(port(_IFLA_BRPORT_MODE, b"")), isolated=any(port(_IFLA_BRPORT_ISOLATED, b"")))
+
+
+def _bridge(data: bytes) -> Details:
+    return Details(vlan_filtering=True) if any(value(data, _IFLA_BR_VLAN_FILTERING)) else NO_DETAILS
+
+
+def _macvlan(data: bytes) -> Details:
+    number_of_mode = uint32(value(data, _IFLA_MACVLAN_MODE))
+    modes = [name for name, number in MACVLAN_MODES.items() if number == number_of_mode]
+    return Details(macvlan_mode="".join(modes))
+
+
+_READERS: Mapping[str, Callable[[bytes], Details]] = {"bridge": _bridge, "macvlan": _macvlan}

@@ -11,7 +11,8 @@ from netlink.bridge_ports import PortVerbs
 from netlink.link import Link
 from netlink.links import LinkVerbs, VlanFilteringUnsupportedError
 from netlink.routes import RT_TABLE_MAIN, Route, RouteVerbs
-from netlink.socket import NETLINK_ROUTE, NetlinkError, Socket
+from netlink.socket import NETLINK_ROUTE, Socket
+from netlink.wire import NetlinkError
 
 __all__ = [
     "RT_TABLE_MAIN",
@@ -93,7 +94,7 @@ class Rtnl(LinkVerbs, PortVerbs, AddressVerbs, RouteVerbs):
         seen = look()
         if seen:
             return seen
-        with self._socket.namespace() as namespace, Socket(NETLINK_ROUTE, namespace, groups=groups) as news:
+        with self.namespace() as namespace, Socket(NETLINK_ROUTE, namespace, groups=groups) as news:
             while not (seen := look()):
                 remaining = deadline - monotonic()
                 if remaining <= 0:

@@ -285,7 +285,7 @@ def test_settings_of_a_port(node: Node, host: Rtnl, pod: Namespace, *, hairpin: 
     assert (port["hairpin"], port["isolated"], port["learning"]) == (hairpin, isolated, True)
     ours = host.link("veth0")
     assert ours is not None
-    assert (hairpin, isolated) == (ours.hairpin, ours.isolated)
+    assert (hairpin, isolated) == (ours.details.hairpin, ours.details.isolated)
 
 
 def test_delete_link_takes_the_peer_and_tells_whether_it_was_there(node: Node, host: Rtnl, pod: Namespace) -> None:
