@@ -26,7 +26,7 @@ class PortVerbs(RtnlSocket):
     def add_vlan(self, ifindex: int, vid: int, *, pvid: bool = False, untagged: bool = False) -> None:
         """Let VLAN `vid` through.
 
-        `pvid`: frames without a tag that come in belong to it; `untagged`: its frames go out without a tag.
+        `pvid`: frames that come in without a tag belong to it. `untagged`: its frames go out without a tag.
         """
         request = change_vlan(ifindex, vid, pvid=pvid, untagged=untagged)
         try:
@@ -35,7 +35,7 @@ class PortVerbs(RtnlSocket):
             raise vlan_error(error) from None
 
     def add_vlans(self, ifindex: int, vids: Iterable[int]) -> None:
-        """Let VLANs through, with their tags; this is one system call, however many they are."""
+        """Let VLANs through, with their tags, in one system call."""
         requests = [change_vlan(ifindex, first, through=last) for first, last in _ranges(vids)]
         try:
             self.execute(requests, doing=f"add VLANs to link {ifindex}")
@@ -43,7 +43,7 @@ class PortVerbs(RtnlSocket):
             raise vlan_error(error) from None
 
     def delete_vlan(self, ifindex: int, vid: int) -> None:
-        """Let VLAN `vid` through no longer; that it did not is no error."""
+        """Block VLAN `vid`; no error if it is blocked already."""
         request = change_vlan(ifindex, vid, delete=True)
         try:
             self.execute([request], doing=f"delete VLAN {vid} of link {ifindex}")
@@ -93,7 +93,7 @@ def get_vlans(ifindex: int) -> bytes:
 
 
 def _ranges(vids: Iterable[int]) -> list[tuple[int, int]]:
-    """Return the first and the last of each range of numbers that follow one another."""
+    """Return the first and the last of each range of consecutive numbers."""
     ranges: list[tuple[int, int]] = []
     for vid in sorted(vids):
         first = ranges.pop()[0] if ranges and ranges[-1][1] == vid - 1 else vid

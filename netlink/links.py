@@ -74,8 +74,8 @@ class LinkVerbs(RtnlSocket):
         `data` is the kind's settings (`netlink.kinds`), `link` the ifindex of the link below (a macvlan's parent),
         `master` that of the bridge above, `mtu` in bytes. Without `mac` the MAC is random. `looks` are sent along.
 
-        With `namespace` the link is born there, and `link` is here. Kernels before 6.14 refuse a name that is taken
-        here, too: such a link needs a name of its own, and a `rename` over there.
+        With `namespace` the link is born there, and `link` is here. Older kernels also refuse a name that is taken
+        here: choose a free one, and `rename` the link over there.
         """
         request = new_link(
             kind, name, data=data, link=link, master=master, mtu=mtu, mac=mac, namespace=namespace, up=up
@@ -94,7 +94,7 @@ class LinkVerbs(RtnlSocket):
         up: bool = False,
         looks: Sequence[Request[Any]] = (),
     ) -> bool:
-        """Make a bridge; False, with nothing changed, when a link of that name exists. `looks` are sent along.
+        """Make a bridge, as `create_link` does; False, having changed nothing, if a link of that name exists.
 
         With `mac` the address stays; else it is random until there are ports, and then the lowest of theirs. `mtu` is
         in bytes, 0 for that of the ports. Raises VlanFilteringUnsupportedError, having made nothing.
@@ -123,10 +123,9 @@ class LinkVerbs(RtnlSocket):
     ) -> Link:
         """Make a veth pair, `name` here and `peer_name`, down, in `peer_namespace`; return the end that is here.
 
-        It is a port of the bridge `master` (an ifindex) from the start. MACs that are not given are random. `looks` are
-        sent along with the last of the changes. Raises
-        NetlinkError, having made nothing (EEXIST when either name is taken), unless the kernel's answer was lost
-        (ENOBUFS, ENOMEM, ETIMEDOUT).
+        It is a port of the bridge `master` (an ifindex) from the start. Without `mac` and `peer_mac` the MACs are
+        random. `looks` are sent along with the last change. Raises NetlinkError, having made nothing (EEXIST if either
+        name is taken), unless the kernel's answer was lost (ENOBUFS, ENOMEM, ETIMEDOUT).
         """
         doing = f"create veth {name!r} with peer {peer_name!r}"
         data = kinds.veth(peer_name=peer_name, peer_namespace=peer_namespace, peer_mac=peer_mac, peer_mtu=mtu)
@@ -136,7 +135,7 @@ class LinkVerbs(RtnlSocket):
         made = found.answer
         if made is None:
             raise NetlinkError(errno.ENODEV, f"{doing}: it is gone")
-        # Not in the same send: had the name been taken, what follows would change another's link.
+        # In a second send: if the name is taken, these would change the link that has it.
         changes = []
         if alias:
             changes.append(change(change_link(made.ifindex, alias=alias), doing))
@@ -148,7 +147,7 @@ class LinkVerbs(RtnlSocket):
         except BaseException:
             self.delete_link(name)
             raise
-        # Older kernels leave the peer's ifindex out where it is the same.
+        # Older kernels leave the peer's ifindex out if it equals this one.
         peer_ifindex = made.peer_ifindex or made.ifindex
         details = made.details._replace(hairpin=hairpin, isolated=isolated)
         return made._replace(peer_ifindex=peer_ifindex, alias=alias, details=details)
@@ -170,7 +169,7 @@ class LinkVerbs(RtnlSocket):
         self.execute([change_link(ifindex, mtu=mtu)], doing=f"set the MTU of link {ifindex} to {mtu}")
 
     def set_promiscuous(self, ifindex: int, on: bool) -> None:  # noqa: FBT001 - a setter's value
-        """Let a link take frames that are not for it, or not."""
+        """Set whether a link takes frames for other MACs."""
         request = change_link(ifindex, promiscuous=on)
         self.execute([request], doing=f"set link {ifindex} promiscuous {'on' if on else 'off'}")
 
@@ -187,7 +186,7 @@ class LinkVerbs(RtnlSocket):
         self.execute([request], doing=f"move link {ifindex} to {namespace.path}")
 
     def delete_link(self, name_or_ifindex: str | int) -> bool:
-        """Delete a link; False when it was not there."""
+        """Delete a link; False if it is missing."""
         return self._tried(delete_link(name_or_ifindex), errno.ENODEV, doing=f"delete link {name_or_ifindex!r}")
 
 
@@ -230,7 +229,7 @@ def new_link(  # noqa: PLR0913 - what a link may be born with, each by its name
 
 def change_port(ifindex: int, *, hairpin: bool, isolated: bool) -> bytes:
     """Change the settings of a bridge's port."""
-    # RTM_SETLINK would ignore these without a word.
+    # RTM_SETLINK would ignore these, and return no error.
     settings = nested(IFLA_INFO_SLAVE_DATA, kinds.bridge_port(hairpin=hairpin, isolated=isolated))
     return link_message(
         RTM_NEWLINK, nested(IFLA_LINKINFO, text(IFLA_INFO_SLAVE_KIND, "bridge"), settings), ifindex=ifindex
@@ -238,8 +237,8 @@ def change_port(ifindex: int, *, hairpin: bool, isolated: bool) -> bytes:
 
 
 def vlan_error(error: NetlinkError) -> NetlinkError:
-    """Return what to raise for `error` of a request that is about VLANs."""
-    # The kernel's stubs say EOPNOTSUPP and no more; a text with it is about something else.
+    """Return the error to raise for `error` of a request that is about VLANs."""
+    # The kernel's stubs return EOPNOTSUPP without a text; a text means another reason.
     if error.errno != errno.EOPNOTSUPP or error.explained:
         return error
     return VlanFilteringUnsupportedError(

@@ -173,6 +173,10 @@ def test_create_link_makes_a_macvlan_in_the_pod(node: Node, host: Rtnl, pod: Nam
     assert (below["ifindex"], 1300, expected) == (link["link_index"], link["mtu"], link["address"])
     assert "UP" not in link["flags"]
     assert sorted(link["ifname"] for link in node.ip("link")) == ["below", "lo"]
+    with Rtnl(pod) as inside:
+        ours = inside.link("pod0")
+    assert ours is not None
+    assert (mode, below["ifindex"]) == (ours.details.macvlan_mode, ours.peer_ifindex)
 
 
 def test_create_link_leaves_an_existing_link_alone(node: Node, host: Rtnl) -> None:
