@@ -2,29 +2,33 @@
 
 import errno
 import struct
-from _socket import AF_INET
+from _socket import AF_INET, AF_INET6
 from ipaddress import IPv4Interface, IPv6Interface
 
 from lean.typing import NamedTuple
-from netlink import messages
-from netlink.attributes import uint32, values
-from netlink.handle import Handle
-from netlink.replies import HEADER, Frame
-from netlink.request import DUMP, Request, change
+from netlink.request import DUMP, Request, RtnlSocket, change
+from netlink.wire import HEADER, NLM_F_CREATE, NLM_F_EXCL, Frame, attribute, message, number, uint32, values
 
 __all__ = ["Address", "AddressVerbs", "add_address", "list_addresses"]
 
-# include/uapi/linux/if_addr.h: struct ifaddrmsg is family, prefix length, flags, scope, ifindex
+Interface = IPv4Interface | IPv6Interface
+
+# include/uapi/linux/rtnetlink.h and if_addr.h: struct ifaddrmsg is family, prefix length, flags, scope, ifindex
+_RTM_NEWADDR, _RTM_DELADDR, _RTM_GETADDR = 20, 21, 22
 _IFADDRMSG = struct.Struct("=BBBBI")
-_IFA_ADDRESS, _IFA_LOCAL, _IFA_FLAGS = 1, 2, 8
+_IFA_ADDRESS, _IFA_LOCAL, _IFA_BROADCAST, _IFA_FLAGS = 1, 2, 4, 8
+_IFA_F_NODAD = 0x02
 _IFA_F_DADFAILED = 0x08
 _IFA_F_TENTATIVE = 0x40
+_IPV4 = 4
+# A network of two addresses or one has none to spare for broadcasts (RFC 3021).
+_LONGEST_WITH_BROADCAST = 30
 
 
 class Address(NamedTuple):
-    """An address of a link as it was when asked for."""
+    """An address of a link as it was when the kernel was asked."""
 
-    interface: IPv4Interface | IPv6Interface
+    interface: Interface
     ifindex: int
     """Of the link."""
     flags: int
@@ -39,12 +43,12 @@ class Address(NamedTuple):
 
     @property
     def dadfailed(self) -> bool:
-        """Whether somebody else was found to have the address."""
+        """Whether duplicate address detection found the address in use."""
         return bool(self.flags & _IFA_F_DADFAILED)
 
 
-class AddressVerbs(Handle):
-    """IP addresses; each verb raises NetlinkError, with ENODEV where the link is not there."""
+class AddressVerbs(RtnlSocket):
+    """IP addresses; each verb raises NetlinkError, ENODEV if the link is missing."""
 
     def addresses(self, ifindex: int, family: int = 0) -> list[Address]:
         """Return the addresses of one link, of both families if `family` (AF_INET, AF_INET6) is 0."""
@@ -53,7 +57,7 @@ class AddressVerbs(Handle):
     def add_address(
         self,
         ifindex: int,
-        interface: IPv4Interface | IPv6Interface,
+        interface: Interface,
         *,
         nodad: bool = False,
         exist_ok: bool = False,
@@ -64,26 +68,53 @@ class AddressVerbs(Handle):
         """
         return self._asked(add_address(ifindex, interface, nodad=nodad, exist_ok=exist_ok))
 
-    def delete_address(self, ifindex: int, interface: IPv4Interface | IPv6Interface) -> bool:
-        """Take an address away; False when it, or the link, was not there."""
-        request = messages.delete_address(ifindex, interface)
+    def delete_address(self, ifindex: int, interface: Interface) -> bool:
+        """Delete an address; False if it, or the link, is missing."""
         missing = (errno.EADDRNOTAVAIL, errno.ENODEV)
-        return self._tried(request, *missing, doing=f"delete address {interface} of link {ifindex}")
+        return self._tried(
+            delete_address(ifindex, interface), *missing, doing=f"delete address {interface} of link {ifindex}"
+        )
 
 
 def list_addresses(ifindex: int, family: int = 0) -> Request[list[Address]]:
     """Ask for the addresses of one link, of both families if `family` is 0; the last of the requests in a send."""
     doing = f"list the addresses of link {ifindex}"
-    return Request(messages.get_addresses(ifindex, family), doing, _addresses, asks=DUMP)
+    return Request(get_addresses(ifindex, family), doing, _addresses, asks=DUMP)
 
 
-def add_address(
-    ifindex: int, interface: IPv4Interface | IPv6Interface, *, nodad: bool = False, exist_ok: bool = False
-) -> Request[bool]:
+def add_address(ifindex: int, interface: Interface, *, nodad: bool = False, exist_ok: bool = False) -> Request[bool]:
     """Ask for an address to be added, as `AddressVerbs.add_address` does."""
     harmless = (errno.EEXIST,) if exist_ok else ()
-    request = messages.new_address(ifindex, interface, nodad=nodad)
+    request = new_address(ifindex, interface, nodad=nodad)
     return change(request, f"add address {interface} to link {ifindex}", harmless)
+
+
+def get_addresses(ifindex: int, family: int = 0) -> bytes:
+    """Ask for the addresses of one link, of both families if `family` is 0."""
+    return message(_RTM_GETADDR, _IFADDRMSG.pack(family, 0, 0, 0, ifindex))
+
+
+def new_address(ifindex: int, interface: Interface, *, nodad: bool = False) -> bytes:
+    """Add an address, with the network's broadcast address if it is IPv4.
+
+    IPv6: `nodad` skips duplicate address detection.
+    """
+    attributes = number(_IFA_FLAGS, _IFA_F_NODAD if nodad else 0)
+    if interface.version == _IPV4 and interface.network.prefixlen <= _LONGEST_WITH_BROADCAST:
+        attributes += attribute(_IFA_BROADCAST, interface.network.broadcast_address.packed)
+    return message(_RTM_NEWADDR, _own(ifindex, interface) + attributes, NLM_F_CREATE | NLM_F_EXCL)
+
+
+def delete_address(ifindex: int, interface: Interface) -> bytes:
+    """Delete an address."""
+    return message(_RTM_DELADDR, _own(ifindex, interface))
+
+
+def _own(ifindex: int, interface: Interface) -> bytes:
+    family = AF_INET if interface.version == _IPV4 else AF_INET6
+    packed = interface.packed
+    body = _IFADDRMSG.pack(family, interface.network.prefixlen, 0, 0, ifindex)
+    return body + attribute(_IFA_LOCAL, packed) + attribute(_IFA_ADDRESS, packed)
 
 
 def _addresses(frames: list[Frame] | None) -> list[Address]:

@@ -1,44 +1,50 @@
 """The VLANs of bridges' ports."""
 
+from _socket import AF_BRIDGE
 from collections.abc import Iterable
 
-from netlink import messages
-from netlink.codec import decode
-from netlink.handle import Handle
+from netlink.codec import build, decode
 from netlink.links import vlan_error
-from netlink.socket import Frame, NetlinkError
+from netlink.request import RtnlSocket
+from netlink.wire import Frame, NetlinkError
 
 __all__ = ["PortVerbs"]
 
+# include/uapi/linux/rtnetlink.h and if_bridge.h
+_RTM_DELLINK, _RTM_SETLINK, _RTM_GETVLAN = 17, 19, 114
+_BRIDGE_FLAGS_MASTER = 1
+_BRIDGE_VLAN_INFO_PVID, _BRIDGE_VLAN_INFO_UNTAGGED = 1 << 1, 1 << 2
+_BRIDGE_VLAN_INFO_RANGE_BEGIN, _BRIDGE_VLAN_INFO_RANGE_END = 1 << 3, 1 << 4
 
-class PortVerbs(Handle):
+
+class PortVerbs(RtnlSocket):
     """VLANs of bridge ports; each verb raises NetlinkError.
 
-    That is VlanFilteringUnsupportedError where the kernel knows none on bridges.
+    It is VlanFilteringUnsupportedError if the kernel has no VLANs on bridges.
     """
 
     def add_vlan(self, ifindex: int, vid: int, *, pvid: bool = False, untagged: bool = False) -> None:
         """Let VLAN `vid` through.
 
-        `pvid`: frames without a tag that come in belong to it; `untagged`: its frames go out without a tag.
+        `pvid`: frames that come in without a tag belong to it. `untagged`: its frames go out without a tag.
         """
-        request = messages.change_vlan(ifindex, vid, pvid=pvid, untagged=untagged)
+        request = change_vlan(ifindex, vid, pvid=pvid, untagged=untagged)
         try:
             self.execute([request], doing=f"add VLAN {vid} to link {ifindex}")
         except NetlinkError as error:
             raise vlan_error(error) from None
 
     def add_vlans(self, ifindex: int, vids: Iterable[int]) -> None:
-        """Let VLANs through, with their tags; this is one system call, however many they are."""
-        requests = [messages.change_vlan(ifindex, first, through=last) for first, last in _ranges(vids)]
+        """Let VLANs through, with their tags, in one system call."""
+        requests = [change_vlan(ifindex, first, through=last) for first, last in _ranges(vids)]
         try:
             self.execute(requests, doing=f"add VLANs to link {ifindex}")
         except NetlinkError as error:
             raise vlan_error(error) from None
 
     def delete_vlan(self, ifindex: int, vid: int) -> None:
-        """Let VLAN `vid` through no longer; that it did not is no error."""
-        request = messages.change_vlan(ifindex, vid, delete=True)
+        """Block VLAN `vid`; no error if it is blocked already."""
+        request = change_vlan(ifindex, vid, delete=True)
         try:
             self.execute([request], doing=f"delete VLAN {vid} of link {ifindex}")
         except NetlinkError as error:
@@ -47,14 +53,47 @@ class PortVerbs(Handle):
     def vlans(self, ifindex: int) -> list[int]:
         """Return the VLAN IDs that a port lets through."""
         try:
-            frames = self._socket.dump(messages.get_vlans(ifindex), doing=f"list the VLANs of link {ifindex}")
+            frames = self.dump(get_vlans(ifindex), doing=f"list the VLANs of link {ifindex}")
         except NetlinkError as error:
             raise vlan_error(error) from None
         return [vid for frame in frames for vid in _vlans(frame)]
 
 
+def change_vlan(
+    ifindex: int,
+    vid: int,
+    *,
+    through: int = 0,
+    pvid: bool = False,
+    untagged: bool = False,
+    delete: bool = False,
+) -> bytes:
+    """Add or delete VLAN `vid`, or all from `vid` through `through`, of a port."""
+    from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
+
+    flags = (_BRIDGE_VLAN_INFO_PVID if pvid else 0) | (_BRIDGE_VLAN_INFO_UNTAGGED if untagged else 0)
+    if through > vid:
+        vlans = [
+            {"flags": flags | _BRIDGE_VLAN_INFO_RANGE_BEGIN, "vid": vid},
+            {"flags": flags | _BRIDGE_VLAN_INFO_RANGE_END, "vid": through},
+        ]
+    else:
+        vlans = [{"flags": flags, "vid": vid}]
+    attributes: list[tuple[str, object]] = [("IFLA_BRIDGE_FLAGS", _BRIDGE_FLAGS_MASTER)]
+    attributes += [("IFLA_BRIDGE_VLAN_INFO", vlan) for vlan in vlans]
+    kind = _RTM_DELLINK if delete else _RTM_SETLINK
+    return build(ifinfmsg, kind, [("IFLA_AF_SPEC", {"attrs": attributes})], family=AF_BRIDGE, index=ifindex)
+
+
+def get_vlans(ifindex: int) -> bytes:
+    """Ask for the VLANs of one port."""
+    from pyroute2.netlink.rtnl.br_vlan import br_vlan_query
+
+    return build(br_vlan_query, _RTM_GETVLAN, family=AF_BRIDGE, ifindex=ifindex)
+
+
 def _ranges(vids: Iterable[int]) -> list[tuple[int, int]]:
-    """Return the first and the last of each range of numbers that follow one another."""
+    """Return the first and the last of each range of consecutive numbers."""
     ranges: list[tuple[int, int]] = []
     for vid in sorted(vids):
         first = ranges.pop()[0] if ranges and ranges[-1][1] == vid - 1 else vid

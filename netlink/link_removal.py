@@ -20,8 +20,8 @@ from time import sleep
 
 from netlink.link_wire import delete_link, get_link
 from netlink.namespace import Namespace, entered
-from netlink.replies import HEADER, NetlinkError
 from netlink.socket import NETLINK_ROUTE, Socket
+from netlink.wire import HEADER, NetlinkError
 
 __all__ = ["remove_link"]
 

@@ -1,25 +1,45 @@
-"""Links: look them up, make bridges and veth pairs, change and delete them."""
+"""Links: look them up, make them, change, rename, move and delete them."""
 
 import errno
+from _socket import AF_INET
 from collections.abc import Sequence
 
 from lean.typing import Any
-from netlink import messages
-from netlink.handle import Handle
+from netlink import kinds
 from netlink.link import Link, find_link, link_in
+from netlink.link_wire import (
+    IFF_UP,
+    IFLA_AF_SPEC,
+    IFLA_INFO_DATA,
+    IFLA_INFO_KIND,
+    IFLA_INFO_SLAVE_DATA,
+    IFLA_INFO_SLAVE_KIND,
+    IFLA_LINK,
+    IFLA_LINKINFO,
+    IFLA_MASTER,
+    RTM_NEWLINK,
+    attributes_of_link,
+    change_link,
+    delete_link,
+    get_links,
+    link_message,
+)
 from netlink.namespace import Namespace
-from netlink.request import Request, change
-from netlink.socket import NetlinkError
+from netlink.request import Request, RtnlSocket, change
+from netlink.wire import NLM_F_CREATE, NLM_F_EXCL, NetlinkError, attribute, nested, number, text
 
-__all__ = ["LinkVerbs", "VlanFilteringUnsupportedError", "set_up"]
+__all__ = ["LinkVerbs", "VlanFilteringUnsupportedError", "notify_by_arp", "set_up"]
+
+_IFLA_INET_CONF = 1
+_IPV4_DEVCONF_ARP_NOTIFY = 22  # include/uapi/linux/ip.h
 
 
 class VlanFilteringUnsupportedError(NetlinkError):
     """The kernel was built without CONFIG_BRIDGE_VLAN_FILTERING."""
 
 
-class LinkVerbs(Handle):
-    """Links; each verb raises NetlinkError, with ENODEV where the link is not there."""
+class LinkVerbs(RtnlSocket):
+    """Links; each verb raises NetlinkError, ENODEV if the link is missing."""
 
     def link(self, name_or_ifindex: str | int) -> Link | None:
         """Return the link of that name, alternative name or ifindex, or None."""
@@ -27,13 +47,42 @@ class LinkVerbs(Handle):
 
     def links(self) -> list[Link]:
         """Return all links of the namespace."""
-        return [link_in(frame) for frame in self._socket.dump(messages.get_links(), doing="list links")]
+        return [link_in(frame) for frame in self.dump(get_links(), doing="list links")]
 
     def links_of(self, master_ifindex: int) -> list[Link]:
         """Return the ports of a bridge."""
-        request = messages.get_links(master=master_ifindex)
-        frames = self._socket.dump(request, doing=f"list the ports of link {master_ifindex}")
+        request = get_links(master=master_ifindex)
+        frames = self.dump(request, doing=f"list the ports of link {master_ifindex}")
         return [link_in(frame) for frame in frames]
+
+    def create_link(  # noqa: PLR0913 - what a link may be born with, each by its name
+        self,
+        kind: str,
+        name: str,
+        *,
+        data: bytes = b"",
+        link: int = 0,
+        master: int = 0,
+        mtu: int = 0,
+        mac: str = "",
+        namespace: Namespace | None = None,
+        up: bool = False,
+        looks: Sequence[Request[Any]] = (),
+    ) -> bool:
+        """Make a link of a kind ("macvlan", "dummy"); False, having changed nothing, if a link of that name exists.
+
+        `data` is the kind's settings (`netlink.kinds`), `link` the ifindex of the link below (a macvlan's parent),
+        `master` that of the bridge above, `mtu` in bytes. Without `mac` the MAC is random. `looks` are sent along.
+
+        With `namespace` the link is born there, and `link` is here. Older kernels also refuse a name that is taken
+        here: choose a free one, and `rename` the link over there.
+        """
+        request = new_link(
+            kind, name, data=data, link=link, master=master, mtu=mtu, mac=mac, namespace=namespace, up=up
+        )
+        making = change(request, f"create {kind} {name!r}", (errno.EEXIST,))
+        self.send(making, *looks)
+        return making.answer
 
     def create_bridge(
         self,
@@ -45,18 +94,16 @@ class LinkVerbs(Handle):
         up: bool = False,
         looks: Sequence[Request[Any]] = (),
     ) -> bool:
-        """Make a bridge; False, with nothing changed, when a link of that name exists. `looks` are sent along.
+        """Make a bridge, as `create_link` does; False, having changed nothing, if a link of that name exists.
 
         With `mac` the address stays; else it is random until there are ports, and then the lowest of theirs. `mtu` is
         in bytes, 0 for that of the ports. Raises VlanFilteringUnsupportedError, having made nothing.
         """
-        request = messages.new_bridge(name, mtu=mtu, mac=mac, vlan_filtering=vlan_filtering, up=up)
-        making = change(request, f"create bridge {name!r}", (errno.EEXIST,))
+        data = kinds.bridge(vlan_filtering=vlan_filtering)
         try:
-            self.send(making, *looks)
+            return self.create_link("bridge", name, data=data, mtu=mtu, mac=mac, up=up, looks=looks)
         except NetlinkError as error:
             raise vlan_error(error) if vlan_filtering else error from None
-        return making.answer
 
     def create_veth(  # noqa: PLR0913 - what a link may be born with, each by its name
         self,
@@ -76,42 +123,34 @@ class LinkVerbs(Handle):
     ) -> Link:
         """Make a veth pair, `name` here and `peer_name`, down, in `peer_namespace`; return the end that is here.
 
-        It is a port of the bridge `master` (an ifindex) from the start. MACs that are not given are random. `looks` are
-        sent along with the last of the changes. Raises
-        NetlinkError, having made nothing (EEXIST when either name is taken), unless the kernel's answer was lost
-        (ENOBUFS, ENOMEM, ETIMEDOUT).
+        It is a port of the bridge `master` (an ifindex) from the start. Without `mac` and `peer_mac` the MACs are
+        random. `looks` are sent along with the last change. Raises NetlinkError, having made nothing (EEXIST if either
+        name is taken), unless the kernel's answer was lost (ENOBUFS, ENOMEM, ETIMEDOUT).
         """
         doing = f"create veth {name!r} with peer {peer_name!r}"
-        request = messages.new_veth(
-            name,
-            peer_name=peer_name,
-            peer_namespace=peer_namespace,
-            mtu=mtu,
-            mac=mac,
-            peer_mac=peer_mac,
-            master=master,
-            up=up,
-        )
+        data = kinds.veth(peer_name=peer_name, peer_namespace=peer_namespace, peer_mac=peer_mac, peer_mtu=mtu)
+        request = new_link("veth", name, data=data, mtu=mtu, mac=mac, master=master, up=up)
         found = find_link(name)
         self.send(change(request, doing), found)
         made = found.answer
         if made is None:
             raise NetlinkError(errno.ENODEV, f"{doing}: it is gone")
-        # Not in the same send: had the name been taken, what follows would change another's link.
+        # In a second send: if the name is taken, these would change the link that has it.
         changes = []
         if alias:
-            changes.append(change(messages.change_link(made.ifindex, alias=alias), doing))
+            changes.append(change(change_link(made.ifindex, alias=alias), doing))
         if hairpin or isolated:
-            port = messages.change_port(made.ifindex, hairpin=hairpin, isolated=isolated)
+            port = change_port(made.ifindex, hairpin=hairpin, isolated=isolated)
             changes.append(change(port, doing))
         try:
             self.send(*changes, *looks)
         except BaseException:
             self.delete_link(name)
             raise
-        # Older kernels leave the peer's ifindex out where it is the same.
+        # Older kernels leave the peer's ifindex out if it equals this one.
         peer_ifindex = made.peer_ifindex or made.ifindex
-        return made._replace(peer_ifindex=peer_ifindex, alias=alias, hairpin=hairpin, isolated=isolated)
+        details = made.details._replace(hairpin=hairpin, isolated=isolated)
+        return made._replace(peer_ifindex=peer_ifindex, alias=alias, details=details)
 
     def set_up(self, ifindex: int) -> None:
         """Set a link up."""
@@ -119,35 +158,87 @@ class LinkVerbs(Handle):
 
     def set_down(self, ifindex: int) -> None:
         """Set a link down."""
-        self.execute([messages.change_link(ifindex, up=False)], doing=f"set link {ifindex} down")
+        self.execute([change_link(ifindex, up=False)], doing=f"set link {ifindex} down")
 
     def set_mac(self, ifindex: int, mac: str) -> None:
         """Give a link another MAC address."""
-        self.execute([messages.change_link(ifindex, mac=mac)], doing=f"set the address of link {ifindex} to {mac}")
+        self.execute([change_link(ifindex, mac=mac)], doing=f"set the address of link {ifindex} to {mac}")
 
     def set_mtu(self, ifindex: int, mtu: int) -> None:
         """Set the MTU, in bytes."""
-        self.execute([messages.change_link(ifindex, mtu=mtu)], doing=f"set the MTU of link {ifindex} to {mtu}")
+        self.execute([change_link(ifindex, mtu=mtu)], doing=f"set the MTU of link {ifindex} to {mtu}")
 
     def set_promiscuous(self, ifindex: int, on: bool) -> None:  # noqa: FBT001 - a setter's value
-        """Let a link take frames that are not for it, or not."""
-        request = messages.change_link(ifindex, promiscuous=on)
+        """Set whether a link takes frames for other MACs."""
+        request = change_link(ifindex, promiscuous=on)
         self.execute([request], doing=f"set link {ifindex} promiscuous {'on' if on else 'off'}")
 
+    def rename(self, ifindex: int, name: str) -> None:
+        """Give a link another name. Before Linux 6.2 it must be down (EBUSY). Raises NetlinkError: EEXIST."""
+        self.execute([change_link(ifindex, name=name)], doing=f"rename link {ifindex} to {name!r}")
+
+    def move_link(self, ifindex: int, namespace: Namespace, name: str = "") -> None:
+        """Move a link, which goes down, into another network namespace, and give it `name` there.
+
+        Raises NetlinkError: EEXIST if a link there has the name; the link may have moved by then.
+        """
+        request = change_link(ifindex, name=name, namespace=namespace)
+        self.execute([request], doing=f"move link {ifindex} to {namespace.path}")
+
     def delete_link(self, name_or_ifindex: str | int) -> bool:
-        """Delete a link; False when it was not there."""
-        request = messages.delete_link(name_or_ifindex)
-        return self._tried(request, errno.ENODEV, doing=f"delete link {name_or_ifindex!r}")
+        """Delete a link; False if it is missing."""
+        return self._tried(delete_link(name_or_ifindex), errno.ENODEV, doing=f"delete link {name_or_ifindex!r}")
 
 
 def set_up(ifindex: int) -> Request[bool]:
     """Ask for a link to be set up."""
-    return change(messages.change_link(ifindex, up=True), f"set link {ifindex} up")
+    return change(change_link(ifindex, up=True), f"set link {ifindex} up")
+
+
+def notify_by_arp(ifindex: int) -> bytes:
+    """Have a link tell its neighbours (gratuitous ARP) when it comes up and when its MAC is set: `arp_notify`."""
+    settings = nested(AF_INET, nested(_IFLA_INET_CONF, number(_IPV4_DEVCONF_ARP_NOTIFY, 1)))
+    return link_message(RTM_NEWLINK, nested(IFLA_AF_SPEC, settings), ifindex=ifindex)
+
+
+def new_link(  # noqa: PLR0913 - what a link may be born with, each by its name
+    kind: str,
+    name: str,
+    *,
+    data: bytes = b"",
+    link: int = 0,
+    master: int = 0,
+    mtu: int = 0,
+    mac: str = "",
+    namespace: Namespace | None = None,
+    up: bool = False,
+) -> bytes:
+    """Make a link, as `create_link` does. The kernel would ignore an alias or settings of a bridge's port."""
+    settings = attribute(IFLA_INFO_DATA, data) if data else b""
+    return link_message(
+        RTM_NEWLINK,
+        attributes_of_link(name=name, mtu=mtu, mac=mac, namespace=namespace),
+        number(IFLA_LINK, link) if link else b"",
+        number(IFLA_MASTER, master) if master else b"",
+        nested(IFLA_LINKINFO, text(IFLA_INFO_KIND, kind), settings),
+        nlm_flags=NLM_F_CREATE | NLM_F_EXCL,
+        flags=IFF_UP if up else 0,
+        change=IFF_UP if up else 0,
+    )
+
+
+def change_port(ifindex: int, *, hairpin: bool, isolated: bool) -> bytes:
+    """Change the settings of a bridge's port."""
+    # RTM_SETLINK would ignore these, and return no error.
+    settings = nested(IFLA_INFO_SLAVE_DATA, kinds.bridge_port(hairpin=hairpin, isolated=isolated))
+    return link_message(
+        RTM_NEWLINK, nested(IFLA_LINKINFO, text(IFLA_INFO_SLAVE_KIND, "bridge"), settings), ifindex=ifindex
+    )
 
 
 def vlan_error(error: NetlinkError) -> NetlinkError:
-    """Return what to raise for `error` of a request that is about VLANs."""
-    # The kernel's stubs say EOPNOTSUPP and no more; a text with it is about something else.
+    """Return the error to raise for `error` of a request that is about VLANs."""
+    # The kernel's stubs return EOPNOTSUPP without a text; a text means another reason.
     if error.errno != errno.EOPNOTSUPP or error.explained:
         return error
     return VlanFilteringUnsupportedError(

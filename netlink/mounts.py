@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 
-from netlink import syscalls
+from lean import syscalls
 
 __all__ = ["mount_own_sysfs", "private_mounts"]
 

@@ -10,11 +10,13 @@ import stat
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import TracebackType
 
-from netlink import syscalls
-from netlink.closing import Closing
+from lean import syscalls
+from lean.typing import Self
 
 __all__ = [
+    "Closing",
     "Namespace",
     "NotANamespaceError",
     "create_namespace",
@@ -34,6 +36,24 @@ _IFREQ = struct.Struct("16sh22x")
 _CURRENT = "/proc/thread-self/ns/net"
 # More mounts than this on one file are somebody's loop, not stacked namespaces.
 _STACKED_MOUNTS = 16
+
+
+class Closing:
+    """To be closed, or used in a with statement."""
+
+    __slots__ = ()
+
+    def close(self) -> None:
+        """Close; a second call does nothing."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 class NotANamespaceError(OSError):

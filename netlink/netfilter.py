@@ -4,19 +4,16 @@ It is opened by whoever makes calls (a worker keeps it, see `Netfilter`), and ha
 """
 
 import errno
-import struct
 from collections.abc import Callable, Iterator
 
 from lean.typing import Any, Generic, TypeVar
 from netlink.nft_wire import attributes_of
-from netlink.replies import NLMSG_ERROR, Frame, NetlinkError, refusal
-from netlink.socket import NETLINK_NETFILTER, NLM_F_REQUEST, Encodable, Socket
+from netlink.socket import NETLINK_NETFILTER, Socket
+from netlink.wire import NLM_F_REQUEST, NLMSG_ERROR, Frame, NetlinkError, refusal, stamp
 
 __all__ = ["LookUp", "Netfilter"]
 
 T = TypeVar("T")
-
-_FLAGS_AND_SEQUENCE = struct.Struct("=HI")
 
 
 class LookUp(Generic[T]):
@@ -60,8 +57,8 @@ class Netfilter(Socket):
         first = self._next_sequence(len(questions))
         packet = bytearray()
         for sequence, question in enumerate(questions, first):
-            _FLAGS_AND_SEQUENCE.pack_into(message := bytearray(question.message), 6, NLM_F_REQUEST, sequence)
-            packet += message
+            stamp(encoded := bytearray(question.message), NLM_F_REQUEST, sequence)
+            packet += encoded
         self._send(packet)
         failures = []
         for frame in self._replies():
@@ -76,11 +73,11 @@ class Netfilter(Socket):
         if failures:
             raise failures[0]
 
-    def dump(self, message: Encodable, *, doing: str = "") -> list[Frame]:
+    def dump(self, question: bytes, *, doing: str = "") -> list[Frame]:
         """Do as `Socket.dump`."""
         self._is_dumping = True
         try:
-            found = super().dump(message, doing=doing)
+            found = super().dump(question, doing=doing)
         except NetlinkError:  # the kernel's, at the end of the dump
             self._is_dumping = False
             raise

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from lean.typing import NamedTuple
 from netlink.nft_wire import Attributes, Element, element_attributes, encode_message
-from netlink.socket import NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL
+from netlink.wire import NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL
 
 __all__ = ["Hook", "KeyType", "Rule", "Transaction"]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ipaddress import IPv4Network, IPv6Network
 
 from lean.typing import NamedTuple
-from netlink.attributes import items, values
+from netlink.wire import HEADER, attribute, items, message, string, values
 
 __all__ = [
     "BRIDGE",
@@ -36,8 +36,6 @@ __all__ = [
     "number",
     "source",
     "source_ethernet",
-    "text",
-    "values",
     "verdict",
 ]
 
@@ -48,12 +46,10 @@ DROP, GOTO, RETURN = 0, -4, -5  # NF_DROP, NFT_GOTO, NFT_RETURN
 Attributes = Sequence[tuple[int, "int | str | bytes | Attributes"]]
 """Attributes by their numbers; a number is 32 bits in network order, a text ends in NUL, a sequence is a nest."""
 
-_MESSAGE = struct.Struct("=IHHII")
 _NFGENMSG = struct.Struct(">BBH")
-_ATTRIBUTE = struct.Struct("=HH")
 _NUMBER = struct.Struct(">i")
 _NESTED = 0x8000
-_BODY = _MESSAGE.size + _NFGENMSG.size
+_BODY = HEADER.size + _NFGENMSG.size
 
 _COMMENT = 0  # NFTNL_UDATA_RULE_COMMENT, NFTNL_UDATA_SET_ELEM_COMMENT
 _RECORD_HEADER = 2
@@ -75,24 +71,18 @@ _ETHERNET_SOURCE = (6, 6)
 
 
 def encode_message(kind: int, flags: int, family: int, attributes: Attributes) -> bytes:
-    """A request of NFT_MSG type `kind`; its sequence number is the socket's to set."""
-    body = _NFGENMSG.pack(family, 0, 0) + _encoded(attributes)
-    return _MESSAGE.pack(_MESSAGE.size + len(body), SUBSYSTEM << 8 | kind, flags, 0, 0) + body
+    """A request of NFT_MSG type `kind`; the socket sets its sequence number."""
+    return message(SUBSYSTEM << 8 | kind, _NFGENMSG.pack(family, 0, 0) + _encoded(attributes), flags)
 
 
-def attributes_of(message: bytes) -> dict[int, bytes]:
-    """The attributes of a message received."""
-    return values(message, _BODY)
+def attributes_of(received: bytes) -> dict[int, bytes]:
+    """The attributes of a received message."""
+    return values(received, _BODY)
 
 
 def number(value: bytes) -> int:
     """A 32-bit number."""
     return int(_NUMBER.unpack(value)[0])
-
-
-def text(value: bytes) -> str:
-    """A text that ends in NUL."""
-    return value.rstrip(b"\0").decode(errors="replace")
 
 
 class Element(NamedTuple):
@@ -119,8 +109,8 @@ def elements_in(nest: bytes, containing: bytes = b"") -> Iterator[Element]:
         yield Element(
             key=values(attributes[_KEY])[_VALUE],
             comment=comment_in(attributes.get(_USERDATA, b"")),
-            chain=text(target.get(_VERDICT_CHAIN, b"")),
-            counter=text(attributes.get(_OBJECT, b"")),
+            chain=string(target.get(_VERDICT_CHAIN, b"")),
+            counter=string(attributes.get(_OBJECT, b"")),
         )
 
 
@@ -130,7 +120,7 @@ def comment_in(userdata: bytes) -> str:
         kind, length = userdata[:_RECORD_HEADER]
         end = _RECORD_HEADER + length
         if kind == _COMMENT:
-            return text(userdata[_RECORD_HEADER:end])
+            return string(userdata[_RECORD_HEADER:end])
         userdata = userdata[end:]
     return ""
 
@@ -243,6 +233,5 @@ def _encoded(attributes: Attributes) -> bytes:
             case _:
                 payload = _encoded(value)
                 kind |= _NESTED  # noqa: PLW2901 - the flag belongs to the number
-        length = _ATTRIBUTE.size + len(payload)
-        parts.append(_ATTRIBUTE.pack(length, kind) + payload + bytes(-length % 4))
+        parts.append(attribute(kind, payload))
     return b"".join(parts)

@@ -20,10 +20,8 @@ from netlink.nft_wire import (
     elements_in,
     encode_message,
     number,
-    text,
-    values,
 )
-from netlink.socket import DumpInterruptedError, NetlinkError
+from netlink.wire import DumpInterruptedError, NetlinkError, string, values
 
 __all__ = [
     "ATTEMPTS",
@@ -118,7 +116,7 @@ class Table:
 
     def set_question(self, name: str) -> LookUp[str]:
         """Ask for the name of a set or map."""
-        return self._question(_GET_SET, f"look up set {name}", lambda reply: text(reply[2]), (2, name))
+        return self._question(_GET_SET, f"look up set {name}", lambda reply: string(reply[2]), (2, name))
 
     def counter_question(self, name: str) -> LookUp[int]:
         """Ask how many elements of maps lead to a named counter."""
@@ -152,11 +150,11 @@ class Table:
         if self.uses() is None:
             return []
         parts = self._list(_GET_CHAIN, "list chains")
-        return [text(part[3]) for part in parts if text(part[1]) == self.name]
+        return [string(part[3]) for part in parts if string(part[1]) == self.name]
 
     def sets(self) -> list[str]:
         """Return the names of the table's sets and maps; none when it does not exist."""
-        return [text(part[2]) for part in self._list(_GET_SET, "list sets")]
+        return [string(part[2]) for part in self._list(_GET_SET, "list sets")]
 
     def has_rules(self, name: str, base: Chain) -> bool:
         """Tell whether a base chain, just looked up, has rules. Nothing leads to a base chain: its uses are its rules.
@@ -235,7 +233,7 @@ def _uses(reply: dict[int, bytes]) -> int:
 
 def _chain(reply: dict[int, bytes]) -> Chain:
     where = values(reply.get(4, b""))
-    hook = Hook(text(reply[7]), number(where[1]), number(where[2])) if where else None
+    hook = Hook(string(reply[7]), number(where[1]), number(where[2])) if where else None
     return Chain(number(reply[6]), hook)
 
 

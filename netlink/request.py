@@ -1,21 +1,34 @@
-"""One of several requests that are sent together, and the answer to it."""
+"""Requests to rtnetlink(7): several in one system call, each with its own answer."""
 
 from collections.abc import Callable, Collection
 
-from lean.typing import Final, Generic, TypeVar, cast
-from netlink.codec import Message
-from netlink.replies import Frame, NetlinkError
+from lean.typing import Any, Final, Generic, TypeVar, cast
+from netlink.namespace import Namespace
+from netlink.socket import NETLINK_ROUTE, Socket
+from netlink.wire import (
+    NLM_F_ACK,
+    NLM_F_DUMP,
+    NLM_F_DUMP_INTR,
+    NLM_F_MULTI,
+    NLM_F_REQUEST,
+    NLMSG_DONE,
+    NLMSG_ERROR,
+    Frame,
+    NetlinkError,
+    refusal,
+    stamp,
+)
 
-__all__ = ["ANY", "CHANGE", "DUMP", "LOOK", "Request", "change"]
+__all__ = ["ANY", "CHANGE", "DUMP", "LOOK", "Request", "RtnlSocket", "change"]
 
 T = TypeVar("T")
 
 # The flags (NLM_F_*) by which the kernel is asked for an answer.
-CHANGE: Final = 0x4
+CHANGE: Final = NLM_F_ACK
 """The kernel acknowledges the last change of several; errors always come."""
 LOOK: Final = 0
 """The kernel answers with one object."""
-DUMP: Final = 0x300
+DUMP: Final = NLM_F_DUMP
 """The kernel answers with all objects that fit."""
 
 
@@ -24,7 +37,7 @@ ANY: Final = range(1, 4096)
 
 
 class Request(Generic[T]):
-    """A request to rtnetlink(7); its `answer` is there once `Handle.send` has returned.
+    """A request to rtnetlink(7); its `answer` is there once `RtnlSocket.send` has returned.
 
     `doing` says in an error what was attempted, or is called then: thousands of requests need no texts. `read` makes
     the answer of the kernel's messages; it gets None for an error that has one of the numbers in `harmless`.
@@ -34,7 +47,7 @@ class Request(Generic[T]):
 
     def __init__(
         self,
-        message: Message | bytes | bytearray,
+        message: bytes,
         doing: str | Callable[[], str],
         read: Callable[[list[Frame] | None], T],
         *,
@@ -66,9 +79,69 @@ class Request(Generic[T]):
         return None
 
 
-def change(
-    message: Message | bytes | bytearray, doing: str | Callable[[], str], harmless: Collection[int] = ()
-) -> Request[bool]:
+class RtnlSocket(Socket):
+    """A socket for rtnetlink(7), opened in `namespace` or else the thread's own. Opening raises OSError."""
+
+    def __init__(self, namespace: Namespace | None = None) -> None:
+        super().__init__(NETLINK_ROUTE, namespace)
+
+    def send(self, *requests: Request[Any]) -> None:
+        """Send `requests`, of which only the last may be a dump, in one system call, and give each its answer.
+
+        The kernel deals with them in order, and goes on after one that it refuses. Raises NetlinkError for the first
+        that it refused, when all are dealt with.
+        """
+        if not requests:
+            return
+        first = self._next_sequence(len(requests))
+        last = first + len(requests) - 1
+        packet = bytearray()
+        for number, request in enumerate(requests, first):
+            encoded = bytearray(request.message)
+            stamp(encoded, NLM_F_REQUEST | (0 if request.asks == CHANGE and number != last else request.asks), number)
+            packet += encoded
+        self._expect_errors(len(requests))
+        self._send(packet)
+        found, refused = self._answers(requests, first)
+        failures = [request.settle(found[at], refused.get(at)) for at, request in enumerate(requests)]
+        for failure in failures:
+            if failure is not None:
+                raise failure
+
+    def _asked(self, request: Request[T]) -> T:
+        self.send(request)
+        return request.answer
+
+    def _tried(self, message: bytes, *harmless: int, doing: str) -> bool:
+        """Send one request; False if it failed with one of the `harmless` error numbers."""
+        return self._asked(change(message, doing, harmless))
+
+    def _answers(
+        self, requests: tuple[Request[Any], ...], first: int
+    ) -> tuple[list[list[Frame]], dict[int, NetlinkError]]:
+        """Read until the last of `requests` is answered; return the messages and the errors by its place."""
+        found: list[list[Frame]] = [[] for _ in requests]
+        refused: dict[int, NetlinkError] = {}
+        last = len(requests) - 1
+        interrupted = False
+        for frame in self._replies():
+            at = frame.sequence - first
+            if not 0 <= at <= last:
+                continue
+            interrupted = interrupted or bool(frame.flags & NLM_F_DUMP_INTR)
+            ended = frame.type in {NLMSG_ERROR, NLMSG_DONE}
+            if not ended:
+                found[at].append(frame)
+            elif failure := refusal(frame, requests[at].doing):
+                refused[at] = failure
+            if at == last and (ended or not frame.flags & NLM_F_MULTI):
+                break
+        if interrupted and requests[last].asks == DUMP and last not in refused:
+            found[last] = self.dump(requests[last].message, doing=requests[last].doing)
+        return found, refused
+
+
+def change(message: bytes, doing: str | Callable[[], str], harmless: Collection[int] = ()) -> Request[bool]:
     """Return a request for a change; its answer is False where it was refused with a `harmless` error number."""
     return Request(message, doing, _is_done, asks=CHANGE, harmless=harmless)
 

@@ -1,4 +1,4 @@
-"""rtnetlink: all verbs on one handle."""
+"""All verbs of rtnetlink(7) on one socket."""
 
 import errno
 from _socket import AF_INET6
@@ -11,7 +11,8 @@ from netlink.bridge_ports import PortVerbs
 from netlink.link import Link
 from netlink.links import LinkVerbs, VlanFilteringUnsupportedError
 from netlink.routes import RT_TABLE_MAIN, Route, RouteVerbs
-from netlink.socket import NETLINK_ROUTE, NetlinkError, Socket
+from netlink.socket import NETLINK_ROUTE, Socket
+from netlink.wire import NetlinkError
 
 __all__ = [
     "RT_TABLE_MAIN",
@@ -30,17 +31,17 @@ _Seen = TypeVar("_Seen")
 # include/uapi/linux/rtnetlink.h
 _RTMGRP_LINK = 0x1
 _RTMGRP_IPV6_IFADDR = 0x100
-# Seconds until a change is noticed even if the kernel's word of it was lost.
+# Seconds until the next look, even if the notification of a change was lost.
 _LOOK_AGAIN = 0.05
 
 
 class DuplicateAddressError(OSError):
-    """Somebody else on the link has the address."""
+    """Another host on the link has the address."""
 
 
 def is_oper_up(link: Link) -> bool:
     """Tell whether a link is operational."""
-    # UNKNOWN: the driver never tells, as that of lo; or, of a veth, the kernel has not come to it yet.
+    # UNKNOWN: the driver reports no state, as for lo. For a veth, the kernel has not set the state yet.
     states = {"UP"} if link.kind == "veth" else {"UP", "UNKNOWN"}
     return link.up and link.oper_state in states
 
@@ -48,8 +49,7 @@ def is_oper_up(link: Link) -> bool:
 class Rtnl(LinkVerbs, PortVerbs, AddressVerbs, RouteVerbs):
     """The links, addresses and routes of one network namespace.
 
-    One verb is one round trip. Where several changes or looks belong together, `send` takes all at once, and each has
-    its own answer then:
+    One verb is one round trip. `send` takes several changes and looks at once, and each has its own answer then:
 
         link = find_link(name)
         rtnl.send(add_address(ifindex, interface), change(change_link(ifindex, up=True), "bring it up"), link)
@@ -57,7 +57,7 @@ class Rtnl(LinkVerbs, PortVerbs, AddressVerbs, RouteVerbs):
     """
 
     def wait_oper_up(self, ifindex: int, timeout_s: float) -> Link | None:
-        """Wait at most `timeout_s` seconds for a link to be operational, and return it; None if it is not by then.
+        """Wait at most `timeout_s` seconds for a link to be operational, and return it; None if it is not.
 
         Raises NetlinkError (ENODEV).
         """
@@ -71,7 +71,7 @@ class Rtnl(LinkVerbs, PortVerbs, AddressVerbs, RouteVerbs):
         return self._wait(found_up, _RTMGRP_LINK, timeout_s)
 
     def wait_addresses_settled(self, ifindex: int, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` seconds for duplicate address detection to end; False if it has not by then.
+        """Wait at most `timeout_s` seconds for duplicate address detection to end; False if it has not.
 
         Raises DuplicateAddressError (EADDRINUSE), and NetlinkError.
         """
@@ -81,19 +81,19 @@ class Rtnl(LinkVerbs, PortVerbs, AddressVerbs, RouteVerbs):
             for address in addresses:
                 if address.dadfailed:
                     raise DuplicateAddressError(
-                        errno.EADDRINUSE, f"address {address.interface} of link {ifindex} is in use by somebody else"
+                        errno.EADDRINUSE, f"address {address.interface} of link {ifindex} is in use by another host"
                     )
             return not any(address.tentative for address in addresses)
 
         return self._wait(are_settled, _RTMGRP_IPV6_IFADDR, timeout_s)
 
     def _wait(self, look: Callable[[], _Seen], groups: int, timeout_s: float) -> _Seen:
-        """Look until what is seen is true, or the time is over; return what was seen last."""
+        """Call `look` until its result is true, or the time is over; return the last result."""
         deadline = monotonic() + timeout_s
         seen = look()
         if seen:
             return seen
-        with self._socket.namespace() as namespace, Socket(NETLINK_ROUTE, namespace, groups=groups) as news:
+        with self.namespace() as namespace, Socket(NETLINK_ROUTE, namespace, groups=groups) as news:
             while not (seen := look()):
                 remaining = deadline - monotonic()
                 if remaining <= 0:

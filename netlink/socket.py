@@ -1,7 +1,6 @@
 """A netlink socket: many requests in one system call, dumps that are whole, errors in the kernel's own words.
 
-Messages are pyroute2's classes, used as a codec only (pyroute2's own sockets cost an event loop per call), or bytes
-that are encoded already. See netlink(7) and Documentation/userspace-api/netlink in the kernel.
+See netlink(7) and Documentation/userspace-api/netlink in the kernel.
 """
 
 import _socket
@@ -13,55 +12,30 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 
 from lean.typing import Final
-from netlink.closing import Closing
-from netlink.codec import Message
-from netlink.namespace import Namespace, entered
-from netlink.replies import (
-    HEADER,
+from netlink.namespace import Closing, Namespace, entered
+from netlink.wire import (
+    NLM_F_ACK,
+    NLM_F_DUMP,
+    NLM_F_DUMP_INTR,
+    NLM_F_REQUEST,
     NLMSG_DONE,
     NLMSG_ERROR,
     DumpInterruptedError,
     Frame,
     NetlinkError,
+    attribute,
     described,
     frames,
+    message,
     refusal,
+    stamp,
 )
 
-__all__ = [
-    "NETLINK_NETFILTER",
-    "NETLINK_ROUTE",
-    "NLM_F_ACK",
-    "NLM_F_APPEND",
-    "NLM_F_CREATE",
-    "NLM_F_DUMP",
-    "NLM_F_DUMP_INTR",
-    "NLM_F_EXCL",
-    "NLM_F_MULTI",
-    "NLM_F_REQUEST",
-    "DumpInterruptedError",
-    "Encodable",
-    "Frame",
-    "NetlinkError",
-    "Socket",
-    "encode",
-    "stamp",
-]
-
-Encodable = Message | bytes | bytearray
+__all__ = ["NETLINK_NETFILTER", "NETLINK_ROUTE", "DumpInterruptedError", "Frame", "NetlinkError", "Socket"]
 
 NETLINK_ROUTE: Final = 0
 NETLINK_NETFILTER: Final = 12
 
-# include/uapi/linux/netlink.h
-NLM_F_REQUEST: Final = 0x1
-NLM_F_MULTI: Final = 0x2
-NLM_F_ACK: Final = 0x4
-NLM_F_DUMP: Final = 0x300
-NLM_F_EXCL: Final = 0x200
-NLM_F_CREATE: Final = 0x400
-NLM_F_APPEND: Final = 0x800
-NLM_F_DUMP_INTR: Final = 0x10
 _SOL_NETLINK = 270
 _NETLINK_CAP_ACK = 10
 _NETLINK_EXT_ACK = 11
@@ -74,8 +48,6 @@ _NFNL_MSG_BATCH_BEGIN = 0x10
 _NFNL_MSG_BATCH_END = 0x11
 _NFNL_BATCH_GENID = 1
 
-_FLAGS_AND_SEQUENCE = struct.Struct("=HI")
-_ATTRIBUTE = struct.Struct("=HH")
 _NFGENMSG = struct.Struct(">BBH")
 
 # A reply is at most 32 KiB, unless somebody gives the kernel a larger buffer to fill; 64 KiB has room to spare.
@@ -94,7 +66,7 @@ class Socket(Closing):
     """A netlink socket that stays in the network namespace it was opened in, wherever its users' threads go.
 
     It sets the sequence numbers and the NLM_F_REQUEST and NLM_F_ACK flags; the type and all other flags are the
-    message's own (`message["header"]`). Not to be shared between threads.
+    message's own. Not to be shared between threads.
     """
 
     def __init__(self, protocol: int, namespace: Namespace | None = None, *, groups: int = 0) -> None:
@@ -118,7 +90,7 @@ class Socket(Closing):
 
     def execute(
         self,
-        messages: Iterable[Encodable],
+        messages: Iterable[bytes],
         *,
         doing: str = "",
         subsystem: int | None = None,
@@ -137,7 +109,7 @@ class Socket(Closing):
 
     def outcomes(
         self,
-        messages: Iterable[Encodable],
+        messages: Iterable[bytes],
         *,
         doing: str = "",
         subsystem: int | None = None,
@@ -147,15 +119,15 @@ class Socket(Closing):
 
         Raises NetlinkError where the failure belongs to no single message, as when a transaction cannot be committed.
         """
-        encoded = [encode(message) for message in messages]
+        encoded = [bytearray(each) for each in messages]
         if not encoded:
             return []
         first = self._next_sequence(len(encoded))
         last = first + len(encoded) - 1
-        for number, message in enumerate(encoded, first):
+        for number, each in enumerate(encoded, first):
             # Errors always come, in order, and acknowledgements on request: the last one's tells that all were dealt
             # with, without a reply for each of the others.
-            stamp(message, NLM_F_REQUEST | (NLM_F_ACK if number == last else 0), number)
+            stamp(each, NLM_F_REQUEST | (NLM_F_ACK if number == last else 0), number)
         begin = -1
         if subsystem is not None:
             begin = self._next_sequence(2)
@@ -176,10 +148,10 @@ class Socket(Closing):
                 break
         return [failures.get(number) for number in range(first, last + 1)]
 
-    def request(self, message: Encodable, *, doing: str = "") -> Frame:
+    def request(self, question: bytes, *, doing: str = "") -> Frame:
         """Ask for one object and return the kernel's reply. Raises NetlinkError (ENOENT, ENODEV: no such object)."""
         sequence = self._next_sequence()
-        encoded = encode(message)
+        encoded = bytearray(question)
         stamp(encoded, NLM_F_REQUEST, sequence)
         self._send(encoded)
         for frame in self._replies():
@@ -192,12 +164,12 @@ class Socket(Closing):
                 raise failure
         raise AssertionError  # _replies never ends by itself
 
-    def dump(self, message: Encodable, *, doing: str = "") -> list[Frame]:
+    def dump(self, question: bytes, *, doing: str = "") -> list[Frame]:
         """Ask for all objects that match, and ask again when the table changed while it was read.
 
         Raises DumpInterruptedError when it did so five times, and NetlinkError.
         """
-        encoded = encode(message)
+        encoded = bytearray(question)
         for _ in range(_DUMP_ATTEMPTS):
             sequence = self._next_sequence()
             stamp(encoded, NLM_F_REQUEST | NLM_F_DUMP, sequence)
@@ -277,25 +249,8 @@ class Socket(Closing):
         return frames(received)
 
 
-def encode(message: Encodable) -> bytearray:
-    """Return the bytes of a message, to be changed freely."""
-    if isinstance(message, bytes | bytearray):
-        return bytearray(message)
-    message.data = bytearray()
-    message.encode()
-    return bytearray(message.data)
-
-
-def stamp(encoded: bytearray, flags: int, sequence: int) -> None:
-    """Give an encoded message its sequence number, and `flags` besides its own."""
-    own_flags, _ = _FLAGS_AND_SEQUENCE.unpack_from(encoded, 6)
-    _FLAGS_AND_SEQUENCE.pack_into(encoded, 6, own_flags | flags, sequence)
-
-
 def _batch_edge(kind: int, sequence: int, subsystem: int, generation: int | None = None) -> bytearray:
-    guard = b""
-    if generation is not None:
-        guard = _ATTRIBUTE.pack(8, _NFNL_BATCH_GENID) + generation.to_bytes(4, "big")
-    length = HEADER.size + _NFGENMSG.size + len(guard)
-    header = HEADER.pack(length, kind, NLM_F_REQUEST, sequence, 0)
-    return bytearray(header + _NFGENMSG.pack(_socket.AF_UNSPEC, 0, subsystem) + guard)
+    guard = b"" if generation is None else attribute(_NFNL_BATCH_GENID, generation.to_bytes(4, "big"))
+    edge = bytearray(message(kind, _NFGENMSG.pack(_socket.AF_UNSPEC, 0, subsystem) + guard))
+    stamp(edge, NLM_F_REQUEST, sequence)
+    return edge

@@ -2,7 +2,7 @@
 
 import os
 
-from netlink import syscalls
+from lean import syscalls
 
 __all__ = ["has_set_mac"]
 

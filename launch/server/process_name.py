@@ -3,7 +3,7 @@
 import os
 from contextlib import suppress
 
-from .syscalls import set_process_name
+from lean.syscalls import set_process_name
 
 __all__ = ["COMM_BYTES", "name_process", "set_comm"]
 

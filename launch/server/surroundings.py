@@ -5,10 +5,10 @@ import signal
 from time import sleep
 from typing import NamedTuple
 
+from lean.syscalls import CLONE_NEWNET, CLONE_NEWNS, setns
 from skel.context import Kept
 
 from .protocol import HandoffError
-from .syscalls import CLONE_NEWNET, CLONE_NEWNS, setns
 
 __all__ = ["UMASK", "Caller", "Surroundings"]
 

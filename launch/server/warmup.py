@@ -10,10 +10,9 @@ from typing import NamedTuple
 from launch.installation import modules
 from launch.launcher import find_plugin, launcher_bytes
 from launch.plugin_list import PLUGINS, load, load_modules, resolve
+from lean.syscalls import CLONE_NEWNET, mount_nowhere, setns, unshare
 from skel.context import Context
 from skel.dispatch import dispatch
-
-from .syscalls import CLONE_NEWNET, file_system_in_memory, setns, unshare
 
 __all__ = ["Attachment", "load_all", "pod_on_a_node", "run_once", "warm_up"]
 
@@ -60,7 +59,7 @@ class Attachment(NamedTuple):
 @contextmanager
 def pod_on_a_node() -> Iterator[Attachment]:
     """Be on a node with a pod: namespaces and files that go with this block, or with this process. Raises OSError."""
-    with _opened(file_system_in_memory()) as root, _pod_namespace() as netns:
+    with _opened(mount_nowhere("tmpfs")) as root, _pod_namespace() as netns:
         folder = _path_of(root)
         launcher = os.path.join(folder, "host-local")
         with open(launcher, "wb") as file:

@@ -10,11 +10,10 @@ from contextlib import AbstractContextManager, suppress
 
 from netlink.addresses import add_address
 from netlink.link import find_link
-from netlink.links import set_up
-from netlink.messages import new_route, notify_by_arp
+from netlink.links import notify_by_arp, set_up
 from netlink.namespace import Namespace, entered
 from netlink.request import ANY, Request, change
-from netlink.routes import add_route
+from netlink.routes import add_route, new_route
 from netlink.rtnl import RT_TABLE_MAIN, Link, Rtnl
 from netlink.rtnl import Route as KernelRoute
 from netlink.sysctl import set_sysctl, write_sysctl

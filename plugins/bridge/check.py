@@ -54,8 +54,8 @@ def check_port(host: Rtnl, config: BridgeConfig, result: Result, inner: Link, br
             raise CniError(Code.INTERNAL, f'"{port.name}" is no port of the bridge "{bridge.name}"')
         _check_up(port)
         for key, wanted, found in (
-            ("hairpinMode", config.hairpin_mode, port.hairpin),
-            ("portIsolation", config.port_isolation, port.isolated),
+            ("hairpinMode", config.hairpin_mode, port.details.hairpin),
+            ("portIsolation", config.port_isolation, port.details.isolated),
         ):
             if wanted and not found:
                 raise CniError(Code.INTERNAL, f'"{port.name}" lacks what {key}: true asks for')

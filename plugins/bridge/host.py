@@ -60,7 +60,7 @@ def ensure_bridge(host: Rtnl, config: BridgeConfig, undo: BridgeUndo) -> Link:
     if found is None:
         found = _make_bridge(host, config, undo)
     bridge = _required(found, config.bridge)
-    if config.filters_vlans and not bridge.vlan_filtering:
+    if config.filters_vlans and not bridge.details.vlan_filtering:
         message = f'bridge: "{bridge.name}" has VLAN filtering off, so vlan and vlanTrunk would do nothing'
         raise CniError(Code.INVALID_CONFIG, message)
     if config.promisc_mode and not bridge.promiscuous:

@@ -199,7 +199,7 @@ def status(args: Args[BridgeConfig]) -> None:
         found = host.link(config.bridge)
     if found is not None and found.kind != "bridge":
         raise CniError(Code.NOT_AVAILABLE, f'bridge: "{config.bridge}" exists already but is not a bridge')
-    if found is not None and config.filters_vlans and not found.vlan_filtering:
+    if found is not None and config.filters_vlans and not found.details.vlan_filtering:
         message = f'bridge: "{config.bridge}" has VLAN filtering off, so vlan and vlanTrunk would do nothing'
         raise CniError(Code.NOT_AVAILABLE, message)
     if config.ipam.type:

@@ -12,7 +12,7 @@ import pytest
 
 from ipam.host_local import PLUGIN as HOST_LOCAL
 from netlink.namespace import entered, open_namespace
-from netlink.rtnl_socket import RtnlSocket
+from netlink.request import RtnlSocket
 from netlink.socket import Socket
 from plugins.bridge import PLUGIN
 from skel import Outcome, dispatch

@@ -5,8 +5,10 @@ from typing import Any
 
 import pytest
 
-from netlink.messages import change_link, new_address, new_route
+from netlink.addresses import new_address
+from netlink.link_wire import change_link
 from netlink.namespace import entered, open_namespace
+from netlink.routes import new_route
 from netlink.rtnl import RT_TABLE_MAIN, NetlinkError, Route, Rtnl
 from tests.nodes import Node
 

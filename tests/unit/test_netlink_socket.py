@@ -8,9 +8,8 @@ from threading import Thread
 
 import pytest
 
-from netlink.request import DUMP, LOOK, Request, change
-from netlink.rtnl_socket import RtnlSocket
-from netlink.socket import (
+from netlink.request import DUMP, LOOK, Request, RtnlSocket, change
+from netlink.wire import (
     NLM_F_ACK,
     NLM_F_DUMP,
     NLM_F_REQUEST,
@@ -225,7 +224,7 @@ def test_changes_looks_and_a_list_go_in_one_packet_and_each_has_its_answer(ends:
         ]
 
     kernel.answer = answer
-    under_test.exchange([made, one, none, several])
+    under_test.send(made, one, none, several)
 
     (packet,) = kernel.packets
     assert [flags for _, flags, _, _ in packet] == [
@@ -245,7 +244,7 @@ def test_only_the_last_of_several_changes_is_acknowledged(ends: tuple[RtnlSocket
     requests = [change(message(KIND, 0, 0), f"number {number}", [errno.EEXIST]) for number in range(3)]
     kernel.answer = lambda asked: [error(errno.EEXIST, asked[1][2]), error(0, asked[2][2])]
 
-    under_test.exchange(requests)
+    under_test.send(*requests)
 
     assert [flags & NLM_F_ACK for _, flags, _, _ in kernel.packets[0]] == [0, 0, NLM_F_ACK]
     assert [request.answer for request in requests] == [True, False, True]
@@ -261,7 +260,7 @@ def test_the_first_that_is_refused_is_named_and_the_others_have_their_answers(en
     ]
 
     with pytest.raises(NetlinkError, match=r"^.Errno 1. the first: Operation not permitted: a reason$"):
-        under_test.exchange([first, second, third])
+        under_test.send(first, second, third)
 
     assert third.answer == [b"here"]
 
@@ -278,7 +277,7 @@ def test_a_list_that_changed_meanwhile_is_asked_for_again_alone(ends: tuple[Rtnl
         return [*first, listed, done(sequence)]
 
     kernel.answer = answer
-    under_test.exchange([one, several])
+    under_test.send(one, several)
 
     assert [len(packet) for packet in kernel.packets] == [2, 1]
     assert (one.answer, several.answer) == ([b"one."], [b"002."])
@@ -289,4 +288,4 @@ def test_a_list_that_is_refused_says_so(ends: tuple[RtnlSocket, Kernel]) -> None
     kernel.answer = lambda asked: [error(errno.EBUSY, asked[0][2])]
 
     with pytest.raises(NetlinkError, match="list them: Device or resource busy"):
-        under_test.exchange([listing()])
+        under_test.send(listing())

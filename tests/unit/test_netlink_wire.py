@@ -13,10 +13,10 @@ from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.ndmsg import ndmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
-from netlink import address_wire, link_wire, route_wire
+from netlink import addresses as address_verbs
+from netlink import kinds, link, link_wire, links, routes
 from netlink.codec import Attributes, build
 from netlink.namespace import Namespace
-from netlink.socket import encode
 
 TIMES = 300
 RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK = 16, 17, 18
@@ -72,7 +72,7 @@ class Values:
 
 def reference(cls: Any, kind: int, attributes: Attributes = (), nlm_flags: int = 0, **fields: int) -> bytes:
     present = [(name, value) for name, value in attributes if value is not None]
-    return bytes(encode(build(cls, kind, present, nlm_flags=nlm_flags, **fields)))
+    return build(cls, kind, present, nlm_flags=nlm_flags, **fields)
 
 
 def looked_up(values: Values) -> Case:
@@ -84,6 +84,12 @@ def looked_up(values: Values) -> Case:
 def looked_up_by_index(values: Values) -> Case:
     index = values.number()
     return link_wire.get_link(index), reference(ifinfmsg, RTM_GETLINK, [SKIP_STATS], index=index)
+
+
+def listed(values: Values) -> Case:
+    master = values.perhaps(values.number)
+    expected = reference(ifinfmsg, RTM_GETLINK, [("IFLA_MASTER", master), SKIP_STATS])
+    return link_wire.get_links(master=master or 0), expected
 
 
 def deleted(values: Values) -> Case:
@@ -99,7 +105,8 @@ def deleted_by_index(values: Values) -> Case:
 def bridge(values: Values) -> Case:
     name, up, filtering = values.ifname(), values.flag(), values.flag()
     mtu, mac = values.perhaps(values.number), values.perhaps(values.mac)
-    made = link_wire.new_bridge(name, mtu=mtu or 0, mac=mac or "", vlan_filtering=filtering, up=up)
+    data = kinds.bridge(vlan_filtering=filtering)
+    made = links.new_link("bridge", name, data=data, mtu=mtu or 0, mac=mac or "", up=up)
     linkinfo: list[Any] = [("IFLA_INFO_KIND", "bridge")]
     if filtering:
         linkinfo.append(("IFLA_INFO_DATA", {"attrs": [("IFLA_BR_VLAN_FILTERING", 1)]}))
@@ -117,19 +124,11 @@ def veth(values: Values) -> Case:
     mtu, mac, peer_mac = values.perhaps(values.number), values.perhaps(values.mac), values.perhaps(values.mac)
     master = values.perhaps(values.number)
     namespace = Namespace("", descriptor)
-    made = link_wire.new_veth(
-        name,
-        peer_name=peer_name,
-        peer_namespace=namespace,
-        mtu=mtu or 0,
-        mac=mac or "",
-        peer_mac=peer_mac or "",
-        master=master or 0,
-        up=up,
-    )
+    data = kinds.veth(peer_name=peer_name, peer_namespace=namespace, peer_mac=peer_mac or "", peer_mtu=mtu or 0)
+    made = links.new_link("veth", name, data=data, mtu=mtu or 0, mac=mac or "", master=master or 0, up=up)
     namespace.fd = -1  # which was never open
-    given = [("IFLA_MTU", mtu), ("IFLA_ADDRESS", peer_mac)]
-    peer = [("IFLA_IFNAME", peer_name), ("IFLA_NET_NS_FD", descriptor), *(one for one in given if one[1])]
+    given = [("IFLA_IFNAME", peer_name), ("IFLA_MTU", mtu), ("IFLA_ADDRESS", peer_mac), ("IFLA_NET_NS_FD", descriptor)]
+    peer = [each for each in given if each[1]]
     linkinfo = [
         ("IFLA_INFO_KIND", "veth"),
         ("IFLA_INFO_DATA", {"attrs": [("VETH_INFO_PEER", {"attrs": peer})]}),
@@ -144,11 +143,33 @@ def veth(values: Values) -> Case:
     return made, reference(ifinfmsg, RTM_NEWLINK, attributes, NEW, flags=int(up), change=int(up))
 
 
+def macvlan(values: Values) -> Case:
+    name, mode, descriptor = values.ifname(), values.random.choice([*kinds.MACVLAN_MODES]), values.random.randint(1, 99)
+    below, mac = values.number(), values.perhaps(values.mac)
+    namespace = Namespace("", descriptor)
+    data = kinds.macvlan(mode=mode)  # pyroute2 does not know the length of the queue
+    made = links.new_link("macvlan", name, data=data, link=below, mac=mac or "", namespace=namespace)
+    namespace.fd = -1  # which was never open
+    settings = [("IFLA_MACVLAN_MODE", mode)]
+    linkinfo = [("IFLA_INFO_KIND", "macvlan"), ("IFLA_INFO_DATA", {"attrs": settings})]
+    attributes = [
+        ("IFLA_IFNAME", name),
+        ("IFLA_ADDRESS", mac),
+        ("IFLA_NET_NS_FD", descriptor),
+        ("IFLA_LINK", below),
+        ("IFLA_LINKINFO", {"attrs": linkinfo}),
+    ]
+    return made, reference(ifinfmsg, RTM_NEWLINK, attributes, NEW)
+
+
 def changed(values: Values) -> Case:
     index, up, promiscuous = values.number(), values.perhaps(values.flag), values.perhaps(values.flag)
     mac, mtu, alias = values.perhaps(values.mac), values.perhaps(values.number), values.perhaps(lambda: values.text(60))
-    made = link_wire.change_link(index, up=up, promiscuous=promiscuous, mac=mac or "", mtu=mtu or 0, alias=alias)
-    attributes = [("IFLA_ADDRESS", mac), ("IFLA_MTU", mtu), ("IFLA_IFALIAS", alias)]
+    name = values.perhaps(values.ifname)
+    made = link_wire.change_link(
+        index, up=up, promiscuous=promiscuous, mac=mac or "", mtu=mtu or 0, alias=alias, name=name or ""
+    )
+    attributes = [("IFLA_IFNAME", name), ("IFLA_MTU", mtu), ("IFLA_ADDRESS", mac), ("IFLA_IFALIAS", alias)]
     change = (IFF_UP if up is not None else 0) | (IFF_PROMISC if promiscuous is not None else 0)
     flags = (IFF_UP if up else 0) | (IFF_PROMISC if promiscuous else 0)
     return made, reference(ifinfmsg, RTM_NEWLINK, attributes, index=index, flags=flags, change=change)
@@ -159,7 +180,7 @@ def port(values: Values) -> Case:
     settings = [("IFLA_BRPORT_MODE", int(hairpin)), ("IFLA_BRPORT_ISOLATED", int(isolated))]
     linkinfo = [("IFLA_INFO_SLAVE_KIND", "bridge"), ("IFLA_INFO_SLAVE_DATA", {"attrs": settings})]
     expected = reference(ifinfmsg, RTM_NEWLINK, [("IFLA_LINKINFO", {"attrs": linkinfo})], index=index)
-    return link_wire.change_port(index, hairpin=hairpin, isolated=isolated), expected
+    return links.change_port(index, hairpin=hairpin, isolated=isolated), expected
 
 
 class changing(nlmsg):  # type: ignore[misc]  # noqa: N801 - as pyroute2 names its classes
@@ -182,19 +203,19 @@ def notifying(values: Values) -> Case:
     index = values.number()
     conf = {"attrs": [("IPV4_DEVCONF_ARP_NOTIFY", 1)]}
     families = {"attrs": [("AF_INET", {"attrs": [("IFLA_INET_CONF", conf)]})]}
-    return link_wire.notify_by_arp(index), reference(changing, RTM_NEWLINK, [("IFLA_AF_SPEC", families)], index=index)
+    return links.notify_by_arp(index), reference(changing, RTM_NEWLINK, [("IFLA_AF_SPEC", families)], index=index)
 
 
 def fdb_entry(values: Values) -> Case:
     index, mac = values.number(), values.mac()
     attributes = [("NDA_LLADDR", mac), ("NDA_MASTER", index)]
-    return link_wire.get_fdb_entry(index, mac), reference(ndmsg, RTM_GETNEIGH, attributes, family=AF_BRIDGE)
+    return link.get_fdb_entry(index, mac), reference(ndmsg, RTM_GETNEIGH, attributes, family=AF_BRIDGE)
 
 
 def addresses(values: Values) -> Case:
     index, family = values.number(), values.random.choice([0, AF_INET, AF_INET6])
     expected = reference(ifaddrmsg, RTM_GETADDR, family=family, index=index)
-    return address_wire.get_addresses(index, family), expected
+    return address_verbs.get_addresses(index, family), expected
 
 
 def of_interface(index: int, interface: Any, *others: tuple[str, Any]) -> tuple[list[Any], dict[str, int]]:
@@ -210,13 +231,13 @@ def new_address(values: Values) -> Case:
         broadcast = str(interface.network.broadcast_address)
     attributes, fields = of_interface(index, interface, ("IFA_FLAGS", 2 * nodad), ("IFA_BROADCAST", broadcast))
     expected = reference(ifaddrmsg, RTM_NEWADDR, attributes, NEW, **fields)
-    return address_wire.new_address(index, interface, nodad=nodad), expected
+    return address_verbs.new_address(index, interface, nodad=nodad), expected
 
 
 def deleted_address(values: Values) -> Case:
     index, interface = values.number(), values.interface()
     attributes, fields = of_interface(index, interface)
-    return address_wire.delete_address(index, interface), reference(ifaddrmsg, RTM_DELADDR, attributes, **fields)
+    return address_verbs.delete_address(index, interface), reference(ifaddrmsg, RTM_DELADDR, attributes, **fields)
 
 
 def route(values: Values) -> Case:
@@ -224,7 +245,7 @@ def route(values: Values) -> Case:
     dst, gateway = values.network(version), values.perhaps(lambda: values.address(version))
     mtu, advmss, priority = (values.perhaps(values.number) for _ in range(3))
     table, scope = values.perhaps(values.number), values.perhaps(lambda: values.random.choice([0, 200, 253]))
-    made = route_wire.new_route(
+    made = routes.new_route(
         index,
         dst,
         gateway=gateway,
@@ -264,10 +285,12 @@ def route(values: Values) -> Case:
     [
         looked_up,
         looked_up_by_index,
+        listed,
         deleted,
         deleted_by_index,
         bridge,
         veth,
+        macvlan,
         changed,
         port,
         notifying,
@@ -291,7 +314,7 @@ def test_a_route_is_read_as_it_was_written() -> None:
     for _ in range(TIMES):
         index, version, table = values.number(), values.version(), values.number()
         dst, gateway = values.network(version), values.address(version) if values.flag() else None
-        (read,) = route_wire.routes_in(route_wire.new_route(index, dst, gateway=gateway, mtu=9000, table=table))
+        (read,) = routes.routes_in(routes.new_route(index, dst, gateway=gateway, mtu=9000, table=table))
 
         assert (dst, gateway, index, 9000, 0) == (read.dst, read.gateway, read.ifindex, read.mtu, read.advmss)
         assert table == read.table

@@ -1,4 +1,4 @@
-"""The few system calls that Python 3.11 does not have: setns(2), unshare(2), mount(2), umount2(2), fsmount(2).
+"""System calls that Python 3.11 does not have: setns(2), unshare(2), mount(2), umount2(2), fsmount(2), prctl(2).
 
 All of them act on the calling *thread* (mount and umount on its mount namespace) and raise OSError.
 """
@@ -18,6 +18,7 @@ __all__ = [
     "UMOUNT_NOFOLLOW",
     "mount",
     "mount_nowhere",
+    "set_process_name",
     "setns",
     "umount",
     "unshare",
@@ -40,6 +41,8 @@ _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
 _FSOPEN_CLOEXEC = _FSMOUNT_CLOEXEC = 1
 _FSCONFIG_CMD_CREATE = 6
 
+_PR_SET_NAME = 15  # include/uapi/linux/prctl.h
+
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
 _libc.umount2.argtypes = (ctypes.c_char_p, ctypes.c_int)
@@ -60,6 +63,12 @@ def unshare(flags: int) -> None:
         raise _error()
 
 
+def set_process_name(name: bytes) -> None:
+    """Set the name of the calling thread in /proc, of at most 15 bytes; the rest is cut off."""
+    if _libc.prctl(_PR_SET_NAME, ctypes.c_char_p(name)):
+        raise _error()
+
+
 def mount(source: str, target: str, flags: int, filesystem: str = "none") -> None:
     """Mount, bind or change the propagation of `target`, as `flags` (MS_*) say."""
     if _libc.mount(os.fsencode(source), os.fsencode(target), os.fsencode(filesystem), flags, None):
@@ -73,7 +82,10 @@ def umount(target: str, flags: int = 0) -> None:
 
 
 def mount_nowhere(filesystem: str) -> int:
-    """Mount a new `filesystem` where no path leads to it, and return a descriptor of its root; it goes with that."""
+    """Mount a new `filesystem` (Linux 5.2) that no path leads to; return a descriptor of its root.
+
+    It is unmounted when its last file is closed.
+    """
     context = _call(_FSOPEN, filesystem.encode(), _FSOPEN_CLOEXEC)
     try:
         _call(_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0)

@@ -1,0 +1,92 @@
+"""Settings of the kinds of links: the payload (IFLA_INFO_DATA) of `Rtnl.create_link`, and the details of a `Link`.
+
+Wire format: include/uapi/linux/if_link.h and veth.h; names are theirs. A kind without settings, such as dummy, needs
+nothing here. Another kind is a function that writes its payload and, if somebody reads it back, a line in `_READERS`.
+"""
+
+from collections.abc import Callable, Mapping
+
+from lean.typing import Final, NamedTuple
+from netlink.link_wire import IFINFOMSG, attributes_of_link
+from netlink.namespace import Namespace
+from netlink.wire import flag, nested, number, uint32, value, values
+
+__all__ = ["MACVLAN_MODES", "NO_DETAILS", "Details", "bridge", "bridge_port", "details_of", "macvlan", "veth"]
+
+MACVLAN_MODES: Final = {"private": 1, "vepa": 2, "bridge": 4, "passthru": 8}
+"""The modes of a macvlan by the names of ip-link(8), as the kernel numbers them."""
+
+_IFLA_BR_VLAN_FILTERING = 7
+_IFLA_BRPORT_MODE, _IFLA_BRPORT_ISOLATED = 4, 33
+_IFLA_MACVLAN_MODE, _IFLA_MACVLAN_BC_QUEUE_LEN = 1, 7
+_VETH_INFO_PEER = 1
+
+
+class Details(NamedTuple):
+    """Settings that only some kinds of links have; other kinds have these defaults."""
+
+    vlan_filtering: bool = False
+    """Of a bridge."""
+    macvlan_mode: str = ""
+    """One of MACVLAN_MODES."""
+    hairpin: bool = False
+    """Of a bridge's port, as is `isolated`."""
+    isolated: bool = False
+
+
+NO_DETAILS: Final = Details()
+
+
+def bridge(*, vlan_filtering: bool = False) -> bytes:
+    """Return the settings of a bridge."""
+    return flag(_IFLA_BR_VLAN_FILTERING, True) if vlan_filtering else b""  # noqa: FBT003 - its value
+
+
+def bridge_port(*, hairpin: bool, isolated: bool) -> bytes:
+    """Return the settings of a bridge's port (IFLA_INFO_SLAVE_DATA).
+
+    `hairpin`: frames may leave by the port they came in by; `isolated`: none go to another isolated port.
+    """
+    return flag(_IFLA_BRPORT_MODE, hairpin) + flag(_IFLA_BRPORT_ISOLATED, isolated)
+
+
+def macvlan(*, mode: str, bcqueuelen: int = 0) -> bytes:
+    """Return the settings of a macvlan; `mode` is one of MACVLAN_MODES.
+
+    `bcqueuelen`: packets that the queue for broadcasts may hold, 0 for the kernel's 1000. Before Linux 5.11 the
+    kernel ignores it.
+    """
+    queue = number(_IFLA_MACVLAN_BC_QUEUE_LEN, bcqueuelen) if bcqueuelen else b""
+    return number(_IFLA_MACVLAN_MODE, MACVLAN_MODES[mode]) + queue
+
+
+def veth(*, peer_name: str, peer_namespace: Namespace, peer_mac: str = "", peer_mtu: int = 0) -> bytes:
+    """Return the settings of a veth pair, of which the peer is born, down, in `peer_namespace`.
+
+    The peer cannot be born up: its driver refuses to open it until it has its other end.
+    """
+    given = attributes_of_link(name=peer_name, mtu=peer_mtu, mac=peer_mac, namespace=peer_namespace)
+    return nested(_VETH_INFO_PEER, IFINFOMSG.pack(0, 0, 0, 0, 0), given)
+
+
+def details_of(kind: str, data: bytes, port_data: bytes) -> Details:
+    """Return the details in a link's IFLA_INFO_DATA, and in the IFLA_INFO_SLAVE_DATA of a bridge's port."""
+    read = _READERS.get(kind)
+    details = read(data) if read is not None else NO_DETAILS
+    if not port_data:
+        return details
+    port = values(port_data).get
+    return details._replace(hairpin=any(port(_IFLA_BRPORT_MODE, b"")), isolated=any(port(_IFLA_BRPORT_ISOLATED, b"")))
+
+
+def _bridge(data: bytes) -> Details:
+    return Details(vlan_filtering=True) if any(value(data, _IFLA_BR_VLAN_FILTERING)) else NO_DETAILS
+
+
+def _macvlan(data: bytes) -> Details:
+    number_of_mode = uint32(value(data, _IFLA_MACVLAN_MODE))
+    modes = [name for name, number in MACVLAN_MODES.items() if number == number_of_mode]
+    return Details(macvlan_mode="".join(modes))
+
+
+_READERS: Mapping[str, Callable[[bytes], Details]] = {"bridge": _bridge, "macvlan": _macvlan}
