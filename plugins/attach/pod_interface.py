@@ -19,11 +19,13 @@ from netlink.rtnl import RT_TABLE_MAIN, Link, Rtnl
 from netlink.rtnl import Route as KernelRoute
 from netlink.sysctl import set_sysctl, write_sysctl
 from plugins.attach.gateways import default_network, gateway_of
-from skel import Cidr, CniError, Code, Network, Result, Route
+from skel import Cidr, CniError, Code, Interface, Network, Result, Route
 
 __all__ = [
     "announce",
     "check_addresses_and_routes",
+    "check_interface",
+    "check_mac",
     "configure",
     "opened",
     "require_interface",
@@ -102,6 +104,26 @@ def announce(pod: Rtnl, inner: Link) -> None:
     advertisements (ndisc_notify) when a MAC is set, even to what it was. Raises NetlinkError.
     """
     pod.set_mac(inner.ifindex, inner.mac)
+
+
+def check_interface(pod: Rtnl, result: Result, ifname: str, netns: str, *, kind: str, may_be_down: bool) -> Link:
+    """Return the pod's interface. Raises CniError: 7 if `result` lacks it, 999 if it is missing, or differs."""
+    expected = [interface for interface in result.interfaces if (interface.name, interface.sandbox) == (ifname, netns)]
+    if not expected:
+        raise CniError(Code.INVALID_CONFIG, f'prevResult.interfaces: no "{ifname}" in the sandbox "{netns}"')
+    inner = require_interface(pod, ifname)
+    if inner.kind != kind:
+        raise CniError(Code.INTERNAL, f'interface "{ifname}" in the container is no {kind} but "{inner.kind}"')
+    if not (inner.up or may_be_down):
+        raise CniError(Code.INTERNAL, f'interface "{ifname}" in the container is down')
+    check_mac(expected[0], inner)
+    return inner
+
+
+def check_mac(expected: Interface, found: Link) -> None:
+    """Raise CniError (999) if a link has another MAC than the result says."""
+    if expected.mac and expected.mac.lower() != found.mac:
+        raise CniError(Code.INTERNAL, f'MAC of "{found.name}" is {found.mac}, prevResult says {expected.mac}')
 
 
 def check_addresses_and_routes(pod: Rtnl, inner: Link, routes: Iterable[Route], addresses: Iterable[Cidr]) -> None:
