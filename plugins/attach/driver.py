@@ -89,6 +89,13 @@ class Driver(Generic[C]):
 
         return Owner(self.config.name, self.args.container_id, self.args.ifname)
 
+    @property
+    def host_veth(self) -> str:
+        """The name of the host's end, for a driver that makes a veth pair."""
+        from plugins.attach.host_veth import host_veth_name
+
+        return host_veth_name(self.args.container_id, self.args.ifname)
+
     def open_undo(self) -> Undo:
         """Return a new Undo for `self.undo`; `self.host` is open."""
         return Undo(self.args.log, self.args.interruption)

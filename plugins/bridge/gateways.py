@@ -9,17 +9,16 @@ from netlink.addresses import add_address
 from netlink.namespace import Namespace
 from netlink.request import Request
 from netlink.rtnl import Address, Link, Rtnl
-from netlink.sysctl import write_sysctl
 from plugins.attach.host_veth import host_veth_name
+from plugins.attach.keys import random_mac
 from plugins.bridge.config import BridgeConfig
-from plugins.bridge.host import bring_up, connect, delete_own, random_mac, tag
+from plugins.bridge.host import bring_up, connect, delete_own, tag
 from plugins.bridge.undo import BridgeUndo
 from skel import Cidr, CniError, Code
 
-__all__ = ["ensure_gateways", "ensure_vlan_gateway", "forward", "forwarding_keys", "vlan_gateway_name"]
+__all__ = ["ensure_gateways", "ensure_vlan_gateway", "vlan_gateway_name"]
 
 _IPV4 = 4
-_FORWARDING = {4: "net/ipv4/ip_forward", 6: "net/ipv6/conf/all/forwarding"}
 
 
 def ensure_vlan_gateway(host: Rtnl, bridge: Link, config: BridgeConfig, here: Namespace, undo: BridgeUndo) -> Link:
@@ -96,17 +95,6 @@ def ensure_gateways(
     for back, addition in additions:
         if not addition.answer:
             undo.forget(back)  # another ADD was faster
-
-
-def forward(gateways: list[Cidr]) -> None:
-    """Let the kernel forward packets of the gateways' families. Raises OSError."""
-    for key in forwarding_keys(gateways):
-        write_sysctl(key, "1")
-
-
-def forwarding_keys(gateways: list[Cidr]) -> list[str]:
-    """Return the kernel parameters by which packets of the gateways' families are forwarded."""
-    return [_FORWARDING[version] for version in sorted({gateway.version for gateway in gateways})]
 
 
 def vlan_gateway_name(config: BridgeConfig) -> str:

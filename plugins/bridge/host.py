@@ -6,11 +6,8 @@ that an ADD that fails later leaves the node as it found it.
 
 import errno
 import fcntl
-import os
-from collections.abc import Collection
 from contextlib import suppress
 
-from firewall.owner import Owner
 from lean.typing import NamedTuple
 from netlink.addresses import list_addresses
 from netlink.link import find_fdb_owner, find_link
@@ -19,19 +16,18 @@ from netlink.rtnl import Address, Link, Rtnl, is_oper_up
 from netlink.socket import NetlinkError
 from netlink.sysctl import read_sysctl, write_sysctl
 from netlink.sysfs import has_set_mac
+from plugins.attach.keys import random_mac
 from plugins.bridge.config import BridgeConfig
 from plugins.bridge.undo import BridgeUndo
 from skel import CniError, Code, Undo
-from skel.steps import Steps
 
 __all__ = [
     "Connected",
     "bring_up",
-    "collect_ports",
+    "check_available",
     "connect",
     "delete_own",
     "ensure_bridge",
-    "random_mac",
     "require_bridge",
     "tag",
     "wait_port_up",
@@ -59,10 +55,7 @@ def ensure_bridge(host: Rtnl, config: BridgeConfig, undo: BridgeUndo) -> Link:
     found = host.link(config.bridge)
     if found is None:
         found = _make_bridge(host, config, undo)
-    bridge = _required(found, config.bridge)
-    if config.filters_vlans and not bridge.vlan_filtering:
-        message = f'bridge: "{bridge.name}" has VLAN filtering off, so vlan and vlanTrunk would do nothing'
-        raise CniError(Code.INVALID_CONFIG, message)
+    bridge = _usable(found, config)
     if config.promisc_mode and not bridge.promiscuous:
         back = undo.unless_counted_on(host.set_promiscuous, bridge.ifindex, on=False)
         undo.add(back)
@@ -171,30 +164,24 @@ def wait_port_up(host: Rtnl, port: Link, bridge: Link, seen: Link | None = None)
         raise CniError(Code.TRY_AGAIN_LATER, message)
 
 
-def collect_ports(config: BridgeConfig, valid: Collection[Owner]) -> None:
-    """Delete the ports of pods of this network that are no longer valid. Raises OSError, CniError."""
-    with Rtnl() as host, Steps() as steps:
-        bridge = host.link(config.bridge)
-        for port in host.links_of(bridge.ifindex) if bridge else ():
-            owner = Owner.from_label(port.alias)
-            if owner is not None and owner.in_network(config.name) and owner not in valid:
-                steps.take(host.delete_link, port.ifindex)
+def check_available(config: BridgeConfig) -> None:
+    """Raise CniError (50) if the bridge's name belongs to a link that `ensure_bridge` would refuse."""
+    with Rtnl() as host:
+        found = host.link(config.bridge)
+    if found is None:
+        return
+    try:
+        _usable(found, config)
+    except CniError as error:
+        raise CniError(Code.NOT_AVAILABLE, error.msg) from None
 
 
-def random_mac(above: str = "") -> str:
-    """Return a MAC that is locally administered and no group's (IEEE 802, the two low bits of the first byte).
-
-    It is higher than `above`, unless that is among the very highest: a bridge that was given no MAC has the lowest of
-    its ports', and keeps it when a higher one comes.
-    """
-    octets = bytearray(os.urandom(6))
-    octets[0] = octets[0] & 0xFC | 0x02
-    lowest = bytes.fromhex(above.replace(":", ""))
-    if octets <= lowest:
-        octets[0] = 0xFE
-    if octets <= lowest:
-        octets[1] = 0xFF
-    return octets.hex(":")
+def _usable(found: Link | None, config: BridgeConfig) -> Link:
+    bridge = _required(found, config.bridge)
+    if config.filters_vlans and not bridge.vlan_filtering:
+        message = f'bridge: "{bridge.name}" has VLAN filtering off, so vlan and vlanTrunk would do nothing'
+        raise CniError(Code.INVALID_CONFIG, message)
+    return bridge
 
 
 def _required(found: Link | None, name: str) -> Link:
