@@ -1,8 +1,9 @@
-"""CHECK of the bridge plugin: what ADD returned, held against the kernel (SPEC.md section 2)."""
+"""CHECK of the bridge plugin: the host compared with the result of ADD (SPEC.md section 2)."""
 
 from netlink.rtnl import Link, Rtnl
 from plugins.attach.forwarding import check_forwarding
 from plugins.attach.pod_interface import check_mac
+from plugins.attach.veth_pair import check_host_end
 from plugins.bridge.config import BridgeConfig
 from plugins.bridge.gateways import vlan_gateway_name
 from plugins.bridge.host import require_bridge
@@ -12,7 +13,7 @@ __all__ = ["check_bridge", "check_gateways", "check_port"]
 
 
 def check_bridge(host: Rtnl, config: BridgeConfig, result: Result) -> Link:
-    """Return the network's bridge. Raises CniError where it is missing, down or not as configured."""
+    """Return the network's bridge. Raises CniError (7, 999) if it is missing, down or not as configured."""
     bridge = require_bridge(host, config.bridge)
     _check_up(bridge)
     for interface in result.interfaces:
@@ -25,32 +26,21 @@ def check_bridge(host: Rtnl, config: BridgeConfig, result: Result) -> Link:
 
 
 def check_port(host: Rtnl, config: BridgeConfig, result: Result, inner: Link, bridge: Link) -> Link:
-    """Return the host's end of the pair. Raises CniError where it is missing, down, or not the port it should be."""
-    for interface in result.interfaces:
-        port = None if interface.sandbox or interface.name == bridge.name else host.link(interface.name)
-        if (
-            port is None
-            or port.kind != "veth"
-            or port.ifindex != inner.peer_ifindex
-            or port.peer_ifindex != inner.ifindex
-        ):
-            continue
-        check_mac(interface, port)
-        if port.master != bridge.ifindex:
-            raise CniError(Code.INTERNAL, f'"{port.name}" is no port of the bridge "{bridge.name}"')
-        _check_up(port)
-        for key, wanted, found in (
-            ("hairpinMode", config.hairpin_mode, port.hairpin),
-            ("portIsolation", config.port_isolation, port.isolated),
-        ):
-            if wanted and not found:
-                raise CniError(Code.INTERNAL, f'"{port.name}" lacks what {key}: true asks for')
-        return port
-    raise CniError(Code.INTERNAL, f'the host\'s end of "{inner.name}" is missing')
+    """Return the host's end of the pair. Raises CniError (999) if it is missing, down, or differs."""
+    port = check_host_end(host, result, inner)
+    if port.master != bridge.ifindex:
+        raise CniError(Code.INTERNAL, f'"{port.name}" is no port of the bridge "{bridge.name}"')
+    for key, wanted, found in (
+        ("hairpinMode", config.hairpin_mode, port.hairpin),
+        ("portIsolation", config.port_isolation, port.isolated),
+    ):
+        if wanted and not found:
+            raise CniError(Code.INTERNAL, f'"{port.name}" is not set up for {key}: true')
+    return port
 
 
 def check_gateways(host: Rtnl, config: BridgeConfig, bridge: Link, gateways: list[Cidr]) -> None:
-    """Raise CniError (999) for a gateway address that is gone, or a family that the kernel does not forward.
+    """Raise CniError (999) for a missing gateway address, or a family that the kernel does not forward.
 
     `gateways` are the addresses of the bridge, or of its VLAN's interface.
     """

@@ -46,18 +46,19 @@ class BridgeDriver(Driver[BridgeConfig]):
 
     def make(self) -> Made:
         """Make the bridge if it is missing, and the pair; put the port into its VLANs and check its source MACs."""
-        from plugins.bridge.host import connect, delete_own, ensure_bridge, tag
+        from plugins.attach.veth_pair import delete_own
+        from plugins.bridge.host import connect, ensure_bridge, tag
 
-        config, host = self.config, self.host
+        config, host, name = self.config, self.host, self.host_veth
         bridge = ensure_bridge(host, config, self.undo)
         port_mac = random_mac(above=bridge.mac)
-        self.undo.add(delete_own, host, self.host_veth, port_mac)
+        self.undo.add(delete_own, host, name, port_mac)
         self.bridge, self.port, self.held = connect(
             host,
             bridge,
             config,
             self.undo,
-            name=self.host_veth,
+            name=name,
             port_mac=port_mac,
             peer=self.args.ifname,
             namespace=self.netns,
