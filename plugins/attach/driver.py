@@ -43,7 +43,7 @@ class Made(NamedTuple):
 class Driver(Generic[C]):
     """One call of an interface plugin: the steps that differ between kinds of interface.
 
-    The sequence makes one for each call, so a driver may keep on itself what a later step needs.
+    The sequence makes one for each call, so a driver may keep values for its later steps in attributes.
     ADD calls `make`, `gateways`, `after_ipam`, `wait_reachable`, in this order. CHECK calls `verify`, DEL `unmake`, GC
     `stale` and STATUS `status`. Every step may raise CniError and OSError.
     """

@@ -1,7 +1,7 @@
 """bridge: a pod's interface is one end of a veth pair, the other is a port of a bridge on the host.
 
-`plugins.attach` has the sequence of each verb, `driver` the steps that are the bridge's, `host` and `gateways` the
-changes that these make on the host, `check` those that CHECK looks for, and `undo` the way back from a failing ADD.
+`plugins.attach` has the sequence of each verb, `driver` the steps of it that are the bridge's. These change the host by
+`host` and `gateways`, compare it by `check`, and go back from a failing ADD by `undo`.
 """
 
 from plugins.attach.sequence import interface_plugin

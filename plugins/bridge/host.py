@@ -72,7 +72,7 @@ def bring_up(host: Rtnl, link: Link, undo: BridgeUndo) -> None:
         host.set_up(link.ifindex)
 
 
-def connect(  # noqa: PLR0913 -- what a port is made from, each by its name
+def connect(  # noqa: PLR0913 -- the properties of a port, each by its name
     host: Rtnl,
     bridge: Link,
     config: BridgeConfig,
