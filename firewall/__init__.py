@@ -1,1 +1,1 @@
-"""The firewall's share of an attachment: masquerading and the check of source MACs."""
+"""The firewall's part of an attachment: `masquerade` and `spoofcheck`, each a table of backends."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from lean.typing import Final, NamedTuple
 
-__all__ = ["IptablesError", "Program", "is_found", "run"]
+__all__ = ["IptablesError", "Program", "find", "run"]
 
 _DEFAULT_PATH: Final = "/usr/sbin:/sbin"
 
@@ -29,7 +29,7 @@ def run(program: Program, arguments: list[str], script: str = "", *, check: bool
     """
     import subprocess
 
-    path = _found(program.name, program.environ)
+    path = find(program.name, program.environ)
     if path is None:
         raise IptablesError(errno.ENOENT, f"no program {program.name!r} on PATH or in {_DEFAULT_PATH}")
     done = subprocess.run(  # noqa: S603 - a fixed name, and arguments made above
@@ -47,12 +47,8 @@ def run(program: Program, arguments: list[str], script: str = "", *, check: bool
     return done.returncode, done.stdout
 
 
-def is_found(name: str, environ: Mapping[str, str]) -> bool:
-    """Tell whether there is a program of that name."""
-    return _found(name, environ) is not None
-
-
-def _found(name: str, environ: Mapping[str, str]) -> str | None:
+def find(name: str, environ: Mapping[str, str]) -> str | None:
+    """Return the path of the program of that name, or None."""
     # Some runtimes call plugins without a PATH, or with one that has no folder for system programs.
     for folder in f"{environ.get('PATH', '')}:{_DEFAULT_PATH}".split(":"):
         candidate = f"{folder}/{name}"

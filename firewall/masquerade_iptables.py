@@ -10,31 +10,22 @@ import errno
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip_network
+from ipaddress import ip_network
 
-from firewall.iptables_program import IptablesError, Program, is_found, run
+from firewall.iptables_program import IptablesError, Program, find, run
+from firewall.owner import Owner
+from firewall.tables import Interface, Network, Tables
 from lean.hashing import sha512
 from lean.typing import NamedTuple
 from netlink.nft_wire import IPV4, IPV6
-from netlink.nftables import Netfilter, Table
+from netlink.nftables import Table
 
-__all__ = [
-    "Iptables",
-    "IptablesError",
-    "collect_iptables",
-    "is_masqueraded_by_iptables",
-    "masquerade_iptables",
-    "unmasquerade_iptables",
-]
-
-Interface = IPv4Interface | IPv6Interface
-Network = IPv4Network | IPv6Network
+__all__ = ["IptablesError", "apply", "collect", "holds", "remove"]
 
 _CHAIN_LENGTH = 28
 # Regular expressions; `re` is loaded where they are used, as that takes 3 ms and most calls find nothing of iptables.
 _CHAIN = r"CNI-[0-9a-f]{24}"
 _JUMP = rf'-A POSTROUTING .*--comment "((?:[^"\\]|\\.)*)" .*-j ({_CHAIN})'
-_SOURCE = r"POSTROUTING -s (\S+) "
 _COMMENT_LENGTH = 255
 """Bytes that iptables keeps of a comment; it drops the rest without a word."""
 _ATTEMPTS = 5
@@ -56,20 +47,13 @@ _FAMILIES = (
 )
 
 
-class Iptables(NamedTuple):
-    """How iptables is reached: the socket for what nftables knows of it, the environment for the programs."""
-
-    netfilter: Netfilter
-    environ: Mapping[str, str]
-
-
-def masquerade_iptables(iptables: Iptables, addresses: Sequence[Interface], network: str, container_id: str) -> None:
+def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
     """Masquerade traffic from `addresses` to anywhere but their subnets and multicast. Raises IptablesError.
 
-    All rules of a family are put in place at once, or none. What is done already stays as it is.
+    All rules of a family are made at once, or none. Rules that exist stay.
     """
-    chain = _chain_name(network, container_id)
-    comment = f'-m comment --comment "{_escaped(_comment(network, container_id))}"'
+    chain = _chain_name(owner.network, owner.container_id)
+    comment = f'-m comment --comment "{_escaped(_comment(owner))}"'
     for family in _FAMILIES:
         own = [address for address in addresses if address.version == family.version]
         if not own:
@@ -77,7 +61,7 @@ def masquerade_iptables(iptables: Iptables, addresses: Sequence[Interface], netw
         jumps = [f"POSTROUTING -s {address.ip}/{address.max_prefixlen} {comment} -j {chain}" for address in own]
         subnets = dict.fromkeys(f"{chain} -d {address.network} {comment} -j ACCEPT" for address in own)
         everything = f"{chain} ! -d {family.multicast} {comment} -j MASQUERADE"
-        program = _backend(iptables, family, chain)
+        program = _backend(tables, family, chain)
         present = _jumps(program, chain) if program else []
         # What another interface of the container has stays; its subnets must come before the rule for everything.
         is_shared = any(jump not in jumps for jump in present)
@@ -88,48 +72,49 @@ def masquerade_iptables(iptables: Iptables, addresses: Sequence[Interface], netw
             *(f"-A {rule}" for rule in (everything,) if rule not in rules),
             *(f"-A {jump}" for jump in jumps if jump not in present),
         ]
-        _restore(program or Program(family.program, iptables.environ), changes)
+        _restore(program or Program(family.program, tables.environ), changes)
 
 
-def unmasquerade_iptables(iptables: Iptables, addresses: Sequence[Interface], network: str, container_id: str) -> None:
-    """Remove the jumps of `addresses`, and with the last one the chain; nothing there is fine.
+def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) -> None:
+    """Remove the jumps of `addresses`, and with the last one the chain; no chain is fine.
 
-    Without `addresses`, all that the container has goes. No program is run where nothing is to be done. Raises
+    Without `addresses`, all rules of the container go. No program is run if the container has no chain. Raises
     IptablesError, NetlinkError.
     """
-    chain = _chain_name(network, container_id)
+    chain = _chain_name(owner.network, owner.container_id)
     versions = {address.version for address in addresses} or {4, 6}
     for family in _FAMILIES:
-        program = _backend(iptables, family, chain) if family.version in versions else None
+        program = _backend(tables, family, chain) if family.version in versions else None
         if program:
-            _remove(iptables, program, family, chain, addresses)
+            _remove(tables, program, family, chain, addresses)
 
 
-def is_masqueraded_by_iptables(iptables: Iptables, network: str, container_id: str) -> bool:
+def holds(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> bool:
     """Tell whether the container's chain has its rules and is led to, as far as the kernel counts them.
 
     nftables is asked, where today's iptables keeps its rules: one look-up by name and family. A program is run only
-    where the kernel has a nat table of the older iptables, and looks for the chain alone. Raises IptablesError,
+    if the kernel has a nat table of the older iptables, and looks for the chain alone. Raises IptablesError,
     NetlinkError.
     """
-    chain = _chain_name(network, container_id)
-    return any(_is_whole(iptables, family, chain) for family in _FAMILIES)
+    chain = _chain_name(owner.network, owner.container_id)
+    versions = {address.version for address in addresses}
+    return all(_is_whole(tables, family, chain) for family in _FAMILIES if family.version in versions)
 
 
-def collect_iptables(iptables: Iptables, network: str, valid: Collection[str]) -> None:
-    """Remove the chains of the network's containers whose ID is not in `valid`, and all jumps to them.
+def collect(tables: Tables, network: str, valid: Collection[Owner]) -> None:
+    """Remove the chains of the network's containers of which `valid` has no attachment, and all jumps to them.
 
     The network is in the jumps' comments, and a chain to be kept is known by its name: an interface is in neither. No
-    program is run where iptables has no chain that might have to go. Goes on past failures. Raises IptablesError that
-    tells all of them, NetlinkError.
+    program is run if iptables has no chain that might have to go. Goes on past failures. Raises IptablesError that
+    names all of them, NetlinkError.
     """
-    keep = {_chain_name(network, container_id) for container_id in valid}
+    keep = {_chain_name(network, owner.container_id) for owner in valid}
     failures = []
     for family in _FAMILIES:
-        for program in _programs(iptables, family, keep):
+        for program in _programs(tables, family, keep):
             for chain in sorted(_chains_of(program, network) - keep):
                 try:
-                    _remove(iptables, program, family, chain)
+                    _remove(tables, program, family, chain)
                 except IptablesError as error:
                     failures.append(str(error.strerror))
     if failures:
@@ -137,7 +122,7 @@ def collect_iptables(iptables: Iptables, network: str, valid: Collection[str]) -
 
 
 def _remove(
-    iptables: Iptables, program: Program, family: _Family, chain: str, addresses: Collection[Interface] = ()
+    tables: Tables, program: Program, family: _Family, chain: str, addresses: Collection[Interface] = ()
 ) -> None:
     for attempt in range(_ATTEMPTS):
         changes = _removal(program, chain, addresses)
@@ -146,7 +131,7 @@ def _remove(
                 _restore(program, changes)
         except IptablesError:
             # All or nothing was done; somebody else may have removed part of it since it was listed.
-            if not _backend(iptables, family, chain):
+            if not _backend(tables, family, chain):
                 return
             if attempt == _ATTEMPTS - 1:
                 raise
@@ -172,43 +157,41 @@ def _removal(program: Program, chain: str, addresses: Collection[Interface]) -> 
 
 
 def _source(jump: str) -> Network | None:
-    import re
-
-    found = re.match(_SOURCE, jump)
-    return ip_network(found[1]) if found else None
+    words = jump.split()
+    return ip_network(words[2]) if words[1] == "-s" else None
 
 
-def _is_whole(iptables: Iptables, family: _Family, chain: str) -> bool:
-    uses = Table(iptables.netfilter, family.protocol, "nat").chain_uses(chain)
-    return _backend(iptables, family, chain) is not None if uses is None else uses >= _FEWEST_USES
+def _is_whole(tables: Tables, family: _Family, chain: str) -> bool:
+    uses = Table(tables.netfilter(), family.protocol, "nat").chain_uses(chain)
+    return _backend(tables, family, chain) is not None if uses is None else uses >= _FEWEST_USES
 
 
-def _backend(iptables: Iptables, family: _Family, chain: str) -> Program | None:
+def _backend(tables: Tables, family: _Family, chain: str) -> Program | None:
     """Return the program to change `chain` with, or None when it does not exist."""
-    if Table(iptables.netfilter, family.protocol, "nat").chain_uses(chain) is not None:
-        return _of_backend(iptables.environ, family, "nft")
+    if Table(tables.netfilter(), family.protocol, "nat").chain_uses(chain) is not None:
+        return _of_backend(tables.environ, family, "nft")
     if _has_legacy_nat(family):
-        program = _of_backend(iptables.environ, family, "legacy")
+        program = _of_backend(tables.environ, family, "legacy")
         if run(program, ["-w", "-t", "nat", "-S", chain], check=False)[0] == 0:
             return program
     return None
 
 
-def _programs(iptables: Iptables, family: _Family, keep: Collection[str]) -> Iterator[Program]:
+def _programs(tables: Tables, family: _Family, keep: Collection[str]) -> Iterator[Program]:
     """Return the programs that may know containers' chains other than those to `keep`."""
-    chains = Table(iptables.netfilter, family.protocol, "nat").chains()
+    chains = Table(tables.netfilter(), family.protocol, "nat").chains()
     import re
 
     others = [chain for chain in chains if re.fullmatch(_CHAIN, chain) and chain not in keep]
     if others:
-        yield _of_backend(iptables.environ, family, "nft")
+        yield _of_backend(tables.environ, family, "nft")
     if _has_legacy_nat(family):
-        yield _of_backend(iptables.environ, family, "legacy")
+        yield _of_backend(tables.environ, family, "legacy")
 
 
 def _of_backend(environ: Mapping[str, str], family: _Family, backend: str) -> Program:
     name = f"{family.program}-{backend}"
-    return Program(name if is_found(name, environ) else family.program, environ)
+    return Program(name if find(name, environ) else family.program, environ)
 
 
 def _has_legacy_nat(family: _Family) -> bool:
@@ -251,8 +234,8 @@ def _chain_name(network: str, container_id: str) -> str:
     return "CNI-" + _hash(network + container_id, _CHAIN_LENGTH - 4)
 
 
-def _comment(network: str, container_id: str) -> str:
-    comment = f'name: "{_escaped(network)}" id: "{_escaped(container_id)}"'
+def _comment(owner: Owner) -> str:
+    comment = f'name: "{_escaped(owner.network)}" id: "{_escaped(owner.container_id)}"'
     # Shortened here, so that a rule that is there already is recognized.
     return comment.encode()[:_COMMENT_LENGTH].decode(errors="ignore")
 

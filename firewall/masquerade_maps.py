@@ -16,17 +16,16 @@
 Nodes that were updated have this table until the last of those pods goes. Elsewhere each function is one look-up.
 """
 
-import errno
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from ipaddress import ip_address, ip_interface
 
-from firewall.masquerade_table import Address, Interface, Network, name_of, network_of
+from firewall.masquerade_table import name_of, network_of
 from firewall.owner import Owner
+from firewall.tables import Address, Interface, Network, attempts
 from lean.typing import Final
 from netlink.nft_wire import INET, Element
-from netlink.nftables import ATTEMPTS, Hook, LookUp, Netfilter, Table
-from netlink.socket import NetlinkError
+from netlink.nftables import Hook, LookUp, Netfilter, Table
 
 __all__ = ["is_masqueraded", "masqueraded", "presence", "release", "remove_unused", "unmasquerade"]
 
@@ -59,7 +58,7 @@ def unmasquerade(netfilter: Netfilter, label: str, addresses: Sequence[Interface
     """
     doing = f"stop masquerading {', '.join(map(str, addresses)) or label}"
     table = Table(netfilter, INET, _TABLE)
-    for _ in range(ATTEMPTS):
+    for _ in attempts(doing):
         generation, uses = table.generation_question(), table.uses_question()
         netfilter.look_up(generation, uses)
         present = _present(table, addresses)
@@ -78,7 +77,6 @@ def unmasquerade(netfilter: Netfilter, label: str, addresses: Sequence[Interface
         if table.try_commit(transaction, doing, generation=generation.found):
             _remove_unused(table, {element.chain for element in owned.values()})
             return
-    raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
 
 
 def masqueraded(netfilter: Netfilter) -> list[tuple[Interface, str]]:

@@ -25,7 +25,7 @@ chains that others have flushed or deleted are restored with the next address. E
 
 import errno
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_interface
 
@@ -33,11 +33,7 @@ from firewall import masquerade_maps
 from firewall.masquerade_table import (
     OBJECTS_PER_SUBNET,
     OWNERS,
-    Interface,
-    Network,
     Seen,
-    SeenChains,
-    SeenCounters,
     Subnets,
     interface_of,
     is_whole,
@@ -46,12 +42,14 @@ from firewall.masquerade_table import (
     owner_key,
 )
 from firewall.owner import Owner
+from firewall.tables import Interface, Network, Tables, attempts
 from lean.typing import Final
 from netlink.nft_wire import Element
-from netlink.nftables import ATTEMPTS, LOST_RACES, Netfilter, Table, Transaction
+from netlink.nftables import LOST_RACES, Table, Transaction
 from netlink.socket import NetlinkError
+from skel.steps import Steps
 
-__all__ = ["Owner", "is_masqueraded", "masquerade", "masqueraded", "remove_unused", "unmasquerade"]
+__all__ = ["apply", "collect", "holds", "masqueraded", "remove"]
 
 _COMMENT_MAX: Final = 125
 """Bytes. nft(8) refuses comments of more than 128, and so could not load what it has saved."""
@@ -59,7 +57,7 @@ _MORE: Final = "..."
 """The list in the comment of an owner's element, if it would be too long: all elements are to be searched."""
 
 
-def masquerade(netfilter: Netfilter, addresses: Sequence[Interface], owner: Owner) -> None:
+def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
     """Masquerade traffic from `addresses` to anywhere but their subnets and multicast. Raises NetlinkError.
 
     What is done already stays; an element that another owner left behind for one of `addresses` is replaced.
@@ -70,13 +68,14 @@ def masquerade(netfilter: Netfilter, addresses: Sequence[Interface], owner: Owne
     wanted = {
         address: Element(address.ip.packed, owner.label(), counter=name_of(address.network)) for address in addresses
     }
+    netfilter = tables.netfilter()
     table = open_table(netfilter)
     subnets = Subnets(netfilter, table)
     older = masquerade_maps.presence(netfilter)
     has_lost = False
-    for _ in range(ATTEMPTS):
-        seen = SeenChains(netfilter, table, owner, wanted, older)
-        is_damaged = has_lost or not all(map(is_whole, seen.chains.values()))
+    for _ in attempts(doing):
+        seen = Seen(netfilter, table, owner, wanted, older, chains=True)
+        is_damaged = has_lost or not all(is_whole(table, *each) for each in seen.chains.items())
         transaction = table.transaction()
         if is_damaged:
             subnets.restore(transaction, seen)
@@ -93,26 +92,25 @@ def masquerade(netfilter: Netfilter, addresses: Sequence[Interface], owner: Owne
         if table.try_commit(transaction, doing, lost_races, seen.generation if is_guarded else None):
             break
         has_lost = not is_damaged
-    else:
-        raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
     if older.found is not None:
         masquerade_maps.release(netfilter, addresses)
 
 
-def unmasquerade(netfilter: Netfilter, owner: Owner, addresses: Iterable[Interface] = ()) -> None:
-    """Take back all that `masquerade` did for `owner`; nothing there is fine. Raises NetlinkError.
+def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) -> None:
+    """Take back all that `apply` did for `owner`; no elements are fine. Raises NetlinkError.
 
     The table lists the owner's addresses. If `addresses` tells them, one system call less is needed.
     """
     doing = f"stop masquerading {', '.join(map(str, addresses)) or owner.label()}"
+    netfilter = tables.netfilter()
     table = open_table(netfilter)
     subnets = Subnets(netfilter, table)
     older = masquerade_maps.presence(netfilter)
     known = dict.fromkeys(addresses)
     owned: Mapping[Interface, Element] = {}
     is_removable = True
-    for _ in range(ATTEMPTS):
-        seen = SeenCounters(netfilter, table, owner, known, older)
+    for _ in attempts(doing):
+        seen = Seen(netfilter, table, owner, known, older)
         told = _told(table, subnets, owner, seen.listed)
         if not told.keys() <= known.keys():
             known |= told
@@ -134,17 +132,47 @@ def unmasquerade(netfilter: Netfilter, owner: Owner, addresses: Iterable[Interfa
             if not emptied:
                 raise
             is_removable = False  # other rules use what the subnet has
-    else:
-        raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
     if older.found is not None:
         masquerade_maps.unmasquerade(netfilter, owner.label(), list(known), search=not owned)
 
 
-def masqueraded(netfilter: Netfilter) -> list[tuple[Interface, Owner]]:
+def holds(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> bool:
+    """Tell whether `apply` is in force for `addresses` and `owner`, rules included. Raises NetlinkError."""
+    netfilter = tables.netfilter()
+    table = open_table(netfilter)
+    seen = Seen(netfilter, table, owner, addresses, chains=True)
+    return all(
+        (
+            (element := seen.elements.get(each))
+            and element.comment == owner.label()
+            and is_whole(table, each.network, seen.chains[each.network])
+        )
+        or masquerade_maps.is_masqueraded(netfilter, each, owner)
+        for each in addresses
+    )
+
+
+def collect(tables: Tables, network: str, valid: Collection[Owner]) -> None:
+    """Remove the network's elements whose owner is not in `valid`, and all rules without elements. O(n).
+
+    Raises NetlinkError, and CniError for several errors.
+    """
+    stale: dict[Owner, list[Interface]] = defaultdict(list)
+    for address, owner in masqueraded(tables):
+        if owner.in_network(network) and owner not in valid:
+            stale[owner].append(address)
+    with Steps() as steps:
+        for owner, addresses in stale.items():
+            steps.take(remove, tables, owner, addresses)
+        steps.take(_remove_unused, tables)
+
+
+def masqueraded(tables: Tables) -> list[tuple[Interface, Owner]]:
     """Return the addresses that are masqueraded, with their subnets' prefixes, and their owners. O(n).
 
     Raises NetlinkError.
     """
+    netfilter = tables.netfilter()
     table = open_table(netfilter)
     elements = [
         (interface_of(element, network), element.comment)
@@ -156,14 +184,13 @@ def masqueraded(netfilter: Netfilter) -> list[tuple[Interface, Owner]]:
     return [(address, owner) for address, owner in owners if owner]
 
 
-def remove_unused(netfilter: Netfilter) -> None:
-    """Remove what no address needs: rules of subnets, lists of owners, and the table if it is empty. O(n).
-
-    Raises NetlinkError.
-    """
+def _remove_unused(tables: Tables) -> None:
+    """Remove the rules of subnets and the lists of owners without addresses, and the table if it is empty. O(n)."""
+    doing = "remove the rules that no address needs"
+    netfilter = tables.netfilter()
     table = open_table(netfilter)
     subnets = Subnets(netfilter, table)
-    for _ in range(ATTEMPTS):
+    for _ in attempts(doing):
         generation = table.generation()
         counters = subnets.counters(subnets.listed())
         in_use = {owner_key(element.comment) for network in counters for element in table.elements(name_of(network))}
@@ -176,18 +203,9 @@ def remove_unused(netfilter: Netfilter) -> None:
             subnets.remove(transaction, unused)
         if not transaction.messages:
             break
-        if table.try_commit(transaction, "remove what no address needs", generation=generation):
+        if table.try_commit(transaction, doing, generation=generation):
             break
     masquerade_maps.remove_unused(netfilter)
-
-
-def is_masqueraded(netfilter: Netfilter, address: Interface, owner: Owner) -> bool:
-    """Tell whether `masquerade` is in force for `address` and `owner`, rules included. Raises NetlinkError."""
-    seen = SeenChains(netfilter, open_table(netfilter), owner, [address])
-    element = seen.elements.get(address)
-    if element and element.comment == owner.label() and is_whole(seen.chains[address.network]):
-        return True
-    return masquerade_maps.is_masqueraded(netfilter, address, owner)
 
 
 def _add(transaction: Transaction, owner: Owner, wanted: Mapping[Interface, Element], seen: Seen) -> None:
@@ -230,7 +248,7 @@ def _told(table: Table, subnets: Subnets, owner: Owner, listed: Element | None) 
     return told
 
 
-def _emptied(seen: SeenCounters, owned: Iterable[Interface]) -> list[Network]:
+def _emptied(seen: Seen, owned: Iterable[Interface]) -> list[Network]:
     """Return the subnets that have no element but those."""
     going: dict[Network, int] = defaultdict(int)
     for address in owned:

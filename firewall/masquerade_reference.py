@@ -5,32 +5,30 @@ Everything happens in the network namespace of the socket; where that backend ne
 is one look-up.
 """
 
-import errno
-
+from firewall.owner import Owner
+from firewall.tables import Tables, attempts
 from lean.hashing import sha512
 from lean.typing import Final
 from netlink.nft_wire import INET
-from netlink.nftables import ATTEMPTS, Netfilter, Rule, Table
-from netlink.socket import NetlinkError
+from netlink.nftables import Rule, Table
 
-__all__ = ["is_masqueraded_by_reference", "unmasquerade_reference"]
+__all__ = ["holds", "remove"]
 
 _TABLE: Final = "cni_plugins_masquerade"
 _CHAIN: Final = "masq_checks"
 
 
-def is_masqueraded_by_reference(netfilter: Netfilter, network: str, ifname: str, container_id: str) -> bool:
+def holds(tables: Tables, owner: Owner, _: object) -> bool:
     """Tell whether an attachment has rules there. Raises NetlinkError."""
-    table = Table(netfilter, INET, _TABLE)
-    return bool(_rules(table, network, ifname, container_id))
+    return bool(_rules(_table(tables), owner))
 
 
-def unmasquerade_reference(netfilter: Netfilter, network: str, ifname: str, container_id: str) -> None:
+def remove(tables: Tables, owner: Owner, _: object) -> None:
     """Remove the rules of an attachment; none is fine. Raises NetlinkError."""
-    doing = f"remove the rules of {container_id} from table {_TABLE}"
-    table = Table(netfilter, INET, _TABLE)
-    for _ in range(ATTEMPTS):
-        own = _rules(table, network, ifname, container_id)
+    doing = f"remove the rules of {owner.container_id} from table {_TABLE}"
+    table = _table(tables)
+    for _ in attempts(doing):
+        own = _rules(table, owner)
         if not own:
             return
         transaction = table.transaction()
@@ -38,13 +36,16 @@ def unmasquerade_reference(netfilter: Netfilter, network: str, ifname: str, cont
             transaction.delete_rule(_CHAIN, rule)
         if table.try_commit(transaction, doing):
             return
-    raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
 
 
-def _rules(table: Table, network: str, ifname: str, container_id: str) -> list[Rule]:
+def _table(tables: Tables) -> Table:
+    return Table(tables.netfilter(), INET, _TABLE)
+
+
+def _rules(table: Table, owner: Owner) -> list[Rule]:
     if table.uses() is None:
         return []
-    prefix = f"{_hash(network)}-{_hash(f'{ifname}:{container_id}')}"
+    prefix = f"{_hash(owner.network)}-{_hash(f'{owner.ifname}:{owner.container_id}')}"
     return [rule for rule in table.rules(_CHAIN) if rule.comment.startswith(prefix)]
 
 

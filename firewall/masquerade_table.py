@@ -3,20 +3,12 @@
 Everything that a subnet has in the table has the same name: its map, its counter and its chain.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
-from ipaddress import (
-    IPv4Address,
-    IPv4Interface,
-    IPv4Network,
-    IPv6Address,
-    IPv6Interface,
-    IPv6Network,
-    ip_interface,
-    ip_network,
-)
+from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
 
 from firewall.owner import Owner
+from firewall.tables import Interface, Network
 from lean.hashing import sha256
 from lean.typing import Any, Final
 from netlink.nft_wire import INET, Element, counted, destination_outside, masquerading
@@ -25,12 +17,7 @@ from netlink.nftables import Chain, Hook, KeyType, LookUp, Netfilter, Table, Tra
 __all__ = [
     "OBJECTS_PER_SUBNET",
     "OWNERS",
-    "Address",
-    "Interface",
-    "Network",
     "Seen",
-    "SeenChains",
-    "SeenCounters",
     "Subnets",
     "interface_of",
     "is_whole",
@@ -39,10 +26,6 @@ __all__ = [
     "open_table",
     "owner_key",
 ]
-
-Address = IPv4Address | IPv6Address
-Interface = IPv4Interface | IPv6Interface
-Network = IPv4Network | IPv6Network
 
 OWNERS: Final = "owners"
 OBJECTS_PER_SUBNET: Final = 3
@@ -82,55 +65,45 @@ def owner_key(label: str) -> bytes:
     return sha256(label.encode()).hexdigest()[: _OWNER_KEY.length - 1].encode().ljust(_OWNER_KEY.length, b"\0")
 
 
-def is_whole(chain: Chain | None) -> bool:
-    """Tell whether a subnet's chain has its hook and a rule. Nothing leads to a base chain: its uses are its rules."""
-    return chain is not None and chain.hook == _HOOK and chain.uses > 0
+def is_whole(table: Table, network: Network, chain: Chain | None) -> bool:
+    """Tell whether a subnet's chain has its hook and a rule."""
+    return chain is not None and chain.hook == _HOOK and table.has_rules(name_of(network), chain)
 
 
 class Seen:
-    """What one system call tells of an owner and of addresses; all of it belongs to `generation`, or to a later one."""
+    """The answers to one system call about an owner and addresses; all belong to `generation`, or to a later one."""
 
     def __init__(
-        self, netfilter: Netfilter, table: Table, owner: Owner, addresses: Iterable[Interface], *others: LookUp[Any]
+        self,
+        netfilter: Netfilter,
+        table: Table,
+        owner: Owner,
+        addresses: Iterable[Interface],
+        *others: LookUp[Any],
+        chains: bool = False,
     ) -> None:
-        """Look, and ask `others` too. Raises NetlinkError."""
-        questions = {each: table.element_question(name_of(each.network), each.ip.packed) for each in addresses}
-        generation = table.generation_question()
+        """Ask, with `others`, for the subnets' chains, which masquerading needs, or for their counters.
+
+        Raises NetlinkError.
+        """
+        elements = {each: table.element_question(name_of(each.network), each.ip.packed) for each in addresses}
+        names = {each.network: name_of(each.network) for each in elements}
+        of_chains = {network: table.chain_question(name) for network, name in names.items() if chains}
+        of_counters = {network: table.counter_question(name) for network, name in names.items() if not chains}
+        generation, uses = table.generation_question(), table.uses_question()
         listed = table.element_question(OWNERS, owner_key(owner.label()))
-        netfilter.look_up(generation, listed, *questions.values(), *others)
+        asked = elements.values(), of_chains.values(), of_counters.values(), [uses] if chains else [], others
+        netfilter.look_up(generation, listed, *(question for questions in asked for question in questions))
         self.generation = generation.found or 0
         self.listed = listed.found
         """The element that lists the owner's addresses."""
-        self.elements = {address: question.found for address, question in questions.items() if question.found}
-        """Those of the addresses, whoever's they are."""
-
-
-class SeenChains(Seen):
-    """The chains of the addresses' subnets too: what masquerading needs."""
-
-    def __init__(
-        self, netfilter: Netfilter, table: Table, owner: Owner, addresses: Collection[Interface], *others: LookUp[Any]
-    ) -> None:
-        """Look, and ask `others` too. Raises NetlinkError."""
-        uses = table.uses_question()
-        chains = {each: table.chain_question(name_of(each)) for each in _networks(addresses)}
-        super().__init__(netfilter, table, owner, addresses, uses, *chains.values(), *others)
+        self.elements = {address: question.found for address, question in elements.items() if question.found}
+        """The elements of the addresses; their owner may be another."""
+        self.chains = {network: question.found for network, question in of_chains.items()}
         self.uses = uses.found
-        """The number of maps, sets, counters and chains; None if there is no table."""
-        self.chains = {network: chain.found for network, chain in chains.items()}
-
-
-class SeenCounters(Seen):
-    """The counters of the addresses' subnets too: what the end of masquerading needs."""
-
-    def __init__(
-        self, netfilter: Netfilter, table: Table, owner: Owner, addresses: Collection[Interface], *others: LookUp[Any]
-    ) -> None:
-        """Look, and ask `others` too. Raises NetlinkError."""
-        counters = {each: table.counter_question(name_of(each)) for each in _networks(addresses)}
-        super().__init__(netfilter, table, owner, addresses, *counters.values(), *others)
-        self.counters = {network: counter.found for network, counter in counters.items()}
-        """How many elements each subnet has."""
+        """With `chains`: the number of maps, sets, counters and chains; None if there is no table."""
+        self.counters = {network: question.found for network, question in of_counters.items()}
+        """Without `chains`: how many elements each subnet has."""
 
 
 class Subnets:
@@ -167,7 +140,7 @@ class Subnets:
         self._netfilter.look_up(*(question for _, question in questions))
         return [(name, question.found) for name, question in questions if question.found]
 
-    def restore(self, transaction: Transaction, seen: SeenChains) -> None:
+    def restore(self, transaction: Transaction, seen: Seen) -> None:
         """Make what the seen subnets need, and what is missing of the others. Raises NetlinkError."""
         chains: dict[Network, Chain | None] = dict(seen.chains)
         if seen.uses is not None:
@@ -176,7 +149,8 @@ class Subnets:
                 each: self._table.chain_question(name_of(each)) for each in self.listed() if each not in chains
             }
             self._netfilter.look_up(*questions.values())
-            chains |= {each: chain.found for each, chain in questions.items() if not is_whole(chain.found)}
+            found = {each: chain.found for each, chain in questions.items()}
+            chains |= {each: chain for each, chain in found.items() if not is_whole(self._table, each, chain)}
         transaction.add_table()
         transaction.add_set(OWNERS, _OWNER_KEY)
         for network, chain in chains.items():
@@ -215,7 +189,3 @@ class Subnets:
             if sets[-1].found:
                 transaction.delete_set(OWNERS, elements=True)
             transaction.delete_table()
-
-
-def _networks(addresses: Iterable[Interface]) -> list[Network]:
-    return list(dict.fromkeys(address.network for address in addresses))

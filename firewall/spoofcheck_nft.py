@@ -13,14 +13,17 @@ flushed or deleted are restored with the next port.
 """
 
 import errno
+from collections.abc import Collection
 
 from firewall.owner import Owner
-from lean.typing import Final
+from firewall.tables import Tables, attempts
+from lean.typing import Final, NamedTuple
 from netlink.nft_wire import BRIDGE, DROP, Element, incoming_port, matched, source_ethernet, verdict
-from netlink.nftables import ATTEMPTS, LOST_RACES, Chain, Hook, KeyType, Netfilter, Table, Transaction
+from netlink.nftables import LOST_RACES, Chain, Hook, KeyType, Table, Transaction
 from netlink.socket import NetlinkError
+from skel.steps import Steps
 
-__all__ = ["Owner", "allow_only", "disallow", "is_spoof_checked", "remove_unused", "spoof_checked"]
+__all__ = ["Port", "apply", "collect", "holds", "remove", "spoof_checked"]
 
 _TABLE: Final = "cni_harness"
 _PORTS = "checked_ports"
@@ -33,17 +36,24 @@ _IFNAME_AND_MAC = KeyType(41 << 6 | 9, 24, 0)  # ifname . ether_addr, each fille
 _OBJECTS_WITHOUT_PORTS = 4  # the map, the set and both chains
 
 
-def allow_only(netfilter: Netfilter, port: str, mac: str, owner: Owner) -> None:
-    """Drop frames that enter through bridge port `port` with another Ethernet source than `mac`.
+class Port(NamedTuple):
+    """A port of a bridge, and the MAC address that frames may come from; removal does without it."""
 
-    What is done already stays; what another owner left behind for a port of that name is replaced. Raises
-    NetlinkError: EOPNOTSUPP on a kernel without nftables for bridges.
+    name: str
+    mac: str = ""
+
+
+def apply(tables: Tables, owner: Owner, port: Port) -> None:
+    """Drop frames that enter through bridge port `port` with another Ethernet source than the port's MAC address.
+
+    Elements that exist stay; those of another owner for a port of that name are replaced. Raises NetlinkError:
+    EOPNOTSUPP on a kernel without nftables for bridges.
     """
-    doing = f"check source addresses on port {port!r}"
-    wanted = _elements(port, mac, owner)
-    table = Table(netfilter, BRIDGE, _TABLE)
-    for _ in range(ATTEMPTS):
-        present = _present(table, port, mac)
+    doing = f"check source addresses on port {port.name!r}"
+    wanted = _elements(port, owner)
+    table = _table(tables)
+    for _ in attempts(doing):
+        present = _present(table, port)
         base = table.chain(_BASE_CHAIN)
         is_whole = _is_whole(table, base)
         if present == wanted and is_whole:
@@ -60,65 +70,63 @@ def allow_only(netfilter: Netfilter, port: str, mac: str, owner: Owner) -> None:
         lost_races = LOST_RACES - {errno.ENOENT} if cold and not present else LOST_RACES
         if _try_commit(table, transaction, doing, lost_races):
             return
-    raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
 
 
-def disallow(netfilter: Netfilter, owner: Owner, port: str) -> None:
-    """Take back what `allow_only` did; nothing there, or there for another owner, is fine. Raises NetlinkError."""
-    doing = f"stop checking source addresses on port {port!r}"
-    table = Table(netfilter, BRIDGE, _TABLE)
-    for _ in range(ATTEMPTS):
+def remove(tables: Tables, owner: Owner, port: Port) -> None:
+    """Take back `apply`; no elements, or another owner's, are fine. Raises NetlinkError."""
+    doing = f"stop checking source addresses on port {port.name!r}"
+    table = _table(tables)
+    for _ in attempts(doing):
         generation = table.generation()
         checked = table.element(_PORTS, _port_key(port))
         if not checked or _label(checked) != owner.label():
             break
         transaction = table.transaction()
-        for name, element in _present(table, port, _mac(checked)).items():
+        for name, element in _present(table, port).items():
             transaction.delete_elements(name, [element])
         if table.try_commit(transaction, doing, generation=generation):
             break
-    else:
-        raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
     _remove_unused(table)
 
 
-def remove_unused(netfilter: Netfilter) -> None:
-    """Remove the table if it checks no port and nothing else is in it. Raises NetlinkError."""
-    table = Table(netfilter, BRIDGE, _TABLE)
-    _remove_unused(table)
+def holds(tables: Tables, owner: Owner, port: Port) -> bool:
+    """Tell whether `apply` is in force for this port, MAC address and owner, rules included. Raises NetlinkError."""
+    table = _table(tables)
+    return _present(table, port) == _elements(port, owner) and _is_whole(table, table.chain(_BASE_CHAIN))
 
 
-def spoof_checked(netfilter: Netfilter) -> list[tuple[str, Owner]]:
-    """Return the checked ports and their owners. O(n). Raises NetlinkError."""
-    table = Table(netfilter, BRIDGE, _TABLE)
-    owners = {element.key: Owner.from_label(_label(element)) for element in table.elements(_PORTS)}
-    return [(key.rstrip(b"\0").decode(), owner) for key, owner in owners.items() if owner]
+def collect(tables: Tables, network: str, valid: Collection[Owner]) -> None:
+    """Remove the elements of the network's owners that are not in `valid`, and the table if it checks no port. O(n).
 
-
-def is_spoof_checked(netfilter: Netfilter, port: str, mac: str, owner: Owner) -> bool:
-    """Tell whether `allow_only` is in force for this port, MAC address and owner, rules included.
-
-    Raises NetlinkError.
+    Raises NetlinkError, and CniError for several errors.
     """
-    table = Table(netfilter, BRIDGE, _TABLE)
-    if _present(table, port, mac) != _elements(port, mac, owner):
-        return False
-    return _is_whole(table, table.chain(_BASE_CHAIN))
+    with Steps() as steps:
+        for port, owner in spoof_checked(tables):
+            if owner.in_network(network) and owner not in valid:
+                steps.take(remove, tables, owner, port)
+        steps.take(_remove_unused, _table(tables))
 
 
-def _elements(port: str, mac: str, owner: Owner) -> dict[str, Element]:
+def spoof_checked(tables: Tables) -> list[tuple[Port, Owner]]:
+    """Return the checked ports and their owners. O(n). Raises NetlinkError."""
+    checked = [(element, Owner.from_label(_label(element))) for element in _table(tables).elements(_PORTS)]
+    return [(Port(element.key.rstrip(b"\0").decode(), _mac(element)), owner) for element, owner in checked if owner]
+
+
+def _table(tables: Tables) -> Table:
+    return Table(tables.netfilter(), BRIDGE, _TABLE)
+
+
+def _elements(port: Port, owner: Owner) -> dict[str, Element]:
     # The MAC address stands in the comment, so that the other element can be found by the port alone.
-    comment = f"{owner.label()} {mac.lower()}"
-    return {
-        _PORTS: Element(_port_key(port), comment, _CHECK),
-        _MACS: Element(_mac_key(port, mac), owner.label()),
-    }
+    comment = f"{owner.label()} {port.mac.lower()}"
+    return {_PORTS: Element(_port_key(port), comment, _CHECK), _MACS: Element(_mac_key(port), owner.label())}
 
 
-def _present(table: Table, port: str, mac: str) -> dict[str, Element]:
-    """Return the elements there are for `port`: also that of another MAC address which it was checked for before."""
+def _present(table: Table, port: Port) -> dict[str, Element]:
+    """Return the elements for `port`; its MAC address is that of the existing element, if there is one."""
     checked = table.element(_PORTS, _port_key(port))
-    allowed = table.element(_MACS, _mac_key(port, _mac(checked) if checked else mac))
+    allowed = table.element(_MACS, _mac_key(Port(port.name, _mac(checked)) if checked else port))
     return {name: element for name, element in ((_PORTS, checked), (_MACS, allowed)) if element}
 
 
@@ -130,17 +138,17 @@ def _mac(checked: Element) -> str:
     return checked.comment.partition(" ")[2]
 
 
-def _port_key(port: str) -> bytes:
-    return port.encode().ljust(_IFNAME.length, b"\0")
+def _port_key(port: Port) -> bytes:
+    return port.name.encode().ljust(_IFNAME.length, b"\0")
 
 
-def _mac_key(port: str, mac: str) -> bytes:
-    return (_port_key(port) + bytes.fromhex(mac.replace(":", ""))).ljust(_IFNAME_AND_MAC.length, b"\0")
+def _mac_key(port: Port) -> bytes:
+    return (_port_key(port) + bytes.fromhex(port.mac.replace(":", ""))).ljust(_IFNAME_AND_MAC.length, b"\0")
 
 
 def _is_whole(table: Table, base: Chain | None) -> bool:
-    # Nothing leads to a base chain, so its uses are its rules; as the rules use the map and the set, those exist.
-    return base is not None and base.hook == _HOOK and base.uses > 0 and bool(table.rules(_CHECK))
+    # As the rules use the map and the set, those exist.
+    return base is not None and base.hook == _HOOK and table.has_rules(_BASE_CHAIN, base) and bool(table.rules(_CHECK))
 
 
 def _restore(transaction: Transaction, base: Chain | None) -> None:

@@ -5,14 +5,13 @@ Everything happens in the network namespace of the socket; where there is nothin
 function is one look-up.
 """
 
-import errno
-
+from firewall.owner import Owner
+from firewall.tables import Tables, attempts
 from lean.typing import Final
 from netlink.nft_wire import BRIDGE
-from netlink.nftables import ATTEMPTS, Netfilter, Table
-from netlink.socket import NetlinkError
+from netlink.nftables import Table
 
-__all__ = ["disallow_reference", "is_spoof_checked_by_reference"]
+__all__ = ["holds", "remove"]
 
 _TABLE: Final = "nat"
 _BASE_CHAIN: Final = "PREROUTING"
@@ -20,22 +19,22 @@ _COMMENT_MAX = 128
 """Bytes in a comment that nft(8), with which the reference makes its rules, puts up with."""
 
 
-def is_spoof_checked_by_reference(netfilter: Netfilter, container_id: str, ifname: str) -> bool:
+def holds(tables: Tables, owner: Owner, _: object) -> bool:
     """Tell whether an attachment has rules there. Raises NetlinkError."""
-    if len(_comment(container_id, ifname)) > _COMMENT_MAX:
+    if len(_comment(owner)) > _COMMENT_MAX:
         return False
-    table = Table(netfilter, BRIDGE, _TABLE)
-    return table.chain_uses(_chain(container_id, ifname)) is not None
+    table = Table(tables.netfilter(), BRIDGE, _TABLE)
+    return table.chain_uses(_chain(owner)) is not None
 
 
-def disallow_reference(netfilter: Netfilter, container_id: str, ifname: str) -> None:
+def remove(tables: Tables, owner: Owner, port: object) -> None:
     """Remove the rules and chains of an attachment; none is fine. Raises NetlinkError."""
-    if not is_spoof_checked_by_reference(netfilter, container_id, ifname):
+    if not holds(tables, owner, port):
         return
-    chain, comment = _chain(container_id, ifname), _comment(container_id, ifname)
+    chain, comment = _chain(owner), _comment(owner)
     doing = f"remove chain {chain}"
-    table = Table(netfilter, BRIDGE, _TABLE)
-    for _ in range(ATTEMPTS):
+    table = Table(tables.netfilter(), BRIDGE, _TABLE)
+    for _ in attempts(doing):
         transaction = table.transaction()
         for rule in table.rules(_BASE_CHAIN):
             if rule.comment == comment:
@@ -45,12 +44,11 @@ def disallow_reference(netfilter: Netfilter, container_id: str, ifname: str) -> 
                 transaction.delete_chain(name)
         if not transaction.messages or table.try_commit(transaction, doing):
             return
-    raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
 
 
-def _chain(container_id: str, ifname: str) -> str:
-    return f"cni-br-iface-{container_id}-{ifname}"
+def _chain(owner: Owner) -> str:
+    return f"cni-br-iface-{owner.container_id}-{owner.ifname}"
 
 
-def _comment(container_id: str, ifname: str) -> str:
-    return f"macspoofchk-{container_id}-{ifname}"
+def _comment(owner: Owner) -> str:
+    return f"macspoofchk-{owner.container_id}-{owner.ifname}"

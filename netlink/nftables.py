@@ -158,6 +158,14 @@ class Table:
         """Return the names of the table's sets and maps; none when it does not exist."""
         return [text(part[2]) for part in self._list(_GET_SET, "list sets")]
 
+    def has_rules(self, name: str, base: Chain) -> bool:
+        """Tell whether a base chain, just looked up, has rules. Nothing leads to a base chain: its uses are its rules.
+
+        While another process replaces all rules in one transaction, the kernel counts 0 uses for a moment. The list of
+        rules is that of before or after the transaction.
+        """
+        return base.uses > 0 or bool(self.rules(name))
+
     def is_unused(self, chain: str) -> bool:
         """Tell whether a chain exists and nothing leads to it."""
         uses = self.chain_uses(chain)

@@ -5,6 +5,7 @@ the interchange format between suites. Masquerading is done as for the one pod t
 elements of nftables, or by copies of its chains and rules of iptables in one `iptables-restore`.
 """
 
+import os
 import re
 import subprocess
 import uuid
@@ -14,7 +15,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from firewall.masquerade_nft import Owner, masquerade, masqueraded
+from firewall import masquerade_nft
+from firewall.owner import Owner
+from firewall.tables import Tables
 from harness.bench.attachments import Attached
 from harness.libcni.networks import NetworkList
 from harness.runtime.site import Ground
@@ -102,9 +105,10 @@ def _reserve(folder: Path, pods: Sequence[_Pod]) -> None:
 def _masquerade(network: str, standing: Attached, pods: Sequence[_Pod]) -> None:
     """Masquerade as the standing pod is: by our elements of nftables, or by iptables."""
     with Netfilter() as netfilter:
-        if masqueraded(netfilter):
+        tables = Tables(lambda: netfilter, os.environ)
+        if masquerade_nft.masqueraded(tables):
             for pod in pods:
-                masquerade(netfilter, pod.addresses, Owner(network, pod.container_id, _IFNAME))
+                masquerade_nft.apply(tables, Owner(network, pod.container_id, _IFNAME), pod.addresses)
             return
     for version, program in _IPTABLES.items():
         saved = _run([f"{program}-save", "-t", "nat"])

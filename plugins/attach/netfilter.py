@@ -1,14 +1,22 @@
-"""The call's socket for nftables: one that the worker keeps, or a new one."""
+"""The firewall of a call: a socket for nftables that the worker keeps, and the environment of the call."""
 
+from functools import partial
+
+from firewall.tables import Tables
 from lean.typing import TYPE_CHECKING, Any
 from netlink.netfilter import Netfilter
 
 if TYPE_CHECKING:
     from skel import Args
 
-__all__ = ["netfilter_of"]
+__all__ = ["firewall_of", "netfilter_of"]
 
 _NAME = "nftables"
+
+
+def firewall_of(args: "Args[Any]") -> Tables:
+    """Return access to the firewall in the call's own network namespace; the socket is opened at its first use."""
+    return Tables(partial(netfilter_of, args), args.environ)
 
 
 def netfilter_of(args: "Args[Any]") -> Netfilter:

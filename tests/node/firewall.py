@@ -4,18 +4,38 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Concatenate, ParamSpec, TypeVar
 
 import pytest
 
+from firewall import masquerade_nft, spoofcheck_nft
+from firewall.owner import Owner
+from firewall.spoofcheck_nft import Port
+from firewall.tables import Interface, Tables
 from netlink.namespace import entered, open_namespace
 from netlink.netfilter import Netfilter
 from netlink.socket import Socket
 from tests.nodes import HANG, Node
 
-__all__ = ["act_before_commit", "all_at_once", "inside", "socket_in", "with_netfilter"]
+__all__ = [
+    "act_before_commit",
+    "all_at_once",
+    "allow_only",
+    "disallow",
+    "inside",
+    "is_masqueraded",
+    "is_spoof_checked",
+    "masquerade",
+    "masqueraded",
+    "remove_unused",
+    "socket_in",
+    "spoof_checked",
+    "tables_of",
+    "unmasquerade",
+    "with_tables",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -51,14 +71,64 @@ def inside(path: str) -> Iterator[None]:
         yield
 
 
-def with_netfilter(function: Callable[Concatenate[Netfilter, P], T]) -> Callable[P, T]:
+def tables_of(netfilter: Netfilter) -> Tables:
+    """Return what backends work with, on this socket and in the environment of this moment."""
+    return Tables(lambda: netfilter, dict(os.environ))
+
+
+def with_tables(function: Callable[Concatenate[Tables, P], T]) -> Callable[P, T]:
     """Return `function`, each call with a socket of its own in the network namespace that the thread is in."""
 
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         with Netfilter() as netfilter:
-            return function(netfilter, *args, **kwargs)
+            return function(tables_of(netfilter), *args, **kwargs)
 
     return call
+
+
+@with_tables
+def masquerade(tables: Tables, addresses: Sequence[Interface], owner: Owner) -> None:
+    """Masquerade by our table."""
+    masquerade_nft.apply(tables, owner, addresses)
+
+
+@with_tables
+def is_masqueraded(tables: Tables, address: Interface, owner: Owner) -> bool:
+    """Tell whether one address is masqueraded by our table."""
+    return masquerade_nft.holds(tables, owner, [address])
+
+
+masqueraded = with_tables(masquerade_nft.masqueraded)
+unmasquerade = with_tables(masquerade_nft.remove)
+
+
+@with_tables
+def allow_only(tables: Tables, port: str, mac: str, owner: Owner) -> None:
+    """Check the sources of a port by our table."""
+    spoofcheck_nft.apply(tables, owner, Port(port, mac))
+
+
+@with_tables
+def is_spoof_checked(tables: Tables, port: str, mac: str, owner: Owner) -> bool:
+    """Tell whether our table checks the sources of a port."""
+    return spoofcheck_nft.holds(tables, owner, Port(port, mac))
+
+
+@with_tables
+def disallow(tables: Tables, owner: Owner, port: str) -> None:
+    """Take back `allow_only`."""
+    spoofcheck_nft.remove(tables, owner, Port(port))
+
+
+@with_tables
+def spoof_checked(tables: Tables) -> list[tuple[str, Owner]]:
+    """Return the names of the checked ports, and their owners."""
+    return [(port.name, owner) for port, owner in spoofcheck_nft.spoof_checked(tables)]
+
+
+def remove_unused(collect: Callable[[Tables, str, Collection[Owner]], None]) -> None:
+    """Collect for a network that has nothing: what nobody needs goes."""
+    with_tables(collect)("network of nobody", ())
 
 
 def socket_in(path: str, family: int, kind: int, protocol: int = 0) -> socket.socket:

@@ -160,8 +160,8 @@ def test_it_goes_on_past_a_back_end_that_fails(
     network = Network(node, direct_bin_dir, bridge_config(ipMasq=True, macspoofchk=True))
     network.add("one", ipMasqBackend="iptables", macspoofchk=False)
     node.run(["nft", "-f", "-"], stdin=LEFT_BY_THE_REFERENCE)
-    failing_once(monkeypatch, masquerade, "unmasquerade")
-    failing_once(monkeypatch, spoofcheck, "disallow")
+    failing_once(monkeypatch, masquerade, "remove")
+    failing_once(monkeypatch, spoofcheck, "remove")
 
     outcome = dispatched(node, direct_bin_dir, "DEL", network.config, "one")
 

@@ -154,9 +154,9 @@ def test_the_chains_of_iptables_stay_for_any_interface_of_their_container(networ
     [
         (Rtnl, "delete_link", {"ports": 1}),
         (Rtnl, "links", {"ports": 3}),
-        (masquerade, "unmasquerade", {"masquerade": 2, "owners": 1}),
+        (masquerade, "remove", {"masquerade": 2, "owners": 1}),
         (masquerade, "masqueraded", {"masquerade": 6, "owners": 3}),
-        (spoofcheck, "disallow", {"checked_ports": 1, "allowed_macs": 1}),
+        (spoofcheck, "remove", {"checked_ports": 1, "allowed_macs": 1}),
         (spoofcheck, "spoof_checked", {"checked_ports": 3, "allowed_macs": 3}),
     ],
 )

@@ -1,41 +1,54 @@
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ipaddress import ip_interface
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
 
 import pytest
 
 from firewall import iptables_program
 from firewall import masquerade_iptables as iptables
 from firewall import masquerade_reference as reference_nftables
-from firewall.masquerade_iptables import Iptables, IptablesError
+from firewall.masquerade_iptables import IptablesError
+from firewall.owner import Owner
+from firewall.tables import Interface, Tables
 from netlink.netfilter import Netfilter
-from tests.node.firewall import all_at_once, inside, with_netfilter
+from tests.node.firewall import all_at_once, inside, with_tables
 from tests.nodes import Node
 
 pytestmark = pytest.mark.sudo
 
-P = ParamSpec("P")
-T = TypeVar("T")
+
+@with_tables
+def masquerade_iptables(tables: Tables, addresses: Sequence[Interface], network: str, container_id: str) -> None:
+    iptables.apply(tables, Owner(network, container_id, "eth0"), addresses)
 
 
-def with_iptables(function: Callable[Concatenate[Iptables, P], T]) -> Callable[P, T]:
-    """Return `function`, each call with a socket of its own and with the environment of that moment."""
-
-    def call(netfilter: Netfilter, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return function(Iptables(netfilter, dict(os.environ)), *args, **kwargs)
-
-    return with_netfilter(call)
+@with_tables
+def unmasquerade_iptables(tables: Tables, addresses: Sequence[Interface], network: str, container_id: str) -> None:
+    iptables.remove(tables, Owner(network, container_id, "eth0"), addresses)
 
 
-masquerade_iptables = with_iptables(iptables.masquerade_iptables)
-unmasquerade_iptables = with_iptables(iptables.unmasquerade_iptables)
-is_masqueraded_by_iptables = with_iptables(iptables.is_masqueraded_by_iptables)
-collect_iptables = with_iptables(iptables.collect_iptables)
-is_masqueraded_by_reference = with_netfilter(reference_nftables.is_masqueraded_by_reference)
-unmasquerade_reference = with_netfilter(reference_nftables.unmasquerade_reference)
+@with_tables
+def is_masqueraded_by_iptables(tables: Tables, network: str, container_id: str) -> bool:
+    """Tell whether an address of either family is masqueraded."""
+    return any(iptables.holds(tables, Owner(network, container_id, "eth0"), [address]) for address in BOTH)
+
+
+@with_tables
+def collect_iptables(tables: Tables, network: str, valid: Sequence[str]) -> None:
+    iptables.collect(tables, network, [Owner(network, container_id, "eth0") for container_id in valid])
+
+
+@with_tables
+def is_masqueraded_by_reference(tables: Tables, network: str, ifname: str, container_id: str) -> bool:
+    return reference_nftables.holds(tables, Owner(network, container_id, ifname), BOTH)
+
+
+@with_tables
+def unmasquerade_reference(tables: Tables, network: str, ifname: str, container_id: str) -> None:
+    reference_nftables.remove(tables, Owner(network, container_id, ifname), BOTH)
+
 
 REFERENCE = Path("/usr/lib/cni")
 LEGACY = Path("/usr/sbin/xtables-legacy-multi")
@@ -356,7 +369,7 @@ def test_programs_get_the_environment_of_the_call_and_are_found_on_its_path(node
     environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "MARK": "of the call"}
 
     with inside(node.path), Netfilter() as netfilter:
-        iptables.masquerade_iptables(Iptables(netfilter, environ), BOTH, "net", "c1")
+        iptables.apply(Tables(lambda: netfilter, environ), Owner("net", "c1", "eth0"), BOTH)
 
     assert (tmp_path / "iptables-restore.seen").read_text() == "of the call\n"
     assert (tmp_path / "ip6tables-restore.seen").read_text() == "of the call\n"
@@ -402,12 +415,10 @@ def test_no_name_can_say_more_than_a_name(node: Node) -> None:
 
 def test_many_at_once_are_all_added_and_all_removed(node: Node) -> None:
     setup = """
-import os
 from ipaddress import ip_interface
-from firewall.masquerade_iptables import *
-from netlink.netfilter import Netfilter
+from tests.node.test_iptables_masquerade import masquerade_iptables, unmasquerade_iptables
 """
-    arguments = 'Iptables(Netfilter(), os.environ), [ip_interface(f"10.1.1.{number}/16")], "net", f"c{number}"'
+    arguments = '[ip_interface(f"10.1.1.{number}/16")], "net", f"c{number}"'
 
     all_at_once(node, 20, setup, f"masquerade_iptables({arguments})")
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from firewall import masquerade_nft as masquerade
+from firewall import masquerade
 from firewall.owner import Owner
 from netlink.socket import NetlinkError
-from plugins.attach.netfilter import netfilter_of
+from plugins.attach.netfilter import firewall_of, netfilter_of
 from skel.context import Kept
 from tests.node.firewall import inside
 from tests.nodes import Node
@@ -22,15 +22,15 @@ ADDRESS = ip_interface("10.88.0.5/16")
 
 def call(kept: Kept) -> Any:
     """What a call that finds `kept` looks like to `netfilter_of`."""
-    return SimpleNamespace(kept=kept)
+    return SimpleNamespace(kept=kept, environ={})
 
 
 def test_calls_one_after_another_use_one_socket(node: Node) -> None:
     kept = Kept()
     with inside(node.path):
-        masquerade.masquerade(netfilter_of(call(kept)), [ADDRESS], OWNER)
+        masquerade.apply(firewall_of(call(kept)), OWNER, [ADDRESS])
         descriptors = kept.descriptors()
-        masquerade.unmasquerade(netfilter_of(call(kept)), OWNER, [ADDRESS])
+        masquerade.remove(firewall_of(call(kept)), OWNER, [ADDRESS])
 
     assert len(descriptors) == 1
     assert kept.descriptors() == descriptors
@@ -45,7 +45,7 @@ def test_a_socket_that_has_lost_replies_is_replaced(node: Node) -> None:
         with pytest.raises(NetlinkError):
             list(lost._replies())
 
-        masquerade.masquerade(netfilter_of(call(kept)), [ADDRESS], OWNER)
+        masquerade.apply(firewall_of(call(kept)), OWNER, [ADDRESS])
 
     assert lost.fileno() == -1
     assert netfilter_of(call(kept)) is not lost

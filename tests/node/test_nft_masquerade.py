@@ -10,7 +10,17 @@ from firewall import masquerade_table
 from firewall.owner import Owner
 from netlink.netfilter import Netfilter
 from netlink.socket import NetlinkError
-from tests.node.firewall import act_before_commit, all_at_once, inside, with_netfilter
+from tests.node.firewall import (
+    act_before_commit,
+    all_at_once,
+    inside,
+    is_masqueraded,
+    masquerade,
+    masqueraded,
+    remove_unused,
+    tables_of,
+    unmasquerade,
+)
 from tests.nodes import Node
 
 pytestmark = pytest.mark.sudo
@@ -21,12 +31,6 @@ ADDRESS4 = ip_interface("10.88.0.5/16")
 ADDRESS6 = ip_interface("fd00:88::5/64")
 BOTH = [ADDRESS4, ADDRESS6]
 ELSEWHERE = ip_interface("192.0.2.7/24")
-
-is_masqueraded = with_netfilter(module.is_masqueraded)
-masquerade = with_netfilter(module.masquerade)
-masqueraded = with_netfilter(module.masqueraded)
-remove_unused = with_netfilter(module.remove_unused)
-unmasquerade = with_netfilter(module.unmasquerade)
 
 EXPECTED = """
 table inet cni_harness_masquerade {
@@ -50,8 +54,8 @@ add element inet cni_harness_masquerade subnet-fd00_88__-64 { fd00:88::5 comment
 
 SETUP = """
 from ipaddress import ip_interface
-from firewall.masquerade_nft import Owner, is_masqueraded, masquerade, unmasquerade
-from netlink.netfilter import Netfilter
+from firewall.owner import Owner
+from tests.node.firewall import is_masqueraded, masquerade, unmasquerade
 """
 
 
@@ -274,12 +278,9 @@ def test_a_rule_that_cannot_be_made_is_an_error_and_changes_nothing(
 
 def test_a_hundred_pods_on_a_cold_node_are_all_masqueraded_and_all_go(node: Node) -> None:
     before = node.state()
-    addresses = (
-        'addresses = [ip_interface(f"10.88.1.{number}/16"), ip_interface(f"fd00:88::1:{number}/64")]\n'
-        "netfilter = Netfilter()\n"
-    )
+    addresses = 'addresses = [ip_interface(f"10.88.1.{number}/16"), ip_interface(f"fd00:88::1:{number}/64")]\n'
 
-    all_at_once(node, 100, SETUP, f'{addresses}masquerade(netfilter, addresses, Owner("net", f"c{{number}}", "eth0"))')
+    all_at_once(node, 100, SETUP, f'{addresses}masquerade(addresses, Owner("net", f"c{{number}}", "eth0"))')
 
     with inside(node.path):
         owners = masqueraded()
@@ -293,7 +294,7 @@ def test_a_hundred_pods_on_a_cold_node_are_all_masqueraded_and_all_go(node: Node
 
     # Every other one without knowing its addresses.
     known = "addresses if number % 2 else ()"
-    all_at_once(node, 100, SETUP, f'{addresses}unmasquerade(netfilter, Owner("net", f"c{{number}}", "eth0"), {known})')
+    all_at_once(node, 100, SETUP, f'{addresses}unmasquerade(Owner("net", f"c{{number}}", "eth0"), {known})')
 
     node.assert_same_state(before)
 
@@ -301,14 +302,13 @@ def test_a_hundred_pods_on_a_cold_node_are_all_masqueraded_and_all_go(node: Node
 def test_pods_that_come_and_go_never_lose_what_they_have(node: Node) -> None:
     # With so few at a time the table is removed and made again and again, while others count on it.
     work = """
-netfilter = Netfilter()
 owner = Owner("net", f"c{number}", "eth0")
 address = ip_interface(f"10.{number % 3}.1.{number}/16")
 for _ in range(40):
-    masquerade(netfilter, [address], owner)
-    assert is_masqueraded(netfilter, address, owner)
-    unmasquerade(netfilter, owner, [address])
-    assert not is_masqueraded(netfilter, address, owner)
+    masquerade([address], owner)
+    assert is_masqueraded(address, owner)
+    unmasquerade(owner, [address])
+    assert not is_masqueraded(address, owner)
 """
     before = node.state()
 
@@ -320,15 +320,14 @@ for _ in range(40):
 def test_the_last_of_a_subnet_goes_while_others_come(node: Node) -> None:
     """Two pods of one subnet come and go on a cold node: again and again one is the last while the other is added."""
     work = """
-netfilter = Netfilter()
 owner = Owner("net", f"c{number}", "eth0")
 addresses = [ip_interface(f"10.88.1.{number}/16"), ip_interface(f"fd00:88::1:{number}/64")]
 for turn in range(150):
-    masquerade(netfilter, addresses, owner)
-    assert all(is_masqueraded(netfilter, address, owner) for address in addresses)
-    unmasquerade(netfilter, owner, addresses if turn % 2 else ())
-    assert not any(is_masqueraded(netfilter, address, owner) for address in addresses)
-masquerade(netfilter, addresses, owner)
+    masquerade(addresses, owner)
+    assert all(is_masqueraded(address, owner) for address in addresses)
+    unmasquerade(owner, addresses if turn % 2 else ())
+    assert not any(is_masqueraded(address, owner) for address in addresses)
+masquerade(addresses, owner)
 """
     all_at_once(node, 2, SETUP, work)
 
@@ -394,7 +393,7 @@ def test_lists_of_owners_that_have_nothing_any_more_are_removed(node: Node) -> N
         masquerade([ADDRESS4], OTHER)
         assert node.filtering() != before
 
-        remove_unused()
+        remove_unused(module.collect)
 
     assert node.filtering() == before
 
@@ -402,10 +401,10 @@ def test_lists_of_owners_that_have_nothing_any_more_are_removed(node: Node) -> N
 def test_an_answer_to_an_earlier_call_is_not_taken_for_this_ones(node: Node) -> None:
     with inside(node.path), Netfilter() as netfilter:
         table = masquerade_table.open_table(netfilter)
-        module.masquerade(netfilter, BOTH, OWNER)
+        module.apply(tables_of(netfilter), OWNER, BOTH)
         netfilter._send(table.uses_question().message)  # the answer is never read
 
-        assert module.is_masqueraded(netfilter, ADDRESS4, OWNER)
+        assert module.holds(tables_of(netfilter), OWNER, [ADDRESS4])
         assert netfilter.is_sound
 
 
@@ -419,17 +418,17 @@ def test_a_socket_with_a_dump_that_was_not_read_to_its_end_is_not_sound(
         raise EndedError
 
     with inside(node.path), Netfilter() as netfilter:
-        module.masquerade(netfilter, BOTH, OWNER)
+        module.apply(tables_of(netfilter), OWNER, BOTH)
         monkeypatch.setattr(Netfilter, "_receive", ended)
         with pytest.raises(EndedError):
-            module.masqueraded(netfilter)
+            module.masqueraded(tables_of(netfilter))
 
         assert not netfilter.is_sound
 
 
 def test_a_socket_that_has_lost_replies_is_not_sound(node: Node) -> None:
     with inside(node.path), Netfilter() as netfilter:
-        module.masquerade(netfilter, BOTH, OWNER)
+        module.apply(tables_of(netfilter), OWNER, BOTH)
         # As small as the kernel lets it be: the replies do not fit, which is ENOBUFS.
         netfilter._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         with pytest.raises(NetlinkError) as raised:

@@ -8,19 +8,21 @@ import pytest
 from firewall import masquerade_nft as module
 from firewall.owner import Owner
 from tests.attachments import Network, bridge_config
-from tests.node.firewall import act_before_commit, inside, with_netfilter
+from tests.node.firewall import (
+    act_before_commit,
+    inside,
+    is_masqueraded,
+    masquerade,
+    masqueraded,
+    remove_unused,
+    unmasquerade,
+)
 from tests.node.test_nft_masquerade_packets import FAMILIES, POD, Wiring, source_seen, wiring
 from tests.nodes import Node
 
 __all__ = ["wiring"]
 
 pytestmark = pytest.mark.sudo
-
-is_masqueraded = with_netfilter(module.is_masqueraded)
-masquerade = with_netfilter(module.masquerade)
-masqueraded = with_netfilter(module.masqueraded)
-remove_unused = with_netfilter(module.remove_unused)
-unmasquerade = with_netfilter(module.unmasquerade)
 
 OWNER = Owner("net", "c1", "eth0")
 OTHER = Owner("net", "c2", "eth0")
@@ -144,7 +146,7 @@ def test_chains_without_elements_are_removed(node: Node) -> None:
     node.run(["nft", "flush map inet cni_harness masquerade4; flush map inet cni_harness masquerade6"])
 
     with inside(node.path):
-        remove_unused()
+        remove_unused(module.collect)
 
     assert node.nft() == []
 

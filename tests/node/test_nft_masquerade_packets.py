@@ -7,15 +7,12 @@ from typing import NamedTuple
 
 import pytest
 
-from firewall import masquerade_nft as module
 from firewall.owner import Owner
-from tests.node.firewall import inside, socket_in, with_netfilter
+from tests.node.firewall import inside, masquerade, socket_in, unmasquerade
 from tests.nodes import Neighbours, Node, veth_between
 
 pytestmark = pytest.mark.sudo
 
-masquerade = with_netfilter(module.masquerade)
-unmasquerade = with_netfilter(module.unmasquerade)
 
 OWNER = Owner("net", "c1", "eth0")
 OTHER = Owner("net", "c2", "eth0")

@@ -10,15 +10,19 @@ import pytest
 from firewall import spoofcheck_nft as spoofcheck
 from firewall.owner import Owner
 from netlink.socket import NetlinkError
-from tests.node.firewall import act_before_commit, all_at_once, inside, socket_in, with_netfilter
+from tests.node.firewall import (
+    act_before_commit,
+    all_at_once,
+    allow_only,
+    disallow,
+    inside,
+    is_spoof_checked,
+    socket_in,
+    spoof_checked,
+)
 from tests.nodes import Node
 
 pytestmark = pytest.mark.sudo
-
-allow_only = with_netfilter(spoofcheck.allow_only)
-disallow = with_netfilter(spoofcheck.disallow)
-is_spoof_checked = with_netfilter(spoofcheck.is_spoof_checked)
-spoof_checked = with_netfilter(spoofcheck.spoof_checked)
 
 OWNER = Owner("net", "c1", "eth0")
 OTHER = Owner("net", "c2", "eth0")
@@ -37,8 +41,8 @@ add element bridge cni_harness allowed_macs { port1 . 02:00:00:00:00:0a comment 
 """
 
 SETUP = """
-from netlink.netfilter import Netfilter
-from firewall.spoofcheck_nft import Owner, allow_only, disallow, is_spoof_checked
+from firewall.owner import Owner
+from tests.node.firewall import allow_only, disallow, is_spoof_checked
 """
 
 # For local experiments (IEEE 802): nobody but these tests sends it.
@@ -240,13 +244,12 @@ def test_a_kernel_without_nftables_for_bridges_is_told_of(node: Node, monkeypatc
 
 def test_ports_that_come_and_go_are_never_left_unchecked(node: Node) -> None:
     work = """
-netfilter = Netfilter()
 owner, port, mac = Owner("net", f"c{number}", "eth0"), f"port{number}", f"02:00:00:00:00:{number:02x}"
 for _ in range(25):
-    allow_only(netfilter, port, mac, owner)
-    assert is_spoof_checked(netfilter, port, mac, owner)
-    disallow(netfilter, owner, port)
-    assert not is_spoof_checked(netfilter, port, mac, owner)
+    allow_only(port, mac, owner)
+    assert is_spoof_checked(port, mac, owner)
+    disallow(owner, port)
+    assert not is_spoof_checked(port, mac, owner)
 """
     before = node.state()
 
@@ -258,16 +261,15 @@ for _ in range(25):
 def test_a_hundred_ports_on_a_cold_node_are_all_checked_and_all_go(node: Node) -> None:
     before = node.state()
     port = """
-netfilter = Netfilter()
 owner, port, mac = Owner("net", f"c{number}", "eth0"), f"port{number}", f"02:00:00:00:00:{number:02x}"
 """
 
-    all_at_once(node, 100, SETUP, f"{port}allow_only(netfilter, port, mac, owner)")
+    all_at_once(node, 100, SETUP, f"{port}allow_only(port, mac, owner)")
 
     with inside(node.path):
         assert {f"port{number}" for number in range(100)} == {name for name, _ in spoof_checked()}
     assert len([entry for entry in node.nft() if "rule" in entry]) == 2
 
-    all_at_once(node, 100, SETUP, f"{port}disallow(netfilter, owner, port)")
+    all_at_once(node, 100, SETUP, f"{port}disallow(owner, port)")
 
     node.assert_same_state(before)

@@ -1,6 +1,7 @@
 """The rules and chains that the firewall's elements need: restored if others flushed them, removed with the last."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address, ip_interface
 from typing import NamedTuple
 
@@ -11,7 +12,17 @@ from firewall import spoofcheck_nft as spoofcheck
 from firewall.owner import Owner
 from netlink.netfilter import Netfilter
 from netlink.socket import Socket
-from tests.node.firewall import inside, with_netfilter
+from tests.node.firewall import (
+    allow_only,
+    disallow,
+    inside,
+    is_masqueraded,
+    is_spoof_checked,
+    masquerade,
+    remove_unused,
+    tables_of,
+    unmasquerade,
+)
 from tests.nodes import Node
 
 pytestmark = pytest.mark.sudo
@@ -39,12 +50,6 @@ class Subject(NamedTuple):
     holds: Callable[[], bool]
 
 
-masquerade = with_netfilter(masquerading.masquerade)
-unmasquerade = with_netfilter(masquerading.unmasquerade)
-is_masqueraded = with_netfilter(masquerading.is_masqueraded)
-allow_only = with_netfilter(spoofcheck.allow_only)
-disallow = with_netfilter(spoofcheck.disallow)
-
 MASQUERADE = Subject(
     "inet cni_harness_masquerade",
     "subnet-10.88.0.0-16",
@@ -55,7 +60,7 @@ MASQUERADE = Subject(
     lambda: masquerade(OTHER_ADDRESSES, OTHER),
     lambda: unmasquerade(OWNER, ADDRESSES),
     lambda: unmasquerade(OWNER),
-    with_netfilter(masquerading.remove_unused),
+    lambda: remove_unused(masquerading.collect),
     lambda: all(is_masqueraded(address, OWNER) for address in ADDRESSES),
 )
 SPOOF_CHECK = Subject(
@@ -68,8 +73,8 @@ SPOOF_CHECK = Subject(
     lambda: allow_only("port2", OTHER_MAC, OTHER),
     lambda: disallow(OWNER, "port1"),
     lambda: disallow(OWNER, "port1"),
-    with_netfilter(spoofcheck.remove_unused),
-    lambda: with_netfilter(spoofcheck.is_spoof_checked)("port1", MAC, OWNER),
+    lambda: remove_unused(spoofcheck.collect),
+    lambda: is_spoof_checked("port1", MAC, OWNER),
 )
 DAMAGES = {
     "flush table": "flush table {table}",
@@ -113,6 +118,26 @@ def test_the_next_owner_repairs_it_for_all(node: Node, subject: Subject, damage:
         subject.apply_other()
 
         assert subject.holds()
+
+
+@subjects
+def test_rules_that_another_process_is_just_replacing_are_not_missed(node: Node, subject: Subject) -> None:
+    """Between the two changes of one transaction, the kernel counts no rules in the chain."""
+    elements = ", ".join(map(str, range(50_000)))
+    script = f"""
+        add table ip long
+        add set ip long numbers {{ type mark; }}
+        flush chain {subject.table} {subject.base_chain}
+        add element ip long numbers {{ {elements} }}
+        add rule {subject.table} {subject.base_chain} counter
+    """
+    with inside(node.path), ThreadPoolExecutor(1) as another:
+        subject.apply()
+        replaced = another.submit(node.run, ["nft", "-f", "-"], stdin=script)
+
+        while not replaced.done():
+            assert subject.holds()
+        replaced.result()
 
 
 @subjects
@@ -213,19 +238,20 @@ def test_what_an_address_costs_does_not_depend_on_how_many_there_are(
     def cost(number: int) -> tuple[list[int], list[int], list[int]]:
         address, owner = ip_interface((ip_address("10.88.1.0") + number, 16)), Owner("net", f"c{number:04}", "eth0")
         sizes.clear()
-        masquerading.masquerade(netfilter, [address], owner)
+        masquerading.apply(tables, owner, [address])
         added = sizes.copy()
         sizes.clear()
-        masquerading.unmasquerade(netfilter, owner, [address])
+        masquerading.remove(tables, owner, [address])
         deleted = sizes.copy()
         sizes.clear()
-        masquerading.unmasquerade(netfilter, owner)  # again, of a pod that is gone
+        masquerading.remove(tables, owner)  # again, of a pod that is gone
         deleted_again = sizes.copy()
-        masquerading.masquerade(netfilter, [address], owner)
+        masquerading.apply(tables, owner, [address])
         return added, deleted, deleted_again
 
     with inside(node.path), Netfilter() as netfilter:
-        masquerading.masquerade(netfilter, [ip_interface("10.88.255.1/16")], OWNER)
+        tables = tables_of(netfilter)
+        masquerading.apply(tables, OWNER, [ip_interface("10.88.255.1/16")])
         first = cost(100)
         costs = [cost(number) for number in range(101, 250)]
 

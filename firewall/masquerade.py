@@ -1,0 +1,59 @@
+"""Masquerading of a pod's addresses, by the backend that `ipMasqBackend` names.
+
+A pod may have been added by the reference plugins, or with another `ipMasqBackend`. So all verbs but `apply` go
+through all backends.
+"""
+
+from collections.abc import Collection, Sequence
+
+from firewall import masquerade_iptables, masquerade_nft, masquerade_reference
+from firewall.owner import Owner
+from firewall.tables import Interface, Tables
+from lean.typing import TYPE_CHECKING, Final
+from skel.steps import Steps
+
+if TYPE_CHECKING:
+    from firewall.backend import Backend, Leftovers
+
+__all__ = ["apply", "collect", "holds", "remove"]
+
+_DEFAULT: Final = "nftables"
+_BACKENDS: "Final[dict[str, Backend[Sequence[Interface]]]]" = {
+    _DEFAULT: masquerade_nft,
+    "iptables": masquerade_iptables,
+}
+_ALL: "Final[tuple[Leftovers[Sequence[Interface]], ...]]" = (*_BACKENDS.values(), masquerade_reference)
+
+
+def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface], backend: str | None = None) -> None:
+    """Masquerade traffic from `addresses` to anywhere but their subnets and multicast. Raises OSError."""
+    _BACKENDS[backend or _DEFAULT].apply(tables, owner, addresses)
+
+
+def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) -> None:
+    """Take back `apply`, whichever backend or plugin suite did it; no rules are fine. Raises OSError, CniError.
+
+    All of the owner's addresses go. If `addresses` names them, fewer look-ups are needed.
+    """
+    with Steps() as steps:
+        for backend in _ALL:
+            steps.take(backend.remove, tables, owner, addresses)
+
+
+def holds(
+    tables: Tables, owner: Owner, addresses: Sequence[Interface], optional: Collection[Interface] = ()
+) -> list[Interface]:
+    """Return the addresses that nothing masquerades. Raises OSError.
+
+    A later plugin may have added addresses, which are never masqueraded. The caller names those that may be such:
+    `optional` addresses are left out, as long as any other one is masqueraded.
+    """
+    missing = [each for each in addresses if not any(backend.holds(tables, owner, [each]) for backend in _ALL)]
+    return missing if len(missing) == len(addresses) else [each for each in missing if each not in optional]
+
+
+def collect(tables: Tables, network: str, valid: Collection[Owner]) -> None:
+    """Remove the rules of the network's attachments that are not in `valid`. Raises OSError, CniError."""
+    with Steps() as steps:
+        for backend in _BACKENDS.values():
+            steps.take(backend.collect, tables, network, valid)

@@ -1,0 +1,35 @@
+"""The arguments that all backends share, and the types of addresses."""
+
+import errno
+from collections.abc import Callable, Iterator, Mapping
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
+
+from lean.typing import NamedTuple
+from netlink.netfilter import Netfilter
+from netlink.nftables import ATTEMPTS
+from netlink.socket import NetlinkError
+
+__all__ = ["Address", "Interface", "Network", "Tables", "attempts"]
+
+Address = IPv4Address | IPv6Address
+Interface = IPv4Interface | IPv6Interface
+Network = IPv4Network | IPv6Network
+
+
+class Tables(NamedTuple):
+    """Access to the firewall of the network namespace that the calling thread is in."""
+
+    netfilter: Callable[[], Netfilter]
+    """Returns the socket for nftables, which is opened at the first call. Raises OSError."""
+    environ: Mapping[str, str]
+    """The environment of the iptables programs, and the PATH to find them on."""
+
+
+def attempts(doing: str) -> Iterator[None]:
+    """Yield for each attempt to look and to commit. Raises NetlinkError (EAGAIN) if other processes are always faster.
+
+    `doing` says in the error what was attempted.
+    """
+    for _ in range(ATTEMPTS):
+        yield
+    raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
