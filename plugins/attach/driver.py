@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from firewall.owner import Owner
+    from firewall.tables import Tables
     from netlink.namespace import Namespace
     from netlink.rtnl import Link, Rtnl
     from skel.steps import Steps
@@ -88,6 +89,13 @@ class Driver(Generic[C]):
         from firewall.owner import Owner
 
         return Owner(self.config.name, self.args.container_id, self.args.ifname)
+
+    @property
+    def tables(self) -> "Tables":
+        """The firewall of the host, for the functions of `firewall`."""
+        from plugins.attach.netfilter import firewall_of
+
+        return firewall_of(self.args)
 
     @property
     def host_veth(self) -> str:

@@ -2,7 +2,6 @@
 
 from functools import partial
 
-from firewall.owner import Owner
 from firewall.tables import Tables
 from lean.typing import TYPE_CHECKING, Any
 from netlink.netfilter import Netfilter
@@ -10,7 +9,7 @@ from netlink.netfilter import Netfilter
 if TYPE_CHECKING:
     from skel import Args
 
-__all__ = ["firewall_of", "netfilter_of", "owner_of"]
+__all__ = ["firewall_of", "netfilter_of"]
 
 _NAME = "nftables"
 
@@ -18,11 +17,6 @@ _NAME = "nftables"
 def firewall_of(args: "Args[Any]") -> Tables:
     """Return access to the firewall in the call's own network namespace; the socket is opened at its first use."""
     return Tables(partial(netfilter_of, args), args.environ)
-
-
-def owner_of(args: "Args[Any]") -> Owner:
-    """Return the owner of an attachment's firewall elements. Raises CniError for a bad network name."""
-    return Owner(args.config.name, args.container_id, args.ifname)
 
 
 def netfilter_of(args: "Args[Any]") -> Netfilter:

@@ -100,11 +100,11 @@ def _connect(driver: Driver[Any], ifindex: int, gateways: list[Cidr]) -> None:
 
             forward(gateways)
         if config.ipam.type and _masquerades(driver):
-            from plugins.attach import ip_masq
+            from firewall import masquerade
 
-            addresses = [ip.address for ip in result.ips]
-            driver.undo.add(ip_masq.unmasquerade, args, addresses)
-            ip_masq.masquerade(args, addresses, config.ip_masq_backend)
+            addresses, owner, tables = [ip.address for ip in result.ips], driver.owner, driver.tables
+            driver.undo.add(masquerade.remove, tables, owner, addresses)
+            masquerade.apply(tables, owner, addresses, config.ip_masq_backend)
         if not driver.leaves_down:
             # Last: a packet that the announcement attracts passes all that was set up above.
             with args.interruption.waiting():
@@ -119,10 +119,11 @@ def _delete(driver: Driver[Any]) -> None:
         # While the links exist, IPAM must not give their addresses to another pod. So the links go first.
         driver.unmake(steps)
         if _masquerades(driver):
-            from plugins.attach import ip_masq
+            from firewall import masquerade
 
             addresses = [ip.address for ip in pod_ips(args.prev_result, args.ifname, args.netns)]
-            steps.take(ip_masq.unmasquerade, args, addresses)
+            # The owner within the step: reading the network's name may raise its decoding error.
+            steps.take(lambda: masquerade.remove(driver.tables, driver.owner, addresses))
         steps.take(_with_ipam, args, ipam_delete)
 
 
@@ -146,9 +147,13 @@ def _check(driver: Driver[Any]) -> None:
         addresses = [ip.address for ip in pod_ips(result, args.ifname, args.netns)]
         pod_interface.check_addresses_and_routes(driver.pod, driver.inner, result.routes, addresses)
     if driver.config.ipam.type and _masquerades(driver):
-        from plugins.attach import ip_masq
+        from firewall import masquerade
 
-        ip_masq.check_masquerade(args, addresses)
+        # A later plugin may have added addresses, which nothing masquerades: those come without a gateway.
+        optional = [ip.address for ip in result.ips if ip.gateway is None]
+        missing = masquerade.holds(driver.tables, driver.owner, addresses, optional)
+        if missing:
+            raise CniError(Code.INTERNAL, f"not masqueraded: {', '.join(map(str, missing))}")
 
 
 def _gc(driver: Driver[Any]) -> None:
@@ -165,10 +170,10 @@ def _gc(driver: Driver[Any]) -> None:
             if driver.kind == "veth":
                 steps.take(collect_host_veths, config.name, valid)
             if isinstance(config, MasqueradeConfig):
-                from plugins.attach import ip_masq
+                from firewall import masquerade
 
                 # Also with `ipMasq: false`: pods may have been added before it was turned off.
-                steps.take(ip_masq.collect_masquerade, args, valid)
+                steps.take(masquerade.collect, driver.tables, config.name, valid)
             driver.stale(valid, steps)
         steps.take(_with_ipam, args, ipam_gc)
 

@@ -6,7 +6,7 @@ from plugins.attach.gateways import add_default_routes, held_gateways, set_gatew
 from plugins.attach.keys import random_mac
 from plugins.attach.pod_ips import pod_ips
 from plugins.bridge.config import BridgeConfig
-from skel import Args, Cidr
+from skel import Args, Cidr, CniError, Code
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -67,10 +67,10 @@ class BridgeDriver(Driver[BridgeConfig]):
         )
         tag(host, self.port, config, config.trunk_vlans())
         if config.mac_spoof_check:
-            from plugins.attach import spoof_check
+            from firewall import spoofcheck
 
-            self.undo.add(spoof_check.disallow, self.args, self.port.name)
-            spoof_check.allow_only(self.args, self.port.name, self.mac)
+            self.undo.add(spoofcheck.remove, self.tables, self.owner, name)
+            spoofcheck.apply(self.tables, self.owner, name, self.mac)
         return Made([interface_of(self.bridge), interface_of(self.port)], self.port.peer_ifindex)
 
     def gateways(self) -> list[Cidr]:
@@ -108,9 +108,9 @@ class BridgeDriver(Driver[BridgeConfig]):
         """Delete the pair and the check of its source MACs. The bridge stays: other pods may come."""
         super().unmake(steps)
         if self.config.mac_spoof_check:
-            from plugins.attach import spoof_check
+            from firewall import spoofcheck
 
-            steps.take(spoof_check.disallow, self.args, self.host_veth)
+            steps.take(lambda: spoofcheck.remove(self.tables, self.owner, self.host_veth))
 
     def verify(self) -> None:
         """Compare the bridge, the port, the gateway addresses and the check of source MACs with the result."""
@@ -123,15 +123,16 @@ class BridgeDriver(Driver[BridgeConfig]):
             ips = pod_ips(result, self.args.ifname, self.args.netns)
             check_gateways(host, config, bridge, held_gateways(ips))
         if config.mac_spoof_check:
-            from plugins.attach import spoof_check
+            from firewall import spoofcheck
 
-            spoof_check.check(self.args, port.name, self.inner.mac)
+            if not spoofcheck.holds(self.tables, self.owner, port.name, self.inner.mac):
+                raise CniError(Code.INTERNAL, f'source addresses of "{port.name}" are not checked')
 
     def stale(self, valid: "Collection[Owner]", steps: "Steps") -> None:
         """Remove checks of source MACs, also with `macspoofchk: false`: it may have been true before."""
-        from plugins.attach import spoof_check
+        from firewall import spoofcheck
 
-        steps.take(spoof_check.collect, self.args, valid)
+        steps.take(spoofcheck.collect, self.tables, self.config.name, valid)
 
     def status(self) -> None:
         """Raise CniError (50) if the bridge's name is another link's, or the bridge lacks VLAN filtering."""
