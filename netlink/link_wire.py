@@ -34,7 +34,8 @@ IFNAME_LENGTH: Final = 15
 
 _RTM_NEWLINK, _RTM_DELLINK, _RTM_GETLINK, _RTM_GETNEIGH = 16, 17, 18, 30
 _IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_LINK, _IFLA_MASTER, _IFLA_LINKINFO = 1, 3, 4, 5, 10, 18
-_IFLA_IFALIAS, _IFLA_AF_SPEC, _IFLA_NET_NS_FD, _IFLA_EXT_MASK, _IFLA_ALT_IFNAME = 20, 26, 28, 29, 53
+_IFLA_IFALIAS, _IFLA_AF_SPEC, _IFLA_NET_NS_FD, _IFLA_EXT_MASK = 20, 26, 28, 29
+_IFLA_LINK_NETNSID, _IFLA_ALT_IFNAME = 37, 53
 _IFLA_INFO_KIND, _IFLA_INFO_DATA, _IFLA_INFO_SLAVE_KIND, _IFLA_INFO_SLAVE_DATA = 1, 2, 4, 5
 _IFLA_BRPORT_MODE, _IFLA_BRPORT_ISOLATED = 4, 33
 _IFLA_INET_CONF = 1
@@ -74,6 +75,7 @@ def new_link(  # noqa: PLR0913 - what a link may be born with, each by its name
     mtu: int = 0,
     mac: str = "",
     namespace: Namespace | None = None,
+    link_netnsid: int | None = None,
     up: bool = False,
 ) -> bytes:
     """Make a link, as `LinkVerbs.create_link` does. The kernel would ignore an alias or settings of a bridge's port."""
@@ -83,6 +85,7 @@ def new_link(  # noqa: PLR0913 - what a link may be born with, each by its name
         _mtu(mtu),
         _mac(mac),
         number(_IFLA_LINK, link) if link else b"",
+        number(_IFLA_LINK_NETNSID, link_netnsid) if link_netnsid is not None else b"",
         number(_IFLA_MASTER, master) if master else b"",
         number(_IFLA_NET_NS_FD, namespace.fd) if namespace else b"",
         nested(_IFLA_LINKINFO, text(_IFLA_INFO_KIND, kind), attribute(_IFLA_INFO_DATA, data) if data else b""),

@@ -8,6 +8,7 @@ from netlink import kinds, messages
 from netlink.handle import Handle
 from netlink.link import Link, find_link, link_in
 from netlink.namespace import Namespace
+from netlink.namespace_ids import give_namespace_id
 from netlink.request import Request, change
 from netlink.socket import NetlinkError
 
@@ -42,6 +43,7 @@ class LinkVerbs(Handle):
         *,
         data: bytes = b"",
         link: int = 0,
+        link_namespace: Namespace | None = None,
         master: int = 0,
         mtu: int = 0,
         mac: str = "",
@@ -56,9 +58,20 @@ class LinkVerbs(Handle):
 
         With `namespace` the link is born there, and `link` is here. Kernels before 6.14 refuse a name that is taken
         here, too: such a link needs a name of its own, and a `rename` over there.
+        With `link_namespace` the link is made here, and `link` is in that namespace, which gets a number here.
         """
+        netnsid = self._number(link_namespace) if link_namespace else None
         request = messages.new_link(
-            kind, name, data=data, link=link, master=master, mtu=mtu, mac=mac, namespace=namespace, up=up
+            kind,
+            name,
+            data=data,
+            link=link,
+            link_netnsid=netnsid,
+            master=master,
+            mtu=mtu,
+            mac=mac,
+            namespace=namespace,
+            up=up,
         )
         making = change(request, f"create {kind} {name!r}", (errno.EEXIST,))
         self.send(making, *looks)
@@ -153,6 +166,10 @@ class LinkVerbs(Handle):
         request = messages.change_link(ifindex, promiscuous=on)
         self.execute([request], doing=f"set link {ifindex} promiscuous {'on' if on else 'off'}")
 
+    def set_alias(self, ifindex: int, alias: str) -> None:
+        """Give a link a text of at most 255 bytes that is only shown."""
+        self.execute([messages.change_link(ifindex, alias=alias)], doing=f"set the alias of link {ifindex}")
+
     def rename(self, ifindex: int, name: str) -> None:
         """Give a link another name. Before Linux 6.2 it must be down (EBUSY). Raises NetlinkError: EEXIST."""
         self.execute([messages.change_link(ifindex, name=name)], doing=f"rename link {ifindex} to {name!r}")
@@ -169,6 +186,11 @@ class LinkVerbs(Handle):
         """Delete a link; False when it was not there."""
         request = messages.delete_link(name_or_ifindex)
         return self._tried(request, errno.ENODEV, doing=f"delete link {name_or_ifindex!r}")
+
+    def _number(self, other: Namespace) -> int:
+        giving, asking = give_namespace_id(other)
+        self.send(giving, asking)
+        return asking.answer
 
 
 def set_up(ifindex: int) -> Request[bool]:
