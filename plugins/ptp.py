@@ -111,7 +111,8 @@ class PtpDriver(Driver[PtpConfig]):
         from plugins.attach.veth_pair import check_host_end
 
         port = check_host_end(self.host, self.result, self.inner)
-        ips = pod_ips(self.result, self.args.ifname, self.args.netns)
+        # A later plugin's addresses have no gateway, and no route on the host.
+        ips = [ip for ip in pod_ips(self.result, self.args.ifname, self.args.netns) if ip.gateway is not None]
         gateways = _held(ips)
         present = {address.interface for address in self.host.addresses(port.ifindex)}
         for gateway in gateways:
