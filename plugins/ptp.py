@@ -9,7 +9,6 @@ from contextlib import suppress
 from lean.typing import TYPE_CHECKING
 from plugins.attach.driver import Driver, Made, interface_of
 from plugins.attach.gateways import held_gateways, set_gateways
-from plugins.attach.host_veth import host_veth_name
 from plugins.attach.keys import MasqueradeConfig, random_mac
 from plugins.attach.pod_ips import pod_ips
 from plugins.attach.sequence import interface_plugin
@@ -44,7 +43,7 @@ class PtpDriver(Driver[PtpConfig]):
         from netlink.sysctl import set_sysctl
         from plugins.attach.veth_pair import delete_own, make_pair
 
-        name, mac = host_veth_name(self.args.container_id, self.args.ifname), random_mac()
+        name, mac = self.host_veth, random_mac()
         self.undo.add(delete_own, self.host, name, mac)
         self.port = make_pair(
             self.host,

@@ -139,7 +139,8 @@ def test_without_ipam(network: Network) -> None:
     network.node.pod_namespace("one")
     before = network.node.state()
 
-    for ipam in ({}, None):
+    without: list[dict[str, str] | None] = [{}, None]
+    for ipam in without:
         error = network.fail("ADD", "one", ipam=ipam)
 
         assert (error["code"], error["msg"]) == (7, "ipam.type: required key is missing")
