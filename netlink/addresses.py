@@ -20,6 +20,7 @@ _IFA_ADDRESS, _IFA_LOCAL, _IFA_BROADCAST, _IFA_FLAGS = 1, 2, 4, 8
 _IFA_F_NODAD = 0x02
 _IFA_F_DADFAILED = 0x08
 _IFA_F_TENTATIVE = 0x40
+_IFA_F_NOPREFIXROUTE = 0x200
 _IPV4 = 4
 # A network of two addresses or one has none to spare for broadcasts (RFC 3021).
 _LONGEST_WITH_BROADCAST = 30
@@ -82,10 +83,12 @@ def list_addresses(ifindex: int, family: int = 0) -> Request[list[Address]]:
     return Request(get_addresses(ifindex, family), doing, _addresses, asks=DUMP)
 
 
-def add_address(ifindex: int, interface: Interface, *, nodad: bool = False, exist_ok: bool = False) -> Request[bool]:
-    """Ask for an address to be added, as `AddressVerbs.add_address` does."""
+def add_address(
+    ifindex: int, interface: Interface, *, nodad: bool = False, noprefixroute: bool = False, exist_ok: bool = False
+) -> Request[bool]:
+    """Ask for an address, as `AddressVerbs.add_address` does; with `noprefixroute` without a route to its network."""
     harmless = (errno.EEXIST,) if exist_ok else ()
-    request = new_address(ifindex, interface, nodad=nodad)
+    request = new_address(ifindex, interface, nodad=nodad, noprefixroute=noprefixroute)
     return change(request, f"add address {interface} to link {ifindex}", harmless)
 
 
@@ -94,12 +97,12 @@ def get_addresses(ifindex: int, family: int = 0) -> bytes:
     return message(_RTM_GETADDR, _IFADDRMSG.pack(family, 0, 0, 0, ifindex))
 
 
-def new_address(ifindex: int, interface: Interface, *, nodad: bool = False) -> bytes:
+def new_address(ifindex: int, interface: Interface, *, nodad: bool = False, noprefixroute: bool = False) -> bytes:
     """Add an address, with the network's broadcast address if it is IPv4.
 
-    IPv6: `nodad` skips duplicate address detection.
+    IPv6: `nodad` skips duplicate address detection. `noprefixroute`: the kernel adds no route to the network.
     """
-    attributes = number(_IFA_FLAGS, _IFA_F_NODAD if nodad else 0)
+    attributes = number(_IFA_FLAGS, (_IFA_F_NODAD if nodad else 0) | (_IFA_F_NOPREFIXROUTE if noprefixroute else 0))
     if interface.version == _IPV4 and interface.network.prefixlen <= _LONGEST_WITH_BROADCAST:
         attributes += attribute(_IFA_BROADCAST, interface.network.broadcast_address.packed)
     return message(_RTM_NEWADDR, _own(ifindex, interface) + attributes, NLM_F_CREATE | NLM_F_EXCL)
