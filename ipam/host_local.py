@@ -58,7 +58,7 @@ def add(args: Args[HostLocalConfig]) -> Result:
 
 
 def delete(args: Args[HostLocalConfig]) -> None:
-    """Release what the attachment has; that may be nothing."""
+    """Release the attachment's addresses, if it has any."""
     with _store(args.config) as store:
         if store.exists():
             # Locked also to find nothing: an ADD that was killed may still be at work in the server.
@@ -104,7 +104,7 @@ def gc(args: Args[HostLocalConfig]) -> None:
 def status(args: Args[HostLocalConfig]) -> None:
     """Raise CniError (50) if an ADD could note no address; warn if one would find none (docs/design.md)."""
     range_sets = [] if ranges_come_with_pods(args.config) else range_sets_of(args.config)
-    args.config.ipam.routes()  # raises for what no ADD can use
+    args.config.ipam.routes()  # raises for routes that no ADD can use
     with _store(args.config) as store:
         if obstacle := store.obstacle():
             raise CniError(Code.NOT_AVAILABLE, f"ipam.dataDir: {obstacle}")
@@ -134,7 +134,7 @@ PLUGIN = Plugin(
 
 @contextmanager
 def _store(config: HostLocalConfig) -> Iterator[Store]:
-    """Open the network's reservations; what the file system refuses becomes an error of code 5."""
+    """Open the network's reservations; an error of the file system becomes one of code 5."""
     try:
         yield Store(config.ipam.data_dir or DATA_DIR, config.name)
     except OSError as error:
@@ -191,12 +191,12 @@ def _holder(store: Store, address: Address) -> str:
 
 
 def _release_all_but(store: Store, keep: set[Owner]) -> list[str]:
-    """Release what no owner in `keep` has, and return what went wrong meanwhile."""
+    """Release the addresses of all owners that are not in `keep`, and return the errors."""
     failures = []
     for reserved in store.reserved():
         try:
             owner = store.owner(reserved)
-            # An empty file is what a crash leaves.
+            # A crash may leave an empty file.
             if owner is not None and owner not in keep and (owner == Owner("", "") or not owner.may_be_note):
                 store.free(reserved)
         except OSError as error:

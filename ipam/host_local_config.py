@@ -1,4 +1,4 @@
-"""What host-local reads: its configuration, its ranges and the addresses that a runtime asks for."""
+"""The input of host-local: its configuration, its ranges and the addresses that a runtime asks for."""
 
 from collections.abc import Callable
 
@@ -47,7 +47,7 @@ _ANY_NUMBER = 1 << 32
 def later(decode: Decoder[T]) -> Decoder[Callable[[], T]]:
     """Decode a value when it is asked for, not before.
 
-    So is read what comes with a single pod: a DEL must not fail for what the ADD has refused.
+    Per-pod keys are decoded in the same way, so that DEL never fails on input that ADD rejected.
     """
     return lambda value, path: lambda: decode(value, path)
 
@@ -86,7 +86,7 @@ class HostLocalIpam(IpamConfig):
 
 
 class RuntimeConfig(Record):
-    """What the runtime adds for the capabilities `ips` and `ipRanges`."""
+    """The runtime's values for the capabilities `ips` and `ipRanges`."""
 
     ips: Callable[[], list[Address]] = field(later(list_of(requested_address)), default=lambda: list)
     ip_ranges: Callable[[], list[list[Range]]] = field(later(list_of(list_of(record(Range)))), default=lambda: list)
@@ -105,7 +105,7 @@ class ConventionArgs(Record):
 
 
 class HostLocalConfig(Config):
-    """What host-local reads of a network configuration."""
+    """The part of a network configuration that host-local reads."""
 
     ipam: HostLocalIpam = field(record(HostLocalIpam))
     runtime_config: Callable[[], RuntimeConfig] = field(later(record(RuntimeConfig)), default=lambda: RuntimeConfig)
@@ -140,7 +140,7 @@ def range_sets_of(config: HostLocalConfig) -> list[RangeSet]:
 def range_set_count(config: HostLocalConfig) -> int:
     """Return how many range sets there are, sound or not: that many addresses an ADD reserves.
 
-    Of those that cannot be read there may be any number.
+    The number of unreadable ones is not limited.
     """
     try:
         of_the_pod = len(config.runtime_config().ip_ranges())
@@ -179,7 +179,7 @@ def requests_of(args: Args[HostLocalConfig], range_sets: list[RangeSet]) -> dict
 def _requested(args: Args[HostLocalConfig]) -> dict[Address, str]:
     """Return the addresses that were asked for, and where.
 
-    CONVENTIONS.md, "CNI_ARGS": whoever understands `args` ignores the same wish in CNI_ARGS.
+    CONVENTIONS.md, "CNI_ARGS": a plugin that understands `args` ignores the same wish in CNI_ARGS.
     """
     requested: dict[Address, str] = {}
     of_args = args.config.args().cni.ips

@@ -11,7 +11,7 @@ import stat
 __all__ = ["NotRegularError", "open_regular", "overwrite", "read_regular", "write_all"]
 
 _NOT_REGULAR = {errno.ELOOP, errno.ENXIO}
-"""What open(2) answers for a symbolic link with O_NOFOLLOW, and for a socket or a FIFO without a reader."""
+"""The errors of open(2) for a symbolic link with O_NOFOLLOW, and for a socket or a FIFO without a reader."""
 
 
 class NotRegularError(OSError):

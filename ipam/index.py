@@ -71,17 +71,17 @@ class Index:
         # In seconds since 1970: the moment that stands for this boot; 0 if the kernel does not tell which boot it is.
         self._seal = 0 if boot.number is None else _FIRST_SEAL + boot.number
         self._buckets: dict[int, _Lines] = {}
-        """Those that were read or written."""
+        """The buckets that were read or written."""
         self._count, sealed = self._measure()
         modified = os.stat(folder).st_mtime_ns
         self.whole = sealed and modified == self._seal * 10**9
         self.stale = not self.whole and _is_seal(modified)
 
     def addresses(self, owner: Owner) -> list[str]:
-        """Return what an owner seems to have."""
+        """Return the addresses that the index lists for an owner."""
         key = owner.key
         listed = b",".join(line[len(key) :] for line in self._bucket(key) if line.startswith(key))
-        # What a power failure leaves may be anything, but no file is opened that cannot be an address.
+        # After a power failure a line may hold anything, but only names that are addresses are opened.
         return listed.decode().split(",") if listed and not listed.strip(_IN_ADDRESSES) else []
 
     def interfaces(self, container_id: str) -> list[Owner]:
@@ -96,7 +96,7 @@ class Index:
         self.whole = False
 
     def note(self, owner: Owner, addresses: Iterable[str]) -> None:
-        """Write what an owner has."""
+        """Write the addresses of an owner."""
         key = owner.key
         bucket = self._bucket(key)
         lines = [line for line in bucket if not line.startswith(key)] + _lines_of(owner, addresses)
@@ -115,7 +115,7 @@ class Index:
         self._write_anew([line for owner, addresses in owners.items() for line in _lines_of(owner, addresses)])
 
     def seal(self) -> None:
-        """Vouch for the index, if it was whole before what was changed now."""
+        """Vouch for the index, if it was whole before this change."""
         if self.whole and self._seal:
             # Only the folder's owner may set its times. Without the seal all works, but slower.
             with suppress(OSError):
@@ -133,7 +133,7 @@ class Index:
         return count, self._seal > 0 and status.st_mtime_ns == self._seal * 10**9
 
     def _bucket(self, key: bytes) -> _Lines:
-        """Return the lines among which those that start with `key` are."""
+        """Return the lines of the bucket of `key`."""
         return self._read(_place(key, self._count)) if self._count else []
 
     def _read(self, place: int) -> _Lines:

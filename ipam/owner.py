@@ -27,7 +27,7 @@ class Owner(NamedTuple):
 
     @property
     def content(self) -> bytes:
-        """What the reservation file holds."""
+        """The content of the reservation file."""
         return os.fsencode(f"{self.container_id}\r\n{self.ifname}")
 
     @property
@@ -52,5 +52,5 @@ class Owner(NamedTuple):
 
     @property
     def key(self) -> bytes:
-        """What its line in the index starts with: unambiguous, since no container ID holds an @."""
+        """The start of its line in the index: unambiguous, since no container ID holds an @."""
         return os.fsencode(f"{self.container_id}@{self.ifname} ")

@@ -1,4 +1,4 @@
-"""Ranges of addresses: how they are declared, what is refused, and the order in which they are handed out.
+"""Ranges of addresses: how they are declared and checked, and in which order they are handed out.
 
 An attachment gets one address of each range set, and a range set is a list of
 ranges of one family. The rules and defaults are those of the reference plugin.

@@ -10,7 +10,7 @@ _FIELDS_MIN = 2
 def read_resolv_conf(path: str) -> DNS:
     """Return the settings in the file at `path`; repeated `search` and `options` lines add up.
 
-    Raises CniError (5) where it cannot be read.
+    Raises CniError (5) if it cannot be read.
     """
     dns = DNS()
     try:

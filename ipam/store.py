@@ -5,8 +5,8 @@ A network's folder holds, as containernetworking/plugins' disk backend has it:
 - `<address>`: who has it, as `<container ID>\r\n<interface>`; very old
   releases wrote the container ID alone, and such an entry is still honoured;
 - `last_reserved_ip.<n>`: the address handed out last of range set n, a hint:
-  where it is unusable, the round starts again;
-- `lock`: held with flock(2) by whoever reads or changes the rest.
+  if it is unusable, the round starts again;
+- `lock`: held with flock(2) while the rest is read or changed.
 
 The reference reads every file to find an owner's addresses. So that ADD and DEL
 read a bounded number, the folder also holds an index (see there). Where that is
@@ -51,11 +51,11 @@ _SMALL: Final = 64
 """Names in a folder of which an ADD reads all reservations, when the index is not whole."""
 _MODE: Final = 0o600
 _NO_LATER_NAME: Final = {errno.ENOENT, errno.EPERM, errno.EOPNOTSUPP}
-"""What linkat(2) answers without /proc, and on file systems without links."""
+"""The errors of linkat(2) without /proc, and on file systems without links."""
 
 
 class Store:
-    """The reservations of one network; what reads or changes who has what wants the lock.
+    """The reservations of one network. Methods that read or change owners need the lock.
 
     Every method raises OSError as the file system does.
     """
@@ -110,7 +110,7 @@ class Store:
 
     @contextmanager
     def locked(self, interruption: Interruption) -> Iterator[None]:
-        """Hold the folder's lock, after waiting for whoever has it; the call's `interruption` may end the wait."""
+        """Hold the folder's lock, after waiting for its holder; the call's `interruption` may end the wait."""
         lock, _ = open_regular(self._path("lock"), os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o750)
         try:
             try:
@@ -153,7 +153,7 @@ class Store:
         return self._boot.is_after(self._path(address))
 
     def last_reserved(self, range_set: int) -> Address | None:
-        """Return the address handed out last of a range set, or None where nothing usable is noted."""
+        """Return the address handed out last of a range set, or None if no usable one is noted."""
         try:
             return ipaddress.ip_address((self._content(f"last_reserved_ip.{range_set}") or b"").decode())
         except ValueError:
@@ -207,10 +207,10 @@ class Store:
             os.unlink(self._path(address))
 
     def rebuild_index(self) -> None:
-        """Read all reservations and make the index whole; what a crash left of a reservation is removed."""
+        """Read all reservations and make the index whole; empty files of a crash are removed."""
         owners: dict[Owner, list[str]] = {}
         for address in self.reserved():
-            # As for the reference, what cannot be read is taken, by nobody we know.
+            # As for the reference, an address whose file cannot be read is taken, by an unknown owner.
             with suppress(OSError):
                 owner = self.owner(address)
                 if owner is None:
@@ -258,7 +258,7 @@ class Store:
         try:
             write_all(file, owner.content)
             self._boot.mark(file)
-            # Naming a folder to start from is what makes Python call linkat(2), which follows the link.
+            # Only with src_dir_fd does Python call linkat(2), which follows the link.
             os.link(f"/proc/self/fd/{file}", path, src_dir_fd=file, follow_symlinks=True)
         except OSError as error:
             if error.errno not in _NO_LATER_NAME:
@@ -268,7 +268,7 @@ class Store:
             os.close(file)
 
     def _reserve_by_name(self, path: str, owner: Owner) -> None:
-        """Do so where a file cannot be made without a name (O_TMPFILE, open(2)), or cannot get one later."""
+        """Do so if a file cannot be made without a name (O_TMPFILE, open(2)), or cannot get one later."""
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
         try:
             try:

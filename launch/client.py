@@ -18,7 +18,7 @@ _END_BYTES = 9
 _PACKET_BYTES = _END_BYTES + (1 << 16)
 _DIED = b'{"cniVersion": "1.1.0", "code": 999, "msg": "the server\'s worker died while it ran the plugin"}\n'
 _UNDO_SECONDS = 25.0
-"""For the worker to take back what it has done, which it gives up before."""
+"""For the worker to undo its steps; it gives up before."""
 _DESCRIPTORS = (
     (".", os.O_PATH | os.O_DIRECTORY),
     ("/proc/self/ns/net", os.O_RDONLY),
@@ -71,13 +71,13 @@ def _request(path: str, build_id: bytes) -> list[bytes]:
     os.umask(umask)
     return [
         b"CNIH\x04\0\0\0" + build_id + umask.to_bytes(4, sys.byteorder) + os.fsencode(os.path.basename(path)) + b"\0",
-        # As execve(2) had it, which os.environ is not: that lacks what has no `=`, and Python may have set LC_CTYPE.
+        # Not os.environ: that lacks entries without `=`, and Python may have set LC_CTYPE.
         _read("/proc/self/environ"),
     ]
 
 
 def open_descriptors(opened: list[int]) -> None:
-    """Open what goes with a request before stdin, the token last; each is in `opened` as soon as it is open."""
+    """Open the descriptors of a request but stdin, the token last; each is in `opened` as soon as it is open."""
     for name, flags in _DESCRIPTORS:
         opened += [os.open(name, flags)]
     opened += [os.eventfd(1, os.EFD_CLOEXEC | os.EFD_NONBLOCK)]
@@ -134,7 +134,7 @@ def _next_packet(connection: _socket.socket, token: int, signals: "_Signals") ->
 
 
 class _Answer:
-    """What the worker says to be written, as far as it has come."""
+    """The worker's answer, as far as it has come."""
 
     def __init__(self, name: str, open_streams: list[int]) -> None:
         self._name = name
@@ -177,7 +177,7 @@ class _Answer:
 
 
 class _Signals:
-    """Those that end this process: the worker is told of the first one, and this process dies of it after the worker.
+    """Signals that end this process: the worker is told of the first one, and this process dies of it after the worker.
 
     Unless the worker has succeeded: a runtime that has the result must find exit code 0 with it. If no worker has taken
     the token, this process dies at once.

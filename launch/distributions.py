@@ -1,4 +1,4 @@
-"""Plugins of other distributions: those that declare entry points of our group.
+"""Plugins of other distributions, which declare entry points of our group.
 
     [project.entry-points."cni_harness.plugins"]
     NAME = "module:PLUGIN"
@@ -41,7 +41,7 @@ class Distribution(NamedTuple):
 
 
 class Others(NamedTuple):
-    """What other distributions declare, by name."""
+    """The declarations of other distributions, by name."""
 
     distributions: tuple[Distribution, ...]
 
@@ -123,7 +123,7 @@ def declared() -> Others:
 def announced() -> list[tuple[object, ...]]:
     """Return what differs as soon as a distribution with plugins comes, goes or is installed anew.
 
-    It is for the server, which asks again and again: importlib.metadata leaves garbage that nobody collects there.
+    It is for the server, which asks again and again: importlib.metadata leaves garbage, and the collector is off.
     Raises OSError, as when one is just being replaced.
     """
     found: list[tuple[object, ...]] = []

@@ -1,9 +1,9 @@
 /*
  * The little of a C library that launch/launcher.c needs, for 64-bit Linux on x86 and ARM; with it goes no other.
  *
- * glibc starts by asking the processor what it is, some fifty times, and on a virtual machine the hypervisor answers
- * each of them: 0.3 ms before main, three times what the rest of the launcher's start takes. Elsewhere (see setup.py)
- * the launcher is linked with the C library that is there.
+ * glibc executes CPUID some fifty times at its start. On a virtual machine each one is an exit to the hypervisor: 0.3 ms
+ * in all before main, three times as long as the rest of the launcher's start (docs/performance.md). For other
+ * architectures setup.py links the launcher with the C library.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -19,7 +19,7 @@
 enum {
     /* Of a request, with stdin. */
     DESCRIPTORS = 5,
-    /* For the worker to take back what it has done, which it gives up before. */
+    /* For the worker to undo its steps; it gives up before. */
     UNDO_MS = 25000,
     /* Of a packet: its kind, the exit code, the length of the first text, and the texts. */
     KIND_BYTES = 1,
@@ -202,7 +202,7 @@ static int write_all(int stream, const char *text, size_t size)
     return 0;
 }
 
-/* What Python says of an error, for those that a stdout has. */
+/* Python's texts for the errors of a stdout. */
 static const char *reason(int error)
 {
     switch (error) {

@@ -30,7 +30,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The folder of our packages."""
 
 PACKAGES = ("lean", "skel", "netlink", "firewall", "ipam", "plugins", "launch")
-"""What a plugin's process may import of ours, with the packages in them."""
+"""Our packages that a plugin's process may import."""
 
 DEFAULT_SOCKET = "/run/cni-harness/server.sock"
 """Where the server listens, and where the launchers of a default installation ask."""
@@ -39,7 +39,7 @@ _REQUIRED = ("pyroute2",)
 
 
 def search_path() -> list[str]:
-    """Return the folders that `sys.path` needs for our packages and for those that they stand on.
+    """Return the folders that `sys.path` needs for our packages and their dependencies.
 
     Raises ValueError when one is not installed.
     """
@@ -102,7 +102,7 @@ def modules() -> Iterator[str]:
 def build_id() -> bytes:
     """Return 16 bytes that change when the code, its interpreter or its place change. Raises OSError, ValueError.
 
-    What the files hold counts, not their times: those do not survive every way of copying an installation. The code of
+    The content of the files counts, not their times, which some ways of copying an installation change. The code of
     other distributions' plugins counts, too.
     """
     from hashlib import blake2b
@@ -149,7 +149,7 @@ def _sources_in(folder: str) -> Iterator[str]:
 
 
 def _releases() -> Iterator[str]:
-    """The metadata folders of what we stand on: their names have the versions in them."""
+    """The metadata folders of our dependencies: their names have the versions in them."""
     releases = tuple(f"{package}-" for package in _REQUIRED)
     for folder in search_path():
         for name in sorted(os.listdir(folder)):

@@ -1,6 +1,6 @@
 /*
  * The executable behind every plugin's name: it has the server run the plugin, and becomes the plugin itself
- * where there is none.
+ * if no server runs.
  *
  * As long as no worker has taken the call, whatever goes wrong leads to direct execution, in circumstances that nothing
  * here has changed; after it, never.

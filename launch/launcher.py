@@ -1,8 +1,8 @@
 """The executable behind every plugin name (as busybox does): one file, told apart by its name.
 
-It has the server run the plugin (launch/server), and runs it itself where no server does. There are two of it:
+It has the server run the plugin (launch/server), and runs it itself if no server does. There are two of it:
 the compiled launch/launcher.c, into whose bytes the settings of this installation are written here, and the same in
-Python for where that was not built or does not run.
+Python, if that was not built or does not run.
 
 Either names its interpreter by an absolute path, because `env python3` finds a different one under each runtime, and
 skips `site` (-S) and the caller's environment (-I): the folders that it needs are written into it.
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 _COMPILED = os.path.join(ROOT, "launch", "_launcher")
-"""Built from launcher.c by setup.py, where there is a compiler."""
+"""Built from launcher.c by setup.py, if a compiler is installed."""
 _ELF = b"\x7fELF"
 _COMMON = "# cni-harness: every plugin is this file, told apart by its name. "
 """A line that the launchers of every installation have."""
@@ -74,9 +74,9 @@ def _fits_first_line(path: str) -> bool:
 
 
 def launcher_bytes(*, socket: str | None = None, patience: float = _PATIENCE) -> bytes:
-    """Return the launcher's content for this installation: compiled where that runs, otherwise in Python.
+    """Return the launcher's content for this installation: compiled if that runs, otherwise in Python.
 
-    It asks the server at the path `socket`, by default where a server listens that nobody told otherwise; "" is never
+    It asks the server at the path `socket`, by default at the server's default path; "" is never
     to ask any. What has not been accepted within `patience` seconds it does itself. Raises ValueError for what a
     launcher cannot hold.
     """
@@ -85,7 +85,7 @@ def launcher_bytes(*, socket: str | None = None, patience: float = _PATIENCE) ->
 
 
 def compiled_launcher(*, socket: str | None = None, patience: float = _PATIENCE) -> bytes | None:
-    """Return the content of the compiled launcher, as `launcher_bytes` does; None where there is none for here."""
+    """Return the content of the compiled launcher, as `launcher_bytes` does; None if it does not run here."""
     if not _runs(_COMPILED):
         return None
     with open(_COMPILED, "rb") as file:
@@ -120,7 +120,7 @@ def launcher_text(*, socket: str | None = None, patience: float = _PATIENCE) -> 
 
 
 def _program(name: str, question: tuple[str, bytes, float] | None = None) -> str:
-    """Return what the interpreter is to run; `name` is the expression for the plugin's.
+    """Return the program of the interpreter; `name` is the expression for the plugin's.
 
     The plugins of other distributions are named in it, so that no plugin's process looks for them.
     """
@@ -217,8 +217,8 @@ def is_any_launcher(path: str) -> bool:
 def main(path: str, others: Mapping[str, str] | None = None, read: bytes = b"") -> int:
     """Run the plugin that the launcher's file name names, as this process; return its exit code.
 
-    `others` are the plugins of other distributions, as for `launch.plugin_list.load`. `read` is what was read of stdin
-    already (see `launch.version`).
+    `others` are the plugins of other distributions, as for `launch.plugin_list.load`. `read` is the beginning of
+    stdin, which `launch.version` has read.
     """
     if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # no traceback: nothing has been done yet
@@ -269,9 +269,9 @@ def _take_name(name: str) -> None:
 
 
 def _restore_locale() -> None:
-    """Give LC_CTYPE back what this process was started with, for those that it executes.
+    """Set LC_CTYPE as it was at the start of this process, for the programs that it executes.
 
-    Python sets it where it finds the locale C (PEP 538); -E and -I keep PYTHONCOERCECLOCALE from preventing that.
+    Python sets it if the locale is C (PEP 538); -E and -I keep PYTHONCOERCECLOCALE from preventing that.
     """
     if b"LC_CTYPE" not in os.environb:
         return

@@ -26,7 +26,8 @@ _SPACE = b" \t\r\n"
 def answer(path: str) -> tuple[bytes, int | None]:
     """Answer a VERSION of the plugin that the launcher's file name names, if the request is plain.
 
-    Returns what it has read of stdin, and the exit code; None if the request is not plain, and nothing was written.
+    Returns the bytes that it has read of stdin, and the exit code: None if the request is not plain. Then nothing was
+    written.
     """
     name = path.rpartition("/")[2]
     # Python has None for a stream that was closed: its number may be another file's by now.
@@ -41,7 +42,7 @@ def answer(path: str) -> tuple[bytes, int | None]:
 
 
 def _read_what_is_there() -> tuple[bytes, bool]:
-    """Return what can be read of stdin without waiting, and whether that is all."""
+    """Return the bytes of stdin that are there without waiting, and whether stdin has ended."""
     found = b""
     try:
         while len(found) < _ENOUGH and not posix.isatty(0) and select([0], [], [], 0)[0]:
@@ -50,7 +51,7 @@ def _read_what_is_there() -> tuple[bytes, bool]:
                 return found, True
             found += read
     except OSError:
-        return found, False  # whoever reads on gets the error again
+        return found, False  # the next read gets the error again
     return found, False
 
 
@@ -59,7 +60,7 @@ def _version_asked(document: bytes) -> str | None:
     if not document:
         return SUPPORTED[-1]
     parts = document.split(b'"')
-    if len(parts) != 5 or parts[1] != b"cniVersion":  # noqa: PLR2004 -- two strings, and what is around them
+    if len(parts) != 5 or parts[1] != b"cniVersion":  # noqa: PLR2004 -- two strings and the text around them
         return None
     if [part.strip(_SPACE) for part in parts[::2]] != [b"{", b":", b"}"]:
         return None

@@ -19,7 +19,7 @@ _SPACE = " \t\n\r"
 
 
 class _Hooks:
-    """What the scanner wants to know, by the names of json.JSONDecoder."""
+    """The scanner's options, by the names of json.JSONDecoder."""
 
     strict = True
     object_hook = None
@@ -45,7 +45,7 @@ def loads(
     parse_float: Callable[[str], object],
     parse_int: Callable[[str], object],
 ) -> object:
-    """Parse JSON as `json.loads` does. Raises what that raises."""
+    """Parse JSON as `json.loads` does. Raises its errors."""
     hooks = _Hooks(object_pairs_hook, parse_constant, parse_float, parse_int)
     if _json is not None:
         document = text.strip(_SPACE)
@@ -60,7 +60,7 @@ def loads(
 
 
 def dumps(value: object, *, ensure_ascii: bool = True, default: Callable[[Any], Any] | None = None) -> str:
-    """Write JSON as `json.dumps` does. Raises what that raises."""
+    """Write JSON as `json.dumps` does. Raises its errors."""
     if _json is None:
         import json
 

@@ -40,7 +40,7 @@ else:
             """Do without the name."""
 
         def __typing_subst__(self, given):
-            """Return what takes this one's place when a generic type is subscripted."""
+            """Return the argument that takes this one's place in a subscripted generic type."""
             return given
 
         def __or__(self, other):

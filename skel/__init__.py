@@ -1,4 +1,4 @@
-"""What a CNI plugin is built on: protocol, errors, versions, typed configuration and results, delegation.
+"""The base of CNI plugins: protocol, errors, versions, typed configuration and results, delegation.
 
 from skel import Args, Config, Plugin, Result, field, main, string
 

@@ -15,7 +15,7 @@ R = TypeVar("R", bound=Record)
 
 
 class Attachment(Record):
-    """One attachment as GC lists it: what CNI_CONTAINERID and CNI_IFNAME were at its ADD."""
+    """One attachment as GC lists it: CNI_CONTAINERID and CNI_IFNAME of its ADD."""
 
     container_id: str = field(string, "containerID")
     ifname: str = field(string, "ifname")
@@ -76,7 +76,7 @@ def parse_config(stdin: bytes) -> dict[str, object]:
 
 
 def version_of(parsed: dict[str, object]) -> str:
-    """Return cniVersion, "" where there is none. Raises CniError (6) where it is no string."""
+    """Return cniVersion, "" if it is missing. Raises CniError (6) if it is no string."""
     return _decoded_first(_Version, parsed).cni_version
 
 

@@ -80,7 +80,7 @@ class Context:
         self._later: list[Callable[[], object]] = []
 
     def afterwards(self, wait: Callable[[], object]) -> None:
-        """Have `wait` called when the answer is out: the kernel still works on what the call has begun.
+        """Have `wait` called when the answer is out: the kernel still works on the call's changes.
 
         `wait` raises nothing. It must not be needed by the answer, nor by the next call.
         """

@@ -58,7 +58,7 @@ def ipam_add(args: Args[C]) -> Result:
 
 
 def ipam_delete(args: Args[C]) -> None:
-    """Have the delegate release what it reserved. Raises its CniError."""
+    """Have the delegate release its reservations. Raises its CniError."""
     _call(_find(args), args, "DEL")
 
 
@@ -73,7 +73,7 @@ def ipam_gc(args: Args[C]) -> None:
 
 
 def ipam_status(args: Args[C]) -> None:
-    """Ask the delegate whether it can serve an ADD. Raises its CniError, or 50 where there is no delegate."""
+    """Ask the delegate whether it can serve an ADD. Raises its CniError, or 50 if the delegate is missing."""
     try:
         path = _find(args)
     except CniError as error:
@@ -103,7 +103,7 @@ def _find(args: Args[C]) -> str:
 
 
 def _call(path: str, args: Args[C], verb: str) -> Outcome:
-    """Run the delegate and pass its log on. Raises CniError where it fails."""
+    """Run the delegate and pass its log on. Raises CniError if it fails."""
     name = args.config.ipam.type
     environ = {**args.environ, "CNI_COMMAND": verb}
     traced = environ.get(trace.VARIABLE)
@@ -143,14 +143,14 @@ def _execute(path: str, environ: Mapping[str, str], stdin: bytes, interruption: 
                 with interruption.waiting():
                     stdout, stderr = process.communicate(stdin)
             except BaseException:
-                process.kill()  # whoever called it calls its DEL
+                process.kill()  # its caller calls its DEL
                 raise
         return Outcome(stdout, stderr, process.returncode)
     raise AssertionError  # the last round returns or raises
 
 
 def _failure(name: str, outcome: Outcome) -> CniError:
-    """Return the delegate's own error, or what can be said of one that printed none."""
+    """Return the delegate's own error, or one made from its exit if it printed none."""
     try:
         reported = _Reported.decode(decode_json(outcome.stdout))
     except (ValueError, CniError):

@@ -31,7 +31,7 @@ _SINCE = {"CHECK": "0.4.0", "GC": "1.1.0", "STATUS": "1.1.0"}
 
 
 class Outcome(NamedTuple):
-    """What a plugin's process leaves behind: at most one JSON document, log lines, an exit code."""
+    """The outcome of a plugin's process: at most one JSON document, log lines, an exit code."""
 
     stdout: bytes
     stderr: bytes
@@ -68,7 +68,7 @@ def dispatch(
         context.is_sound = False
         answer = Verbatim(_document(CniError(Code.INTERNAL, str(error)).encode(call.version)), 1)
     # SystemExit too: a plugin that exits by itself must not look like one that succeeded. And KeyboardInterrupt:
-    # whoever started an ADD that was cut off needs its one document as well.
+    # the runtime needs the one document of an ADD that was cut off, too.
     except BaseException as error:  # noqa: BLE001 -- the last line of defence, and it reports
         if not isinstance(error, OSError):  # the kernel or a file refused: the message says what was attempted
             context.is_sound = False
@@ -221,7 +221,7 @@ class _Call(Generic[C]):
 
 
 def _version_asked(stdin: bytes) -> str:
-    """Return the cniVersion on stdin, which VERSION repeats (SPEC.md section 5); ours where it has none."""
+    """Return the cniVersion on stdin, which VERSION repeats (SPEC.md section 5); ours if it has none."""
     with suppress(ValueError, CniError):
         asked = decode_json(stdin)
         for key, version in asked.items() if isinstance(asked, dict) else ():
@@ -242,7 +242,7 @@ def _versions(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStd
 
 
 def _verbatim(returned: object, due: str, verb: str) -> Verbatim:
-    """Return what a plugin's function returned, which its author may have forgotten to make what is `due`."""
+    """Return a Verbatim as it is. Raises TypeError for any other value: it had to be `due`."""
     if not isinstance(returned, Verbatim):
         message = f"{verb} returned {type(returned).__name__} where {due} was due"
         raise TypeError(message)
@@ -250,7 +250,7 @@ def _verbatim(returned: object, due: str, verb: str) -> Verbatim:
 
 
 def _logger(name: str, environ: Mapping[str, str], write: Callable[[str], None]) -> Callable[[str], None]:
-    """Return the function that writes a log line, labelled for who greps a node's journal."""
+    """Return the function that writes a log line, labelled for a search in a node's journal."""
     labels = []
     if container_id := environ.get("CNI_CONTAINERID"):
         labels.append(f"containerID={container_id}")
@@ -267,12 +267,12 @@ def _logger(name: str, environ: Mapping[str, str], write: Callable[[str], None])
 
 
 def _message(error: BaseException) -> str:
-    """Return what an error says; of the kernel's, what was attempted and why it failed, without its number."""
+    """Return an error's text; of the kernel's errors the attempt and the reason, without the number."""
     try:
         if isinstance(error, OSError) and error.strerror:
             return ": ".join(str(part) for part in (error.filename, error.strerror) if part)
         return str(error) or type(error).__name__
-    except Exception:  # noqa: BLE001 -- an exception that cannot even say what it is
+    except Exception:  # noqa: BLE001 -- an exception whose text cannot be made
         return type(error).__name__
 
 

@@ -23,7 +23,7 @@ _GRACE_SECONDS = 2.0
 
 
 class InterruptionError(BaseException):
-    """A signal ends the call. Not an Exception, so that only those who catch all catch it."""
+    """A signal ends the call. Not an Exception, so that `except Exception` does not catch it."""
 
 
 class Interruption:
@@ -64,7 +64,7 @@ class Interruption:
         return bool(self._why)
 
     @contextmanager
-    def waiting(self, *, for_lock: bool = False) -> Iterator[None]:  # noqa: ARG002 -- for those who count them
+    def waiting(self, *, for_lock: bool = False) -> Iterator[None]:  # noqa: ARG002 -- the server's parent counts them
         """Let the end come at any point of the block: it waits, and leaves nothing behind if it ends early.
 
         `for_lock` says that it waits for another call of its network.

@@ -1,6 +1,6 @@
 """Checks of the names that come from outside, and the parsing of CNI_ARGS.
 
-SPEC.md sections 1 and 2 say what a container ID and a network name may hold;
+The characters of container IDs and network names are those of SPEC.md sections 1 and 2;
 the rules for interface names are the kernel's (dev_valid_name and
 dev_get_valid_name in net/core/dev.c): it puts a number in the place of a
 `%d`, and takes no other `%`. libcni checks all but that on the runtime's side.

@@ -1,4 +1,4 @@
-"""What a plugin is: a declaration of its name, its configuration and its five functions."""
+"""A plugin is a declaration of its name, its configuration and its five functions."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -27,7 +27,7 @@ class Verbatim(NamedTuple):
 
 
 class Args(Generic[C]):
-    """What one invocation was given (SPEC.md section 2, "Parameters"), read and checked."""
+    """The parameters of one invocation (SPEC.md section 2, "Parameters"), read and checked."""
 
     __slots__ = (
         "cni_args",
@@ -44,7 +44,7 @@ class Args(Generic[C]):
         "verb",
     )
 
-    def __init__(  # noqa: PLR0913 -- what a call was given, each by its name
+    def __init__(  # noqa: PLR0913 -- the parameters of a call, each by its name
         self,
         *,
         verb: str,

@@ -31,7 +31,7 @@ def main(plugin: Plugin[C], find_plugin: FindPlugin = lambda _: None, read: byte
 
     SIGHUP, SIGINT and SIGTERM end the call and then, by their default action, the process: an ADD has taken back its
     steps and says so on stdout. One that had come to its end before succeeds. They are ignored after a success, so call
-    this last. `find_plugin` is the context's. `read` is what the caller has read of stdin: the beginning of it.
+    this last. `find_plugin` is the context's. `read` is the beginning of stdin, which the caller has read.
     """
     context = Context(find_plugin=find_plugin)
     ending = _Ending(context.interruption)
@@ -71,7 +71,7 @@ class _Ending:
 
 def _answered(plugin: Plugin[C], context: Context, found: bytes) -> int:
     """Dispatch with this process's environment and stdin, write the answer and return the exit code."""
-    stdout, sys.stdout = sys.stdout, sys.stderr  # where a stray print does no harm
+    stdout, sys.stdout = sys.stdout, sys.stderr  # a stray print does no harm there
     stdin = None if sys.stdin is None else 0
     read = read_promptly if os.environ.get("CNI_COMMAND") == "VERSION" else read_all
     try:
@@ -121,7 +121,7 @@ def _open(stdin: int | None) -> int:
 
 
 def _write(stream: TextIO | None, text: bytes) -> None:
-    # Not by the stream's buffer: the interpreter would try again at exit with what could not be written.
+    # Not by the stream's buffer: the interpreter would try to write the rest again at exit.
     while text:
         if stream is None:
             raise OSError(EBADF, os.strerror(EBADF))

@@ -25,7 +25,7 @@ __all__ = ["REFUSED", "UNKNOWN", "Decoder", "Record", "Tolerate", "expected", "f
 
 T = TypeVar("T")
 Decoder = Callable[[object, str], T]
-"""Turns a JSON value, found at a path, into a T; raises `expected(...)` where it cannot."""
+"""Turns a JSON value, found at a path, into a T; raises `expected(...)` if it cannot."""
 
 Tolerate = Callable[[CniError], object]
 """Is told of a key that cannot be read, where the record does without it."""
@@ -45,7 +45,7 @@ def rendered(value: object, limit: int = 120) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False, default=str)
     except RecursionError:
-        # What json.loads could just read, further up the stack, json.dumps may not be able to write down here.
+        # json.loads ran further up the stack: json.dumps may reach the recursion limit here.
         text = f"{type(value).__name__} nested too deeply"
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
@@ -74,7 +74,7 @@ class _Field:
             self.key = first + "".join(word.capitalize() for word in rest)
 
     def absent(self, path: str) -> object:
-        """Return the value of a key that is not there. Raises CniError (7) where it must be."""
+        """Return the value of a missing key. Raises CniError (7) if it is required."""
         if self.default is _REQUIRED:
             raise CniError(Code.INVALID_CONFIG, f"{joined(path, self.key)}: required key is missing")
         return self.default() if callable(self.default) else self.default

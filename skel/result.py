@@ -1,4 +1,4 @@
-"""Results: what a plugin made, typed once in the terms of spec 1.1.0 (SPEC.md section 5).
+"""Results of plugins, typed once in the terms of spec 1.1.0 (SPEC.md section 5).
 
 Older versions are shapes of the same facts. `Result.encode_as` prints the
 shape that a configuration's version asks for, `Result.decode_any` reads all:
@@ -84,7 +84,7 @@ class _Result02(Record):
 
 
 class Result(Record):
-    """What an ADD made: interfaces, addresses, routes and resolver settings."""
+    """The result of an ADD: interfaces, addresses, routes and resolver settings."""
 
     interfaces: list[Interface] = field(read.list_of(read.record(Interface)), default=list)
     ips: list[IPConfig] = field(read.list_of(read.record(IPConfig)), default=list)

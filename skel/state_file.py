@@ -34,7 +34,7 @@ class StateFiles:
         self._folder = folder
 
     def write(self, container_id: str, ifname: str, state: "Mapping[str, object]") -> None:
-        """Store what JSON can express, in place of what was stored. Raises CniError (4), OSError.
+        """Store `state` as JSON, in place of the state before. Raises CniError (4), OSError.
 
         Write before the step that the state is about: DEL must know of a step that a crash cut short.
         """
@@ -83,7 +83,7 @@ class StateFiles:
 def write_whole(
     path: str, content: bytes, *, mode: int, like: "os.stat_result | None" = None, durable: bool = False
 ) -> None:
-    """Write a file in place of any of that name, which whoever has it open or runs it keeps.
+    """Write a file in place of any of that name; a process that reads or runs the old file keeps it.
 
     `mode` does not depend on the umask; with `like`, mode and owner are those of that status. A `durable` file
     survives a power cut, which costs milliseconds on a busy disk. A crash may leave a hidden file of the name

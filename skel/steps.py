@@ -14,7 +14,7 @@ P = ParamSpec("P")
 
 
 class Steps:
-    """Takes steps and keeps their errors; the end of the `with` block raises what failed, together."""
+    """Takes steps and keeps their errors; the end of the `with` block raises them together."""
 
     def __init__(self) -> None:
         self._failures: list[Exception] = []

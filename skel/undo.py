@@ -36,8 +36,8 @@ class Undo:
     ADD's error into a RuntimeError that says this, because a log line alone would leave the mistake unseen.
 
     It is contextlib.ExitStack with the two differences that an ADD needs: inverses do not run on success, and
-    an inverse that fails is logged and hides neither the error nor the other inverses. What is to end the process
-    (SystemExit, KeyboardInterrupt) meanwhile does so when all of them have run.
+    an inverse that fails is logged and hides neither the error nor the other inverses. An exception that
+    ends the process (SystemExit, KeyboardInterrupt) is raised again when all of them have run.
     """
 
     def __init__(self, log: Callable[[str], None], interruption: Interruption | None = None) -> None:

@@ -18,7 +18,7 @@ _DIGITS = 9
 def parse(version: str) -> tuple[int, int, int]:
     """Return `version` as three numbers; an empty one is 0.1.0, as configurations once had none.
 
-    Raises CniError (6) for what is not one to three dotted numbers.
+    Raises CniError (6) for a text that is not one to three dotted numbers.
     """
     return _KNOWN.get(version) or _numbers(version)
 
@@ -37,4 +37,4 @@ def _numbers(version: str) -> tuple[int, int, int]:
 
 
 _KNOWN = {"": (0, 1, 0), **{version: _numbers(version) for version in SUPPORTED}}
-"""What almost all configurations have: an ADD asks 14 times."""
+"""The versions of almost all configurations: an ADD asks 14 times."""

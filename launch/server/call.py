@@ -133,7 +133,7 @@ class Call:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _ANSWER_SECONDS)
         for packet in encode_answer(outcome.code, outcome.stderr, outcome.stdout):
             connection.send(packet, socket.MSG_NOSIGNAL)
-        # Closed with something unread, the connection would be reset, and what the launcher has not read yet be lost.
+        # Closed with unread bytes, the connection would be reset, and the launcher would lose the end of the answer.
         connection.shutdown(socket.SHUT_RD)
         while connection.recv(MAX_WORD_BYTES):
             pass

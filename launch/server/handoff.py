@@ -80,7 +80,7 @@ class Handoff:
         self.caller = Caller(cwd, network, mounts, self.request.umask, self._peer.root_inode)
 
     def take(self) -> None:
-        """Make the call this worker's, which must be ready for it. Raises what `read_request` raises.
+        """Make the call this worker's, which must be ready for it. Raises the errors of `read_request`.
 
         ConnectionError means also that the launcher executes the plugin by itself.
         """

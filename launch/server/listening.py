@@ -29,7 +29,7 @@ class Listening:
     """
 
     def __init__(self, path: str, passed: int) -> None:
-        """Take over the socket that systemd has `passed`, or where it is none listen at `path`.
+        """Take over the socket that systemd has `passed`, or listen at `path` if none was.
 
         Raises ListeningError, OSError.
         """

@@ -1,4 +1,4 @@
-"""What the server and its workers have to say, on stderr."""
+"""The log of the server and its workers, on stderr."""
 
 import os
 from contextlib import suppress

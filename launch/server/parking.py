@@ -21,7 +21,7 @@ from .surroundings import Caller
 __all__ = ["Parking", "park", "take_parked"]
 
 _FILES = 2 + CALLER_DESCRIPTORS
-"""Of a call: its connection, a file with its request and stdin, and those that say where the caller is."""
+"""Of a call: its connection, a file with its request and stdin, and the caller's folder and namespaces."""
 _SPARE_FILES = 256
 """Which the parent leaves for other purposes, and for the calls on their way to it."""
 _NETWORK = struct.Struct("=Q")
@@ -83,7 +83,7 @@ class Parking:
     """The parent's side: the calls that it keeps, oldest first."""
 
     def __init__(self, places: Places, poll: select.poll) -> None:
-        """Begin with no calls, and as many open files as are allowed; `poll` is what the parent waits for."""
+        """Begin with no calls, and as many open files as are allowed; the parent waits for `poll`."""
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         self._most = (min(most, 1 << 20) - _SPARE_FILES) // _FILES

@@ -119,7 +119,7 @@ class Peer:
 
 
 def want_credentials(listening: socket.socket) -> None:
-    """Have the kernel add the sender's credentials to each message from those who connect."""
+    """Have the kernel add the sender's credentials to each message of a connection."""
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
 
 

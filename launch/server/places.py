@@ -1,4 +1,4 @@
-"""The places of the workers: what each of them does, in memory that all processes of a server share.
+"""The places of the workers: the state of each one, in memory that all processes of a server share.
 
 A worker writes its own place alone; the parent and the other workers read it. So nobody needs to be told of an ordinary
 request. The parent is told, by a byte in a pipe, only if it may have something to do.

@@ -75,7 +75,7 @@ class Pool:
                 dismiss()
 
     def next_look(self) -> float:
-        """Return when to look again, in seconds of time.monotonic, even if nobody asks for it."""
+        """Return when to look again, in seconds of time.monotonic, even without a request."""
         if len(self._workers) < self._wanted():
             return self._fork_again
         if self._is_watched:

@@ -1,4 +1,4 @@
-"""The name of a process for those who look: in /proc/PID/comm, and the command line that ps shows."""
+"""The name of a process: in /proc/PID/comm, and in the command line that ps shows."""
 
 import os
 from contextlib import suppress

@@ -18,7 +18,7 @@ With it go file descriptors (SCM_RIGHTS), in this order:
     token              (eventfd(1), not blocking)
     stdin              unless the launcher's is closed
 
-The token is the right to execute the plugin: whoever reads its count has it, and the next one reads EAGAIN. A worker
+The token is the right to execute the plugin: the first to read its count has it, the second reads EAGAIN. A worker
 that has judged the launcher, and is ready, takes the token and begins. The launcher takes it back if two seconds are
 over, if a signal is to end it, or if the connection has ended: then it executes the plugin by itself, or ends. If the
 token is gone, the call is the server's.
@@ -31,7 +31,7 @@ The packets that follow:
     server    `E`, `O`, text     a piece of a long answer, for the launcher's stderr or stdout
     server    `X`, 8 bytes, text the end: the exit code, signed; how many bytes of the text are for stderr, which are
                                  the first; the others are for stdout. Pieces come before it, those of stderr first
-    launcher  `T`, 1 byte        a signal is to end the launcher: the call takes back what it has done and sends `X`,
+    launcher  `T`, 1 byte        a signal is to end the launcher: the call undoes its steps and sends `X`,
                                  for which the launcher waits, but no longer than 25 s; it ends with exit code 0 if
                                  that says so, since the call had succeeded, and by the signal otherwise. Sent only if
                                  the token is gone

@@ -1,6 +1,6 @@
 """The server: it has the suite loaded, and workers that each serve one request after the other.
 
-It saves what starting Python costs. A launcher that finds no server, or one that is not of its own installation,
+It saves the start of Python. A launcher that finds no server, or one that is not of its own installation,
 executes the plugin by itself. `python -m launch.server` or `cni-harness serve` runs it.
 """
 
@@ -159,7 +159,7 @@ class Server:
                 drain=self._drain_end,
             )
             Worker(shared, place).work()
-        except BaseException:  # noqa: BLE001 -- the process ends, and this is where it can be read why
+        except BaseException:  # noqa: BLE001 -- the process ends, and its log must say why
             log(f"worker {os.getpid()}: {traceback.format_exc()}")
         finally:
             os._exit(1)

@@ -1,4 +1,4 @@
-"""What all workers of a server share."""
+"""Values that all workers of a server share."""
 
 import socket
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ __all__ = ["Shared"]
 
 
 class Shared(NamedTuple):
-    """What all workers of a server share."""
+    """Values that all workers of a server share."""
 
     build_id: bytes
     identity: Identity

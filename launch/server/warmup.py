@@ -50,7 +50,7 @@ def load_all(log: Callable[[str], None], others: Mapping[str, str]) -> None:
 
 
 class Attachment(NamedTuple):
-    """What attaches a pod by the bridge plugin, but for CNI_COMMAND."""
+    """The input of the bridge plugin for a pod, but for CNI_COMMAND."""
 
     environ: dict[str, str]
     config: dict[str, object]
@@ -92,7 +92,7 @@ def pod_on_a_node() -> Iterator[Attachment]:
 def run_once(attachment: Attachment, log: Callable[[str], None]) -> None:
     """Attach a pod and detach it: much of what Python and pyroute2 do, they do at the first use.
 
-    What fails, as on a kernel without bridges, is logged, and left to each worker.
+    Failures, as on a kernel without bridges, are logged; each worker meets them again.
     """
     for name in PLUGINS:
         dispatch(load(name), {"CNI_COMMAND": "VERSION"}, lambda: b"{}")
@@ -135,5 +135,5 @@ def _opened(fd: int) -> Iterator[int]:
 
 
 def _path_of(fd: int) -> str:
-    """Return what an open file of this process is called by any process."""
+    """Return a path by which any process opens an open file of this process."""
     return f"/proc/{os.getpid()}/fd/{fd}"

@@ -67,7 +67,7 @@ class Worker:
             if why:
                 log(f"worker {os.getpid()} ends: {why}")
             code = 0
-        except BaseException:  # noqa: BLE001 -- the process ends, and this is where it can be read why
+        except BaseException:  # noqa: BLE001 -- the process ends, and its log must say why
             log(f"worker {os.getpid()} ends: {traceback.format_exc()}")
         finally:
             os._exit(code)

@@ -282,7 +282,7 @@ def test_busy_executable_is_replaced_under_its_feet(cli: Cli) -> None:
 def test_the_slower_launcher_is_told_of_once(cli: Cli, tmp_path: Path) -> None:
     """As where the project was installed without a compiler."""
     tree = tmp_path / "tree"
-    for room in ("conf", "harness", "ipam", "launch", "lean", "netlink", "plugins", "skel"):
+    for room in ("conf", "firewall", "harness", "ipam", "launch", "lean", "netlink", "plugins", "skel"):
         shutil.copytree(ROOT / room, tree / room, ignore=shutil.ignore_patterns("__pycache__", "_launcher"))
     cli.environment["PYTHONPATH"] = str(tree)
 
