@@ -62,7 +62,7 @@ class AddressVerbs(RtnlSocket):
         nodad: bool = False,
         exist_ok: bool = False,
     ) -> bool:
-        """Add an address; with `exist_ok`, False when it was there already.
+        """Add an address; with `exist_ok`, False if the link has it already.
 
         IPv6: `nodad` skips duplicate address detection.
         """

@@ -55,7 +55,7 @@ class LinkVerbs(RtnlSocket):
         frames = self.dump(request, doing=f"list the ports of link {master_ifindex}")
         return [link_in(frame) for frame in frames]
 
-    def create_link(  # noqa: PLR0913 - what a link may be born with, each by its name
+    def create_link(  # noqa: PLR0913 - the attributes of a new link, each by its name
         self,
         kind: str,
         name: str,
@@ -105,7 +105,7 @@ class LinkVerbs(RtnlSocket):
         except NetlinkError as error:
             raise vlan_error(error) if vlan_filtering else error from None
 
-    def create_veth(  # noqa: PLR0913 - what a link may be born with, each by its name
+    def create_veth(  # noqa: PLR0913 - the attributes of a new link, each by its name
         self,
         name: str,
         *,
@@ -201,7 +201,7 @@ def notify_by_arp(ifindex: int) -> bytes:
     return link_message(RTM_NEWLINK, nested(IFLA_AF_SPEC, settings), ifindex=ifindex)
 
 
-def new_link(  # noqa: PLR0913 - what a link may be born with, each by its name
+def new_link(  # noqa: PLR0913 - the attributes of a new link, each by its name
     kind: str,
     name: str,
     *,
