@@ -17,7 +17,7 @@ Interface = IPv4Interface | IPv6Interface
 _RTM_NEWADDR, _RTM_DELADDR, _RTM_GETADDR = 20, 21, 22
 _IFADDRMSG = struct.Struct("=BBBBI")
 _IFA_ADDRESS, _IFA_LOCAL, _IFA_BROADCAST, _IFA_FLAGS = 1, 2, 4, 8
-_IFA_F_NODAD = 0x02
+_IFA_F_NODAD, _IFA_F_NOPREFIXROUTE = 0x02, 0x200
 _IFA_F_DADFAILED = 0x08
 _IFA_F_TENTATIVE = 0x40
 _IPV4 = 4
@@ -82,10 +82,17 @@ def list_addresses(ifindex: int, family: int = 0) -> Request[list[Address]]:
     return Request(get_addresses(ifindex, family), doing, _addresses, asks=DUMP)
 
 
-def add_address(ifindex: int, interface: Interface, *, nodad: bool = False, exist_ok: bool = False) -> Request[bool]:
-    """Ask for an address to be added, as `AddressVerbs.add_address` does."""
+def add_address(
+    ifindex: int,
+    interface: Interface,
+    *,
+    nodad: bool = False,
+    noprefixroute: bool = False,
+    exist_ok: bool = False,
+) -> Request[bool]:
+    """Ask for an address, as `AddressVerbs.add_address` does; with `noprefixroute` without a route to its network."""
     harmless = (errno.EEXIST,) if exist_ok else ()
-    request = new_address(ifindex, interface, nodad=nodad)
+    request = new_address(ifindex, interface, nodad=nodad, noprefixroute=noprefixroute)
     return change(request, f"add address {interface} to link {ifindex}", harmless)
 
 
@@ -94,12 +101,13 @@ def get_addresses(ifindex: int, family: int = 0) -> bytes:
     return message(_RTM_GETADDR, _IFADDRMSG.pack(family, 0, 0, 0, ifindex))
 
 
-def new_address(ifindex: int, interface: Interface, *, nodad: bool = False) -> bytes:
+def new_address(ifindex: int, interface: Interface, *, nodad: bool = False, noprefixroute: bool = False) -> bytes:
     """Add an address, with the network's broadcast address if it is IPv4.
 
-    IPv6: `nodad` skips duplicate address detection.
+    IPv6: `nodad` skips duplicate address detection. `noprefixroute`: the kernel adds no route to the network.
     """
-    attributes = number(_IFA_FLAGS, _IFA_F_NODAD if nodad else 0)
+    flags = (_IFA_F_NODAD if nodad else 0) | (_IFA_F_NOPREFIXROUTE if noprefixroute else 0)
+    attributes = number(_IFA_FLAGS, flags)
     if interface.version == _IPV4 and interface.network.prefixlen <= _LONGEST_WITH_BROADCAST:
         attributes += attribute(_IFA_BROADCAST, interface.network.broadcast_address.packed)
     return message(_RTM_NEWADDR, _own(ifindex, interface) + attributes, NLM_F_CREATE | NLM_F_EXCL)

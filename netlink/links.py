@@ -25,11 +25,13 @@ from netlink.link_wire import (
     link_message,
 )
 from netlink.namespace import Namespace
+from netlink.namespace_ids import give_namespace_id
 from netlink.request import Request, RtnlSocket, change
 from netlink.wire import NLM_F_CREATE, NLM_F_EXCL, NetlinkError, attribute, nested, number, text
 
 __all__ = ["LinkVerbs", "VlanFilteringUnsupportedError", "notify_by_arp", "set_up"]
 
+_IFLA_LINK_NETNSID = 37
 _IFLA_INET_CONF = 1
 _IPV4_DEVCONF_ARP_NOTIFY = 22  # include/uapi/linux/ip.h
 
@@ -62,6 +64,7 @@ class LinkVerbs(RtnlSocket):
         *,
         data: bytes = b"",
         link: int = 0,
+        link_namespace: Namespace | None = None,
         master: int = 0,
         mtu: int = 0,
         mac: str = "",
@@ -75,10 +78,21 @@ class LinkVerbs(RtnlSocket):
         `master` that of the bridge above, `mtu` in bytes. Without `mac` the MAC is random. `looks` are sent along.
 
         With `namespace` the link is born there, and `link` is here. Older kernels also refuse a name that is taken
-        here: choose a free one, and `rename` the link over there.
+        here: choose a free one, and `rename` the link over there. With `link_namespace` the link is made here, and
+        `link` is in that namespace, which gets a number here.
         """
+        netnsid = self._netnsid(link_namespace) if link_namespace else None
         request = new_link(
-            kind, name, data=data, link=link, master=master, mtu=mtu, mac=mac, namespace=namespace, up=up
+            kind,
+            name,
+            data=data,
+            link=link,
+            link_netnsid=netnsid,
+            master=master,
+            mtu=mtu,
+            mac=mac,
+            namespace=namespace,
+            up=up,
         )
         making = change(request, f"create {kind} {name!r}", (errno.EEXIST,))
         self.send(making, *looks)
@@ -173,6 +187,10 @@ class LinkVerbs(RtnlSocket):
         request = change_link(ifindex, promiscuous=on)
         self.execute([request], doing=f"set link {ifindex} promiscuous {'on' if on else 'off'}")
 
+    def set_alias(self, ifindex: int, alias: str) -> None:
+        """Give a link a text of at most 255 bytes that is only shown."""
+        self.execute([change_link(ifindex, alias=alias)], doing=f"set the alias of link {ifindex}")
+
     def rename(self, ifindex: int, name: str) -> None:
         """Give a link another name. Before Linux 6.2 it must be down (EBUSY). Raises NetlinkError: EEXIST."""
         self.execute([change_link(ifindex, name=name)], doing=f"rename link {ifindex} to {name!r}")
@@ -188,6 +206,11 @@ class LinkVerbs(RtnlSocket):
     def delete_link(self, name_or_ifindex: str | int) -> bool:
         """Delete a link; False if it is missing."""
         return self._tried(delete_link(name_or_ifindex), errno.ENODEV, doing=f"delete link {name_or_ifindex!r}")
+
+    def _netnsid(self, other: Namespace) -> int:
+        giving, asking = give_namespace_id(other)
+        self.send(giving, asking)
+        return asking.answer
 
 
 def set_up(ifindex: int) -> Request[bool]:
@@ -207,6 +230,7 @@ def new_link(  # noqa: PLR0913 - the attributes of a new link, each by its name
     *,
     data: bytes = b"",
     link: int = 0,
+    link_netnsid: int | None = None,
     master: int = 0,
     mtu: int = 0,
     mac: str = "",
@@ -219,6 +243,7 @@ def new_link(  # noqa: PLR0913 - the attributes of a new link, each by its name
         RTM_NEWLINK,
         attributes_of_link(name=name, mtu=mtu, mac=mac, namespace=namespace),
         number(IFLA_LINK, link) if link else b"",
+        number(_IFLA_LINK_NETNSID, link_netnsid) if link_netnsid is not None else b"",
         number(IFLA_MASTER, master) if master else b"",
         nested(IFLA_LINKINFO, text(IFLA_INFO_KIND, kind), settings),
         nlm_flags=NLM_F_CREATE | NLM_F_EXCL,

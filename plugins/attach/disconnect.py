@@ -1,7 +1,7 @@
-"""The end of an attachment by a veth pair: found from the container ID alone, and gone before the kernel has finished.
+"""Deleting an attachment's interface: a veth pair from the container ID alone, any other kind in the pod.
 
-DEL of an attachment that is gone is as frequent as any other, and ends with one look-up; so nothing slow is imported
-before there is something to do.
+Runtimes repeat DEL for attachments that are gone; such a DEL ends with one look-up. So slow modules are imported only
+once an interface is found. The kernel may finish the deletion after the answer.
 """
 
 from lean.typing import TYPE_CHECKING, TypeVar
@@ -18,17 +18,20 @@ __all__ = ["disconnect"]
 C = TypeVar("C", bound=Config)
 
 
-def disconnect(args: Args[C]) -> None:
-    """Delete an attachment's veth pair by the host's end, or by the pod's where another suite named the host's.
+def disconnect(args: Args[C], kind: str = "veth") -> None:
+    """Delete the pod's interface, which is of `kind`.
 
-    Names and addresses can be used again when this returns. Nothing there, or no namespace any more, is fine. Raises
-    OSError, and CniError (8) for the plugin's own network namespace.
+    A veth pair is deleted by its host end; by the pod's if another suite has named the host's. Names and addresses
+    can be used again when this returns. A missing interface or network namespace is no error. Raises OSError, and
+    CniError (8) for the plugin's own network namespace.
     """
-    if not _remove(args, host_veth_name(args.container_id, args.ifname)) and args.netns:
-        _disconnect_in_pod(args)
+    if kind == "veth" and _remove(args, host_veth_name(args.container_id, args.ifname)):
+        return
+    if args.netns:
+        _delete_in_pod(args, kind)
 
 
-def _disconnect_in_pod(args: Args[C]) -> None:
+def _delete_in_pod(args: Args[C], kind: str) -> None:
     from netlink.rtnl import Rtnl
     from plugins.attach.pod_netns import open_pod
 
@@ -37,11 +40,11 @@ def _disconnect_in_pod(args: Args[C]) -> None:
     except CniError as error:
         if error.code == Code.INVALID_NETNS:
             raise
-        return  # gone, and its interfaces with it
+        return  # the namespace is gone, and its interfaces with it
     with namespace:
         with Rtnl(namespace) as pod:
             inner = pod.link(args.ifname)
-        if inner is not None and inner.kind == "veth" and not _is_of_another(inner, args):
+        if inner is not None and inner.kind == kind and not _is_of_another(inner, args):
             _remove(args, inner.ifindex, namespace)
 
 
@@ -51,16 +54,22 @@ def _remove(args: Args[C], name_or_index: str | int, namespace: Namespace | None
 
 
 def _is_of_another(inner: "Link", args: Args[C]) -> bool:
-    """Tell whether a pod's interface is another attachment's: /proc/PID/ns/net may be a later container's by now."""
+    """Tell by the alias, a veth's is on the host, whether a pod's interface is another attachment's.
+
+    /proc/PID/ns/net may be a later container's by now.
+    """
     from firewall.owner import Owner
     from netlink.rtnl import Rtnl
 
-    with Rtnl() as host:
-        port = host.link(inner.peer_ifindex)
-    if port is None or port.peer_ifindex != inner.ifindex:
-        return False
+    alias = inner.alias
+    if inner.kind == "veth":
+        with Rtnl() as host:
+            port = host.link(inner.peer_ifindex)
+        if port is None or port.peer_ifindex != inner.ifindex:
+            return False
+        alias = port.alias
     try:
         network = args.config.name
     except CniError:
         network = ""  # DEL reports a bad name at its end
-    return Owner.from_label(port.alias) not in {None, Owner(network, args.container_id, args.ifname)}
+    return Owner.from_label(alias) not in {None, Owner(network, args.container_id, args.ifname)}

@@ -1,4 +1,4 @@
-"""Gateways and default routes that follow from the addresses an IPAM plugin reserved. Pure arithmetic."""
+"""Gateways and default routes that follow from the addresses of an IPAM plugin. Pure arithmetic."""
 
 import ipaddress
 from collections.abc import Iterable
@@ -16,9 +16,9 @@ def default_network(version: int) -> Network:
 
 
 def set_gateways(ips: list[IPConfig]) -> list[Cidr]:
-    """Give each address that has none a gateway, the first of its network; return all, as a bridge holds them.
+    """Give each address without a gateway the first of its network; return all gateways, as a bridge holds them.
 
-    Raises CniError (7) where that is no address any more, and for a gateway of another family than its address.
+    Raises CniError (7) if the network has no such address, and for a gateway of another family than its address.
     """
     for ip in ips:
         network = ip.address.network
@@ -36,7 +36,7 @@ def held_gateways(ips: Iterable[IPConfig]) -> list[Cidr]:
 
 
 def gateway_of(result: Result, version: int) -> Address | None:
-    """Return the first gateway of a family: where routes go that name none (SPEC.md section 5, `gw`)."""
+    """Return the first gateway of a family: that of routes without one (SPEC.md section 5, `gw`)."""
     return next((ip.gateway for ip in result.ips if ip.gateway is not None and ip.gateway.version == version), None)
 
 

@@ -1,18 +1,39 @@
 """The host's end of a pod's veth pair: found from the attachment alone.
 
-Its name follows from the container ID and the interface name, so that DEL
-needs neither the pod's namespace nor a record of what ADD did. Its alias says
-whose it is, for people and for GC.
+Its name follows from the container ID and the interface name, so DEL needs neither the pod's namespace nor a record of
+the ADD. Its alias names the attachment, for people and for GC.
 """
 
 from lean.hashing import sha256
+from lean.typing import TYPE_CHECKING
 
-__all__ = ["host_veth_name"]
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from firewall.owner import Owner
+
+__all__ = ["collect_host_veths", "host_veth_name"]
 
 _IFNAME_MAX = 15
 
 
 def host_veth_name(container_id: str, ifname: str) -> str:
-    """Return the name of an attachment's host veth: "veth" and 44 bits of a hash, as long as names may be."""
+    """Return the name of an attachment's host veth: "veth" and 44 bits of a hash, which fills an interface name."""
     digest = sha256(f"{container_id}\0{ifname}".encode()).hexdigest()
     return f"veth{digest}"[:_IFNAME_MAX]
+
+
+def collect_host_veths(network: str, valid: "Collection[Owner]") -> None:
+    """Delete the host veths of attachments of `network` that are not `valid`. Raises OSError, CniError.
+
+    The alias finds them, so a pod that has lost its bridge is found, too.
+    """
+    from firewall.owner import Owner
+    from netlink.rtnl import Rtnl
+    from skel.steps import Steps
+
+    with Rtnl() as host, Steps() as steps:
+        for link in host.links():
+            owner = Owner.from_label(link.alias) if link.kind == "veth" else None
+            if owner is not None and owner.in_network(network) and owner not in valid:
+                steps.take(host.delete_link, link.ifindex)

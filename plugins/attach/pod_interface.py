@@ -1,11 +1,10 @@
 """The pod's end of an attachment: addresses, routes, and the checks of them.
 
-Every interface plugin configures its interface by this one sequence, from the
-result that the IPAM plugin began.
+The sequence calls these functions, for every interface plugin alike.
 """
 
 from _socket import AF_INET, AF_INET6
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 
 from netlink.addresses import add_address
@@ -18,11 +17,14 @@ from netlink.rtnl import RT_TABLE_MAIN, Link, Rtnl
 from netlink.rtnl import Route as KernelRoute
 from netlink.sysctl import set_sysctl, write_sysctl
 from plugins.attach.gateways import default_network, gateway_of
-from skel import Cidr, CniError, Code, Network, Result, Route
+from skel import Cidr, CniError, Code, Interface, Network, Result, Route
 
 __all__ = [
+    "FAMILIES",
     "announce",
     "check_addresses_and_routes",
+    "check_interface",
+    "check_mac",
     "configure",
     "opened",
     "require_interface",
@@ -31,39 +33,42 @@ __all__ = [
 _IPV6 = 6
 
 _DAD_SECONDS = 5.0
-_FAMILIES = {4: AF_INET, 6: AF_INET6}
+FAMILIES = {4: AF_INET, 6: AF_INET6}
 
 
 def require_interface(pod: Rtnl, ifname: str) -> Link:
-    """Return the pod's interface. Raises CniError (999) where it is missing."""
+    """Return the pod's interface. Raises CniError (999) if it is missing."""
     found = find_link(ifname)
     pod.send(found)
     return _found(found, ifname)
 
 
 def opened(namespace: Namespace, ifname: str, result: Result, *, dad: bool) -> Rtnl:
-    """Return the links of the pod's namespace, with the kernel parameters set that the addresses of `result` need.
+    """Return the links of the pod's namespace, after setting the kernel parameters for the addresses of `result`.
 
     Raises OSError.
     """
-    # One visit for both: each is two system calls and a file.
+    # Both in one visit of the namespace: a visit is two system calls and a file.
     with entered(namespace):
         if result.ips:
             _set_parameters(ifname, ipv6=_has_ipv6(result), dad=dad)
         return Rtnl()
 
 
-def configure(
+def configure(  # noqa: PLR0913 -- what the sequence knows, each by its name
     pod: Rtnl,
     index: int,
     ifname: str,
     result: Result,
     *,
     dad: bool,
+    own_routes: Sequence[Request[bool]] = (),
     wait_reachable: Callable[[], object],
     waiting: Callable[[], AbstractContextManager[None]],
 ) -> Link:
     """Give the pod's interface the addresses and routes of `result` and bring it up; return it.
+
+    `own_routes` come first, and the kernel then adds no route to the network of an address.
 
     `dad` turns IPv6 duplicate address detection on; it takes a fifth of a
     second then, after `wait_reachable`, which is to return once neighbours are
@@ -71,8 +76,8 @@ def configure(
     `waiting` (see skel.Interruption). Raises CniError (11 where that does not end, 7 for a route that
     mixes families), NetlinkError, and OSError for a duplicate.
     """
-    routes = _routes_to_add(index, result)
-    addresses = [add_address(index, ip.address, nodad=not dad) for ip in result.ips]
+    routes = [*own_routes, *_routes_to_add(index, result)]
+    addresses = [add_address(index, ip.address, nodad=not dad, noprefixroute=bool(own_routes)) for ip in result.ips]
     up = set_up(index)
     found = find_link(ifname)
     # The kernel sends no gratuitous ARP without it. No address depends on it, so a refusal does no harm.
@@ -80,7 +85,7 @@ def configure(
     if not (dad and result.ips):
         pod.send(*notify, *addresses, up, *routes, found)
         return _found(found, ifname)
-    # The kernel asks once, as soon as it may: what the other end does not let through yet is a question unanswered.
+    # The kernel sends one DAD probe, as soon as the interface is up. A port that does not forward yet would drop it.
     pod.send(*notify, up)
     with waiting():
         wait_reachable()
@@ -95,23 +100,43 @@ def configure(
 
 
 def announce(pod: Rtnl, inner: Link) -> None:
-    """Tell the neighbours who has the pod's addresses now, so that a reused address works at once.
+    """Tell the neighbours the MAC of the pod's addresses, so that a reused address works at once.
 
-    The kernel sends gratuitous ARP (arp_notify) and unsolicited neighbour
-    advertisements (ndisc_notify) when a MAC is set, even to what it was. Raises NetlinkError.
+    The kernel sends gratuitous ARP (arp_notify) and unsolicited neighbour advertisements (ndisc_notify) when a MAC is
+    set, even to the same value. Raises NetlinkError.
     """
     pod.set_mac(inner.ifindex, inner.mac)
 
 
+def check_interface(pod: Rtnl, result: Result, ifname: str, netns: str, *, kind: str, may_be_down: bool) -> Link:
+    """Return the pod's interface. Raises CniError: 7 if `result` lacks it, 999 if it is missing, or differs."""
+    expected = [interface for interface in result.interfaces if (interface.name, interface.sandbox) == (ifname, netns)]
+    if not expected:
+        raise CniError(Code.INVALID_CONFIG, f'prevResult.interfaces: no "{ifname}" in the sandbox "{netns}"')
+    inner = require_interface(pod, ifname)
+    if inner.kind != kind:
+        raise CniError(Code.INTERNAL, f'interface "{ifname}" in the container is no {kind} but "{inner.kind}"')
+    if not (inner.up or may_be_down):
+        raise CniError(Code.INTERNAL, f'interface "{ifname}" in the container is down')
+    check_mac(expected[0], inner)
+    return inner
+
+
+def check_mac(expected: Interface, found: Link) -> None:
+    """Raise CniError (999) if a link has another MAC than the result says."""
+    if expected.mac and expected.mac.lower() != found.mac:
+        raise CniError(Code.INTERNAL, f'MAC of "{found.name}" is {found.mac}, prevResult says {expected.mac}')
+
+
 def check_addresses_and_routes(pod: Rtnl, inner: Link, routes: Iterable[Route], addresses: Iterable[Cidr]) -> None:
-    """Raise CniError (999) for an address or a route that the kernel does not have (SPEC.md section 2, CHECK)."""
+    """Raise CniError (999) for an address or a route that the pod lacks (SPEC.md section 2, CHECK)."""
     present = {address.interface for address in pod.addresses(inner.ifindex)}
     for address in addresses:
         if address not in present:
             raise CniError(Code.INTERNAL, f'address {address} is missing on "{inner.name}" in the container')
     tables: dict[tuple[int, int], dict[Network, list[KernelRoute]]] = {}
     for wanted in routes:
-        place = (_FAMILIES[wanted.dst.version], RT_TABLE_MAIN if wanted.table is None else wanted.table)
+        place = (FAMILIES[wanted.dst.version], RT_TABLE_MAIN if wanted.table is None else wanted.table)
         if place not in tables:
             tables[place] = _routes(pod, *place)
         if not any(_fulfils(route, wanted) for route in tables[place].get(wanted.dst, [])):
@@ -159,14 +184,14 @@ def _routes(pod: Rtnl, family: int, table: int) -> dict[Network, list[KernelRout
 
 
 def _fulfils(route: KernelRoute, wanted: Route) -> bool:
-    # A default route may have been pointed elsewhere by a later plugin: the reference accepts that, too.
+    # A later plugin may have changed the default route: the reference accepts that, too.
     is_default = wanted.dst == default_network(wanted.dst.version)
     return is_default or wanted.gw in {None, route.gateway}
 
 
 def _set_parameters(ifname: str, *, ipv6: bool, dad: bool) -> None:
     """Set the kernel parameters of an interface before it gets addresses and comes up."""
-    # Also for a pod without IPv6 addresses: its link-local one is of use at once.
+    # Also for a pod without IPv6 addresses: its link-local address is usable at once.
     _refine(f"net/ipv6/conf/{ifname}/accept_dad", "1" if dad else "0")
     if not ipv6:
         return
@@ -182,6 +207,6 @@ def _set_parameters(ifname: str, *, ipv6: bool, dad: bool) -> None:
 
 
 def _refine(key: str, value: str) -> None:
-    """Set a parameter that a pod's network works without: an old kernel lacks some, and /proc/sys may be read-only."""
+    """Set a parameter if possible: an old kernel lacks some, /proc/sys may be read-only, and pods work without it."""
     with suppress(OSError):
         set_sysctl(key, value)

@@ -1,4 +1,4 @@
-"""The addresses that a result gives to the pod's interface; imports nothing slow, since each DEL may ask."""
+"""The addresses that a result gives to the pod's interface. Imports nothing slow: every DEL with `ipMasq` loads it."""
 
 from skel import IPConfig, Result
 
@@ -6,7 +6,7 @@ __all__ = ["pod_ips"]
 
 
 def pod_ips(result: Result | None, ifname: str, netns: str) -> list[IPConfig]:
-    """Return what `result` gives to the pod's interface; addresses without an index count as its own."""
+    """Return the addresses of the pod's interface; addresses without an index count as its own."""
     if result is None:
         return []
     own = {

@@ -1,6 +1,6 @@
-"""The pod's network namespace, opened alike by every plugin; imports nothing slow.
+"""The pod's network namespace, opened in one way by every plugin. Imports nothing slow.
 
-A plugin opens CNI_NETNS once and takes every step by that descriptor: another may replace the file at any time.
+A plugin opens CNI_NETNS once and uses that descriptor for all steps: the file may be replaced at any time.
 """
 
 from lean.typing import TypeVar
@@ -31,7 +31,7 @@ def open_pod(args: Args[C]) -> Namespace:
 def refuse_own(args: Args[C], namespace: Namespace) -> None:
     """Close `namespace` and raise CniError (8) if ADD or DEL would change the plugin's own network namespace.
 
-    The dispatcher looked at the path before; another file may be there by now.
+    The dispatcher has compared the path before; the file may have been replaced since.
     """
     if args.verb in {"ADD", "DEL"} and is_own_namespace(args.environ, args.kept, namespace.fd):
         namespace.close()

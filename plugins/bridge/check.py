@@ -1,70 +1,46 @@
-"""CHECK of the bridge plugin: what ADD returned, held against the kernel (SPEC.md section 2)."""
+"""CHECK of the bridge plugin: the host compared with the result of ADD (SPEC.md section 2)."""
 
 from netlink.rtnl import Link, Rtnl
-from netlink.sysctl import read_sysctl
-from plugins.attach.pod_interface import require_interface
+from plugins.attach.forwarding import check_forwarding
+from plugins.attach.pod_interface import check_mac
+from plugins.attach.veth_pair import check_host_end
 from plugins.bridge.config import BridgeConfig
-from plugins.bridge.gateways import forwarding_keys, vlan_gateway_name
+from plugins.bridge.gateways import vlan_gateway_name
 from plugins.bridge.host import require_bridge
-from skel import Cidr, CniError, Code, Interface, Result
+from skel import Cidr, CniError, Code, Result
 
-__all__ = ["check_bridge", "check_gateways", "check_pod_interface", "check_port"]
+__all__ = ["check_bridge", "check_gateways", "check_port"]
 
 
 def check_bridge(host: Rtnl, config: BridgeConfig, result: Result) -> Link:
-    """Return the network's bridge. Raises CniError where it is missing, down or not as configured."""
+    """Return the network's bridge. Raises CniError (7, 999) if it is missing, down or not as configured."""
     bridge = require_bridge(host, config.bridge)
     _check_up(bridge)
     for interface in result.interfaces:
         if interface.name == bridge.name and not interface.sandbox:
-            _check_mac(interface, bridge)
+            check_mac(interface, bridge)
     if bridge.promiscuous != config.promisc_mode:
         message = f'bridge "{bridge.name}" is promiscuous: {bridge.promiscuous}, promiscMode says {config.promisc_mode}'
         raise CniError(Code.INTERNAL, message)
     return bridge
 
 
-def check_pod_interface(pod: Rtnl, config: BridgeConfig, result: Result, ifname: str, netns: str) -> Link:
-    """Return the pod's end of the pair. Raises CniError where it is missing, down, or not as `result` says."""
-    expected = [interface for interface in result.interfaces if (interface.name, interface.sandbox) == (ifname, netns)]
-    if not expected:
-        raise CniError(Code.INVALID_CONFIG, f'prevResult.interfaces: no "{ifname}" in the sandbox "{netns}"')
-    inner = require_interface(pod, ifname)
-    if inner.kind != "veth":
-        raise CniError(Code.INTERNAL, f'interface "{ifname}" in the container is no veth but "{inner.kind}"')
-    if not inner.up and not config.disable_container_interface:
-        raise CniError(Code.INTERNAL, f'interface "{ifname}" in the container is down')
-    _check_mac(expected[0], inner)
-    return inner
-
-
 def check_port(host: Rtnl, config: BridgeConfig, result: Result, inner: Link, bridge: Link) -> Link:
-    """Return the host's end of the pair. Raises CniError where it is missing, down, or not the port it should be."""
-    for interface in result.interfaces:
-        port = None if interface.sandbox or interface.name == bridge.name else host.link(interface.name)
-        if (
-            port is None
-            or port.kind != "veth"
-            or port.ifindex != inner.peer_ifindex
-            or port.peer_ifindex != inner.ifindex
-        ):
-            continue
-        _check_mac(interface, port)
-        if port.master != bridge.ifindex:
-            raise CniError(Code.INTERNAL, f'"{port.name}" is no port of the bridge "{bridge.name}"')
-        _check_up(port)
-        for key, wanted, found in (
-            ("hairpinMode", config.hairpin_mode, port.details.hairpin),
-            ("portIsolation", config.port_isolation, port.details.isolated),
-        ):
-            if wanted and not found:
-                raise CniError(Code.INTERNAL, f'"{port.name}" lacks what {key}: true asks for')
-        return port
-    raise CniError(Code.INTERNAL, f'the host\'s end of "{inner.name}" is missing')
+    """Return the host's end of the pair. Raises CniError (999) if it is missing, down, or differs."""
+    port = check_host_end(host, result, inner)
+    if port.master != bridge.ifindex:
+        raise CniError(Code.INTERNAL, f'"{port.name}" is no port of the bridge "{bridge.name}"')
+    for key, wanted, found in (
+        ("hairpinMode", config.hairpin_mode, port.details.hairpin),
+        ("portIsolation", config.port_isolation, port.details.isolated),
+    ):
+        if wanted and not found:
+            raise CniError(Code.INTERNAL, f'"{port.name}" is not set up for {key}: true')
+    return port
 
 
 def check_gateways(host: Rtnl, config: BridgeConfig, bridge: Link, gateways: list[Cidr]) -> None:
-    """Raise CniError (999) for a gateway address that is gone, or a family that the kernel does not forward.
+    """Raise CniError (999) for a missing gateway address, or a family that the kernel does not forward.
 
     `gateways` are the addresses of the bridge, or of its VLAN's interface.
     """
@@ -80,16 +56,9 @@ def check_gateways(host: Rtnl, config: BridgeConfig, bridge: Link, gateways: lis
     for gateway in gateways:
         if gateway not in present:
             raise CniError(Code.INTERNAL, f'gateway address {gateway} is missing on "{holder.name}"')
-    for key in forwarding_keys(gateways):
-        if read_sysctl(key) == "0":
-            raise CniError(Code.INTERNAL, f"{key.replace('/', '.')} is 0: packets of pods are not forwarded")
+    check_forwarding(gateways)
 
 
 def _check_up(link: Link) -> None:
     if not link.up:
         raise CniError(Code.INTERNAL, f'"{link.name}" is down')
-
-
-def _check_mac(expected: Interface, found: Link) -> None:
-    if expected.mac and expected.mac.lower() != found.mac:
-        raise CniError(Code.INTERNAL, f'MAC of "{found.name}" is {found.mac}, prevResult says {expected.mac}')

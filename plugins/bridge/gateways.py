@@ -1,7 +1,6 @@
 """The gateway addresses of the bridge plugin's pods: on the bridge, or on an interface of their VLAN.
 
-Each function that takes an `undo` registers on it how to unmake what it made, so
-that an ADD that fails later leaves the node as it found it.
+A function that takes an `undo` registers the inverse of each of its changes on it, before the change.
 """
 
 from lean.typing import Any
@@ -9,17 +8,17 @@ from netlink.addresses import add_address
 from netlink.namespace import Namespace
 from netlink.request import Request
 from netlink.rtnl import Address, Link, Rtnl
-from netlink.sysctl import write_sysctl
 from plugins.attach.host_veth import host_veth_name
+from plugins.attach.keys import random_mac
+from plugins.attach.veth_pair import delete_own
 from plugins.bridge.config import BridgeConfig
-from plugins.bridge.host import bring_up, connect, delete_own, random_mac, tag
+from plugins.bridge.host import bring_up, connect, tag
 from plugins.bridge.undo import BridgeUndo
 from skel import Cidr, CniError, Code
 
-__all__ = ["ensure_gateways", "ensure_vlan_gateway", "forward", "forwarding_keys", "vlan_gateway_name"]
+__all__ = ["ensure_gateways", "ensure_vlan_gateway", "vlan_gateway_name"]
 
 _IPV4 = 4
-_FORWARDING = {4: "net/ipv4/ip_forward", 6: "net/ipv6/conf/all/forwarding"}
 
 
 def ensure_vlan_gateway(host: Rtnl, bridge: Link, config: BridgeConfig, here: Namespace, undo: BridgeUndo) -> Link:
@@ -30,7 +29,7 @@ def ensure_vlan_gateway(host: Rtnl, bridge: Link, config: BridgeConfig, here: Na
         end = host_veth_name(bridge.name, name)
         undo.own_ports.add(end)
         port_mac = random_mac(above=bridge.mac)
-        undo.add(undo.unless_counted_on(delete_own, host, end, port_mac))
+        undo.add_shared(delete_own, host, end, port_mac)
         try:
             connected = connect(
                 host,
@@ -44,7 +43,7 @@ def ensure_vlan_gateway(host: Rtnl, bridge: Link, config: BridgeConfig, here: Na
                 for_pod=False,
             )
         except CniError:
-            pass  # another ADD was faster, as the look below will show
+            pass  # another ADD was faster: the look-up below finds its interface
         else:
             tag(host, connected.port, config, [])
         gateway = host.link(name)
@@ -66,7 +65,7 @@ def ensure_gateways(
 ) -> None:
     """Give `holder` (the bridge, or a VLAN's gateway) the pods' gateway addresses, if they are not among the `present`.
 
-    `look` is sent along. Raises CniError (7) where the holder has another address already, unless `force`;
+    `look` is sent along. Raises CniError (7) if the holder has another address already, unless `force`, and
     NetlinkError.
     """
     if present is None:
@@ -89,24 +88,13 @@ def ensure_gateways(
             held.append(gateway)
     additions = []
     for gateway in missing:
-        back = undo.add(undo.unless_counted_on(host.delete_address, holder.ifindex, gateway))
+        back = undo.add_shared(host.delete_address, holder.ifindex, gateway)
         # Without duplicate address detection: a pod's gateway must answer now, not in two seconds.
         additions.append((back, add_address(holder.ifindex, gateway, nodad=True, exist_ok=True)))
     host.send(*(addition for _, addition in additions), *([look] if look else []))
     for back, addition in additions:
         if not addition.answer:
             undo.forget(back)  # another ADD was faster
-
-
-def forward(gateways: list[Cidr]) -> None:
-    """Let the kernel forward packets of the gateways' families. Raises OSError."""
-    for key in forwarding_keys(gateways):
-        write_sysctl(key, "1")
-
-
-def forwarding_keys(gateways: list[Cidr]) -> list[str]:
-    """Return the kernel parameters by which packets of the gateways' families are forwarded."""
-    return [_FORWARDING[version] for version in sorted({gateway.version for gateway in gateways})]
 
 
 def vlan_gateway_name(config: BridgeConfig) -> str:

@@ -1,49 +1,40 @@
 """The host's side of the bridge plugin: the bridge and the ports of pods.
 
-Each function that takes an `undo` registers on it how to unmake what it made, so
-that an ADD that fails later leaves the node as it found it.
+A function that takes an `undo` registers the inverse of each of its changes on it, before the change.
 """
 
-import errno
 import fcntl
-import os
-from collections.abc import Collection
 from contextlib import suppress
 
-from firewall.owner import Owner
 from lean.typing import NamedTuple
 from netlink.addresses import list_addresses
 from netlink.link import find_fdb_owner, find_link
 from netlink.namespace import Namespace, current_namespace
-from netlink.rtnl import Address, Link, Rtnl, is_oper_up
-from netlink.socket import NetlinkError
+from netlink.rtnl import Address, Link, Rtnl
 from netlink.sysctl import read_sysctl, write_sysctl
 from netlink.sysfs import has_set_mac
+from plugins.attach.keys import random_mac
+from plugins.attach.veth_pair import make_pair, wait_up
 from plugins.bridge.config import BridgeConfig
 from plugins.bridge.undo import BridgeUndo
 from skel import CniError, Code, Undo
-from skel.steps import Steps
 
 __all__ = [
     "Connected",
     "bring_up",
-    "collect_ports",
+    "check_available",
     "connect",
-    "delete_own",
     "ensure_bridge",
-    "random_mac",
     "require_bridge",
     "tag",
     "wait_port_up",
 ]
 
-_PORT_SECONDS = 2.5
-"""How long a port may take to come up; the reference gives it as much."""
 _NO_MAC = "00:00:00:00:00:00"
 
 
 class Connected(NamedTuple):
-    """A bridge and its new port as they are then."""
+    """A bridge and its new port, as they are once connected."""
 
     bridge: Link
     port: Link
@@ -52,20 +43,16 @@ class Connected(NamedTuple):
 
 
 def ensure_bridge(host: Rtnl, config: BridgeConfig, undo: BridgeUndo) -> Link:
-    """Return the network's bridge, up; make it if it is missing. `connect` sees to it that it keeps its MAC.
+    """Return the network's bridge, up; make it if it is missing. `connect` sets its MAC.
 
-    Raises CniError (7) where the name belongs to something else, NetlinkError.
+    Raises CniError (7) if the name belongs to another kind of link or VLAN filtering is off, and NetlinkError.
     """
     found = host.link(config.bridge)
     if found is None:
         found = _make_bridge(host, config, undo)
-    bridge = _required(found, config.bridge)
-    if config.filters_vlans and not bridge.details.vlan_filtering:
-        message = f'bridge: "{bridge.name}" has VLAN filtering off, so vlan and vlanTrunk would do nothing'
-        raise CniError(Code.INVALID_CONFIG, message)
+    bridge = _usable(found, config)
     if config.promisc_mode and not bridge.promiscuous:
-        back = undo.unless_counted_on(host.set_promiscuous, bridge.ifindex, on=False)
-        undo.add(back)
+        undo.add_shared(host.set_promiscuous, bridge.ifindex, on=False)
         host.set_promiscuous(bridge.ifindex, on=True)
     if bridge.accepts_ra:
         _refuse_advertised_routes(bridge.name, undo)
@@ -74,19 +61,18 @@ def ensure_bridge(host: Rtnl, config: BridgeConfig, undo: BridgeUndo) -> Link:
 
 
 def require_bridge(host: Rtnl, name: str) -> Link:
-    """Return the bridge called `name`. Raises CniError (7) where it is missing or no bridge."""
+    """Return the bridge called `name`. Raises CniError: 999 if it is missing, 7 if it is no bridge."""
     return _required(host.link(name), name)
 
 
 def bring_up(host: Rtnl, link: Link, undo: BridgeUndo) -> None:
     """Set the bridge, or the gateway of a VLAN on it, up. Raises NetlinkError."""
     if not link.up:
-        back = undo.unless_counted_on(host.set_down, link.ifindex)
-        undo.add(back)
+        undo.add_shared(host.set_down, link.ifindex)
         host.set_up(link.ifindex)
 
 
-def connect(  # noqa: PLR0913 -- what a port is made from, each by its name
+def connect(  # noqa: PLR0913 -- the properties of a port, each by its name
     host: Rtnl,
     bridge: Link,
     config: BridgeConfig,
@@ -102,46 +88,34 @@ def connect(  # noqa: PLR0913 -- what a port is made from, each by its name
 ) -> Connected:
     """Make a veth pair: `name`, a port of the bridge, and `peer` in `namespace`.
 
-    By `port_mac`, one of `random_mac` above the bridge's, the port is known again (see `delete_own`): by nothing else
-    if this fails. Without MACs they are random; they are set, as udev(7) replaces one of the kernel's, in its own time.
+    `port_mac` comes from `random_mac` above the bridge's MAC; `delete_own` knows the port by it, should this fail.
+    Without `port_mac` and `mac` they are random.
 
-    `hairpinMode` and `portIsolation` are about pods' ports: isolated ones must reach their gateway's. Raises CniError
-    where either name is taken: an interface of that name must not exist (SPEC.md section 2, ADD), and NetlinkError.
+    `hairpinMode` and `portIsolation` apply to pods' ports alone: isolated ports must reach their gateway's. Raises
+    CniError if either name is taken, and NetlinkError.
     """
     owner = find_fdb_owner(bridge.ifindex, bridge.mac)
     now = find_link(bridge.ifindex)
     present = list_addresses(bridge.ifindex)
-    try:
-        port = host.create_veth(
-            name,
-            peer_name=peer,
-            peer_namespace=namespace,
-            mtu=config.mtu,
-            mac=port_mac or random_mac(above=bridge.mac),
-            peer_mac=mac or random_mac(),
-            master=bridge.ifindex,
-            alias=alias,
-            hairpin=for_pod and config.hairpin_mode,
-            isolated=for_pod and config.port_isolation,
-            looks=(owner, now, present),
-        )
-    except NetlinkError as error:
-        if error.errno != errno.EEXIST:
-            raise
-        message = f'cannot connect "{peer}" in {namespace.path} by "{name}": an interface of that name exists already'
-        raise CniError(Code.INTERNAL, message) from None
+    port = make_pair(
+        host,
+        name,
+        peer=peer,
+        namespace=namespace,
+        mac=port_mac or random_mac(above=bridge.mac),
+        peer_mac=mac or random_mac(),
+        mtu=config.mtu,
+        master=bridge.ifindex,
+        alias=alias,
+        hairpin=for_pod and config.hairpin_mode,
+        isolated=for_pod and config.port_isolation,
+        looks=(owner, now, present),
+    )
     joined = _required(now.answer, bridge.name)  # with the MTU that it may have taken from the port
-    # With a port, a bridge that was given no MAC has that of a port. With one of its own, it was given that.
+    # The bridge may lack a MAC of its own: then it has just taken another, or its MAC is one of its ports'.
     if joined.mac != bridge.mac or owner.answer != bridge.ifindex:
         joined = _keep_mac(host, bridge, port, undo)
     return Connected(joined, port, present.answer)
-
-
-def delete_own(host: Rtnl, name: str, mac: str) -> None:
-    """Delete a link if it was made here, with this random MAC; another of that name stays. Raises NetlinkError."""
-    link = host.link(name)
-    if link is not None and link.mac == mac:
-        host.delete_link(link.ifindex)
 
 
 def tag(host: Rtnl, port: Link, config: BridgeConfig, trunk: list[int]) -> None:
@@ -151,50 +125,42 @@ def tag(host: Rtnl, port: Link, config: BridgeConfig, trunk: list[int]) -> None:
     if not config.preserve_default_vlan:
         for vid in host.vlans(port.ifindex):
             host.delete_vlan(port.ifindex, vid)
-    # A trunk without a VLAN of its own keeps 1 as its native one, as the reference has it.
+    # A trunk without `vlan` keeps 1 as its native VLAN, as with the reference.
     native = config.vlan or 1
     host.add_vlan(port.ifindex, native, pvid=True, untagged=True)
-    # The native one would be so no longer, had it been added as a tagged one.
+    # Adding the native VLAN again, as a tagged one, would make it tagged.
     host.add_vlans(port.ifindex, [vid for vid in trunk if vid != native])
 
 
 def wait_port_up(host: Rtnl, port: Link, bridge: Link, seen: Link | None = None) -> None:
     """Wait until the port forwards, unless it did when it was `seen`.
 
-    Raises CniError (11) where it does not in time, or has lost its bridge.
+    Raises CniError (11) if it does not within 2.5 s, or has lost its bridge.
     """
-    risen = seen if seen is not None and is_oper_up(seen) else host.wait_oper_up(port.ifindex, _PORT_SECONDS)
-    if risen is None:
-        raise CniError(Code.TRY_AGAIN_LATER, f'bridge port "{port.name}" did not come up in {_PORT_SECONDS} s')
+    risen = wait_up(host, port, seen)
     if risen.master != bridge.ifindex:
         message = f'"{port.name}" is no port of "{bridge.name}" any more: the bridge was removed meanwhile'
         raise CniError(Code.TRY_AGAIN_LATER, message)
 
 
-def collect_ports(config: BridgeConfig, valid: Collection[Owner]) -> None:
-    """Delete the ports of pods of this network that are no longer valid. Raises OSError, CniError."""
-    with Rtnl() as host, Steps() as steps:
-        bridge = host.link(config.bridge)
-        for port in host.links_of(bridge.ifindex) if bridge else ():
-            owner = Owner.from_label(port.alias)
-            if owner is not None and owner.in_network(config.name) and owner not in valid:
-                steps.take(host.delete_link, port.ifindex)
+def check_available(config: BridgeConfig) -> None:
+    """Raise CniError (50) if the bridge's name belongs to a link that `ensure_bridge` would refuse."""
+    with Rtnl() as host:
+        found = host.link(config.bridge)
+    if found is None:
+        return
+    try:
+        _usable(found, config)
+    except CniError as error:
+        raise CniError(Code.NOT_AVAILABLE, error.msg) from None
 
 
-def random_mac(above: str = "") -> str:
-    """Return a MAC that is locally administered and no group's (IEEE 802, the two low bits of the first byte).
-
-    It is higher than `above`, unless that is among the very highest: a bridge that was given no MAC has the lowest of
-    its ports', and keeps it when a higher one comes.
-    """
-    octets = bytearray(os.urandom(6))
-    octets[0] = octets[0] & 0xFC | 0x02
-    lowest = bytes.fromhex(above.replace(":", ""))
-    if octets <= lowest:
-        octets[0] = 0xFE
-    if octets <= lowest:
-        octets[1] = 0xFF
-    return octets.hex(":")
+def _usable(found: Link | None, config: BridgeConfig) -> Link:
+    bridge = _required(found, config.bridge)
+    if config.filters_vlans and not bridge.details.vlan_filtering:
+        message = f'bridge: "{bridge.name}" has VLAN filtering off, so vlan and vlanTrunk would do nothing'
+        raise CniError(Code.INVALID_CONFIG, message)
+    return bridge
 
 
 def _required(found: Link | None, name: str) -> Link:
@@ -217,9 +183,9 @@ def _make_bridge(host: Rtnl, config: BridgeConfig, undo: BridgeUndo) -> Link | N
 
 
 def _refuse_advertised_routes(name: str, undo: BridgeUndo) -> None:
-    """Have a bridge take no routes from routers' advertisements, as the reference does for existing ones, too.
+    """Turn routes from router advertisements off on a bridge, as the reference does, for existing bridges too.
 
-    Without IPv6, or with a read-only /proc/sys, all else is done.
+    A kernel without IPv6 and a read-only /proc/sys are no errors: the network works without it.
     """
     key = f"net/ipv6/conf/{name}/accept_ra"
     try:
@@ -227,7 +193,7 @@ def _refuse_advertised_routes(name: str, undo: BridgeUndo) -> None:
     except OSError:
         return
     if before != "0":
-        undo.add(undo.unless_counted_on(_write_if_possible, key, before))
+        undo.add_shared(_write_if_possible, key, before)
         _write_if_possible(key, "0")
 
 
@@ -237,28 +203,29 @@ def _write_if_possible(key: str, value: str) -> None:
 
 
 def _keep_mac(host: Rtnl, before: Link, port: Link, undo: Undo) -> Link:
-    """Return a bridge, that was `before` its new `port` came, with a MAC that is set, so that it keeps it.
+    """Return the bridge with its MAC set, so that it keeps it; `before` is the bridge before it got `port`.
 
-    A bridge whose MAC nobody has set, such as one of `ip link add`, takes the lowest of its ports', and none when the
-    last one goes: the pods would lose their gateway until they ask for it anew. A failing ADD cannot take this back.
+    A bridge whose MAC nobody has set, such as one of `ip link add`, takes the lowest of its ports', and loses it with
+    the last of them. Pods would then lose their gateway until they ask for its MAC again. A failing ADD cannot undo
+    the setting.
     """
     with current_namespace() as here:
-        # One at a time: another ADD must not set another MAC between the look and the setting.
+        # One ADD at a time: another must not set its MAC between this look-up and this setting.
         with undo.interruption.waiting():
             fcntl.flock(here.fd, fcntl.LOCK_EX)
         bridge = _required(host.link(before.ifindex), before.name)
         if has_set_mac(bridge.name, bridge.mac):
             return bridge
         mac = bridge.mac
-        if mac == port.mac:  # the first port's, which no neighbour knows yet
+        if mac == port.mac:  # that of the new port: no neighbour knows it yet
             mac = random_mac() if before.mac == _NO_MAC else before.mac
-        # Neighbours of the bridge are forgotten with it, so this is not done again for each pod.
+        # Setting a MAC flushes the bridge's neighbours, so it is done once and not for each pod.
         host.set_mac(bridge.ifindex, mac)
     return bridge._replace(mac=mac)
 
 
 def _delete_unused_bridge(host: Rtnl, name: str, mac: str) -> None:
-    """Take back the bridge that was made with this MAC, unless another pod has been connected to it meanwhile."""
+    """Delete the bridge if it was made with this MAC, unless another pod's port has joined it meanwhile."""
     bridge = host.link(name)
     if bridge is not None and bridge.mac == mac and not host.links_of(bridge.ifindex):
         host.delete_link(bridge.ifindex)

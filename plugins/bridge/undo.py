@@ -1,4 +1,4 @@
-"""Taking back what a failing ADD did to a bridge that it shares with other pods."""
+"""Undoing the changes of a failing ADD to a bridge that it shares with other pods."""
 
 from collections.abc import Callable, Collection
 
@@ -13,10 +13,11 @@ P = ParamSpec("P")
 
 
 class BridgeUndo(Undo):
-    """An `Undo` that knows which changes of a bridge other pods may count on: those stay.
+    """An `Undo` that keeps a change of the bridge if another pod may rely on it by now.
 
-    A port that came after the change may be such a pod's. So may one that was there, if it is a pod's of ours: nobody
-    can tell whether its ADD is over. An uplink, or a pod of the reference, that was there did without the change.
+    A pod may rely on it if its port came after the change. So may one with an earlier port and an alias of ours:
+    nothing tells whether its ADD has ended. Other earlier ports (an uplink, a pod of the reference) worked without the
+    change.
     """
 
     def __init__(
@@ -35,20 +36,21 @@ class BridgeUndo(Undo):
         self._host = host
         self._bridge = bridge
 
-    def unless_counted_on(
-        self, inverse: "Callable[P, object]", *args: "P.args", **kwargs: "P.kwargs"
-    ) -> Callable[[], None]:
-        """Return the inverse, for `add`, of a change that is about to be made. Raises NetlinkError."""
+    def add_shared(self, inverse: "Callable[P, object]", *args: "P.args", **kwargs: "P.kwargs") -> Callable[[], object]:
+        """Register the inverse of the next change, as `add` does; it does nothing if another pod relies on the change.
+
+        Raises NetlinkError.
+        """
         ports = [] if self.made_bridge else self._ports()
         others = {port.name for port in ports if Owner.from_label(port.alias) is None}
 
         def take_back() -> None:
-            if not self._may_be_counted_on(others):
+            if not self._is_relied_on(others):
                 inverse(*args, **kwargs)
 
-        return take_back
+        return self.add(take_back)
 
-    def _may_be_counted_on(self, others: Collection[str]) -> bool:
+    def _is_relied_on(self, others: Collection[str]) -> bool:
         return any(port.name not in others and port.name not in self.own_ports for port in self._ports())
 
     def _ports(self) -> list[Link]:

@@ -122,6 +122,18 @@ def test_a_pod_whose_namespace_is_gone(network: Network) -> None:
     assert network.node.nft() == []
 
 
+@pytest.mark.parametrize("lose", ["link set dev {port} nomaster", "link delete dev br0"])
+def test_a_pod_that_has_lost_its_bridge(network: Network, lose: str) -> None:
+    network.add("lost")
+    port = port_of(network, "lost")
+    network.node.run(["ip", *lose.format(port=port).split()])
+
+    collect(network, **{"cni.dev/valid-attachments": []})
+
+    assert network.node.ip("link", "show", "type", "veth") == []
+    assert reservations(network) == set()
+
+
 def test_the_chains_of_iptables_stay_for_any_interface_of_their_container(network: Network) -> None:
     network.config["ipMasqBackend"] = "iptables"
     before = nat_rules(network)
@@ -141,7 +153,7 @@ def test_the_chains_of_iptables_stay_for_any_interface_of_their_container(networ
     ("owner", "name", "left"),
     [
         (Rtnl, "delete_link", {"ports": 1}),
-        (Rtnl, "links_of", {"ports": 3}),
+        (Rtnl, "links", {"ports": 3}),
         (masquerade, "unmasquerade", {"masquerade": 2, "owners": 1}),
         (masquerade, "masqueraded", {"masquerade": 6, "owners": 3}),
         (spoofcheck, "disallow", {"checked_ports": 1, "allowed_macs": 1}),

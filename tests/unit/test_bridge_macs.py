@@ -2,7 +2,7 @@
 
 import pytest
 
-from plugins.bridge.host import random_mac
+from plugins.attach.keys import random_mac
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,168 @@
+"""The interface between the attach sequence and the plugin that makes one kind of interface.
+
+A plugin is its configuration and a driver; the sequence (plugins.attach.sequence) does everything else:
+
+    class Dummy(Driver[InterfaceConfig]):
+        kind = "dummy"
+
+        def make(self) -> Made:
+            ...  # make `self.args.ifname` in `self.netns`, its inverse on `self.undo` first
+            return Made([], ifindex)
+
+    PLUGIN = interface_plugin("dummy", InterfaceConfig, Dummy)
+
+A driver module imports `netlink` inside its methods or for type checkers alone: VERSION and DEL load it, too.
+"""
+
+from lean.typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from plugins.attach.keys import InterfaceConfig
+from skel import Args, Cidr, Interface, Result, Undo
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from firewall.owner import Owner
+    from netlink.namespace import Namespace
+    from netlink.request import Request
+    from netlink.rtnl import Link, Rtnl
+    from skel.steps import Steps
+
+__all__ = ["Driver", "Made", "interface_of"]
+
+C = TypeVar("C", bound=InterfaceConfig)
+
+
+class Made(NamedTuple):
+    """The links that `Driver.make` has made."""
+
+    interfaces: list[Interface]
+    """Those on the host, for the result, in order. The sequence appends the pod's."""
+    ifindex: int
+    """Of the pod's interface, in the pod's network namespace."""
+
+
+class Driver(Generic[C]):
+    """One call of an interface plugin: the steps that differ between kinds of interface.
+
+    The sequence makes one for each call, so a driver may keep values for its later steps in attributes.
+    ADD calls `make`, `gateways`, `pod_routes`, `after_ipam`, `wait_reachable`, in this order. CHECK calls `verify`, DEL
+    `unmake`, GC `stale` and STATUS `status`. Every step may raise CniError and OSError.
+    """
+
+    kind = "veth"
+    """The kernel's name for the kind of the pod's interface: CHECK requires it, DEL deletes no other kind in a pod."""
+    dad = False
+    """Whether the pod's IPv6 addresses get duplicate address detection."""
+    leaves_down = False
+    """Whether ADD leaves the pod's interface down and without addresses."""
+
+    args: Args[C]
+    config: C
+
+    # From `make` and `verify` on:
+    host: "Rtnl"
+    """Links of the host."""
+    netns: "Namespace"
+    """The pod's network namespace."""
+    result: Result
+    """ADD's result as far as it is known; in `verify`, the previous result."""
+
+    # In ADD alone:
+    undo: Undo
+    """Takes a failing ADD's steps back. Register an inverse before its step."""
+    mac: str
+    """The MAC that the pod's interface must get: requested, or random."""
+
+    # From `after_ipam` on, and in `verify`:
+    pod: "Rtnl"
+    """Links of the pod."""
+    inner: "Link"
+    """The pod's interface."""
+
+    def __init__(self, args: Args[C]) -> None:
+        self.args = args
+        self.config = args.config
+
+    @property
+    def owner(self) -> "Owner":
+        """The attachment, as the firewall and the alias of a host veth name it. Raises CniError for an unread name."""
+        from firewall.owner import Owner
+
+        return Owner(self.config.name, self.args.container_id, self.args.ifname)
+
+    @property
+    def host_veth(self) -> str:
+        """The name of the host's end, for a driver that makes a veth pair."""
+        from plugins.attach.host_veth import host_veth_name
+
+        return host_veth_name(self.args.container_id, self.args.ifname)
+
+    def open_undo(self) -> Undo:
+        """Return a new Undo for `self.undo`; `self.host` is open."""
+        return Undo(self.args.log, self.args.interruption)
+
+    def make(self) -> Made:
+        """Make the pod's interface, down, named CNI_IFNAME, with `self.mac`, and its counterparts on the host.
+
+        An interface of that name must not exist in the pod (SPEC.md section 2, ADD).
+        """
+        raise NotImplementedError
+
+    def gateways(self) -> list[Cidr]:
+        """Complete the addresses and routes that IPAM gave to `self.result`; called if there is an IPAM plugin.
+
+        Return the gateway addresses that the host holds: packets of their families are forwarded. The pod's interface
+        is configured next, with the result's addresses and routes.
+        """
+        return []
+
+    def pod_routes(self, ifindex: int) -> "list[Request[bool]]":
+        """Return the routes that the pod has instead of the kernel's, one to the network of each of its addresses.
+
+        The routes of the result come after them, by way of gateways that these make reachable. `ifindex` is the pod's
+        interface. If this returns none, the kernel adds its own.
+        """
+        del ifindex
+        return []
+
+    def after_ipam(self, gateways: list[Cidr]) -> None:
+        """Configure the host, and change routes of the pod, whose interface is up and has addresses and routes.
+
+        `gateways` are those that `gateways` returned; without an IPAM plugin there are none.
+        """
+
+    def wait_reachable(self) -> None:
+        """Return when neighbours hear the pod: before it announces its addresses, and before a DAD probe.
+
+        The DAD probe comes before `after_ipam`. A signal may end this wait (skel.Interruption).
+        """
+
+    def unmake(self, steps: "Steps") -> None:
+        """Delete the attachment's links and the driver's own firewall rules, each in `steps.take`.
+
+        This deletes a veth pair by `host_veth_name`, any other kind in the pod. Missing links are no error.
+        """
+        from plugins.attach.disconnect import disconnect
+
+        steps.take(disconnect, self.args, self.kind)
+
+    def verify(self) -> None:
+        """Compare the host with the result. Raises CniError (999) for a difference.
+
+        The sequence has checked the pod's interface: kind, state and MAC. It goes on with addresses, routes and
+        masquerading.
+        """
+
+    def stale(self, valid: "Collection[Owner]", steps: "Steps") -> None:
+        """Remove leftovers of attachments of this network that are not in `valid`, each in `steps.take`.
+
+        The sequence removes their host veths, by alias, and their masquerading.
+        """
+
+    def status(self) -> None:
+        """Raise CniError (50, 51) if no ADD could succeed now. The sequence asks the IPAM plugin."""
+
+
+def interface_of(link: "Link", sandbox: str = "") -> Interface:
+    """Return a link as a result lists it; `sandbox` is CNI_NETNS for the pod's interface."""
+    return Interface(name=link.name, mac=link.mac, mtu=link.mtu, sandbox=sandbox)

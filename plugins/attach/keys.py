@@ -1,0 +1,92 @@
+"""The configuration keys that interface plugins share, with the reference's names and defaults."""
+
+import os
+from collections.abc import Mapping
+
+from skel import (
+    CniError,
+    Code,
+    Config,
+    Record,
+    boolean,
+    choice,
+    expected,
+    field,
+    integer_between,
+    mac,
+    optional,
+    record,
+    string,
+)
+
+__all__ = ["InterfaceConfig", "MasqueradeConfig", "mtu", "random_mac"]
+
+_MTU_MIN, _MTU_MAX = 68, 65535
+
+
+def mtu(value: object, path: str) -> int:
+    """Read an MTU in bytes; 0 leaves it to the kernel. The bounds are the kernel's for Ethernet devices."""
+    size = integer_between(0, _MTU_MAX, "an MTU in bytes")(value, path)
+    if 0 < size < _MTU_MIN:
+        raise expected(f"0 or an MTU of at least {_MTU_MIN} bytes", value, path)
+    return size
+
+
+class _Mac(Record):
+    # Any string is decoded: a MAC belongs to one pod, and DEL must not fail for one that ADD rejected.
+    mac: str = field(string, default="")
+
+
+class _Args(Record):
+    cni: _Mac = field(record(_Mac), default=_Mac)
+
+
+class InterfaceConfig(Config):
+    """The keys of every interface plugin; `mtu` is in bytes."""
+
+    mtu: int = field(mtu, default=0)
+    args: _Args = field(record(_Args), default=_Args)
+    runtime_config: _Mac = field(record(_Mac), default=_Mac)
+
+    def check_for_add(self) -> None:
+        """Raise CniError (7) for keys that contradict each other: called by ADD and STATUS, before any change."""
+
+    def requested_mac(self, cni_args: Mapping[str, str]) -> str:
+        """Return the MAC that the pod's interface must get, or "".
+
+        The capability (`runtimeConfig.mac`) counts first, then `args.cni.mac`, then MAC of CNI_ARGS.
+        Raises CniError for an invalid MAC: 4 if it is in CNI_ARGS, else 7.
+        """
+        for asked, path in ((self.runtime_config.mac, "runtimeConfig.mac"), (self.args.cni.mac, "args.cni.mac")):
+            if asked:
+                return mac(asked, path)
+        if not cni_args.get("MAC"):
+            return ""
+        try:
+            return mac(cni_args["MAC"], "CNI_ARGS: MAC")
+        except CniError as error:
+            raise CniError(Code.INVALID_ENVIRONMENT, error.msg) from None
+
+
+class MasqueradeConfig(InterfaceConfig):
+    """The keys of interface plugins whose pods reach the network through the host's routing."""
+
+    # If DEL cannot read the key, it removes masquerading all the same.
+    ip_masq: bool = field(boolean, default=False, unreadable=True)
+    ip_masq_backend: str | None = field(optional(choice("nftables", "iptables")), default=None)
+
+
+def random_mac(above: str = "") -> str:
+    """Return a MAC that is locally administered and unicast (IEEE 802, the two low bits of the first byte).
+
+    It is higher than `above`, unless that is among the very highest. A bridge without a MAC of its own takes the lowest
+    of its ports', so a higher one leaves the bridge's unchanged.
+    """
+    octets = bytearray(os.urandom(6))
+    octets[0] = octets[0] & 0xFC | 0x02
+    lowest = bytes.fromhex(above.replace(":", ""))
+    if octets <= lowest:
+        octets[0] = 0xFE
+    if octets <= lowest:
+        octets[1] = 0xFF
+    return octets.hex(":")

@@ -1,0 +1,204 @@
+"""The sequence of an attachment: ADD, DEL, CHECK, GC and STATUS of every interface plugin, around a driver.
+
+Slow modules are imported where they are needed: a DEL of a pod that is gone ends with one look-up.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from lean.typing import TYPE_CHECKING, Any, TypeVar
+from plugins.attach.driver import Driver, interface_of
+from plugins.attach.keys import InterfaceConfig, MasqueradeConfig, random_mac
+from plugins.attach.pod_ips import pod_ips
+from skel import Args, Cidr, CniError, Code, Plugin, Result
+from skel.delegate import ipam_add, ipam_check, ipam_delete, ipam_gc, ipam_status
+from skel.steps import Steps
+from skel.versions import REFERENCE_RELEASE
+
+if TYPE_CHECKING:
+    from netlink.rtnl import Rtnl
+
+__all__ = ["interface_plugin"]
+
+C = TypeVar("C", bound=InterfaceConfig)
+
+
+def interface_plugin(
+    name: str,
+    config: type[C],
+    driver: Callable[[Args[C]], Driver[C]],
+    *,
+    env_args: Sequence[str] = ("MAC", "IP"),
+    version: str = REFERENCE_RELEASE,
+) -> Plugin[C]:
+    """Declare an interface plugin; `driver` is its class of `Driver`, the rest is as of skel.Plugin."""
+    return Plugin(
+        name,
+        config=config,
+        add=lambda args: _add(driver(args)),
+        delete=lambda args: _delete(driver(args)),
+        check=lambda args: _check(driver(args)),
+        gc=lambda args: _gc(driver(args)),
+        status=lambda args: _status(driver(args)),
+        env_args=env_args,
+        version=version,
+    )
+
+
+def _add(driver: Driver[Any]) -> Result:
+    """Make the pod's interface, configure it with what IPAM reserves, and return the result.
+
+    Every step registers its inverse before it begins, so a failure or a signal at any point leaves nothing.
+    """
+    from plugins.attach.pod_netns import open_pod
+
+    args = driver.args
+    driver.config.check_for_add()
+    driver.mac = driver.config.requested_mac(args.cni_args) or random_mac()
+    with open_pod(args) as driver.netns, _kept_rtnl(args) as driver.host, driver.open_undo() as driver.undo:
+        made = driver.make()
+        driver.result = Result(interfaces=made.interfaces)
+        gateways = _reserve(driver) if driver.config.ipam.type else []
+        _connect(driver, made.ifindex, gateways)
+        driver.result.dns = driver.config.dns or driver.result.dns
+    return driver.result
+
+
+def _reserve(driver: Driver[Any]) -> list[Cidr]:
+    """Put the addresses, routes and DNS settings of the IPAM plugin into the result; return the host's gateways."""
+    result = driver.result
+    reserved = ipam_add(driver.args)
+    driver.undo.add(ipam_delete, driver.args)
+    result.ips, result.routes, result.dns = reserved.ips, reserved.routes, reserved.dns
+    for ip in result.ips:
+        ip.interface = len(result.interfaces)  # the pod's, which comes next
+    return driver.gateways()
+
+
+def _connect(driver: Driver[Any], ifindex: int, gateways: list[Cidr]) -> None:
+    """Configure the pod's interface, then the host; announce the pod when its neighbours can hear it."""
+    from plugins.attach import pod_interface
+
+    args, config, result = driver.args, driver.config, driver.result
+    with pod_interface.opened(driver.netns, args.ifname, result, dad=driver.dad) as driver.pod:
+        if driver.leaves_down:
+            driver.inner = pod_interface.require_interface(driver.pod, args.ifname)
+        else:
+            driver.inner = pod_interface.configure(
+                driver.pod,
+                ifindex,
+                args.ifname,
+                result,
+                dad=driver.dad,
+                own_routes=driver.pod_routes(ifindex),
+                wait_reachable=driver.wait_reachable,
+                waiting=args.interruption.waiting,
+            )
+        result.interfaces.append(interface_of(driver.inner, args.netns))
+        driver.after_ipam(gateways)
+        if gateways:
+            from plugins.attach.forwarding import forward
+
+            forward(gateways)
+        if config.ipam.type and _masquerades(driver):
+            from plugins.attach import ip_masq
+
+            addresses = [ip.address for ip in result.ips]
+            driver.undo.add(ip_masq.unmasquerade, args, addresses)
+            ip_masq.masquerade(args, addresses, config.ip_masq_backend)
+        if not driver.leaves_down:
+            # Last: a packet that the announcement attracts passes all that was set up above.
+            with args.interruption.waiting():
+                driver.wait_reachable()
+            pod_interface.announce(driver.pod, driver.inner)
+
+
+def _delete(driver: Driver[Any]) -> None:
+    """Delete the links, the firewall rules, then the reservation; go on past errors and report them together."""
+    args = driver.args
+    with Steps() as steps:
+        # While the links exist, IPAM must not give their addresses to another pod. So the links go first.
+        driver.unmake(steps)
+        if _masquerades(driver):
+            from plugins.attach import ip_masq
+
+            addresses = [ip.address for ip in pod_ips(args.prev_result, args.ifname, args.netns)]
+            steps.take(ip_masq.unmasquerade, args, addresses)
+        steps.take(_with_ipam, args, ipam_delete)
+
+
+def _check(driver: Driver[Any]) -> None:
+    """Raise CniError for a difference between the kernel and ADD's result (SPEC.md section 2, CHECK)."""
+    from netlink.rtnl import Rtnl
+    from plugins.attach import pod_interface
+    from plugins.attach.pod_netns import open_pod
+
+    args, result = driver.args, driver.args.prev_result
+    if driver.config.ipam.type:
+        ipam_check(args)
+    if result is None:
+        raise CniError(Code.INVALID_CONFIG, "prevResult: required key is missing")
+    driver.result = result
+    with open_pod(args) as driver.netns, Rtnl() as driver.host, Rtnl(driver.netns) as driver.pod:
+        driver.inner = pod_interface.check_interface(
+            driver.pod, result, args.ifname, args.netns, kind=driver.kind, may_be_down=driver.leaves_down
+        )
+        driver.verify()
+        addresses = [ip.address for ip in pod_ips(result, args.ifname, args.netns)]
+        pod_interface.check_addresses_and_routes(driver.pod, driver.inner, result.routes, addresses)
+    if driver.config.ipam.type and _masquerades(driver):
+        from plugins.attach import ip_masq
+
+        ip_masq.check_masquerade(args, addresses)
+
+
+def _gc(driver: Driver[Any]) -> None:
+    """Remove leftovers of attachments of this network that are no longer valid; go on past errors."""
+    from firewall.owner import Owner
+    from plugins.attach.host_veth import collect_host_veths
+
+    args, config = driver.args, driver.config
+    with Steps() as steps:
+        if config.valid_attachments is None:
+            args.log("GC without a list of valid attachments: nothing is removed")
+        else:
+            valid = {Owner(config.name, each.container_id, each.ifname) for each in config.valid_attachments}
+            if driver.kind == "veth":
+                steps.take(collect_host_veths, config.name, valid)
+            if isinstance(config, MasqueradeConfig):
+                from plugins.attach import ip_masq
+
+                # Also with `ipMasq: false`: pods may have been added before it was turned off.
+                steps.take(ip_masq.collect_masquerade, args, valid)
+            driver.stale(valid, steps)
+        steps.take(_with_ipam, args, ipam_gc)
+
+
+def _status(driver: Driver[Any]) -> None:
+    """Raise CniError (7, 50, 51) if no ADD could succeed now."""
+    driver.config.check_for_add()
+    driver.status()
+    if driver.config.ipam.type:
+        ipam_status(driver.args)
+
+
+def _masquerades(driver: Driver[Any]) -> bool:
+    return isinstance(driver.config, MasqueradeConfig) and driver.config.ip_masq
+
+
+def _with_ipam(args: Args[Any], call: Callable[[Args[Any]], None]) -> None:
+    """Call the IPAM plugin, if there is one. A step of its own: reading `ipam.type` may raise its decoding error."""
+    if args.config.ipam.type:
+        call(args)
+
+
+@contextmanager
+def _kept_rtnl(args: Args[Any]) -> Iterator["Rtnl"]:
+    """Lend the host's socket, which the worker keeps open; closed after an error, which may leave answers unread."""
+    from netlink.rtnl import Rtnl
+
+    try:
+        yield args.kept.get("rtnl", Rtnl)
+    except BaseException:
+        args.kept.drop("rtnl")
+        raise

@@ -1,0 +1,95 @@
+"""A veth pair between the host and the pod, as every plugin that uses one makes and checks it."""
+
+import errno
+from collections.abc import Sequence
+
+from lean.typing import Any
+from netlink.link import Link
+from netlink.namespace import Namespace
+from netlink.request import Request
+from netlink.rtnl import Rtnl, is_oper_up
+from netlink.socket import NetlinkError
+from plugins.attach.pod_interface import check_mac
+from skel import CniError, Code, Result
+
+__all__ = ["check_host_end", "delete_own", "make_pair", "wait_up"]
+
+_UP_SECONDS = 2.5
+"""How long the host's end may take to come up; the reference gives a bridge's port as much."""
+
+
+def make_pair(  # noqa: PLR0913 -- what a pair is made from, each by its name
+    host: Rtnl,
+    name: str,
+    *,
+    peer: str,
+    namespace: Namespace,
+    mac: str,
+    peer_mac: str,
+    mtu: int = 0,
+    master: int = 0,
+    alias: str = "",
+    hairpin: bool = False,
+    isolated: bool = False,
+    looks: Sequence[Request[Any]] = (),
+) -> Link:
+    """Make `name`, up, on the host, and `peer`, down, in `namespace`; return the host's end.
+
+    Both MACs are set, because udev(7) replaces a MAC that the kernel chose, at any later moment. Raises CniError if
+    either name is taken: the pod's interface must not exist (SPEC.md section 2, ADD), and NetlinkError.
+    """
+    try:
+        return host.create_veth(
+            name,
+            peer_name=peer,
+            peer_namespace=namespace,
+            mtu=mtu,
+            mac=mac,
+            peer_mac=peer_mac,
+            master=master,
+            alias=alias,
+            hairpin=hairpin,
+            isolated=isolated,
+            looks=looks,
+        )
+    except NetlinkError as error:
+        if error.errno != errno.EEXIST:
+            raise
+        message = f'cannot connect "{peer}" in {namespace.path} by "{name}": an interface of that name exists already'
+        raise CniError(Code.INTERNAL, message) from None
+
+
+def delete_own(host: Rtnl, name: str, mac: str) -> None:
+    """Delete a link if it has the random MAC that this ADD gave it; another link of that name stays.
+
+    Raises NetlinkError.
+    """
+    link = host.link(name)
+    if link is not None and link.mac == mac:
+        host.delete_link(link.ifindex)
+
+
+def wait_up(host: Rtnl, port: Link, seen: Link | None = None) -> Link:
+    """Return the host's end when it passes packets, at once if it did when it was `seen`. Raises CniError (11)."""
+    risen = seen if seen is not None and is_oper_up(seen) else host.wait_oper_up(port.ifindex, _UP_SECONDS)
+    if risen is None:
+        raise CniError(Code.TRY_AGAIN_LATER, f'"{port.name}" did not come up in {_UP_SECONDS} s')
+    return risen
+
+
+def check_host_end(host: Rtnl, result: Result, inner: Link) -> Link:
+    """Return the host's end of the pod's interface.
+
+    Raises CniError (999) if it is missing, down, or differs from the result.
+    """
+    found = host.link(inner.peer_ifindex)
+    for expected in result.interfaces:
+        if found is None or expected.sandbox or expected.name != found.name:
+            continue
+        if found.kind != "veth" or found.peer_ifindex != inner.ifindex:
+            continue
+        check_mac(expected, found)
+        if not found.up:
+            raise CniError(Code.INTERNAL, f'"{found.name}" is down')
+        return found
+    raise CniError(Code.INTERNAL, f'the host\'s end of "{inner.name}" is missing')
