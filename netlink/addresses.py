@@ -17,10 +17,9 @@ Interface = IPv4Interface | IPv6Interface
 _RTM_NEWADDR, _RTM_DELADDR, _RTM_GETADDR = 20, 21, 22
 _IFADDRMSG = struct.Struct("=BBBBI")
 _IFA_ADDRESS, _IFA_LOCAL, _IFA_BROADCAST, _IFA_FLAGS = 1, 2, 4, 8
-_IFA_F_NODAD = 0x02
+_IFA_F_NODAD, _IFA_F_NOPREFIXROUTE = 0x02, 0x200
 _IFA_F_DADFAILED = 0x08
 _IFA_F_TENTATIVE = 0x40
-_IFA_F_NOPREFIXROUTE = 0x200
 _IPV4 = 4
 # A network of two addresses or one has none to spare for broadcasts (RFC 3021).
 _LONGEST_WITH_BROADCAST = 30
@@ -63,7 +62,7 @@ class AddressVerbs(RtnlSocket):
         nodad: bool = False,
         exist_ok: bool = False,
     ) -> bool:
-        """Add an address; with `exist_ok`, False when it was there already.
+        """Add an address; with `exist_ok`, False if the link has it already.
 
         IPv6: `nodad` skips duplicate address detection.
         """
@@ -84,7 +83,12 @@ def list_addresses(ifindex: int, family: int = 0) -> Request[list[Address]]:
 
 
 def add_address(
-    ifindex: int, interface: Interface, *, nodad: bool = False, noprefixroute: bool = False, exist_ok: bool = False
+    ifindex: int,
+    interface: Interface,
+    *,
+    nodad: bool = False,
+    noprefixroute: bool = False,
+    exist_ok: bool = False,
 ) -> Request[bool]:
     """Ask for an address, as `AddressVerbs.add_address` does; with `noprefixroute` without a route to its network."""
     harmless = (errno.EEXIST,) if exist_ok else ()
@@ -102,7 +106,8 @@ def new_address(ifindex: int, interface: Interface, *, nodad: bool = False, nopr
 
     IPv6: `nodad` skips duplicate address detection. `noprefixroute`: the kernel adds no route to the network.
     """
-    attributes = number(_IFA_FLAGS, (_IFA_F_NODAD if nodad else 0) | (_IFA_F_NOPREFIXROUTE if noprefixroute else 0))
+    flags = (_IFA_F_NODAD if nodad else 0) | (_IFA_F_NOPREFIXROUTE if noprefixroute else 0)
+    attributes = number(_IFA_FLAGS, flags)
     if interface.version == _IPV4 and interface.network.prefixlen <= _LONGEST_WITH_BROADCAST:
         attributes += attribute(_IFA_BROADCAST, interface.network.broadcast_address.packed)
     return message(_RTM_NEWADDR, _own(ifindex, interface) + attributes, NLM_F_CREATE | NLM_F_EXCL)

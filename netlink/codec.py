@@ -65,7 +65,7 @@ def decode(cls: MessageClass, encoded: bytes) -> Message:
 
 
 class _Finder:
-    """Finds one package only, where it would be found anyway."""
+    """Finds one package only, at its usual place."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:

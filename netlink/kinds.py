@@ -1,7 +1,8 @@
 """Settings of the kinds of links: the payload (IFLA_INFO_DATA) of `Rtnl.create_link`, and the details of a `Link`.
 
 Wire format: include/uapi/linux/if_link.h and veth.h; names are theirs. A kind without settings, such as dummy, needs
-nothing here. Another kind is a function that writes its payload and, if somebody reads it back, a line in `_READERS`.
+no function here. Another kind is a function that writes its payload. To show it in `Link.details` takes a function that
+reads it, and a line in `_READERS`.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""The removal of a link, which is over before the kernel's answer to it comes. No pyroute2.
+"""Remove a link, and return before the kernel's answer comes. No pyroute2.
 
 RTM_DELLINK takes a link, and the other end of a veth pair, out of their namespaces, tells the group RTMGRP_LINK so, and
 then waits 8 to 30 ms for RCU (netdev_run_todo in net/core/dev.c). From the notification on, names and addresses can be
@@ -28,13 +28,13 @@ __all__ = ["remove_link"]
 # include/uapi/linux/rtnetlink.h
 _RTM_DELLINK = 17
 _RTMGRP_LINK = 0x1
-# Where a message about a link has its type, its address family and the link's ifindex.
+# Offsets in a message about a link: its type, its address family and the link's ifindex.
 _TYPE_AT, _FAMILY_AT, _INDEX_AT = 4, HEADER.size, HEADER.size + 4
-# include/uapi/linux/filter.h and bpf_common.h: struct sock_filter, struct sock_fprog, and what statements do
+# include/uapi/linux/filter.h and bpf_common.h: struct sock_filter, struct sock_fprog, and the codes of statements
 _STATEMENT, _PROGRAM = struct.Struct("=HBBI"), struct.Struct("@HP")
 _LOAD_BYTE, _LOAD_HALF, _LOAD_WORD, _IS_EQUAL, _TAKE = 0x30, 0x28, 0x20, 0x15, 0x06
 _SO_ATTACH_FILTER = 26
-# Seconds between looks at a thread that has a few microseconds to live.
+# Seconds between looks at a thread that is about to end.
 _PAUSE = 0.0001
 
 
@@ -45,12 +45,12 @@ def remove_link(
     waiting: Callable[[], AbstractContextManager[None]],
     afterwards: Callable[[Callable[[], object]], object],
 ) -> bool:
-    """Remove a link of `namespace`, or else of the thread's own; False if it was not there.
+    """Remove a link of `namespace`, or else of the thread's own; False if it is missing.
 
     This returns as soon as the link is out of its namespace, and a veth's other end out of its own. The kernel is still
-    at work then: `afterwards` gets a function that returns when a thread has ended that waits for it. A signal may end
-    what is done in `waiting`. If no thread can be started (`pids.max` of a cgroup, RLIMIT_NPROC), this waits itself.
-    Raises NetlinkError if the kernel refuses, and OSError.
+    at work then, and a thread waits for it: `afterwards` gets a function that returns when that thread has ended. A
+    signal may end the block of `waiting`. If no thread can be started (`pids.max` of a cgroup, RLIMIT_NPROC), this
+    waits itself. Raises NetlinkError if the kernel refuses, and OSError.
     """
     with ExitStack() as open_until_the_end:
         rtnl = open_until_the_end.enter_context(Socket(NETLINK_ROUTE, namespace))
@@ -85,7 +85,7 @@ class _Request:
         return self._answered
 
     def send_in_thread(self) -> bool:
-        """Send the request and return at once; False if there can be no thread, and the answer is here already."""
+        """Send the request and return at once; False if no thread could start, and the answer has come already."""
         try:
             start_new_thread(self._send, ())
         except RuntimeError:
@@ -95,7 +95,7 @@ class _Request:
         return True
 
     def outcome(self) -> bool:
-        """Return whether the link was there. Raises what has gone wrong."""
+        """Return False if the link was missing. Raises the thread's error."""
         if self._failure is None:
             return True
         if isinstance(self._failure, NetlinkError) and self._failure.errno == errno.ENODEV:
@@ -106,7 +106,7 @@ class _Request:
         """Wait for the answer and for the thread's end."""
         if self._is_thread_started:
             os.read(self._answered, 8)
-            # Not by a lock, which it lets go before its end: until then setns(2) refuses to change the mount namespace.
+            # A lock would be released before the thread's end, and until that end setns(2) refuses mount namespaces.
             with suppress(ProcessLookupError):
                 while self._thread is not None:
                     os.sched_getscheduler(self._thread)
@@ -133,7 +133,7 @@ def _index(rtnl: Socket, name_or_ifindex: str | int) -> int | None:
 
 
 def _is_notified(notification: _socket.socket, request: _Request, is_missing: Callable[[], bool]) -> bool:
-    """Wait until the link is gone, or the request is answered; tell whether it is known to be gone."""
+    """Wait until the link is gone, or the request is answered; tell whether it is gone for certain."""
     readable = select.poll()
     readable.register(notification, select.POLLIN)
     readable.register(request, select.POLLIN)
@@ -155,10 +155,10 @@ def _is_notified(notification: _socket.socket, request: _Request, is_missing: Ca
 
 
 def _notification(ifindex: int, namespace: Namespace | None) -> _socket.socket:
-    """Return a socket on which nothing ever comes but the notification that the link is gone.
+    """Return a socket that receives one notification only: that the link is gone.
 
-    The filter is the kernel's: on a busy node hundreds of others would come first, and could fill the buffer. One for
-    the address family AF_BRIDGE says that the link has left its bridge.
+    The kernel filters, since on a busy node hundreds of others would come first, and could fill the buffer. A
+    notification of the address family AF_BRIDGE says that the link has left its bridge, and is dropped.
     """
     with entered(namespace) if namespace else nullcontext():
         notification = _socket.socket(_socket.AF_NETLINK, _socket.SOCK_RAW, NETLINK_ROUTE)
@@ -182,7 +182,7 @@ def _notification(ifindex: int, namespace: Namespace | None) -> _socket.socket:
 
 def _required(load: int, offset: int, value: bytes, to_refusal: int) -> tuple[bytes, bytes]:
     """Return the statements that skip `to_refusal` others if the message has another value there."""
-    # The kernel takes what it loads to be in network byte order, whatever it is.
+    # The kernel loads values in network byte order, whatever theirs is.
     return _STATEMENT.pack(load, 0, 0, offset), _STATEMENT.pack(_IS_EQUAL, 0, to_refusal, int.from_bytes(value, "big"))
 
 

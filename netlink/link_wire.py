@@ -84,7 +84,7 @@ def delete_link(name_or_ifindex: str | int) -> bytes:
     return link_message(_RTM_DELLINK, name, ifindex=ifindex)
 
 
-def change_link(  # noqa: PLR0913 - what may change, each by its name
+def change_link(  # noqa: PLR0913 - attributes that may change, each by its name
     ifindex: int,
     *,
     up: bool | None = None,

@@ -57,7 +57,7 @@ class LinkVerbs(RtnlSocket):
         frames = self.dump(request, doing=f"list the ports of link {master_ifindex}")
         return [link_in(frame) for frame in frames]
 
-    def create_link(  # noqa: PLR0913 - what a link may be born with, each by its name
+    def create_link(  # noqa: PLR0913 - the attributes of a new link, each by its name
         self,
         kind: str,
         name: str,
@@ -78,15 +78,16 @@ class LinkVerbs(RtnlSocket):
         `master` that of the bridge above, `mtu` in bytes. Without `mac` the MAC is random. `looks` are sent along.
 
         With `namespace` the link is born there, and `link` is here. Older kernels also refuse a name that is taken
-        here: choose a free one, and `rename` the link over there. With `link_namespace` the new link is here, and
+        here: choose a free one, and `rename` the link over there. With `link_namespace` the link is made here, and
         `link` is in that namespace, which gets a number here.
         """
+        netnsid = self._netnsid(link_namespace) if link_namespace else None
         request = new_link(
             kind,
             name,
             data=data,
             link=link,
-            link_netnsid=self._number(link_namespace) if link_namespace else None,
+            link_netnsid=netnsid,
             master=master,
             mtu=mtu,
             mac=mac,
@@ -118,7 +119,7 @@ class LinkVerbs(RtnlSocket):
         except NetlinkError as error:
             raise vlan_error(error) if vlan_filtering else error from None
 
-    def create_veth(  # noqa: PLR0913 - what a link may be born with, each by its name
+    def create_veth(  # noqa: PLR0913 - the attributes of a new link, each by its name
         self,
         name: str,
         *,
@@ -206,7 +207,7 @@ class LinkVerbs(RtnlSocket):
         """Delete a link; False if it is missing."""
         return self._tried(delete_link(name_or_ifindex), errno.ENODEV, doing=f"delete link {name_or_ifindex!r}")
 
-    def _number(self, other: Namespace) -> int:
+    def _netnsid(self, other: Namespace) -> int:
         giving, asking = give_namespace_id(other)
         self.send(giving, asking)
         return asking.answer
@@ -223,7 +224,7 @@ def notify_by_arp(ifindex: int) -> bytes:
     return link_message(RTM_NEWLINK, nested(IFLA_AF_SPEC, settings), ifindex=ifindex)
 
 
-def new_link(  # noqa: PLR0913 - what a link may be born with, each by its name
+def new_link(  # noqa: PLR0913 - the attributes of a new link, each by its name
     kind: str,
     name: str,
     *,

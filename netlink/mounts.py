@@ -13,8 +13,8 @@ __all__ = ["mount_own_sysfs", "private_mounts"]
 def private_mounts(binds: Mapping[str, str]) -> None:
     """Give the calling thread its own mount namespace, with each source of {target: source} bound over its target.
 
-    The targets and sources must exist. What others mount later (/run/netns/NAME) still arrives here; what is mounted
-    here stays here, except under folders that are shared again on purpose (`create_namespace` does). There is no way
+    The targets and sources must exist. Later mounts of others (/run/netns/NAME) still arrive here. Mounts made here
+    stay here, except under folders that are shared again on purpose (`create_namespace` does). There is no way
     back for the thread; processes and threads it starts are born in the new namespace. The thread also gets its own
     working folder, root and umask (mount namespaces imply CLONE_FS to be unshared). Raises OSError.
     """
@@ -43,7 +43,7 @@ def _make_slave() -> None:
 
 
 def _make_slave_from_outside() -> None:
-    """Do so where `/` is no mount point: in a chroot to a plain folder, whose mount has no name in it."""
+    """Do so if `/` is no mount point: in a chroot to a plain folder, whose mount has no name in it."""
     root, folder = (os.open(path, os.O_PATH | os.O_CLOEXEC) for path in ("/", "."))
     try:
         own = os.open("/proc/thread-self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)

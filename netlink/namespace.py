@@ -34,7 +34,7 @@ _IFF_UP = 0x1
 _IFREQ = struct.Struct("16sh22x")
 
 _CURRENT = "/proc/thread-self/ns/net"
-# More mounts than this on one file are somebody's loop, not stacked namespaces.
+# More mounts than this on one file are a loop, not stacked namespaces.
 _STACKED_MOUNTS = 16
 
 
@@ -83,7 +83,7 @@ class Namespace(Closing):
             os.close(fd)
 
     def __del__(self) -> None:
-        """Close what nobody closed."""
+        """Close if it was left open."""
         self.close()
 
     def __repr__(self) -> str:
@@ -94,7 +94,7 @@ class Namespace(Closing):
 def open_namespace(path: str) -> Namespace:
     """Open the network namespace at `path` (/run/netns/NAME, /proc/PID/ns/net).
 
-    Raises FileNotFoundError when it is gone, NotANamespaceError when it is something else, OSError.
+    Raises FileNotFoundError, NotANamespaceError if it is another kind of file, and OSError.
     """
     # O_NONBLOCK: a FIFO put there by mistake must not hang the caller.
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -142,7 +142,7 @@ def create_namespace(path: str) -> None:
 
 
 def remove_namespace(path: str) -> bool:
-    """Take away the mount and the file at `path`; the namespace dies with its last user. False when it was not there.
+    """Remove the mount and the file at `path`; the namespace ends with its last user. False if it is missing.
 
     A plain file left by a crash between the two steps of the creation is removed too. Raises OSError.
     """

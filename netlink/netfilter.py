@@ -1,6 +1,6 @@
 """The netlink socket for nftables: look-ups of many objects in one system call.
 
-It is opened by whoever makes calls (a worker keeps it, see `Netfilter`), and handed to all that use it.
+The caller opens it and hands it to all its users; a worker keeps it open (see `Netfilter`).
 """
 
 import errno
@@ -17,12 +17,12 @@ T = TypeVar("T")
 
 
 class LookUp(Generic[T]):
-    """A question for one object; after `Netfilter.look_up`, `found` is the object, or None if it does not exist."""
+    """A question for one object; after `Netfilter.look_up`, `found` is the object, or None if it is missing."""
 
     __slots__ = ("doing", "found", "message", "read")
 
     def __init__(self, message: bytes, doing: str, read: Callable[[dict[int, bytes]], T]) -> None:
-        """`read` makes the object of the attributes in the kernel's reply; `doing` says in an error what was asked."""
+        """`read` makes the object from the attributes of the kernel's reply; `doing` names the question in an error."""
         self.message = message
         self.doing = doing
         self.read = read
@@ -32,8 +32,8 @@ class LookUp(Generic[T]):
 class Netfilter(Socket):
     """A socket in the network namespace that the calling thread is in. Raises OSError.
 
-    To close it after a deletion takes 10 ms and more: the kernel waits until it has freed the deleted objects (a grace
-    period of RCU). So a process that lives on keeps it open.
+    To close it after a deletion takes 10 ms and more: the kernel frees the deleted objects first (a grace period of
+    RCU). So a process that lives on keeps it open.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Netfilter(Socket):
         return not self._has_lost_replies and not self._is_dumping
 
     def look_up(self, *questions: LookUp[Any]) -> None:
-        """Send all `questions` in one system call and set what each one found. Raises NetlinkError."""
+        """Send all `questions` in one system call and set their `found`. Raises NetlinkError."""
         if not questions:
             return
         first = self._next_sequence(len(questions))
@@ -62,7 +62,7 @@ class Netfilter(Socket):
         self._send(packet)
         failures = []
         for frame in self._replies():
-            # Each question has one reply, and they come in order; before them, what an interrupted call left unread.
+            # Each question has one reply, and they come in order, behind replies that an interrupted call left unread.
             index = frame.sequence - first
             if 0 <= index < len(questions):
                 failure = _answered(questions[index], frame)
@@ -93,7 +93,7 @@ class Netfilter(Socket):
 
 
 def _answered(question: LookUp[Any], frame: Frame) -> NetlinkError | None:
-    """Set what the question found; return the error, unless it is that there is no such object."""
+    """Set the question's `found`; return the error, unless it says that the object is missing."""
     failure = refusal(frame, question.doing) if frame.type == NLMSG_ERROR else None
     question.found = question.read(attributes_of(frame.encoded)) if failure is None else None
     return None if failure is None or failure.errno == errno.ENOENT else failure

@@ -28,7 +28,7 @@ _COUNTER = 1  # NFT_OBJECT_COUNTER
 
 
 class Hook(NamedTuple):
-    """Where packets enter a base chain: its type (nat, filter), the hook's number in its family, the priority."""
+    """The hook of a base chain: its type (nat, filter), its number in the family, the priority."""
 
     type: str
     number: int
@@ -36,7 +36,7 @@ class Hook(NamedTuple):
 
 
 class KeyType(NamedTuple):
-    """What the keys of a set are: a data type of nft(8), the key's length in bytes, its byte order.
+    """The type of a set's keys: a data type of nft(8), the key's length in bytes, its byte order.
 
     Only nft(8) needs the number and the order, to show the key (and does so wrongly without): 1 is that of the host,
     2 that of the network, 0 that of each part.
@@ -57,7 +57,7 @@ class Rule(NamedTuple):
 class Transaction:
     """Changes to one table, collected and then committed together.
 
-    Adding what exists already is not an error, except for the elements of a set.
+    Adding an object that exists is not an error, except for the elements of a set.
     """
 
     def __init__(self, family: int, table: str) -> None:
@@ -82,11 +82,11 @@ class Transaction:
         self._append(_NEW_CHAIN, NLM_F_CREATE, *attributes)
 
     def delete_chain(self, chain: str) -> None:
-        """Delete a chain with its rules, if nothing leads to it (else EBUSY)."""
+        """Delete a chain with its rules, if no rule or element leads to it (else EBUSY)."""
         self._append(_DEL_CHAIN, 0, (3, chain))
 
     def set_rules(self, chain: str, *rules: Attributes) -> None:
-        """Make `rules` all that there is in `chain`. Each is a sequence of expressions."""
+        """Replace all rules of `chain` by `rules`. Each is a sequence of expressions."""
         self._append(_DEL_RULE, 0, (2, chain))
         for rule in rules:
             self._append(_NEW_RULE, NLM_F_CREATE | NLM_F_APPEND, (2, chain), (4, rule))
@@ -111,7 +111,7 @@ class Transaction:
         if counters:
             attributes += [(3, _OBJECT_MAP), (15, _COUNTER)]
         attributes.append((13, struct.pack("=BBI", _KEY_BYTE_ORDER, 4, key.byte_order)))
-        # The ID would serve to refer to the set within the transaction; it is obligatory all the same.
+        # The kernel requires the ID, although nothing in the transaction refers to it.
         self._append(_NEW_SET, NLM_F_CREATE, *attributes, (10, len(self.messages)))
 
     def delete_set(self, name: str, *, elements: bool = False) -> None:

@@ -53,7 +53,7 @@ _BODY = HEADER.size + _NFGENMSG.size
 
 _COMMENT = 0  # NFTNL_UDATA_RULE_COMMENT, NFTNL_UDATA_SET_ELEM_COMMENT
 _RECORD_HEADER = 2
-# Attributes of an element, NFTA_SET_ELEM_*, and of what is in it, NFTA_DATA_* and NFTA_VERDICT_*.
+# Attributes of an element, NFTA_SET_ELEM_*, and of its value, NFTA_DATA_* and NFTA_VERDICT_*.
 _KEY, _DATA, _USERDATA, _OBJECT = 1, 2, 6, 9
 _VALUE, _VERDICT = 1, 2
 _VERDICT_CODE, _VERDICT_CHAIN = 1, 2
@@ -65,7 +65,7 @@ _LINK_HEADER, _NETWORK_HEADER = 0, 1
 _INVERTED = 1  # NFT_LOOKUP_F_INV
 _EQUAL, _UNEQUAL = 0, 1  # NFT_CMP_*
 _PROTOCOLS = {4: IPV4, 6: IPV6}
-# Where the source address is in the IP header, and the length of one address, in bytes.
+# Offset of the source address in the IP header, and the length of an address, in bytes.
 _ADDRESSES = {4: (12, 4), 6: (8, 16)}
 _ETHERNET_SOURCE = (6, 6)
 
@@ -143,7 +143,7 @@ def destination_outside(*networks: IPv4Network | IPv6Network) -> Attributes:
 
 
 def incoming_port() -> Attributes:
-    """`iifname`, to be looked up: in family bridge, the bridge's port that the frame came in by."""
+    """`iifname`, to be looked up: in family bridge, the bridge's port that a frame came in by."""
     return [_expression("meta", (1, _REGISTER), (2, _IIFNAME))]
 
 
@@ -163,7 +163,7 @@ def matched(name: str, *, absent: bool = False, verdicts: bool = False) -> Attri
 
 
 def counted(version: int, name: str) -> Attributes:
-    """`counter name ip saddr map @NAME` behind a match of the family: it matches where the map has the address."""
+    """`counter name ip saddr map @NAME` behind a match of the family: it matches if the map has the address."""
     return [_loaded(_NETWORK_HEADER, *_ADDRESSES[version]), _expression("objref", (3, _REGISTER), (4, name))]
 
 
@@ -191,7 +191,7 @@ def _element(element: Element) -> Attributes:
 
 
 def _family_is(version: int) -> Attributes:
-    # `meta nfproto`: what nft(8), too, puts before a match on an IP header in a table of family inet.
+    # `meta nfproto`: nft(8), too, puts it before a match on an IP header in a table of family inet.
     return [_expression("meta", (1, _REGISTER), (2, _NFPROTO)), _compared(bytes([_PROTOCOLS[version]]))]
 
 

@@ -1,7 +1,7 @@
 """nftables by netlink: transactions of which all or nothing is done, and look-ups of single objects.
 
-Interface: nf_tables, as in include/uapi/linux/netfilter/nf_tables.h. Nothing here is cached: what a table holds is
-known only to the kernel, as other processes change it at the same time.
+Interface: nf_tables, as in include/uapi/linux/netfilter/nf_tables.h. Nothing here is cached, since other
+processes change the tables at the same time.
 """
 
 import errno
@@ -46,14 +46,14 @@ _FEW_USES = 16
 """A chain of ours with more uses than rules that it could have is in use: its rules need not be counted."""
 
 LOST_RACES = frozenset({errno.ENOENT, errno.EEXIST, errno.EBUSY, errno.ERESTART})
-"""How a transaction fails that was right for what was seen before it, but no longer for what there is."""
+"""Errors of a transaction whose table another process has changed since the look-up before it."""
 
 ATTEMPTS = 200
-"""How often to look again. An attempt fails only because somebody else's succeeded, so as a rule few are needed."""
+"""How often to look again. An attempt fails only because another's succeeded, so as a rule few are needed."""
 
 
 class Chain(NamedTuple):
-    """A chain: the number of its rules and of what leads to it; the hook of a base chain."""
+    """A chain: the number of its rules and of the jumps to it; the hook of a base chain."""
 
     uses: int
     hook: Hook | None
@@ -63,7 +63,7 @@ class Table:
     """One table, present or not, in the network namespace of `netfilter`."""
 
     def __init__(self, netfilter: Netfilter, family: int, name: str) -> None:
-        """Nothing is asked yet."""
+        """Ask nothing yet."""
         self.family = family
         self.name = name
         self._netfilter = netfilter
@@ -76,7 +76,7 @@ class Table:
         """Make the changes, all or none. Raises NetlinkError.
 
         With `generation` it raises ERESTART, having changed nothing, if any table of the namespace was changed since
-        `generation()` returned that number. `doing` says in the error what was attempted.
+        `generation()` returned that number. `doing` names the attempt in an error.
         """
         self._netfilter.execute(transaction.messages, doing=doing, subsystem=SUBSYSTEM, generation=generation)
 
@@ -87,7 +87,7 @@ class Table:
         lost_races: Container[int] = LOST_RACES,
         generation: int | None = None,
     ) -> bool:
-        """Commit; False, having changed nothing, where somebody else was faster. Raises NetlinkError otherwise."""
+        """Commit; False, having changed nothing, if another process was faster. Raises NetlinkError otherwise."""
         try:
             self.commit(transaction, doing=doing, generation=generation)
         except NetlinkError as error:
@@ -133,7 +133,7 @@ class Table:
         return self.look_up(self.generation_question()) or 0
 
     def uses(self) -> int | None:
-        """Return how many chains, sets and objects the table has; None when it does not exist."""
+        """Return how many chains, sets and objects the table has; None if it is missing."""
         return self.look_up(self.uses_question())
 
     def chain(self, name: str) -> Chain | None:
@@ -141,19 +141,19 @@ class Table:
         return self.look_up(self.chain_question(name))
 
     def chain_uses(self, name: str) -> int | None:
-        """Return the number of the chain's rules and of what leads to it; None when it does not exist."""
+        """Return the number of the chain's rules and of the jumps to it; None if it is missing."""
         chain = self.chain(name)
         return chain.uses if chain else None
 
     def chains(self) -> list[str]:
-        """Return the names of the table's chains; none when it does not exist. O(n) in those of the whole family."""
+        """Return the names of the table's chains; none if it is missing. O(n) in those of the whole family."""
         if self.uses() is None:
             return []
         parts = self._list(_GET_CHAIN, "list chains")
         return [string(part[3]) for part in parts if string(part[1]) == self.name]
 
     def sets(self) -> list[str]:
-        """Return the names of the table's sets and maps; none when it does not exist."""
+        """Return the names of the table's sets and maps; none if it is missing."""
         return [string(part[2]) for part in self._list(_GET_SET, "list sets")]
 
     def has_rules(self, name: str, base: Chain) -> bool:
@@ -165,7 +165,7 @@ class Table:
         return base.uses > 0 or bool(self.rules(name))
 
     def is_unused(self, chain: str) -> bool:
-        """Tell whether a chain exists and nothing leads to it."""
+        """Tell whether a chain exists and no rule or element leads to it."""
         uses = self.chain_uses(chain)
         return uses is not None and uses <= _FEW_USES and uses == len(self.rules(chain))
 
@@ -188,13 +188,13 @@ class Table:
         return self.look_up(self.element_question(name, key))
 
     def elements(self, name: str, comment: str = "") -> list[Element]:
-        """Return all elements of set `name`, or those with this comment; none when it does not exist. O(n)."""
+        """Return all elements of set `name`, or those with this comment; none if it is missing. O(n)."""
         parts = self._list(_GET_ELEMENT, f"list the elements of {name}", (2, name))
         found = (element for part in parts for element in elements_in(part.get(3, b""), comment.encode()))
         return [element for element in found if comment in {"", element.comment}]
 
     def rules(self, chain: str) -> list[Rule]:
-        """Return the rules of `chain`; none when it does not exist."""
+        """Return the rules of `chain`; none if it is missing."""
         parts = self._list(_GET_RULE, f"list the rules of {chain}", (2, chain))
         return [Rule(part[3], comment_in(part.get(7, b""))) for part in parts if part.get(2) == chain.encode() + b"\0"]
 
@@ -208,7 +208,7 @@ class Table:
         return LookUp(self._encoded(kind, *attributes), doing, read)
 
     def _list(self, kind: int, doing: str, *attributes: tuple[int, str | Attributes]) -> list[dict[int, bytes]]:
-        # A hundred plugins at once interrupt each other's listings, so the socket's own patience does not suffice.
+        # A hundred plugins at once interrupt each other's listings, more often than the socket itself tries again.
         for attempt in range(_DUMP_ATTEMPTS):
             try:
                 replies = self._netfilter.dump(self._encoded(kind, *attributes), doing=doing)

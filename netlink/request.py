@@ -23,7 +23,7 @@ __all__ = ["ANY", "CHANGE", "DUMP", "LOOK", "Request", "RtnlSocket", "change"]
 
 T = TypeVar("T")
 
-# The flags (NLM_F_*) by which the kernel is asked for an answer.
+# The flags (NLM_F_*) that ask the kernel for an answer.
 CHANGE: Final = NLM_F_ACK
 """The kernel acknowledges the last change of several; errors always come."""
 LOOK: Final = 0
@@ -37,10 +37,10 @@ ANY: Final = range(1, 4096)
 
 
 class Request(Generic[T]):
-    """A request to rtnetlink(7); its `answer` is there once `RtnlSocket.send` has returned.
+    """A request to rtnetlink(7); it has its `answer` when `RtnlSocket.send` has returned.
 
-    `doing` says in an error what was attempted, or is called then: thousands of requests need no texts. `read` makes
-    the answer of the kernel's messages; it gets None for an error that has one of the numbers in `harmless`.
+    `doing` names the attempt in an error. It may be a function, since thousands of requests need no texts. `read`
+    makes the answer from the kernel's messages; it gets None for an error that has one of the numbers in `harmless`.
     """
 
     __slots__ = ("_answer", "_doing", "asks", "harmless", "message", "read")
@@ -63,16 +63,16 @@ class Request(Generic[T]):
 
     @property
     def doing(self) -> str:
-        """What is attempted, for an error."""
+        """The attempt, for an error."""
         return self._doing if isinstance(self._doing, str) else self._doing()
 
     @property
     def answer(self) -> T:
-        """What the kernel said."""
+        """The kernel's answer."""
         return cast("tuple[T]", self._answer)[0]
 
     def settle(self, frames: list[Frame], refused: NetlinkError | None) -> NetlinkError | None:
-        """Take the kernel's messages, or its refusal; return the latter unless it is harmless."""
+        """Take the kernel's messages, or its refusal; return the refusal unless it is harmless."""
         if refused is not None and refused.errno not in self.harmless:
             return refused
         self._answer = (self.read(None if refused else frames),)
@@ -142,7 +142,7 @@ class RtnlSocket(Socket):
 
 
 def change(message: bytes, doing: str | Callable[[], str], harmless: Collection[int] = ()) -> Request[bool]:
-    """Return a request for a change; its answer is False where it was refused with a `harmless` error number."""
+    """Return a request for a change; its answer is False if the kernel refused it with a `harmless` error number."""
     return Request(message, doing, _is_done, asks=CHANGE, harmless=harmless)
 
 

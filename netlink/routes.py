@@ -38,14 +38,14 @@ Address = IPv4Address | IPv6Address
 
 
 class Route(NamedTuple):
-    """A route as it was when the kernel was asked; of a multipath route there is one for each of its paths."""
+    """A route as it was when the kernel was asked; a multipath route is one for each of its paths."""
 
     dst: Network
     gateway: Address | None
     ifindex: int
     """Of the link it leaves through, or 0."""
     mtu: int
-    """Bytes; 0 for that of the link. So with `advmss`."""
+    """Bytes; 0 for that of the link. The same holds for `advmss`."""
     advmss: int
     priority: int
     table: int
@@ -54,7 +54,7 @@ class Route(NamedTuple):
     kind: int
     """RTN_*: 1 unicast, 2 local, 3 broadcast, 6 blackhole, 7 unreachable, …"""
     protocol: int
-    """RTPROT_*, who made it: 2 the kernel, 3 a program."""
+    """RTPROT_*, its maker: 2 the kernel, 3 a program."""
 
 
 class RouteVerbs(RtnlSocket):
@@ -75,7 +75,7 @@ class RouteVerbs(RtnlSocket):
         # A multipath route is given whole when one of its paths is asked for.
         return [route for frame in frames for route in routes_in(frame.encoded) if ifindex in {0, route.ifindex}]
 
-    def add_route(  # noqa: PLR0913 - what can be said of a route, each by its name
+    def add_route(  # noqa: PLR0913 - the parts of a route, each by its name
         self,
         ifindex: int,
         dst: IPv4Network | IPv6Network,
@@ -89,8 +89,8 @@ class RouteVerbs(RtnlSocket):
     ) -> None:
         """Add a route to `dst` through a link; see `new_route`. Raises NetlinkError: EEXIST for an equal one.
 
-        `mtu` and `advmss` are in bytes, 0 for what the link's own MTU gives; the table is main, the scope universe
-        unless given. An IPv6 priority of 0 is 1024.
+        `mtu` and `advmss` are in bytes, 0 for the values that follow from the link's MTU. The table is main and the
+        scope universe unless given. An IPv6 priority of 0 is 1024.
         """
         request = new_route(
             ifindex, dst, gateway=gateway, mtu=mtu, advmss=advmss, priority=priority, table=table, scope=scope
@@ -106,7 +106,7 @@ class RouteVerbs(RtnlSocket):
         priority: int = 0,
         table: int | None = None,
     ) -> bool:
-        """Delete the first route to `dst` that fits what is given; False when there was none."""
+        """Delete the first route to `dst` that has the given attributes; False if there is none."""
         request = delete_route(dst, ifindex=ifindex, gateway=gateway, priority=priority, table=table)
         # ENOENT: only IPv6's own entry for unreachable destinations.
         return self._tried(request, errno.ESRCH, errno.ENOENT, errno.ENODEV, doing=f"delete route to {dst}")
@@ -123,7 +123,7 @@ def _adding(encoded: bytes) -> str:
     return f"add route to {route.dst}{via} through link {route.ifindex}"
 
 
-def new_route(  # noqa: PLR0913 - what can be said of a route, each by its name
+def new_route(  # noqa: PLR0913 - the parts of a route, each by its name
     ifindex: int,
     dst: Network,
     *,
@@ -134,10 +134,10 @@ def new_route(  # noqa: PLR0913 - what can be said of a route, each by its name
     table: int | None = None,
     scope: int | None = None,
 ) -> bytes:
-    """Add a route to `dst` through a link; `mtu` and `advmss` in bytes, 0 for what the link's own MTU gives.
+    """Add a route to `dst` through a link, as `RouteVerbs.add_route` does.
 
-    To a route that exists already with the same destination and priority this adds one more: the kernel refuses only
-    an equal one (EEXIST). IPv6 makes them one multipath route; of several with IPv4, the newest is used.
+    If a route with this destination and priority exists, this adds one more: the kernel refuses only an equal one
+    (EEXIST). IPv6 makes them one multipath route; of several with IPv4, the newest is used.
     """
     table = RT_TABLE_MAIN if table is None else table
     metrics = _numbers((_RTAX_MTU, mtu), (_RTAX_ADVMSS, advmss))
@@ -177,7 +177,7 @@ def get_routes(family: int, *, table: int | None = RT_TABLE_MAIN, ifindex: int =
 def delete_route(
     dst: Network, *, ifindex: int = 0, gateway: Address | None = None, priority: int = 0, table: int | None = None
 ) -> bytes:
-    """Delete the first route to `dst` that fits what is given."""
+    """Delete the first route to `dst` that has the given attributes."""
     from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
     attributes: list[tuple[str, Any]] = _present(RTA_OIF=ifindex, RTA_PRIORITY=priority, RTA_GATEWAY=str(gateway or ""))

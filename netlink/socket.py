@@ -50,9 +50,9 @@ _NFNL_BATCH_GENID = 1
 
 _NFGENMSG = struct.Struct(">BBH")
 
-# A reply is at most 32 KiB, unless somebody gives the kernel a larger buffer to fill; 64 KiB has room to spare.
+# The kernel sends at most 32 KiB at once in a dump, and single replies are smaller.
 _RECEIVE_BUFFER = 1 << 16
-# The default send buffer (208 KiB), less what the kernel keeps for itself.
+# The default send buffer (208 KiB), less the kernel's own part of it.
 _SEND_BUFFER = 200_000
 # Errors that fit into the default receive buffer, each in an skb of its own, and the bytes to reserve for one more.
 _ERRORS_THAT_FIT = 100
@@ -63,7 +63,7 @@ _DUMP_ATTEMPTS = 5
 
 
 class Socket(Closing):
-    """A netlink socket that stays in the network namespace it was opened in, wherever its users' threads go.
+    """A netlink socket; it stays in the network namespace that it was opened in, in whatever namespace its users are.
 
     It sets the sequence numbers and the NLM_F_REQUEST and NLM_F_ACK flags; the type and all other flags are the
     message's own. Not to be shared between threads.
@@ -101,7 +101,7 @@ class Socket(Closing):
         Without `subsystem` each message stands alone: the kernel goes on after one that failed. With it (such as
         NFNL_SUBSYS_NFTABLES) they are one nfnetlink transaction, of which all or nothing is done; the messages that
         begin and end it are added here, with the `generation` of the subsystem's objects that it was made for: ERESTART
-        where that is past. `doing` says in the error what was attempted ("create bridge 'cni0'").
+        if they have changed since. `doing` names the attempt in an error ("create bridge 'cni0'").
         """
         for failure in self.outcomes(messages, doing=doing, subsystem=subsystem, generation=generation):
             if failure is not None:
@@ -117,7 +117,7 @@ class Socket(Closing):
     ) -> list[NetlinkError | None]:
         """Do as `execute`, but return the error of each message, or None for each that succeeded.
 
-        Raises NetlinkError where the failure belongs to no single message, as when a transaction cannot be committed.
+        Raises NetlinkError if the failure belongs to no single message, as when a transaction cannot be committed.
         """
         encoded = [bytearray(each) for each in messages]
         if not encoded:
@@ -125,8 +125,8 @@ class Socket(Closing):
         first = self._next_sequence(len(encoded))
         last = first + len(encoded) - 1
         for number, each in enumerate(encoded, first):
-            # Errors always come, in order, and acknowledgements on request: the last one's tells that all were dealt
-            # with, without a reply for each of the others.
+            # Errors always come, in order, and acknowledgements on request. The last one's tells that the kernel has
+            # dealt with all, without a reply for each.
             stamp(each, NLM_F_REQUEST | (NLM_F_ACK if number == last else 0), number)
         begin = -1
         if subsystem is not None:
@@ -165,9 +165,9 @@ class Socket(Closing):
         raise AssertionError  # _replies never ends by itself
 
     def dump(self, question: bytes, *, doing: str = "") -> list[Frame]:
-        """Ask for all objects that match, and ask again when the table changed while it was read.
+        """Ask for all objects that match, and ask again if the table changed while it was read.
 
-        Raises DumpInterruptedError when it did so five times, and NetlinkError.
+        Raises DumpInterruptedError after five attempts, and NetlinkError.
         """
         encoded = bytearray(question)
         for _ in range(_DUMP_ATTEMPTS):
@@ -180,9 +180,9 @@ class Socket(Closing):
         raise DumpInterruptedError(errno.EINTR, described(doing, "the table kept changing while it was read"))
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until one of the groups subscribed to says something, and discard what they said.
+        """Wait for a notification of the groups subscribed to, and discard all that have come.
 
-        False when nothing came in `timeout_s` seconds. What was lost for lack of buffer space counts as said.
+        False if none came in `timeout_s` seconds. One that was lost for lack of buffer space counts.
         """
         readable = select.poll()
         readable.register(self._socket, select.POLLIN)
@@ -238,7 +238,7 @@ class Socket(Closing):
 
     def _receive(self) -> Iterator[Frame]:
         try:
-            # MSG_TRUNC: as long as the message really is, even where it did not fit.
+            # MSG_TRUNC: the length is that of the whole message, even if it did not fit.
             received = self._socket.recv(_RECEIVE_BUFFER, _socket.MSG_TRUNC)
         except BlockingIOError:
             raise NetlinkError(errno.ETIMEDOUT, f"no reply from the kernel within {_TIME_LIMIT} s") from None

@@ -1,4 +1,4 @@
-"""What the kernel tells of links in sysfs alone."""
+"""Facts about links that only sysfs has."""
 
 import os
 
@@ -11,9 +11,9 @@ _NET_ADDR_SET = "3"  # include/uapi/linux/netdevice.h
 
 
 def has_set_mac(name: str, mac: str) -> bool:
-    """Tell whether somebody gave the link `name` its address `mac`; False where that cannot be known.
+    """Tell whether the MAC `mac` of the link `name` was set on purpose; False if that cannot be known.
 
-    A bridge whose address nobody set has that of one of its ports, or a random one until it has any.
+    A bridge without a MAC of its own has that of one of its ports, or a random one until it has ports.
     """
     link = f"/sys/{_LINKS}/{name}"
     try:

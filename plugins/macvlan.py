@@ -78,10 +78,9 @@ class MacvlanDriver(Driver[MacvlanConfig]):
         """Compare the mode with the configuration; the master must exist."""
         self._master(self.pod if self.config.link_in_container else self.host)
         wanted = self.config.mode or _DEFAULT_MODE
-        if self.inner.details.macvlan_mode != wanted:
-            message = (
-                f'mode of "{self.inner.name}" is "{self.inner.details.macvlan_mode}", the configuration says "{wanted}"'
-            )
+        mode = self.inner.details.macvlan_mode
+        if mode != wanted:
+            message = f'mode of "{self.inner.name}" is "{mode}", the configuration says "{wanted}"'
             raise CniError(Code.INTERNAL, message)
 
     def status(self) -> None:
