@@ -1,17 +1,17 @@
 """The base of CNI plugins: protocol, errors, versions, typed configuration and results, delegation.
 
-from skel import Args, Config, Plugin, Result, field, main, string
+    from skel import Args, Config, Plugin, Result, field, main, string
 
-class Conf(Config):
-    greeting: str = field(string, default="hello")
+    class Conf(Config):
+        greeting: str = field(string, default="hello")
 
-def add(args: Args[Conf]) -> Result: ...
-def delete(args: Args[Conf]) -> None: ...
+    def add(args: Args[Conf]) -> Result: ...
+    def delete(args: Args[Conf]) -> None: ...
 
-PLUGIN = Plugin("greet", config=Conf, add=add, delete=delete)
+    PLUGIN = Plugin("greet", config=Conf, add=add, delete=delete)
 
-if __name__ == "__main__":
-    raise SystemExit(main(PLUGIN))
+    if __name__ == "__main__":
+        raise SystemExit(main(PLUGIN))
 
 A plugin that changes something uses `Undo`, and waits for others in `with args.interruption.waiting():`. Then SIGHUP,
 SIGINT and SIGTERM end it at once, and its ADD takes back its steps first: see `Undo` and `Interruption`.

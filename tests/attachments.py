@@ -21,7 +21,7 @@ SHARED_BY_PODS = [
     "files/*last_reserved_ip*",
     "files/*/.owners",
 ]
-"""What the first pod on a bridge makes for all of them, and the last one leaves: for `ignore`."""
+"""State that the first pod on a bridge makes for all of them, and the last one leaves: for `ignore`."""
 
 DUAL_STACK = {
     "type": "host-local",
@@ -73,7 +73,7 @@ class Network:
         return result
 
     def succeed(self, verb: str, pod: str, **changes: Any) -> Any:
-        """Execute one verb that must succeed; return what it printed."""
+        """Execute one verb that must succeed; return its output."""
         ran = self.run(verb, pod, **changes)
 
         assert (ran.code, ran.stderr) == (0, ""), ran

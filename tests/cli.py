@@ -52,7 +52,7 @@ def bridge_network(
 
 
 class Cli:
-    """Runs the command line; `close` takes back what it made, whatever else went wrong."""
+    """Runs the command line; `close` takes back its pods, whatever else went wrong."""
 
     def __init__(self, folder: Path, bin_dir: Path) -> None:
         self.folder = folder
@@ -124,7 +124,7 @@ class Cli:
         return document
 
     def add(self, *args: str) -> list[dict[str, Any]]:
-        """Add pods and return what the harness says of each."""
+        """Add pods and return the harness's words on each."""
         pods: list[dict[str, Any]] = self.json("add", *args)["pods"]
         return pods
 
@@ -179,7 +179,7 @@ class Cli:
 
 
 def on_a_terminal(cli: Cli, *args: str, env: Mapping[str, str] | None = None, columns: int = 80) -> str:
-    """Run a verb with a terminal for its stdout and stderr, and return what it shows there."""
+    """Run a verb with a terminal for its stdout and stderr, and return the text on it."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
     with os.fdopen(ours, "rb", buffering=0) as screen:

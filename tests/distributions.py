@@ -15,7 +15,7 @@ from tests.nodes import HANG, until
 __all__ = ["WITHOUT_REGISTRY", "Environment", "plugin_module", "virtual_environment"]
 
 WITHOUT_REGISTRY = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-"""Variables by which pip takes what is installed already. The second one's 0 means no isolation."""
+"""Variables by which pip takes installed packages. The second one's 0 means no isolation."""
 
 _PLUGIN = """
 import os

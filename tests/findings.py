@@ -1,4 +1,4 @@
-"""Findings of the conformance suite as they would come of a run, for tests of what is made of them."""
+"""Findings of the conformance suite as of a run, for tests of their reports."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ def subject(type: str = "bridge", profile: Profile = Profile.INTERFACE, network:
 
 
 def finding(name: str, outcome: Outcome = Outcome.PASS, **fields: Any) -> Finding:
-    """What a check called `name` has found; `level`, `sentence` and `subject` may be given besides its fields."""
+    """The finding of a check called `name`; `level`, `sentence` and `subject` may be given besides its fields."""
     level = fields.pop("level", Level.MUST)
     of = fields.pop("subject", subject())
     made = check(name, level=level, sentence=fields.pop("sentence", RULE.id))

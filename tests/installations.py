@@ -19,7 +19,7 @@ def copied(root: Path) -> Path:
 
 
 def evaluated(root: Path, expression: str) -> bytes:
-    """What a process that has the installation at `root` writes for an expression of its launcher's module."""
+    """The output of a process that has the installation at `root`, for an expression of its launcher's module."""
     script = f"import sys; sys.path[:0] = {[str(root), *sys.path]!r}; from launch.launcher import *; "
     script += f"from launch.installation import build_id, stamp; sys.stdout.buffer.write({expression})"
     return subprocess.run([sys.executable, "-I", "-c", script], stdout=subprocess.PIPE, check=True).stdout

@@ -1,4 +1,4 @@
-"""What the kernel under test can do: small ones lack drivers, the virtual machine's must not."""
+"""Abilities of the kernel under test: small ones lack drivers, the virtual machine's must not."""
 
 import os
 from typing import NoReturn
@@ -24,5 +24,5 @@ def has_vlan_filtering(node: Node) -> bool:
 
 
 def lacking(what: str) -> NoReturn:
-    """Skip the test: this machine's kernel lacks what it is about."""
+    """Skip the test: this machine's kernel lacks the driver for it."""
     pytest.skip(f"this machine's kernel ({os.uname().release}) has no {what}; `make test-vm` has one that does")

@@ -114,7 +114,7 @@ class Conversation:
         return select.select([self.connection], [], [], within)[0] != []
 
     def rest(self) -> list[bytes]:
-        """What the launcher still sends, until it closes."""
+        """The launcher's last bytes, until it closes."""
         return list(iter(lambda: self.connection.recv(100), b""))
 
 

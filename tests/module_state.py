@@ -1,4 +1,4 @@
-"""Finds what a module keeps from one call of a plugin to the next, by reading the source.
+"""Finds state that a module keeps from one call of a plugin to the next, by reading the source.
 
 A worker of the server calls plugins again and again. So a module may have constants, but no container that a function
 changes, no cache, no open socket, and nothing of the process: its environment, standard streams, folder or umask.
@@ -30,7 +30,7 @@ _PROGRAMS: Final = {"run", "Popen", "call", "check_call", "check_output"}
 
 
 class Finding(NamedTuple):
-    """A place and what is wrong with it."""
+    """A place and its fault."""
 
     path: str
     line: int
@@ -38,7 +38,7 @@ class Finding(NamedTuple):
 
 
 def findings(sources: Mapping[str, str], *, owning_the_process: tuple[str, ...] = ()) -> list[Finding]:
-    """Return what is found in `sources`, texts by their paths; `owning_the_process` are beginnings of paths.
+    """Return the findings in `sources`, texts by their paths; `owning_the_process` are beginnings of paths.
 
     The modules of those paths may use the process's environment and streams.
     """

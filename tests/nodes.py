@@ -1,6 +1,6 @@
 """Nodes for tests: a network namespace and a mount namespace that together stand for a host.
 
-What a test changes, it changes in a node: the machine's own network namespace and its `/var/lib/cni` are never
+A test changes nodes only: the machine's own network namespace and its `/var/lib/cni` are never
 touched, so tests run in parallel, two nodes are neighbours, and a leak is a difference between two states of one node.
 Kernel parameters are the same on every machine, in a node and in its pods (harness.runtime.fixed_sysctls).
 The tools that look at the kernel here (ip, nft, iptables-save) are not the code under test.
@@ -34,7 +34,7 @@ _numbers = itertools.count()
 
 
 class PluginRun(NamedTuple):
-    """What one execution of a plugin gave back."""
+    """The outcome of one execution of a plugin."""
 
     code: int
     stdout: Any
@@ -102,7 +102,7 @@ class Node:
 
     def command(self, args: Sequence[str | os.PathLike[str]], netns: str | None = None) -> list[str]:
         """The command that runs `args` with this node's files, in its network namespace or in `netns`."""
-        # Opened through /proc, so that what is executed does not inherit the descriptor.
+        # Opened through /proc, so that the executed program does not inherit the descriptor.
         mounts = f"/proc/{os.getpid()}/fd/{self._mounts}"
         return ["nsenter", f"--net={netns or self.path}", f"--mount={mounts}", "--", *[str(arg) for arg in args]]
 
@@ -191,7 +191,7 @@ class Node:
         extra_env: Mapping[str, str] | None = None,
         timeout: float = HANG,
     ) -> PluginRun:
-        """Execute one plugin as cnitool and runtimes do; what is None is absent from its environment.
+        """Execute one plugin as cnitool and runtimes do; a variable of None is absent from its environment.
 
         `config` is passed as one line of JSON, or as it is when it is text. Raises AssertionError when stdout is
         neither empty nor one JSON document.
@@ -221,7 +221,7 @@ class Node:
         return take({"node": self.path}, [self.folder])
 
     def filtering(self) -> dict[str, Mapping[str, object]]:
-        """What a snapshot has of nftables, by section."""
+        """A snapshot's part of nftables, by section."""
         sections = {name.partition("/")[2]: things for name, things in self.state().sections.items()}
         return {name: things for name, things in sections.items() if name.startswith("nft ")}
 

@@ -21,7 +21,7 @@ def commands(page: str) -> list[str]:
 
 def _typed(lines: Iterator[str]) -> Iterator[str]:
     for line in lines:
-        if not line.startswith("# "):  # what the command before prints
+        if not line.startswith("# "):  # output of the command before
             continue
         typed = [line.removeprefix("# ")]
         if here := _HERE_DOCUMENT.search(line):

@@ -1,4 +1,4 @@
-"""How systemd starts the runtimes that call plugins: what their units set of what a plugin's process inherits."""
+"""How systemd starts the runtimes that call plugins: the settings of their units that a plugin's process inherits."""
 
 import resource
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ _CAP_SYS_RESOURCE: Final = 1 << 24
 
 
 class Unit(NamedTuple):
-    """Of a unit's `[Service]`, what the processes that it starts inherit; what is not set is systemd's default."""
+    """Of a unit's `[Service]`, the properties that its processes inherit; systemd's default if unset."""
 
     origin: str
     limits: Mapping[str, str]

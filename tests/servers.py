@@ -25,7 +25,7 @@ sys.exit(server.main())
 
 
 class Server:
-    """A running server, what it has logged, and its workers."""
+    """A running server, its log, and its workers."""
 
     def __init__(self, process: subprocess.Popen[bytes], socket: Path, log: Path) -> None:
         self.process = process
@@ -38,7 +38,7 @@ class Server:
         return self.process.pid
 
     def log(self) -> str:
-        """What it has written to stderr until now."""
+        """Its output on stderr until now."""
         return self._log.read_text()
 
     def workers(self) -> set[int]:
@@ -72,7 +72,7 @@ def running_server(
 ) -> Iterator[Server]:
     """Run a server for as long as the block lasts, its socket in `folder`; it listens when the block begins.
 
-    `prelude` is Python that its process runs before. `handoff_seconds` is for a launcher to say what it wants, by
+    `prelude` is Python that its process runs before. `handoff_seconds` is for a launcher to send its request, by
     default so long that a busy machine makes no difference.
     """
     socket, log = folder / "server.sock", folder / f"server-{next(_numbers)}.log"

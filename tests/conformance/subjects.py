@@ -1,4 +1,4 @@
-"""Sound plugins of every profile, and what is wrong, or merely unusual, with each that stands in for one of them."""
+"""Sound plugins of every profile, and for each stand-in its fault or its unusual habit."""
 
 import json
 import re
@@ -44,7 +44,7 @@ _HEADER = re.compile(r"^# ([a-z ]+): (.*)$", re.MULTILINE)
 
 
 class Faulty(NamedTuple):
-    """A faulty plugin, and what its first lines say of it: `# fault:`, `# caught by:`, `# profile:` and so on.
+    """A faulty plugin, with the words of its first lines: `# fault:`, `# caught by:`, `# profile:` and so on.
 
     `plugin` is the sound one that it stands for, the first of its profile if nothing is said. `says` is a part of what
     the check says of it, so that it is caught for this fault and no other. It may be left out. `hangs` is for a fault
@@ -71,7 +71,7 @@ class Faulty(NamedTuple):
 class Unusual(NamedTuple):
     """A plugin that does things in its own way, or has another such one before it, and no check may blame it for that.
 
-    Some checks do not apply to it then; `because` is a part of the reason. `plugin` is what its file stands for: the
+    Some checks do not apply to it then; `because` is a part of the reason. `plugin` is the type of its file: the
     first sound one of its profile, which is also the one that is examined, unless another is named.
     """
 

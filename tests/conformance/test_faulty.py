@@ -1,7 +1,7 @@
 """Each check is worth as much as the fault that it catches: a family of plugins, each with one fault of its own.
 
 A file in `faulty/` is installed under the name of the sound plugin of its profile, which it finds in the folder
-`sound/` beside it and executes, spoiling what goes in, what comes out or what is left on the node.
+`sound/` beside it and executes, spoiling its input, its output or the state of the node.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What an ADD put into the firewall, told from what was there, and taken out again."""
+"""An ADD's part of the firewall, told from the rest, and taken out again."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What files hold is a leftover where it names a container, and otherwise a hint."""
+"""Content of files is a leftover if it names a container, and otherwise a hint."""
 
 import pytest
 

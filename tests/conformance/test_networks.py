@@ -1,4 +1,4 @@
-"""The network lists that Debian's plugins are examined with: each plugin of them works, and is taken for what it is."""
+"""The network lists that Debian's plugins are examined with: each plugin of them works, and has its own kind."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -64,7 +64,7 @@ def test_a_plugin_is_examined_in_the_highest_version_that_it_speaks(
     found = in_common_version(replace(subject, bin_dirs=(direct_bin_dir,)), tmp_path, 20.0)
     assert found.network.cni_version == "1.1.0"
 
-    # What it delegates to has to speak it too.
+    # Its delegate has to speak it too.
     mixed = tmp_path / "mixed"
     mixed.mkdir()
     (mixed / "bridge").symlink_to(direct_bin_dir / "bridge")

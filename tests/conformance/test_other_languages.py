@@ -1,4 +1,4 @@
-"""Sound plugins in shell and in Perl: what the suite demands can be done, and in no language in particular."""
+"""Sound plugins in shell and in Perl: the demands of the suite can be met, in any language."""
 
 import json
 import shutil

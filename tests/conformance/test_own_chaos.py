@@ -46,7 +46,7 @@ def test_nothing_is_left_of_a_killed_add(kind: str, by: By, tmp_path: Path, requ
 
 
 def test_the_kills_come_in_the_middle(direct_bin_dir: Path, tmp_path: Path) -> None:
-    """What is left before DEL, of a plugin whose DEL does nothing: of some kills nothing yet, of others something."""
+    """Leftovers before DEL, of a plugin whose DEL does nothing: of some kills nothing yet, of others something."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for plugin in ("bridge", "host-local"):

@@ -1,4 +1,4 @@
-"""What the result says of a route is held against what the kernel has, all of it."""
+"""Each property of a route in the result is held against the kernel's."""
 
 import json
 from pathlib import Path

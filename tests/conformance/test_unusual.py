@@ -1,4 +1,4 @@
-"""What is unusual is no fault: plugins that do as demanded in their own way, or stand behind one that does not.
+"""Unusual behaviour is no fault: plugins that do as demanded in their own way, or stand behind one that does not.
 
 A file in `unusual/` is installed as those in `faulty/` are. No check may find a violation where it is one of a plugin
 before, or takes more than the network has.

@@ -64,7 +64,7 @@ def fresh_machine(node: Node, tmp_path: Path) -> Node:
     for name, folder in {"etc": Path("/etc"), "opt": Path("/opt"), "checkout": ROOT}.items():
         node.run(["sh", "-ec", _OVERLAY, "sh", own / name, folder])
     node.run(["rm", "-rf", "/etc/cni", "/opt/cni"])
-    # Private first: what is mounted on a shared folder appears everywhere.
+    # Private first: a mount on a shared folder appears everywhere.
     node.run(["mount", "--make-private", "/run/netns"])
     node.run(["mount", "-t", "tmpfs", "tmpfs", "/run/netns"])
     node.environment["PATH"] = f"{ROOT}/.venv/bin:{node.environment['PATH']}"

@@ -1,4 +1,4 @@
-"""What the tests of the firewall share: being in a node, sockets in its pods, many processes at once."""
+"""Shared by the tests of the firewall: being in a node, sockets in its pods, many processes at once."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""`cni-harness bench` for real: what it measures, what it fills nodes with, and that nothing of it is left."""
+"""`cni-harness bench` for real: its measurements, its filled nodes, and no leftovers."""
 
 import json
 import os
@@ -133,7 +133,7 @@ def test_a_list_of_several_plugins_is_the_sum_of_them(cli: Cli, direct_bin_dir: 
 
 
 def _read_until(process: "subprocess.Popen[str]", text: str) -> str:
-    """What a process has said when it comes to `text`."""
+    """The output of a process up to `text`."""
     said = ""
     for line in process.stderr or ():
         said += line
@@ -247,7 +247,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 def shape(ground: Ground) -> tuple[list[str], list[str], list[str]]:
-    """Reservations, index and rules of a node, without what is by chance: IDs, names of chains, packets, order."""
+    """Reservations, index and rules of a node, without values by chance: IDs, names of chains, packets, order."""
     folder = ground.var_lib_cni / "networks" / MASQUERADED
     files = sorted(re.sub(r"[0-9a-f]{64}", "ID", path.name) for path in folder.iterdir())
     contents = sorted(

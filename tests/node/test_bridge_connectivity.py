@@ -117,7 +117,7 @@ def test_check_notices_that_the_interface_is_down(network: Network) -> None:
     network.node.run(["ip", "link", "set", "eth0", "down"], netns=network.namespace("one"))
 
     assert "is down" in network.fail("CHECK", "one", ipam={}, prevResult=result)["msg"]
-    # Where it is to be left down, that is as it should be.
+    # With disableContainerInterface, down is the right state.
     network.succeed("CHECK", "one", ipam={}, disableContainerInterface=True, prevResult=result)
 
 

@@ -31,7 +31,7 @@ ROUNDS = 200
 
 
 class Pod:
-    """A pod that is attached by calls in this process; what they leave to do is done by `finish`."""
+    """A pod that is attached by calls in this process; `finish` does their remaining work."""
 
     def __init__(self, node: Node, bin_dir: Path, **keys: Any) -> None:
         ipam = {**ONE_ADDRESS, "dataDir": str(node.var_lib_cni / "networks")}

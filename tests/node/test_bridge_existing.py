@@ -118,7 +118,7 @@ def test_without_a_mac_since_its_last_port_went_it_gets_one_that_stays(network: 
 
 
 def test_neighbours_set_by_hand_survive_the_next_pods(network: Network) -> None:
-    """The kernel forgets them when a MAC is set, even to what it was."""
+    """The kernel forgets them when a MAC is set, even to the same one."""
     network.add("one")
     network.node.run(["ip", "neighbour", "add", "10.88.9.9", "lladdr", LOWEST, "dev", "br0", "nud", "permanent"])
     network.add("two")

@@ -1,4 +1,4 @@
-"""Each key of the bridge plugin's configuration does what the reference plugin documents, seen in the kernel."""
+"""Each key of the bridge plugin's configuration works as the reference plugin documents, seen in the kernel."""
 
 from pathlib import Path
 from typing import Any

@@ -13,7 +13,7 @@ from tests.nodes import Node
 
 pytestmark = pytest.mark.sudo
 
-# Keeps what it was called with, and answers as noop does.
+# Keeps its request, and answers as noop does.
 RECORDER = """folder="{folder}/$CNI_COMMAND-$CNI_IFNAME"
 mkdir -p "$folder"
 cat > "$folder/stdin"

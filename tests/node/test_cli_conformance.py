@@ -1,4 +1,4 @@
-"""`cni-harness conformance` with real plugins, sound and spoilt: what it prints, its exit code, and that it is tidy."""
+"""`cni-harness conformance` with real plugins, sound and spoilt: its output, its exit code, and no leftovers."""
 
 import json
 import re

@@ -184,7 +184,7 @@ def test_gc_that_fails_is_an_error_and_the_others_are_done(keeper: Cli) -> None:
 
 @pytest.mark.parametrize("version", ["1.0.0", "1.1.0"])
 def test_gc_frees_what_a_chained_plugins_failing_del_has_kept(own_cli: Cli, version: str) -> None:
-    """As portmap's DEL, which is executed before ours, where it does not speak the list's version."""
+    """As portmap's DEL, which is executed before ours, if it does not speak the list's version."""
     own_cli.plugin(
         "chained",
         """case "$CNI_COMMAND" in

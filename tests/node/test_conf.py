@@ -41,8 +41,8 @@ EXPECTED = {
     "99-loopback": Seen({"lo": ""}, [], []),
 }
 
-# What a network keeps when its last pod is gone, as with the reference plugins: the bridge, forwarding, and the place
-# where to go on reserving.
+# State that a network keeps when its last pod is gone, as with the reference plugins: the bridge, forwarding, and the
+# place where to go on reserving.
 KEPT = [
     "*/cni-*",
     "*dev cni-*",

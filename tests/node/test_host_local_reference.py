@@ -1,4 +1,4 @@
-"""Our host-local and the reference's, as Debian packages it, on one folder: each releases what the other wrote.
+"""Our host-local and the reference's, as Debian packages it, on one folder: each releases the other's reservations.
 
 Plus what takes a mount namespace: file systems and a /proc that are not as usual.
 """

@@ -36,7 +36,7 @@ class Machine:
     def __init__(self, node: Node, memory: Path) -> None:
         self.node = node
         memory.mkdir()
-        # What is mounted on a shared folder would appear everywhere.
+        # A mount on a shared folder would appear everywhere.
         node.run(["mount", "--make-rprivate", "/"])
         # Layers in memory, since a folder of a container's overlay could not lie over another.
         node.run(["mount", "-t", "tmpfs", "tmpfs", memory])
@@ -94,7 +94,7 @@ def machine(node: Node, tmp_path: Path) -> Iterator[Machine]:
 
 
 def read(path: Path) -> object:
-    """What a file or a folder holds; None if there is none."""
+    """The content of a file or a folder; None if it is missing."""
     if path.is_dir():
         return sorted((each.name, each.stat().st_mtime_ns) for each in path.iterdir())
     return path.read_bytes() if path.exists() else None

@@ -36,7 +36,7 @@ def pod(node: Node) -> Iterator[Namespace]:
 
 
 class Later:
-    """What is to be called when the kernel has finished."""
+    """A function to call when the kernel has finished."""
 
     def __init__(self) -> None:
         self.calls: list[Callable[[], object]] = []

@@ -142,7 +142,7 @@ def test_a_taken_name_is_eexist_and_changes_nothing(
 
 
 def test_a_veth_that_cannot_be_finished_is_taken_back(node: Node, host: Rtnl, pod: Namespace) -> None:
-    # Settings of a port for what is no port of a bridge.
+    # Settings of a port for an interface that is none.
     with pytest.raises(NetlinkError):
         host.create_veth("veth0", peer_name="eth0", peer_namespace=pod, hairpin=True)
 

@@ -24,7 +24,7 @@ def test_values_are_those_of_the_namespace_entered(node: Node) -> None:
 
 
 def test_the_value_it_has_is_not_written_again() -> None:
-    # In a container /proc/sys is often mounted read-only; what is set already must not fail there.
+    # In a container /proc/sys is often mounted read-only; a value that is set already must not fail there.
     script = (
         "from netlink.sysctl import write_sysctl\n"
         "write_sysctl('net/ipv4/ip_forward', '0')\n"

@@ -1,4 +1,4 @@
-"""`cni-harness new-plugin`: what it writes is installed in each way that pip has, and passes its own tests at once."""
+"""`cni-harness new-plugin`: its distribution is installed in each of pip's ways, and passes its own tests at once."""
 
 import json
 import subprocess
@@ -42,7 +42,7 @@ def author(python: Path, tmp_path: Path) -> Author:
 
 
 def pip(python: Path, project: Path, *options: str) -> None:
-    """Install without a registry: what the project needs is there."""
+    """Install without a registry: the project's dependencies are there."""
     command: list[str | Path] = [
         sys.executable,
         "-m",

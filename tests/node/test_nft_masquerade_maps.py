@@ -51,7 +51,7 @@ add element inet cni_harness masquerade6 {{ {ipv6} comment "{label}" : goto subn
 
 
 def masquerade_by_map(node: Node, owner: Owner = OWNER, ipv4: str = "10.88.0.5", ipv6: str = "fd00:88::5") -> None:
-    """Do what an earlier release's ADD has done."""
+    """Repeat the ADD of an earlier release."""
     node.run(["nft", "-f", "-"], stdin=TABLE.format(label=owner.label(), ipv4=ipv4, ipv6=ipv6))
 
 

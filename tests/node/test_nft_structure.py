@@ -214,7 +214,7 @@ def test_another_networks_rules_are_restored_too(node: Node) -> None:
 
 
 class Sent(int):
-    """The size of what was sent, in bytes; of replies it is an int."""
+    """The size of a request, in bytes; of replies it is an int."""
 
 
 def test_what_an_address_costs_does_not_depend_on_how_many_there_are(

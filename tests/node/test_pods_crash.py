@@ -1,4 +1,4 @@
-"""A harness that is killed at any moment leaves only what it can find again."""
+"""A harness that is killed at any moment leaves only state that it can find again."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Whoever ends the harness, what it has begun is finished first: no plugin goes on behind its back."""
+"""Whoever ends the harness, it finishes its work first: no plugin goes on behind its back."""
 
 import json
 import os
@@ -40,7 +40,7 @@ grep SigIgn /proc/self/status > {folder}/ignored
         }
 
     def open(self) -> None:
-        """Let the plugin go on; no harm is done where it does not wait (any more)."""
+        """Let the plugin go on; harmless if it does not wait (any more)."""
         gate = os.open(self._gate, os.O_RDWR)  # which waits for no reader
         os.write(gate, b"\n")
         until(self.order.exists)

@@ -35,7 +35,7 @@ def test_every_command_of_the_readme_does_what_it_says(fresh_machine: Node) -> N
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "README.md" and commands(page)])
 def test_every_command_of_a_page_does_what_it_says(fresh_machine: Node, page: str) -> None:
-    """Nothing but the page makes what its commands need: folders, network lists, plugins."""
+    """Nothing but the page prepares its commands: folders, network lists, plugins."""
     for command in commands(page):
         run(fresh_machine, command)
 

@@ -118,7 +118,7 @@ def test_callers_that_differ_in_what_no_plugin_depends_on_are_served(
 
 
 def test_caller_in_another_control_group_is_served(bin_dir: Path, server: Server) -> None:
-    """In one of the caller's own, where it can make one."""
+    """In one of the caller's own, if it can make one."""
     before = server.log()
     folder = Path("/sys/fs/cgroup", "unified" if Path("/sys/fs/cgroup/unified").is_dir() else "")
     group = folder / f"cni-harness-test-{os.getpid()}"

@@ -19,7 +19,7 @@ from tests.nodes import HANG, Node, until, with_enough_time
 from tests.server_client import client
 from tests.servers import Server, children, running_server, write_launchers
 
-# Reserves by host-local, and then does not say so before somebody writes to its FIFO; where there is a file `slowly`,
+# Reserves by host-local, and does not say so before somebody writes to its FIFO; with a file `slowly`,
 # does not release before that either.
 SLOW = """#!/bin/sh
 hold() {{
@@ -39,7 +39,7 @@ ADD)
 esac
 """
 
-# What an execution leaves on purpose: see tests.node.test_bridge_undo.
+# State that an execution leaves on purpose: see tests.node.test_bridge_undo.
 KEPT = ["files/*/last_reserved_ip*"]
 
 
@@ -265,7 +265,7 @@ def test_launcher_that_a_signal_ends_waits_for_a_dead_worker_no_longer(place: Pl
 
 @EACH
 def test_killed_launcher_has_its_add_stopped_and_nothing_undone(place: Place) -> None:
-    """As a killed process does: DEL is the runtime's, and what it attaches after that is nobody's to undo."""
+    """As a killed process does: DEL is the runtime's, and nobody undoes a later attachment."""
     launcher, worker = place.start_add()
     delegate, held = place.delegate(), place.node.state()
 
@@ -382,7 +382,7 @@ def test_all_that_the_server_has_started_is_told_to_end(place: Place) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_worker_that_waits_for_its_caller_does_not_mind_either(tmp_path: Path, number: signal.Signals) -> None:
-    """Or a server that is told to end would lose what has just been accepted."""
+    """Or a server that is told to end would lose the calls that it has just accepted."""
     with running_server(tmp_path, "--workers", "1", "--most", "1") as server, client(server.socket, None) as launcher:
         assert launcher.begin()
         (worker,) = server.workers()

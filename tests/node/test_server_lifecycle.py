@@ -37,7 +37,7 @@ def is_served(server: Server) -> bool:
 
 
 def refused(folder: Path, *options: str) -> str:
-    """What a server says that does not start."""
+    """The message of a server that does not start."""
     run = subprocess.run(
         [sys.executable, "-m", "launch.server", "--socket", folder / "server.sock", *options],
         cwd=ROOT,
@@ -295,7 +295,7 @@ def about(bin_dir: Path) -> str:
 
 
 def upgrade(installation: Path) -> None:
-    """What an upgrade does: a file is another one, by rename."""
+    """As an upgrade does: a file is another one, by rename."""
     noop = installation / "plugins" / "noop.py"
     new = noop.with_suffix(".new")
     new.write_text(noop.read_text() + "\nPLUGIN.version = '9.8.7'\n")

@@ -68,7 +68,7 @@ def listening(tmp_path: Path) -> Iterator[socket.socket]:
         yield made
 
 
-# Connects, then does what each word on stdin says; a child has the connection, too.
+# Connects, then obeys each word on stdin; a child has the connection, too.
 CALLER = """
 import os, socket, sys
 connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -200,6 +200,6 @@ def test_memory_of_the_server_and_its_idle_workers(node: Node, tmp_path: Path) -
 
 
 def proportional_set_size(pid: int) -> int:
-    """The memory of a process in KiB, what it shares divided by how many share it."""
+    """The proportional memory of a process in KiB: shared pages are divided by the number of sharers."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))

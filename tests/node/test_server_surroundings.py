@@ -1,4 +1,4 @@
-"""What a plugin finds around it: of its caller all that it works with, and what docs/server.md names of the server.
+"""A plugin's surroundings: its caller's, but for the properties of the server that docs/server.md names.
 
 The witness is a foreign IPAM plugin, which `bridge` executes: as a child of the plugin's process it has what that
 passes on.
@@ -63,7 +63,7 @@ print(json.dumps({{"cniVersion": "1.1.0", "ips": [{{"address": "192.0.2.5/24"}}]
 
 PRIVATE_SIGNALS = 0b11 << 31  # 32 and 33, which glibc keeps to itself
 
-# An odd caller: it has changed what a process passes on to those that it executes.
+# An odd caller: it has changed the properties that a process passes on to its children.
 CALLER = """
 import os, resource, signal, sys
 cwd, program, *locale = sys.argv[1:]
@@ -109,7 +109,7 @@ WITH_OTHER_MOUNTS = 'mount -t tmpfs none /mnt && touch /mnt/inside && exec "$@"'
 
 
 def witnessed(node: Node, bin_dir: Path, cwd: Path, locale: str = "", *, mounts: bool = False) -> dict[str, Any]:
-    """What the witness has seen in an ADD by an odd caller; the ADD is undone."""
+    """The witness's report of an ADD by an odd caller; the ADD is undone."""
     witness = node.bin_dir / "witness"
     witness.write_text(WITNESS.format(python=SYSTEM_PYTHON))
     witness.chmod(0o755)
@@ -158,7 +158,7 @@ def test_a_child_of_the_plugin_sees_its_caller(
     assert direct.pop("grandparent") != server.pid
     if place == "deleted directory":  # each was another one
         del served["cwd"][1], direct["cwd"][1]
-    if mounts:  # each has its own, made for it: what is mounted there tells
+    if mounts:  # each has its own, made for it: its mounts tell
         del served["namespaces"]["mnt"], direct["namespaces"]["mnt"]
         assert served["root"][1] == ["inside"]
     servers, callers = served.pop("of the server"), direct.pop("of the server")

@@ -1,4 +1,4 @@
-"""What the server has done before it forks: then a worker finds all of it, and forks of it are safe."""
+"""The server's work before it forks: a worker finds all of it, and forks of it are safe."""
 
 import json
 import sys

@@ -32,7 +32,7 @@ MY_PID = "answer = os.getpid()"
 
 
 class Obedient(NamedTuple):
-    """A server whose plugin does what it is told, with one worker at a time."""
+    """A server whose plugin obeys the test, with one worker at a time."""
 
     server: Server
     root: Path

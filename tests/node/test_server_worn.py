@@ -1,4 +1,4 @@
-"""A worker that has served 150 mixed requests does what a new one does: the same report, the same states of a node."""
+"""A worker that has served 150 mixed requests works like a new one: the same report, the same states of a node."""
 
 import json
 import re
@@ -93,7 +93,7 @@ def serve(node: Node, bin_dir: Path, rounds: int) -> None:
 
 
 def report(bin_dir: Path, state_dir: Path) -> list[tuple[str, str, str]]:
-    """What the conformance suite finds, in the order of its checks."""
+    """The findings of the conformance suite, in the order of its checks."""
     network = parse_network_list(json.dumps(NETWORK).encode())
     scope = Scope([network], [check for check in checks() if check.id != "chaos"])
     found = Survey(scope, state_dir=state_dir, extent=Extent(timeout=HANG), jobs=2).of([bin_dir])
@@ -101,7 +101,7 @@ def report(bin_dir: Path, state_dir: Path) -> list[tuple[str, str, str]]:
 
 
 def states(node: Node, bin_dir: Path, name: str) -> list[Any]:
-    """What each step of two attachments' lives answers and has changed on the node, but for what is random."""
+    """The answer of each step of two attachments' lives, and its changes on the node, but for random values."""
     pods = [node.pod_namespace(f"{name}-{number}") for number in range(2)]
     seen: list[Any] = []
     before = node.state()

@@ -1,4 +1,4 @@
-"""What is left running on a site's nodes and in its pods ends with it, and nothing else does."""
+"""Processes on a site's nodes and in its pods end with it, and no others do."""
 
 import subprocess
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def started() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 def start(*words: str) -> subprocess.Popen[bytes]:
-    """Start a process, and return when it is what the words say at last."""
+    """Start a process, and return when the words describe it."""
     process = subprocess.Popen([*words, "sh", "-c", "echo && exec sleep 600"], stdout=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.readline()

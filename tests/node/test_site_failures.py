@@ -1,4 +1,4 @@
-"""What is made for one purpose is all taken away, also where it cannot be made whole."""
+"""Everything that is made for one purpose is taken away, also if it cannot be made whole."""
 
 import subprocess
 import sys

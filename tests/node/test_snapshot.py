@@ -21,7 +21,7 @@ MAP = f"{TABLE}; nft 'add map inet t m {{ type ipv4_addr : verdict; }}'"
 CONF, NEIGH = "/proc/sys/net/ipv4/conf", "/proc/sys/net/ipv4/neigh"
 CONF6 = "/proc/sys/net/ipv6/conf"
 
-# What is there before, then steps: a command, and the lines of its difference. "*" stands for what versions of tools
+# The state before, then steps: a command, and the lines of its difference. "*" stands for what versions of tools
 # say in several ways.
 CASES: dict[str, tuple[str, list[tuple[str, list[str]]]]] = {
     "link": (

@@ -205,7 +205,7 @@ def test_nothing_changes_by_itself(cli: Cli) -> None:
 
 
 def told_of(cli: Cli, *args: str) -> list[str]:
-    """What a verb says of the difference that it made, each without what is said of it in parentheses."""
+    """A verb's words on its difference, each without the part in parentheses."""
     return [line.partition(" (")[0] for line in lines(cli.run(*args, "--diff").stdout)]
 
 

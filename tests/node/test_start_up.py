@@ -1,4 +1,4 @@
-"""Start-up is part of the product: what a process of a plugin loads for an ADD and a DEL, seen from the interpreter."""
+"""Start-up is part of the product: the modules of an ADD and a DEL, seen from the interpreter."""
 
 import json
 import re

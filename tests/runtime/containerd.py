@@ -152,7 +152,7 @@ class Containerd:
         self.remove(self.cri.run_pod("first").id)
 
     def assert_same_state(self, before: State, *, but_for: Collection[str] = ()) -> None:
-        """Raise AssertionError that lists what is not as it was, and does not become so; `but_for` kinds of things."""
+        """Raise AssertionError that lists differences which stay; `but_for` kinds of things."""
         self.node.assert_same_state(before.snapshot, ignore=KEPT, within=GOES_BY_ITSELF)
 
         def differing() -> list[str]:
@@ -160,12 +160,12 @@ class Containerd:
             changes = ((kind, there - before.things[kind], before.things[kind] - there) for kind, there in now.items())
             return [f"{kind}: {dict(come)}, {dict(gone)}" for kind, come, gone in changes if come or gone]
 
-        with suppress(AssertionError):  # what is said below says what is different
+        with suppress(AssertionError):  # the error below lists the differences
             until(lambda: not differing(), within=GOES_BY_ITSELF)
         assert not (found := differing()), f"come, gone: {found}"
 
     def end_shims(self) -> None:
-        """End all shims. What one was about to start when containerd was killed, the next containerd forgets."""
+        """End all shims. The next containerd forgets a container that one was about to start at the kill."""
         listing = self.node.run(["ps", "-e", "-o", "pid=,comm="]).stdout.splitlines()
         shims = [pid for pid, name in map(str.split, listing) if name.startswith("containerd-shim")]
         if shims:
@@ -197,7 +197,7 @@ class Containerd:
 
 
 def at_once(function: Callable[[str], object], names: Sequence[str]) -> None:
-    """Call a function with each of the names, all at the same time; raise what one of them raised."""
+    """Call a function with each of the names, all at the same time; raise the error of one of them."""
     with ThreadPoolExecutor(max(len(names), 1)) as pool:
         for _ in pool.map(function, names):
             pass

@@ -11,7 +11,7 @@ from tests.runtime.oci import BUSYBOX
 __all__ = ["Cri", "CriError", "Pod"]
 
 CriError = grpc.RpcError
-"""What the runtime answers where it cannot do as asked; `details()` has its words."""
+"""The runtime's answer to a request that failed; `details()` has its words."""
 
 SECONDS = 120
 """A call may take so long: the machine may have much else to do."""
@@ -47,7 +47,7 @@ class Cri:
         return f"{answer.runtime_name} {answer.runtime_version}"
 
     def is_ready(self) -> bool:
-        """Whether it does as asked; it answers some time before, while it finds out what the one before it has run."""
+        """Whether it does as asked; it answers some time before, while it reads the state of the one before it."""
         try:
             self.pods()
         except CriError as error:
@@ -111,7 +111,7 @@ class Cri:
         return container_id
 
     def execute(self, container_id: str, *command: str) -> tuple[int, str]:
-        """Execute a command in a container; return its exit code and what it printed."""
+        """Execute a command in a container; return its exit code and output."""
         request = _messages.ExecSyncRequest(container_id=container_id, cmd=command, timeout=SECONDS)
         answer = self._runtime.ExecSync(request, timeout=SECONDS)
         return answer.exit_code, (answer.stdout + answer.stderr).decode()

@@ -1,4 +1,4 @@
-"""A node for a whole runtime: what it runs and mounts is its own, and ends with it."""
+"""A node for a whole runtime: its processes and mounts are its own, and end with it."""
 
 import os
 import subprocess
@@ -69,7 +69,7 @@ class RuntimeNode(Node):
         return ["nsenter", *namespaces, "--", *[str(arg) for arg in args]]
 
     def start(self, args: Sequence[str | os.PathLike[str]], log: Path) -> subprocess.Popen[bytes]:
-        """Start a program, stdout and stderr at the end of `log`; what is returned is its parent, and ends as it does.
+        """Start a program, stdout and stderr at the end of `log`; return its parent, which ends as it does.
 
         Signals are for the one child of that.
         """
@@ -91,7 +91,7 @@ class RuntimeNode(Node):
         """The command lines of all that runs here, but for the first process and this look at them."""
         listing = self.run(["ps", "-e", "-o", "pid=,args="]).stdout.splitlines()
         found = [line.split(maxsplit=1) for line in listing]
-        # In brackets is what has no command line any more: it is about to end, or its parent has not noticed the end.
+        # In brackets are processes without a command line: it is about to end, or its parent has not noticed the end.
         return [args for pid, args in found if pid != "1" and not args.startswith(("ps -e", "["))]
 
     def mounts(self) -> set[str]:

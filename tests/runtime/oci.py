@@ -1,4 +1,4 @@
-"""Container images made of what is on this machine: no registry is asked for any.
+"""Container images made of this machine's files: no registry is asked for any.
 
 An archive is what `ctr images import` reads: a tar of an OCI image layout (image-spec, image-layout.md), of one layer.
 """
@@ -70,7 +70,7 @@ def _archive(path: Path, name: str, files: Mapping[str, bytes | str], command: l
 
 
 def _layer(files: Mapping[str, bytes | str]) -> bytes:
-    """A tar of `files`; text is what a symbolic link points to."""
+    """A tar of `files`; text is the target of a symbolic link."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as layer:
         for name, content in files.items():

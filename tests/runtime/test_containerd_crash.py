@@ -1,4 +1,4 @@
-"""SIGKILL ends containerd while plugins are at work, which go on; what the next one is told to remove leaves nothing.
+"""SIGKILL ends containerd while plugins are at work, which go on; the pods that the next one removes leave nothing.
 
 Since the end of 2022 containerd 1.6 records a pod before it asks for its network. So the next one knows of every ADD,
 and StopPodSandbox has DEL executed for each: no GC is needed.
@@ -55,8 +55,8 @@ def restart(containerd: Containerd) -> None:
 def forget_results_half_written(containerd: Containerd) -> None:
     """Remove results that containerd was writing when it was killed: it could not stop their pods otherwise.
 
-    libcni empties the file of a result, then writes it (`cacheAdd` in libcni/api.go, up to 1.3.0); what it reads back
-    at DEL must be JSON, and what is not there is no error.
+    libcni empties the file of a result, then writes it (`cacheAdd` in libcni/api.go, up to 1.3.0); its content
+    at DEL must be JSON, and a missing file is no error.
     """
     for path in containerd.results():
         if not path.stat().st_size:
@@ -64,9 +64,9 @@ def forget_results_half_written(containerd: Containerd) -> None:
 
 
 def nothing_is_left(containerd: Containerd, before: State) -> None:
-    """Have containerd remove what it knows of; raise AssertionError for what then still is on the node.
+    """Have containerd remove all of its pods; raise AssertionError for leftovers on the node.
 
-    What no plugin has to do with, the next containerd may not know of: shims that run without a container, empty
+    The next containerd may not know of state without a plugin: shims that run without a container, empty
     control groups of what runc was about to start, and namespaces for which no plugin was executed yet.
     """
     forget_results_half_written(containerd)

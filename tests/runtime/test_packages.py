@@ -62,7 +62,7 @@ def bin_dir(environment: Path, tmp_path: Path) -> Path:
 
 
 def executed(node: Node, bin_dir: Path, verb: str, netns: str) -> dict[str, object]:
-    """Execute the bridge plugin with no environment but the protocol's, and return what it printed."""
+    """Execute the bridge plugin with no environment but the protocol's, and return its output."""
     variables = {"CNI_COMMAND": verb, "CNI_CONTAINERID": "p", "CNI_IFNAME": "eth0", "CNI_NETNS": netns}
     variables["CNI_PATH"] = str(bin_dir)
     given = [f"{name}={value}" for name, value in variables.items()]

@@ -55,7 +55,7 @@ class Suites:
         return take({"node": f"/run/netns/{self.cli.node}"}, [self.cli.var_lib_cni])
 
     def left_since(self, before: Snapshot) -> list[str]:
-        """What is not as it was, a line for each."""
+        """The differences, a line for each."""
         return [each.in_words() for each in differences(before, self.state(), ignore=KEPT)]
 
 

@@ -19,7 +19,7 @@ DUAL_STACK = [[{"subnet": "192.0.2.0/24"}], [{"subnet": "2001:db8::/64"}]]
 
 
 class Ran(NamedTuple):
-    """What one invocation left: its JSON document (or None), its log and its exit code."""
+    """The outcome of one invocation: its JSON document (or None), its log and its exit code."""
 
     printed: Any
     log: str

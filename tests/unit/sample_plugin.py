@@ -99,13 +99,13 @@ def sample_result() -> Result:
 
 
 def configuration(**changes: object) -> dict[str, object]:
-    """Return a configuration that every verb accepts, with `changes`; the key is dropped where one is `...`."""
+    """Return a configuration that every verb accepts, with `changes`; a key of `...` is dropped."""
     config = {"cniVersion": "1.1.0", "name": "net1", "type": "sample"} | changes
     return {key: value for key, value in config.items() if value is not ...}
 
 
 class Sample:
-    """The plugin, and what was asked of it."""
+    """The plugin, and its requests."""
 
     def __init__(
         self,

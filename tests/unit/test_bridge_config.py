@@ -1,4 +1,4 @@
-"""What the bridge plugin makes of its configuration before it touches the kernel."""
+"""The bridge plugin's reading of its configuration, before it touches the kernel."""
 
 from typing import Any
 

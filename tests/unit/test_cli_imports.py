@@ -1,4 +1,4 @@
-"""What the command line loads: ordinary verbs do without the libraries that only some need."""
+"""Imports of the command line: ordinary verbs do without the libraries that only some need."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What the options of `add` mean."""
+"""The meaning of the options of `add`."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The JSON Schemas say what the plugins read: no key more, no key less."""
+"""The JSON Schemas have the plugins' keys: none more, none less."""
 
 import json
 from collections.abc import Iterator

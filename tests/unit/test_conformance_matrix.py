@@ -1,4 +1,4 @@
-"""The comparison of suites: what is beside what, and its two pages."""
+"""The comparison of suites: its rows and columns, and its two pages."""
 
 import re
 from html.parser import HTMLParser
@@ -91,7 +91,7 @@ def test_markdown_holds_what_was_said_as_it_was(matrix: Matrix) -> None:
 
 
 class Page(HTMLParser):
-    """What a browser makes of a page: its elements, which have to be closed in order, and its text."""
+    """A browser's view of a page: its elements, which have to be closed in order, and its text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

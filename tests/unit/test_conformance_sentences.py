@@ -209,7 +209,7 @@ VALID = """
 
 
 def strongest_word(text: str) -> str:
-    """Return the level that RFC 2119's strongest word in a text stands for, empty where it has none."""
+    """Return the level that RFC 2119's strongest word in a text stands for, empty if it has none."""
     words = text.lower()
     if re.search(r"\b(must|shall|required)\b", words):
         return "MUST"

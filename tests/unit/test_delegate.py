@@ -55,7 +55,7 @@ class Foreign:
         self.sample = Sample(folder / "sample", behave=lambda args: FORWARD[args.verb](args))
 
     def answer(self, verb: str, stdout: str = "", end: str = "", stderr: str = "") -> None:
-        """Set what the delegate prints to a verb, and the shell command that it ends with."""
+        """Set the delegate's answer to a verb, and the shell command that it ends with."""
         (self.folder / f"stdout.{verb}").write_text(stdout)
         (self.folder / f"stderr.{verb}").write_text(stderr)
         (self.folder / f"end.{verb}").write_text(end)
@@ -182,7 +182,7 @@ def test_its_error_is_kept_as_it_is(foreign: Foreign, verb: str, code: int) -> N
 
 
 FAILURES: dict[str, tuple[str, str, int, str]] = {
-    # What it prints, how it ends; the code, and the message and details that come of it.
+    # Its output and ending; the code, message and details that follow.
     "no-details": ('{"code":7,"msg":"no"}', "exit 1", 7, "no"),
     "null-details": ('{"code":7,"msg":"no","details":null}', "exit 1", 7, "no"),
     "other-case": ('{"Code":7,"Msg":"no","Details":"why"}', "exit 9", 7, "no; why"),
@@ -242,7 +242,7 @@ def test_other_verbs_are_forwarded_once_and_what_they_print_is_no_answer(foreign
     assert foreign.verbs == [verb]
 
 
-# --- what cannot be found or executed
+# --- delegates that cannot be found or executed
 
 
 @pytest.mark.parametrize("verb", FORWARD)

@@ -33,7 +33,7 @@ VERBS = [*verbs(cli, "cni-harness")]
 
 
 class Site:
-    """What a browser finds on the pages: their text, the names within them, and their links."""
+    """A browser's view of the pages: their text, the names within them, and their links."""
 
     def __init__(self, folder: Path) -> None:
         self.pages = {str(path.relative_to(folder)): Page(path.read_text()) for path in folder.rglob("*.html")}

@@ -1,4 +1,4 @@
-"""Plugins are run to their end, whatever they do, and what they say is read whole and understood."""
+"""Plugins are run to their end, whatever they do, and their output is read whole and understood."""
 
 import json
 import os
@@ -97,7 +97,7 @@ def test_empty_folders_are_left_out_and_relative_ones_made_absolute(
     assert Executor([]).cni_path == ""
 
 
-# --- what a plugin gets
+# --- a plugin's input
 
 
 def test_a_plugin_gets_the_harnesss_environment_with_the_protocols_variables_replaced(
@@ -309,7 +309,7 @@ def test_a_variable_that_no_environment_can_hold_is_an_error(bin_dir: Path, plug
         Executor([bin_dir]).run("plugin", "ADD", REQUEST, {"CNI_NETNS": "a\0b"})
 
 
-# --- what an ending means
+# --- the meaning of an ending
 
 
 def test_a_plugins_own_error_is_raised(plugin: Callable[[str], Path], run: Callable[..., Execution]) -> None:

@@ -1,4 +1,4 @@
-"""host-local's ADD: what it hands out, what it writes, what it refuses."""
+"""host-local's ADD: addresses, files, refusals."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""What the plugins stand on: they are executed with that and the standard library alone."""
+"""The dependencies of the plugins: these and the standard library are all."""
 
 import subprocess
 import sys

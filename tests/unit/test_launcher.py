@@ -88,7 +88,7 @@ def test_called_by_hand_it_says_who_it_is(bin_dir: Path, name: str) -> None:
 
 
 def test_modules_in_the_current_folder_are_not_ours(bin_dir: Path, tmp_path: Path) -> None:
-    """The folder is the bundle's under some runtimes, and what is in it is the pod's."""
+    """The folder is the bundle's under some runtimes, and its files are the pod's."""
     for module in ("json", "os", "re", "skel", "plugins", "ipam", "typing", "encodings", "sitecustomize"):
         (tmp_path / f"{module}.py").write_text("print('hijacked')\n")
 
@@ -306,7 +306,7 @@ def test_what_needs_no_kernel_loads_nothing_heavy(python_bin_dir: Path, name: st
 
     imported = set(re.findall(r"^import time: .*\| +([\w.]+)$", ran.stderr.decode(), re.MULTILINE))
     assert "skel.dispatch" in imported
-    # loopback alone opens the pod's namespace with what it has imported.
+    # loopback alone opens the pod's namespace with its own imports.
     heavy = HEAVY if name == "loopback" else HEAVY | {"ctypes"}
     assert {module.partition(".")[0] for module in imported} & heavy == set()
 
@@ -490,7 +490,7 @@ def test_an_interpreter_that_is_no_longer_there_is_an_error_by_the_protocol(
 def test_an_environment_without_room_for_the_program_is_an_error_by_the_protocol(tmp_path: Path) -> None:
     (tmp_path / "bridge").write_bytes(launcher_bytes(socket=""))
     (tmp_path / "bridge").chmod(0o755)
-    # Where the stack is small, the kernel takes 128 KiB: just enough for the launcher, and not for what it executes.
+    # Where the stack is small, the kernel takes 128 KiB: just enough for the launcher, and not for its plugin.
     shell = 'ulimit -s 256; LARGE=$(printf "%0${1}d" 0) exec "$0"'
     sizes = map(str, range(131_000, 129_000, -50))
     attempts = (run(["/bin/sh", "-c", shell, tmp_path / "bridge", size]) for size in sizes)

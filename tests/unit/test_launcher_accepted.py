@@ -1,4 +1,4 @@
-"""What a launcher does once the server has accepted its request: never a second execution."""
+"""A launcher whose request the server has accepted never executes the plugin a second time."""
 
 import errno
 import json

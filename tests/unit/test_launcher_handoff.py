@@ -1,4 +1,4 @@
-"""What a launcher hands over to the server, and the direct execution where none takes it."""
+"""A launcher's request to the server, and the direct execution if none takes it."""
 
 import errno
 import os
@@ -28,7 +28,7 @@ from tests.launchers import (
 )
 from tests.nodes import HANG
 
-# --- what is handed over
+# --- the request
 
 
 def test_the_server_gets_stdin_and_gives_the_answer(installed: Installed) -> None:
@@ -77,7 +77,7 @@ def test_the_server_gets_the_callers_place(installed: Installed, tmp_path: Path)
 
 
 def test_the_environment_is_that_of_execve(installed: Installed) -> None:
-    """Which may hold what no shell can make: a name twice, and a string that is no variable."""
+    """Which no shell may be able to make: a name twice, and a string that is no variable."""
     strings = [b"A=1", b"CNI_COMMAND=VERSION", b"no variable", b"A=2", b"", b"=x"]
     program = (
         "import ctypes, sys\n"

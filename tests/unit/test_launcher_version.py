@@ -89,7 +89,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def due(name: str, stdin: bytes) -> tuple[int, bytes, bytes]:
-    """What the dispatcher answers; it sees the first 64 KiB of the input."""
+    """The dispatcher's answer; it sees the first 64 KiB of the input."""
     outcome = dispatch(load(name), VERSION, lambda: stdin[: 1 << 16])
     return outcome.code, outcome.stdout, outcome.stderr
 

@@ -73,7 +73,7 @@ HOOKS = {
 def outcome(function: Any, *args: Any, **settings: Any) -> object:
     try:
         return repr(function(*args, **settings))
-    except Exception as error:  # noqa: BLE001 -- what is compared
+    except Exception as error:  # noqa: BLE001 -- errors are compared
         return type(error), str(error)
 
 

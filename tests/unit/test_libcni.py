@@ -1,4 +1,4 @@
-"""The operations of SPEC.md section 3, on executables that write down what they were asked."""
+"""The operations of SPEC.md section 3, on executables that write down their requests."""
 
 import json
 from collections.abc import Callable
@@ -70,14 +70,14 @@ class Node:
         path.chmod(0o755)
 
     def answer(self, plugin: str, verb: str, document: object) -> None:
-        """Have a plugin answer with `document`, which is a failure where it has a code."""
+        """Have a plugin answer with `document`, which is a failure if it has a code."""
         (self.bin_dir / f"{plugin}.{verb}").write_text(json.dumps(document))
 
     def recover(self, plugin: str, verb: str) -> None:
         (self.bin_dir / f"{plugin}.{verb}").unlink()
 
     def take_calls(self) -> list[dict[str, Any]]:
-        """Return what the plugins were asked since the last time."""
+        """Return the plugins' requests since the last time."""
         try:
             lines = (self.bin_dir / "calls").read_text().splitlines()
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What a runtime, an operator or an attacker may get wrong: the right code, the key and the value, and no change."""
+"""Mistakes of a runtime, an operator or an attacker: the right code, the key and the value, and no change."""
 
 import json
 import subprocess
@@ -52,7 +52,7 @@ def config(
 
 
 def key(path: str, expected: str, got: object, **changes: object) -> Malformed:
-    """A key of the wrong type or value; the message names its path, what was expected, and what was there."""
+    """A key of the wrong type or value; the message names its path, the expected type and the value."""
     message = f"{path}: expected {expected}, got {json.dumps(got, ensure_ascii=False)}"
     return Malformed(f"{path}={json.dumps(got)[:40]}", CONFIG, (message,), config=configuration(**changes))
 
@@ -326,7 +326,7 @@ TABLE += [
 
 
 def check_error(printed: bytes, code: int, malformed: Malformed) -> dict[str, Any]:
-    """One JSON document, with the code, and a message that names what was wrong."""
+    """One JSON document, with the code, and a message that names the mistake."""
     error: dict[str, Any] = json.loads(printed)
     assert code == 1
     assert error["code"] == malformed.code, error
@@ -349,7 +349,7 @@ def test_malformed_input_is_refused_before_the_plugin_runs(tmp_path: Path, malfo
 
 
 def test_the_table_is_refused_for_its_changes_alone(tmp_path: Path) -> None:
-    """Every verb takes what the table starts from."""
+    """Every verb accepts the table's first request."""
     sample = Sample(tmp_path)
 
     assert [sample.run(verb).code for verb in ("ADD", "DEL", "CHECK", "GC", "STATUS")] == [0] * 5
@@ -370,7 +370,7 @@ def test_a_closed_stdin_is_an_input_output_failure(tmp_path: Path) -> None:
 
 
 def test_a_value_nested_to_the_limit_is_refused_with_its_path(tmp_path: Path) -> None:
-    """What the parser can just read may be too deep for whoever prints it."""
+    """Nesting that the parser can just read may be too deep to print."""
     sample = Sample(tmp_path)
 
     codes = set()

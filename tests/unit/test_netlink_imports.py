@@ -1,4 +1,4 @@
-"""Start-up time: what is loaded when a plugin imports one of our modules."""
+"""Start-up time: modules that are loaded when a plugin imports one of ours."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A netlink socket against a kernel that says what a real one can be brought to say only by chance."""
+"""A netlink socket against a kernel with answers that a real one gives only by chance."""
 
 import errno
 import socket

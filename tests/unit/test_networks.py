@@ -1,4 +1,4 @@
-"""Network configurations are read as libcni reads them, and what is wrong is said in one line."""
+"""Network configurations are read as libcni reads them, and mistakes are said in one line."""
 
 import json
 from pathlib import Path

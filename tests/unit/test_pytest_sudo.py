@@ -1,6 +1,6 @@
 """`@pytest.mark.sudo`, run by root and by somebody else.
 
-Somebody else is user 65534 with the capability to become root, which is what the set-user-ID bit gives sudo; and
+Somebody else is user 65534 with the capability to become root, as the set-user-ID bit gives it to sudo; and
 with the right to read this tree, wherever it is.
 """
 
@@ -223,7 +223,7 @@ def test_a_sudo_that_gives_no_root_is_not_asked_again_and_again(
     pytester: pytest.Pytester, sudo: Sudo, run_as_somebody: Run
 ) -> None:
     sudo.install(POWERLESS)
-    # What is not sudo is found where it is, so that only the privilege is missing.
+    # All programs but sudo are found, so that only the privilege is missing.
     (sudo.folder / "env").symlink_to("/usr/bin/env")
     (sudo.folder / "true").symlink_to("/usr/bin/true")
     pytester.makepyfile("import pytest\n@pytest.mark.sudo\ndef test_it(): pass")

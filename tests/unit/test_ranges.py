@@ -1,4 +1,4 @@
-"""Which ranges are sound, what they default to, and in which order they are handed out."""
+"""Sound ranges, their defaults, and the order in which they are handed out."""
 
 import ipaddress
 from itertools import islice

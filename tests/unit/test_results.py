@@ -106,7 +106,7 @@ def test_what_an_earlier_version_said_survives_a_later_one(earlier: str, later: 
 
 @pytest.mark.parametrize("version", SUPPORTED)
 def test_prev_result_is_read_in_any_version(tmp_path: Path, version: str) -> None:
-    """Also in one that is not the configuration's: a chain's delegates print what they like."""
+    """Also in one that is not the configuration's: a chain's delegates print any of them."""
     given = sample_result().encode_as(version)
 
     args = Sample(tmp_path).accepted("ADD", configuration(prevResult=given))

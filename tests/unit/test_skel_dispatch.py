@@ -280,7 +280,7 @@ VALID = [{"containerID": "a", "ifname": "eth0"}, {"containerID": "b", "ifname": 
 def test_gc_reads_both_spellings_and_tells_null_from_absent(
     tmp_path: Path, sent: dict[str, object], read: list[dict[str, str]] | None
 ) -> None:
-    """CRI-O sends both, `null` where nothing is valid; a runtime that sends neither has not said what is."""
+    """CRI-O sends both, `null` if nothing is valid; a runtime that sends neither has not said what is."""
     args = Sample(tmp_path).accepted("GC", configuration(**sent), CNI_CONTAINERID="", CNI_IFNAME="", CNI_NETNS="")
 
     valid = args.config.valid_attachments

@@ -1,4 +1,4 @@
-"""A signal ends a plugin where it waits or between its steps, and neither in the middle of one nor while it undoes."""
+"""A signal ends a plugin while it waits or between its steps, and neither in the middle of one nor while it undoes."""
 
 import fcntl
 import json

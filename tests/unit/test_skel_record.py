@@ -1,4 +1,4 @@
-"""Typed records: what declarations read, what they write, and how decoders take what is not malformed."""
+"""Typed records: reading, writing, and the values that decoders accept."""
 
 from collections.abc import Callable
 from typing import Any

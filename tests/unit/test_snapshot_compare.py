@@ -1,4 +1,4 @@
-"""Snapshots compared: what is told, in which order, and what is left out."""
+"""Snapshots compared: the lines, their order, and the parts that are left out."""
 
 import json
 from typing import Any

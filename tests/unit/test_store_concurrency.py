@@ -24,7 +24,7 @@ def start(bin_dir: Path, net: HostLocal, verb: str, pod: int) -> subprocess.Pope
 
 
 def finish(processes: list[subprocess.Popen[bytes]], net: HostLocal) -> list[Any]:
-    """Give all of them their configuration, and return what they printed."""
+    """Give all of them their configuration, and return their output."""
     config = json.dumps(net.config).encode()
     for process in processes:
         assert process.stdin is not None

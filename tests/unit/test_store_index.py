@@ -341,7 +341,7 @@ def test_an_owner_that_gets_more_has_one_line(net: HostLocal) -> None:
 
 def test_the_seal_of_another_boot_is_not_believed(net: HostLocal) -> None:
     net.add("a")
-    # As a power failure may leave it: the seal is on the disk, and what was written to the index before is not.
+    # As a power failure may leave it: the seal is on the disk, and the writes to the index before are not.
     (net.folder / ".owners").write_bytes(EMPTY)
     for sealed in (net.folder / ".owners", net.folder):
         os.utime(sealed, (SEAL, SEAL))

@@ -1,4 +1,4 @@
-"""What a newcomer, CI and a virtual machine start from: make, .ci/run, the Vagrantfile, the wheel and lint."""
+"""Starting points of a newcomer, CI and a virtual machine: make, .ci/run, the Vagrantfile, the wheel and lint."""
 
 import os
 import shutil
@@ -32,7 +32,7 @@ fi
 
 
 class Checkout:
-    """A copy of what make needs, with a log of what it started."""
+    """A copy of make's files, with a log of the commands that it started."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "checkout"
@@ -114,7 +114,7 @@ def test_a_compiler_that_comes_on_the_way_was_there_for_the_installation(checkou
         "python -m pip install --quiet --editable .[test,lint]"
     ]
 
-    # As tests do, where there is no network.
+    # As tests do, without a network.
     assert checkout.make("venv").returncode == 0
     assert checkout.calls() == []
 
@@ -196,7 +196,7 @@ def test_help_names_every_target_for_people(checkout: Checkout) -> None:
     assert targets == {"help", "up", "down"} | tests | others
 
 
-# A make that only tells where it is called, and makes what the next commands want.
+# A make that only tells its folder, and makes the files of the next commands.
 MAKE = """#!/bin/bash
 [ "$1" != -C ] || { cd "$2"; shift 2; }
 echo "make $*: $(stat -c %a "$PWD" "${PWD%/*}" | tr '\\n' ' ')$(cat /proc/sys/net/ipv4/ip_forward)" $(ls /etc/cni/net.d)
@@ -381,7 +381,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def wheel_of(tree: Path, folder: Path, **env: str) -> tuple[str, zipfile.ZipFile]:
-    """Build the wheel, and return the end of its name, which says what it runs on, and the wheel."""
+    """Build the wheel, and return the end of its name, which says its platform, and the wheel."""
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"]
     subprocess.run([*command, "--wheel-dir", folder, tree], env={**os.environ, **env}, check=True)
     [wheel] = folder.glob("*.whl")

@@ -1,4 +1,4 @@
-"""What has been done is taken back whole, whatever happens to a part of it."""
+"""Finished steps are taken back whole, whatever happens to a part of it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,7 +11,7 @@ from skel import CniError, Code, Undo
 
 
 class Work:
-    """Three steps of which the second one's inverse raises what it is given, and a failure after them."""
+    """Three steps of which the second one's inverse raises the given error, and a failure after them."""
 
     def __init__(self, *raised: BaseException) -> None:
         self.undone: list[int] = []

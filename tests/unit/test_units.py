@@ -39,7 +39,7 @@ def unit_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def told(tmp_path: Path, unit_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A `systemctl` that writes down what it is told, a line a call; it fails for a unit that has no file.
+    """A `systemctl` that writes down its arguments, a line a call; it fails for a unit that has no file.
 
     It fails whatever it is told where `systemctl.fails` is.
     """

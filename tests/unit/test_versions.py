@@ -1,4 +1,4 @@
-"""Versions of the specification: how they compare, and what a configuration of each may ask for."""
+"""Versions of the specification: their order, and the features of each."""
 
 import json
 from errno import EBADF

@@ -10,7 +10,7 @@ from tools.vm import machine
 from tools.vm.kernel import Kernel
 from tools.vm.machine import NEVER_UP, OUT_OF_TIME, Machine
 
-# Finds what it is given as qemu does, and goes on with what the test wants.
+# Reads its arguments as qemu does, and goes on with the test's commands.
 EMULATOR = """#!/bin/bash
 echo $$ >> {folder}/started
 for argument; do

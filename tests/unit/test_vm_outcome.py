@@ -14,7 +14,7 @@ GOOD = '<testsuites><testsuite name="pytest" tests="2" errors="0"><testcase name
 
 
 class Machine:
-    """What has a name and comes to an end."""
+    """A machine: a name and an end."""
 
     def __init__(self, folder: Path, code: int, junit: str | None) -> None:
         self.exchange = self.console = folder

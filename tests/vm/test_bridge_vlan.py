@@ -243,7 +243,7 @@ def test_each_suite_takes_away_what_the_other_added(
     vlan_node: Node, make_network: Callable[..., Network], make_reference: Callable[..., Network]
 ) -> None:
     keys = {"vlan": 100, "ipMasq": True, "ipam": {"type": "host-local", "subnet": "10.88.0.0/24"}}
-    # Debian's release masquerades by iptables, and does not find what is done otherwise.
+    # Debian's release masquerades by iptables, and does not find other masquerading.
     ours = make_network(cniVersion="1.0.0", ipMasqBackend="iptables", **keys)
     theirs = make_reference(**keys)
     added, own_added = theirs.add("theirs"), ours.add("ours")
@@ -252,5 +252,5 @@ def test_each_suite_takes_away_what_the_other_added(
     theirs.succeed("CHECK", "ours", prevResult=own_added)
     ours.succeed("DEL", "theirs", prevResult=added)
     theirs.succeed("DEL", "ours", prevResult=own_added)
-    # What is left is the gateway, as either suite leaves it.
+    # The gateway is left, as with either suite.
     assert len(ports(vlan_node)) == 1

@@ -18,14 +18,14 @@ SERVICE = "cni-harness.service"
 
 
 class Installation:
-    """What an operator does with it, and what systemd says of it."""
+    """An operator's commands, and systemd's answers."""
 
     def harness(self, *args: str) -> str:
-        """Run `cni-harness` as a login shell would; return what it printed. Raises AssertionError where it fails."""
+        """Run `cni-harness` as a login shell would; return its output. Raises AssertionError if it fails."""
         return self.run("cni-harness", *args)
 
     def run(self, *command: str, env: Mapping[str, str] | None = None) -> str:
-        """Run a command to its end; return what it printed. Raises AssertionError with all of it where it fails."""
+        """Run a command to its end; return its output. Raises AssertionError with all of it if it fails."""
         path = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
         ran = subprocess.run(
             command,
@@ -49,7 +49,7 @@ class Installation:
         return pods
 
     def plugin(self, name: str, **variables: str) -> dict[str, Any]:
-        """Execute an installed plugin with nothing on stdin; return what it printed."""
+        """Execute an installed plugin with nothing on stdin; return its output."""
         answer: dict[str, Any] = json.loads(self.run(str(BIN_DIR / name), env=variables))
         return answer
 
@@ -64,7 +64,7 @@ class Installation:
         return self.unit(name)["ActiveState"]
 
     def server(self) -> int:
-        """The process ID of the server, 0 where there is none."""
+        """The process ID of the server, 0 if none runs."""
         return int(self.unit(SERVICE).get("MainPID", "0"))
 
     def start_time(self) -> int:
