@@ -22,10 +22,10 @@ from harness.libcni.execute import Execution
 from harness.overload import overload
 from harness.runtime.site import Site
 from harness.snapshot import Snapshot
+from skel.versions import VERB_SINCE, at_least
 
 __all__ = ["By", "Chaos", "Kill", "killed", "settled", "wreak"]
 
-_GC_SINCE: Final = "1.1.0"
 _FEW_CALLS: Final = 250
 """System calls of a program that leaves its work to another process: that one has to be interrupted by the clock."""
 _BEFORE_THE_FIRST_CHANGE: Final = 0.2
@@ -153,7 +153,7 @@ def _left_after(trial: Trial, resident: Container, by: By, point: int) -> tuple[
     _killed(trial, container, by, point)
     deleted = trial.delete(container)
     trial.detach_others(container)
-    if trial.subject.network.cni_version == _GC_SINCE:
+    if at_least(trial.subject.network.cni_version, VERB_SINCE["GC"]):
         trial.gc(resident)
     left = settled(trial, container, before)
     failure = (f"DEL: {expect.ending(deleted)}",) if deleted.exit_code else ()
