@@ -5,7 +5,6 @@ configuration. One that the call's context can find in this process is called he
 through the same dispatcher that its process would run: same behaviour, no start-up.
 """
 
-import errno
 import os
 from collections.abc import Mapping
 from time import monotonic
@@ -25,9 +24,6 @@ from .result import Result
 from .strict_json import decode_json
 
 __all__ = ["find_in_path", "ipam_add", "ipam_check", "ipam_delete", "ipam_gc", "ipam_status"]
-
-_BUSY_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6)
-"""Seconds between attempts to execute a file that somebody is writing."""
 
 C = TypeVar("C", bound=Config)
 
@@ -126,27 +122,29 @@ def _execute(path: str, environ: Mapping[str, str], stdin: bytes, interruption: 
     import subprocess  # 7 ms that only a foreign delegate costs
     from time import sleep
 
-    for pause in (*_BUSY_PAUSES, None):
+    from .program import start_program
+
+    def start() -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            [path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(environ)
+        )
+
+    def pause(seconds: float) -> None:
+        with interruption.waiting():
+            sleep(seconds)
+
+    try:
+        process = start_program(start, pause)
+    except OSError as error:
+        raise CniError(Code.IO_FAILURE, f"executing {path}: {error.strerror}") from None
+    with process:
         try:
-            process = subprocess.Popen(
-                [path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(environ)
-            )
-        except OSError as error:
-            # Being written at this moment, as when it is upgraded in place: libcni waits for that, too.
-            if error.errno == errno.ETXTBSY and pause is not None:
-                with interruption.waiting():
-                    sleep(pause)
-                continue
-            raise CniError(Code.IO_FAILURE, f"executing {path}: {error.strerror}") from None
-        with process:
-            try:
-                with interruption.waiting():
-                    stdout, stderr = process.communicate(stdin)
-            except BaseException:
-                process.kill()  # its caller calls its DEL
-                raise
-        return Outcome(stdout, stderr, process.returncode)
-    raise AssertionError  # the last round returns or raises
+            with interruption.waiting():
+                stdout, stderr = process.communicate(stdin)
+        except BaseException:
+            process.kill()  # whoever called it calls its DEL
+            raise
+    return Outcome(stdout, stderr, process.returncode)
 
 
 def _failure(name: str, outcome: Outcome) -> CniError:

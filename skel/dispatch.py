@@ -20,13 +20,12 @@ from .plugin import Args, Plugin, ReadStdin, Verbatim
 from .record import rendered
 from .result import Result
 from .strict_json import decode_json
-from .versions import CURRENT, at_least, parse
+from .versions import CURRENT, VERB_SINCE, at_least, parse
 
 __all__ = ["Outcome", "dispatch"]
 
 C = TypeVar("C", bound=Config)
 
-_SINCE = {"CHECK": "0.4.0", "GC": "1.1.0", "STATUS": "1.1.0"}
 """The version of the specification that introduced a verb."""
 
 
@@ -200,7 +199,7 @@ class _Call(Generic[C]):
             details = f"config is {rendered(version)}, plugin supports {rendered(list(supported))}"
             raise CniError(Code.INCOMPATIBLE_VERSION, "incompatible CNI versions", details)
         self.version = version or "0.1.0"
-        since = _SINCE.get(verb, "")
+        since = VERB_SINCE.get(verb, "")
         if since and not at_least(version, since):
             details = f"config is {rendered(version)}, {verb} came with {since}"
             raise CniError(Code.INCOMPATIBLE_VERSION, f"config version does not allow {verb}", details)

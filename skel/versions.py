@@ -2,10 +2,13 @@
 
 from .errors import CniError, Code
 
-__all__ = ["CURRENT", "REFERENCE_RELEASE", "SUPPORTED", "at_least", "parse"]
+__all__ = ["CURRENT", "REFERENCE_RELEASE", "SUPPORTED", "VERB_SINCE", "at_least", "parse"]
 
 SUPPORTED = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
 CURRENT = SUPPORTED[-1]
+
+VERB_SINCE = {"CHECK": "0.4.0", "GC": "1.1.0", "STATUS": "1.1.0"}
+"""The version that brought a verb; with CHECK came the previous result in DEL. The others are in all versions."""
 
 REFERENCE_RELEASE = "1.9.0"
 """The release of containernetworking/plugins whose behaviour we offer; runtimes read it in the about line."""

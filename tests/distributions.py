@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -12,7 +13,18 @@ from pathlib import Path
 from tests.cli import ROOT
 from tests.nodes import HANG, until
 
-__all__ = ["WITHOUT_REGISTRY", "Environment", "plugin_module", "virtual_environment"]
+__all__ = [
+    "ROOMS",
+    "WITHOUT_REGISTRY",
+    "Environment",
+    "built_wheel",
+    "plugin_module",
+    "project_copy",
+    "virtual_environment",
+]
+
+ROOMS = ("cni_harness_pytest", "conf", "firewall", "harness", "ipam", "launch", "lean", "netlink", "plugins", "skel")
+"""The packages of the wheel."""
 
 WITHOUT_REGISTRY = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 """Variables by which pip takes installed packages. The second one's 0 means no isolation."""
@@ -165,6 +177,25 @@ def virtual_environment(folder: Path) -> Path:
     script.write_text(f"#!{python}\nfrom harness.cli.main import main\nmain()\n")
     script.chmod(0o755)
     return python
+
+
+def project_copy(folder: Path) -> Path:
+    """Copy the sources of the wheel into a new folder, and return it."""
+    folder.mkdir()
+    for name in ("pyproject.toml", "LICENSE", "README.md", "setup.py"):
+        if (ROOT / name).exists():
+            shutil.copy(ROOT / name, folder)
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__", "_launcher"))
+    return folder
+
+
+def built_wheel(tree: Path, folder: Path, **env: str) -> Path:
+    """Build the wheel of a copy of the project into `folder`, and return its path."""
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"]
+    subprocess.run([*command, "--wheel-dir", folder, tree], env={**os.environ, **env}, check=True)
+    [wheel] = folder.glob("*.whl")
+    return wheel
 
 
 def plugin_module(name: str, release: str) -> str:

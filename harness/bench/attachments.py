@@ -14,12 +14,10 @@ from harness.libcni.execute import Executor
 from harness.libcni.networks import NetworkList
 from harness.libcni.request import request_config
 from harness.runtime.kubernetes import pod_cni_args
-from skel.versions import CURRENT, at_least
+from skel.versions import CURRENT, VERB_SINCE, at_least
 
 __all__ = ["Attached", "Caller", "attached_to"]
 
-_RESULT_IN_DELETE_SINCE: Final = "0.4.0"
-_STATUS_SINCE: Final = "1.1.0"
 _IFNAME: Final = "eth0"
 
 
@@ -77,7 +75,7 @@ class Caller:
 
     def delete(self, attached: Attached) -> Chain:
         """DEL, with the noted result where the network's version has that."""
-        result = attached.result if at_least(self.network.cni_version, _RESULT_IN_DELETE_SINCE) else None
+        result = attached.result if at_least(self.network.cni_version, VERB_SINCE["CHECK"]) else None
         for plugin in reversed(self.network.plugins):
             config = request_config(self.network, plugin, prev_result=result, attachment=attached.attachment)
             ended = yield self._request(plugin.type, "DEL", attached.attachment.environment(), config)
@@ -91,12 +89,12 @@ class Caller:
 
     def has_status(self) -> bool:
         """Tell whether the first plugin speaks a version that has STATUS. Raises PluginFailedError."""
-        return _STATUS_SINCE in json.loads(self.version().stdout).get("supportedVersions", ())
+        return VERB_SINCE["STATUS"] in json.loads(self.version().stdout).get("supportedVersions", ())
 
     def status(self) -> Ended:
         """Ask the first plugin for its STATUS, in the version that brought it. Raises PluginFailedError."""
         plugin = self.network.plugins[0]
-        config = request_config(replace(self.network, cni_version=_STATUS_SINCE), plugin)
+        config = request_config(replace(self.network, cni_version=VERB_SINCE["STATUS"]), plugin)
         environ = Attachment(container_id="", netns="", ifname="").environment()
         return run_one(self._request(plugin.type, "STATUS", environ, config), timeout=self.timeout)
 

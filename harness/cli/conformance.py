@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from harness.cli.conformance_matrix import matrix
 from harness.cli.conformance_scope import FILE, Wanted, scope_options
+from harness.cli.conformance_session import session
 from harness.cli.options import Settings, global_options, needs_root, pass_settings
 from harness.output import emit
 from harness.table import Table
@@ -61,6 +62,7 @@ def command(
 
 
 command.add_command(matrix)
+command.add_command(session)
 
 
 def _refuse_options(ctx: click.Context) -> None:

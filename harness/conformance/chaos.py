@@ -22,10 +22,10 @@ from harness.libcni.execute import Execution
 from harness.overload import overload
 from harness.runtime.site import Site
 from harness.snapshot import Snapshot
+from skel.versions import VERB_SINCE, at_least
 
 __all__ = ["By", "Chaos", "Kill", "killed", "settled", "wreak"]
 
-_GC_SINCE: Final = "1.1.0"
 _FEW_CALLS: Final = 250
 """System calls of a program that leaves its work to another process: that one has to be interrupted by the clock."""
 _BEFORE_THE_FIRST_CHANGE: Final = 0.2
@@ -72,17 +72,17 @@ def wreak(subject: Subject, *, state_dir: Path, extent: Extent) -> Chaos:
 
     Raises ViolationError where the plugin cannot even be left alone; OSError, SnapshotError.
     """
-    surveyor = _Arena(subject, state_dir, extent)
-    calls, microseconds = surveyor.measure()
+    nodes = _ChaosNodes(subject, state_dir, extent)
+    calls, microseconds = nodes.measure()
     by, length = (By.CALLS, calls) if calls >= _FEW_CALLS else (By.TIME, microseconds)
     # What another process does for this one is undone before it can be seen.
-    first = surveyor.first_change(by, length) if by is By.CALLS else 1
+    first = nodes.first_change(by, length) if by is By.CALLS else 1
     wanted = sorted(set(_spread(extent.kills, first, length)))
     jobs = extent.killers
 
     def kill_all(share: list[int]) -> list[Kill]:
-        arena = _Arena(subject, state_dir, extent)
-        return list(arena.kills(by, share))
+        nodes = _ChaosNodes(subject, state_dir, extent)
+        return list(nodes.kills(by, share))
 
     with ThreadPoolExecutor(jobs, thread_name_prefix="chaos") as pool:
         shares = pool.map(kill_all, [wanted[number::jobs] for number in range(jobs)])
@@ -90,8 +90,8 @@ def wreak(subject: Subject, *, state_dir: Path, extent: Extent) -> Chaos:
     return Chaos(by, length, tuple(kills))
 
 
-class _Arena:
-    """Where a plugin is killed: nodes, one after the other, each as long as nothing is left on it."""
+class _ChaosNodes:
+    """Nodes to kill a plugin on, one after the other. A node with leftovers is not used again."""
 
     def __init__(self, subject: Subject, state_dir: Path, extent: Extent) -> None:
         self._subject = subject
@@ -153,7 +153,7 @@ def _left_after(trial: Trial, resident: Container, by: By, point: int) -> tuple[
     _killed(trial, container, by, point)
     deleted = trial.delete(container)
     trial.detach_others(container)
-    if trial.subject.network.cni_version == _GC_SINCE:
+    if at_least(trial.subject.network.cni_version, VERB_SINCE["GC"]):
         trial.gc(resident)
     left = settled(trial, container, before)
     failure = (f"DEL: {expect.ending(deleted)}",) if deleted.exit_code else ()

@@ -11,14 +11,13 @@ from harness.conformance.trial import Extent, Trial
 from harness.conformance.verdict import ViolationError
 from harness.libcni.execute import Execution
 from harness.runtime.site import Site
-from skel.versions import at_least
+from skel.versions import VERB_SINCE, at_least
 
 __all__ = ["TELLING", "why_unable"]
 
 TELLING: Final = "add-prints-result"
 """The check that the finding is of."""
 
-_STATUS_SINCE: Final = "1.1.0"
 _NUMBERS: Final = re.compile(rb"[0-9a-f]*[0-9][0-9a-f]*")
 """What differs in the words of the same failure: container IDs, names of namespaces and interfaces, times."""
 
@@ -30,7 +29,7 @@ def why_unable(executions: Sequence[Execution], subject: Subject, state_dir: Pat
         return ""
     with Site(state_dir, "conformance") as site:
         trial = Trial(subject, site, extent)
-        if at_least(trial.version, _STATUS_SINCE):
+        if at_least(trial.version, VERB_SINCE["STATUS"]):
             trial.status()  # as runtimes do; that ADD wants it first is a finding of its own
         try:
             ordinary = trial.add()

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NamedTuple, get_args
 
@@ -46,7 +46,7 @@ class Sentence(NamedTuple):
 @cache
 def load() -> Mapping[str, Sentence]:
     """Return the sentences by id, in the order of their documents. Raises ValueError for a wrong entry."""
-    return parse(files(__package__).joinpath("sentences.yaml").read_text(encoding="utf-8"))
+    return parse(Path(__file__).with_name("sentences.yaml").read_text(encoding="utf-8"))
 
 
 def parse(text: str) -> Mapping[str, Sentence]:

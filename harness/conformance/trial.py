@@ -23,7 +23,7 @@ from harness.conformance.leftovers import leftovers
 from harness.conformance.preparation import prepare_node
 from harness.conformance.profile import Profile
 from harness.conformance.subject import LOOPBACK, Subject
-from harness.conformance.verdict import NotApplicableError, PredecessorError, ViolationError
+from harness.conformance.verdict import PredecessorError, ViolationError
 from harness.libcni.execute import Execution, Executor, PluginError
 from harness.libcni.networks import PluginConfig
 from harness.libcni.request import request_config
@@ -34,7 +34,7 @@ from netlink.rtnl import Rtnl
 from skel.errors import CniError
 from skel.result import Result
 from skel.strict_json import decode_json
-from skel.versions import at_least
+from skel.versions import VERB_SINCE, at_least
 
 __all__ = [
     "ABSENT",
@@ -46,7 +46,6 @@ __all__ = [
     "Trial",
 ]
 
-_RESULT_IN_DELETE_SINCE: Final = "0.4.0"
 LOOPBACK_INDEX: Final = 1
 """In every network namespace."""
 _THREADS: Final = 16
@@ -122,11 +121,6 @@ class Trial:
     def run(self, function: Callable[[], T]) -> T:
         """Call a function on the node: in its network namespace, with its /var/lib/cni."""
         return self._ground.run(function)
-
-    def require_version(self, version: str) -> None:
-        """Raise NotApplicableError where the configuration is of a version before `version`."""
-        if not at_least(self.version, version):
-            raise NotApplicableError(f"the configuration is of version {self.version}, and this came with {version}")
 
     # The verbs
 
@@ -280,7 +274,7 @@ class Trial:
         if container is None:
             return ABSENT
         found = self._prev_results.get(container)
-        if verb != "ADD" and at_least(version, _RESULT_IN_DELETE_SINCE):
+        if verb != "ADD" and at_least(version, VERB_SINCE["CHECK"]):
             found = self._results.get(container, found)
         elif verb != "ADD":
             found = None

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 
 from harness.libcni.execute import PluginError
 from harness.libcni.networks import NetworkList
-from skel.versions import SUPPORTED, at_least
+from skel.versions import SUPPORTED, VERB_SINCE, at_least
 
 __all__ = ["unspoken_version", "unspoken_versions"]
 
-_STATUS_SINCE = "1.1.0"
+_STATUS_SINCE = VERB_SINCE["STATUS"]
 
 
 def unspoken_versions(network: NetworkList, versions: Callable[[str], list[str]]) -> Iterator[str]:

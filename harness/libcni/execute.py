@@ -3,7 +3,6 @@
 SPEC.md section 2, "Execution Protocol"; what this does with time, signals and output is what a runtime needs besides.
 """
 
-import errno
 import os
 import subprocess
 import time
@@ -15,11 +14,9 @@ from pathlib import Path
 from harness.libcni.attachment import PROTOCOL_VARIABLES
 from harness.libcni.delegations import Delegation, Delegations
 from harness.libcni.exchange import Exchange
+from skel.program import start_program
 
 __all__ = ["Execution", "Executor", "PluginError", "PluginNotFoundError", "execution_of", "inherited"]
-
-_BUSY_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6)
-"""Seconds between the tries to execute a file that somebody is still writing."""
 
 
 @dataclass(frozen=True)
@@ -188,20 +185,16 @@ class Executor:
 
     def _start(self, path: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         """Start a plugin as the leader of its own process group. Raises OSError."""
-        for pause in (*_BUSY_PAUSES, None):
-            try:
-                return subprocess.Popen(
-                    [path],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    env=environment,
-                    bufsize=0,
-                    process_group=0,
-                )
-            except OSError as error:
-                # The file is being written, or a process forked meanwhile has it open still.
-                if error.errno != errno.ETXTBSY or pause is None:
-                    raise
-                self._pause(pause)
-        raise AssertionError("the last try returns or raises")
+
+        def start() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                [path],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+                bufsize=0,
+                process_group=0,
+            )
+
+        return start_program(start, self._pause)

@@ -11,14 +11,9 @@ from harness.libcni.networks import NetworkList, PluginConfig
 from harness.libcni.outcome import decode_result, decode_versions, require_success, result_in_version
 from harness.libcni.request import request_config
 from skel.errors import CniError, Code
-from skel.versions import CURRENT, at_least
+from skel.versions import CURRENT, VERB_SINCE, at_least
 
 __all__ = ["Libcni"]
-
-_CHECK_SINCE = "0.4.0"
-"""The version that brought CHECK, and with it the previous result in DEL."""
-_GC_SINCE = "1.1.0"
-"""The version that brought GC and STATUS."""
 
 _NOWHERE = Attachment(container_id="", netns="", ifname="")
 
@@ -72,9 +67,9 @@ class Libcni:
         Raises PluginError; CniError where the list is below 0.4.0 (1) or no result is cached (3).
         """
         attachment.check()
-        if not at_least(network.cni_version, _CHECK_SINCE):
+        if not at_least(network.cni_version, VERB_SINCE["CHECK"]):
             msg = f"network {network.name}: version {network.cni_version} has no CHECK"
-            raise CniError(Code.INCOMPATIBLE_VERSION, msg, f"it came with {_CHECK_SINCE}")
+            raise CniError(Code.INCOMPATIBLE_VERSION, msg, f"it came with {VERB_SINCE['CHECK']}")
         if network.disable_check:
             return
         cached = self._cached(network, attachment)
@@ -108,7 +103,7 @@ class Libcni:
             failures += failed
             if not failed:
                 undone.append(attachment)
-        if at_least(network.cni_version, _GC_SINCE):
+        if at_least(network.cni_version, VERB_SINCE["GC"]):
             failures += self._gc_plugins(network, valid)
         if failures:
             raise ExceptionGroup(f"garbage collection of network {network.name}", failures)
@@ -116,7 +111,7 @@ class Libcni:
 
     def status(self, network: NetworkList) -> None:
         """Ask every plugin whether it can serve an ADD; below 1.1.0 nothing is asked. Raises PluginError."""
-        if at_least(network.cni_version, _GC_SINCE):
+        if at_least(network.cni_version, VERB_SINCE["STATUS"]):
             for plugin in network.plugins:
                 stdin = request_config(network, plugin)
                 execution = self._executor.run(plugin.type, "STATUS", stdin, _NOWHERE.environment())
@@ -178,7 +173,7 @@ class Libcni:
 
     def _delete_result(self, network: NetworkList, cached: CachedAttachment | None) -> dict[str, object] | None:
         """Return the previous result for DEL, as far as there is one."""
-        if cached is None or cached.result is None or not at_least(network.cni_version, _CHECK_SINCE):
+        if cached is None or cached.result is None or not at_least(network.cni_version, VERB_SINCE["CHECK"]):
             return None
         try:
             return result_in_version(cached.result, network.cni_version)

@@ -1,7 +1,6 @@
 """The files of a new distribution: which there are, and what the name of its plugin makes of them."""
 
 import re
-from importlib.resources import files
 from importlib.util import find_spec
 from keyword import iskeyword
 from pathlib import Path
@@ -12,6 +11,7 @@ from launch.installation import plugin_names
 
 __all__ = ["NewPluginError", "write_distribution"]
 
+_TEMPLATES: Final = Path(__file__).parent
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _NAME_MAX: Final = 40
 _FILES: Final = {
@@ -43,7 +43,7 @@ def write_distribution(name: str, parent: Path) -> list[Path]:
     for place, template in _FILES.items():
         path = folder / place.format(**words)
         path.parent.mkdir(exist_ok=True)
-        text = files("harness.new_plugin").joinpath(f"{template}.in").read_text("utf-8")
+        text = (_TEMPLATES / f"{template}.in").read_text("utf-8")
         path.write_text(Template(text).substitute(words), "utf-8")
         written.append(path)
     return written

@@ -49,7 +49,6 @@ class Node:
             raise NodeError(f"node name {name!r}: wanted letters, digits, '_', '.' and '-', at most 64 characters")
         self.name = name
         self.folder = state_dir if name is None else state_dir / "nodes" / name
-        self.netns_dir = NETNS_DIR
         self.netns = None if name is None else str(NETNS_DIR / name)
         self.var_lib_cni = VAR_LIB_CNI if name is None else self.folder / "var-lib-cni"
         self.pods = PodStore(self.folder / "pods")

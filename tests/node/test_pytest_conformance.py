@@ -14,7 +14,7 @@ pytestmark = pytest.mark.sudo
 
 ITEM = "conftest.py::conformance::{}"
 THREE_LINES = """
-from harness.pytest_conformance import conformance
+from cni_harness_pytest import conformance
 
 conformance(bin_dir="build", conf="my.conflist")
 """
@@ -83,7 +83,7 @@ def test_an_item_is_chosen_as_any_other(author: Author) -> None:
 
 
 def test_nothing_is_collected_where_nothing_was_declared(author: Author) -> None:
-    author.declare("from harness.pytest_conformance import conformance\n")
+    author.declare("from cni_harness_pytest import conformance\n")
 
     assert author.collected() == ["test_own.py::test_own"]
 
@@ -213,7 +213,7 @@ def test_several_lists_are_told_apart_and_paths_count_from_the_conftest(author: 
     author.declare("")
     declared = 'conformance(bin_dir=["none", "../build"], conf="other.conflist", checks=["version-result"], {})\n'
     author.declare(
-        "from harness.pytest_conformance import conformance\n"
+        "from cni_harness_pytest import conformance\n"
         + declared.format('name="one", plugins=["bridge"]')
         + declared.format('name="two", profile="ipam", watch=["files"], timeout=900'),
         below="below",
@@ -245,7 +245,7 @@ def test_several_lists_are_told_apart_and_paths_count_from_the_conftest(author: 
     ],
 )
 def test_what_cannot_be_meant_is_an_error(author: Author, declared: str, complaint: str) -> None:
-    author.declare(f"from harness.pytest_conformance import conformance\n{declared}\n")
+    author.declare(f"from cni_harness_pytest import conformance\n{declared}\n")
 
     result = author.run()
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.distributions import ROOMS, built_wheel, project_copy
+
 ROOT = Path(__file__).parents[2]
-ROOMS = ("conf", "firewall", "harness", "ipam", "launch", "lean", "netlink", "plugins", "skel")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 # A Python whose venv holds programs that only note how they were called.
@@ -370,21 +371,12 @@ def test_a_machine_is_provisioned_by_the_same_commands(tmp_path: Path) -> None:
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A copy of the project that may be spoilt."""
-    folder = tmp_path / "tree"
-    folder.mkdir()
-    for name in ("pyproject.toml", "LICENSE", "README.md", "setup.py"):
-        if (ROOT / name).exists():
-            shutil.copy(ROOT / name, folder)
-    for room in ROOMS:
-        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__", "_launcher"))
-    return folder
+    return project_copy(tmp_path / "tree")
 
 
 def wheel_of(tree: Path, folder: Path, **env: str) -> tuple[str, zipfile.ZipFile]:
-    """Build the wheel, and return the end of its name, which says its platform, and the wheel."""
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps"]
-    subprocess.run([*command, "--wheel-dir", folder, tree], env={**os.environ, **env}, check=True)
-    [wheel] = folder.glob("*.whl")
+    """Build the wheel, and return the end of its name, which says what it runs on, and the wheel."""
+    wheel = built_wheel(tree, folder, **env)
     return wheel.name.removeprefix("cni_harness-0.1.0-"), zipfile.ZipFile(wheel)
 
 
@@ -460,11 +452,13 @@ VIOLATIONS = {
     "netlink knows the kernel and nothing of CNI": ("netlink", "import skel"),
     "only netlink imports pyroute2": ("plugins", "import pyroute2"),
     "entering a namespace and reading a sysctl do not pay for pyroute2": ("netlink/sysctl.py", "import pyroute2"),
+    "firewall uses netlink and skel": ("firewall", "import plugins"),
     "ipam uses skel, netlink and netaddr": ("ipam", "import plugins"),
-    "firewall uses netlink and skel": ("firewall", "import ipam"),
     "plugins use firewall, netlink and skel": ("plugins", "import ipam"),
     "plugins leave address arithmetic to ipam and netlink": ("plugins", "import netaddr"),
     "harness executes plugins, it never imports them": ("harness", "import plugins"),
+    "the packages of harness stand in layers": ("harness/libcni", "import harness.cli.main"),
+    "the pytest plugins import nothing that an author's folder could hide": ("cni_harness_pytest", "import skel"),
     "launch starts plugins and knows nothing of the harness": ("launch", "import harness"),
 }
 

@@ -1,6 +1,6 @@
-"""The conformance suite as pytest items: three lines in the `conftest.py` of a plugin's author, an item for each check.
+"""Three lines in the `conftest.py` of a plugin's author, for an item of each conformance check.
 
-    from harness.pytest_conformance import conformance
+    from cni_harness_pytest import conformance
 
     conformance(bin_dir="build", conf="my.conflist")
 
@@ -17,27 +17,27 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-__all__ = ["ConformanceWarning", "Declaration", "conformance", "pytest_collect_file", "pytest_configure"]
+__all__ = ["ConformanceWarning", "Declaration", "conformance", "declared_by"]
 
 _DECLARED: Final = "__conformance__"
-"""What a conftest is given to keep what it declared."""
+"""The variable of a conftest.py that keeps its declarations."""
 
 
 class ConformanceWarning(UserWarning):
-    """The plugin does not do what is no more than a convention, or permitted."""
+    """The plugin breaks a convention, or lacks something optional."""
 
 
 class Declaration(NamedTuple):
-    """What one call of `conformance` said."""
+    """The arguments of one call of `conformance`, with paths from the root: JSON as it is."""
 
     name: str
-    bin_dirs: tuple[Path, ...]
-    conf: Path
+    bin_dirs: tuple[str, ...]
+    conf: str
     plugins: tuple[str, ...]
     profile: str | None
     checks: tuple[str, ...]
-    watched: tuple[Path, ...]
-    prepare: Path | None
+    watched: tuple[str, ...]
+    prepare: str | None
     timeout: float
 
 
@@ -53,20 +53,20 @@ def conformance(  # noqa: PLR0913 -- most calls give two, by name
     prepare: str | os.PathLike[str] | None = None,
     timeout: float = 30.0,
 ) -> None:
-    """Have the plugins of a network list examined: to be called in a conftest.py, whose folder paths count from.
+    """Declare, in a conftest.py, that the plugins of a network list are examined; paths count from its folder.
 
     Args:
         bin_dir: the folder of the executables, or several, in which they are looked for in this order.
         conf: the network list, or the configuration of one plugin.
-        name: what the items are below, where one conftest.py declares several lists.
+        name: the collector of the items; needed if one conftest.py declares several lists.
         plugins: only these of the list; otherwise all, and the IPAM plugins that they delegate to.
-        profile: "interface", "chained" or "ipam": what the plugins are where their place in the list does not tell.
-        checks: only these.
-        watch: folders where the plugin keeps files, which it may not leave there.
-        prepare: an executable that makes on each node what the plugins need there.
-        timeout: how long one execution may take, in seconds.
+        profile: "interface", "chained" or "ipam", if the place in the list does not tell the kind of plugin.
+        checks: only these checks.
+        watch: folders that must have no new files after a check.
+        prepare: an executable that prepares each node for the plugins.
+        timeout: the limit for one execution, in seconds.
 
-    Raises pytest.UsageError where this is no conftest.py, or the name is taken.
+    Raises pytest.UsageError outside of a conftest.py, or for a name that is taken.
     """
     frame = inspect.currentframe()
     caller: dict[str, Any] = frame.f_back.f_globals if frame and frame.f_back else {}
@@ -80,30 +80,18 @@ def conformance(  # noqa: PLR0913 -- most calls give two, by name
     several = [bin_dir] if isinstance(bin_dir, (str, os.PathLike)) else bin_dir
     declared[name] = Declaration(
         name=name,
-        bin_dirs=tuple(folder / each for each in several),
-        conf=folder / conf,
+        bin_dirs=tuple(str(folder / each) for each in several),
+        conf=str(folder / conf),
         plugins=tuple(plugins),
         profile=profile,
         checks=tuple(checks),
-        watched=tuple(folder / each for each in watch),
-        prepare=None if prepare is None else folder / prepare,
+        watched=tuple(str(folder / each) for each in watch),
+        prepare=None if prepare is None else str(folder / prepare),
         timeout=timeout,
     )
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker."""
-    config.addinivalue_line("markers", "conformance: a check of the conformance suite for CNI plugins")
-
-
-def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect what a conftest.py has declared, and nothing of any other file."""
-    # A conftest.py that pytest has loaded is a plugin of that name, and no other file is.
-    conftest = parent.config.pluginmanager.get_plugin(str(file_path))
-    if not getattr(conftest, _DECLARED, None):
-        return None
-    from harness.conformance.items import ConformanceFile
-
-    declaring: ConformanceFile = ConformanceFile.from_parent(parent, path=file_path)
-    declaring.declared = getattr(conftest, _DECLARED)
-    return declaring
+def declared_by(conftest: object) -> dict[str, Declaration]:
+    """Return the declarations of a conftest.py, by name."""
+    found: dict[str, Declaration] = getattr(conftest, _DECLARED, {})
+    return found

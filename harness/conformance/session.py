@@ -1,0 +1,141 @@
+"""Checks one at a time, for a program that asks: which there are for a network list, and the outcome of each.
+
+The pytest plugin is such a program. Questions and answers are JSON, documented at `Session.answer`.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, NamedTuple
+
+from harness.conformance.catalogue import Check, checks
+from harness.conformance.finding import Finding, Outcome
+from harness.conformance.preparation import PreparationError
+from harness.conformance.profile import Profile
+from harness.conformance.report.wording import paragraph, place, printable
+from harness.conformance.run import Extent, run_check, with_profile
+from harness.conformance.subject import Subject, subjects_of
+from harness.conformance.verdict import ViolationError
+from harness.conformance.versions import in_common_version
+from harness.libcni.execute import PluginError
+from harness.libcni.networks import NetworkError, read_network_file
+
+__all__ = ["Session"]
+
+_OUTCOMES: Final = {
+    Outcome.PASS: "pass",
+    Outcome.WARN: "warn",
+    Outcome.FAIL: "fail",
+    Outcome.ERROR: "fail",
+    Outcome.NOT_APPLICABLE: "skip",
+}
+
+
+class _DeclarationError(Exception):
+    """The declaration names a check, plugin or profile that does not exist."""
+
+
+class Session:
+    """Answers questions. Suites are kept from question to question, for the profiles that their plugins have."""
+
+    def __init__(self) -> None:
+        self._suites: dict[str, _Suite] = {}
+
+    def answer(self, question: Mapping[str, Any]) -> dict[str, object]:
+        """Return `items` to the verb "collect", `outcome` and `text` to the verb "run"; or `error`, if neither can be.
+
+        `declaration` has the arguments of `cni_harness_pytest.conformance`. `item` is one of `items`. `outcome` is
+        "pass", "warn", "fail" or "skip".
+        """
+        try:
+            suite = self._suite(question["declaration"])
+            if question["verb"] == "collect":
+                return {"items": list(suite.items)}
+            return suite.run(question["item"])
+        except (NetworkError, PluginError, PreparationError, _DeclarationError) as error:
+            return {"error": str(error)}
+
+    def _suite(self, declaration: Mapping[str, Any]) -> "_Suite":
+        key = json.dumps(declaration)
+        if key not in self._suites:
+            self._suites[key] = _Suite(declaration)
+        return self._suites[key]
+
+
+class _Item(NamedTuple):
+    """One check of one plugin; `profile` follows from the plugin's place in the list."""
+
+    subject: Subject
+    profile: Profile
+    check: Check
+
+
+class _Suite:
+    """The plugins of one network list."""
+
+    def __init__(self, declaration: Mapping[str, Any]) -> None:
+        """Find the items. Raises NetworkError, _DeclarationError."""
+        prepare = declaration["prepare"]
+        watched = tuple(map(Path, declaration["watched"]))
+        self._extent = Extent(declaration["timeout"], watched, Path(prepare) if prepare else None)
+        self._profiles: dict[str, Profile] = {}
+        self.items = dict(_items(declaration))
+
+    def run(self, name: str) -> dict[str, object]:
+        """Run the check of an item on a node of its own. Raises PluginError, PreparationError."""
+        item = self.items[name]
+        with TemporaryDirectory(prefix="conformance-") as folder:
+            subject = in_common_version(item.subject, Path(folder), self._extent.timeout)
+            found = self._profile_of(subject, Path(folder))
+            if found is not item.profile:
+                text = f'{subject.type} is of the profile {found}: say so, profile="{found}"'
+                return {"outcome": "fail", "text": text}
+            subject = replace(subject, profile=found)
+            finding = run_check(item.check, subject, state_dir=Path(folder), extent=self._extent)
+        return {"outcome": _OUTCOMES[finding.outcome], "text": _text(finding)}
+
+    def _profile_of(self, subject: Subject, state_dir: Path) -> Profile:
+        """Return the plugin's profile, found once for all items; for one whose ADD fails, that of its place."""
+        if subject.profile is not None:
+            return subject.profile
+        if subject.type not in self._profiles:
+            try:
+                found = with_profile(subject, state_dir, self._extent).profile
+            except ViolationError:
+                found = None
+            self._profiles[subject.type] = found or Profile.INTERFACE
+        return self._profiles[subject.type]
+
+
+def _items(declaration: Mapping[str, Any]) -> Iterator[tuple[str, _Item]]:
+    """Yield the items by name. Raises NetworkError, _DeclarationError."""
+    profile, plugins, ids = declaration["profile"], declaration["plugins"], declaration["checks"]
+    _demand_known("profile", [profile] if profile else [], list(Profile))
+    network = read_network_file(Path(declaration["conf"]))
+    folders = [Path(folder) for folder in declaration["bin_dirs"]]
+    subjects = list(subjects_of(network, folders, profile=Profile(profile) if profile else None, only=plugins))
+    known = checks()
+    _demand_known("plugins", plugins, [subject.type for subject in subjects])
+    _demand_known("checks", ids, [check.id for check in known])
+    taken: dict[str, int] = {}
+    for subject in subjects:
+        taken[subject.type] = taken.get(subject.type, 0) + 1
+        label = subject.type if taken[subject.type] == 1 else f"{subject.type}-{taken[subject.type]}"
+        expected = subject.profile or Profile.INTERFACE
+        for check in known:
+            if expected in check.profiles and (not ids or check.id in ids):
+                yield f"{label}[{check.id}]", _Item(subject, expected, check)
+
+
+def _demand_known(what: str, given: Sequence[str], known: Sequence[str]) -> None:
+    if missing := [name for name in given if name not in known]:
+        raise _DeclarationError(f"{what}: there is no {', '.join(missing)}")
+
+
+def _text(finding: Finding) -> str:
+    if finding.outcome is Outcome.NOT_APPLICABLE:
+        return printable(finding.detail)
+    check = finding.check
+    return f"{check.id} ({check.level}; {place(check.enforced[0])})\n{paragraph(finding)}"
