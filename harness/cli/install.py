@@ -37,7 +37,7 @@ _TIMEOUT_S = 5.0
 @click.option(
     "--units/--no-units",
     default=None,
-    help="Have systemd start the server when it is needed.  [where systemd runs, and --state-dir is the default]",
+    help="Have systemd start the server when it is needed.  [with systemd, the default --state-dir, and no package]",
 )
 @click.option("--unit-dir", type=click.Path(file_okay=False, path_type=Path), hidden=True, help="For a look at them.")
 @global_options(makes_folders=True)
@@ -62,7 +62,7 @@ def command(
     if compiled_launcher() is None:
         say("This was installed without a C compiler: the plugins get the slower launcher, in Python")
     if units is None:
-        units = systemd.is_systemd_running() and settings.state_dir == DEFAULT_STATE_DIR
+        units = systemd.is_systemd_running() and settings.state_dir == DEFAULT_STATE_DIR and not systemd.are_packaged()
     if units:
         files |= systemd.units((unit_dir or systemd.UNIT_DIR).absolute())
     # After the plugins: containerd starts to use a list as soon as it is there.

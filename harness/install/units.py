@@ -13,7 +13,7 @@ from typing import Final
 from harness.install.files import Content
 from launch.installation import DEFAULT_SOCKET, command
 
-__all__ = ["UNIT_DIR", "UnitError", "disabled", "enable", "is_systemd_running", "units"]
+__all__ = ["UNIT_DIR", "UnitError", "are_packaged", "disabled", "enable", "is_systemd_running", "units"]
 
 UNIT_DIR: Final = Path("/etc/systemd/system")
 
@@ -63,6 +63,11 @@ class UnitError(Exception):
 def is_systemd_running() -> bool:
     """Tell whether systemd is this machine's first process (sd_booted(3))."""
     return Path("/run/systemd/system").is_dir()
+
+
+def are_packaged() -> bool:
+    """Tell whether the Debian package of this project brought the units; it starts the server and ends it."""
+    return Path("/lib/systemd/system", _SOCKET).exists()
 
 
 def units(folder: Path, socket: str = DEFAULT_SOCKET, arguments: Sequence[str] | None = None) -> dict[Path, Content]:

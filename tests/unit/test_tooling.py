@@ -193,7 +193,7 @@ def test_help_names_every_target_for_people(checkout: Checkout) -> None:
     targets = {line.split()[1] for line in checkout.make("help").stdout.splitlines()}
 
     tests = {"test", "test-runtimes", "test-vm"}
-    others = {"lint", "bench", "matrix", "soak", "docs", "man", "install", "venv", "clean"}
+    others = {"lint", "bench", "matrix", "soak", "docs", "man", "install", "wheels", "deb", "venv", "clean"}
     assert targets == {"help", "up", "down"} | tests | others
 
 
@@ -391,7 +391,8 @@ def test_the_wheel_holds_the_rooms_and_the_lists_and_the_launcher_and_nothing_el
     written |= {str(path.relative_to(ROOT)) for path in (ROOT / "harness").rglob("*.in")}
     assert names == written | {"launch/_launcher"}
     assert "skel/py.typed" in wheel.namelist()
-    assert name == f"py3-none-linux_{os.uname().machine}.whl"
+    machine = os.uname().machine
+    assert name == f"py3-none-manylinux2014_{machine}.musllinux_1_1_{machine}.whl"
     assert wheel.getinfo("launch/_launcher").external_attr >> 16 == 0o100755
     assert runs(wheel, tmp_path)
 
@@ -401,6 +402,16 @@ def runs(wheel: zipfile.ZipFile, folder: Path) -> bool:
     launcher.chmod(0o755)
     ran = subprocess.run([launcher], capture_output=True, text=True, check=False)
     return "`cni-harness install` makes plugins of this" in ran.stderr
+
+
+def test_the_wheel_with_a_launcher_that_needs_a_c_library_promises_none(tree: Path, tmp_path: Path) -> None:
+    compiler = tmp_path / "dynamic-cc"
+    executable(compiler, '#!/bin/sh\ncase " $* " in *" -static "*) exit 1 ;; esac\nexec cc "$@"\n')
+
+    name, wheel = wheel_of(tree, tmp_path, CC=str(compiler))
+
+    assert name == f"py3-none-linux_{os.uname().machine}.whl"
+    assert runs(wheel, tmp_path)
 
 
 @pytest.mark.parametrize("compiler", ["", "#!/bin/sh\nexit 1\n"], ids=["absent", "broken"])
