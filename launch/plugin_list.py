@@ -18,7 +18,9 @@ PLUGINS = {
     "bridge": "plugins.bridge",
     "host-local": "ipam.host_local",
     "loopback": "plugins.loopback",
+    "macvlan": "plugins.macvlan",
     "noop": "plugins.noop",
+    "ptp": "plugins.ptp",
 }
 
 

@@ -17,7 +17,7 @@ Interface = IPv4Interface | IPv6Interface
 
 _RTM_NEWADDR, _RTM_DELADDR, _RTM_GETADDR = 20, 21, 22
 _IFA_ADDRESS, _IFA_LOCAL, _IFA_BROADCAST, _IFA_FLAGS = 1, 2, 4, 8
-_IFA_F_NODAD = 0x02
+_IFA_F_NODAD, _IFA_F_NOPREFIXROUTE = 0x02, 0x200
 _IFADDRMSG = struct.Struct("=BBBBI")  # family, prefix length, flags, scope, ifindex
 _IPV4 = 4
 # A network of two addresses or one has none to spare for broadcasts (RFC 3021).
@@ -29,12 +29,13 @@ def get_addresses(ifindex: int, family: int = 0) -> bytes:
     return _message(_RTM_GETADDR, _IFADDRMSG.pack(family, 0, 0, 0, ifindex))
 
 
-def new_address(ifindex: int, interface: Interface, *, nodad: bool = False) -> bytes:
+def new_address(ifindex: int, interface: Interface, *, nodad: bool = False, noprefixroute: bool = False) -> bytes:
     """Add an address, with the network's broadcast address if it is IPv4.
 
-    IPv6: `nodad` skips duplicate address detection.
+    IPv6: `nodad` skips duplicate address detection. `noprefixroute`: the kernel adds no route to the network.
     """
-    attributes = number(_IFA_FLAGS, _IFA_F_NODAD if nodad else 0)
+    flags = (_IFA_F_NODAD if nodad else 0) | (_IFA_F_NOPREFIXROUTE if noprefixroute else 0)
+    attributes = number(_IFA_FLAGS, flags)
     if interface.version == _IPV4 and interface.network.prefixlen <= _LONGEST_WITH_BROADCAST:
         attributes += attribute(_IFA_BROADCAST, interface.network.broadcast_address.packed)
     return _message(_RTM_NEWADDR, _address(ifindex, interface) + attributes, NLM_F_CREATE | NLM_F_EXCL)

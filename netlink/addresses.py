@@ -78,11 +78,16 @@ def list_addresses(ifindex: int, family: int = 0) -> Request[list[Address]]:
 
 
 def add_address(
-    ifindex: int, interface: IPv4Interface | IPv6Interface, *, nodad: bool = False, exist_ok: bool = False
+    ifindex: int,
+    interface: IPv4Interface | IPv6Interface,
+    *,
+    nodad: bool = False,
+    noprefixroute: bool = False,
+    exist_ok: bool = False,
 ) -> Request[bool]:
-    """Ask for an address to be added, as `AddressVerbs.add_address` does."""
+    """Ask for an address, as `AddressVerbs.add_address` does; with `noprefixroute` without a route to its network."""
     harmless = (errno.EEXIST,) if exist_ok else ()
-    request = messages.new_address(ifindex, interface, nodad=nodad)
+    request = messages.new_address(ifindex, interface, nodad=nodad, noprefixroute=noprefixroute)
     return change(request, f"add address {interface} to link {ifindex}", harmless)
 
 

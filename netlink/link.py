@@ -6,6 +6,7 @@ from _socket import AF_INET6
 
 from lean.typing import NamedTuple
 from netlink.attributes import items, uint32, value, values
+from netlink.kinds import MACVLAN_MODES
 from netlink.link_wire import IFF_PROMISC, IFF_UP, LINK_BODY, get_fdb_entry, get_link
 from netlink.replies import HEADER, Frame
 from netlink.request import Request
@@ -26,6 +27,7 @@ _IFLA_OPERSTATE, _IFLA_LINKINFO, _IFLA_IFALIAS, _IFLA_AF_SPEC, _IFLA_PROP_LIST, 
 )
 _IFLA_INFO_KIND, _IFLA_INFO_DATA, _IFLA_INFO_SLAVE_KIND, _IFLA_INFO_SLAVE_DATA = 1, 2, 4, 5
 _IFLA_BR_VLAN_FILTERING = 7
+_IFLA_MACVLAN_MODE = 1
 _IFLA_BRPORT_MODE, _IFLA_BRPORT_ISOLATED = 4, 33
 _IFLA_INET6_CONF = 2
 _DEVCONF_ACCEPT_RA = 3  # include/uapi/linux/ipv6.h
@@ -65,6 +67,8 @@ class Link(NamedTuple):
     hairpin: bool
     """Of a bridge's port, as is the next."""
     isolated: bool
+    macvlan_mode: str
+    """One of netlink.kinds.MACVLAN_MODES; "" for another kind."""
 
 
 def find_link(name_or_ifindex: str | int) -> Request[Link | None]:
@@ -108,7 +112,13 @@ def link_in(frame: Frame) -> Link:
         vlan_filtering=any(value(bridge, _IFLA_BR_VLAN_FILTERING)),
         hairpin=any(port.get(_IFLA_BRPORT_MODE, b"")),
         isolated=any(port.get(_IFLA_BRPORT_ISOLATED, b"")),
+        macvlan_mode=_macvlan_mode(linkinfo(_IFLA_INFO_DATA, b"")) if kind == "macvlan" else "",
     )
+
+
+def _macvlan_mode(settings: bytes) -> str:
+    number = uint32(value(settings, _IFLA_MACVLAN_MODE))
+    return next((name for name, each in MACVLAN_MODES.items() if each == number), "")
 
 
 def _text(value: bytes) -> str:

@@ -23,8 +23,7 @@ __all__ = [
     "delete_link",
     "get_fdb_entry",
     "get_link",
-    "new_bridge",
-    "new_veth",
+    "new_link",
     "notify_by_arp",
 ]
 
@@ -34,12 +33,11 @@ IFNAME_LENGTH: Final = 15
 """Bytes in the longest name of a link; alternative names may be longer."""
 
 _RTM_NEWLINK, _RTM_DELLINK, _RTM_GETLINK, _RTM_GETNEIGH = 16, 17, 18, 30
-_IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_MASTER, _IFLA_LINKINFO, _IFLA_IFALIAS = 1, 3, 4, 10, 18, 20
-_IFLA_AF_SPEC, _IFLA_NET_NS_FD, _IFLA_EXT_MASK, _IFLA_ALT_IFNAME = 26, 28, 29, 53
+_IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MTU, _IFLA_LINK, _IFLA_MASTER, _IFLA_LINKINFO = 1, 3, 4, 5, 10, 18
+_IFLA_IFALIAS, _IFLA_AF_SPEC, _IFLA_NET_NS_FD, _IFLA_EXT_MASK = 20, 26, 28, 29
+_IFLA_LINK_NETNSID, _IFLA_ALT_IFNAME = 37, 53
 _IFLA_INFO_KIND, _IFLA_INFO_DATA, _IFLA_INFO_SLAVE_KIND, _IFLA_INFO_SLAVE_DATA = 1, 2, 4, 5
-_IFLA_BR_VLAN_FILTERING = 7
 _IFLA_BRPORT_MODE, _IFLA_BRPORT_ISOLATED = 4, 33
-_VETH_INFO_PEER = 1
 _IFLA_INET_CONF = 1
 _IPV4_DEVCONF_ARP_NOTIFY = 22  # include/uapi/linux/ip.h
 _NDA_LLADDR, _NDA_MASTER = 2, 9
@@ -67,59 +65,37 @@ def delete_link(name_or_ifindex: str | int) -> bytes:
     return _message(_RTM_DELLINK, name, ifindex=ifindex)
 
 
-def new_bridge(name: str, *, mtu: int = 0, mac: str = "", vlan_filtering: bool = False, up: bool = False) -> bytes:
-    """Make a bridge."""
-    filtering = nested(_IFLA_INFO_DATA, _byte(_IFLA_BR_VLAN_FILTERING, 1)) if vlan_filtering else b""
-    return _message(
-        _RTM_NEWLINK,
-        text(_IFLA_IFNAME, name),
-        _mtu(mtu),
-        _mac(mac),
-        nested(_IFLA_LINKINFO, text(_IFLA_INFO_KIND, "bridge"), filtering),
-        nlm_flags=_EXCLUSIVELY,
-        flags=IFF_UP if up else 0,
-        change=IFF_UP if up else 0,
-    )
-
-
-def new_veth(  # noqa: PLR0913 - what a link may be born with, each by its name
+def new_link(  # noqa: PLR0913 - what a link may be born with, each by its name
+    kind: str,
     name: str,
     *,
-    peer_name: str,
-    peer_namespace: Namespace,
+    data: bytes = b"",
+    link: int = 0,
+    master: int = 0,
     mtu: int = 0,
     mac: str = "",
-    peer_mac: str = "",
-    master: int = 0,
-    up: bool = True,
+    namespace: Namespace | None = None,
+    link_netnsid: int | None = None,
+    up: bool = False,
 ) -> bytes:
-    """Make a pair of which one end is here and the other, down, in `peer_namespace`.
-
-    The peer cannot be born up: its own driver refuses to open it as long as it has no other end. An alias or settings
-    of a bridge port in the same message would be ignored.
-    """
-    peer = attribute(
-        _VETH_INFO_PEER,
-        _IFINFOMSG.pack(0, 0, 0, 0, 0)
-        + text(_IFLA_IFNAME, peer_name)
-        + number(_IFLA_NET_NS_FD, peer_namespace.fd)
-        + _mtu(mtu)
-        + _mac(peer_mac),
-    )
+    """Make a link, as `LinkVerbs.create_link` does. The kernel would ignore an alias or settings of a bridge's port."""
     return _message(
         _RTM_NEWLINK,
         text(_IFLA_IFNAME, name),
         _mtu(mtu),
         _mac(mac),
+        number(_IFLA_LINK, link) if link else b"",
+        number(_IFLA_LINK_NETNSID, link_netnsid) if link_netnsid is not None else b"",
         number(_IFLA_MASTER, master) if master else b"",
-        nested(_IFLA_LINKINFO, text(_IFLA_INFO_KIND, "veth"), nested(_IFLA_INFO_DATA, peer)),
+        number(_IFLA_NET_NS_FD, namespace.fd) if namespace else b"",
+        nested(_IFLA_LINKINFO, text(_IFLA_INFO_KIND, kind), attribute(_IFLA_INFO_DATA, data) if data else b""),
         nlm_flags=_EXCLUSIVELY,
         flags=IFF_UP if up else 0,
         change=IFF_UP if up else 0,
     )
 
 
-def change_link(
+def change_link(  # noqa: PLR0913 - what may change, each by its name
     ifindex: int,
     *,
     up: bool | None = None,
@@ -127,6 +103,8 @@ def change_link(
     mac: str = "",
     mtu: int = 0,
     alias: str | None = None,
+    name: str = "",
+    namespace: Namespace | None = None,
 ) -> bytes:
     """Change what is given; an alias is a text of at most 255 bytes that is only shown."""
     flags = change = 0
@@ -134,8 +112,17 @@ def change_link(
         if wanted is not None:
             change |= flag
             flags |= flag if wanted else 0
-    shown = b"" if alias is None else text(_IFLA_IFALIAS, alias)
-    return _message(_RTM_NEWLINK, _mac(mac), _mtu(mtu), shown, ifindex=ifindex, flags=flags, change=change)
+    return _message(
+        _RTM_NEWLINK,
+        _mac(mac),
+        _mtu(mtu),
+        b"" if alias is None else text(_IFLA_IFALIAS, alias),
+        text(_IFLA_IFNAME, name) if name else b"",
+        number(_IFLA_NET_NS_FD, namespace.fd) if namespace else b"",
+        ifindex=ifindex,
+        flags=flags,
+        change=change,
+    )
 
 
 def change_port(ifindex: int, *, hairpin: bool, isolated: bool) -> bytes:

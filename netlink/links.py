@@ -4,10 +4,11 @@ import errno
 from collections.abc import Sequence
 
 from lean.typing import Any
-from netlink import messages
+from netlink import kinds, messages
 from netlink.handle import Handle
 from netlink.link import Link, find_link, link_in
 from netlink.namespace import Namespace
+from netlink.namespace_ids import give_namespace_id
 from netlink.request import Request, change
 from netlink.socket import NetlinkError
 
@@ -35,6 +36,47 @@ class LinkVerbs(Handle):
         frames = self._socket.dump(request, doing=f"list the ports of link {master_ifindex}")
         return [link_in(frame) for frame in frames]
 
+    def create_link(  # noqa: PLR0913 - what a link may be born with, each by its name
+        self,
+        kind: str,
+        name: str,
+        *,
+        data: bytes = b"",
+        link: int = 0,
+        link_namespace: Namespace | None = None,
+        master: int = 0,
+        mtu: int = 0,
+        mac: str = "",
+        namespace: Namespace | None = None,
+        up: bool = False,
+        looks: Sequence[Request[Any]] = (),
+    ) -> bool:
+        """Make a link of a kind ("macvlan", "dummy"); False, having changed nothing, if a link of that name exists.
+
+        `data` is the kind's settings (`netlink.kinds`), `link` the ifindex of the link below (a macvlan's parent),
+        `master` that of the bridge above, `mtu` in bytes. Without `mac` the MAC is random. `looks` are sent along.
+
+        With `namespace` the link is born there, and `link` is here. Kernels before 6.14 refuse a name that is taken
+        here, too: such a link needs a name of its own, and a `rename` over there.
+        With `link_namespace` the link is made here, and `link` is in that namespace, which gets a number here.
+        """
+        netnsid = self._number(link_namespace) if link_namespace else None
+        request = messages.new_link(
+            kind,
+            name,
+            data=data,
+            link=link,
+            link_netnsid=netnsid,
+            master=master,
+            mtu=mtu,
+            mac=mac,
+            namespace=namespace,
+            up=up,
+        )
+        making = change(request, f"create {kind} {name!r}", (errno.EEXIST,))
+        self.send(making, *looks)
+        return making.answer
+
     def create_bridge(
         self,
         name: str,
@@ -50,13 +92,11 @@ class LinkVerbs(Handle):
         With `mac` the address stays; else it is random until there are ports, and then the lowest of theirs. `mtu` is
         in bytes, 0 for that of the ports. Raises VlanFilteringUnsupportedError, having made nothing.
         """
-        request = messages.new_bridge(name, mtu=mtu, mac=mac, vlan_filtering=vlan_filtering, up=up)
-        making = change(request, f"create bridge {name!r}", (errno.EEXIST,))
+        data = kinds.bridge(vlan_filtering=vlan_filtering)
         try:
-            self.send(making, *looks)
+            return self.create_link("bridge", name, data=data, mtu=mtu, mac=mac, up=up, looks=looks)
         except NetlinkError as error:
             raise vlan_error(error) if vlan_filtering else error from None
-        return making.answer
 
     def create_veth(  # noqa: PLR0913 - what a link may be born with, each by its name
         self,
@@ -82,16 +122,8 @@ class LinkVerbs(Handle):
         (ENOBUFS, ENOMEM, ETIMEDOUT).
         """
         doing = f"create veth {name!r} with peer {peer_name!r}"
-        request = messages.new_veth(
-            name,
-            peer_name=peer_name,
-            peer_namespace=peer_namespace,
-            mtu=mtu,
-            mac=mac,
-            peer_mac=peer_mac,
-            master=master,
-            up=up,
-        )
+        data = kinds.veth(peer_name=peer_name, peer_namespace=peer_namespace, peer_mac=peer_mac, peer_mtu=mtu)
+        request = messages.new_link("veth", name, data=data, mtu=mtu, mac=mac, master=master, up=up)
         found = find_link(name)
         self.send(change(request, doing), found)
         made = found.answer
@@ -134,10 +166,31 @@ class LinkVerbs(Handle):
         request = messages.change_link(ifindex, promiscuous=on)
         self.execute([request], doing=f"set link {ifindex} promiscuous {'on' if on else 'off'}")
 
+    def set_alias(self, ifindex: int, alias: str) -> None:
+        """Give a link a text of at most 255 bytes that is only shown."""
+        self.execute([messages.change_link(ifindex, alias=alias)], doing=f"set the alias of link {ifindex}")
+
+    def rename(self, ifindex: int, name: str) -> None:
+        """Give a link another name. Before Linux 6.2 it must be down (EBUSY). Raises NetlinkError: EEXIST."""
+        self.execute([messages.change_link(ifindex, name=name)], doing=f"rename link {ifindex} to {name!r}")
+
+    def move_link(self, ifindex: int, namespace: Namespace, name: str = "") -> None:
+        """Move a link, which goes down, into another network namespace, and give it `name` there.
+
+        Raises NetlinkError: EEXIST if a link there has the name; the link may have moved by then.
+        """
+        request = messages.change_link(ifindex, name=name, namespace=namespace)
+        self.execute([request], doing=f"move link {ifindex} to {namespace.path}")
+
     def delete_link(self, name_or_ifindex: str | int) -> bool:
         """Delete a link; False when it was not there."""
         request = messages.delete_link(name_or_ifindex)
         return self._tried(request, errno.ENODEV, doing=f"delete link {name_or_ifindex!r}")
+
+    def _number(self, other: Namespace) -> int:
+        giving, asking = give_namespace_id(other)
+        self.send(giving, asking)
+        return asking.answer
 
 
 def set_up(ifindex: int) -> Request[bool]:

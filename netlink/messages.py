@@ -20,8 +20,7 @@ from netlink.link_wire import (
     delete_link,
     get_fdb_entry,
     get_link,
-    new_bridge,
-    new_veth,
+    new_link,
     notify_by_arp,
 )
 from netlink.route_wire import RT_SCOPE_UNIVERSE, RT_TABLE_MAIN, new_route
@@ -45,9 +44,8 @@ __all__ = [
     "get_routes",
     "get_vlans",
     "new_address",
-    "new_bridge",
+    "new_link",
     "new_route",
-    "new_veth",
     "notify_by_arp",
 ]
 

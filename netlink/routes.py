@@ -7,10 +7,10 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from netlink import messages
 from netlink.handle import Handle
 from netlink.request import Request, change
-from netlink.route_wire import RT_TABLE_MAIN, Route, routes_in
+from netlink.route_wire import RT_TABLE_MAIN, Route, new_route, routes_in
 from netlink.socket import NetlinkError
 
-__all__ = ["RT_TABLE_MAIN", "Route", "RouteVerbs", "add_route"]
+__all__ = ["RT_TABLE_MAIN", "Route", "RouteVerbs", "add_route", "new_route"]
 
 
 class RouteVerbs(Handle):

@@ -54,18 +54,22 @@ def _remove(args: Args[C], name_or_index: str | int, namespace: Namespace | None
 
 
 def _is_of_another(inner: "Link", args: Args[C]) -> bool:
-    """Tell whether a pod's veth is another attachment's: /proc/PID/ns/net may be a later container's by now."""
-    if inner.kind != "veth":
-        return False
+    """Tell by the alias, a veth's is on the host, whether a pod's interface is another attachment's.
+
+    /proc/PID/ns/net may be a later container's by now.
+    """
     from firewall.owner import Owner
     from netlink.rtnl import Rtnl
 
-    with Rtnl() as host:
-        port = host.link(inner.peer_ifindex)
-    if port is None or port.peer_ifindex != inner.ifindex:
-        return False
+    alias = inner.alias
+    if inner.kind == "veth":
+        with Rtnl() as host:
+            port = host.link(inner.peer_ifindex)
+        if port is None or port.peer_ifindex != inner.ifindex:
+            return False
+        alias = port.alias
     try:
         network = args.config.name
     except CniError:
         network = ""  # DEL reports a bad name at its end
-    return Owner.from_label(port.alias) not in {None, Owner(network, args.container_id, args.ifname)}
+    return Owner.from_label(alias) not in {None, Owner(network, args.container_id, args.ifname)}

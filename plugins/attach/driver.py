@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from firewall.owner import Owner
     from firewall.tables import Tables
     from netlink.namespace import Namespace
+    from netlink.request import Request
     from netlink.rtnl import Link, Rtnl
     from skel.steps import Steps
 
@@ -45,8 +46,8 @@ class Driver(Generic[C]):
     """One call of an interface plugin: the steps that differ between kinds of interface.
 
     The sequence makes one for each call, so a driver may keep values for its later steps in attributes.
-    ADD calls `make`, `gateways`, `after_ipam`, `wait_reachable`, in this order. CHECK calls `verify`, DEL `unmake`, GC
-    `stale` and STATUS `status`. Every step may raise CniError and OSError.
+    ADD calls `make`, `gateways`, `pod_routes`, `after_ipam`, `wait_reachable`, in this order. CHECK calls `verify`, DEL
+    `unmake`, GC `stale` and STATUS `status`. Every step may raise CniError and OSError.
     """
 
     kind = "veth"
@@ -121,6 +122,15 @@ class Driver(Generic[C]):
         Return the gateway addresses that the host holds: packets of their families are forwarded. The pod's interface
         is configured next, with the result's addresses and routes.
         """
+        return []
+
+    def pod_routes(self, ifindex: int) -> "list[Request[bool]]":
+        """Return the routes that the pod has instead of the kernel's, one to the network of each of its addresses.
+
+        The routes of the result come after them, by way of gateways that these make reachable. `ifindex` is the pod's
+        interface. If this returns none, the kernel adds its own.
+        """
+        del ifindex
         return []
 
     def after_ipam(self, gateways: list[Cidr]) -> None:

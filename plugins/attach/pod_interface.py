@@ -4,7 +4,7 @@ The sequence calls these functions, for every interface plugin alike.
 """
 
 from _socket import AF_INET, AF_INET6
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 
 from netlink.addresses import add_address
@@ -21,6 +21,7 @@ from plugins.attach.gateways import default_network, gateway_of
 from skel import Cidr, CniError, Code, Interface, Network, Result, Route
 
 __all__ = [
+    "FAMILIES",
     "announce",
     "check_addresses_and_routes",
     "check_interface",
@@ -33,7 +34,7 @@ __all__ = [
 _IPV6 = 6
 
 _DAD_SECONDS = 5.0
-_FAMILIES = {4: AF_INET, 6: AF_INET6}
+FAMILIES = {4: AF_INET, 6: AF_INET6}
 
 
 def require_interface(pod: Rtnl, ifname: str) -> Link:
@@ -55,17 +56,20 @@ def opened(namespace: Namespace, ifname: str, result: Result, *, dad: bool) -> R
         return Rtnl()
 
 
-def configure(
+def configure(  # noqa: PLR0913 -- what the sequence knows, each by its name
     pod: Rtnl,
     index: int,
     ifname: str,
     result: Result,
     *,
     dad: bool,
+    own_routes: Sequence[Request[bool]] = (),
     wait_reachable: Callable[[], object],
     waiting: Callable[[], AbstractContextManager[None]],
 ) -> Link:
     """Give the pod's interface the addresses and routes of `result` and bring it up; return it.
+
+    `own_routes` come first, and the kernel then adds no route to the network of an address.
 
     `dad` turns IPv6 duplicate address detection on; it takes a fifth of a
     second then, after `wait_reachable`, which is to return once neighbours are
@@ -73,8 +77,8 @@ def configure(
     `waiting` (see skel.Interruption). Raises CniError (11 where that does not end, 7 for a route that
     mixes families), NetlinkError, and OSError for a duplicate.
     """
-    routes = _routes_to_add(index, result)
-    addresses = [add_address(index, ip.address, nodad=not dad) for ip in result.ips]
+    routes = [*own_routes, *_routes_to_add(index, result)]
+    addresses = [add_address(index, ip.address, nodad=not dad, noprefixroute=bool(own_routes)) for ip in result.ips]
     up = set_up(index)
     found = find_link(ifname)
     # The kernel sends no gratuitous ARP without it. No address depends on it, so a refusal does no harm.
@@ -133,7 +137,7 @@ def check_addresses_and_routes(pod: Rtnl, inner: Link, routes: Iterable[Route], 
             raise CniError(Code.INTERNAL, f'address {address} is missing on "{inner.name}" in the container')
     tables: dict[tuple[int, int], dict[Network, list[KernelRoute]]] = {}
     for wanted in routes:
-        place = (_FAMILIES[wanted.dst.version], RT_TABLE_MAIN if wanted.table is None else wanted.table)
+        place = (FAMILIES[wanted.dst.version], RT_TABLE_MAIN if wanted.table is None else wanted.table)
         if place not in tables:
             tables[place] = _routes(pod, *place)
         if not any(_fulfils(route, wanted) for route in tables[place].get(wanted.dst, [])):

@@ -90,6 +90,7 @@ def _connect(driver: Driver[Any], ifindex: int, gateways: list[Cidr]) -> None:
                 args.ifname,
                 result,
                 dad=driver.dad,
+                own_routes=driver.pod_routes(ifindex),
                 wait_reachable=driver.wait_reachable,
                 waiting=args.interruption.waiting,
             )

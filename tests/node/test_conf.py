@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import conf
-from tests.nodes import Node, PluginRun, until
+from tests.nodes import Node, PluginRun, until, veth_between
 
 LISTS = sorted(Path(conf.__file__).parent.glob("*.conflist"))
 
@@ -31,6 +31,12 @@ EXPECTED = {
     ),
     "20-bridge-ipv4": Seen({"lo": "", "eth0": "veth"}, ["10.89.0.2/24"], ["10.89.0.1"]),
     "30-bridge-l2": Seen({"lo": "", "eth0": "veth"}, [], []),
+    "40-ptp": Seen(
+        {"lo": "", "eth0": "veth"},
+        ["10.90.0.2/24", "fd0d:6e1b:8b5d::2/64"],
+        ["10.90.0.1", "fd0d:6e1b:8b5d::1"],
+    ),
+    "50-macvlan": Seen({"lo": "", "eth0": "macvlan"}, ["10.91.0.2/24", "fd0d:6e1b:8b5e::2/64"], []),
     "90-hostnetwork-noop": Seen({"lo": ""}, [], []),
     "99-loopback": Seen({"lo": ""}, [], []),
 }
@@ -88,10 +94,17 @@ def test_every_list_is_expected_here() -> None:
 
 @pytest.mark.parametrize(("network", "config"), REQUESTS)
 def test_a_list_gives_a_pod_its_network_and_takes_it_back(
-    node: Node, call: Callable[..., PluginRun], network: str, config: dict[str, Any]
+    node: Node,
+    make_node: Callable[[], Node],
+    call: Callable[..., PluginRun],
+    network: str,
+    config: dict[str, Any],
 ) -> None:
     pod = node.pod_namespace("pod")
     node.run(["ip", "link", "set", "lo", "up" if config["type"] != "loopback" else "down"], netns=pod)
+    if config["type"] == "macvlan":
+        veth_between(node, make_node())
+        node.run(["ip", "route", "add", "default", "via", "192.0.2.2"])
     before = node.state()
 
     added = call("ADD", config, pod)

@@ -3,6 +3,8 @@ from typing import Any
 
 import pytest
 
+from netlink.kinds import MACVLAN_MODES, macvlan, veth
+from netlink.link import find_link
 from netlink.namespace import Namespace, entered, open_namespace
 from netlink.rtnl import NetlinkError, Rtnl, VlanFilteringUnsupportedError
 from tests.kernel import has_vlan_filtering
@@ -146,6 +148,81 @@ def test_a_veth_that_cannot_be_finished_is_taken_back(node: Node, host: Rtnl, po
 
     assert [link["ifname"] for link in node.ip("link")] == ["lo"]
     assert [link["ifname"] for link in node.ip("link", netns=pod.path)] == ["lo"]
+
+
+@pytest.mark.parametrize("mode", MACVLAN_MODES)
+def test_create_link_makes_a_macvlan_in_the_pod(node: Node, host: Rtnl, pod: Namespace, mode: str) -> None:
+    host.create_bridge("below", mtu=1400, up=True)
+    below = shown(node, "below")
+
+    made = host.create_link(
+        "macvlan",
+        "pod0",
+        data=macvlan(mode=mode, bcqueuelen=77),
+        link=below["ifindex"],
+        mtu=1300,
+        mac="" if mode == "passthru" else "02:00:00:00:00:09",
+        namespace=pod,
+    )
+
+    assert made is True
+    (link,) = node.ip("-d", "link", "show", "pod0", netns=pod.path)
+    settings = link["linkinfo"]["info_data"]
+    assert ("macvlan", mode, 77) == (link["linkinfo"]["info_kind"], settings["mode"], settings["bcqueuelen"])
+    expected = below["address"] if mode == "passthru" else "02:00:00:00:00:09"
+    assert (below["ifindex"], 1300, expected) == (link["link_index"], link["mtu"], link["address"])
+    assert "UP" not in link["flags"]
+    assert sorted(link["ifname"] for link in node.ip("link")) == ["below", "lo"]
+
+
+def test_create_link_leaves_an_existing_link_alone(node: Node, host: Rtnl) -> None:
+    host.create_bridge("br0", mtu=1400)
+    before = node.ip("link")
+    found = find_link("br0")
+
+    assert host.create_link("bridge", "br0", mtu=1300, looks=[found]) is False
+
+    assert before == node.ip("link")
+    assert found.answer == host.link("br0") is not None
+
+
+def test_a_kind_that_the_kernel_lacks_is_an_error(host: Rtnl) -> None:
+    with pytest.raises(NetlinkError, match=r"create nonsense 'new0': .*(not supported|Unknown device type)"):
+        host.create_link("nonsense", "new0")
+
+
+def test_rename(node: Node, host: Rtnl) -> None:
+    index = bridge_index(host)
+
+    host.rename(index, "br1")
+
+    assert shown(node, "br1")["ifindex"] == index
+    assert host.link("br0") is None
+    with pytest.raises(NetlinkError, match=f"rename link {index} to 'lo': File exists"):
+        host.rename(index, "lo")
+
+
+@pytest.mark.parametrize(("wanted", "name"), [("", "veth0"), ("eth1", "eth1")])
+def test_move_link(node: Node, host: Rtnl, pod: Namespace, wanted: str, name: str) -> None:
+    data = veth(peer_name="eth0", peer_namespace=pod)
+    host.create_link("veth", "veth0", data=data, mac="02:00:00:00:00:01", up=True)
+    index = shown(node, "veth0")["ifindex"]
+
+    host.move_link(index, pod, wanted)
+
+    moved = shown(node, name, pod.path)
+    assert moved["address"] == "02:00:00:00:00:01"
+    assert "UP" not in moved["flags"]
+    assert [link["ifname"] for link in node.ip("link")] == ["lo"]
+
+
+def test_a_link_that_cannot_move_stays(node: Node, host: Rtnl, pod: Namespace) -> None:
+    index = host.create_veth("taken", peer_name="taken", peer_namespace=pod).ifindex
+
+    with pytest.raises(NetlinkError, match=f"move link {index} to {pod.path}: File exists"):
+        host.move_link(index, pod)
+
+    assert shown(node, "taken")["ifindex"] == index
 
 
 def test_link_is_found_by_name_index_and_alternative_name(node: Node, host: Rtnl) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.attachments import bridge_config
+from tests.attachments import DUAL_STACK, bridge_config
 from tests.nodes import Node
 
 SLOW = {
@@ -72,6 +72,22 @@ def test_bridge_loads_nothing_slow(node: Node, python_bin_dir: Path, keys: dict[
     # DEL waits for the kernel in a thread.
     assert {module.partition(".")[0] for module in loaded} & SLOW <= {"threading"}
     assert not node.run(["ip", "link", "show", "eth0"], netns=f"{node.path}-pod", check=False).stdout
+
+
+@pytest.mark.parametrize(
+    "keys", [{"type": "ptp", "ipMasq": True}, {"type": "macvlan", "master": "uplink0"}], ids=["ptp", "macvlan"]
+)
+def test_nor_does_another_interface_plugin(node: Node, python_bin_dir: Path, keys: dict[str, object]) -> None:
+    node.pod_namespace("pod")
+    node.run(["ip", "link", "add", "uplink0", "up", "type", "veth", "peer", "name", "uplink1"])
+    node.run(["ip", "link", "set", "uplink1", "up"])
+    config = {"cniVersion": "1.1.0", "name": "net", "ipam": DUAL_STACK, **keys}
+
+    for verb in ("ADD", "DEL"):
+        loaded = loaded_by(node, python_bin_dir, verb, config)
+
+        assert "plugins.attach.sequence" in loaded, sorted(loaded)
+        assert {module.partition(".")[0] for module in loaded} & SLOW <= ({"threading"} if verb == "DEL" else set())
 
 
 def test_nor_does_one_of_loopback(node: Node, python_bin_dir: Path) -> None:

@@ -15,6 +15,7 @@ from click import Context
 from harness.cli.verbs import Verbs
 from harness.install.files import write_launchers
 from harness.snapshot import Snapshot
+from launch.plugin_list import PLUGINS
 from netlink.namespace import remove_namespace
 from tests.cli import REFERENCE_BIN_DIR, ROOT, Cli, bridge_network, on_a_terminal
 from tests.nodes import HANG
@@ -210,7 +211,7 @@ def test_version_without_any_plugin_shows_our_own(anybody: Cli) -> None:
 
     shown = json.loads(anybody.run("version", "-o", "json", "--bin-dir", str(empty)).stdout)
 
-    assert {plugin["type"] for plugin in shown["plugins"]} == {"bridge", "host-local", "loopback", "noop"}
+    assert {plugin["type"] for plugin in shown["plugins"]} == set(PLUGINS)
     assert list(empty.iterdir()) == []
 
 

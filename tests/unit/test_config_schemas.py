@@ -13,7 +13,9 @@ from harness.libcni.networks import LIST_KEYS
 from ipam.host_local_config import HostLocalIpam
 from ipam.ranges import Range
 from plugins.bridge.config import BridgeConfig, VlanTrunk
+from plugins.macvlan import MacvlanConfig
 from plugins.noop import NoopConfig
+from plugins.ptp import PtpConfig
 from skel import DNS, Config, Record, Route
 from tests.cli import ROOT
 
@@ -32,7 +34,16 @@ def shared_keys() -> set[str]:
     return set(DOCUMENTS["common.schema.json"]["$defs"]["plugin"]["properties"]) - EDITORS
 
 
-@pytest.mark.parametrize(("name", "config"), [("bridge", BridgeConfig), ("noop", NoopConfig), ("loopback", Config)])
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("bridge", BridgeConfig),
+        ("loopback", Config),
+        ("macvlan", MacvlanConfig),
+        ("noop", NoopConfig),
+        ("ptp", PtpConfig),
+    ],
+)
 def test_schema_of_a_plugin_has_the_keys_that_it_reads(name: str, config: type[Record]) -> None:
     own = set(DOCUMENTS[f"{name}.schema.json"].get("properties", {}))
 

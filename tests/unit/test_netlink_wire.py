@@ -13,7 +13,7 @@ from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.ndmsg import ndmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
-from netlink import address_wire, link_wire, route_wire
+from netlink import address_wire, kinds, link_wire, route_wire
 from netlink.codec import Attributes, build
 from netlink.namespace import Namespace
 from netlink.socket import encode
@@ -99,7 +99,8 @@ def deleted_by_index(values: Values) -> Case:
 def bridge(values: Values) -> Case:
     name, up, filtering = values.ifname(), values.flag(), values.flag()
     mtu, mac = values.perhaps(values.number), values.perhaps(values.mac)
-    made = link_wire.new_bridge(name, mtu=mtu or 0, mac=mac or "", vlan_filtering=filtering, up=up)
+    data = kinds.bridge(vlan_filtering=filtering)
+    made = link_wire.new_link("bridge", name, data=data, mtu=mtu or 0, mac=mac or "", up=up)
     linkinfo: list[Any] = [("IFLA_INFO_KIND", "bridge")]
     if filtering:
         linkinfo.append(("IFLA_INFO_DATA", {"attrs": [("IFLA_BR_VLAN_FILTERING", 1)]}))
@@ -117,16 +118,8 @@ def veth(values: Values) -> Case:
     mtu, mac, peer_mac = values.perhaps(values.number), values.perhaps(values.mac), values.perhaps(values.mac)
     master = values.perhaps(values.number)
     namespace = Namespace("", descriptor)
-    made = link_wire.new_veth(
-        name,
-        peer_name=peer_name,
-        peer_namespace=namespace,
-        mtu=mtu or 0,
-        mac=mac or "",
-        peer_mac=peer_mac or "",
-        master=master or 0,
-        up=up,
-    )
+    data = kinds.veth(peer_name=peer_name, peer_namespace=namespace, peer_mac=peer_mac or "", peer_mtu=mtu or 0)
+    made = link_wire.new_link("veth", name, data=data, mtu=mtu or 0, mac=mac or "", master=master or 0, up=up)
     namespace.fd = -1  # which was never open
     given = [("IFLA_MTU", mtu), ("IFLA_ADDRESS", peer_mac)]
     peer = [("IFLA_IFNAME", peer_name), ("IFLA_NET_NS_FD", descriptor), *(one for one in given if one[1])]
@@ -144,11 +137,33 @@ def veth(values: Values) -> Case:
     return made, reference(ifinfmsg, RTM_NEWLINK, attributes, NEW, flags=int(up), change=int(up))
 
 
+def macvlan(values: Values) -> Case:
+    name, mode, descriptor = values.ifname(), values.random.choice([*kinds.MACVLAN_MODES]), values.random.randint(1, 99)
+    link, mac = values.number(), values.perhaps(values.mac)
+    namespace = Namespace("", descriptor)
+    data = kinds.macvlan(mode=mode)  # pyroute2 does not know the length of the queue
+    made = link_wire.new_link("macvlan", name, data=data, link=link, mac=mac or "", namespace=namespace)
+    namespace.fd = -1  # which was never open
+    settings = [("IFLA_MACVLAN_MODE", mode)]
+    linkinfo = [("IFLA_INFO_KIND", "macvlan"), ("IFLA_INFO_DATA", {"attrs": settings})]
+    attributes = [
+        ("IFLA_IFNAME", name),
+        ("IFLA_ADDRESS", mac),
+        ("IFLA_LINK", link),
+        ("IFLA_NET_NS_FD", descriptor),
+        ("IFLA_LINKINFO", {"attrs": linkinfo}),
+    ]
+    return made, reference(ifinfmsg, RTM_NEWLINK, attributes, NEW)
+
+
 def changed(values: Values) -> Case:
     index, up, promiscuous = values.number(), values.perhaps(values.flag), values.perhaps(values.flag)
     mac, mtu, alias = values.perhaps(values.mac), values.perhaps(values.number), values.perhaps(lambda: values.text(60))
-    made = link_wire.change_link(index, up=up, promiscuous=promiscuous, mac=mac or "", mtu=mtu or 0, alias=alias)
-    attributes = [("IFLA_ADDRESS", mac), ("IFLA_MTU", mtu), ("IFLA_IFALIAS", alias)]
+    name = values.perhaps(values.ifname)
+    made = link_wire.change_link(
+        index, up=up, promiscuous=promiscuous, mac=mac or "", mtu=mtu or 0, alias=alias, name=name or ""
+    )
+    attributes = [("IFLA_ADDRESS", mac), ("IFLA_MTU", mtu), ("IFLA_IFALIAS", alias), ("IFLA_IFNAME", name)]
     change = (IFF_UP if up is not None else 0) | (IFF_PROMISC if promiscuous is not None else 0)
     flags = (IFF_UP if up else 0) | (IFF_PROMISC if promiscuous else 0)
     return made, reference(ifinfmsg, RTM_NEWLINK, attributes, index=index, flags=flags, change=change)
@@ -268,6 +283,7 @@ def route(values: Values) -> Case:
         deleted_by_index,
         bridge,
         veth,
+        macvlan,
         changed,
         port,
         notifying,

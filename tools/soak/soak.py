@@ -56,6 +56,8 @@ class Soak:
     by: By
     points: tuple[int, ...]
     """Microseconds after the start, or numbers of system calls."""
+    extent: Extent = _EXTENT
+    """With `preparation` for a plugin that needs more than an empty node."""
 
 
 @dataclass
@@ -87,10 +89,10 @@ def subject_in(bin_dir: Path) -> Subject:
     return subject
 
 
-def survey(subject: Subject, verb: str, state_dir: Path) -> tuple[int, int]:
+def survey(subject: Subject, verb: str, state_dir: Path, extent: Extent = _EXTENT) -> tuple[int, int]:
     """Return how many system calls a verb makes, and how many microseconds it takes if nothing traces it."""
     with Site(state_dir, "soak") as site:
-        trial = Trial(subject, site, _EXTENT)
+        trial = Trial(subject, site, extent)
         trial.warm_up()
         found = []
         for by in (By.CALLS, By.TIME):
@@ -129,7 +131,7 @@ def _on_a_node(wanted: Soak, points: list[int], state_dir: Path) -> Iterator[Tal
     remaining = list(points)
     while remaining:
         with Site(state_dir, "soak") as site:
-            trial = Trial(wanted.subject, site, _EXTENT)
+            trial = Trial(wanted.subject, site, wanted.extent)
             trial.warm_up()
             clean = True
             while remaining and clean:

@@ -1,0 +1,135 @@
+"""ptp: a veth pair routes between the pod and the host, without a bridge.
+
+The host's end has each of the pod's gateways as an address of its own (/32, /128), and a route to each of the pod's
+addresses. The pod reaches the gateways directly, and even the other addresses of its network by way of a gateway.
+"""
+
+from contextlib import suppress
+
+from lean.typing import TYPE_CHECKING
+from plugins.attach.driver import Driver, Made, interface_of
+from plugins.attach.gateways import held_gateways, set_gateways
+from plugins.attach.keys import MasqueradeConfig, random_mac
+from plugins.attach.pod_ips import pod_ips
+from plugins.attach.sequence import interface_plugin
+from skel import Address, Cidr, CniError, Code, IPConfig, with_length
+
+if TYPE_CHECKING:
+    from netlink.request import Request
+    from netlink.rtnl import Link
+
+__all__ = ["PLUGIN", "PtpConfig", "PtpDriver"]
+
+_RT_SCOPE_LINK, _RT_SCOPE_HOST = 253, 254
+
+
+class PtpConfig(MasqueradeConfig):
+    """Keys of the reference plugin: `mtu`, `ipMasq`, `ipMasqBackend`."""
+
+    def check_for_add(self) -> None:
+        """Raise CniError (7) without an IPAM plugin: the pair would carry nothing."""
+        if not self.ipam.type:
+            raise CniError(Code.INVALID_CONFIG, "ipam.type: required key is missing")
+
+
+class PtpDriver(Driver[PtpConfig]):
+    """A veth pair with addresses and routes on both ends."""
+
+    port: "Link"
+    """The host's end."""
+
+    def make(self) -> Made:
+        """Make the pair."""
+        from netlink.sysctl import set_sysctl
+        from plugins.attach.veth_pair import delete_own, make_pair
+
+        name, mac = self.host_veth, random_mac()
+        self.undo.add(delete_own, self.host, name, mac)
+        self.port = make_pair(
+            self.host,
+            name,
+            peer=self.args.ifname,
+            namespace=self.netns,
+            mac=mac,
+            peer_mac=self.mac,
+            mtu=self.config.mtu,
+            alias=self.owner.label(),
+        )
+        # The kernel looks for the pod from the link-local address: its duplicate address detection would delay the
+        # first packets from other machines by up to two seconds, and the pod is the only neighbour.
+        for key in ("accept_dad", "accept_ra"):
+            with suppress(OSError):  # /proc/sys is read-only, or the kernel has no IPv6
+                set_sysctl(f"net/ipv6/conf/{name}/{key}", "0")
+        return Made([interface_of(self.port)], self.port.peer_ifindex)
+
+    def gateways(self) -> list[Cidr]:
+        """Complete the gateways; return them as the host's end has them, without their networks."""
+        if not self.result.ips:
+            raise CniError(Code.INVALID_CONFIG, f'ipam: "{self.config.ipam.type}" has returned no addresses')
+        set_gateways(self.result.ips)
+        return _held(self.result.ips)
+
+    def pod_routes(self, ifindex: int) -> "list[Request[bool]]":
+        """Return the routes to the gateways, then to the pod's networks by way of them.
+
+        The kernel's own route to a network would have the pod look for its neighbours on the pair, where only the host
+        answers.
+        """
+        from netlink.routes import add_route, new_route
+
+        direct = [new_route(ifindex, gateway.network, scope=_RT_SCOPE_LINK) for gateway in _held(self.result.ips)]
+        networks = {ip.address.network: ip.gateway for ip in self.result.ips}
+        around = [
+            new_route(ifindex, network, gateway=gateway)
+            for network, gateway in networks.items()
+            if network.prefixlen < network.max_prefixlen
+        ]
+        return [add_route(message) for message in (*direct, *around)]
+
+    def after_ipam(self, gateways: list[Cidr]) -> None:
+        """Give the host's end the gateway addresses, and the host the routes to the pod."""
+        from netlink.addresses import add_address
+        from netlink.routes import add_route, new_route
+
+        ifindex = self.port.ifindex
+        # As the reference has them: a route of this scope is no use as another route's gateway.
+        routes = [new_route(ifindex, _alone(ip.address.ip).network, scope=_RT_SCOPE_HOST) for ip in self.result.ips]
+        addresses = [add_address(ifindex, gateway, nodad=True) for gateway in gateways]
+        self.host.send(*addresses, *map(add_route, routes))
+
+    def wait_reachable(self) -> None:
+        """Return when the pair passes packets."""
+        from plugins.attach.veth_pair import wait_up
+
+        wait_up(self.host, self.port)
+
+    def verify(self) -> None:
+        """Compare the host's end, its addresses and routes, and forwarding with the result."""
+        from plugins.attach.forwarding import check_forwarding
+        from plugins.attach.pod_interface import FAMILIES
+        from plugins.attach.veth_pair import check_host_end
+
+        port = check_host_end(self.host, self.result, self.inner)
+        # A later plugin's addresses have no gateway, and no route on the host.
+        ips = [ip for ip in pod_ips(self.result, self.args.ifname, self.args.netns) if ip.gateway is not None]
+        gateways = _held(ips)
+        present = {address.interface for address in self.host.addresses(port.ifindex)}
+        for gateway in gateways:
+            if gateway not in present:
+                raise CniError(Code.INTERNAL, f'gateway address {gateway} is missing on "{port.name}"')
+        for ip in ips:
+            routes = self.host.routes(FAMILIES[ip.address.version], ifindex=port.ifindex)
+            if _alone(ip.address.ip).network not in {route.dst for route in routes}:
+                raise CniError(Code.INTERNAL, f'route to {ip.address.ip} by "{port.name}" is missing')
+        check_forwarding(gateways)
+
+
+def _held(ips: list[IPConfig]) -> list[Cidr]:
+    return list(dict.fromkeys(_alone(gateway.ip) for gateway in held_gateways(ips)))
+
+
+def _alone(address: Address) -> Cidr:
+    return with_length(address, address.max_prefixlen)
+
+
+PLUGIN = interface_plugin("ptp", PtpConfig, PtpDriver)
