@@ -107,7 +107,6 @@ def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) ->
     subnets = Subnets(netfilter, table)
     older = masquerade_maps.presence(netfilter)
     known = dict.fromkeys(addresses)
-    owned: Mapping[Interface, Element] = {}
     is_removable = True
     for _ in attempts(doing):
         seen = Seen(netfilter, table, owner, known, older)
@@ -115,10 +114,10 @@ def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) ->
         if not told.keys() <= known.keys():
             known |= told
             continue
-        owned = {address: element for address, element in seen.elements.items() if element.comment == owner.label()}
+        owned = [address for address, element in seen.elements.items() if element.comment == owner.label()]
         transaction = table.transaction()
-        for address, element in owned.items():
-            transaction.delete_elements(name_of(address.network), [element])
+        for address in owned:
+            transaction.delete_elements(name_of(address.network), [seen.elements[address]])
         if seen.listed:
             transaction.delete_elements(OWNERS, [seen.listed])
         emptied = _emptied(seen, owned) if is_removable else []
@@ -133,7 +132,7 @@ def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) ->
                 raise
             is_removable = False  # other rules use what the subnet has
     if older.found is not None:
-        masquerade_maps.unmasquerade(netfilter, owner.label(), list(known), search=not owned)
+        masquerade_maps.unmasquerade(netfilter, owner.label())
 
 
 def holds(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> bool:

@@ -17,6 +17,7 @@ from netlink.nftables import Chain, Hook, KeyType, LookUp, Netfilter, Table, Tra
 __all__ = [
     "OBJECTS_PER_SUBNET",
     "OWNERS",
+    "PREFIX",
     "Seen",
     "Subnets",
     "interface_of",
@@ -34,7 +35,7 @@ _HOOK = Hook("nat", 4, 100)  # NF_INET_POST_ROUTING; priority srcnat
 _KEY_TYPES = {4: KeyType(7, 4, 2), 6: KeyType(8, 16, 2)}  # ipv4_addr, ipv6_addr
 _OWNER_KEY = KeyType(41, 16, 1)  # ifname: a text of at most 15 characters
 _MULTICAST: dict[int, Network] = {4: IPv4Network("224.0.0.0/4"), 6: IPv6Network("ff00::/8")}
-_PREFIX = "subnet-"
+PREFIX: Final = "subnet-"
 
 
 def open_table(netfilter: Netfilter) -> Table:
@@ -45,14 +46,14 @@ def open_table(netfilter: Netfilter) -> Table:
 def name_of(network: Network) -> str:
     """Return the name of a subnet's map, counter and chain."""
     # nft(8) takes neither ":" nor "/" (at the end) in a name, and must be able to load what it has saved.
-    return f"{_PREFIX}{network}".replace(":", "_").replace("/", "-")
+    return f"{PREFIX}{network}".replace(":", "_").replace("/", "-")
 
 
 def network_of(name: str) -> Network:
     """Return the subnet of a map, counter or chain. Raises ValueError for another's."""
-    if not name.startswith(_PREFIX):
+    if not name.startswith(PREFIX):
         raise ValueError(name)
-    return ip_network(name.removeprefix(_PREFIX).replace("_", ":").replace("-", "/"))
+    return ip_network(name.removeprefix(PREFIX).replace("_", ":").replace("-", "/"))
 
 
 def interface_of(element: Element, network: Network) -> Interface:
