@@ -134,7 +134,7 @@ class Driver(Generic[C]):
         return []
 
     def after_ipam(self, gateways: list[Cidr]) -> None:
-        """Configure the host, and change routes of the pod, whose interface is up and has addresses and routes.
+        """Configure the host. The pod's interface is up and has its addresses and routes.
 
         `gateways` are those that `gateways` returned; without an IPAM plugin there are none.
         """

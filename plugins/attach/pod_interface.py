@@ -55,7 +55,7 @@ def opened(namespace: Namespace, ifname: str, result: Result, *, dad: bool) -> R
         return Rtnl()
 
 
-def configure(  # noqa: PLR0913 -- what the sequence knows, each by its name
+def configure(  # noqa: PLR0913 -- the facts of the sequence, each by its name
     pod: Rtnl,
     index: int,
     ifname: str,
@@ -70,11 +70,11 @@ def configure(  # noqa: PLR0913 -- what the sequence knows, each by its name
 
     `own_routes` come first, and the kernel then adds no route to the network of an address.
 
-    `dad` turns IPv6 duplicate address detection on; it takes a fifth of a
-    second then, after `wait_reachable`, which is to return once neighbours are
-    heard through the interface that is up. A signal may end what is done in
-    `waiting` (see skel.Interruption). Raises CniError (11 where that does not end, 7 for a route that
-    mixes families), NetlinkError, and OSError for a duplicate.
+    `dad` turns IPv6 duplicate address detection on, which takes 0.2 s. It begins after `wait_reachable`, which returns
+    when neighbours hear the interface. A signal may end both waits, in `waiting` (see skel.Interruption).
+
+    Raises CniError: 11 if the detection does not end in time, 7 for a route that mixes families. Raises NetlinkError,
+    and OSError for a duplicate.
     """
     routes = [*own_routes, *_routes_to_add(index, result)]
     addresses = [add_address(index, ip.address, nodad=not dad, noprefixroute=bool(own_routes)) for ip in result.ips]
