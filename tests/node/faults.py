@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from launch.plugin_list import resolve
 from netlink.namespace import entered, open_namespace
 from netlink.socket import NetlinkError, Socket
-from plugins.bridge import PLUGIN
 from skel import Outcome, dispatch
 from tests.nodes import Node
 
@@ -26,12 +26,15 @@ class InjectedError(NetlinkError):
 
 
 def dispatched(node: Node, bin_dir: Path, verb: str, config: Mapping[str, Any], pod: str = "") -> Outcome:
-    """Dispatch a verb of the bridge plugin in a thread that is on the node; its files are the node's by `dataDir`."""
+    """Dispatch a verb of the configuration's plugin in a thread that is on the node.
+
+    Its files are the node's by `dataDir`.
+    """
     files = {"ipam": {**config["ipam"], "dataDir": str(node.var_lib_cni / "networks")}}
     attachment = {"CNI_CONTAINERID": f"id-{pod}", "CNI_NETNS": f"{node.path}-{pod}", "CNI_IFNAME": "eth0"}
     environ = {"CNI_COMMAND": verb, "CNI_PATH": str(bin_dir), **(attachment if pod else {})}
     with open_namespace(node.path) as namespace, entered(namespace):
-        return dispatch(PLUGIN, environ, json.dumps({**config, **files}).encode)
+        return dispatch(resolve(config["type"]), environ, json.dumps({**config, **files}).encode)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ def test_a_macvlan_in_the_pod_on_a_link_of_the_host(make_node: Callable[[], Node
     [below] = node.ip("link", "show", "eth0")
     if is_known:
         node.run(["ip", "link", "add", "wire", "type", "veth", "peer", "name", "wire", "netns", f"{node.name}-pod"])
+        node.ip("link", netns=pod)  # gives the host a number
 
     with open_namespace(node.path) as host, open_namespace(pod) as namespace, Rtnl(namespace) as rtnl:
         with entered(namespace):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from netlink.namespace import entered, open_namespace
-from plugins import bridge, loopback
+from plugins import bridge, loopback, macvlan
 from skel import Code, Plugin, dispatch, environment
 from tests.attachments import bridge_config
 from tests.nodes import Node
@@ -16,12 +16,13 @@ from tests.nodes import Node
 CONFIGS = {
     # Without an IPAM plugin, which would look at CNI_NETNS too.
     "bridge": bridge_config(ipam={}),
+    "macvlan": {"cniVersion": "1.1.0", "name": "net", "type": "macvlan", "master": "eth0"},
     "loopback": {"cniVersion": "1.1.0", "name": "lo", "type": "loopback"},
 }
 
 
 @pytest.mark.parametrize("verb", ["ADD", "DEL"])
-@pytest.mark.parametrize("plugin", [bridge.PLUGIN, loopback.PLUGIN], ids=["bridge", "loopback"])
+@pytest.mark.parametrize("plugin", [bridge.PLUGIN, loopback.PLUGIN, macvlan.PLUGIN], ids=lambda plugin: plugin.name)
 def test_nothing_of_the_node_is_changed(
     node: Node, direct_bin_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plugin: Plugin[Any], verb: str
 ) -> None:

@@ -226,12 +226,15 @@ def of_interface(index: int, interface: Any, *others: tuple[str, Any]) -> tuple[
 
 def new_address(values: Values) -> Case:
     index, interface, nodad = values.number(), values.interface(), values.flag()
+    noprefixroute = values.flag()
     broadcast = None
     if interface.version == 4 and interface.network.prefixlen < 31:
         broadcast = str(interface.network.broadcast_address)
-    attributes, fields = of_interface(index, interface, ("IFA_FLAGS", 2 * nodad), ("IFA_BROADCAST", broadcast))
+    attributes, fields = of_interface(
+        index, interface, ("IFA_FLAGS", 2 * nodad + 0x200 * noprefixroute), ("IFA_BROADCAST", broadcast)
+    )
     expected = reference(ifaddrmsg, RTM_NEWADDR, attributes, NEW, **fields)
-    return address_verbs.new_address(index, interface, nodad=nodad), expected
+    return address_verbs.new_address(index, interface, nodad=nodad, noprefixroute=noprefixroute), expected
 
 
 def deleted_address(values: Values) -> Case:
