@@ -76,7 +76,7 @@ test-runtimes: $(RUNNABLE) wheels deb ## pods under containerd, from wheels and 
 	set -o pipefail; $(ELSEWHERE) $(RUN)/python -m pytest tests/runtime -n $(RUNTIME_JOBS) --dist worksteal \
 		--junitxml build/junit-runtimes.xml $(PYTEST_ARGS) 2>&1 | tee build/runtimes/pytest.log
 
-test-vm: $(TESTABLE) | vm-needs ## boot Debian's own kernel: tests that want more of it, and a node under systemd; results in build/junit-vm.xml and build/vm
+test-vm: $(TESTABLE) deb | vm-needs ## boot Debian's own kernel: tests that want more of it, and a node under systemd; results in build/junit-vm.xml and build/vm
 	$(RUN)/python -m tools.vm $(VM_ARGS) -- $(PYTEST_ARGS)
 
 lint: $(TESTABLE) ## ruff, mypy and the import directions

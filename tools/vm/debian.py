@@ -24,6 +24,8 @@ _PACKAGES: Final = (
     "systemd-sysv",
     "udev",
 )
+# A machine that is to run pods, with what their images are made of.
+_OF_CONTAINERD: Final = ("busybox-static", "containerd", "nftables", "runc")
 # What tools/provision.sh and the Makefile are to find missing, and to install from apt's cache.
 _MISSING: Final = ("make", "nftables", "python3-venv")
 _LEFT_OUT: Final = ("/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/man/*")
@@ -31,14 +33,15 @@ _LEFT_OUT: Final = ("/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/man/*
 _NOT_COPIED: Final = (".git", ".venv", ".vagrant", "build", "launch/_launcher", "*.egg-info")
 
 
-def debian_root(cache: Path) -> Path:
-    """Return a folder with this machine's release of Debian, made if `cache` lacks it."""
+def debian_root(cache: Path, *, containerd: bool = False) -> Path:
+    """Return a folder with this machine's release of Debian, made if it is not in `cache`; with `containerd` or not."""
+    packages = (*_PACKAGES, *_OF_CONTAINERD) if containerd else _PACKAGES
     release = platform.freedesktop_os_release()["VERSION_CODENAME"]
-    root = cache / f"{release}-{_digest(*_PACKAGES, *_MISSING, *_LEFT_OUT)}"
+    root = cache / f"{release}-{_digest(*packages, *_MISSING, *_LEFT_OUT)}"
     complete = root.with_suffix(".complete")
     if not complete.exists():
         shutil.rmtree(root, ignore_errors=True)
-        options = ["--variant=minbase", "--mode=root", "--quiet", f"--include={','.join(_PACKAGES)}"]
+        options = ["--variant=minbase", "--mode=root", "--quiet", f"--include={','.join(packages)}"]
         options += [f"--dpkgopt=path-exclude={pattern}" for pattern in _LEFT_OUT]
         # Or systemd takes it for a machine that nobody has ever configured, and asks.
         options += ["--customize-hook=chroot $1 systemd-machine-id-setup"]
@@ -65,13 +68,13 @@ def wheels(cache: Path, checkout: Path) -> Path:
     return folder
 
 
-def pytest_folder(cache: Path) -> Path:
-    """Return a folder for PYTHONPATH that has pytest."""
-    folder = cache / "pytest"
+def pytest_folder(cache: Path, *required: str) -> Path:
+    """Return a folder for PYTHONPATH that has pytest, and other distributions."""
+    folder = cache / "-".join(["pytest", *([_digest(*required)] if required else [])])
     if not folder.exists():
-        partial = cache / "pytest.partial"
+        partial = folder.with_suffix(".partial")
         shutil.rmtree(partial, ignore_errors=True)
-        _pip("install", "--target", str(partial), "pytest", "pytest-timeout")
+        _pip("install", "--target", str(partial), "pytest", "pytest-timeout", *required)
         partial.rename(folder)
     return folder
 

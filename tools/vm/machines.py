@@ -1,8 +1,9 @@
-"""The two machines: one runs tests of the kernel from this checkout, one is provisioned as by `vagrant up`."""
+"""The machines: tests of the kernel from this checkout, one provisioned as by `vagrant up`, one for the package."""
 
 import shlex
 import shutil
 import sys
+import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -27,6 +28,7 @@ _TESTS: Final = (
 )
 # Of the ways to execute a plugin the one through the server, which is bearable on an emulated processor.
 _SELECTED: Final = "not direct and not reference"
+_JOB_OF_SYSTEMD: Final = 'systemd.run="/bin/bash /vm/job" systemd.show_status=0'
 _PYTEST: Final = ("--verbose", "--color=no", "--override-ini=timeout=600")
 
 
@@ -46,7 +48,20 @@ def _node(kernel: Kernel, arguments: Sequence[str]) -> Machine:
     pack_checkout(_CHECKOUT, machine.exchange / "checkout.tar")
     # Where the Vagrantfile has it.
     _write_job(machine, "node.sh", "/opt/cni-harness", *_PYTEST, "tests/vm/node", *arguments)
-    return machine._replace(parameters='systemd.run="/bin/bash /vm/job" systemd.show_status=0')
+    return machine._replace(parameters=_JOB_OF_SYSTEMD)
+
+
+def _package(kernel: Kernel, arguments: Sequence[str]) -> Machine:
+    """A Debian with its containerd, where nothing of the project is but the package: tests install and remove it."""
+    machine = _machine("package", kernel, debian_root(_CACHE, containerd=True), "/sbin/init")
+    project = tomllib.loads((_CHECKOUT / "pyproject.toml").read_text())["project"]
+    grpc = [name for name in project["optional-dependencies"]["runtimes"] if name.startswith("grpc")]
+    shutil.copytree(pytest_folder(_CACHE, *project["dependencies"], *grpc), machine.exchange / "pytest")
+    [package] = BUILD.glob("cni-harness_*.deb")
+    shutil.copy2(package, machine.exchange)
+    pack_checkout(_CHECKOUT, machine.exchange / "checkout.tar")
+    _write_job(machine, "package.sh", "/root/cni-harness", *_PYTEST, "tests/vm/package", *arguments)
+    return machine._replace(parameters=_JOB_OF_SYSTEMD)
 
 
 def _machine(name: str, kernel: Kernel, root: Path, command: str) -> Machine:
@@ -70,5 +85,9 @@ def _write_job(machine: Machine, script: str, *arguments: str) -> None:
     (machine.exchange / "job").write_text(f"exec {command}\n")
 
 
-MACHINES: Final[dict[str, Callable[[Kernel, Sequence[str]], Machine]]] = {"tests": _tests, "node": _node}
+MACHINES: Final[dict[str, Callable[[Kernel, Sequence[str]], Machine]]] = {
+    "tests": _tests,
+    "node": _node,
+    "package": _package,
+}
 """What makes each of them, given further arguments of pytest."""
