@@ -24,6 +24,8 @@ def verbs(group: click.Group, *above: str) -> Iterator[str]:
     ctx = click.Context(group)
     for name in group.list_commands(ctx):
         command = group.get_command(ctx, name)
+        if command is None or command.hidden:
+            continue
         yield " ".join([*above, name])
         if isinstance(command, click.Group):
             yield from verbs(command, *above, name)

@@ -16,6 +16,7 @@ from tests.cli import ROOT
 
 ROOMS = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests", "tools"}
 MAY_IMPORT = {
+    "cni_harness_pytest": {"cni_harness_pytest", "harness"},
     "harness": {"harness", "launch", "skel", "netlink", "lean", "conf"},
     "launch": {"launch", "plugins", "ipam", "firewall", "netlink", "skel", "lean"},
     "plugins": {"plugins", "firewall", "netlink", "skel", "lean"},
@@ -32,13 +33,14 @@ IMPORTERS = {
     "launch/plugin_list.py": "the launcher knows a plugin by the name of its file; the one module that loads plugins",
     "harness/cli/verbs.py": "a verb loads its own module alone, so that each starts fast",
     "harness/conformance/catalogue.py": "checks register themselves when their modules are imported",
-    "netlink/lean_pyroute2.py": "pyroute2's modules by their names, without the package's slow start",
+    "netlink/codec.py": "pyroute2's modules by their names, without the package's slow start",
 }
 """Modules that import by string, and why."""
 
 PROGRAMS = {
     "launch/launcher.py": "the program in a launcher, which an interpreter without our path executes",
     "launch/installation.py": "the program of a unit of systemd, likewise",
+    "cni_harness_pytest/process.py": "the process that answers pytest, which the author's folders must not reach",
 }
 """Modules with Python in strings, and why."""
 
