@@ -1,1 +1,1 @@
-"""The conformance suite: what any CNI plugin is held to, checked from outside."""
+"""The conformance suite: it checks a CNI plugin from outside against the sentences of the specification."""

@@ -1,4 +1,4 @@
-"""What a plugin is asked: what a runtime would send, as harness.libcni.request derives it, until a check changes it."""
+"""Requests to a plugin: a runtime's request, as harness.libcni.request derives it, with the changes of a check."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ from harness.runtime.kubernetes import pod_cni_args
 __all__ = ["ABSENT", "DEFAULT", "Changes", "Container", "attachment_of", "config_of", "environment_of"]
 
 ABSENT: Final = object()
-"""In the place of a value: the key, or the variable, is not there at all."""
+"""In place of a value: the key, or the variable, is absent."""
 DEFAULT: Final = object()
-"""In the place of a previous result: what a runtime would send."""
+"""In place of a previous result: the one that a runtime would send."""
 
 
 class Container(NamedTuple):
@@ -28,7 +28,7 @@ class Container(NamedTuple):
 
 
 class Changes(TypedDict, total=False):
-    """How a request is to differ from what a runtime would send."""
+    """The differences between a request and the one that a runtime would send."""
 
     config: Mapping[str, object]
     """Laid over the keys of the configuration; ABSENT takes one out."""
@@ -42,9 +42,9 @@ class Changes(TypedDict, total=False):
     """Instead of any configuration."""
     cwd: str
     wrapper: tuple[str, ...]
-    """What is executed with the plugin's path as its last argument."""
+    """The command that is executed, with the plugin's path as its last argument."""
     stdout: int
-    """A descriptor for what it prints, which nobody reads then."""
+    """A descriptor for the plugin's standard output, which is then not read."""
     timeout: float
     """In seconds."""
 
@@ -82,7 +82,7 @@ def config_of(
 
 
 def attachment_of(container: Container | None) -> Attachment:
-    """Return the attachment of a container, as containerd asks for one; that of none has nothing in it."""
+    """Return the attachment of a container, as containerd asks for one; an empty attachment for None."""
     if container is None:
         return Attachment(container_id="", netns="", ifname="")
     container_id = container.container_id

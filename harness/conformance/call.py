@@ -1,4 +1,4 @@
-"""Executing a plugin just so: with this environment and no other, this input or none, in this folder."""
+"""Executing a plugin with a given environment, standard input and working folder."""
 
 import subprocess
 from collections.abc import Mapping
@@ -11,20 +11,20 @@ from harness.libcni.execute import Execution, execution_of, inherited
 __all__ = ["CLOSED_STDERR", "CLOSED_STDIN", "FULL_STDOUT", "LOST_FOLDER", "Call", "execute", "inherited"]
 
 CLOSED_STDIN: Final = ("/bin/sh", "-c", 'exec "$0" <&-')
-"""What executes the file that is named next without a standard input."""
+"""A wrapper that executes the next argument without a standard input."""
 CLOSED_STDERR: Final = ("/bin/sh", "-c", 'exec "$0" 2>&-')
-"""The same without a standard error."""
+"""A wrapper that executes the next argument without a standard error."""
 FULL_STDOUT: Final = ("/bin/sh", "-c", 'exec "$0" >/dev/full')
-"""The same with a standard output that takes nothing."""
+"""A wrapper that executes the next argument with a standard output that accepts no bytes."""
 LOST_FOLDER: Final = ("/bin/sh", "-c", 'there=$(mktemp -d) && cd "$there" && rmdir "$there" && exec "$0"')
-"""The same in a folder that is there no more."""
+"""A wrapper that executes the next argument in a folder that has been removed."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One execution to come. `environ` is all of its environment; `wrapper` is put before the path of the plugin.
+    """One future execution. `environ` is its whole environment; `wrapper` is put before the path of the plugin.
 
-    `stdout` is a descriptor for its output, which is then not read.
+    `stdout` is a descriptor for the plugin's output, which is then not read.
     """
 
     plugin: str
@@ -37,9 +37,9 @@ class Call:
 
 
 def execute(call: Call, *, timeout: float, linger: float = 2.0) -> Execution:
-    """Execute and wait, for at most `timeout` seconds, and `linger` seconds for output that is held open after the end.
+    """Execute and wait, for at most `timeout` seconds.
 
-    Raises OSError where it cannot be executed at all.
+    Output that is held open after the end is read for `linger` seconds more. Raises OSError if the execution fails.
     """
 
     def start() -> subprocess.Popen[bytes]:

@@ -1,4 +1,4 @@
-"""The registry of checks: what each is called, which sentences it enforces, and for whom."""
+"""The registry of checks: the ID of each, the sentences that it enforces, and the profiles that it is for."""
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
@@ -30,9 +30,9 @@ Action = Callable[["Trial"], str | None]
 
 
 class Check(NamedTuple):
-    """One check. `title` says in a sentence what is demanded; `since` is the version that brought the demand.
+    """One check. `title` is the demand as a sentence; `since` is the version that introduced it.
 
-    `attachments` is how many have to stand at once for it to see anything.
+    `attachments` is the number of simultaneous attachments that the check needs.
     """
 
     id: str
@@ -46,7 +46,7 @@ class Check(NamedTuple):
 
     @property
     def enforced(self) -> Sequence[Sentence]:
-        """The sentences that it enforces, the one that says most first."""
+        """The sentences that it enforces, the most telling one first."""
         known = load()
         return [known[name] for name in self.sentences]
 
@@ -55,7 +55,7 @@ _registry: dict[str, Check] = {}
 
 
 def check(
-    id: str,  # noqa: A002 - what it is called everywhere
+    id: str,  # noqa: A002 - the name that is used everywhere
     *sentences: str,
     profiles: Iterable[Profile] = ALL,
     since: str = "0.1.0",
@@ -64,9 +64,9 @@ def check(
 ) -> Callable[[Action], Action]:
     """Register a function as the check of these sentences.
 
-    Its docstring's first line is the title. `level` is that of the first sentence, unless it is given; a violation
-    counts only where the network holds so many `attachments` at once. The function returns where the plugin does as
-    demanded, perhaps with words on how that was seen, and raises ViolationError or NotApplicableError otherwise.
+    Its docstring's first line is the title. `level` is that of the first sentence, unless it is given. A violation
+    counts only if the network has room for `attachments` at once. The function returns if the plugin does as demanded;
+    it may return words on the evidence. It raises ViolationError or NotApplicableError otherwise.
     """
 
     def register(run: Action) -> Action:

@@ -1,8 +1,8 @@
-"""Chaos: the plugin is killed on its way through an ADD, again and again at other points, and DEL has to clear up.
+"""Chaos: ADD is killed at many points, one after the other, and DEL has to clean up after each kill.
 
-A kubelet that is restarted, a node out of memory: plugins die half-way, and what they leave for ever is found weeks
-later, when the addresses are used up. After each kill come DEL, as a runtime sends it after an ADD that has failed, and
-GC; then the node has to be as it was.
+Plugins die half-way when a kubelet is restarted or a node is out of memory. Permanent leftovers are found weeks later,
+when the addresses are used up. After each kill come GC and the DEL that a runtime sends after an ADD that has failed.
+Then the node has to be as it was.
 """
 
 import signal
@@ -27,15 +27,15 @@ from skel.versions import VERB_SINCE, at_least
 __all__ = ["By", "Chaos", "Kill", "killed", "settled", "wreak"]
 
 _FEW_CALLS: Final = 250
-"""System calls of a program that leaves its work to another process: that one has to be interrupted by the clock."""
+"""System calls of a program that leaves its work to another process: such an ADD is interrupted by the clock."""
 _BEFORE_THE_FIRST_CHANGE: Final = 0.2
 """The part of the kills that come before the plugin has changed anything."""
 _SETTLING_SECONDS: Final = 3.0
-"""How long a process that was not killed itself may take to notice."""
+"""Time for a process that was not killed to notice the kill."""
 
 
 class By(StrEnum):
-    """What tells when to kill, in the words of killer.py."""
+    """The unit of a kill's point, in the words of killer.py."""
 
     CALLS = "calls"
     TIME = "after"
@@ -45,14 +45,14 @@ _UNITS: Final = {By.CALLS: "system calls", By.TIME: "microseconds"}
 
 
 class Kill(NamedTuple):
-    """One kill, at a system call or a microsecond, and in words what was left."""
+    """One kill, at a system call or a microsecond, and the leftovers in words."""
 
     point: int
     leaked: tuple[str, ...]
 
 
 class Chaos(NamedTuple):
-    """What came of it. `length` is how many system calls, or microseconds, an ADD takes that is left alone."""
+    """The outcome of all kills. `length` is the number of system calls, or microseconds, of an undisturbed ADD."""
 
     by: By
     length: int
@@ -70,12 +70,12 @@ class Chaos(NamedTuple):
 def wreak(subject: Subject, *, state_dir: Path, extent: Extent) -> Chaos:
     """Kill the ADD of a plugin, as often as the extent says.
 
-    Raises ViolationError where the plugin cannot even be left alone; OSError, SnapshotError.
+    Raises ViolationError if an undisturbed ADD fails; OSError, SnapshotError.
     """
     nodes = _ChaosNodes(subject, state_dir, extent)
     calls, microseconds = nodes.measure()
     by, length = (By.CALLS, calls) if calls >= _FEW_CALLS else (By.TIME, microseconds)
-    # What another process does for this one is undone before it can be seen.
+    # If another process does the work, it undoes a change before the change can be seen.
     first = nodes.first_change(by, length) if by is By.CALLS else 1
     wanted = sorted(set(_spread(extent.kills, first, length)))
     jobs = extent.killers
@@ -91,7 +91,7 @@ def wreak(subject: Subject, *, state_dir: Path, extent: Extent) -> Chaos:
 
 
 class _ChaosNodes:
-    """Nodes to kill a plugin on, one after the other. A node with leftovers is not used again."""
+    """Nodes on which the plugin is killed, one after the other. A node with leftovers is not used again."""
 
     def __init__(self, subject: Subject, state_dir: Path, extent: Extent) -> None:
         self._subject = subject
@@ -99,7 +99,7 @@ class _ChaosNodes:
         self._extent = extent
 
     def measure(self) -> tuple[int, int]:
-        """Return how many system calls an ADD makes, and how many microseconds one takes that nobody traces."""
+        """Return the number of system calls of an ADD, and the microseconds of an ADD that is not traced."""
         with Site(self._state_dir, "chaos") as site:
             trial = self._trial(site)
             trial.warm_up()
@@ -108,7 +108,7 @@ class _ChaosNodes:
         return calls, microseconds
 
     def first_change(self, by: By, length: int) -> int:
-        """Return about where an ADD first changes anything, found by halving."""
+        """Return the approximate point of an ADD's first change, found by halving."""
         low, high = 1, length
         with Site(self._state_dir, "chaos") as site:
             trial = self._trial(site)
@@ -127,7 +127,7 @@ class _ChaosNodes:
         return low
 
     def kills(self, by: By, points: list[int]) -> Iterator[Kill]:
-        """Kill at each of the points; a node on which something is left is not used again."""
+        """Kill at each of the points; a node with leftovers is not used again."""
         remaining = list(points)
         while remaining:
             with Site(self._state_dir, "chaos") as site:
@@ -146,7 +146,7 @@ class _ChaosNodes:
 
 
 def _left_after(trial: Trial, resident: Container, by: By, point: int) -> tuple[str, ...]:
-    """Kill the ADD of a new container at a point, clear up as a runtime does, and return what is left in words."""
+    """Kill the ADD of a new container at a point, clean up as a runtime does, and return the leftovers in words."""
     container = trial.new_container()
     before = trial.snapshot(container)
     trial.prepare(container)
@@ -161,7 +161,7 @@ def _left_after(trial: Trial, resident: Container, by: By, point: int) -> tuple[
 
 
 def settled(trial: Trial, container: Container, before: Snapshot) -> tuple[str, ...]:
-    """Return in words what differs from before, once nothing does or the time is over."""
+    """Return the differences from `before` in words, once they are gone or the time is over."""
     began = time.monotonic()
     while left := trial.leftovers(before, trial.snapshot(container)):
         if time.monotonic() > began + max(_SETTLING_SECONDS, overload()):
@@ -170,9 +170,9 @@ def settled(trial: Trial, container: Container, before: Snapshot) -> tuple[str, 
 
 
 def _killed(trial: Trial, container: Container, by: By, point: int) -> tuple[int, int]:
-    """Execute an ADD that is killed at a point, or is left alone at 0; return its system calls and microseconds.
+    """Execute an ADD that is killed at a point, or never for 0; return its system calls and microseconds.
 
-    Raises ViolationError where it fails though it was left alone.
+    Raises ViolationError if the ADD fails without a kill.
     """
     execution, calls, microseconds = killed(trial, "ADD", container, by, point)
     if point == 0:
@@ -188,7 +188,7 @@ def killed(
     point: int,
     ending: signal.Signals = signal.SIGKILL,
 ) -> tuple[Execution, int, int]:
-    """Execute a verb that gets a signal at a point, or is left alone at 0; return its system calls and microseconds."""
+    """Execute a verb that gets a signal at a point, or none for 0; return its system calls and microseconds."""
     with NamedTemporaryFile("r", prefix="cni-harness-chaos-") as report:
         wrapper = (sys.executable, "-I", killer.__file__, by, str(point), str(int(ending)), report.name)
         execution = trial.call(verb, container, wrapper=wrapper)

@@ -1,4 +1,4 @@
-"""What happens around a plugin: interfaces, namespaces and files that come and go behind its back."""
+"""Changes around a plugin: interfaces, namespaces and files that are made or removed without its knowledge."""
 
 import shutil
 import subprocess
@@ -26,12 +26,12 @@ __all__ = [
 ]
 
 _SECONDS: Final = 60.0
-"""For a command."""
+"""The timeout of a command."""
 _OTHER_END: Final = "conformance0"
 
 
 def command(trial: Trial, netns: str, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """Execute a command on the node, in the namespace at `netns`; its exit code is the caller's to look at."""
+    """Execute a command on the node, in the namespace at `netns`; the caller looks at its exit code."""
     return trial.run(
         lambda: subprocess.run(
             ["nsenter", f"--net={netns}", "--", *words],
@@ -45,17 +45,17 @@ def command(trial: Trial, netns: str, *words: str, stdin: str = "") -> subproces
 
 
 def happened(trial: Trial, netns: str, *words: str) -> bool:
-    """Execute a command there and tell whether it did what it says."""
+    """Execute a command there and tell whether it succeeded."""
     return command(trial, netns, *words).returncode == 0
 
 
 def has_interface(trial: Trial, netns: str, name: str) -> bool:
-    """Tell whether there is an interface of this name."""
+    """Tell whether an interface of this name exists."""
     return happened(trial, netns, "ip", "link", "show", "dev", name)
 
 
 def make_interface(trial: Trial, container: Container) -> None:
-    """Make an interface in a container, with the name that the plugin is to use. Raises NotApplicableError."""
+    """Make an interface in a container, with the name that ADD is asked for. Raises NotApplicableError."""
     made = command(
         trial, container.netns, "ip", "link", "add", container.ifname, "type", "veth", "peer", "name", _OTHER_END
     )
@@ -64,17 +64,17 @@ def make_interface(trial: Trial, container: Container) -> None:
 
 
 def lose_interface(trial: Trial, netns: str, name: str) -> bool:
-    """Remove an interface behind the plugin's back; False where there is none, or it cannot be removed."""
+    """Remove an interface without the plugin's knowledge; False if it is missing or cannot be removed."""
     return happened(trial, netns, "ip", "link", "delete", "dev", name)
 
 
 def lose_namespace(container: Container) -> None:
-    """Remove a container's namespace, as at the end of the container; what is in it goes in the kernel's own time."""
+    """Remove a container's namespace, as at the end of the container; the kernel removes its content later."""
     remove_sandbox(container.netns)
 
 
 def lose_files(trial: Trial) -> bool:
-    """Remove all that is below the node's /var/lib/cni; False where there is nothing."""
+    """Remove everything below the node's /var/lib/cni; False if the folder is empty."""
     found = list(trial.var_lib_cni.iterdir())
     for path in found:
         if path.is_dir() and not path.is_symlink():
@@ -86,9 +86,9 @@ def lose_files(trial: Trial) -> bool:
 
 
 def untouched(trial: Trial) -> Snapshot:
-    """Return the state before this container's first ADD, once all is there that containers share.
+    """Return the state before this container's first ADD, with everything that containers share already present.
 
-    What the plugins before the one under test make for this container is there too.
+    The state includes everything that the plugins before the one under test make for this container.
     """
     trial.warm_up()
     trial.prepare(trial.container)
@@ -96,9 +96,9 @@ def untouched(trial: Trial) -> Snapshot:
 
 
 def untouched_by_any(trial: Trial) -> Snapshot:
-    """Return the state before this container's first ADD of any plugin, for what there is after the whole list's DEL.
+    """Return the state before this container's first ADD of any plugin, to compare with the state after the list's DEL.
 
-    Raises NotApplicableError where the plugins before leave something themselves.
+    Raises NotApplicableError if the plugins before leave something themselves.
     """
     trial.warm_up()
     before = trial.snapshot()
@@ -109,7 +109,7 @@ def untouched_by_any(trial: Trial) -> Snapshot:
 
 
 def demand_of_others(trial: Trial, before: Snapshot, container: Container, *seen: Container) -> None:
-    """Have the plugins before the one under test clean up. Raises NotApplicableError where they leave something."""
+    """Have the plugins before the one under test clean up. Raises NotApplicableError if they leave something."""
     trial.detach_others(container)
     try:
         demand_soon_same(trial, before, "after DEL of the plugins before", *seen)

@@ -1,4 +1,4 @@
-"""Courses of verbs that many checks take, and what they demand at the end."""
+"""Sequences of verbs that many checks use, and their demands at the end."""
 
 import json
 import time
@@ -31,17 +31,17 @@ __all__ = [
 ]
 
 BARE_PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
-"""What a process of the system finds where nobody has set anything."""
+"""The PATH of a process of the system whose environment sets none."""
 
 _SETTLING_SECONDS: Final = 5.0
 _PAUSE: Final = 0.05
 
 
 def baseline(trial: Trial, *containers: Container) -> Snapshot:
-    """Return the state of a node on which each of the containers has come and gone in the ordinary way.
+    """Return the state of a node after an ordinary ADD and DEL of each of the containers.
 
-    What pods share is there then, and whatever an ordinary DEL leaves: that is for other checks to find.
-    `demand_back` is for the end.
+    It has everything that pods share. It also has the leftovers of an ordinary DEL, which other checks find.
+    `demand_back` compares with it at the end.
     """
     for container in containers or (trial.container,):
         trial.attach(container)
@@ -52,7 +52,7 @@ def baseline(trial: Trial, *containers: Container) -> Snapshot:
 def demand_back(trial: Trial, before: Snapshot, when: str, *containers: Container) -> None:
     """Have the plugins before the one under test clean up as well, and demand the state that `baseline` returned.
 
-    What a chained plugin leaves on an interface goes with that: no runtime adds to the same one again.
+    This also removes a chained plugin's leftovers on an interface: no runtime adds to the same interface again.
     """
     for container in containers or (trial.container,):
         trial.detach_others(container)
@@ -62,11 +62,11 @@ def demand_back(trial: Trial, before: Snapshot, when: str, *containers: Containe
 def round_trip(trial: Trial, when: str, **changes: Unpack[Changes]) -> Result:
     """Demand that ADD and DEL, both with the same changes, succeed and leave nothing; return the result of ADD.
 
-    `when` says what is different: "without a PATH". What is left is looked at when those before the plugin have had
-    their DEL, too.
+    `when` names the difference: "without a PATH". Leftovers are looked for after the DEL of the plugins before this
+    one.
     """
     if "config" in changes:
-        _come_and_go(trial, trial.new_container(), when, changes)  # it may bring more that pods share
+        _come_and_go(trial, trial.new_container(), when, changes)  # it may make more things that pods share
     _come_and_go(trial, trial.container, "as usual", {})
     before = trial.snapshot()
     result = _come_and_go(trial, trial.container, when, changes)
@@ -84,7 +84,7 @@ def _come_and_go(trial: Trial, container: Container, when: str, changes: Changes
 
 
 def demand_soon_same(trial: Trial, before: Snapshot, when: str, *containers: Container) -> None:
-    """Demand that the node is as before, once the kernel has taken apart what it takes apart in the background."""
+    """Demand that the node is as before, once the kernel has finished its removals in the background."""
     began = time.monotonic()
     after = trial.snapshot(*containers)
     while trial.leftovers(before, after) and time.monotonic() < began + max(_SETTLING_SECONDS, overload()):
@@ -94,9 +94,9 @@ def demand_soon_same(trial: Trial, before: Snapshot, when: str, *containers: Con
 
 
 def demand_room(trial: Trial, attachments: int) -> None:
-    """Raise NotApplicableError where the network holds some attachments at once, and not so many.
+    """Raise NotApplicableError if the network has room for some attachments at once, but not for so many.
 
-    That is found out on another node, by one ADD after the other.
+    The room is found out on another node, by one ADD after the other.
     """
     elsewhere, held = Trial(trial.subject, trial.site, trial.extent), 0
     while held < attachments and elsewhere.add(elsewhere.new_container()).exit_code == 0:
@@ -106,21 +106,21 @@ def demand_room(trial: Trial, attachments: int) -> None:
 
 
 def let_go(trial: Trial, container: Container) -> None:
-    """DEL of the plugin under test, whatever comes of it, and then of those before it."""
+    """DEL of the plugin under test, whose outcome is ignored, and then of those before it."""
     trial.delete(container)
     trial.detach_others(container)
 
 
 def declared(trial: Trial, capability: str) -> None:
-    """Raise NotApplicableError where the configuration does not declare a capability."""
+    """Raise NotApplicableError if the configuration does not declare a capability."""
     if capability not in trial.subject.plugin.capabilities:
         raise NotApplicableError(f'the configuration does not declare the capability "{capability}"')
 
 
 def refuses(trial: Trial, **changes: Unpack[Changes]) -> bool:
-    """Tell whether an ADD of a container of its own fails; a DEL follows, as a runtime has it.
+    """Tell whether an ADD of a new container fails; a DEL follows, as in a runtime.
 
-    What a first ADD that fails does to those after it is another question: warm up before.
+    A first ADD that fails may affect later ones, which is another check's subject: warm up before.
     """
     container = trial.new_container()
     execution = trial.add(container, **changes)
@@ -134,7 +134,7 @@ def addresses(result: Result) -> list[str]:
 
 
 def shared_addresses(trial: Trial, given: Iterable[Iterable[str]]) -> list[str]:
-    """Return the addresses that more than one pod was given, but for those that the configuration gives to each."""
+    """Return the addresses that more than one pod was given, without those that the configuration gives to each."""
     written = json.dumps(trial.subject.plugin.raw)
     times = Counter(address for each in given for address in set(each))
     return sorted(
@@ -145,9 +145,9 @@ def shared_addresses(trial: Trial, given: Iterable[Iterable[str]]) -> list[str]:
 
 
 def spare_addresses(trial: Trial, count: int = 1) -> list[Address]:
-    """Return so many addresses that the plugin gives, all free, and none of them the one that it would give next.
+    """Return `count` free addresses that the plugin gives, none of them the one that it would give next.
 
-    They are of one family. Raises NotApplicableError where it gives none.
+    They are of one family. Raises NotApplicableError if the plugin gives none.
     """
     containers = [trial.new_container() for _ in range(count + 1)]
     given = [[each.address for each in trial.attach(container).ips] for container in containers]
@@ -157,11 +157,11 @@ def spare_addresses(trial: Trial, count: int = 1) -> list[Address]:
         raise NotApplicableError("the plugin gives no addresses")
     if given[0][0] == given[1][0]:
         raise NotApplicableError("the plugin gives every pod the same address")
-    # The first is what an allocator gives that takes the lowest; one that goes on gives another than all of them.
+    # An allocator of the lowest address gives the first; one that goes on gives none of these.
     return [each[0] for each in given[1:]]
 
 
 def pod_mac(trial: Trial) -> str:
-    """Return the hardware address that the container's interface really has, nothing where there is none."""
+    """Return the hardware address that the container's interface really has, or an empty string if it is missing."""
     link = links(trial.container.netns).get(trial.container.ifname)
     return link.mac if link else ""

@@ -1,4 +1,4 @@
-"""A delegate that stands before the real one on CNI_PATH: it notes each execution, and answers as it is told."""
+"""A substitute for the delegate, first on CNI_PATH: it records each execution, and gives prescribed answers."""
 
 import json
 import shlex
@@ -20,7 +20,7 @@ FAILURE_MESSAGE: Final = "the conformance suite wants this delegate to fail"
 REMARK: Final = "a remark of the delegate on its standard error"
 """The line that every execution writes there."""
 
-# /proc/$$/environ is what it was executed with, before the shell had its own way with some of it.
+# /proc/$$/environ is the environment before the shell has changed it.
 _SCRIPT: Final = r"""#!/bin/sh
 number=0
 until mkdir "$delegate_log/$number" 2>/dev/null || [ "$number" -ge 999 ]; do number=$((number + 1)); done
@@ -42,7 +42,7 @@ exit "$code"
 
 
 class Answer(NamedTuple):
-    """What the delegate says instead of the real one, which is executed before where `after_real`."""
+    """The substitute's answer. With `after_real` the real delegate is executed before."""
 
     stdout: str
     code: int
@@ -50,11 +50,11 @@ class Answer(NamedTuple):
 
 
 FAILURE: Final = Answer(f'{{"cniVersion":"1.0.0","code":{FAILURE_CODE},"msg":"{FAILURE_MESSAGE}"}}\n', 1)
-"""An error object of the delegate's own."""
+"""An error object of the substitute's own."""
 
 
 class Record(NamedTuple):
-    """One execution of the delegate. `stdout` is the real one's."""
+    """One execution of the substitute. `stdout` is the real delegate's."""
 
     verb: str
     environ: Mapping[str, str]
@@ -63,10 +63,10 @@ class Record(NamedTuple):
 
 
 class Delegate:
-    """The delegate in its folder. `environ` puts it first on CNI_PATH: give that to the plugin under test."""
+    """The substitute in its folder. `environ` puts it first on CNI_PATH: give that to the plugin under test."""
 
     def __init__(self, folder: Path, name: str, real: Path, bin_dirs: tuple[Path, ...], below: str = "") -> None:
-        """Write it as `name` into a folder of its own below `folder`; `real` is what it executes."""
+        """Write it as `name` into a folder of its own below `folder`; it executes `real`."""
         self._real = real
         self._log = folder / "log"
         self._answers = folder / "answers"
@@ -83,7 +83,7 @@ class Delegate:
         self.environ = {"CNI_PATH": ":".join(map(str, (bin_dir, *bin_dirs)))}
 
     def answer(self, verb: str, answer: Answer | None) -> None:
-        """Have one verb answered this way from now on; None for the real one's answer."""
+        """Answer one verb this way from now on; None for the real one's answer."""
         files = [self._answers / f"{verb}{suffix}" for suffix in ("", ".code", ".real")]
         for path in files:
             path.unlink(missing_ok=True)
@@ -95,13 +95,13 @@ class Delegate:
                 real.touch()
 
     def records(self, verb: str = "") -> list[Record]:
-        """Return its executions in their order, those of one verb where that is given."""
+        """Return its executions in their order; only those of `verb` if that is not empty."""
         folders = sorted(self._log.iterdir(), key=lambda folder: int(folder.name))
         records = [_record(folder) for folder in folders]
         return [record for record in records if verb in {"", record.verb}]
 
     def ask_real(self, trial: Trial, verb: str) -> Execution:
-        """Execute the real one as at the last ADD, but for the verb, and with what came of that as prevResult."""
+        """Execute the real one as at the last ADD, but with this verb, and with the ADD's result as prevResult."""
         last = self.records("ADD")[-1]
         request = {**json.loads(last.stdin), "prevResult": trial.result_document()}
         call = Call(
@@ -113,7 +113,7 @@ class Delegate:
         return trial.run(lambda: execute(call, timeout=_SECONDS * overload()))
 
     def demand(self, verb: str, execution: Execution, why: str) -> Record:
-        """Return the last execution with `verb`. Raises ViolationError where the plugin has not executed it so."""
+        """Return the last execution with `verb`. Raises ViolationError if the plugin has not executed it so."""
         records = self.records(verb)
         if not records:
             others = ", ".join(record.verb for record in self.records()) or "nothing"
@@ -122,7 +122,7 @@ class Delegate:
 
 
 def recording(trial: Trial, *, below: str = "") -> Delegate:
-    """Make a delegate that stands before the one of the subject. Raises NotApplicableError where that has none.
+    """Make a substitute for the subject's delegate. Raises NotApplicableError if the subject has no delegate.
 
     With `below` it is in a folder of that name below the one that is on CNI_PATH.
     """

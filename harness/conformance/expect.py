@@ -1,4 +1,4 @@
-"""What is demanded of one execution; each function raises ViolationError where it is not so."""
+"""Demands on one execution; each function raises ViolationError if its demand is not met."""
 
 import json
 import re
@@ -17,7 +17,7 @@ _QUOTED = 400
 
 
 def succeeded(execution: Execution, what: str = "") -> Execution:
-    """Demand that it ended by itself with exit code 0. `what` says what it was to do."""
+    """Demand that it ended by itself with exit code 0. `what` names its task."""
     expected = f"{what or execution.verb} succeeds, with exit code 0"
     if execution.timed_out:
         raise ViolationError(expected, f"no end after {execution.seconds:.1f} s", execution)
@@ -29,7 +29,7 @@ def succeeded(execution: Execution, what: str = "") -> Execution:
 
 
 def failed(execution: Execution, what: str) -> Execution:
-    """Demand that it ended by itself with another exit code than 0. `what` says why it has to fail."""
+    """Demand that it ended by itself with another exit code than 0. `what` is the reason why it has to fail."""
     expected = f"an error, since {what}"
     if execution.timed_out:
         raise ViolationError(expected, f"no end after {execution.seconds:.1f} s", execution)
@@ -43,9 +43,9 @@ def failed(execution: Execution, what: str) -> Execution:
 def refused(
     execution: Execution, what: str, *, codes: Sequence[int] = (), naming: Sequence[str] = ()
 ) -> dict[str, object]:
-    """Demand an error with an error object, and return that.
+    """Demand an error with an error object, and return the error object.
 
-    Its code has to be one of `codes` where there are any, and each of `naming` has to occur in its message or details.
+    Its code has to be one of `codes`, unless `codes` is empty. Each of `naming` has to occur in its message or details.
     """
     failed(execution, what)
     said = document(execution, f"an error object on standard output, since {what}")
@@ -77,7 +77,7 @@ def document(execution: Execution, what: str = "one JSON object on standard outp
 
 
 def any_case(written: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return an object with its keys in small letters: in which case they were does not matter to who reads them."""
+    """Return an object with its keys in small letters: readers ignore the case of keys."""
     return {key.lower(): value for key, value in written.items() if value is not None}
 
 
@@ -98,7 +98,7 @@ def result(execution: Execution, version: str) -> Result:
 
 
 def ending(execution: Execution) -> str:
-    """Say how it ended, and what it said."""
+    """Return in words how it ended, and its output."""
     how = f"signal {-execution.exit_code}" if execution.exit_code < 0 else f"exit code {execution.exit_code}"
     return f"{how}{_said(execution)}"
 

@@ -1,6 +1,6 @@
 """A configuration that runs out of addresses: the subject's own, with ranges of two.
 
-Only where the IPAM configuration has the form that host-local's has, which others took over: `subnet`, or `ranges`.
+It needs an IPAM configuration in the form of host-local, which others took over: `subnet`, or `ranges`.
 """
 
 import copy
@@ -15,9 +15,9 @@ from harness.libcni.execute import Execution
 __all__ = ["COUNT", "exhaust", "lopsided", "narrowed"]
 
 COUNT: Final = 2
-"""How many attachments there is room for."""
+"""The number of attachments that get an address."""
 _ENOUGH: Final = 16
-"""Addresses that a subnet must have, so that two are found beside the network's own and the gateway."""
+"""Addresses that a subnet must have, so that two remain beside the network's own and the gateway."""
 _FIRST: Final = 9
 _OF_A_RANGE: Final = frozenset({"subnet", "gateway", "rangeStart", "rangeEnd", "ranges"})
 
@@ -35,7 +35,7 @@ def narrowed(ipam: object) -> dict[str, object]:
 
 
 def lopsided(ipam: object) -> dict[str, object]:
-    """Return one that gives two addresses at once, of which one kind runs out first. Raises NotApplicableError."""
+    """Return one that gives two addresses at once; one range is used up before the other. Raises NotApplicableError."""
     narrow = narrowed(ipam)
     span = _first_range(_listed(narrow["ranges"])[0]) if "ranges" in narrow else narrow
     gateway = {"gateway": span["gateway"]} if "gateway" in span else {}
@@ -49,9 +49,9 @@ def lopsided(ipam: object) -> dict[str, object]:
 
 
 def exhaust(trial: Trial) -> tuple[Mapping[str, object], list[Container], Execution]:
-    """Have all addresses given away; return the configuration's keys, who has them, and the ADD that got none.
+    """Use up all addresses; return the configuration's keys, the containers that have addresses, and the failed ADD.
 
-    Raises NotApplicableError where there are more of them, or an ADD before fails.
+    Raises NotApplicableError if no ADD fails for want of an address, or one fails earlier.
     """
     config = {"ipam": narrowed(trial.subject.plugin.raw.get("ipam"))}
     served: list[Container] = []

@@ -1,4 +1,4 @@
-"""What a check found of a plugin."""
+"""The finding of a check about a plugin."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -11,18 +11,18 @@ __all__ = ["Finding", "Outcome", "fatal"]
 
 
 class Outcome(StrEnum):
-    """What a check found; a demand that is not binding gives a warning at most."""
+    """The outcome of a check; a demand that is not binding gives a warning at most."""
 
     PASS = "pass"  # noqa: S105 - no password
     FAIL = "fail"
     ERROR = "error"
-    """The check itself came to no end, which says nothing of the plugin."""
+    """The check itself did not finish, so nothing is known of the plugin."""
     WARN = "warn"
     NOT_APPLICABLE = "n/a"
 
 
 class Finding(NamedTuple):
-    """What one check found of one plugin. `sent` and `got` tell of the execution that shows it, empty for a pass."""
+    """One check's finding about one plugin. `sent` and `got` describe the execution that shows it, empty for a pass."""
 
     check: Check
     subject: Subject
@@ -33,7 +33,7 @@ class Finding(NamedTuple):
     got: str = ""
     expected: str = ""
     is_unable: bool = False
-    """Nothing can be said of the plugin, because its ordinary ADD fails."""
+    """Nothing can be found out about the plugin, because its ordinary ADD fails."""
 
     @property
     def is_fatal(self) -> bool:
@@ -42,5 +42,5 @@ class Finding(NamedTuple):
 
 
 def fatal(findings: Sequence[Finding]) -> bool:
-    """Tell whether any MUST is violated, or not known to be kept since a check came to no end."""
+    """Tell whether any MUST is violated, or is unknown because its check did not finish."""
     return any(finding.is_fatal or finding.outcome is Outcome.ERROR for finding in findings)

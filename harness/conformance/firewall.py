@@ -1,4 +1,4 @@
-"""What an ADD put into the firewall (nftables, and so iptables-nft), found in order to take it away again."""
+"""Changes of ADD in the firewall (nftables, and so iptables-nft), found so that a check can remove them."""
 
 import json
 import shutil
@@ -12,11 +12,11 @@ from harness.conformance.verdict import NotApplicableError
 __all__ = ["Ruleset", "added", "remove", "ruleset"]
 
 Ruleset: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""Tables, rules and elements of sets and maps, each by a name of its own, and as the object that would delete it."""
+"""Tables, rules and elements of sets and maps: each has a unique name, and the object that would delete it."""
 
 
 def ruleset(trial: Trial) -> Ruleset:
-    """Return what there is in the node's firewall. Raises NotApplicableError where nft(8) cannot say."""
+    """Return the content of the node's firewall. Raises NotApplicableError if nft(8) fails."""
     if shutil.which("nft") is None:
         raise NotApplicableError("nft is not installed, and so no rule can be removed")
     listed = command(trial, trial.node_netns, "nft", "--json", "list", "ruleset")
@@ -31,14 +31,14 @@ def ruleset(trial: Trial) -> Ruleset:
 
 
 def added(before: Ruleset, after: Ruleset) -> list[Mapping[str, Any]]:
-    """Return what came; a table that came stands for all that is in it."""
+    """Return the additions; a new table stands for everything in it."""
     come = [after[name] for name in after if name not in before]
     tables = {_place(each["table"]) for each in come if "table" in each}
     return [each for each in come if "table" in each or _table_of(each) not in tables]
 
 
 def remove(trial: Trial, things: list[Mapping[str, Any]]) -> None:
-    """Remove them, all at once. Raises NotApplicableError where nft(8) cannot."""
+    """Remove them, all at once. Raises NotApplicableError if nft(8) fails."""
     commands = json.dumps({"nftables": [{"delete": each} for each in things]})
     done = command(trial, trial.node_netns, "nft", "--json", "--file", "-", stdin=commands)
     if done.returncode != 0:

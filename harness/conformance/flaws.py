@@ -1,4 +1,4 @@
-"""What is wrong with a result, but for what was wrong before: that, a chained plugin has to hand on."""
+"""Flaws of a result that its prevResult did not have: a chained plugin has to hand on the others."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -11,7 +11,7 @@ __all__ = ["Flaw", "demand_no_new"]
 
 
 class Flaw(NamedTuple):
-    """What is `expected` of a result, and what is there instead."""
+    """A demand on a result, `expected`, and the contrary fact."""
 
     expected: str
     got: str
@@ -20,8 +20,8 @@ class Flaw(NamedTuple):
 def demand_no_new(trial: Trial, flaws: Callable[[Trial, Result], Iterable[Flaw]]) -> Result:
     """ADD, and demand a result without flaws; return it.
 
-    The same being expected of prevResult already, held against what is there before this ADD, it is no flaw of this
-    plugin's.
+    A flaw that prevResult has already, compared with the kernel's state before this ADD, does not count: another plugin
+    has made it.
     """
     trial.prepare(trial.container)
     given = trial.prev_result()

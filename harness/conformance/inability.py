@@ -1,4 +1,4 @@
-"""Plugins whose ADD fails however it is called: that is one finding, and not one of each check that needs an ADD."""
+"""Plugins whose ADD always fails: this is one finding, and not one of each check that needs an ADD."""
 
 import re
 from collections.abc import Sequence
@@ -16,24 +16,24 @@ from skel.versions import VERB_SINCE, at_least
 __all__ = ["TELLING", "why_unable"]
 
 TELLING: Final = "add-prints-result"
-"""The check that the finding is of."""
+"""The check that reports the finding."""
 
 _NUMBERS: Final = re.compile(rb"[0-9a-f]*[0-9][0-9a-f]*")
-"""What differs in the words of the same failure: container IDs, names of namespaces and interfaces, times."""
+"""The varying parts of one failure's message: container IDs, names of namespaces and interfaces, times."""
 
 
 def why_unable(executions: Sequence[Execution], subject: Subject, state_dir: Path, extent: Extent) -> str:
-    """Return how an ordinary ADD ends on a new node, where one of these executions is an ADD that failed like that."""
+    """Return how an ordinary ADD ends on a new node, if one of these executions is an ADD that failed like that."""
     failed = [_words(each) for each in executions if each.verb == "ADD" and each.exit_code != 0]
     if not failed:
         return ""
     with Site(state_dir, "conformance") as site:
         trial = Trial(subject, site, extent)
         if at_least(trial.version, VERB_SINCE["STATUS"]):
-            trial.status()  # as runtimes do; that ADD wants it first is a finding of its own
+            trial.status()  # as runtimes do; another check reports an ADD that depends on it
         try:
             ordinary = trial.add()
-        except ViolationError:  # of the plugins before it
+        except ViolationError:  # raised by the plugins before it
             return ""
     return expect.ending(ordinary) if ordinary.exit_code != 0 and _words(ordinary) in failed else ""
 

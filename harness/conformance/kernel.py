@@ -1,4 +1,4 @@
-"""What the kernel says of a network namespace, for results to be held against."""
+"""The state of a network namespace as the kernel reports it, for comparison with results."""
 
 import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _ANYWHERE: Final = {"-4": "0.0.0.0/0", "-6": "::/0"}
 _NUMBERS: Final = {"table": 254, "scope": 0, "metric": 0}
-"""What ip-route(8) says of each route where it is not this."""
+"""The values that ip-route(8) leaves out."""
 
 
 class Link(NamedTuple):
@@ -27,9 +27,9 @@ class Link(NamedTuple):
 
 
 class Route(NamedTuple):
-    """A route, once for each of its next hops; `gw` is empty where its destination is on the link.
+    """A route, once for each of its next hops; `gw` is empty if its destination is on the link.
 
-    `mtu` and `advmss` are in bytes, 0 where it has none of its own. Routes of IPv6 are all of one scope.
+    `mtu` and `advmss` are in bytes, 0 if the route has none of its own. Routes of IPv6 are all of one scope.
     """
 
     dst: Network
@@ -74,7 +74,7 @@ def _routes(entry: Mapping[str, Any], anywhere: str) -> Iterator[Route]:
 
 
 def _list(netns: str, *arguments: str) -> list[Any]:
-    # Numeric: tables have names of this machine's own otherwise.
+    # Numeric: otherwise tables have names that this machine defines.
     with open_namespace(netns) as namespace, entered(namespace):
         listing = list_again("ip", "-Numeric", "-json", *arguments)
     [found] = listing.documents(1)

@@ -3,9 +3,9 @@
     python -I killer.py calls N SIGNAL REPORT PROGRAM
     python -I killer.py after MICROSECONDS SIGNAL REPORT PROGRAM
 
-PROGRAM gets the standard streams and the environment as they are. Of SIGKILL (SIGNAL is a number) whatever it has
-started dies with it; another signal is for the program alone, which may go on. REPORT gets, in words, how many system
-calls there were (ptrace(2) stops the program at each) and how many microseconds it took. With N = 0 nothing is killed.
+PROGRAM gets the standard streams and the environment unchanged. SIGNAL is a number. SIGKILL also ends all processes
+that PROGRAM has started; another signal is for PROGRAM alone, which may go on. REPORT gets two numbers as text: the
+system calls (ptrace(2) stops the program at each) and the microseconds. With N = 0 nothing is killed.
 This is a program of its own because the process that traces has to wait for all its children.
 """
 
@@ -32,7 +32,7 @@ def main(how: str, at: str, number: str, report: str, program: str) -> int:
     began = time.monotonic_ns()
     child = os.fork()
     if child == 0:
-        os.setpgid(0, 0)  # in both, since nobody knows which comes first
+        os.setpgid(0, 0)  # in both processes, since either may come first
         if how == "calls":
             _ptrace(_TRACEME, 0, 0)
             os.kill(os.getpid(), signal.SIGSTOP)
@@ -50,21 +50,21 @@ def _set_group(child: int) -> None:
     try:
         os.setpgid(child, child)
     except PermissionError:
-        return  # it is executing already, and has done so itself
+        return  # it is executing already, and has set it itself
 
 
 def _end_after(child: int, microseconds: int, ending: signal.Signals) -> int:
     if microseconds:
         time.sleep(microseconds / 1e6)
         if ending == signal.SIGKILL:
-            os.killpg(child, ending)  # by now its own, or not reaped yet
+            os.killpg(child, ending)  # its own group exists by now, or it is not reaped yet
         else:
             os.kill(child, ending)
     return os.waitpid(child, 0)[1]
 
 
 class _Tracer:
-    """Counts the system calls of a process and of all that it starts."""
+    """Counts the system calls of a process and of all its descendants."""
 
     def __init__(self, child: int, last: int, ending: signal.Signals) -> None:
         self._child = child
@@ -118,7 +118,7 @@ def _kill(pid: int, ending: signal.Signals) -> None:
 
 
 def _ptrace(request: int, pid: int, argument: int) -> None:
-    # A process that is killed is not stopped any more, which is an error of no consequence here.
+    # A process that is killed does not stop any more; the error is of no consequence here.
     _libc.ptrace(ctypes.c_long(request), ctypes.c_long(pid), None, ctypes.c_void_p(argument))
 
 

@@ -1,4 +1,4 @@
-"""An ADD that fails late: what its delegate returns has a route that no kernel takes."""
+"""An ADD that fails late: the result of its delegate has a route that no kernel accepts."""
 
 import json
 
@@ -16,7 +16,7 @@ _UNREACHABLE = {"dst": "203.0.113.0/24", "gw": "198.51.100.77"}
 def failing_late(trial: Trial) -> Delegate:
     """Have the ADD of the trial's container fail once the interface has its addresses; the delegate stays for DEL.
 
-    Raises NotApplicableError where there is no delegate, or the plugin makes nothing of its routes.
+    Raises NotApplicableError if the plugin has no delegate, or ignores the routes of its delegate.
     """
     delegate = recording(trial)
     other = trial.new_container()

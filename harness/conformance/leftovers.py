@@ -1,4 +1,4 @@
-"""What is left on a node: all that differs, but for what files hold that says nothing of containers."""
+"""Leftovers on a node: all differences, except changes in files that do not concern containers."""
 
 from collections.abc import Collection
 
@@ -8,10 +8,10 @@ __all__ = ["leftovers"]
 
 
 def leftovers(before: Snapshot, after: Snapshot, container_ids: Collection[str]) -> list[Difference]:
-    """Return what differs between two snapshots.
+    """Return the differences between two snapshots.
 
-    Of a file that is in both, what it holds counts where it names one of the containers more or less often: it is a
-    record of them then. Hints and counters live in files, too.
+    A file that is in both counts as changed only if it names one of the containers more or less often: it is a
+    record of them then. Other files hold hints and counters.
     """
     return [
         each
@@ -22,6 +22,6 @@ def leftovers(before: Snapshot, after: Snapshot, container_ids: Collection[str])
 
 
 def _named(file: object, container_ids: Collection[str]) -> dict[str, int]:
-    """Return how often each of the containers is named in what a snapshot has of a file: not all that is long."""
+    """Return how often a snapshot's text of a file names each of the containers; long texts are cut off."""
     text = file.get("text", "") if isinstance(file, dict) else ""
     return {each: text.count(each) for each in container_ids}

@@ -1,4 +1,4 @@
-"""What the plugin under test has made of what is in its result, and how to take or change it behind its back."""
+"""The objects that the plugin under test has made for its result, and ways to remove or change them from outside."""
 
 from typing import Any
 
@@ -25,13 +25,13 @@ def own_interface(trial: Trial, result: dict[str, Any]) -> dict[str, Any]:
 
 
 def previous(trial: Trial, container: Container) -> Result:
-    """Return what the plugins before the one under test have made, which has nothing in it where there are none."""
+    """Return the result of the plugins before the one under test, an empty one if it is the first."""
     given = trial.prev_result(container)
     return Result() if given is None else Result.decode_any(given)
 
 
 def own_addresses(trial: Trial, container: Container) -> list[IPConfig]:
-    """Attach a container, and return those addresses of its interface that it has from the plugin under test."""
+    """Attach a container, and return the addresses of its interface that the plugin under test has given."""
     result = trial.attach(container)
     earlier = [ip.address for ip in previous(trial, container).ips]
     places = [(each.name, each.sandbox) for each in result.interfaces]
@@ -44,20 +44,20 @@ def own_addresses(trial: Trial, container: Container) -> list[IPConfig]:
 
 
 def own_routes(trial: Trial, container: Container) -> list[Route]:
-    """Attach a container, and return those routes that it has from the plugin under test."""
+    """Attach a container, and return the routes that the plugin under test has made."""
     result = trial.attach(container)
     earlier = [route.dst for route in previous(trial, container).routes]
     return [route for route in result.routes if route.dst not in earlier]
 
 
 def remove_route(trial: Trial, container: Container, route: Route) -> bool:
-    """Remove a route from the kernel behind the plugin's back; False where there is none."""
+    """Remove a route from the kernel without the plugin's knowledge; False if the kernel has no such route."""
     table = [] if route.table is None else ["table", str(route.table)]
     family = f"-{route.dst.version}"
     return happened(trial, container.netns, "ip", family, "route", "del", str(route.dst), *table)
 
 
 def set_mac(trial: Trial, mac: str) -> bool:
-    """Give the interface of the trial's container another hardware address; False where it takes none."""
+    """Give the interface of the trial's container another hardware address; False if it does not accept one."""
     container = trial.container
     return happened(trial, container.netns, "ip", "link", "set", "dev", container.ifname, "address", mac)

@@ -1,4 +1,4 @@
-"""What a plugin finds on its node: made by an executable of the plugin's author, before anything else happens."""
+"""Preparing the node of a plugin: its author's executable runs there before anything else."""
 
 import subprocess
 from collections.abc import Callable
@@ -25,14 +25,14 @@ class PreparationError(Exception):
 def prepare_node(program: Path, node: _Place, timeout: float) -> None:
     """Execute a program on a node, and wait `timeout` seconds at most for its end.
 
-    What it has started runs on until the node goes. Raises PreparationError.
+    Processes that it has started run on until the node is removed. Raises PreparationError.
     """
 
     def execute() -> int:
         return subprocess.run(
             [program],
             stdin=subprocess.DEVNULL,
-            stdout=said,  # no pipe: what it starts may keep that open
+            stdout=said,  # no pipe: its child processes may keep that open
             stderr=said,
             cwd="/",
             process_group=0,

@@ -1,4 +1,4 @@
-"""The kinds of plugins that there are to test."""
+"""The kinds of plugins."""
 
 from enum import StrEnum
 
@@ -6,11 +6,11 @@ __all__ = ["Profile"]
 
 
 class Profile(StrEnum):
-    """What kind of plugin is tested."""
+    """The kind of a plugin under test."""
 
     INTERFACE = "interface"
     """Makes the interface of a pod; the first of a list."""
     CHAINED = "chained"
-    """Changes what the plugins before it in the list have made."""
+    """Changes objects that the plugins before it in the list have made."""
     IPAM = "ipam"
     """Gives addresses; executed by an interface plugin."""

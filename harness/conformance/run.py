@@ -1,4 +1,4 @@
-"""The suite at work: checks, each on a node of its own, and what came of them."""
+"""A run of the suite: checks, each on a node of its own, and their findings."""
 
 import json
 import time
@@ -28,13 +28,13 @@ __all__ = ["Extent", "examine", "run_check", "with_profile"]
 _BINDING: Final = (Level.MUST, Level.SHOULD)
 _PURPOSE: Final = "conformance"
 _SECRETLESS: Final = "CNI_"
-"""What the variables that are shown begin with."""
+"""The prefix of the variables that are shown."""
 
 
 def with_profile(subject: Subject, state_dir: Path, extent: Extent) -> Subject:
-    """Find out what kind of plugin it is, unless that is known: by what an ADD makes in the pod.
+    """Find out the plugin's profile, unless it is known: an ADD shows it by the objects in the pod.
 
-    Raises ViolationError where the ADD fails.
+    Raises ViolationError if the ADD fails.
     """
     if subject.profile is not None:
         return subject
@@ -58,9 +58,9 @@ def examine(
     jobs: int = 1,
     progress: Callable[[Finding], object] = lambda _: None,
 ) -> list[Finding]:
-    """Run those of the checks that are for the subject's profile, `jobs` at once; return their findings in order.
+    """Run the checks that are for the subject's profile, `jobs` at once; return their findings in order.
 
-    Where checks do not apply for want of an ADD that succeeds, the one that tells of it is run as well, wanted or not.
+    If checks do not apply because no ADD succeeds, the check that reports this is run as well, wanted or not.
     Raises PreparationError.
     """
     wanted = [check for check in checks if subject.profile in check.profiles]
@@ -79,7 +79,7 @@ def examine(
 
 
 def run_check(check: Check, subject: Subject, *, state_dir: Path, extent: Extent) -> Finding:
-    """Run one check on a node of its own, which is gone afterwards; an error that nobody foresaw is a finding, too."""
+    """Run one check on a node of its own, which is then removed; an unforeseen error is a finding, too."""
     clock = time.monotonic()
     finding = Finding(check, subject, Outcome.PASS, 0.0)
     if not at_least(subject.network.cni_version, check.since):
@@ -101,13 +101,13 @@ def run_check(check: Check, subject: Subject, *, state_dir: Path, extent: Extent
         if check.id != TELLING and (why := why_unable(shown, subject, state_dir, extent)):
             detail = f"its ordinary ADD fails: {why}"
             finding = Finding(check, subject, Outcome.NOT_APPLICABLE, 0.0, detail, is_unable=True)
-    except Exception as error:  # noqa: BLE001 -- one check that nobody foresaw must not cost the report of all others
+    except Exception as error:  # noqa: BLE001 -- an unforeseen error of one check must not cost all other findings
         finding = _broken_off(finding, error, executions)
     return finding._replace(seconds=time.monotonic() - clock)
 
 
 def _run(check: Check, trial: Trial) -> str:
-    """Run a check, and return what it has to say; a violation counts where the network holds what the check takes."""
+    """Run a check, and return its remark; a violation counts only if the network has room for its attachments."""
     try:
         return check.run(trial) or ""
     except ViolationError:
@@ -136,7 +136,7 @@ def _broken_off(finding: Finding, error: Exception, executions: Sequence[Executi
 
 
 def _sent(executions: Sequence[Execution]) -> str:
-    """Tell what was executed last, in a form that can be pasted into a shell."""
+    """Return the last execution, in a form that can be pasted into a shell."""
     if not executions:
         return ""
     execution = executions[-1]

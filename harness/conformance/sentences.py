@@ -1,4 +1,4 @@
-"""The sentences that a plugin or a runtime is held to: SPEC.md 1.1.0, CONVENTIONS.md, and what is de facto expected."""
+"""The sentences that bind a plugin or a runtime: SPEC.md 1.1.0, CONVENTIONS.md, and de facto expectations."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -12,10 +12,10 @@ import yaml
 __all__ = ["Sentence", "load", "parse"]
 
 Document = Literal["SPEC.md", "CONVENTIONS.md", "skel", "runtimes"]
-"""Where a sentence stands: quoted from the first two, said in our words of the library and of real runtimes."""
+"""The source of a sentence: quoted from the first two; the library's and the runtimes' are in our words."""
 
 Level = Literal["MUST", "SHOULD", "MAY", "CONVENTION"]
-"""How binding it is (RFC 2119); CONVENTION for all that SPEC.md does not say."""
+"""How binding it is (RFC 2119); CONVENTION for everything outside of SPEC.md."""
 
 Side = Literal["plugin", "runtime", "both"]
 
@@ -24,7 +24,7 @@ _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 class Sentence(NamedTuple):
-    """One sentence. `section` is the heading it stands under, `why_not` says why no check can enforce it, or nothing.
+    """One sentence. `section` is its heading; `why_not` is the reason why no check can enforce it, or empty.
 
     A sentence about runtimes has no `why_not` and no check: the suite plays the runtime.
     """
@@ -39,7 +39,7 @@ class Sentence(NamedTuple):
 
     @property
     def checkable(self) -> bool:
-        """Whether checks hold a plugin to it."""
+        """Whether checks enforce it on a plugin."""
         return self.side != "runtime" and not self.why_not
 
 
@@ -50,7 +50,7 @@ def load() -> Mapping[str, Sentence]:
 
 
 def parse(text: str) -> Mapping[str, Sentence]:
-    """Return the sentences of a YAML list of sections, by id. Raises ValueError, which names the one at fault."""
+    """Return the sentences of a YAML list of sections, by id. Raises ValueError, which names the wrong entry."""
     sentences: dict[str, Sentence] = {}
     for entry in _entries(text):
         sentence = _sentence(entry)
@@ -61,8 +61,8 @@ def parse(text: str) -> Mapping[str, Sentence]:
 
 
 def _entries(text: str) -> Iterator[Mapping[str, object]]:
-    """Yield each sentence's fields, with those that its section says once for all."""
-    # The one in C, where PyYAML was built with it, takes a tenth of the time.
+    """Yield each sentence's fields, together with the fields of its section."""
+    # The loader in C needs a tenth of the time; not every PyYAML is built with it.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     for section in yaml.load(text, loader):  # noqa: S506 -- either is a safe loader
         match section:

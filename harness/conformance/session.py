@@ -1,4 +1,4 @@
-"""Checks one at a time, for a program that asks: which there are for a network list, and the outcome of each.
+"""Checks one at a time, for a program that asks for the checks of a network list and the outcome of each.
 
 The pytest plugin is such a program. Questions and answers are JSON, documented at `Session.answer`.
 """
@@ -38,7 +38,7 @@ class _DeclarationError(Exception):
 
 
 class Session:
-    """Answers questions. Suites are kept from question to question, for the profiles that their plugins have."""
+    """Answers questions. Suites, with the profiles of their plugins, are kept from question to question."""
 
     def __init__(self) -> None:
         self._suites: dict[str, _Suite] = {}
@@ -97,7 +97,7 @@ class _Suite:
         return {"outcome": _OUTCOMES[finding.outcome], "text": _text(finding)}
 
     def _profile_of(self, subject: Subject, state_dir: Path) -> Profile:
-        """Return the plugin's profile, found once for all items; for one whose ADD fails, that of its place."""
+        """Return the plugin's profile, found once for all items; if its ADD fails, the profile of its place."""
         if subject.profile is not None:
             return subject.profile
         if subject.type not in self._profiles:

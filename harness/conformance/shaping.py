@@ -12,14 +12,14 @@ _WITHOUT_PARENT: Final = ("ingress", "clsact")
 
 
 class Qdisc(NamedTuple):
-    """A queueing discipline, as a snapshot names it: "tbf dev eth0 root". `netns` is where its device is."""
+    """A queueing discipline, as a snapshot names it: "tbf dev eth0 root". `netns` is the place of its device."""
 
     netns: str
     name: str
 
 
 def added(trial: Trial, container: Container, before: Snapshot, after: Snapshot) -> list[Qdisc]:
-    """Return what came on the node, and in the container that the snapshots are of; nothing where there is no tc(8)."""
+    """Return the additions on the node and in the container of the snapshots; none if tc(8) is not installed."""
     return [
         Qdisc(netns, name)
         for place, netns in (("node", trial.node_netns), ("pod", container.netns))
@@ -29,7 +29,7 @@ def added(trial: Trial, container: Container, before: Snapshot, after: Snapshot)
 
 
 def remove(trial: Trial, qdisc: Qdisc) -> bool:
-    """Remove one behind the plugin's back; False where it cannot be removed."""
+    """Remove one without the plugin's knowledge; False if it cannot be removed."""
     kind, _, device, *place = qdisc.name.split()
     where = [kind] if kind in _WITHOUT_PARENT else place
     return happened(trial, qdisc.netns, "tc", "qdisc", "del", "dev", device, *where)

@@ -1,4 +1,4 @@
-"""What is tested: one plugin of a network list, and those that are executed before it."""
+"""The subject of a test: one plugin of a network list, and the plugins that are executed before it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ _IFNAME: Final = "eth0"
 
 @dataclass(frozen=True)
 class Subject:
-    """One plugin in its place. `before` makes what it works on; `profile` is None until it has been found."""
+    """One plugin in its place. `before` makes the objects that it works on; `profile` is None until it is found."""
 
     network: NetworkList
     before: tuple[PluginConfig, ...]
@@ -32,7 +32,7 @@ class Subject:
 
     @property
     def ifname(self) -> str:
-        """What runtimes call the interface in a container: there is one that they have the loopback plugin set up."""
+        """The container's interface as runtimes name it; `lo` for the loopback plugin."""
         return LOOPBACK if self.type == _LOOPBACK_PLUGIN else _IFNAME
 
     @property
@@ -47,10 +47,10 @@ class Subject:
 def subjects_of(
     network: NetworkList, bin_dirs: Sequence[Path], *, profile: Profile | None = None, only: Sequence[str] = ()
 ) -> Iterator[Subject]:
-    """Yield each plugin of a list and, after one that delegates, its IPAM plugin; of these those that are in `only`.
+    """Yield each plugin of a list, followed by its IPAM plugin if it delegates; only the types in `only`.
 
-    A plugin with others before it is a chained one. Whether the first is remains to be seen, unless `profile` says. The
-    profile of IPAM plugins leaves those out that delegate, the others leave out the delegates.
+    A plugin with others before it is a chained one. The first one's profile is found later, unless `profile` is given.
+    With the profile of IPAM plugins, plugins that delegate are left out; with the others, delegates are left out.
     """
     for position, plugin in enumerate(network.plugins):
         found = profile or (Profile.CHAINED if position else None)

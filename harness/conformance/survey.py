@@ -1,4 +1,4 @@
-"""Every plugin of some networks in one suite: which are examined, as what, and all of it gone again."""
+"""Every plugin of some networks in one suite: the selection, the profile of each, and the removal of all nodes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ __all__ = ["Progress", "Scope", "Survey"]
 
 @dataclass(frozen=True)
 class Scope:
-    """What is examined: these checks on the plugins of these networks, of these types where any are named."""
+    """The selection: these checks on the plugins of these networks, only of these types unless none are named."""
 
     networks: Sequence[NetworkList]
     checks: Sequence[Check]
@@ -29,7 +29,7 @@ class Scope:
     profile: Profile | None = None
 
     def subjects(self, bin_dirs: Sequence[Path]) -> list[Subject]:
-        """Return the plugins, of which the profile of some may not be known yet."""
+        """Return the plugins; the profile of some may not be known yet."""
         return [
             subject
             for network in self.networks
@@ -39,7 +39,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far it is: `done` of `total` checks of a plugin, the last of which is `finding`."""
+    """The progress: `done` of `total` checks of a plugin; `finding` is the last one."""
 
     done: int
     total: int
@@ -47,7 +47,7 @@ class Progress:
 
 
 class Survey:
-    """Examines suites, one after the other. `remark` gets what there is to say besides the findings."""
+    """Examines suites, one after the other. `remark` gets the remarks that are not findings."""
 
     def __init__(
         self,
@@ -66,13 +66,13 @@ class Survey:
         self._progress = progress
         self._remark = remark
         self._profiles: dict[tuple[str, str], Profile] = {}
-        """What plugins were found to be, by network and type: the same in each suite."""
+        """The profiles that were found, by network and type: the same in each suite."""
 
     def of(self, bin_dirs: Sequence[Path], *, lenient: bool = False) -> list[Finding]:
         """Return the findings of the suite in these folders.
 
-        Raises PluginNotFoundError where one is not there, before anything is executed; when `lenient`, it is left out.
-        Raises OSError, SnapshotError: what keeps a plugin's version and profile from being found out.
+        Raises PluginNotFoundError if a plugin is missing, before anything is executed; when `lenient`, it is left out.
+        Raises OSError, SnapshotError if a plugin's version or profile cannot be found out.
         """
         subjects = [each for each in self._scope.subjects(bin_dirs) if self._is_there(each, lenient=lenient)]
         findings: list[Finding] = []
@@ -105,7 +105,7 @@ class Survey:
         return True
 
     def _in_version(self, subject: Subject) -> Subject:
-        """Have it examined in a version that it speaks, where the list leaves a choice."""
+        """Choose a version that the plugin speaks, if the list has several."""
         return in_common_version(subject, self._state_dir, self._extent.timeout)
 
     def _profiled(self, subject: Subject) -> Subject:

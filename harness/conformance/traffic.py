@@ -1,6 +1,6 @@
 """Packets between a pod, its node and a machine beyond it: whether they arrive, and how fast.
 
-A socket belongs to the namespace that its thread was in when it was made, so nothing else has to go there.
+A socket belongs to the netns that its thread was in when it was made, so only that thread has to change its netns.
 """
 
 import socket
@@ -55,7 +55,7 @@ def machine_beyond(trial: Trial) -> str:
 def answered(pod: str, port: int, client: str, address: str, asked_port: int) -> bool:
     """Tell whether a server on a TCP port of the pod answers a client, in `client`, that asks another address."""
     with _made_in(pod) as server:
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # it is asked more than once
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a later call binds the same port
         server.bind(("", port))
         server.listen()
         server.settimeout(_SECONDS * overload())
@@ -63,7 +63,7 @@ def answered(pod: str, port: int, client: str, address: str, asked_port: int) ->
             asking.settimeout(_SECONDS * overload())
             try:
                 asking.connect((address, asked_port))
-                # Its queue holds the connection, whoever the client thinks it has reached.
+                # If the client has reached another server, this one's queue stays empty until the timeout.
                 connection, _ = server.accept()
                 with connection:
                     connection.sendall(_ANSWER)
@@ -73,7 +73,7 @@ def answered(pod: str, port: int, client: str, address: str, asked_port: int) ->
 
 
 def source_seen(machine: str, address: str, pod: str) -> str:
-    """Return the address that a machine sees a pod connect from, nothing where it does not get through."""
+    """Return the address that a machine sees a pod connect from, empty if the connection fails."""
     with _made_in(machine) as server, _made_in(pod) as asking:
         server.bind((address, 0))
         server.listen()
@@ -89,7 +89,7 @@ def source_seen(machine: str, address: str, pod: str) -> str:
 
 
 def seconds_to_receive(receiver: str, address: str, sender: str, size: int) -> float:
-    """Return how long so many bytes take from the namespace `sender` to that of the address. Raises OSError."""
+    """Return the seconds that `size` bytes take from the namespace `sender` to that of the address. Raises OSError."""
     with _made_in(receiver) as server, _made_in(sender) as sending:
         server.bind((address, 0))
         server.listen()
@@ -111,9 +111,9 @@ def seconds_to_receive(receiver: str, address: str, sender: str, size: int) -> f
 
 
 def first_ipv4(addresses: list[str]) -> str:
-    """Return the first IPv4 address. Raises NotApplicableError where there is none."""
+    """Return the first IPv4 address. Raises NotApplicableError if there are only others."""
     for each in addresses:
-        if ip_address(each).version == 4:  # noqa: PLR2004 -- what it is called
+        if ip_address(each).version == 4:  # noqa: PLR2004 -- the number of the version
             return each
     raise NotApplicableError("the pod has no IPv4 address")
 
@@ -123,7 +123,7 @@ def _send(sending: socket.socket, size: int) -> None:
         sending.sendall(bytes(size))
         sending.shutdown(socket.SHUT_WR)
     except OSError:
-        sending.close()  # the one that receives sees the end
+        sending.close()  # the receiver sees the end
 
 
 def _made_in(netns: str) -> socket.socket:

@@ -1,4 +1,4 @@
-"""One check's own node, and the plugin under test on it: its verbs, with whatever is to be different about them."""
+"""One check's own node, and the plugin under test on it: its verbs, with the changes that a check makes."""
 
 import errno
 import uuid
@@ -47,39 +47,39 @@ __all__ = [
 ]
 
 LOOPBACK_INDEX: Final = 1
-"""In every network namespace."""
+"""The same in every network namespace."""
 _THREADS: Final = 16
 _UNFIT: Final = (errno.ENOEXEC, errno.ENOENT, errno.EACCES, errno.ELIBBAD)
-"""What the kernel says of a file that it cannot execute, or of the interpreter that this names."""
+"""The kernel's errors for a file that it cannot execute, or whose interpreter it cannot execute."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Extent:
-    """How far a check goes."""
+    """The extent of a check."""
 
     timeout: float = 30.0
     """Seconds that one execution may take."""
     watched: tuple[Path, ...] = ()
     """Folders that are evidence besides the node's /var/lib/cni."""
     preparation: Path | None = None
-    """What is executed on each node before all else."""
+    """A program that is executed on each node before everything else."""
     kills: int = 8
-    """How often the check that kills the plugin does so."""
+    """The number of kills in the check that kills the plugin."""
     killers: int = 1
-    """How many of these at once."""
+    """The number of these at once."""
 
 
 class Trial:
-    """A node on which nothing has happened yet, a container without interfaces, and the plugin under test."""
+    """A node that is still unused, a container without interfaces, and the plugin under test."""
 
     def __init__(self, subject: Subject, site: Site, extent: Extent) -> None:
         """Make the node and the container. Raises OSError, PluginNotFoundError, PreparationError."""
         self.subject = subject
         self.version = subject.network.cni_version
         self.executions: list[Execution] = []
-        """Those of the plugin under test, in their order."""
+        """The executions of the plugin under test, in their order."""
         self.extent = extent
         self._executor = Executor(subject.bin_dirs)
         self.path = self._executor.find(subject.type)
@@ -92,7 +92,7 @@ class Trial:
         self._container_ids: list[str] = []
         self.container = self.new_container()
 
-    # What there is
+    # The node and its containers
 
     def new_container(self, *, ifname: str = "", container_id: str = "") -> Container:
         """Return a container that has had no ADD, with a network namespace of its own."""
@@ -101,7 +101,7 @@ class Trial:
         self._container_ids.append(container.container_id)
         if name == LOOPBACK:
             with open_namespace(container.netns) as namespace, Rtnl(namespace) as rtnl:
-                rtnl.set_down(LOOPBACK_INDEX)  # as the kernel makes it, for the plugin to set it up
+                rtnl.set_down(LOOPBACK_INDEX)  # the initial state in the kernel, for the plugin to set it up
         return container
 
     @property
@@ -115,7 +115,7 @@ class Trial:
         return self._ground.var_lib_cni
 
     def folder(self) -> Path:
-        """Make an empty folder, which is gone when the check has ended, and return it."""
+        """Make an empty folder, which is removed at the end of the check, and return it."""
         return Path(mkdtemp(dir=self._ground.node.folder))
 
     def run(self, function: Callable[[], T]) -> T:
@@ -156,7 +156,7 @@ class Trial:
         valid: Sequence[Container] | None = None,
         **changes: Unpack[Changes],
     ) -> Execution:
-        """Execute the plugin under test and return what came of it, whatever that is. `valid` is for GC.
+        """Execute the plugin under test and return the execution, whatever its outcome. `valid` is for GC.
 
         Raises ViolationError for a file that cannot be executed, and PredecessorError.
         """
@@ -184,7 +184,7 @@ class Trial:
         return execution
 
     def prepare(self, container: Container) -> None:
-        """Have the plugins before the one under test make what it works on. Raises PredecessorError where they fail."""
+        """Execute ADD of the plugins before the one under test. Raises PredecessorError if they fail."""
         if container in self._prev_results or not self.subject.before:
             return
         found: object = None
@@ -198,14 +198,14 @@ class Trial:
         self._prev_results[container] = found
 
     def prev_result(self, container: Container | None = None) -> object:
-        """Return what the ADD of this container gets as prevResult, None for nothing."""
+        """Return the prevResult for this container's ADD, None if the plugin is the first."""
         return self._prev_results.get(container or self.container)
 
     def result_document(self, container: Container | None = None) -> object:
-        """Return what the ADD of this container printed last, None before."""
+        """Return the last output of this container's ADD, None before the first."""
         return self._results.get(container or self.container)
 
-    # What they are to do together
+    # Sequences of verbs
 
     def attach(self, container: Container | None = None) -> Result:
         """ADD, and demand that it succeeds with a result."""
@@ -218,19 +218,19 @@ class Trial:
         self.detach_others(container)
 
     def detach_others(self, container: Container) -> None:
-        """DEL of the plugins before the one under test, where they have made something."""
+        """DEL of the plugins before the one under test, if they have made something."""
         found = self._prev_results.pop(container, None)
         if found is not None:
             for plugin in reversed(self.subject.before):
                 self._execute_other(plugin, "DEL", container, found)
 
     def warm_up(self) -> None:
-        """Attach and detach another container, so that all that containers share is there."""
+        """Attach and detach another container, so that everything that containers share exists."""
         other = self.new_container()
         self.attach(other)
         self.detach(other)
 
-    # What is there afterwards
+    # The state afterwards
 
     def snapshot(self, *containers: Container) -> Snapshot:
         """Return the state of the node, of this container (or these), and of the folders that are evidence."""
@@ -240,13 +240,13 @@ class Trial:
         return take(places, [self.var_lib_cni, *self.extent.watched])
 
     def leftovers(self, before: Snapshot, after: Snapshot) -> list[Difference]:
-        """Return what differs, but for what files hold that says nothing of this trial's containers."""
+        """Return the differences, without changes in files that do not concern this trial's containers."""
         return leftovers(before, after, self._container_ids)
 
     def demand_same(self, before: Snapshot, after: Snapshot, when: str) -> None:
-        """Raise ViolationError where something has come, gone or changed between the two.
+        """Raise ViolationError if something has appeared, disappeared or changed between the two.
 
-        `when` says of what moment it is: "after DEL".
+        `when` names the moment: "after DEL".
         """
         left = self.leftovers(before, after)
         if left:

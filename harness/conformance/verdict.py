@@ -6,19 +6,19 @@ __all__ = ["NotApplicableError", "PredecessorError", "ViolationError"]
 
 
 class ViolationError(Exception):
-    """The plugin does not do as demanded: what was `expected`, and what was seen."""
+    """The plugin violates a demand: `expected` is the demand, `got` the observation."""
 
     def __init__(self, expected: str, got: str, execution: Execution | None = None) -> None:
         super().__init__(f"expected {expected}; got {got}")
         self.expected = expected
         self.got = got
         self.execution = execution
-        """The one that shows it; otherwise the last one of the plugin."""
+        """The execution that shows it; otherwise the last one of the plugin."""
 
 
 class NotApplicableError(Exception):
-    """The demand does not reach this plugin or this configuration; the message says why."""
+    """The demand does not apply to this plugin or this configuration; the message says why."""
 
 
 class PredecessorError(NotApplicableError):
-    """A plugin that is executed before the one under test fails, and leaves that nothing to work on."""
+    """A plugin that is executed before the one under test fails, so the latter has nothing to work on."""

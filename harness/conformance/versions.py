@@ -1,4 +1,4 @@
-"""The version that a plugin is examined in: the highest of its list's that it speaks, and all that it works with."""
+"""The version for examining a plugin: the highest of its list that it and all plugins around it speak."""
 
 import json
 from collections.abc import Collection
@@ -16,11 +16,11 @@ __all__ = ["in_common_version"]
 def in_common_version(subject: Subject, state_dir: Path, timeout: float) -> Subject:
     """Return the subject in the highest version that its list and all its plugins have (SPEC.md section 1).
 
-    Where there is none in common, or one does not say what it speaks, it stays in the highest of the list. A plugin may
-    take `timeout` seconds for its VERSION. Raises OSError.
+    If no version is common, or a plugin does not answer VERSION, the subject stays in the highest of the list. A plugin
+    may take `timeout` seconds for its VERSION. Raises OSError.
     """
     network = subject.network
-    if len(network.cni_versions) < 2:  # noqa: PLR2004 -- a choice
+    if len(network.cni_versions) < 2:  # noqa: PLR2004 -- a choice needs two
         return subject
     with Site(state_dir, "conformance") as site:
         spoken = site.ground().run(_spoken_by_all, subject, timeout)
@@ -29,7 +29,7 @@ def in_common_version(subject: Subject, state_dir: Path, timeout: float) -> Subj
 
 
 def _spoken_by_all(subject: Subject, timeout: float) -> Collection[str]:
-    """Ask each of the plugins, and return the versions that all of them have; none where one did not answer."""
+    """Ask each of the plugins, and return the versions that all of them have; none if one did not answer."""
     executor = Executor(subject.bin_dirs, timeout=timeout)
     plugins = (*subject.before, subject.plugin)
     names = ({plugin.type for plugin in plugins} | {plugin.delegate for plugin in plugins}) - {""}

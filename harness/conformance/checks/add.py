@@ -1,4 +1,4 @@
-"""ADD: what it makes, what it refuses, and that a refusal leaves nothing behind."""
+"""ADD: the objects that it makes, its refusals, and that a refusal leaves nothing behind."""
 
 import json
 from typing import Final
@@ -15,7 +15,7 @@ from harness.conformance.verdict import NotApplicableError, ViolationError
 __all__ = ["LONGEST_NAME"]
 
 LONGEST_NAME: Final = "uplink_of-pod.7"
-"""Of 15 bytes, and no name that a plugin would choose."""
+"""15 bytes, and no name that a plugin would choose."""
 _INTERFACE: Final = {Profile.INTERFACE}
 _DELEGATES: Final = {Profile.INTERFACE, Profile.CHAINED}
 
@@ -43,14 +43,14 @@ def leaves_other_containers(trial: Trial) -> None:
 
 @check("add-existing-interface", "add-existing-interface", profiles=_INTERFACE)
 def existing_interface(trial: Trial) -> None:
-    """ADD is refused where the container has an interface of that name."""
+    """ADD is refused if the container has an interface of that name."""
     make_interface(trial, trial.container)
     expect.failed(trial.add(), f'the container has an interface "{trial.container.ifname}" already')
 
 
 @check("add-keeps-existing-interface", "habit-failed-add-undone", profiles=_INTERFACE)
 def keeps_existing_interface(trial: Trial) -> None:
-    """ADD that is refused for an interface that exists leaves that interface, and all else, as it was."""
+    """ADD that is refused for an interface that exists leaves that interface, and everything else, as it was."""
     trial.warm_up()
     make_interface(trial, trial.container)
     before = trial.snapshot()
@@ -61,7 +61,7 @@ def keeps_existing_interface(trial: Trial) -> None:
 
 @check("add-twice", "add-existing-interface", profiles=_INTERFACE)
 def twice(trial: Trial) -> None:
-    """ADD of an attachment that stands is refused, and the attachment goes on standing."""
+    """ADD of an attachment that exists already is refused, and the attachment stays intact."""
     trial.attach()
     before = trial.snapshot()
     expect.failed(trial.add(), "the attachment was added already, and its interface exists")
@@ -81,21 +81,21 @@ def second_interface(trial: Trial) -> None:
 
 @check("add-netns-gone", "exit-code", profiles=_INTERFACE)
 def netns_gone(trial: Trial) -> None:
-    """ADD fails where there is nothing at the path in CNI_NETNS."""
+    """ADD fails if CNI_NETNS is a path that does not exist."""
     lose_namespace(trial.container)
     expect.failed(trial.add(), f"there is nothing at {trial.container.netns}")
 
 
 @check("add-netns-no-namespace", "exit-code", profiles=_INTERFACE)
 def netns_no_namespace(trial: Trial) -> None:
-    """ADD fails where CNI_NETNS is the path of something else than a namespace."""
+    """ADD fails if CNI_NETNS is the path of a file that is no namespace."""
     execution = trial.add(environ={"CNI_NETNS": "/dev/null"})
     expect.failed(execution, "/dev/null is no namespace")
 
 
 @check("add-without-namespace-leaves-nothing", "habit-failed-add-undone", profiles=_INTERFACE)
 def without_namespace_leaves_nothing(trial: Trial) -> None:
-    """ADD that fails for want of a namespace leaves the node as it was."""
+    """ADD that fails because the namespace is missing leaves the node as it was."""
     trial.warm_up()
     bystander = trial.new_container()
     before = trial.snapshot(bystander)
@@ -106,7 +106,7 @@ def without_namespace_leaves_nothing(trial: Trial) -> None:
 
 @check("add-bad-prev-result-leaves-nothing", "habit-failed-add-undone", since="0.3.0")
 def bad_prev_result_leaves_nothing(trial: Trial) -> None:
-    """ADD that is refused for a previous result that cannot be one leaves the node as it was."""
+    """ADD that is refused for an invalid previous result leaves the node as it was."""
     before = untouched(trial)
     refused = trial.add(prev_result={"cniVersion": trial.version, "ips": [{"address": "no address"}]})
     if refused.exit_code == 0:
@@ -116,7 +116,7 @@ def bad_prev_result_leaves_nothing(trial: Trial) -> None:
 
 @check("add-late-failure-leaves-nothing", "habit-failed-add-undone", profiles=_DELEGATES, since="0.3.0")
 def late_failure_leaves_nothing(trial: Trial) -> None:
-    """ADD that fails at a route, after all else was done, leaves the node and the container as they were."""
+    """ADD that fails at a route, after all its other work, leaves the node and the container as they were."""
     before = untouched(trial)
     failing_late(trial)
     trial.demand_same(before, trial.snapshot(), "after ADD failed at a route that the kernel refuses")

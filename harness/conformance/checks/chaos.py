@@ -1,4 +1,4 @@
-"""What is left of an ADD that was killed."""
+"""Leftovers of an ADD that was killed."""
 
 from harness.conformance.catalogue import check
 from harness.conformance.chaos import wreak
@@ -10,7 +10,7 @@ _SHOWN = 3
 
 @check("killed-add", "habit-killed-add", attachments=2)
 def killed_add(trial: Trial) -> str:
-    """DEL and GC clear up after an ADD that was killed, wherever it was."""
+    """DEL and GC clean up after an ADD that was killed, at any point of its work."""
     chaos = wreak(trial.subject, state_dir=trial.site.state_dir, extent=trial.extent)
     if chaos.leaks:
         shown = [f"at {kill.point}: {'; '.join(kill.leaked)}" for kill in chaos.leaks[:_SHOWN]]

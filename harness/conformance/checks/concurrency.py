@@ -1,4 +1,4 @@
-"""Nobody is alone on a node: many at once, on a node where nothing is yet, and beside others."""
+"""Concurrency: many requests at once, on a new node, and beside other programs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,14 +20,14 @@ from skel.versions import at_least
 
 _AT_ONCE: Final = 16
 _FEW: Final = 4
-"""Attachments that there has to be room for."""
+"""The number of attachments that the network must have room for."""
 
 R = TypeVar("R")
 
 
 @check("parallel-add", "concurrent", "concurrent-locking", attachments=_FEW)
 def parallel_add(trial: Trial) -> None:
-    """Sixteen ADDs at once, on a node where none has been, give each pod an interface and addresses of its own."""
+    """Sixteen ADDs at once, on a node without any ADD before, give each pod an interface and addresses of its own."""
     containers = _containers(trial, _AT_ONCE)
     attached = _add_all(trial, containers)
     _demand_distinct(trial, attached)
@@ -39,7 +39,7 @@ def parallel_add(trial: Trial) -> None:
 
 @check("parallel-delete", "concurrent", "concurrent-locking", attachments=_FEW)
 def parallel_delete(trial: Trial) -> None:
-    """Sixteen DELs at once leave nothing of what sixteen ADDs at once have made."""
+    """Sixteen DELs at once leave nothing of the objects of sixteen ADDs at once."""
     trial.warm_up()
     containers = _containers(trial, _AT_ONCE)
     before = baseline(trial, *containers)
@@ -51,7 +51,7 @@ def parallel_delete(trial: Trial) -> None:
 
 @check("parallel-add-and-delete", "concurrent", "concurrent-locking", attachments=2 * _FEW)
 def parallel_add_and_delete(trial: Trial) -> None:
-    """Pods come while others go: those that come are whole, of those that go nothing is left."""
+    """While some pods are added and others deleted, the added ones are complete, and the deleted ones leave nothing."""
     trial.warm_up()
     going, coming = _containers(trial, _FEW), _containers(trial, _FEW)
     before = baseline(trial, *going, *coming)
@@ -77,7 +77,7 @@ def parallel_add_and_delete(trial: Trial) -> None:
 
 @check("parallel-check", "concurrent", since="0.4.0", attachments=_FEW + 1)
 def parallel_check(trial: Trial) -> None:
-    """CHECK of a pod succeeds while others come and go."""
+    """CHECK of a pod succeeds while other pods are added and deleted."""
     others = _containers(trial, _FEW)
     trial.attach()
 
@@ -95,7 +95,7 @@ def parallel_check(trial: Trial) -> None:
 
 @check("loopback-beside", "habit-concurrent-loopback", profiles={Profile.INTERFACE, Profile.CHAINED})
 def loopback_beside(trial: Trial) -> None:
-    """The loopback interface is set up at the same time by somebody else, and is neither missed nor touched."""
+    """If another program sets the loopback interface up at the same time, it is neither missed nor touched."""
     _set_loopback(trial.container, up=False)
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(_set_loopback, trial.container, up=True)
@@ -111,7 +111,7 @@ def loopback_beside(trial: Trial) -> None:
 
 
 def _containers(trial: Trial, count: int) -> list[Container]:
-    """Return containers for the plugin under test to work on: as many as those before it have room for."""
+    """Return containers for the plugin under test: as many as the plugins before it have room for."""
     containers: list[Container] = []
     for _ in range(count):
         container = trial.new_container()
@@ -131,7 +131,7 @@ def _at_once(verb: Callable[[Container], R], containers: Sequence[Container]) ->
 
 
 def _add_all(trial: Trial, containers: Sequence[Container]) -> dict[Container, Execution]:
-    """ADD all at once; those that fail have to fail by themselves as well, for want of addresses."""
+    """ADD all at once; one that fails has to fail on its own as well, for want of addresses."""
     for container in containers:
         trial.prepare(container)
     executions = dict(zip(containers, _at_once(trial.add, containers), strict=True))
@@ -157,7 +157,7 @@ def _demand_distinct(trial: Trial, executions: Mapping[Container, Execution]) ->
 def _demand_interfaces(trial: Trial, executions: Mapping[Container, Execution]) -> None:
     """Demand that each pod has the interfaces of its result, its own first, and the addresses.
 
-    For what was handed on, the plugins before answer.
+    Interfaces and addresses of prevResult are not demanded: the plugins before have made them.
     """
     if trial.subject.profile is Profile.IPAM:
         return

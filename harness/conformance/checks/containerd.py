@@ -1,4 +1,4 @@
-"""What containerd does (by way of go-cni) that the specification does not say."""
+"""The requests of containerd (by way of go-cni) that the specification does not mention."""
 
 from typing import Final
 
@@ -31,7 +31,7 @@ _WRONG: Final[dict[str, tuple[object, object]]] = {
 
 @check("containerd-stops", "habit-del-empty-netns", "del-repeated")
 def containerd_stops(trial: Trial) -> None:
-    """DEL comes with the namespace, and again with an empty CNI_NETNS when the pod is stopped twice and removed."""
+    """DEL comes with the namespace, and again with an empty CNI_NETNS if the pod is stopped twice and removed."""
     before = baseline(trial)
     trial.attach()
     expect.succeeded(trial.delete(), "DEL as the pod is stopped")
@@ -59,7 +59,7 @@ def containerd_go_field_names(trial: Trial) -> None:
     for capability in known:
         value = _GO_NAMES[capability]
         round_trip(trial, f"with Go's names in {capability}", config={"runtimeConfig": {capability: value}})
-        # What is read is refused where it is wrong, whatever the case of its key.
+        # A plugin that reads a value refuses a wrong one, whatever the case of its key.
         written, shown = _WRONG[capability]
         if refuses(trial, config={"runtimeConfig": {capability: written}}) and not refuses(
             trial, config={"runtimeConfig": {capability: shown}}
@@ -71,7 +71,7 @@ def containerd_go_field_names(trial: Trial) -> None:
 
 @check("containerd-annotations", "habit-unknown-capability")
 def containerd_annotations(trial: Trial) -> None:
-    """What the plugin does not know in runtimeConfig, as a pod's annotations, is passed over."""
+    """Unknown keys in runtimeConfig, such as a pod's annotations, are ignored."""
     annotations = {"example.org/colour": "blue", "kubernetes.io/psp": ""}
     round_trip(
         trial,
@@ -82,7 +82,7 @@ def containerd_annotations(trial: Trial) -> None:
 
 @check("containerd-status", "habit-status-empty-variables", "habit-empty-variables", since="1.1.0")
 def containerd_status(trial: Trial) -> None:
-    """STATUS comes with all variables of an attachment there and empty."""
+    """STATUS comes with all variables of an attachment, which are set and empty."""
     if trial.status(environ=_attachment(ABSENT)).exit_code != 0:
         raise NotApplicableError("STATUS fails without these variables, too")
     expect.succeeded(trial.status(environ=_attachment("")), "STATUS with container ID, interface and namespace empty")

@@ -1,4 +1,4 @@
-"""CONVENTIONS.md: what runtimes ask for in runtimeConfig, in args and in CNI_ARGS."""
+"""CONVENTIONS.md: the requests of runtimes in runtimeConfig, in args and in CNI_ARGS."""
 
 from collections.abc import Callable
 from typing import Final, Unpack
@@ -30,7 +30,7 @@ _MALFORMED: Final[dict[str, object]] = {
 
 @check("args-passed-over", "convention-args-ignored")
 def args_passed_over(trial: Trial) -> None:
-    """What the plugin does not know in args is passed over."""
+    """Unknown keys in args are ignored."""
     labels = [{"key": "app", "value": "web"}]
     round_trip(trial, "with labels in args", config={"args": {"cni": {"labels": labels}, "org.example": {"any": [1]}}})
 
@@ -51,7 +51,7 @@ def cni_args_ip(trial: Trial) -> None:
 
 @check("args-over-cni-args", "convention-args-over-cni-args", profiles=_GIVES, attachments=3)
 def args_over_cni_args(trial: Trial) -> None:
-    """Where args ask for an address, what CNI_ARGS ask for does not count."""
+    """If args ask for an address, the one in CNI_ARGS is ignored."""
     _demand_read(trial, "the ips in args", config=_ips_in_args("no address"))
     _demand_read(trial, "IP in CNI_ARGS", environ=_ip_in_cni_args("no address"))
     wanted, ignored = spare_addresses(trial, 2)
@@ -70,8 +70,8 @@ def capability_ips(trial: Trial) -> None:
 def capability_ip_ranges(trial: Trial) -> None:
     """With the capability "ipRanges", an address is given of a range that the runtime names.
 
-    What an interface plugin makes of it depends on its gateway, which may be of another range. Before 0.3.0 a result
-    has room for one address of a family, which the configuration's own ranges take.
+    An interface plugin may depend on the range's gateway, which may be of another range. Before 0.3.0 a result has room
+    for one address of a family, and the configuration's own ranges take it.
     """
     declared(trial, "ipRanges")
     added = trial.add(config={"runtimeConfig": {"ipRanges": [[{"subnet": _NOWHERE_ELSE}]]}})
@@ -87,7 +87,7 @@ def capability_mac(trial: Trial) -> None:
     result = expect.result(trial.add(config={"runtimeConfig": {"mac": _MAC}}), trial.version)
     if (mac := pod_mac(trial)) != _MAC:
         raise ViolationError(f"an interface with the hardware address {_MAC}, which was asked for", mac or "none")
-    if not at_least(trial.version, "0.3.0"):  # whose result has no interfaces yet
+    if not at_least(trial.version, "0.3.0"):  # an older result has no interfaces
         return
     told = [each.mac.lower() for each in result.interfaces if each.sandbox and each.name == trial.container.ifname]
     if told != [_MAC]:
@@ -106,7 +106,7 @@ def capability_dns(trial: Trial) -> None:
 
 @check("capability-malformed", "convention-malformed-field")
 def capability_malformed(trial: Trial) -> None:
-    """A value in runtimeConfig that is malformed is an error, and nothing is left of that ADD."""
+    """A value in runtimeConfig that is malformed is an error, and that ADD leaves nothing."""
     known = sorted(trial.subject.plugin.capabilities & _MALFORMED.keys() - _not_for(trial.subject.profile))
     if not known:
         raise NotApplicableError("the configuration declares no capability whose form is known")
@@ -118,7 +118,7 @@ def capability_malformed(trial: Trial) -> None:
 
 @check("ignore-unknown", "skel-ignore-unknown")
 def ignore_unknown(trial: Trial) -> None:
-    """With IgnoreUnknown, 1 or "true" in any case, pairs of CNI_ARGS that the plugin does not know are passed over."""
+    """With IgnoreUnknown, 1 or "true" in any case, unknown pairs of CNI_ARGS are ignored."""
     for said in ("1", "true", "TRUE"):
         round_trip(trial, f"with IgnoreUnknown={said}", environ={"CNI_ARGS": f"IgnoreUnknown={said};COLOUR=blue"})
 
@@ -132,14 +132,14 @@ def _ip_in_cni_args(asked: str) -> dict[str, object]:
 
 
 def _not_for(profile: Profile | None) -> set[str]:
-    """The capabilities of the same configuration that are another plugin's: an interface's, or its IPAM plugin's."""
+    """The capabilities of the same configuration that are for another plugin: an interface's, or its IPAM plugin's."""
     if profile is Profile.IPAM:
         return {"mac", "portMappings", "bandwidth", "dns"}
     return set()
 
 
 def _demand_read(trial: Trial, what: str, **malformed: Unpack[Changes]) -> None:
-    """Raise NotApplicableError for a plugin that accepts whatever stands there: it does not read it."""
+    """Raise NotApplicableError for a plugin that accepts a malformed value: it does not read the key."""
     trial.warm_up()
     if not refuses(trial, **malformed):
         raise NotApplicableError(f"the plugin does not read {what}: it accepts any value")

@@ -1,4 +1,4 @@
-"""What CRI-O and Podman do (by way of ocicni) that the specification does not say."""
+"""The requests of CRI-O and Podman (by way of ocicni) that the specification does not mention."""
 
 import copy
 import json
@@ -34,7 +34,7 @@ _MAC: Final = "02:c5:1e:aa:bb:01"
 
 @check("crio-version", "habit-version-dummy")
 def crio_version(trial: Trial) -> None:
-    """VERSION comes with "dummy" as interface, namespace and path, none of which it looks at."""
+    """VERSION comes with "dummy" as interface, namespace and path, and uses none of them."""
     ordinary = expect.document(expect.succeeded(trial.ask_version()), "a version object")
     dummy = expect.succeeded(trial.ask_version(environ=_DUMMY), 'VERSION with "dummy" in its variables')
     said = expect.document(dummy, "a version object")
@@ -44,7 +44,7 @@ def crio_version(trial: Trial) -> None:
 
 @check("crio-check-after-every-add", "habit-check-after-add", "check-after-add", since="0.4.0", attachments=2)
 def crio_check_after_every_add(trial: Trial) -> None:
-    """CHECK comes right after every ADD, and of the pods before that, too, all is as expected."""
+    """CHECK comes right after every ADD, also for the pods before that, and succeeds."""
     other = trial.new_container()
     for container in (trial.container, other):
         trial.attach(container)
@@ -71,7 +71,7 @@ def crio_gc_at_start(trial: Trial) -> None:
 
 @check("crio-gc-of-nothing", "habit-gc-both-spellings", since="1.1.0", attachments=2)
 def crio_gc_of_nothing(trial: Trial) -> None:
-    """GC comes with all attachments that there are, under both spellings of the key, and removes none of them."""
+    """GC comes with all attachments that exist, under both spellings of the key, and removes none of them."""
     containers = [trial.container, trial.new_container()]
     for container in containers:
         trial.attach(container)
@@ -82,7 +82,7 @@ def crio_gc_of_nothing(trial: Trial) -> None:
 
 @check("crio-large-burst", "habit-large-numbers")
 def crio_large_burst(trial: Trial) -> None:
-    """Rates and bursts beyond 32 bits are none too large."""
+    """Rates and bursts beyond 32 bits are accepted."""
     declared(trial, "bandwidth")
     large = {"ingressRate": 10_000_000_000, "ingressBurst": 34_359_738_359}
     round_trip(trial, "with a rate and a burst beyond 32 bits", config={"runtimeConfig": {"bandwidth": large}})
@@ -136,7 +136,7 @@ def podman_fixed_address(trial: Trial) -> None:
 
 @check("podman-reload", "habit-ips-without-prefix", profiles=_GIVES, attachments=2)
 def podman_reload(trial: Trial) -> None:
-    """An address that runtimeConfig asks for without a prefix length is given, or refused for want of that."""
+    """An address that runtimeConfig asks for without a prefix length is given, or refused for this reason."""
     declared(trial, "ips")
     wanted = str(spare_addresses(trial)[0].ip)
     added = trial.add(config={"runtimeConfig": {"ips": [wanted]}})
@@ -150,7 +150,7 @@ def podman_reload(trial: Trial) -> None:
 
 @check("podman-clean-up", "habit-del-bare-environment", "habit-bare-environment")
 def podman_clean_up(trial: Trial) -> None:
-    """DEL comes from a clean-up process with almost no environment, and clears up all the same."""
+    """DEL comes from a clean-up process with almost no environment, and cleans up all the same."""
     before = baseline(trial)
     trial.attach()
     bare: dict[str, object] = {**dict.fromkeys(inherited(), ABSENT), "PATH": BARE_PATH}

@@ -1,4 +1,4 @@
-"""Delegation: what the delegate is executed with and when, and what becomes of what it says (SPEC.md section 4)."""
+"""Delegation: the delegate's requests and their order, and the use of its answers (SPEC.md section 4)."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +22,7 @@ __all__: list[str] = []
 
 _IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
 _OF_SHELLS: Final = frozenset({"CNI_COMMAND", "OLDPWD", "PWD", "SHLVL", "_"})
-"""What differs by its nature, and what a shell changes by itself: a plugin may be written in that."""
+"""Variables that differ by their nature, or that a shell changes by itself: a plugin may be a shell script."""
 _MARKS: Final = {"TRACEPARENT": "00-5bd66ef5095369c7b0d1f8f4bd33716a-c532cb4098ac3dd2-01", "A_MARK": "a = b;c"}
 _ARGUMENT: Final = {"args": {"conformance": {"mark": ["a", 1, None]}}}
 _NO_RESULTS: Final = ("", "no JSON\n", '["no", "object"]\n', '{"ips": [{"address": "no address"}]}\n')
@@ -55,7 +55,7 @@ def addresses_applied(trial: Trial) -> None:
 
 @check("delegate-environment", "delegate-environment", "delegate-same-request", profiles=_IN_POD)
 def environment(trial: Trial) -> None:
-    """The delegate gets all the variables that the plugin got, whatever they are called."""
+    """The delegate gets all the variables that the plugin got, whatever their names are."""
     delegate = recording(trial)
     for verb, executed in _all_verbs(trial, {**delegate.environ, **_MARKS}):
         record = delegate.demand(verb, executed, f"at {verb}")
@@ -81,7 +81,7 @@ def configuration(trial: Trial) -> None:
 
 @check("delegate-stderr", "delegate-stderr", profiles=_IN_POD)
 def stderr(trial: Trial) -> None:
-    """What the delegate writes on its standard error comes out on the plugin's."""
+    """The delegate's output on standard error appears on the plugin's."""
     delegate = recording(trial)
     added = trial.add(environ=delegate.environ)
     delegate.demand("ADD", added, "for its addresses")
@@ -115,7 +115,7 @@ def failed_add_leaves_nothing(trial: Trial) -> None:
 
 @check("delegate-error-passed-on", "skel-error-once", profiles=_IN_POD)
 def error_passed_on(trial: Trial) -> None:
-    """ADD that fails since its delegate has failed says so with the delegate's code and message, in one object."""
+    """ADD that fails because of its delegate prints one object, with the delegate's code and message."""
     delegate = recording(trial)
     delegate.answer("ADD", FAILURE)
     added = trial.add(environ=delegate.environ)
@@ -127,7 +127,7 @@ def error_passed_on(trial: Trial) -> None:
 
 @check("delegate-success", "delegate-success", profiles=_IN_POD)
 def success(trial: Trial) -> None:
-    """ADD fails where its delegate exits with 0 but gives no result, or gives one but exits with another code."""
+    """ADD fails if its delegate exits with 0 but prints no result, or prints one but exits with another code."""
     delegate = recording(trial)
     expect.succeeded(trial.add(environ=delegate.environ))
     trial.detach()
@@ -142,7 +142,7 @@ def success(trial: Trial) -> None:
 
 @check("delegate-name", "ipam-type-characters", profiles=_IN_POD)
 def name(trial: Trial) -> None:
-    """ADD is refused where the name of the delegate is a path, though there is an executable."""
+    """ADD is refused if the name of the delegate is a path, even of an executable."""
     delegate = recording(trial, below="nested")
     path = f"nested/{trial.subject.delegate}"
     ipam = trial.subject.plugin.raw["ipam"]
@@ -173,7 +173,7 @@ def collect(trial: Trial) -> None:
 
 @check("delegate-del-without-netns", "del-delegates-without-netns", "delegate-every-verb", profiles=_IN_POD)
 def delete_without_netns(trial: Trial) -> None:
-    """DEL executes the delegate where the namespace is gone, and where CNI_NETNS is empty."""
+    """DEL executes the delegate if the namespace is gone, and if CNI_NETNS is empty."""
     for environ in ({}, {"CNI_NETNS": ""}):
         delegate, container = recording(trial), trial.new_container()
         expect.succeeded(trial.add(container, environ=delegate.environ))
@@ -184,7 +184,7 @@ def delete_without_netns(trial: Trial) -> None:
 
 @check("delegate-del-fails", "delegate-error-returned", profiles=_IN_POD)
 def delete_fails(trial: Trial) -> None:
-    """DEL fails where the delegate's does."""
+    """DEL fails if the delegate's DEL fails."""
     delegate = recording(trial)
     expect.succeeded(trial.add(environ=delegate.environ))
     delegate.answer("DEL", FAILURE)
@@ -206,7 +206,7 @@ def delete_fails_once(trial: Trial) -> None:
 
 @check("delegate-check-fails", "check-delegates", "delegate-error-returned", profiles=_IN_POD, since="0.4.0")
 def verify_fails(trial: Trial) -> None:
-    """CHECK fails where the delegate's does."""
+    """CHECK fails if the delegate's CHECK fails."""
     delegate = recording(trial)
     expect.succeeded(trial.add(environ=delegate.environ))
     delegate.answer("CHECK", FAILURE)
@@ -229,7 +229,7 @@ def _forwarded(trial: Trial, verb: str) -> None:
 
 
 def _all_verbs(trial: Trial, environ: Mapping[str, str], *verbs: str) -> Iterator[tuple[str, Execution]]:
-    """ADD, and then those of the other verbs that there are in this version: yield each, and what came of it."""
+    """Execute ADD, and then those of the other verbs that this version has: yield each, and its execution."""
     added = expect.succeeded(trial.add(environ=environ, config=_ARGUMENT))
     if not verbs:
         yield "ADD", added

@@ -1,4 +1,4 @@
-"""DEL: that it takes away what ADD made and nothing else, whatever is missing by then."""
+"""DEL: that it removes the objects of ADD and nothing else, whatever is missing by then."""
 
 import json
 import time
@@ -36,7 +36,7 @@ _CORRUPT: Final = (
     {"cniVersion": "7.0.0", "ips": []},
 )
 _ENDING_SECONDS: Final = 5.0
-"""For a process to notice that what it works for is gone."""
+"""Time for a process to notice that the object of its work is gone."""
 _PAUSE: Final = 0.05
 
 
@@ -53,7 +53,7 @@ def undoes_add(trial: Trial) -> None:
 def leaves_no_process(trial: Trial) -> None:
     """DEL ends the processes that ADD has started for this container alone."""
     trial.warm_up()
-    # What all containers share is running now. It may be started anew each time, as long as it does not become more.
+    # The processes that all containers share are running now. They may be restarted, but not become more.
     before = set(trial.site.processes())
     trial.attach()
     trial.detach()
@@ -79,7 +79,7 @@ def twice(trial: Trial) -> None:
 
 @check("del-never-added", "del-repeated")
 def never_added(trial: Trial) -> None:
-    """DEL of what was never added succeeds, and changes nothing on the node or in another container."""
+    """DEL of an attachment that was never added succeeds, and changes nothing on the node or in another container."""
     other = trial.new_container()
     trial.attach(other)
     before = trial.snapshot(other)
@@ -89,39 +89,39 @@ def never_added(trial: Trial) -> None:
 
 @check("del-on-new-node", "del-repeated", "del-best-effort")
 def on_new_node(trial: Trial) -> None:
-    """DEL succeeds on a node that has seen no ADD yet, and the ADD that follows it does."""
+    """DEL succeeds on a node without any ADD before, and so does the ADD that follows."""
     expect.succeeded(trial.delete(), "DEL on a node that has seen no ADD")
     trial.attach()
 
 
 @check("del-netns-gone", "del-best-effort", "del-ipam-without-netns", "del-delegates-without-netns")
 def netns_gone(trial: Trial) -> None:
-    """DEL succeeds and leaves nothing on the node where there is nothing at the path in CNI_NETNS any more."""
+    """DEL succeeds and leaves nothing on the node if the path in CNI_NETNS does not exist any more."""
     _delete_without_namespace(trial, "after DEL without the namespace")
 
 
 @check("del-netns-empty", "del-best-effort", "del-ipam-without-netns", "del-delegates-without-netns")
 def netns_empty(trial: Trial) -> None:
-    """DEL succeeds and leaves nothing on the node where the namespace is gone and CNI_NETNS is empty."""
+    """DEL succeeds and leaves nothing on the node if the namespace is gone and CNI_NETNS is empty."""
     _delete_without_namespace(trial, "after DEL with CNI_NETNS empty", environ={"CNI_NETNS": ""})
 
 
 @check("del-netns-unset", "del-best-effort", "del-ipam-without-netns", "del-delegates-without-netns")
 def netns_unset(trial: Trial) -> None:
-    """DEL succeeds and leaves nothing on the node where the namespace is gone and CNI_NETNS is not set."""
+    """DEL succeeds and leaves nothing on the node if the namespace is gone and CNI_NETNS is not set."""
     _delete_without_namespace(trial, "after DEL without CNI_NETNS", environ={"CNI_NETNS": ABSENT})
 
 
 @check("del-nothing-known", "del-best-effort", "del-without-prev-result", since="0.4.0")
 def nothing_known(trial: Trial) -> None:
-    """DEL leaves nothing on the node where it gets neither a namespace nor a previous result."""
+    """DEL leaves nothing on the node if it gets neither a namespace nor a previous result."""
     environ = {"CNI_NETNS": ""}
     _delete_without_namespace(trial, "after DEL with no more than the names", environ=environ, prev_result=ABSENT)
 
 
 @check("del-without-prev-result", "del-without-prev-result", since="0.4.0")
 def without_prev_result(trial: Trial) -> None:
-    """DEL succeeds without prevResult, with null, and with one that has nothing but its version."""
+    """DEL succeeds without prevResult, with null, and with one that has only its version."""
     trial.attach()
     for given in (ABSENT, None, {"cniVersion": trial.version}):
         what = "without prevResult" if given is ABSENT else f'with "prevResult": {json.dumps(given)}'
@@ -131,7 +131,7 @@ def without_prev_result(trial: Trial) -> None:
 
 @check("del-without-prev-result-leaves-nothing", "del-undoes", "del-best-effort", since="0.4.0")
 def without_prev_result_leaves_nothing(trial: Trial) -> None:
-    """DEL leaves nothing where it gets no previous result to go by."""
+    """DEL leaves nothing if it gets no previous result."""
     before = untouched_by_any(trial)
     trial.attach()
     trial.delete(prev_result=ABSENT)
@@ -141,7 +141,7 @@ def without_prev_result_leaves_nothing(trial: Trial) -> None:
 
 @check("del-corrupt-prev-result", "del-best-effort", since="0.4.0")
 def corrupt_prev_result(trial: Trial) -> None:
-    """DEL with a previous result that cannot be one either cleans up, or is refused and leaves it to the next DEL."""
+    """DEL with an invalid previous result either cleans up, or is refused and leaves it to the next DEL."""
     before = untouched_by_any(trial)
     for given in _CORRUPT:
         trial.attach()
@@ -155,7 +155,7 @@ def corrupt_prev_result(trial: Trial) -> None:
 
 @check("del-interface-gone", "del-repeated", profiles=_IN_POD)
 def interface_gone(trial: Trial) -> None:
-    """DEL succeeds where somebody has removed the interface from the container."""
+    """DEL succeeds if another program has removed the interface from the container."""
     trial.attach()
     _take_interface(trial)
     expect.succeeded(trial.delete(), "DEL of an interface that is gone")
@@ -163,7 +163,7 @@ def interface_gone(trial: Trial) -> None:
 
 @check("del-interface-gone-leaves-nothing", "del-best-effort", "del-delegates-without-netns", profiles=_IN_POD)
 def interface_gone_leaves_nothing(trial: Trial) -> None:
-    """DEL leaves nothing where somebody has removed the interface from the container."""
+    """DEL leaves nothing if another program has removed the interface from the container."""
     before = untouched_by_any(trial)
     if trial.subject.before:
         trial.prepare(trial.container)
@@ -178,7 +178,7 @@ def interface_gone_leaves_nothing(trial: Trial) -> None:
 
 @check("del-host-interfaces-gone", "del-best-effort", profiles=_INTERFACE, since="0.3.0")
 def host_interfaces_gone(trial: Trial) -> None:
-    """DEL succeeds where somebody has removed the result's interfaces from the node, and gives back the rest."""
+    """DEL succeeds if another program has removed the result's interfaces from the node, and releases the rest."""
     before = trial.snapshot()
     hosts = [each.name for each in trial.attach().interfaces if not each.sandbox]
     if not [name for name in hosts if lose_interface(trial, trial.node_netns, name)]:
@@ -192,7 +192,7 @@ def host_interfaces_gone(trial: Trial) -> None:
 
 @check("del-files-gone", "del-best-effort")
 def files_gone(trial: Trial) -> None:
-    """DEL succeeds and undoes the rest where everything in the node's /var/lib/cni was lost."""
+    """DEL succeeds and undoes the rest if everything in the node's /var/lib/cni was lost."""
     before = untouched_by_any(trial)
     trial.attach()
     if not lose_files(trial):
@@ -206,7 +206,7 @@ def files_gone(trial: Trial) -> None:
 
 @check("del-leaves-other-containers", "del-undoes", attachments=2)
 def leaves_other_containers(trial: Trial) -> None:
-    """DEL of one container leaves all that belongs to another one."""
+    """DEL of one container leaves everything that belongs to another one."""
     other = trial.new_container()
     trial.attach()
     before = trial.snapshot()
@@ -238,7 +238,7 @@ def after_failed_add(trial: Trial) -> None:
 
 @check("del-releases-address", "del-undoes", "del-ipam-without-netns", profiles={Profile.INTERFACE, Profile.IPAM})
 def releases_address(trial: Trial) -> None:
-    """DEL without the namespace gives the address back: where none was left, the next ADD gets it."""
+    """DEL without the namespace releases the address: if none was left, the next ADD gets it."""
     config, [first, *_], _ = exhaust(trial)
     lose_namespace(first)
     expect.succeeded(trial.delete(first, config=config), "DEL with the namespace gone")
@@ -247,7 +247,7 @@ def releases_address(trial: Trial) -> None:
 
 
 def _come_on_top(before: Collection[Process], now: Sequence[Process]) -> list[Process]:
-    """Return the processes that have come, where more have come than have gone."""
+    """Return the new processes, if more have started than ended."""
     come = [each for each in now if each not in before]
     return come if len(now) > len(before) else []
 

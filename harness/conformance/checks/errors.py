@@ -36,7 +36,7 @@ def error_object(trial: Trial) -> None:
 
 @check("error-cni-version", "error-version")
 def error_cni_version(trial: Trial) -> None:
-    """An error object has a cniVersion: that of the configuration, where there is one to be read."""
+    """An error object has a cniVersion: that of the configuration, if the configuration can be read."""
     for execution in _failures(trial):
         version = _version_said(execution)
         if not isinstance(version, str) or not version:
@@ -65,7 +65,7 @@ def error_exit_code_one(trial: Trial) -> None:
 
 
 def _faulty_requests(trial: Trial) -> Sequence[Execution]:
-    """Execute what most plugins have reason to refuse: too little said, nothing that can be read, an unfit value."""
+    """Execute requests that most plugins refuse: a missing variable, an unreadable configuration, an unfit value."""
     return [
         trial.add(stdin=b'{"cniVersion":"1.1.0","name":'),
         trial.add(environ={"CNI_CONTAINERID": ABSENT}),
@@ -77,7 +77,7 @@ def _faulty_requests(trial: Trial) -> Sequence[Execution]:
 
 
 def _failures(trial: Trial) -> Sequence[Execution]:
-    """Return those of the faulty requests that failed. Raises NotApplicableError where none did."""
+    """Return the faulty requests that failed. Raises NotApplicableError if none failed."""
     found = [execution for execution in _faulty_requests(trial) if execution.exit_code != 0]
     if not found:
         raise NotApplicableError("it has found fault with nothing")

@@ -1,4 +1,4 @@
-"""Wherever the executable is: behind a link, in another folder, replaced, or about to be."""
+"""The place of the executable: behind a link, in another folder, replaced, or being replaced."""
 
 import shlex
 import shutil
@@ -25,7 +25,7 @@ def executable_linked(trial: Trial) -> None:
 
 @check("executable-replaced", "habit-replaced")
 def executable_replaced(trial: Trial) -> None:
-    """DEL by another copy of the executable, in another place, clears up what the first has added."""
+    """DEL by another copy of the executable, in another place, cleans up after the first copy's ADD."""
     before = baseline(trial)
     trial.attach()
     elsewhere = _links(trial)
@@ -38,7 +38,7 @@ def executable_replaced(trial: Trial) -> None:
 
 @check("delegate-text-file-busy", "skel-text-file-busy", profiles={Profile.INTERFACE, Profile.CHAINED})
 def delegate_text_file_busy(trial: Trial) -> None:
-    """An IPAM plugin that is just being replaced ("text file busy") is tried again."""
+    """An IPAM plugin that is being replaced ("text file busy") is tried again."""
     if not trial.subject.delegate:
         raise NotApplicableError("the configuration has no IPAM plugin")
     folder = _links(trial)
@@ -57,11 +57,11 @@ def delegate_text_file_busy(trial: Trial) -> None:
 
 
 def _links(trial: Trial) -> Path:
-    """Return a folder with links to all that is beside the executable, and to its IPAM plugin."""
+    """Return a folder with links to all executables beside the plugin's, and to its IPAM plugin."""
     folder = trial.folder() / "plugins of this node"
     folder.mkdir()
     for bin_dir in reversed(trial.subject.bin_dirs):
-        for path in bin_dir.absolute().glob("*"):  # of a folder that is not there, nothing
+        for path in bin_dir.absolute().glob("*"):  # nothing if the folder does not exist
             link = folder / path.name
             link.unlink(missing_ok=True)
             link.symlink_to(path)
@@ -69,7 +69,7 @@ def _links(trial: Trial) -> Path:
 
 
 def _from(folder: Path, trial: Trial) -> Changes:
-    """How to execute the plugin, and its delegates, of another folder."""
+    """Return the changes that execute the plugin, and its delegates, of another folder."""
     path = folder / trial.subject.type
-    # The path that comes last as a matter of course is not looked at.
+    # The wrapper ignores its last argument, the plugin's usual path.
     return {"environ": {"CNI_PATH": str(folder)}, "wrapper": ("/bin/sh", "-c", f"exec {shlex.quote(str(path))}")}

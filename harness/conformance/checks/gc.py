@@ -1,4 +1,4 @@
-"""GC: what is stale goes, what is valid stays, however the list of valid attachments comes."""
+"""GC: it removes stale resources and keeps valid ones, in every form of the list of valid attachments."""
 
 import time
 from typing import Final
@@ -27,7 +27,7 @@ _PAUSE: Final = 0.05
 
 @check("gc-keeps-valid", "gc-valid-attachments", since=_SINCE, attachments=2)
 def keeps_valid(trial: Trial) -> None:
-    """GC leaves all that belongs to the attachments in its list."""
+    """GC leaves everything that belongs to the attachments in its list."""
     other = trial.new_container()
     trial.attach()
     trial.attach(other)
@@ -38,7 +38,7 @@ def keeps_valid(trial: Trial) -> None:
 
 @check("gc-removes-stale", "gc-removes-stale", "gc-removes-reservations", since=_SINCE, attachments=2)
 def removes_stale(trial: Trial) -> None:
-    """GC removes what is left of an attachment that is not in its list, and leaves the one that is."""
+    """GC removes the leftovers of an attachment that is not in its list, and leaves the one that is."""
     before = _with_stale(trial)
     expect.succeeded(trial.gc(trial.container))
     demand_soon_same(trial, before, "as without the attachment whose container is gone, after GC")
@@ -46,7 +46,7 @@ def removes_stale(trial: Trial) -> None:
 
 @check("gc-empty-list", "gc-removes-stale", "gc-removes-reservations", since=_SINCE)
 def empty_list(trial: Trial) -> None:
-    """GC with an empty list removes what is left of every attachment."""
+    """GC with an empty list removes the leftovers of every attachment."""
     trial.warm_up()
     bystander = trial.new_container()
     before = trial.snapshot(bystander)
@@ -69,7 +69,7 @@ def spelling_of_libcni(trial: Trial) -> None:
 
 @check("gc-without-list", "habit-gc-no-list", since=_SINCE)
 def without_list(trial: Trial) -> None:
-    """GC without a list removes nothing: that says nothing of what is stale."""
+    """GC without a list removes nothing: a missing list does not make attachments stale."""
     trial.attach()
     before = trial.snapshot()
     trial.gc(config={_OF_THE_SPEC: ABSENT, _OF_LIBCNI: ABSENT})
@@ -102,7 +102,7 @@ def keeps_other_interface(trial: Trial) -> None:
 
 @check("gc-of-nothing", "gc-without-error", since=_SINCE)
 def of_nothing(trial: Trial) -> None:
-    """GC succeeds on a node that has seen no ADD, and again."""
+    """GC succeeds on a node without any ADD before, and again."""
     for what in ("GC on a node that has seen no ADD", "a second GC"):
         expect.succeeded(trial.gc(), what)
 
@@ -118,7 +118,7 @@ def says_nothing(trial: Trial) -> None:
 
 @check("gc-then-del", "del-repeated", since=_SINCE)
 def then_del(trial: Trial) -> None:
-    """DEL succeeds after GC has removed what there was."""
+    """DEL succeeds after GC has removed the attachment's resources."""
     trial.warm_up()
     trial.attach()
     lose_namespace(trial.container)
@@ -154,7 +154,7 @@ def _under_one_key(trial: Trial, key: str, other: str) -> None:
 
 
 def _with_stale(trial: Trial) -> Snapshot:
-    """Attach the trial's container; return the state then, and have another one come and vanish."""
+    """Attach the trial's container; return the state then, and have another one appear and vanish."""
     trial.warm_up()
     trial.attach()
     before = trial.snapshot()
@@ -163,7 +163,7 @@ def _with_stale(trial: Trial) -> Snapshot:
 
 
 def _leave_stale(trial: Trial, before: Snapshot, seen: Container) -> None:
-    """Have a container come and vanish without DEL. Raises NotApplicableError where that leaves nothing."""
+    """Have a container appear and vanish without DEL. Raises NotApplicableError if that leaves nothing."""
     stale = trial.new_container()
     if trial.subject.before:
         trial.prepare(stale)

@@ -1,4 +1,4 @@
-"""What becomes of a previous result in a chain, and what an IPAM plugin returns to the one that executes it."""
+"""The use of a previous result in a chain, and the result of an IPAM plugin for the plugin that executes it."""
 
 import json
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ _SENTENCES: Final = ("add-prev-result", "prev-result-output", "prev-result-equiv
 
 @check("prev-result-interfaces", *_SENTENCES, profiles=_CHAINED, since=_CHAINS_SINCE)
 def prev_result_interfaces(trial: Trial) -> None:
-    """The interfaces of prevResult that are still there are in the result."""
+    """The interfaces of prevResult that still exist are in the result."""
     given, result = _given_and_made(trial)
     there = {trial.container.netns: set(links(trial.container.netns)), "": set(links(trial.node_netns))}
     wanted = [each for each in given.interfaces if each.name in there.get(each.sandbox, ())]
@@ -30,7 +30,7 @@ def prev_result_interfaces(trial: Trial) -> None:
 
 @check("prev-result-ips", *_SENTENCES, profiles=_CHAINED, since=_CHAINS_SINCE)
 def prev_result_ips(trial: Trial) -> None:
-    """The addresses of prevResult that are still there are in the result, with a gateway and the interface they had."""
+    """The addresses of prevResult that still exist are in the result, with a gateway and the interface they had."""
     given, result = _given_and_made(trial)
     there = {address.ip for link in links(trial.container.netns).values() for address in link.addresses}
     wanted = [each for each in given.ips if each.address.ip in there]
@@ -46,7 +46,7 @@ def prev_result_ips(trial: Trial) -> None:
 
 @check("prev-result-routes", *_SENTENCES, profiles=_CHAINED, since=_CHAINS_SINCE)
 def prev_result_routes(trial: Trial) -> None:
-    """The routes of prevResult that are still there are in the result."""
+    """The routes of prevResult that still exist are in the result."""
     given, result = _given_and_made(trial)
     there = {(each.dst, each.gw) for each in routes(trial.container.netns)}
     anyhow = {dst for dst, _ in there}
@@ -90,7 +90,7 @@ def ipam_gives_addresses(trial: Trial) -> None:
 
 
 def _given_and_made(trial: Trial) -> tuple[Result, Result]:
-    """Return what ADD got as prevResult, and the result that it made of it."""
+    """Return the prevResult of ADD, and the result that ADD made of it."""
     trial.prepare(trial.container)
     if trial.prev_result() is None:
         raise NotApplicableError("no plugin before it in the list, and so no prevResult")
@@ -99,7 +99,7 @@ def _given_and_made(trial: Trial) -> tuple[Result, Result]:
 
 
 def _demand(what: str, wanted: Iterable[str], found: Iterable[str]) -> None:
-    """Demand that what is wanted is there, as often; there may be more."""
+    """Demand that each wanted text is found, as often as it is wanted; there may be more."""
     seen = list(found)
     rest = list(seen)
     for each in wanted:
@@ -117,7 +117,7 @@ def _path(route: Route) -> str:
 
 
 def _interface(result: Result, ip: IPConfig) -> str:
-    """Return the name of the interface that an address is for, nothing where that is not said."""
+    """Return the name of the interface that an address is for, empty if the result does not name one."""
     if ip.interface is None or not 0 <= ip.interface < len(result.interfaces):
         return ""
     return result.interfaces[ip.interface].name

@@ -1,4 +1,4 @@
-"""The configuration on standard input: what cannot be one, and what has to be passed over."""
+"""The configuration on standard input: invalid ones, and keys that have to be ignored."""
 
 import json
 from collections.abc import Mapping
@@ -44,7 +44,7 @@ def stdin_no_json(trial: Trial) -> None:
 
 @check("network-name", "skel-network-name")
 def network_name(trial: Trial) -> None:
-    """A configuration without a name, or with one that could be no file name, is refused with code 7."""
+    """A configuration without a name, or with one that is no possible file name, is refused with code 7."""
     trial.prepare(trial.container)
     before = trial.snapshot()
     for name in _NETWORK_NAMES:
@@ -62,7 +62,7 @@ def wrong_kinds_of_values(trial: Trial) -> None:
 
 @check("unknown-keys", "skel-unknown-keys", "unknown-fields")
 def unknown_keys(trial: Trial) -> None:
-    """Keys that the plugin does not know, in the configuration and in prevResult, are passed over by every verb."""
+    """Keys that the plugin does not know, in the configuration and in prevResult, are ignored by every verb."""
     given = trial.add(config=_UNKNOWN)
     expect.result(given, trial.version)
     if at_least(trial.version, "0.4.0"):
@@ -78,7 +78,7 @@ def unsupported_field_named(trial: Trial) -> None:
     """An error of code 2 has the key and the value of the field that is not supported."""
     execution = trial.add(config={_UNKNOWN_KEY: _UNKNOWN_VALUE})
     if execution.exit_code == 0:
-        return  # a plugin may refuse what it does not know
+        return  # a plugin may refuse unknown values
     said = expect.refused(execution, f"{_UNKNOWN_KEY} is not supported")
     if said["code"] != Code.UNSUPPORTED_FIELD:
         raise NotApplicableError(f"it refuses an unknown key with code {said['code']}")

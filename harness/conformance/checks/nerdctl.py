@@ -1,4 +1,4 @@
-"""What nerdctl does, from its hooks of the OCI runtime, that the specification does not say."""
+"""The requests of nerdctl, from its hooks of the OCI runtime, that the specification does not mention."""
 
 import re
 import subprocess
@@ -21,7 +21,7 @@ _LONGEST_LIFE: Final = "300"
 
 @check("nerdctl-about", "habit-about-version")
 def nerdctl_about(trial: Trial) -> None:
-    """A plugin that says what it is, without CNI_COMMAND, says it as "CNI NAME plugin vX.Y.Z" on stderr."""
+    """A plugin that describes itself without CNI_COMMAND does so as "CNI NAME plugin vX.Y.Z" on stderr."""
     execution = trial.ask_version(environ={**_NOT_THE_PROTOCOL, "CNI_ARGS": ABSENT, "CNI_PATH": ABSENT}, stdin=b"")
     said = execution.stderr.decode(errors="replace").strip().partition("\n")[0]
     if execution.exit_code != 0 or not said:
@@ -64,7 +64,7 @@ def nerdctl_last_del(trial: Trial) -> None:
 
 @contextmanager
 def _process(trial: Trial) -> Iterator[Container]:
-    """Make a process with a network namespace that nobody else holds, and end it."""
+    """Make a process with a network namespace that no other process holds, and end it."""
     origin = trial.new_container()
     with open_namespace(origin.netns) as namespace, entered(namespace):
         process = subprocess.Popen(["/bin/sleep", _LONGEST_LIFE])

@@ -1,4 +1,4 @@
-"""The result of ADD as a document: one of them, in the terms of SPEC.md section 5."""
+"""The result of ADD as a document: exactly one, in the terms of SPEC.md section 5."""
 
 import ipaddress
 import json
@@ -83,7 +83,7 @@ def add_configured_dns(trial: Trial) -> None:
     if not set(_DNS["nameservers"]) & set(_texts(found.get("nameservers"))):
         raise NotApplicableError("the plugin does not read dns: its result has other name servers, or none")
     for key, configured in _DNS.items():
-        # What an IPAM plugin knows may come on top; a domain is one only.
+        # An IPAM plugin's settings may be added; there can be one domain only.
         lost = [each for each in _texts(configured) if each not in _texts(found.get(key))]
         if lost:
             raise ViolationError(f'"{key}": {json.dumps(configured)} in dns', json.dumps(found.get(key)), execution)

@@ -1,4 +1,4 @@
-"""Whatever the circumstances of its process: environment, folder, input and output that are not as usual."""
+"""Unusual circumstances of the process: environment, folder, input and output."""
 
 import os
 from contextlib import suppress
@@ -42,7 +42,7 @@ def folder_any(trial: Trial) -> None:
 
 @check("folder-removed", "habit-cwd")
 def folder_removed(trial: Trial) -> None:
-    """ADD and DEL work in a folder that was removed meanwhile."""
+    """ADD and DEL work in a folder that has been removed."""
     round_trip(trial, "in a folder that was removed", wrapper=LOST_FOLDER)
 
 
@@ -73,7 +73,7 @@ def stdout_released(trial: Trial) -> None:
 
 @check("stdout-reader-gone", "habit-stdout-unread")
 def stdout_reader_gone(trial: Trial) -> None:
-    """After an ADD whose output nobody could read, since the runtime is gone, DEL clears up."""
+    """After an ADD whose output was not read, because the runtime is gone, DEL cleans up."""
     before = baseline(trial)
     reader, writer = os.pipe()
     os.close(reader)
@@ -87,7 +87,7 @@ def stdout_reader_gone(trial: Trial) -> None:
 
 @check("stdout-stuck", "habit-stdout-unread")
 def stdout_stuck(trial: Trial) -> None:
-    """An ADD that waits for a runtime to read its result ends when that runtime goes, and DEL clears up."""
+    """An ADD that waits for a runtime to read its result ends when that runtime ends, and DEL cleans up."""
     before = baseline(trial)
     reader, writer = os.pipe()
     _fill(writer)
@@ -104,7 +104,7 @@ def stdout_stuck(trial: Trial) -> None:
 
 @check("stdout-full", "habit-stdout-unread", "exit-code", "add-result")
 def stdout_full(trial: Trial) -> None:
-    """An ADD that cannot write its result does not end as if it had."""
+    """An ADD that cannot write its result does not exit with 0."""
     expect.failed(trial.add(wrapper=FULL_STDOUT), "there is no space for its result")
 
 
@@ -129,13 +129,13 @@ def _demand_end(execution: Execution, why: str) -> None:
 
 
 def _clear_up(trial: Trial) -> None:
-    """DEL as after an ADD that told nothing: what is known is what the plugins before have made."""
+    """DEL as after an ADD without output: its prevResult is the result of the plugins before."""
     expect.succeeded(trial.delete(prev_result=trial.prev_result() or ABSENT))
 
 
 def _fill(pipe: int) -> None:
     os.set_blocking(pipe, False)
-    # A page at a time, then what is left of the last one.
+    # Whole pages, then single bytes.
     for size in (1 << 12, 1):
         with suppress(BlockingIOError):
             while True:

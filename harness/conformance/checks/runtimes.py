@@ -1,4 +1,4 @@
-"""What every runtime does that the specification does not say: nulls, empty strings, capitals, long names."""
+"""The requests of every runtime that the specification does not mention: nulls, empty strings, capitals, long names."""
 
 from typing import Any, Final
 
@@ -17,14 +17,14 @@ _NULL_DNS: Final = dict.fromkeys(("nameservers", "search", "options"))
 
 @check("null-settings", "habit-null-lists", profiles={Profile.INTERFACE, Profile.IPAM})
 def null_settings(trial: Trial) -> None:
-    """Keys of the protocol that are there and null are as good as absent."""
+    """Keys of the protocol that are null are treated as absent."""
     round_trip(trial, "with keys of the protocol that are null", config=_NULL_SETTINGS)
     round_trip(trial, "with lists in dns that are null", config={"dns": _NULL_DNS})
 
 
 @check("null-in-prev-result", "habit-null-lists")
 def null_in_prev_result(trial: Trial) -> None:
-    """Lists in prevResult that have nothing in them may be null: for CHECK and DEL, and for ADD in a chain."""
+    """Empty lists in prevResult may be null: for CHECK and DEL, and for ADD in a chain."""
     before = baseline(trial)
     trial.prepare(trial.container)
     given = trial.prev_result()
@@ -39,7 +39,7 @@ def null_in_prev_result(trial: Trial) -> None:
 
 @check("empty-variables", "habit-empty-variables")
 def empty_variables(trial: Trial) -> None:
-    """CNI_ARGS, and CNI_NETNS for DEL, may be there and empty."""
+    """CNI_ARGS, and CNI_NETNS for DEL, may be set and empty."""
     before = baseline(trial)
     expect.result(trial.add(environ={"CNI_ARGS": "", "CNI_NETNS_OVERRIDE": ""}), trial.version)
     expect.succeeded(trial.delete(environ={"CNI_ARGS": ""}), "DEL with CNI_ARGS empty")
@@ -95,7 +95,7 @@ def long_container_ids(trial: Trial) -> None:
 
 @check("first-add-failed", "habit-failed-add-undone", profiles={Profile.INTERFACE, Profile.CHAINED})
 def first_add_failed(trial: Trial) -> None:
-    """After an ADD that failed, on a node where none has been, the next one succeeds."""
+    """After an ADD that failed, on a node without any ADD before, the next one succeeds."""
     if not trial.subject.delegate:
         raise NotApplicableError("the configuration has no IPAM plugin that could be missing")
     missing = {"ipam": {"type": "no-such-plugin"}}
@@ -105,7 +105,7 @@ def first_add_failed(trial: Trial) -> None:
 
 
 def _with_nulls(document: object) -> object:
-    """Return a result whose lists are null where they are empty or missing."""
+    """Return a result whose lists are null if they are empty or missing."""
     if not isinstance(document, dict):
         return ABSENT
     lists = {key: document.get(key) or None for key in ("interfaces", "ips", "routes")}

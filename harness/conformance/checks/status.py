@@ -1,4 +1,4 @@
-"""STATUS: whether it tells the truth about the next ADD, and that it stands in nobody's way."""
+"""STATUS: that it predicts the next ADD, and that it hinders no other verb."""
 
 from typing import Final
 
@@ -25,7 +25,7 @@ _ADDRESSED: Final = {Profile.INTERFACE, Profile.IPAM}
 
 @check("status-ready", "status-ready", since=_SINCE)
 def ready(trial: Trial) -> None:
-    """STATUS succeeds on a new node and with a container attached, where the next ADD does."""
+    """STATUS succeeds on a new node and with a container attached, if the next ADD succeeds."""
     asked = trial.status()
     trial.attach()
     expect.succeeded(asked, "STATUS before an ADD that succeeds")
@@ -51,7 +51,7 @@ def not_relied_on(trial: Trial) -> None:
 # A remark: a STATUS error taints the node, and pods that run may be evicted (docs/design.md, "STATUS").
 @check("status-exhausted", "status-exhausted", profiles=_ADDRESSED, since=_SINCE, level=Level.MAY)
 def exhausted(trial: Trial) -> None:
-    """STATUS fails where no address is left."""
+    """STATUS fails if no address is left."""
     config, _, _ = exhaust(trial)
     expect.refused(trial.status(config=config), "no address is left and ADD fails")
 
@@ -68,7 +68,7 @@ def exhausted_code(trial: Trial) -> None:
 
 @check("status-exhausted-in-time", "habit-status-often", profiles=_ADDRESSED, since=_SINCE)
 def exhausted_in_time(trial: Trial) -> None:
-    """STATUS answers before it is asked again, five seconds later, where no address is left."""
+    """STATUS answers before the next poll, five seconds later, if no address is left."""
     config, _, _ = exhaust(trial)
     asked = trial.status(config=config)
     if asked.timed_out or asked.seconds >= _POLLED_EVERY * overload():
@@ -77,7 +77,7 @@ def exhausted_in_time(trial: Trial) -> None:
 
 @check("status-ready-again", "status-ready", profiles=_ADDRESSED, since=_SINCE)
 def ready_again(trial: Trial) -> None:
-    """STATUS succeeds again where an address was given back."""
+    """STATUS succeeds again after an address was released."""
     config, [first, *_], _ = exhaust(trial)
     trial.delete(config=config)  # as after any failed ADD
     trial.status(config=config)
@@ -89,7 +89,7 @@ def ready_again(trial: Trial) -> None:
 
 @check("status-failed-prevents-nothing", "status-prevents-nothing", since=_SINCE, profiles=_ADDRESSED)
 def failed_prevents_nothing(trial: Trial) -> None:
-    """CHECK and DEL of what is attached succeed where STATUS fails, for want of addresses."""
+    """CHECK and DEL of an attached container succeed if STATUS fails for want of addresses."""
     config, [first, *_], _ = exhaust(trial)
     if trial.status(config=config).exit_code == 0:
         raise NotApplicableError("STATUS does not fail, which another check is about")
@@ -99,7 +99,7 @@ def failed_prevents_nothing(trial: Trial) -> None:
 
 @check("status-delegate-missing", "status-not-ready", profiles=_IN_POD, since=_SINCE)
 def delegate_missing(trial: Trial) -> None:
-    """STATUS fails where the delegate is not to be found, so that no ADD can succeed."""
+    """STATUS fails if the delegate cannot be found, so that no ADD can succeed."""
     config = _with_delegate(trial, _NO_SUCH_PLUGIN)
     asked = trial.status(config=config)
     if trial.add(config=config).exit_code == 0:
@@ -116,7 +116,7 @@ def forwarded(trial: Trial) -> None:
 
 @check("status-of-delegate-fails", "status-delegated-error", "status-prevents-nothing", profiles=_IN_POD, since=_SINCE)
 def of_delegate_fails(trial: Trial) -> None:
-    """STATUS fails where the delegate's does, and ADD, CHECK and DEL go on working."""
+    """STATUS fails if the delegate's STATUS fails, and ADD, CHECK and DEL go on working."""
     delegate = recording(trial)
     delegate.answer("STATUS", FAILURE)
     expect.failed(trial.status(environ=delegate.environ), "the delegate's STATUS fails")
@@ -126,7 +126,7 @@ def of_delegate_fails(trial: Trial) -> None:
 
 
 def _with_delegate(trial: Trial, name: str) -> dict[str, object]:
-    """Return keys for a configuration with another delegate. Raises NotApplicableError where there is none."""
+    """Return keys for a configuration with another delegate. Raises NotApplicableError if the plugin has none."""
     ipam = trial.subject.plugin.raw.get("ipam")
     if not trial.subject.delegate or not isinstance(ipam, dict):
         raise NotApplicableError("the configuration names no IPAM plugin to delegate to")

@@ -1,4 +1,4 @@
-"""What only packets show: mapped ports and limited bandwidth (CONVENTIONS.md), and masquerading."""
+"""Behaviour that only packets show: mapped ports and limited bandwidth (CONVENTIONS.md), and masquerading."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -26,7 +26,7 @@ _PORT: Final = 8080
 
 _BYTES: Final = 1 << 20
 _RATE: Final = 8_000_000
-"""Bits per second; the bytes above take a second then, and some milliseconds where nothing limits them."""
+"""Bits per second; the bytes above then take a second, and some milliseconds without a limit."""
 _BURST: Final = 256_000
 """Bits."""
 _LEAST_SECONDS: Final = 0.5
@@ -42,7 +42,7 @@ def capability_port_mappings(trial: Trial) -> None:
 
 @check("containerd-host-ip", "habit-empty-host-ip", "habit-go-field-names", profiles=_WITH_INTERFACE)
 def containerd_host_ip(trial: Trial) -> None:
-    """A port mapping with HostIP empty, or 0.0.0.0 as of nerdctl, is one of every address of the node."""
+    """A port mapping with HostIP empty, or 0.0.0.0 as in nerdctl, is for every address of the node."""
     mapping = {"HostPort": _HOST_PORT, "ContainerPort": _PORT, "Protocol": "tcp"}
     _demand_mapped(trial, [{**mapping, "HostIP": ""}, {**mapping, "HostIP": "0.0.0.0"}])  # noqa: S104 -- none listens
 
@@ -53,7 +53,7 @@ def capability_bandwidth(trial: Trial) -> None:
     declared(trial, "bandwidth")
     for direction in ("ingress", "egress"):
         limit = {f"{direction}Rate": _RATE, f"{direction}Burst": _BURST}
-        # Nowhere is it written which goes first: the limits of the configuration itself, or the runtime's.
+        # No document says which has priority: the limits of the configuration itself, or the runtime's.
         config = {**dict.fromkeys(_OWN_LIMITS, ABSENT), "runtimeConfig": {"bandwidth": limit}}
         added = trial.add(config=config)
         seconds = _transfer(trial, expect.result(added, trial.version), direction)
@@ -93,7 +93,7 @@ def _demand_mapped(trial: Trial, mappings: Sequence[Mapping[str, object]]) -> No
         if not answered(container.netns, _PORT, client, NODE_ADDRESS, _HOST_PORT):
             raise ViolationError(f"an answer from the pod at the port of the node, with {mapping}", "none", added)
         expect.succeeded(trial.delete(container, config=config))
-        # Where the plugin made the interface as well, the pod cannot answer any more.
+        # If the plugin made the interface as well, the pod cannot answer any more.
         if trial.subject.before and answered(container.netns, _PORT, client, NODE_ADDRESS, _HOST_PORT):
             raise ViolationError(f"no answer at port {_HOST_PORT} of the node after DEL", "one from the pod")
         trial.detach_others(container)

@@ -1,4 +1,4 @@
-"""Whether the result of ADD is true: each interface, address and route in it against what the kernel has."""
+"""The truth of ADD's result: each interface, address and route in it, compared with the kernel's state."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -44,19 +44,19 @@ def add_sandbox(trial: Trial) -> None:
 
 @check("add-interfaces-exist", "add-result-sandbox-host", "add-result-interfaces", profiles=_IN_POD, since=_RICH_SINCE)
 def add_interfaces_exist(trial: Trial) -> None:
-    """Each interface of the result is where its sandbox says: in the container, or on the node where that is empty."""
+    """Each interface of the result is in the place of its sandbox: the container, or the node if that is empty."""
     demand_no_new(trial, _missing_interfaces)
 
 
 @check("add-mac", "add-result-mac", "prev-result-output", profiles=_IN_POD, since=_RICH_SINCE)
 def add_mac(trial: Trial) -> None:
-    """The interfaces of the result have the hardware addresses that the kernel has for them."""
+    """The interfaces of the result have the hardware addresses that they have in the kernel."""
     demand_no_new(trial, _other_macs)
 
 
 @check("add-mtu", "add-result-keys", "prev-result-output", profiles=_IN_POD, since=_MTU_SINCE)
 def add_mtu(trial: Trial) -> None:
-    """Where the result has the MTU of an interface, it is the one that the kernel has."""
+    """If the result has the MTU of an interface, it is the kernel's."""
     demand_no_new(trial, _other_mtus)
 
 
@@ -138,12 +138,12 @@ def _missing_routes(trial: Trial, result: Result) -> Iterator[Flaw]:
 
 
 def _is_as_said(there: kernel.Route, said: Route) -> bool:
-    """Tell whether a route has all that the result says of one, which need not be everything."""
+    """Tell whether a route has all properties in the result's route, which may leave some out."""
     if there.dst != said.dst or said.table not in {None, there.table}:
         return False
     if said.gw is not None and there.gw != str(said.gw):
         return False
-    if said.dst.version == 4 and said.scope not in {None, there.scope}:  # noqa: PLR2004 -- what it is called
+    if said.dst.version == 4 and said.scope not in {None, there.scope}:  # noqa: PLR2004 -- the number of the version
         return False
     numbers = ((said.mtu, there.mtu), (said.advmss, there.advmss), (said.priority, there.priority))
     return all(wanted in {0, found} for wanted, found in numbers)
@@ -156,7 +156,7 @@ def _in_words(route: Route | kernel.Route) -> str:
 
 
 def _known_links(trial: Trial, result: Result) -> Iterator[tuple[Interface, Link]]:
-    """Yield the interfaces of a result that are in the container or on the node, and what the kernel has for them."""
+    """Yield the interfaces of a result that are in the container or on the node, each with its link in the kernel."""
     places = {trial.container.netns: links(trial.container.netns), "": links(trial.node_netns)}
     for interface in result.interfaces:
         link = places.get(interface.sandbox, {}).get(interface.name)
@@ -165,7 +165,7 @@ def _known_links(trial: Trial, result: Result) -> Iterator[tuple[Interface, Link
 
 
 def _interface_of(result: Result, index: int | None) -> Interface | None:
-    """Return the interface that an address is for; the only one in a container, where the result does not say."""
+    """Return the interface that an address is for; the only one in a container, if the result names none."""
     if index is not None:
         return result.interfaces[index] if 0 <= index < len(result.interfaces) else None
     inside = [each for each in result.interfaces if each.sandbox]

@@ -1,4 +1,4 @@
-"""The variables of a request: those that are missing, and those that cannot be."""
+"""The variables of a request: missing ones, and invalid ones."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -61,7 +61,7 @@ def variables_all_named(trial: Trial) -> None:
 
 @check("container-id-invalid", "skel-container-id")
 def container_id_invalid(trial: Trial) -> None:
-    """A container ID that could be no file name is refused with code 4."""
+    """A container ID that is no possible file name is refused with code 4."""
     trial.prepare(trial.container)
     before = trial.snapshot()
     for container_id in _CONTAINER_IDS:
@@ -73,7 +73,7 @@ def container_id_invalid(trial: Trial) -> None:
 
 @check("ifname-invalid", "skel-interface-name", "unusable-ifname")
 def ifname_invalid(trial: Trial) -> None:
-    """An interface name that the kernel would not take is refused with code 4."""
+    """An interface name that the kernel does not accept is refused with code 4."""
     trial.prepare(trial.container)
     for ifname in _IFNAMES:
         execution = trial.add(environ={"CNI_IFNAME": ifname})
@@ -82,7 +82,7 @@ def ifname_invalid(trial: Trial) -> None:
 
 @check("ifname-unusable", "unusable-ifname", profiles={Profile.INTERFACE})
 def ifname_unusable(trial: Trial) -> None:
-    """ADD fails where no interface can have the name that it is to make."""
+    """ADD fails if the interface that it is to make cannot have its name."""
     for ifname in _IFNAMES:
         execution = trial.add(environ={"CNI_IFNAME": ifname})
         expect.failed(execution, f"no interface can be called {ifname!r}")
@@ -90,7 +90,7 @@ def ifname_unusable(trial: Trial) -> None:
 
 @check("ifname-longest", "add-interface", "unusable-ifname")
 def ifname_longest(trial: Trial) -> None:
-    """An interface name may have 15 bytes, as many as the kernel takes."""
+    """An interface name may have 15 bytes, as many as the kernel accepts."""
     container = trial.new_container(ifname=_LONGEST_IFNAME)
     before = links(container.netns)
     trial.attach(container)
@@ -102,7 +102,7 @@ def ifname_longest(trial: Trial) -> None:
 
 @check("command-unknown", "skel-unknown-command")
 def command_unknown(trial: Trial) -> None:
-    """A verb that there is not is refused with code 4, and repeated."""
+    """An unknown verb is refused with code 4, and repeated in the error."""
     execution = trial.call("RENAME", trial.container)
     expect.refused(execution, "there is no verb RENAME", codes=_BAD_ENVIRONMENT, naming=["RENAME"])
 
@@ -117,7 +117,7 @@ def own_namespace(trial: Trial) -> None:
 
 @check("own-namespace-allowed", "skel-netns-override")
 def own_namespace_allowed(trial: Trial) -> None:
-    """ADD and DEL in the plugin's own namespace are not refused for that where CNI_NETNS_OVERRIDE says so."""
+    """ADD and DEL in the plugin's own namespace are not refused for this reason if CNI_NETNS_OVERRIDE allows it."""
     for value in ("1", "true", "TRUE"):
         for verb in ("ADD", "DEL"):
             environ = {"CNI_NETNS": trial.node_netns, "CNI_NETNS_OVERRIDE": value}
@@ -133,14 +133,14 @@ def _verbs(trial: Trial) -> Iterator[tuple[str, Sequence[str]]]:
 
 
 def _each_missing(trial: Trial) -> Iterator[tuple[str, str, Execution]]:
-    """Execute each verb without each of the variables that it needs; yield both, and what came of it."""
+    """Execute each verb without each of its required variables; yield the verb, the variable and the execution."""
     for verb, names in _verbs(trial):
         for name in names:
             yield verb, name, trial.call(verb, trial.container, environ={name: ABSENT})
 
 
 def _demand_named(execution: Execution, name: str, why: str) -> bool:
-    """Demand that an error of code 4 names the variable; False where it is none."""
+    """Demand that an error of code 4 names the variable; False if the execution ended otherwise."""
     if execution.exit_code == 0 or not execution.stdout.strip():
         return False
     if expect.document(execution).get("code") != Code.INVALID_ENVIRONMENT:

@@ -1,4 +1,4 @@
-"""CHECK: what it finds missing, what it lets be, and what it goes by."""
+"""CHECK: the losses that it reports, the changes that it accepts, and its use of prevResult."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -40,7 +40,7 @@ def after_add(trial: Trial) -> None:
 
 @check("check-address-missing", "check-finds-missing", profiles=_IN_POD, since=_SINCE)
 def address_missing(trial: Trial) -> None:
-    """CHECK fails where an address of the result is gone from the container's interface."""
+    """CHECK fails if an address of the result is gone from the container's interface."""
     count = len(own_addresses(trial, trial.container))
     let_go(trial, trial.container)
     for number in range(count):
@@ -56,7 +56,7 @@ def address_missing(trial: Trial) -> None:
 
 @check("check-route-missing", "check-finds-missing", profiles=_IN_POD, since=_SINCE)
 def route_missing(trial: Trial) -> None:
-    """CHECK fails where a route of the result is gone from the container."""
+    """CHECK fails if a route of the result is gone from the container."""
     found = False
     count = len(own_routes(trial, trial.container))
     let_go(trial, trial.container)
@@ -73,7 +73,7 @@ def route_missing(trial: Trial) -> None:
 
 @check("check-interface-missing", "check-finds-missing", profiles=_INTERFACE, since=_SINCE)
 def interface_missing(trial: Trial) -> None:
-    """CHECK fails where the interface is gone from the container."""
+    """CHECK fails if the interface is gone from the container."""
     trial.attach()
     if not lose_interface(trial, trial.container.netns, trial.container.ifname):
         raise NotApplicableError("the interface cannot be removed")
@@ -82,7 +82,7 @@ def interface_missing(trial: Trial) -> None:
 
 @check("check-interface-down", "check-finds-missing", profiles=_INTERFACE, since=_SINCE)
 def interface_down(trial: Trial) -> None:
-    """CHECK fails where the container's interface was set down: no state to be of use in."""
+    """CHECK fails if the container's interface was set down, and so is unusable."""
     trial.attach()
     netns, ifname = trial.container.netns, trial.container.ifname
     is_up = "UP" in command(trial, netns, "ip", "-oneline", "link", "show", "up", "dev", ifname).stdout
@@ -93,7 +93,7 @@ def interface_down(trial: Trial) -> None:
 
 @check("check-interface-other-mac", "check-finds-missing", profiles=_INTERFACE, since=_SINCE)
 def interface_other_mac(trial: Trial) -> None:
-    """CHECK fails where the container's interface has another hardware address than the result has."""
+    """CHECK fails if the container's interface has another hardware address than the result has."""
     trial.attach()
     own_interface(trial, result_copy(trial))
     if not set_mac(trial, _OTHER_MAC):
@@ -103,7 +103,7 @@ def interface_other_mac(trial: Trial) -> None:
 
 @check("check-host-interface-missing", "check-finds-missing", profiles=_INTERFACE, since=_SINCE)
 def host_interface_missing(trial: Trial) -> None:
-    """CHECK fails where an interface of the result is gone from the node."""
+    """CHECK fails if an interface of the result is gone from the node."""
     before = trial.snapshot().section("node", "links")
     names = [each.name for each in trial.attach().interfaces if not each.sandbox and each.name not in before]
     names = [name for name in names if lose_interface(trial, trial.node_netns, name)][:1]
@@ -114,7 +114,7 @@ def host_interface_missing(trial: Trial) -> None:
 
 @check("check-rule-missing", "check-finds-untracked-missing", since=_SINCE)
 def rule_missing(trial: Trial) -> None:
-    """CHECK fails where what ADD put into the firewall is gone."""
+    """CHECK fails if ADD's entries in the firewall are gone."""
     trial.warm_up()
     trial.prepare(trial.container)
     before = firewall.ruleset(trial)
@@ -128,7 +128,7 @@ def rule_missing(trial: Trial) -> None:
 
 @check("check-qdisc-missing", "check-finds-shaping-missing", profiles=_IN_POD, since=_SINCE)
 def qdisc_missing(trial: Trial) -> None:
-    """CHECK fails where a queueing discipline that ADD has made is gone."""
+    """CHECK fails if a queueing discipline that ADD has made is gone."""
     asked = "bandwidth" in trial.subject.plugin.capabilities
     config = {"runtimeConfig": {"bandwidth": _LIMITS}} if asked else {}
     trial.warm_up()
@@ -156,7 +156,7 @@ def _shaped(trial: Trial, container: Container, config: Mapping[str, object]) ->
 
 @check("check-reservation-missing", "check-finds-untracked-missing", "check-delegates", profiles=_IN_POD, since=_SINCE)
 def reservation_missing(trial: Trial) -> None:
-    """CHECK fails where the delegate has released the addresses."""
+    """CHECK fails if the delegate has released the addresses."""
     delegate = recording(trial)
     expect.succeeded(trial.add(environ=delegate.environ))
     expect.succeeded(delegate.ask_real(trial, "DEL"), "DEL of the delegate itself")
@@ -167,7 +167,7 @@ def reservation_missing(trial: Trial) -> None:
 
 @check("check-never-added", "check-finds-missing", "check-consults-prev-result", since=_SINCE, profiles=_NOT_CHAINED)
 def never_added(trial: Trial) -> None:
-    """CHECK fails for a container that was never added, though it comes with a result that another one got."""
+    """CHECK fails for a container that was never added, though its prevResult is another container's result."""
     other = trial.new_container()
     _attach_with_traces(trial)
     result = result_copy(trial)
@@ -186,7 +186,7 @@ def after_del(trial: Trial) -> None:
 
 
 def _attach_with_traces(trial: Trial) -> None:
-    """Attach. Raises NotApplicableError where that leaves nothing that could be missing, as with fixed addresses."""
+    """Attach. Raises NotApplicableError if ADD leaves no trace that could be missing, as with fixed addresses."""
     before = trial.snapshot()
     trial.attach()
     if not differences(before, trial.snapshot()):
@@ -195,7 +195,7 @@ def _attach_with_traces(trial: Trial) -> None:
 
 @check("check-netns-gone", "check-finds-missing", profiles=_INTERFACE, since=_SINCE)
 def netns_gone(trial: Trial) -> None:
-    """CHECK fails where the container's namespace is gone."""
+    """CHECK fails if the container's namespace is gone."""
     trial.attach()
     lose_namespace(trial.container)
     expect.failed(trial.check(), f"there is nothing at {trial.container.netns}")
@@ -203,7 +203,7 @@ def netns_gone(trial: Trial) -> None:
 
 @check("check-other-address-expected", "check-consults-prev-result", profiles=_INTERFACE, since=_SINCE)
 def other_address_expected(trial: Trial) -> None:
-    """CHECK fails where prevResult has an address for the interface that it has not."""
+    """CHECK fails if prevResult has an address that the interface does not have."""
     ips = own_addresses(trial, trial.container)
     if not ips:
         raise NotApplicableError("the plugin gives the container's interface no address")
@@ -218,26 +218,26 @@ def other_address_expected(trial: Trial) -> None:
 
 @check("check-other-interface-expected", "check-consults-prev-result", profiles=_INTERFACE, since=_SINCE)
 def other_interface_expected(trial: Trial) -> None:
-    """CHECK fails where prevResult has another hardware address for the interface than it has."""
+    """CHECK fails if prevResult has another hardware address for the interface than it has."""
     trial.attach()
     result = result_copy(trial)
     own_interface(trial, result)["mac"] = _OTHER_MAC
     expect.failed(trial.check(prev_result=result), f"prevResult has the hardware address {_OTHER_MAC}")
 
 
-# No runtime may leave it out, so that the specification says nothing of what happens then.
+# No runtime may leave it out, so the specification does not define the outcome.
 @check(
     "check-without-prev-result", "check-consults-prev-result", profiles=_INTERFACE, since=_SINCE, level=Level.CONVENTION
 )
 def without_prev_result(trial: Trial) -> None:
-    """CHECK fails without a previous result, which it has to go by."""
+    """CHECK fails without a previous result, which it needs."""
     trial.attach()
     expect.failed(trial.check(prev_result=ABSENT), "there is no prevResult to tell what to expect")
 
 
 @check("check-later-mac", "check-allows-later-changes", profiles=_INTERFACE, since=_SINCE)
 def later_mac(trial: Trial) -> None:
-    """CHECK succeeds where a later plugin has changed the hardware address, as prevResult says."""
+    """CHECK succeeds if a later plugin has changed the hardware address, as prevResult says."""
     trial.attach()
     result = result_copy(trial)
     own_interface(trial, result)["mac"] = _OTHER_MAC
@@ -248,7 +248,7 @@ def later_mac(trial: Trial) -> None:
 
 @check("check-later-address", "check-allows-later-changes", profiles=_IN_POD, since=_SINCE)
 def later_address(trial: Trial) -> None:
-    """CHECK succeeds where a later plugin has given the interface another address, as prevResult says."""
+    """CHECK succeeds if a later plugin has given the interface another address, as prevResult says."""
     trial.attach()
     result, container = result_copy(trial), trial.container
     address = _OTHER_ADDRESSES[4]
@@ -266,7 +266,7 @@ def later_address(trial: Trial) -> None:
 
 @check("check-later-route", "check-allows-later-changes", profiles=_IN_POD, since=_SINCE)
 def later_route(trial: Trial) -> None:
-    """CHECK succeeds where a later plugin has made another route in the container, as prevResult says."""
+    """CHECK succeeds if a later plugin has made another route in the container, as prevResult says."""
     trial.attach()
     result, container = result_copy(trial), trial.container
     if not happened(trial, container.netns, "ip", "route", "add", _LATER_ROUTE, "dev", container.ifname):
@@ -277,7 +277,7 @@ def later_route(trial: Trial) -> None:
 
 @check("check-later-route-removed", "check-allows-later-changes", profiles=_IN_POD, since=_SINCE)
 def later_route_removed(trial: Trial) -> None:
-    """CHECK succeeds where a later plugin has removed a route, from the container and from prevResult."""
+    """CHECK succeeds if a later plugin has removed a route, from the container and from prevResult."""
     routes = own_routes(trial, trial.container)
     if not [route for route in routes if remove_route(trial, trial.container, route)]:
         raise NotApplicableError("the plugin makes no route that is in its result")

@@ -1,4 +1,4 @@
-"""VERSION, and whether it is true: the versions of the specification that a plugin says it supports."""
+"""VERSION, and its truth: the versions of the specification that a plugin says it supports."""
 
 import json
 import re
@@ -39,7 +39,7 @@ def version_result(trial: Trial) -> None:
 
 @check("version-repeats-cni-version", "version-cni-version", since="0.2.0")
 def version_repeats(trial: Trial) -> None:
-    """VERSION answers with the cniVersion that is on its input."""
+    """VERSION answers with the cniVersion of its input."""
     for version in _known(trial):
         answer = trial.ask_version(version=version)
         said = expect.document(expect.succeeded(answer)).get("cniVersion")
@@ -82,7 +82,7 @@ def version_supported_works(trial: Trial) -> None:
 
 @check("version-unsupported", "skel-incompatible-version")
 def version_unsupported(trial: Trial) -> None:
-    """A configuration of a version that is not supported is refused with code 1, and nothing is done."""
+    """A configuration of a version that is not supported is refused with code 1, and without any effect."""
     trial.prepare(trial.container)
     before = trial.snapshot()
     execution = trial.add(version=_FUTURE)
@@ -93,7 +93,7 @@ def version_unsupported(trial: Trial) -> None:
 
 @check("verb-before-its-version", "skel-check-since", "skel-gc-since", "skel-status-since", since="0.4.0")
 def verb_before_its_version(trial: Trial) -> None:
-    """A verb is refused with code 1 where the configuration is of a version from before the verb."""
+    """A verb is refused with code 1 if the configuration is of a version from before the verb."""
     known = _known(trial)
     tried = False
     for verb, since in (("CHECK", "0.4.0"), ("GC", "1.1.0"), ("STATUS", "1.1.0")):
@@ -111,7 +111,7 @@ def verb_before_its_version(trial: Trial) -> None:
 
 @check("verbs-of-its-versions", "skel-verbs-not-implemented", since="0.4.0")
 def verbs_of_its_versions(trial: Trial) -> None:
-    """A verb that the version of the configuration has succeeds, also where there is nothing to do for it."""
+    """A verb that the version of the configuration has succeeds, also if it has nothing to do."""
     trial.attach()
     expect.succeeded(trial.check())
     if at_least(trial.version, "1.1.0"):
@@ -121,7 +121,7 @@ def verbs_of_its_versions(trial: Trial) -> None:
 
 @check("about", "skel-about")
 def about(trial: Trial) -> None:
-    """Without CNI_COMMAND it says on stderr what it is, prints nothing on stdout and exits with 0."""
+    """Without CNI_COMMAND the plugin describes itself on stderr, prints nothing on stdout and exits with 0."""
     others = ("CNI_COMMAND", "CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_ARGS")
     execution = trial.ask_version(environ=dict.fromkeys(others, ABSENT), stdin=b"")
     expect.succeeded(execution, "a call without CNI_COMMAND, as by hand,")

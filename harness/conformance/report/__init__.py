@@ -1,1 +1,1 @@
-"""What the suite has found, told to people and to programs."""
+"""Reports of the suite's findings, for people and for programs."""

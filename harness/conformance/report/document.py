@@ -13,10 +13,10 @@ _SUITE: Final = "cni-harness conformance"
 
 
 def document(findings: Sequence[Finding], *, only_failures: bool = False) -> dict[str, object]:
-    """Return the findings as a JSON object; the summary counts all of them, whichever are shown.
+    """Return the findings as a JSON object; the summary counts all of them, also those that are not shown.
 
-    `must_failed` counts the violations of a MUST; by these and the errors the exit code goes. `seconds` is how long the
-    check took.
+    `must_failed` counts the violations of a MUST; these and the errors determine the exit code. `seconds` is the
+    duration of the check.
     """
     shown = [_entry(finding) for finding in findings if is_shown(finding, only_failures=only_failures)]
     fatal = sum(finding.is_fatal for finding in findings)
@@ -49,7 +49,7 @@ def _entry(finding: Finding) -> dict[str, object]:
 def junit(findings: Sequence[Finding]) -> bytes:
     """Return the findings as JUnit's XML: a testsuite for each plugin in its profile.
 
-    What is not applicable is skipped, with the reason; a warning has passed, and says so in its system-out.
+    A check that is not applicable is skipped, with the reason. A warning has passed, with its text in system-out.
     """
     root = ET.Element("testsuites", {"name": _SUITE} | _figures(findings))
     for group in by_subject(findings):

@@ -1,4 +1,4 @@
-"""The catalogue: which checks there are, and which sentences none can enforce."""
+"""The catalogue: all checks, and the sentences that no check can enforce."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,7 +11,7 @@ __all__ = ["catalogue_document", "checks_table", "unchecked_table"]
 
 
 def catalogue_document(checks: Sequence[Check], sentences: Iterable[Sentence]) -> dict[str, object]:
-    """Return the catalogue as a JSON object; of the `sentences` those that have a reason why no check enforces them."""
+    """Return the catalogue as a JSON object; of `sentences` only those with a reason why no check enforces them."""
     return {
         "checks": [
             {
@@ -41,7 +41,7 @@ def checks_table(checks: Sequence[Check]) -> Table:
 
 
 def unchecked_table(sentences: Iterable[Sentence]) -> Table:
-    """Return those sentences as a table for which there can be no check."""
+    """Return the sentences that no check can enforce as a table."""
     rows = [[each.id, each.level, place(each), each.why_not] for each in _without_check(sentences)]
     return Table(("SENTENCE", "LEVEL", "SECTION", "WHY NO CHECK ENFORCES IT"), rows)
 

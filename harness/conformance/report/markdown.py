@@ -15,7 +15,7 @@ _ACTIVE: Final = re.compile(r"([\\`*_\[\]<>|])")
 
 
 def to_markdown(matrix: Matrix) -> str:
-    """Return the page: what each suite came to, every check of every plugin, and each failure and warning in words."""
+    """Return the page: each suite's counts, every check of every plugin, and each failure and warning in words."""
     return "\n".join([*_summary(matrix), *_chapters(matrix), *_told(matrix)])
 
 
@@ -54,7 +54,7 @@ def _told(matrix: Matrix) -> Iterator[str]:
 
 def _facts(finding: Finding) -> Iterator[str]:
     for name, fact in facts(finding):
-        # A fence has to be longer than any in what it holds.
+        # A fence has to be longer than any fence inside.
         fence = "`" * max([3, *(len(ticks) + 1 for ticks in re.findall("`+", fact))])
         yield f"{name}:\n\n{fence}text\n{fact}\n{fence}\n"
 

@@ -1,4 +1,4 @@
-"""Several suites of plugins side by side: which check found what of which."""
+"""Several suites of plugins side by side: each check's finding about each suite."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ __all__ = ["Chapter", "Matrix", "Row", "Section", "matrix_of"]
 
 
 class _Place(NamedTuple):
-    """Which plugin it is, whoever made it: the same in each suite."""
+    """A plugin's place, independent of its suite."""
 
     network: str
     position: int
@@ -23,14 +23,14 @@ class _Place(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One check of one plugin: what it found of each suite, None where the suite has no such plugin."""
+    """One check of one plugin: its finding for each suite, None if the suite has no such plugin."""
 
     check: Check
     findings: Sequence[Finding | None]
 
     @property
     def outcomes(self) -> list[str]:
-        """The outcome of each suite, "-" where there is none."""
+        """The outcome of each suite, "-" if it has no such plugin."""
         return [str(finding.outcome) if finding else "-" for finding in self.findings]
 
 
@@ -43,7 +43,7 @@ class Section(NamedTuple):
 
 @dataclass(frozen=True)
 class Chapter:
-    """All about one plugin."""
+    """Everything about one plugin."""
 
     title: str
     sections: Sequence[Section]
@@ -54,7 +54,7 @@ class Chapter:
         return [row for section in self.sections for row in section.rows]
 
     def tallies(self) -> list[str]:
-        """Return the counts of each suite in words, "-" where it has no such plugin."""
+        """Return the counts of each suite in words, "-" if it has no such plugin."""
         columns = zip(*(row.findings for row in self.rows), strict=True)
         present = ([finding for finding in column if finding] for column in columns)
         return [tally(counts(column)) if column else "-" for column in present]
@@ -68,7 +68,7 @@ class Matrix:
     chapters: Sequence[Chapter]
 
     def told(self) -> Iterator[tuple[Chapter, Row, list[tuple[str, Finding]]]]:
-        """Yield the checks that failed, came to no end or warned of any suite, with the findings of those suites."""
+        """Yield the checks that failed, did not finish or warned for any suite, with the findings of those suites."""
         for chapter in self.chapters:
             for row in chapter.rows:
                 named = zip(self.suites, row.findings, strict=True)
@@ -96,7 +96,7 @@ def matrix_of(suites: Mapping[str, Sequence[Finding]]) -> Matrix:
 
 
 def _sections(rows: Sequence[Row]) -> Iterator[Section]:
-    # In the order in which the sections come up first; the checks of one are together, wherever they are defined.
+    # The order of the sections' first appearance; the checks of one section are together, wherever they are defined.
     first = {place(row.check.enforced[0]): number for number, row in reversed(list(enumerate(rows)))}
     ordered = sorted(rows, key=lambda row: first[place(row.check.enforced[0])])
     for title, found in groupby(ordered, lambda row: place(row.check.enforced[0])):

@@ -1,4 +1,4 @@
-"""The comparison as one page of HTML that needs nothing beside it."""
+"""The comparison as one page of HTML that needs no other file."""
 
 from collections.abc import Iterator
 from html import escape

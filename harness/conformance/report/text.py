@@ -32,10 +32,10 @@ _INDENT: Final = "  "
 
 
 def report(findings: Sequence[Finding], *, every: bool = False, only_failures: bool = False, width: int = 100) -> str:
-    """Return the report, in colours that click takes out where they are not wanted, in lines of `width` columns.
+    """Return the report, in lines of `width` columns; click removes its colours on request.
 
-    Failures, errors and warnings are told. The others are named with `every`, and where one that passed has something
-    to say. What was sent stands on one line however long it is: to be pasted into a shell.
+    It has failures, errors and warnings in full, and names a pass with a remark. With `every` it names all others.
+    The request stands on one line of any length, so that it can be pasted into a shell.
     """
     groups = by_subject(findings)
     blocks = []
@@ -70,7 +70,7 @@ def _paragraph(finding: Finding, width: int) -> Iterator[str]:
     for name, fact in facts(finding):
         head = f"{_INDENT}{name + ':':10}"
         for line in fact.split("\n"):
-            # What was sent is to be pasted into a shell.
+            # One line, to be pasted into a shell.
             yield from [head + line] if name == "sent" else _wrapped(line, width, head)
             head = " " * len(head)
 

@@ -1,4 +1,4 @@
-"""One finding in words, and many in figures: what every form of the report has in common."""
+"""One finding in words, and many in figures: the common part of all forms of the report."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ _QUOTED: Final = ("SPEC.md", "CONVENTIONS.md")
 """The documents whose sentences are given in their own words."""
 
 _NEXT_DIFFERENCE: Final = re.compile(r"; (?=[-+~] \w+: )")
-"""Where one difference of a node ends and the next begins."""
+"""The boundary between two differences of a node."""
 
 
 class Group(NamedTuple):
@@ -43,40 +43,40 @@ class Group(NamedTuple):
 
 
 def by_subject(findings: Sequence[Finding]) -> list[Group]:
-    """Return the findings by the plugin they are of, in their order."""
+    """Return the findings grouped by their plugin, in their order."""
     return [Group(subject, list(found)) for subject, found in groupby(findings, lambda finding: finding.subject)]
 
 
 def counts(findings: Sequence[Finding]) -> dict[str, int]:
-    """Return how many there are of each outcome."""
+    """Return the number of findings with each outcome."""
     return {outcome.value: sum(finding.outcome is outcome for finding in findings) for outcome in Outcome}
 
 
 def tally(numbers: Mapping[str, int]) -> str:
-    """Return counts as people read them: `12 pass, 1 fail, 3 n/a`; those of nothing are left out."""
+    """Return counts as people read them: `12 pass, 1 fail, 3 n/a`; zeros are left out."""
     return ", ".join(f"{number} {outcome}" for outcome, number in numbers.items() if number) or "no checks"
 
 
 def is_shown(finding: Finding, *, only_failures: bool) -> bool:
-    """Tell whether it is one of those that are wanted."""
+    """Tell whether the finding is wanted."""
     return finding.outcome in {Outcome.FAIL, Outcome.ERROR} or not only_failures
 
 
 def place(sentence: Sentence) -> str:
-    """Return where a sentence stands: `SPEC.md, 2 Execution Protocol / Parameters`."""
+    """Return the source of a sentence: `SPEC.md, 2 Execution Protocol / Parameters`."""
     return f"{sentence.document}, {sentence.section}"
 
 
 def demand(check: Check) -> str:
-    """Return the sentence that a check enforces: in quotation marks where it is somebody else's."""
+    """Return the sentence that a check enforces, in quotation marks if its document is quoted."""
     sentence = check.enforced[0]
     return f'"{sentence.text}"' if sentence.document in _QUOTED else sentence.text
 
 
 def facts(finding: Finding) -> Iterator[tuple[str, str]]:
-    """Yield what was expected, what came back and what was sent, each with its name; what is not known is left out.
+    """Yield the expectation, the answer and the request, each with its name; unknown ones are left out.
 
-    What came back may have several lines: one for each difference of a node.
+    The answer may have several lines: one for each difference of a node.
     """
     got = _NEXT_DIFFERENCE.sub("\n", finding.got)
     for name, fact in (("expected", finding.expected), ("got", got), ("sent", finding.sent)):
@@ -85,7 +85,7 @@ def facts(finding: Finding) -> Iterator[tuple[str, str]]:
 
 
 def paragraph(finding: Finding) -> str:
-    """Return all that there is to say, one line for each thing, without whose it is and what it is called."""
+    """Return the finding in words, one line for each fact, without the plugin and the name of the check."""
     told = [printable(finding.detail)] if finding.outcome is Outcome.NOT_APPLICABLE else []
     told += [f"{name + ':':10}{fact}".replace("\n", "\n" + " " * 10) for name, fact in facts(finding)]
     return "\n".join([finding.check.title, demand(finding.check), *told])
