@@ -1,1 +1,1 @@
-"""Measuring plugins side by side: what `cni-harness bench` is made of."""
+"""Measuring plugins side by side: the implementation of `cni-harness bench`."""

@@ -50,7 +50,7 @@ class Caller:
         self._environ = inherited | {"CNI_PATH": executor.cni_path}
 
     def run(self, verb: str, pods: Sequence[Attached]) -> tuple[float, Sequence[Attached]]:
-        """ADD or DEL pods, all at once; return the seconds of wall time, and the pods with what came of it.
+        """ADD or DEL pods, all at once; return the seconds of wall time, and the pods with their new results.
 
         Raises PluginFailedError.
         """
@@ -74,7 +74,7 @@ class Caller:
             attached.executions.append((plugin.type, ended))
 
     def delete(self, attached: Attached) -> Chain:
-        """DEL, with the noted result where the network's version has that."""
+        """DEL, with the noted result if the network's version sends one."""
         result = attached.result if at_least(self.network.cni_version, VERB_SINCE["CHECK"]) else None
         for plugin in reversed(self.network.plugins):
             config = request_config(self.network, plugin, prev_result=result, attachment=attached.attachment)
@@ -92,7 +92,7 @@ class Caller:
         return VERB_SINCE["STATUS"] in json.loads(self.version().stdout).get("supportedVersions", ())
 
     def status(self) -> Ended:
-        """Ask the first plugin for its STATUS, in the version that brought it. Raises PluginFailedError."""
+        """Ask the first plugin for its STATUS, in the version that introduced the verb. Raises PluginFailedError."""
         plugin = self.network.plugins[0]
         config = request_config(replace(self.network, cni_version=VERB_SINCE["STATUS"]), plugin)
         environ = Attachment(container_id="", netns="", ifname="").environment()

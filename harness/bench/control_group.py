@@ -1,4 +1,4 @@
-"""Control groups, which count the CPU time of all their processes, also of those that have ended (cgroups(7))."""
+"""Control groups: they count the CPU time of all their processes, also after the end of a process (cgroups(7))."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ _PATIENCE_S: Final = 60.0
 
 
 class ControlGroupError(Exception):
-    """There is no control group that counts CPU time, or its processes do not come to rest."""
+    """No control group counts CPU time, or the processes of one do not come to rest."""
 
 
 class ControlGroup:
@@ -38,7 +38,7 @@ class ControlGroup:
         usage = self.folder / "cpuacct.usage"
         if usage.exists():
             return int(usage.read_text()) / 1e9
-        # cpu.stat of version 2 is there whichever controllers are enabled.
+        # cpu.stat of version 2 exists whichever controllers are enabled.
         words = (self.folder / "cpu.stat").read_text().split()
         return int(words[words.index("usage_usec") + 1]) / 1e6
 

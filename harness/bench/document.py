@@ -19,7 +19,7 @@ _FORMAT: Final = 2
 
 
 def to_document(recording: Recording, suites: Sequence[Described], extent: Extent, where: Document) -> Document:
-    """Put together what was measured; ratios are to the last of the suites."""
+    """Put the measurements together; ratios are to the last of the suites."""
     return {
         "format": _FORMAT,
         "machine": where,

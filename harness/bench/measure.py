@@ -25,7 +25,7 @@ _CPU_BATCHES: Final = 4
 
 
 class Bench:
-    """Measures `suites` on `networks`, and says to `progress` what it is doing."""
+    """Measures `suites` on `networks`, and reports its current step to `progress`."""
 
     def __init__(
         self, site: Site, suites: Sequence[Suite], extent: Extent, *, progress: Callable[[str], object]
@@ -74,7 +74,7 @@ class Bench:
                     self.recording.add(stand.suite, Work("STATUS"), ended.seconds)
 
     def _attachments(self, network: NetworkList) -> None:
-        """ADD and DEL, one after the other, on nodes with few pods and with many; then what they cost."""
+        """ADD and DEL, one after the other, on nodes with few pods and with many; then their CPU time and memory."""
         with ExitStack() as closing:
             stands = [stand for pods in self._extent.pods for stand in self._furnished(network, pods, closing)]
             self._progress(f"{network.name}: ADD and DEL, on nodes with {_listed(self._extent.pods)} pods")
@@ -127,7 +127,7 @@ class Bench:
                 self.recording.add(stand.suite, Work(verb, network, plugin, pods=stand.pods), ended.seconds)
 
     def _crowds(self, network: NetworkList) -> None:
-        """Many ADDs at once, each time on a node that has had none; then as many DELs."""
+        """Many ADDs at once, each time on a node without any ADD before; then as many DELs."""
         suites = [suite for suite in self._suites if not suite.brief]
         for at_once in self._extent.at_once:
             self._progress(f"{network.name}: {at_once} at once on a cold node")

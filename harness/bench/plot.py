@@ -16,7 +16,7 @@ __all__ = ["SUFFIXES", "PlotError", "check_plots", "plot"]
 
 SUFFIXES: Final = (".svg", ".png")
 _COLOURS: Final = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
-"""Told apart also by those who see colours differently (Okabe and Ito)."""
+"""People with colour blindness can tell these apart, too (Okabe and Ito)."""
 _INCHES: Final = (4.2, 3.2)
 _DPI: Final = 150
 _VERBS: Final = ("ADD", "DEL")
@@ -27,7 +27,7 @@ class PlotError(Exception):
 
 
 def check_plots(paths: Sequence[Path]) -> None:
-    """Raise PlotError where `plot` would not write these files."""
+    """Raise PlotError if `plot` would not write these files."""
     for path in paths:
         if path.suffix not in SUFFIXES:
             raise PlotError(f"{path}: wanted the name of a file in {' or '.join(SUFFIXES)}")

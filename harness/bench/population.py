@@ -1,8 +1,8 @@
-"""A node that has had thousands of pods: what their ADDs would have left, put there in bulk.
+"""A node that has had thousands of pods: the leftovers of their ADDs, written in bulk.
 
 The interfaces of those pods are not made. Reservations are files in the format of the reference's host-local, which is
-the interchange format between suites. Masquerading is done as for the one pod that the suite itself has added: by our
-elements of nftables, or by copies of its chains and rules of iptables in one `iptables-restore`.
+the interchange format between suites. Masquerading copies that of the one pod that the suite itself has added: as our
+elements of nftables, or as copies of its chains and rules of iptables in one `iptables-restore`.
 """
 
 import os
@@ -39,14 +39,14 @@ class PopulationError(Exception):
 
 
 class _Pod(NamedTuple):
-    """A pod that is not there: its container ID, and an address of each range set, with prefix length."""
+    """A pod that does not exist: its container ID, and an address of each range set, with prefix length."""
 
     container_id: str
     addresses: tuple[Interface, ...]
 
 
 def populate(ground: Ground, network: NetworkList, standing: Attached, count: int) -> None:
-    """Leave on a node what `count` pods more would have; `standing` is the one that it has already.
+    """Write the leftovers of `count` more pods on a node; `standing` is the pod that it has already.
 
     Raises PopulationError, NetlinkError, OSError.
     """
@@ -103,7 +103,7 @@ def _reserve(folder: Path, pods: Sequence[_Pod]) -> None:
 
 
 def _masquerade(network: str, standing: Attached, pods: Sequence[_Pod]) -> None:
-    """Masquerade as the standing pod is: by our elements of nftables, or by iptables."""
+    """Masquerade in the way of the standing pod: by our elements of nftables, or by iptables."""
     with Netfilter() as netfilter:
         tables = Tables(lambda: netfilter, os.environ)
         if masquerade_nft.masqueraded(tables):
@@ -122,7 +122,7 @@ def _copies(lines: Sequence[str], chain: str, standing: Attached, pods: Sequence
     copies = ["*nat"]
     for pod in pods:
         (address,) = [address for address in pod.addresses if address.version == version]
-        # As long as a name of the suite's own, and nobody's: a hash of another container ID.
+        # As long as the suite's own name, and unused: a hash of another container ID.
         replacements = {
             chain: f"CNI-{pod.container_id[: len(chain) - len('CNI-')]}",
             standing.attachment.container_id: pod.container_id,
@@ -145,7 +145,7 @@ def _run(command: Sequence[str], script: str = "") -> str:
     try:
         done = subprocess.run(command, input=script, capture_output=True, text=True, check=True)
     except FileNotFoundError:
-        return ""  # no such program here, so nobody's pods are masqueraded by it
+        return ""  # the program is not installed, so it masquerades no pods
     except subprocess.CalledProcessError as error:
         raise PopulationError(f"{' '.join(command)}: {error.stderr.strip()}") from error
     return done.stdout

@@ -17,17 +17,17 @@ __all__ = ["Chain", "Ended", "PluginFailedError", "Process", "Request", "run_cha
 
 _PIPE_SIZE = 1 << 16
 _CHUNK = 1 << 16
-# Python ignores these for itself, and what is executed would inherit that.
+# Python ignores these signals in its own process, and child processes would inherit that.
 _DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 class PluginFailedError(Exception):
-    """A plugin that ended with an error, or did not end; the message has what it said."""
+    """A plugin that ended with an error, or did not end; the message has its output."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be executed: a path, its whole environment, what it finds on standard input, and its arguments."""
+    """A request for one execution: a path, its whole environment, its standard input, and its arguments."""
 
     path: str
     environ: Mapping[str, str]
@@ -44,21 +44,21 @@ class Ended:
 
 
 Chain = Generator[Request, Ended, None]
-"""Processes one after the other, as the plugins of a list: yields what is to be executed, and gets what came of it."""
+"""Processes one after the other, as the plugins of a list: yields requests, and gets their executions."""
 
 
 class Process:
-    """A process that is to run, is running, or has ended. Every pipe is closed when it has."""
+    """A process: future, running or ended. Every pipe is closed after its end."""
 
     def __init__(self, request: Request) -> None:
-        """Make everything ready; nothing is started yet. Raises OSError."""
+        """Prepare everything; nothing is started yet. Raises OSError."""
         self.pid = 0
         self._request = request
         self._said = bytearray()
         self._begin = 0.0
         self._stdin, feed = os.pipe()
         self.output, self._stdout = os.pipe()
-        # A file, so that nobody has to read it meanwhile.
+        # A file, so that nothing has to read it meanwhile.
         self._stderr = os.memfd_create("stderr")
         if len(request.stdin) > _PIPE_SIZE:
             fcntl.fcntl(feed, fcntl.F_SETPIPE_SZ, len(request.stdin))
@@ -85,19 +85,19 @@ class Process:
         self._stdout = -1
 
     def fill_stdout(self) -> None:
-        """Leave no room in the pipe of standard output: the plugin will stop where it writes its result."""
+        """Leave no room in the pipe of standard output: the plugin stops when it writes its result."""
         size = fcntl.fcntl(self._stdout, fcntl.F_SETPIPE_SZ, select.PIPE_BUF)
         os.write(self._stdout, b" " * size)
 
     def read(self) -> bool:
-        """Take what there is of its output; False at the end. Blocks where there is nothing."""
+        """Read output that is available; False at the end. Blocks until output or the end comes."""
         chunk = os.read(self.output, _CHUNK)
         self._said += chunk
         return bool(chunk)
 
     def wait(self, deadline: float) -> Ended:
-        """Wait for its end, as its output has ended. Raises PluginFailedError, also past `deadline`."""
-        # Most are gone by now. A process may also close its output and go on, for ever.
+        """Wait for the end of the process after that of its output. Raises PluginFailedError, also past `deadline`."""
+        # Most processes have ended by now. One may also close its output and go on for ever.
         exit_fd = os.pidfd_open(self.pid)
         try:
             poll = select.poll()
@@ -114,7 +114,7 @@ class Process:
         return Ended(seconds, bytes(self._said))
 
     def close(self) -> None:
-        """Kill what still runs, and let go of everything."""
+        """Kill the process if it still runs, and close all descriptors."""
         if self.pid:
             os.killpg(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
@@ -130,7 +130,7 @@ class Process:
         return f"{self._named()}: exit code {code}: {text or 'nothing said'}"
 
     def overdue(self) -> PluginFailedError:
-        """Return the error for one that takes too long."""
+        """Return the error for a process that takes too long."""
         return PluginFailedError(f"{self._named()}: still running after {time.perf_counter() - self._begin:.1f} s")
 
     def _named(self) -> str:
@@ -151,8 +151,8 @@ def run_one(request: Request, *, timeout: float) -> Ended:
 def run_chains(chains: Sequence[Chain], *, timeout: float) -> float:
     """Run chains of processes, all chains at once; return the seconds from the first start to the last end.
 
-    Raises PluginFailedError for the first chain that failed, when all have ended, or at once where all of it takes
-    longer than `timeout` seconds; OSError.
+    Raises PluginFailedError for the first chain that failed, once all have ended, or at once if all of them together
+    take longer than `timeout` seconds; OSError.
     """
     with ExitStack() as closing:
         crowd = _Crowd(closing)
@@ -174,7 +174,7 @@ class _Crowd:
         self._poll = select.poll()
 
     def start(self, chains: Sequence[Chain]) -> float:
-        """Start the first process of each chain; return when that began, in seconds of `time.perf_counter`."""
+        """Start the first process of each chain; return the time of the first start, as of `time.perf_counter`."""
         first = [(chain, self._ready(next(chain))) for chain in chains]
         begin = time.perf_counter()
         for chain, process in first:
@@ -215,5 +215,5 @@ class _Crowd:
             chain.close()
         else:
             self._spawn(chain, self._ready(following))
-        # Its number may be that of the next process's pipe, so it is let go of last.
+        # Its descriptor is closed last: otherwise the next process's pipe might get the same number.
         process.close()

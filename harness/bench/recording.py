@@ -1,4 +1,4 @@
-"""What a run is to measure, and what it has measured."""
+"""The extent of a run, and its measurements."""
 
 from dataclasses import dataclass, field
 
@@ -7,29 +7,29 @@ __all__ = ["QUICK", "Extent", "Memory", "Recording", "Series", "Work"]
 
 @dataclass(frozen=True)
 class Extent:
-    """How much is measured."""
+    """The extent of the measurements."""
 
     rounds: int = 60
-    """How often each suite has its turn in a series of single executions."""
+    """The number of turns of each suite in a series of single executions."""
     pods: tuple[int, ...] = (0, 1000, 5000)
-    """Of how many pods a node has the reservations and the masquerading already."""
+    """For each node, the number of pods whose reservations and masquerading it already has."""
     at_once: tuple[int, ...] = (1, 8, 32, 100)
-    """How many ADDs at once, on a node that has had none."""
+    """The numbers of simultaneous ADDs, each on a node without any ADD before."""
     repetitions: int = 5
-    """How often each of these."""
+    """The number of repetitions of each of these."""
     batch: int = 25
-    """Over how many executions in a row the CPU time is taken."""
+    """The number of consecutive executions that share one reading of CPU time."""
     timeout: float = 120.0
     """Seconds for an execution, or for all that run at once."""
 
 
 QUICK = Extent(rounds=5, pods=(0, 20), at_once=(1, 4), repetitions=1, batch=3)
-"""Enough to see that all of it works."""
+"""Enough to see that every measurement works."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What was timed, and under which conditions."""
+    """The timed work, and its conditions."""
 
     verb: str
     """ADD, DEL, VERSION or STATUS."""
@@ -39,7 +39,7 @@ class Work:
     pods: int = 0
     at_once: int = 1
     cold: bool = False
-    """On a node that began without pods; otherwise it has one, so the bridge and the firewall's tables are there."""
+    """On a node that began without pods; otherwise it has one, so the bridge and the firewall's tables exist."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class Series:
 class Memory:
     """Memory at the end of an ADD, in bytes.
 
-    What the process that the runtime starts had resident at most, and the proportional set size of the server
-    with all its workers, the busy one among them.
+    The peak resident memory of the process that the runtime starts, and the proportional set size of the server with
+    all its workers, including the busy one.
     """
 
     network: str
@@ -67,7 +67,7 @@ class Memory:
 
 @dataclass
 class Recording:
-    """All that was measured."""
+    """All measurements."""
 
     overhead: list[float] = field(default_factory=list)
     memory: list[Memory] = field(default_factory=list)
@@ -81,7 +81,7 @@ class Recording:
 
     @property
     def cpu(self) -> list[Series]:
-        """All series of CPU times, each of them that of one execution on the average of some."""
+        """All series of CPU times; each time is the average of several executions."""
         return list(self._cpu.values())
 
     def add(self, suite: str, work: Work, seconds: float) -> None:
@@ -93,11 +93,11 @@ class Recording:
         self._cpu.setdefault((suite, work), Series(work, suite, [])).samples.append(seconds)
 
     def samples(self, suite: str, work: Work) -> list[float]:
-        """Return the wall times of a series; none where it was not measured."""
+        """Return the wall times of a series; none if it was not measured."""
         series = self._series.get((suite, work))
         return series.samples if series is not None else []
 
     def cpu_samples(self, suite: str, work: Work) -> list[float]:
-        """Return the CPU times of a series; none where it was not measured."""
+        """Return the CPU times of a series; none if it was not measured."""
         series = self._cpu.get((suite, work))
         return series.samples if series is not None else []

@@ -1,4 +1,4 @@
-"""What processes use, as proc(5) has it."""
+"""The resources that processes use, from proc(5)."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -8,13 +8,13 @@ from typing import Final
 __all__ = ["has_connection", "is_writing", "peak_rss", "process_tree", "pss"]
 
 _PROC: Final = Path("/proc")
-# Fields of /proc/PID/stat after the name, which may hold anything: state is the first, the parent the second.
+# Fields of /proc/PID/stat after the name, which may hold any character: state is the first, the parent the second.
 _PARENT = 1
 _KIB = 1024
 
 
 def process_tree(pid: int) -> list[int]:
-    """Return `pid` and all processes that descend from it, dead ones that nobody has waited for among them."""
+    """Return `pid` and all processes that descend from it, including dead ones that were not waited for."""
     parents = {int(folder.name): _parent(folder) for folder in _PROC.iterdir() if folder.name.isdigit()}
     tree = [pid] if pid in parents else []
     for member in tree:
@@ -25,13 +25,13 @@ def process_tree(pid: int) -> list[int]:
 def peak_rss(pid: int) -> int:
     """Return the most memory that a running process has had resident since its execve, in bytes (VmHWM).
 
-    The ru_maxrss of wait4(2) would not do: it begins with what the process that called posix_spawn had resident.
+    The ru_maxrss of wait4(2) is unusable: it starts with the resident memory of the process that called posix_spawn.
     """
     return _kib(_PROC / str(pid) / "status", "VmHWM:") * _KIB
 
 
 def pss(pids: Iterable[int]) -> int:
-    """Return the memory of running processes in bytes, what they share with others divided among all sharers."""
+    """Return the memory of running processes in bytes; shared memory is divided among all its sharers."""
     total = 0
     for pid in pids:
         with suppress(FileNotFoundError, ProcessLookupError):

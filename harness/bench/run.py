@@ -1,4 +1,4 @@
-"""One run from beginning to end: suites, nodes, measurements, and all of it gone again."""
+"""One run from beginning to end: suites, nodes, measurements, and the removal of all nodes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ __all__ = ["Findings", "run_bench"]
 
 @dataclass(frozen=True)
 class Findings:
-    """What a run has found; the last of the suites is what the others are compared with."""
+    """The findings of a run; all suites are compared with the last one."""
 
     recording: Recording
     suites: Sequence[Described]
@@ -43,10 +43,10 @@ def run_bench(
     state_dir: Path,
     progress: Callable[[str], object],
 ) -> Findings:
-    """Measure suites on `networks`; where there are none, on a bridge without and with masquerading.
+    """Measure suites on `networks`; if that is empty, on a bridge without and with masquerading.
 
-    Raises ServerError, PluginFailedError, PluginNotFoundError, NodeError, OSError; in each case, and when interrupted,
-    nothing of it is left.
+    Raises ServerError, PluginFailedError, PluginNotFoundError, NodeError, OSError. In each case, and when interrupted,
+    it removes everything that it has made.
     """
     networks = networks or default_networks()
     where = machine()

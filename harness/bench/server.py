@@ -20,14 +20,14 @@ from launch.plugin_list import PLUGINS
 __all__ = ["Server", "ServerError", "serving", "write_launchers"]
 
 _IDLE_S: Final = 300
-"""Of a server without requests, until it ends by itself: should nobody be left to end it."""
+"""The time after which a server without requests ends by itself, in case the measurement cannot end it."""
 _START_S: Final = 60.0
 _STOP_S: Final = 60.0
 _POLL_S: Final = 0.02
 
 
 class ServerError(Exception):
-    """The server does not serve."""
+    """The server does not answer requests."""
 
 
 class Server:
@@ -82,7 +82,7 @@ def serving(spawner: Spawner, name: str) -> Iterator[Server]:
 
     Raises ServerError if a launcher is not served, at the begin of the block or at its end. Raises OSError.
     """
-    # Wherever other temporary files are, this path is short enough for a socket.
+    # This path is short enough for a socket, wherever other temporary files are.
     folder = Path("/run", name)
     folder.mkdir(mode=0o755)
     try:

@@ -1,4 +1,4 @@
-"""A node on which one suite has a network: where the pods of the measurement come and go."""
+"""A node on which one suite has a network, and on which the measurement adds and deletes pods."""
 
 import time
 from collections.abc import Sequence
@@ -59,13 +59,13 @@ class Stand:
     def furnish(self, site: Site, pods: int = 0) -> Self:
         """Add one pod, and the reservations and masquerading of `pods` more. Raises PluginFailedError, PopulationError.
 
-        The one pod stays, so that the network's bridge and the firewall's tables are there and remain.
+        The one pod stays, so that the network's bridge and the firewall's tables exist and remain.
         """
         standing = attached_to(site.namespace())
         self.at_once("ADD", [standing])
         populate(self.ground, self.caller.network, standing, pods)
         self.pods = pods
-        # A pod that nobody knows: a suite that keeps an index of what is reserved has it up to date after this.
+        # DEL of an unknown pod: a suite that keeps an index of its reservations brings it up to date here.
         self.at_once("DEL", [attached_to(site.namespace())])
         return self
 
@@ -75,7 +75,7 @@ class Stand:
         return pod.executions
 
     def settle(self) -> None:
-        """Wait a moment: the kernel may still work on a DEL, which is not to be in the time of another suite."""
+        """Wait a moment: the kernel may still work on a DEL, which must not count as time of another suite."""
         time.sleep(_PAUSE_S)
 
     def at_once(self, verb: str, pods: Sequence[Attached]) -> float:

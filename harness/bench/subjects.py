@@ -1,4 +1,4 @@
-"""What is compared: suites of plugins, and the networks that they serve."""
+"""The subjects of a comparison: suites of plugins, and the networks that they serve."""
 
 import json
 import os
@@ -16,7 +16,7 @@ __all__ = ["MASQUERADED", "PLAIN", "Described", "Suite", "bytes_on_disk", "defau
 
 PLAIN: Final = "bench"
 MASQUERADED: Final = "bench-masq"
-"""The names of the networks that are measured where none are named."""
+"""The names of the networks that are measured unless others are named."""
 
 _LIBRARY: Final = "pyroute2"
 
@@ -25,8 +25,8 @@ _LIBRARY: Final = "pyroute2"
 class Suite:
     """A folder of plugins, or several as in CNI_PATH, under a name for the report.
 
-    One that is `served` are our own plugins, which get a server on each node. Of one that is `brief`, no more than
-    single executions on a node without other pods are measured.
+    A `served` suite is our own plugins, which get a server on each node. A `brief` suite is measured only in single
+    executions on a node without other pods.
     """
 
     name: str
@@ -37,16 +37,16 @@ class Suite:
 
 @dataclass(frozen=True)
 class Described:
-    """A suite and its size in bytes: the executables that were measured, and what else of it they load.
+    """A suite and its size in bytes: the executables that were measured, and the suite's files that they load.
 
-    An interpreter, and libraries of the system, are not in it.
+    An interpreter, and libraries of the system, are left out.
     """
 
     suite: Suite
     plugins: int
     code: int
     form: str
-    """What the first of its plugins is: "binary" or "script"."""
+    """The kind of its first plugin: "binary" or "script"."""
 
 
 def default_networks() -> list[NetworkList]:
@@ -55,7 +55,7 @@ def default_networks() -> list[NetworkList]:
 
 
 def described(suite: Suite, networks: Sequence[NetworkList]) -> Described:
-    """Measure the size of what of a suite these networks need. Raises PluginNotFoundError, OSError."""
+    """Measure the size of the part of a suite that these networks need. Raises PluginNotFoundError, OSError."""
     executor = Executor(suite.bin_dirs)
     paths = [executor.find(name) for name in sorted(_executables(networks))]
     code = bytes_on_disk(_own_code()) if is_ours(str(paths[0])) else 0
@@ -65,7 +65,7 @@ def described(suite: Suite, networks: Sequence[NetworkList]) -> Described:
 
 
 def bytes_on_disk(paths: Iterable[Path]) -> int:
-    """Return the length of these files, and of those in these folders; one with several names counts once."""
+    """Return the length of these files, and of the files in these folders; hard links to one file count once."""
     sizes = {}
     for path in paths:
         for file in _files(path):

@@ -1,4 +1,4 @@
-"""Which suites are compared: folders that were named, or our own plugins next to the reference's."""
+"""The suites to compare: named folders, or our own plugins next to the reference's."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,17 +15,17 @@ __all__ = ["OURS", "REFERENCE", "REFERENCE_BIN_DIR", "own_plugins", "suites_of"]
 
 OURS: Final = "cni-harness"
 REFERENCE: Final = "reference"
-"""The names of the suites that are compared where no folders are named."""
+"""The names of the suites that are compared unless folders are named."""
 
 REFERENCE_BIN_DIR: Final = Path("/usr/lib/cni")
-"""Where Debian's containernetworking-plugins are."""
+"""The folder of Debian's containernetworking-plugins."""
 
 
 @contextmanager
 def suites_of(named: Mapping[str, tuple[Path, ...]], *, serve: bool) -> Iterator[list[Suite]]:
-    """Yield the suites that are in the named folders; or, where none are named, our own and the reference's.
+    """Yield the suites in the named folders; if no folders are named, our own and the reference's.
 
-    With `serve` our own plugins are measured with a server; those of folders that were named, if they are this
+    With `serve` our own plugins are measured with a server. Plugins in named folders also get one if they are this
     installation's launchers. Raises OSError.
     """
     if named:

@@ -19,8 +19,8 @@ T = TypeVar("T")
 def in_turns(subjects: Sequence[T], rounds: int) -> Iterator[T]:
     """Give every subject its turn in each round; every second round in reverse.
 
-    That is A, B, B, A, A, B… for two. What changes slowly on the machine meets all alike, and none always comes right
-    after the same other.
+    For two subjects the order is A, B, B, A, A, B… Slow changes of the machine affect all subjects alike. No subject
+    always follows the same other one.
     """
     for number in range(rounds):
         yield from subjects if number % 2 == 0 else reversed(subjects)
@@ -33,7 +33,7 @@ def percentile(samples: Sequence[float], percent: float) -> float:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a series of samples amounts to; `mad` is the median absolute deviation from the median."""
+    """The statistics of a series of samples; `mad` is the median absolute deviation from the median."""
 
     count: int
     min: float
@@ -60,7 +60,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Ratio:
-    """A ratio of medians, and where it lies with a confidence of 95 % by the bootstrap method."""
+    """A ratio of medians, and its interval with a confidence of 95 % by the bootstrap method."""
 
     value: float
     low: float
@@ -70,10 +70,10 @@ class Ratio:
     def of(cls, ours: Sequence[float], theirs: Sequence[float]) -> Self:
         """Divide the median of one series by that of another.
 
-        Series of the same length were taken in the same rounds: these are drawn together, so that what disturbed both
+        Series of the same length were taken in the same rounds: these are drawn together, so that a disturbance of both
         does not widen the interval. The draws are the same each time.
         """
-        draw = random.Random(len(ours))  # noqa: S311 -- nobody's secret
+        draw = random.Random(len(ours))  # noqa: S311 -- not used for a secret
         ratios = sorted(_drawn(ours, theirs, draw) for _ in range(_RESAMPLES))
         margin = (1 - _CONFIDENCE) / 2 * 100
         return cls(median(ours) / median(theirs), percentile(ratios, margin), percentile(ratios, 100 - margin))

@@ -1,4 +1,4 @@
-"""The memory of a plugin whose result is made, and whether a server's process has made it."""
+"""The memory of a plugin whose result is complete, and whether a server's process has made the result."""
 
 import os
 import time
@@ -27,7 +27,7 @@ class Stopped:
 
 
 def stopped_at_its_result(request: Request, server: int | None, timeout: float) -> Stopped | None:
-    """Run a plugin, and look at it and at the server with the PID `server` when the result is made.
+    """Run a plugin, and look at it and at the server with the PID `server` when the result is complete.
 
     The pipe of standard output is full until then, so the plugin waits. None if it ended without waiting. Raises
     PluginFailedError, OSError.

@@ -134,7 +134,7 @@ def addresses(result: Result) -> list[str]:
 
 
 def shared_addresses(trial: Trial, given: Iterable[Iterable[str]]) -> list[str]:
-    """Return the addresses that more than one pod was given, without those that the configuration gives to each."""
+    """Return the addresses that several pods were given, without those that the configuration gives to each."""
     written = json.dumps(trial.subject.plugin.raw)
     times = Counter(address for each in given for address in set(each))
     return sorted(

@@ -37,7 +37,7 @@ class Subject:
 
     @property
     def delegate(self) -> str:
-        """The name of the IPAM plugin that this one has to execute, or nothing."""
+        """The name of the IPAM plugin that this one has to execute, or empty."""
         return "" if self.profile is Profile.IPAM else self.plugin.delegate
 
     def __str__(self) -> str:

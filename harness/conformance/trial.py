@@ -111,7 +111,7 @@ class Trial:
 
     @property
     def var_lib_cni(self) -> Path:
-        """Where the node's /var/lib/cni is on this machine."""
+        """The path of the node's /var/lib/cni on this machine."""
         return self._ground.var_lib_cni
 
     def folder(self) -> Path:

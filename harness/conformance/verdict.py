@@ -21,4 +21,4 @@ class NotApplicableError(Exception):
 
 
 class PredecessorError(NotApplicableError):
-    """A plugin that is executed before the one under test fails, so the latter has nothing to work on."""
+    """A plugin that is executed before the one under test fails, so the latter has no objects to work on."""

@@ -1,4 +1,4 @@
-"""The state of a node as evidence: what there is in its network namespaces and folders, and what changed in between."""
+"""The state of a node as evidence: the content of its network namespaces and folders, and its changes."""
 
 from harness.snapshot.compare import Difference, differences
 from harness.snapshot.state import Snapshot, SnapshotError, Things

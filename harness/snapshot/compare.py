@@ -1,4 +1,4 @@
-"""What differs between two snapshots, thing by thing."""
+"""Differences between two snapshots, one for each thing."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ _THINGS: Final = {
     "sysctls": "sysctl",
     "link sysctls": "sysctl",
 }
-"""The sections of a namespace, and what one of each is called; differences are told in this order."""
+"""The sections of a namespace, and the word for one thing of each; differences come in this order."""
 
 _GIVEN_TO_ALL: Final = {
     "net.ipv4.conf.default.forwarding": "net.ipv4.ip_forward",
@@ -48,15 +48,15 @@ _GIVEN_TO_ALL: Final = {
 
 _FORWARDING: Final = "net.ipv4.ip_forward"
 _REDIRECTS: Final = "net.ipv4.conf.all.accept_redirects"
-"""Set by the kernel to the opposite of the former, when that is set."""
+"""The kernel sets it to the opposite of `_FORWARDING` whenever that is set."""
 
 
 @dataclass(frozen=True)
 class Difference:
     """One thing that appeared, disappeared or changed.
 
-    `place` is the namespace's label or "files"; `thing` what it is: "link", "nft rule", "sysctl"; `name` which one.
-    `before` and `after` are what the snapshots say of it, None where there was, or is, none.
+    `place` is the namespace's label or "files"; `thing` its kind: "link", "nft rule", "sysctl"; `name` is its name.
+    `before` and `after` are its values in the snapshots, None in a snapshot that does not have it.
     """
 
     kind: Kind
@@ -71,16 +71,16 @@ class Difference:
         return difference_in_words(self.place, self.thing, self.name, self.before, self.after)
 
     def to_document(self) -> dict[str, object]:
-        """Return it as JSON has it, with the words."""
+        """Return it as a JSON object, with the line of words."""
         return {**vars(self), "words": self.in_words()}
 
 
 def differences(before: Snapshot, after: Snapshot, *, ignore: Sequence[str] = ()) -> list[Difference]:
-    """Return what differs, namespace by namespace, links first and files last.
+    """Return the differences, namespace by namespace, links first and files last.
 
-    `ignore` are patterns (fnmatch) of `place/thing/name`: "node/sysctl/*", "files/file/*/lock". Of a namespace that is
-    in one of the snapshots only, or gone in one, only that is told. A section that only one of them has, for the want
-    of a tool, is not compared: see `Snapshot.missing`.
+    `ignore` are patterns (fnmatch) of `place/thing/name`: "node/sysctl/*", "files/file/*/lock". A namespace that is
+    in one of the snapshots only, or gone in one, is a single difference. A section that only one of them has, because a
+    tool was missing, is not compared: see `Snapshot.missing`.
     """
     return [
         difference
@@ -137,7 +137,7 @@ def _of_things(place: str, thing: str, old: Mapping[str, object], new: Mapping[s
 
 
 def _with_known_peers(old: Mapping[str, object], new: Mapping[str, object]) -> list[dict[str, object]]:
-    """Return links without the places of peers that one of the snapshots did not look at."""
+    """Return links without the places of peers that are outside of one of the snapshots."""
     unknown = {
         name
         for side in (old, new)
@@ -192,7 +192,7 @@ def _follows(name: str, old: Mapping[str, object], new: Mapping[str, object]) ->
 
 
 def _of_link_sysctls(place: str, before: Snapshot, after: Snapshot) -> Iterator[Difference]:
-    """Tell parameters of links by their values, though only those that a new link would not get are in a snapshot."""
+    """Compare parameters of links by their values; a snapshot has only those that differ from a new link's."""
     sides = [
         (snapshot.section(place, "link sysctls"), snapshot.section(place, "sysctls"), snapshot.section(place, "links"))
         for snapshot in (before, after)

@@ -1,4 +1,4 @@
-"""What is below folders: every folder, file, symbolic link and other thing."""
+"""The content of folders: every folder, file, symbolic link and other thing."""
 
 import stat
 from collections.abc import Iterable
@@ -24,9 +24,9 @@ _KINDS: Final = {
 
 
 def files(folders: Iterable[Path]) -> Things:
-    """Return the folders and all that is below them, by path; nothing for a folder that is not there. Raises OSError.
+    """Return the folders and everything below them, by path; nothing for a missing folder. Raises OSError.
 
-    Symbolic links are not followed. What goes away meanwhile is not there.
+    Symbolic links are not followed. Files that disappear meanwhile are left out.
     """
     found: Things = {}
     for folder in folders:

@@ -1,9 +1,9 @@
-"""The packet filter: nftables, and iptables where nftables cannot show it.
+"""The packet filter: nftables, and iptables if nftables cannot show it.
 
-nft lists the rules that iptables' own nftables back end (iptables-nft) made too, but where they use iptables'
-extensions (comment, MASQUERADE, statistic) its JSON has only their names. So what iptables-nft-save can show of a table
-is shown as it says, in place of nft's rules. The legacy back end is not in nftables at all: it is asked where the
-namespace has tables of it, and only then, so that asking makes none.
+nft lists also the rules that iptables' own nftables back end (iptables-nft) made. For iptables' extensions (comment,
+MASQUERADE, statistic) its JSON has only their names. So if iptables-nft-save can show a table, its words replace
+nft's rules. The legacy back end is not in nftables at all. It is asked only if the namespace has tables of it, so that
+asking makes none.
 """
 
 import os
@@ -23,13 +23,13 @@ _VOLATILE: Final = {"handle", "index", "bytes", "packets", "used", "expires"}
 
 
 class Saved(NamedTuple):
-    """What iptables-save says: rules by chain (`ip filter FORWARD`), and the policy of each chain, "-" for none."""
+    """The output of iptables-save: rules by chain (`ip filter FORWARD`), and the policy of each chain, "-" for none."""
 
     rules: dict[str, list[str]]
     policies: dict[str, str]
 
     def tables_and_chains(self) -> tuple[Things, Things]:
-        """Return the tables, with the policies of the chains that each has, and the chains that somebody made."""
+        """Return the tables, with the policies of the chains that each has, and the chains that users made."""
         tables: dict[str, dict[str, str]] = {}
         chains: Things = {}
         for place, policy in self.policies.items():
@@ -42,7 +42,7 @@ class Saved(NamedTuple):
 
 
 def has_nftables() -> bool:
-    """Tell whether the kernel has nftables: asking for it would load the module, where it is one and was never used."""
+    """Tell whether the kernel has nftables: a request would load the module, if it is one and was never used."""
     if os.path.exists("/sys/module/nf_tables"):  # noqa: PTH110 -- paths of the kernel
         return True
     try:
@@ -53,7 +53,7 @@ def has_nftables() -> bool:
 
 
 def nftables(entries: Sequence[Mapping[str, Any]], saved: Saved) -> dict[str, Things]:
-    """Return the sections of what `nft -j list ruleset` lists, with the rules of `saved` in place of nft's."""
+    """Return the sections of `nft -j list ruleset`, with the rules of `saved` in place of nft's."""
     sections: dict[str, Things] = {
         f"nft {what}": {} for what in ("tables", "chains", "rules", "sets", "elements", "objects")
     }
@@ -80,7 +80,7 @@ def nftables(entries: Sequence[Mapping[str, Any]], saved: Saved) -> dict[str, Th
 def _elements(key: str, elements: Sequence[object]) -> Things:
     found: Things = {}
     for element in elements:
-        # A map's element is a pair; what expires goes without anybody's doing, and so it is not kept.
+        # A map's element is a pair. An element with a timeout expires by itself, so it is left out.
         side, target = (element[0], element[1]) if isinstance(element, list) else (element, None)
         if isinstance(side, dict) and isinstance(side.get("elem"), dict) and "expires" in side["elem"]:
             continue

@@ -1,4 +1,4 @@
-"""Links, their addresses, their VLANs as bridge ports, and the neighbours that somebody set by hand."""
+"""Links, their addresses, their VLANs as bridge ports, and the neighbours that users or programs have set."""
 
 from collections.abc import Callable, Mapping, Sequence
 from ipaddress import ip_address
@@ -9,13 +9,13 @@ from harness.snapshot.state import Things
 __all__ = ["PeerPlace", "addresses", "forwarding_entries", "links", "neighbours", "vlans"]
 
 PeerPlace: TypeAlias = Callable[[int, int], str]
-"""Says where the other end of a link is: of a namespace ID (netns ID, see ip-netns(8)) and an index there."""
+"""Returns the place of a link's other end: of a namespace ID (netns ID, see ip-netns(8)) and an index there."""
 
 _FLAGS: Final = ("UP", "PROMISC", "ALLMULTI", "NOARP")
 
 _DERIVED_ENDINGS: Final = ("_id", "_timer", "_detected", "_change", "_str", "_ack", "_pending", "_port", "_cost")
 _DERIVED: Final = {"id", "no", "state", "cost"}
-"""Of a bridge, of a port, of any kind of link: what spanning tree, carrier and timers make, and no one sets."""
+"""Of a bridge, of a port, of any kind of link: values that spanning tree, carrier and timers set, and no user."""
 
 _AUTOMATIC_ADDRESS_KEYS: Final = {
     "family",
@@ -50,7 +50,7 @@ def _link(entry: Mapping[str, Any], port_macs: set[str], peer: PeerPlace) -> Thi
         "kind": kinds.get("info_kind", entry.get("link_type", "")),
         "mtu": entry["mtu"],
         "flags": [flag for flag in _FLAGS if flag in entry["flags"]],
-        # The lowest MAC of the ports, as long as nobody gives the bridge one of its own.
+        # The lowest MAC of the ports, unless the bridge was given one of its own.
         "mac": "of a port" if kinds.get("info_kind") == "bridge" and mac in port_macs else mac,
         "group": entry.get("group", "default"),
         "queue length": entry.get("txqlen", 0),
@@ -77,9 +77,9 @@ def _settings(options: Mapping[str, object]) -> Things:
 
 
 def addresses(entries: Sequence[Mapping[str, Any]]) -> Things:
-    """Return the addresses that `ip address` lists, but those that the kernel makes of the MAC and takes back itself.
+    """Return the addresses that `ip address` lists, without those that the kernel makes of the MAC and removes itself.
 
-    Link-local ones of IPv6 come when the carrier does, which may be a second after everything else.
+    Link-local ones of IPv6 appear with the carrier, which may be a second after everything else.
     """
     return {
         _address_name(address, entry["ifname"]): _address(address, entry["ifname"])
@@ -106,14 +106,14 @@ def _automatic(address: Mapping[str, Any]) -> bool:
         return True
     if address["family"] != "inet6" or address["scope"] != "link":
         return False
-    # Older iproute2 does not tell who made it: then the form of RFC 4291, appendix A.
+    # Older iproute2 does not tell the origin: then the form of RFC 4291, appendix A.
     return ip_address(address["local"]).packed[11:13] == b"\xff\xfe"
 
 
 def neighbours(entries: Sequence[Mapping[str, Any]], proxies: Sequence[Mapping[str, Any]], flags: Things) -> Things:
-    """Return the neighbours that somebody set; `flags` are those of each link, by name.
+    """Return the neighbours that users or programs have set; `flags` are those of each link, by name.
 
-    The kernel has some of its own that need no resolution: of groups, of broadcast, of links that resolve nothing.
+    The kernel has some of its own that need no resolution: of groups, of broadcast, of links without resolution.
     """
     found: Things = {}
     for entry in entries:
@@ -136,7 +136,7 @@ def _needs_no_resolution(entry: Mapping[str, Any], flags: Things) -> bool:
 
 
 def forwarding_entries(entries: Sequence[Mapping[str, Any]], macs: Mapping[str, str]) -> Things:
-    """Return the entries that somebody put into forwarding tables (bridge-fdb); `macs` are those of links, by name.
+    """Return the entries that users or programs put into forwarding tables (bridge-fdb); `macs` are those of links.
 
     Left out are learned ones, the links' own addresses and the groups that links listen to.
     """

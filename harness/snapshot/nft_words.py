@@ -16,7 +16,7 @@ def rule_in_words(rule: Mapping[str, Any]) -> str:
 
 
 def in_words(value: object) -> str:
-    """Return an expression or a statement; one that is not known here as its JSON."""
+    """Return an expression or a statement in words; an unknown one as its JSON."""
     if isinstance(value, dict) and len(value) == 1:
         [(name, inner)] = value.items()
         if name in _WORDS:
@@ -28,7 +28,7 @@ def in_words(value: object) -> str:
 
 
 def element_key(element: object) -> tuple[str, dict[str, object]]:
-    """Return an element's key in words, and what is said of it beside: comment, timeout, statements."""
+    """Return an element's key in words, and its other properties: comment, timeout, statements."""
     if isinstance(element, dict) and isinstance(described := element.get("elem"), dict):
         beside = {key: value for key, value in described.items() if key not in {"val", "counter", *_VOLATILE}}
         return in_words(described["val"]), beside
@@ -42,7 +42,7 @@ def _plain(value: object) -> str:
 
 
 def _match(match: Mapping[str, Any]) -> str:
-    # Of flags "in" is one of them, and "==" all of them and no other.
+    # For flags, "in" means at least one of them, and "==" all of them and no other.
     exact = match["op"] == "==" and _are_flags(match["left"])
     operator = f"{match['op']} " if exact or match["op"] not in {"==", "in"} else ""
     return f"{in_words(match['left'])} {operator}{in_words(match['right'])}"
@@ -104,7 +104,7 @@ def _set(elements: list[object]) -> str:
 
 
 def _member(element: object) -> str:
-    if isinstance(element, list) and len(element) == 2:  # noqa: PLR2004 -- the key and what it maps to
+    if isinstance(element, list) and len(element) == 2:  # noqa: PLR2004 -- the key and its value
         return f"{element_key(element[0])[0]} : {in_words(element[1])}"
     return element_key(element)[0]
 

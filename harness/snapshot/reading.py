@@ -23,7 +23,7 @@ _ROUTING: Final = ("route show table all", "rule show")
 _BRIDGES: Final = ("fdb show", "vlan show")
 
 _ROUNDS: Final = 10
-"""A link that goes away between two questions makes the second fail, and not the next time."""
+"""If a link disappears between two questions, the second one fails; the next round succeeds."""
 
 _SHOWS: Final = {
     "ip": "links, addresses, routes, rules and neighbours",
@@ -39,10 +39,10 @@ _SHOWS: Final = {
 
 @dataclass
 class Reading:
-    """What was found in a namespace; links are not yet told where their other ends are.
+    """The content of a namespace; the places of the links' other ends are not filled in yet.
 
-    `entries` is what `ip address` listed, None without it; `labels` are the other namespaces by the number that this
-    one has for them.
+    `entries` is the list of `ip address`, None without that tool; `labels` are the other namespaces, by the number that
+    this namespace has for each.
     """
 
     sections: dict[str, Things] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Reading:
 
 
 class _Tools:
-    """The tools that are at work in the thread's namespace; what is not asked for in the end is ended."""
+    """The tools that run in the thread's namespace; a tool whose output is not needed is ended."""
 
     def __init__(self, reading: Reading, undo: ExitStack) -> None:
         self._reading = reading
@@ -68,7 +68,7 @@ class _Tools:
 
 
 def read_namespace(namespace: Namespace, others: Mapping[str, Namespace]) -> Reading:
-    """Read a namespace whole; `others` are those that links may have their other ends in. Raises SnapshotError."""
+    """Read a namespace; `others` are those that may have the other ends of its links. Raises SnapshotError."""
     for _ in range(_ROUNDS - 1):
         with suppress(SnapshotError):
             return _read_once(namespace, others)
@@ -121,7 +121,7 @@ def _read(reading: Reading, tools: _Tools) -> None:
 
 def _links(reading: Reading, link: Listing, bridge: Listing | None) -> None:
     entries, neighbours_listed, proxies = link.documents(len(_LINKS))
-    # `ip -details` may list a link without addresses as an empty object, in place of nothing.
+    # `ip -details` may list a link without addresses as an empty object, instead of leaving it out.
     reading.entries = [entry for entry in entries if entry]
     reading.sections["addresses"] = addresses(reading.entries)
     flags: Things = {entry["ifname"]: entry["flags"] for entry in reading.entries}

@@ -10,7 +10,7 @@ __all__ = ["routes", "rules"]
 _LAST_METRIC: Final = 4294967295
 _IDENTITY: Final = ("type", "dst", "tos", "via", "gateway", "dev", "table", "metric")
 _UNSAID: Final = {"type": "unicast", "table": "main", "metric": 1024}
-"""What ip-route(8) leaves away too; the metric is the one that a route of IPv6 gets without being asked."""
+"""Values that ip-route(8) leaves out too; the metric is the default for a route of IPv6."""
 
 _RULE_WORDS: Final = {"src": "from", "dst": "to", "table": "lookup"}
 _DERIVED: Final = {"flags", "cache", "expires", "pref", "used", "age"}
@@ -20,8 +20,8 @@ _DERIVED_HOP_FLAGS: Final = {"dead", "linkdown", "offload", "trap"}
 def routes(family: str, entries: Sequence[Mapping[str, Any]]) -> Things:
     """Return the routes of a family ("inet", "inet6") that `ip route show table all` lists.
 
-    Left out is what the kernel derives: the table `local`, and the routes of IPv6 that it makes of an address when the
-    carrier comes, and takes back with the address.
+    Routes that the kernel derives are left out: the table `local`, and routes of IPv6 that it makes of an address when
+    the carrier appears, and removes with the address.
     """
     found: Things = {}
     for entry in entries:

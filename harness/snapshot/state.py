@@ -1,4 +1,4 @@
-"""What a snapshot is: sections of named things, and its JSON form."""
+"""The type of snapshots: sections of named things, and its JSON form."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -7,24 +7,24 @@ from typing import Final, TypeAlias
 __all__ = ["ELSEWHERE", "FILES", "FORMAT", "Snapshot", "SnapshotError", "Things", "check_label"]
 
 FORMAT: Final = 1
-"""The version of the JSON form; a document of another one is refused."""
+"""The version of the JSON form; a document of another version is refused."""
 
 FILES: Final = "files"
-"""The section, and the place, of what is below folders."""
+"""The section, and the place, of the content of folders."""
 
 ELSEWHERE: Final = "elsewhere"
 """The place of a link's other end that is in none of the snapshot's namespaces."""
 
 Things: TypeAlias = dict[str, object]
-"""Named things of one kind, each a JSON value. A list is one of texts whose order counts, as rules in a chain."""
+"""Named things of one kind, each a JSON value. In a list of texts their order counts, as of rules in a chain."""
 
 
 class SnapshotError(OSError):
-    """The state of a node cannot be read, in the words of the tool that could not; or what is given is none of ours."""
+    """The state of a node cannot be read, with the failed tool's message; or a document is no snapshot."""
 
 
 def check_label(label: str) -> None:
-    """Raise SnapshotError unless `label` can stand for a namespace in the names of sections."""
+    """Raise SnapshotError unless `label` can be a namespace's label in the names of sections."""
     if not label or "/" in label or label == FILES:
         raise SnapshotError(f"label {label!r}: wanted a name without '/', and not {FILES!r}")
 
@@ -33,9 +33,9 @@ def check_label(label: str) -> None:
 class Snapshot:
     """The state of network namespaces and folders at one moment.
 
-    `sections` are named `LABEL/WHAT` ("node/links", "pod/routes") and "files". A section that could not be read is not
-    there, and `missing` says why: "tc is not installed: qdiscs, filters". `namespaces` and `folders` are what it was
-    taken of.
+    `sections` are named `LABEL/KIND` ("node/links", "pod/routes") and "files". A section that could not be read is
+    absent, and `missing` has the reason: "tc is not installed: qdiscs, filters". `namespaces` and `folders` are its
+    subjects.
     """
 
     sections: Mapping[str, Mapping[str, object]]
@@ -44,11 +44,11 @@ class Snapshot:
     folders: tuple[str, ...] = ()
 
     def section(self, place: str, what: str) -> Mapping[str, object]:
-        """Return the things of one kind in one place, none where nothing is known of them."""
+        """Return the things of one kind in one place, none if the snapshot does not have the section."""
         return self.sections.get(f"{place}/{what}", {})
 
     def to_document(self) -> dict[str, object]:
-        """Return the snapshot as JSON has it."""
+        """Return the snapshot as a JSON object."""
         return {
             "format": FORMAT,
             "namespaces": dict(self.namespaces),

@@ -29,16 +29,16 @@ Tree: TypeAlias = "dict[str, str | Tree]"
 
 
 def read() -> Tree:
-    """Return what there is in the thread's network namespace.
+    """Return the parameters in the thread's network namespace.
 
-    What nobody may write is a report, or belongs to another namespace, and what nobody may read cannot be compared:
-    both are left out. Machine-wide parameters are seen in the machine's own namespace alone. Raises OSError.
+    Two kinds are left out. A read-only parameter is a report, or belongs to another namespace; one that cannot be read
+    cannot be compared. Machine-wide parameters are visible in the machine's own namespace alone. Raises OSError.
     """
     return _read(_ROOT, None)
 
 
 def sysctls(tree: Tree, mtus: Mapping[str, int]) -> tuple[Things, Things]:
-    """Return the parameters, and those of each link that are not what a new link gets; `mtus` are the links' own."""
+    """Return the parameters, and those of each link that differ from a new link's; `mtus` are the links' own."""
     plain: dict[str, str] = {}
     by_link: dict[str, dict[str, str]] = {}
     for path, value in _flat(tree, ()):
@@ -58,15 +58,15 @@ def sysctls(tree: Tree, mtus: Mapping[str, int]) -> tuple[Things, Things]:
 
 
 def parameter(link: str, name: str) -> str:
-    """Return the name of a link's parameter as sysctl(8) has it: `net.ipv4.conf.eth0.forwarding`."""
+    """Return the name of a link's parameter as sysctl(8) writes it: `net.ipv4.conf.eth0.forwarding`."""
     family, kind, last = name.split(".")
     return f"net.{family}.{kind}.{link.replace('.', '/')}.{last}"
 
 
 def baseline(name: str, parameters: Mapping[str, object]) -> object:
-    """Return what a new link gets for `name`, as "ipv4.conf.rp_filter", where `parameters` are in force."""
+    """Return a new link's value of `name`, as "ipv4.conf.rp_filter", if `parameters` are in force."""
     family, kind, last = name.split(".")
-    # Only the machine's own namespace has neigh.default; elsewhere `lo` shows what it is.
+    # Only the machine's own namespace has neigh.default; elsewhere `lo` shows its value.
     of_lo = parameters.get(f"net.{family}.{kind}.lo.{last}") if kind == "neigh" else None
     return parameters.get(f"net.{family}.{kind}.default.{last}", of_lo)
 
@@ -102,7 +102,7 @@ def _read(folder: str, above: int | None) -> Tree:
     tree: Tree = {}
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=above)
-    except FileNotFoundError:  # a link that has just gone
+    except FileNotFoundError:  # a link that has just disappeared
         return tree
     try:
         with os.scandir(fd) as entries:
@@ -126,7 +126,7 @@ def _value(name: str, folder: int) -> str | None:
         if not (mode & _READABLE and mode & _WRITABLE):
             return None
         value = os.read(fd, _LONGEST)
-    except OSError:  # stable_secret has no value until somebody gives it one (EIO)
+    except OSError:  # stable_secret has no value until it is set (EIO)
         return None
     finally:
         os.close(fd)

@@ -1,4 +1,4 @@
-"""Taking a snapshot: everything is read at once in each namespace, by processes and by this one."""
+"""Taking a snapshot: all namespaces are read at the same time, by processes and by this one."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,10 +17,10 @@ _AT_ONCE = 4
 
 
 def take(namespaces: Mapping[str, str], folders: Sequence[Path] = ()) -> Snapshot:
-    """Return the state of network namespaces, by label ("node", "pod1") and path, and of what is below folders.
+    """Return the state of network namespaces, by label ("node", "pod1") and path, and of the content of folders.
 
-    Nothing is changed by it. A namespace that is gone is recorded as gone. Raises SnapshotError, an OSError, with the
-    words of the tool that failed, or for a label that cannot be one.
+    It changes nothing. A namespace that is gone is recorded as gone. Raises SnapshotError, an OSError, with the message
+    of the tool that failed, or for an invalid label.
     """
     for label in namespaces:
         check_label(label)

@@ -1,4 +1,4 @@
-"""The tools that look at the kernel: ip, bridge, tc, nft, iptables-save. They only list; nothing is changed by them."""
+"""The tools that look at the kernel: ip, bridge, tc, nft, iptables-save. They only list, and change nothing."""
 
 import json
 import os
@@ -25,12 +25,12 @@ _JSON: Final = json.JSONDecoder()
 
 @cache
 def find_tool(name: str) -> str | None:
-    """Return the path of a program, None where it is not installed."""
+    """Return the path of a program, None if it is not installed."""
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{_MORE_FOLDERS}")
 
 
 class Listing:
-    """One execution of a tool that is under way; started in the network namespace of the thread that made it."""
+    """One running execution of a tool; started in the network namespace of the thread that made it."""
 
     def __init__(self, command: Sequence[str], stdin: str = "") -> None:
         """Start `command`. Raises SnapshotError."""
@@ -39,7 +39,7 @@ class Listing:
         self._process = _spawn(command, stdin)
 
     def text(self) -> str:
-        """Return what it printed. Raises SnapshotError with what it said when it failed."""
+        """Return its standard output. Raises SnapshotError with its message if it failed."""
         complaint = ""
         for _ in range(_ROUNDS):
             output, complaint = (stream.decode(errors="backslashreplace") for stream in self._process.communicate())
@@ -67,14 +67,14 @@ class Listing:
         return found
 
     def cancel(self) -> None:
-        """End it, for what it says is not wanted any more."""
+        """End it, because its output is not needed any more."""
         if self._process.returncode is None:
             self._process.kill()
             self._process.communicate()
 
 
 def start(tool: str, *arguments: str, batch: Sequence[str] = ()) -> Listing | None:
-    """Start a tool, with commands for its `-batch -`; None where it is not installed. Raises SnapshotError."""
+    """Start a tool, with commands for its `-batch -`; None if it is not installed. Raises SnapshotError."""
     path = find_tool(tool)
     if path is None:
         return None
@@ -102,8 +102,8 @@ def _spawn(command: Sequence[str], stdin: str) -> "subprocess.Popen[bytes]":
     except OSError as error:
         raise SnapshotError(f"{command[0]}: {error.strerror}") from error
     if process.stdin is not None:
-        # Given at once, so that it works while others are started; far less than a pipe holds.
-        # One that has ended already says why, and is asked later.
+        # Written at once, so that it works while others are started; far less than a pipe holds.
+        # A tool that has ended already has an error message, which is read later.
         with suppress(BrokenPipeError), process.stdin:
             process.stdin.write(stdin.encode())
         process.stdin = None

@@ -10,7 +10,7 @@ from harness.snapshot.tools import list_again
 __all__ = ["filters_and_classes", "qdiscs"]
 
 _KERNELS_OWN: Final = "0:"
-"""The handle of what nobody asked for: noqueue, mq, fq_codel and pfifo_fast at the root, and below mq."""
+"""The handle of the kernel's own disciplines: noqueue, mq, fq_codel and pfifo_fast at the root, and below mq."""
 
 _CHOSEN_BELOW: Final = 0x8000
 """Handles from here on are given out by the kernel."""
@@ -24,7 +24,7 @@ _LEAF: Final = re.compile(r" leaf [0-9a-f]+:")
 
 
 def qdiscs(entries: Sequence[Mapping[str, Any]]) -> Things:
-    """Return the queueing disciplines that `tc qdisc show` lists and somebody asked for."""
+    """Return the queueing disciplines that `tc qdisc show` lists, without the kernel's own."""
     found: Things = {}
     for entry in entries:
         if entry["handle"] == _KERNELS_OWN:
@@ -74,7 +74,7 @@ def _count_filter(filters: Things, dev: str, side: str, entry: Mapping[str, Any]
 
 
 def _classes(dev: str) -> list[str]:
-    # This tool prints classes as text, whatever it is asked for.
+    # This tool prints classes as text, even with the option for JSON.
     output = list_again("tc", "-details", "class", "show", "dev", dev).text()
     return [f"{_LEAF.sub('', line).removeprefix('class ').strip()} dev {dev}" for line in output.splitlines()]
 

@@ -13,7 +13,7 @@ _UNSAID: Final[Mapping[str, Mapping[str, object]]] = {
     "address": {"scope": "global"},
     "route": {"protocol": "boot"},
 }
-"""What is not worth saying of a thing as a whole; changes of it are said."""
+"""Values that are left out of a thing's description; changes of them are reported."""
 
 _LINK_REST: Final = ("mac", "alias", "other names", "group", "queue length")
 _BRIDGE_DEFAULTS: Final[Mapping[str, object]] = {"vlan_filtering": 0, "stp_state": 0, "mcast_snooping": 1}
@@ -30,7 +30,7 @@ _PORT_DEFAULTS: Final[Mapping[str, object]] = {
 
 
 def difference_in_words(place: str, thing: str, name: str, before: object, after: object) -> str:
-    """Return `+`, `-` or `~`, the place, and what became of the thing there."""
+    """Return `+`, `-` or `~`, the place, and the thing with its change."""
     if before is None or after is None:
         sign, value = ("+", after) if before is None else ("-", before)
         return f"{sign} {place}: {thing} {thing_in_words(thing, name, value)}"
@@ -40,7 +40,7 @@ def difference_in_words(place: str, thing: str, name: str, before: object, after
 
 
 def thing_in_words(thing: str, name: str, value: object) -> str:
-    """Return what a thing is called and what is to be said of it."""
+    """Return a thing's name, and its description."""
     if not isinstance(value, dict):
         return f"{name} = {_plain(value)}"
     if thing == "link":
@@ -62,7 +62,7 @@ def _link(link: Mapping[str, Any]) -> list[str]:
     defaults = {"settings": _BRIDGE_DEFAULTS, "as port": _PORT_DEFAULTS}
     for part, usual in defaults.items():
         settings = link.get(part, {})
-        # Of other kinds of links there is no telling what is usual: all is said.
+        # The usual values of other kinds of links are unknown: all values are described.
         known = usual if link.get("kind") == "bridge" or part == "as port" else settings
         told = [key for key in known if key in settings and settings[key] != usual.get(key)]
         said += [f"{key} {_plain(settings[key])}" for key in told]
@@ -91,9 +91,9 @@ def _changes(before: Mapping[str, object], after: Mapping[str, object]) -> str:
     old, new = dict(_flat(before)), dict(_flat(after))
     changed = [key for key in dict.fromkeys([*old, *new]) if old.get(key) != new.get(key)]
     if ("as port" in before) != ("as port" in after):
-        # That it is a port, or is none any more, says it all.
+        # If a link becomes a port, or stops being one, this alone is described.
         changed = [key for key in changed if not key.startswith("as port.")]
-    # The text of a file says it; otherwise only its digest can.
+    # The text of a file describes it; otherwise only its digest can.
     if "text" in changed:
         changed = [key for key in changed if key not in {"sha256", "size"}]
     return ", ".join(f"{key} {_plain(old.get(key))} -> {_plain(new.get(key))}" for key in changed)
@@ -116,7 +116,7 @@ def _plain(value: object) -> str:
     text = str(value) if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)
     if text.endswith("\n\n"):
         text = text.rstrip("\n") + "\n"  # host-local fills its index up with newlines
-    # Of one line, whatever is in a file.
+    # In one line, whatever is in a file.
     if not text.isprintable() or not text:
         text = json.dumps(text, ensure_ascii=False)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
