@@ -55,8 +55,8 @@ class Series:
 class Memory:
     """Memory at the end of an ADD, in bytes.
 
-    The peak resident memory of the process that the runtime starts, and the proportional set size of the server with
-    all its workers, including the busy one.
+    `peak_rss` is the peak resident memory of the process that the runtime starts. `server_pss` is the proportional set
+    size of the server with all its workers, including the busy one.
     """
 
     network: str

@@ -136,9 +136,10 @@ def _needs_no_resolution(entry: Mapping[str, Any], flags: Things) -> bool:
 
 
 def forwarding_entries(entries: Sequence[Mapping[str, Any]], macs: Mapping[str, str]) -> Things:
-    """Return the entries that users or programs put into forwarding tables (bridge-fdb); `macs` are those of links.
+    """Return the entries that users or programs put into forwarding tables (bridge-fdb).
 
-    Left out are learned ones, the links' own addresses and the groups that links listen to.
+    `macs` are those of links, by name. Left out are learned ones, the links' own addresses and the groups that links
+    listen to.
     """
     found: Things = {}
     for entry in entries:
