@@ -97,8 +97,8 @@ def install(
 
     A file that is neither from an earlier `install` nor a launcher of this installation is foreign. Foreign files make
     `install` fail before anything is written; with `force`, it keeps the originals aside for `uninstall`. With
-    `diverting`, a Debian package's file is kept aside too, and dpkg puts its next version there. An existing file with the
-    right content is skipped, and `uninstall` leaves it. Raises InstallError, OSError.
+    `diverting`, a Debian package's file is kept aside too, and dpkg puts its next version there. An existing file with
+    the right content is skipped, and `uninstall` leaves it. Raises InstallError, OSError.
     """
     with locked(state_dir / "install.lock"):
         manifest = _read_manifest(state_dir)
