@@ -151,9 +151,9 @@ class Executor:
     def run(self, type: str, verb: str, stdin: bytes, environ: Mapping[str, str]) -> Execution:
         """Run a plugin to its end, successful or not.
 
-        It gets the harness's own environment, with the variables of the protocol replaced by `environ`, CNI_COMMAND
-        by `verb` (unset if empty), and CNI_PATH by the folders unless `environ` has one. Raises
-        PluginNotFoundError, and PluginError if the plugin cannot be executed.
+        It gets the harness's own environment, with the variables of the protocol replaced by `environ`. CNI_COMMAND is
+        `verb` (unset if empty), and CNI_PATH names the folders unless `environ` has one. Raises PluginNotFoundError,
+        and PluginError if the plugin cannot be executed.
         """
         path = self.find(type, verb)
         command = {"CNI_COMMAND": verb} if verb else {}
