@@ -1,8 +1,8 @@
-"""The runtime's side of CNI: what libcni, containerd and kubelet do, on one machine.
+"""The runtime's side of CNI: the functions of libcni, containerd and kubelet, on one machine.
 
-Network lists are read from files (`networks`), a request is derived for each plugin (`request`), the executable
-found on CNI_PATH is run (`execute`), its answer is read (`outcome`), and the final result is kept where libcni
-keeps it (`cache`); `libcni` puts these together into the operations of SPEC.md section 3.
+The package `libcni` reads network lists from files (`networks`) and derives a request for each plugin (`request`). It
+runs the executable found on CNI_PATH (`execute`), reads its answer (`outcome`), and stores the final result in libcni's
+own format (`cache`). `operations` combines these into the operations of SPEC.md section 3.
 
-Nothing here imports a plugin: plugins are files on CNI_PATH, ours and anyone else's alike.
+No module here imports a plugin: plugins are files on CNI_PATH, ours and other projects' alike.
 """

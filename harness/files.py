@@ -11,7 +11,7 @@ from skel.state_file import write_whole
 
 __all__ = ["LockHeldError", "locked", "remove_file", "write_atomically"]
 
-# A lock file may be removed, with the folder it guards, while somebody waits for it; each such removal costs one round.
+# A lock file may be removed with its folder while a process waits for the lock; each such removal costs one round.
 _ROUNDS = 100
 
 
@@ -20,25 +20,25 @@ class LockHeldError(Exception):
 
 
 def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
-    """Write `content` to `path`: whoever opens it sees the old file or the new one whole, also after a power cut.
+    """Write `content` to `path`: every reader sees the old file or the new one whole, also after a power cut.
 
-    A running executable may be replaced this way: its old file lives on, unnamed, until it ends. Raises OSError.
+    A running executable may be replaced this way: its old file, without a name, lasts until it ends. Raises OSError.
     """
     write_whole(str(path), content, mode=mode, durable=True)
 
 
 def remove_file(path: Path) -> None:
-    """Remove a file, if it is there, and what a crash left of writing it with `write_atomically`. Raises OSError."""
+    """Remove a file, if it exists, and leftovers of a crash in `write_atomically`. Raises OSError."""
     for each in (path, *path.parent.glob(f".{escape(path.name)}.*.tmp")):
         each.unlink(missing_ok=True)
 
 
 @contextmanager
 def locked(path: Path, *, shared: bool = False, wait: bool = True) -> Iterator[None]:
-    """Hold flock(2) on the file `path`, made where it is missing, for the with block.
+    """Hold flock(2) on the file `path`, made if it is missing, for the with block.
 
     The lock ends with the process, however it ends. The holder of an exclusive lock may remove `path` and its folder:
-    those that wait start over on a new one. Raises LockHeldError when `wait` is False, OSError.
+    waiting processes start over on a new file. Raises LockHeldError when `wait` is False, OSError.
     """
     fd = _acquire(path, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
     try:
@@ -52,9 +52,9 @@ def _acquire(path: Path, operation: int) -> int:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except FileNotFoundError:  # the folder went between the two calls
+        except FileNotFoundError:  # the folder was removed between the two calls
             continue
-        except FileExistsError:  # or while mkdir looked what it is that exists
+        except FileExistsError:  # or while mkdir examined the existing path
             if path.parent.exists():
                 raise
             continue

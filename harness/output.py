@@ -1,4 +1,4 @@
-"""The result, on stdout and nothing else there: a table for people, JSON or YAML for programs."""
+"""The result, alone on stdout: a table for people, JSON or YAML for programs."""
 
 import json
 import os
@@ -27,24 +27,24 @@ __all__ = [
 _UNITS: Final = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _OUR_ROOMS: Final = frozenset({"harness", "netlink", "skel"})
 _LONG_ID: Final = re.compile(r"(?<![0-9a-f])([0-9a-f]{12})[0-9a-f]{52}(?![0-9a-f])")
-"""A container ID as containerd makes them."""
+"""A container ID in containerd's form."""
 UNPRINTABLE: Final = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 forbids or that a terminal obeys."""
+"""Characters that XML 1.0 forbids or that control a terminal."""
 _SIGNS: Final = {"+": "green", "-": "red", "~": "yellow"}
 
 
 def emit(output: str, document: object, table: Table) -> None:
     """Print `document` as "json" or "yaml", otherwise `table`, unless it is empty.
 
-    "wide" is the table with whole values, a line for each row. "table" has container IDs of 64 digits shortened, and
-    on a terminal it is as wide as that.
+    "wide" is the table with whole values and one line per row. "table" shortens container IDs of 64 digits, and fits
+    the width of a terminal.
     """
     if output == "json":
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     elif output == "yaml":
         import yaml
 
-        # By way of JSON: enumerations and the like are plain strings there.
+        # JSON turns enumerations and the like into plain strings.
         click.echo(yaml.safe_dump(json.loads(json.dumps(document)), sort_keys=False, allow_unicode=True), nl=False)
     elif not table.rows:
         return
@@ -67,7 +67,7 @@ def say_changes(lines: Sequence[str]) -> None:
 
 
 def shortened(text: str) -> str:
-    """Return a text with 12 digits of each container ID of 64; inside a longer text "…" stands for the others."""
+    """Return a text with the first 12 digits of each container ID of 64; in a longer text "…" marks the rest."""
     return _LONG_ID.sub(lambda found: found[1] + ("" if found[0] == text else "…"), text)
 
 
@@ -78,19 +78,19 @@ def _is_coloured() -> bool:
 
 
 def abandon(stream: TextIO) -> None:
-    """Say no more to whoever read a standard stream and has gone; Python would fail over it again at its exit."""
+    """Write nothing more to a stream whose reader has gone; otherwise Python fails at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 
 def printable(text: str) -> str:
-    """Return a text in which control characters, which a plugin may have printed, are shown and not obeyed."""
+    """Return a text with control characters, which a plugin may have printed, made visible and harmless."""
     return UNPRINTABLE.sub(lambda found: found[0].encode("unicode-escape", "surrogatepass").decode(), text)
 
 
 def seconds(duration: float) -> str:
-    """Return a duration in seconds as people read it: `87 ms`, `1.24 s`."""
+    """Return a duration in seconds in readable form: `87 ms`, `1.24 s`."""
     return f"{duration * 1000:.0f} ms" if duration < 1 else f"{duration:.2f} s"
 
 
@@ -107,7 +107,7 @@ def age(moment: str) -> str:
 
 
 def message_of(error: BaseException) -> str:
-    """Return what went wrong, on one line; an error that nobody foresaw says so, and of what type it is."""
+    """Return the message of an error on one line; an unexpected error is marked, with its type."""
     if isinstance(error, BaseExceptionGroup):
         text = "; ".join(message_of(part) for part in error.exceptions)
     elif isinstance(error, OSError) and error.strerror:

@@ -1,4 +1,4 @@
-"""How much longer things take on this machine than on an idle one: for time limits of programs that do run."""
+"""The load of this machine as a factor for time limits of programs."""
 
 import os
 from pathlib import Path
@@ -10,11 +10,11 @@ _LOADAVG: Final = Path("/proc/loadavg")
 
 
 def overload() -> float:
-    """Return how many processes there are for a processor: those that run now or did in the last minute, at least 1.
+    """Return the number of runnable processes per processor, now or in the last minute, at least 1.
 
-    A time limit is multiplied by it when the time is over, so that it counts the load that there was.
+    A time limit is multiplied by it when the time is over, so that the load during that time counts.
     """
-    # "32.11 30.33 24.86 46/368 6013", proc_loadavg(5): the load of a minute, and how many of all threads want to run.
+    # "32.11 30.33 24.86 46/368 6013", proc_loadavg(5): the load of a minute, and the runnable threads out of all.
     fields = _LOADAVG.read_text().split()
     runnable = max(float(fields[0]), float(fields[3].partition("/")[0]))
     return max(1.0, runnable / (os.cpu_count() or 1))

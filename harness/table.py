@@ -9,7 +9,7 @@ __all__ = ["Table"]
 
 
 class Table(NamedTuple):
-    """Headings and rows of text. `verdict` names the column of "ok", "ready" and errors, which gets colours."""
+    """Headings and rows of text. `verdict` names the column with "ok", "ready" and errors, which is coloured."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]

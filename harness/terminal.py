@@ -1,4 +1,4 @@
-"""Tables on a terminal, as wide as that. Imports rich, which nothing else does: it takes a tenth of a second."""
+"""Tables that fit the width of a terminal. Only this module imports rich, which takes a tenth of a second."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -13,20 +13,20 @@ from harness.table import Table
 __all__ = ["show"]
 
 _GAPS: Final = (2, 1)
-"""Columns of the terminal between those of a table; the smaller one if words would have to be broken otherwise."""
+"""Spaces between a table's columns on the terminal; the smaller one if words would have to be broken otherwise."""
 _LEAST_OF_A_PATH: Final = 24
 """A path may be broken into lines of this length. Other words are not: half an address is another address."""
 _SHORT: Final = 12
-"""Columns of a cell that stays on one line: `372 ms`, `not ready`, an ID."""
+"""The width of a cell that stays on one line: `372 ms`, `not ready`, an ID."""
 _GOOD: Final = frozenset({"ok", "ready", "installed"})
 _DOUBTFUL: Final = frozenset({"warning", "incomplete"})
 _MISMATCH: Final = "! "
-"""How a cell begins that the kernel contradicts."""
+"""The prefix of a cell that contradicts the kernel."""
 _NEITHER: Final = frozenset({"", "-", "disabled", "is there already"})
 
 
 def show(table: Table, *, colour: bool) -> None:
-    """Print a table: a cell that is too long gets several lines; rows without room for their words become lists."""
+    """Print a table: a cell that is too long gets several lines; rows with too little width become lists."""
     console = Console(color_system="auto" if colour else None, highlight=False)
     cells = [
         [_cell(table, heading, text) for heading, text in zip(table.headings, row, strict=True)] for row in table.rows
@@ -53,7 +53,7 @@ def _cell(table: Table, heading: str, text: str) -> Text:
 
 
 def _widths(columns: Sequence[Sequence[Text]], room: int) -> list[int] | None:
-    """Return the widths of columns that have `room` together; None if their words have not."""
+    """Return the widths of columns that fit into `room` together; None if their words do not fit."""
     least = [max(_least(cell) for cell in column) for column in columns]
     widths = [max(cell.cell_len for cell in column) for column in columns]
     if sum(least) > room:

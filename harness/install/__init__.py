@@ -1,1 +1,1 @@
-"""Installation into a runtime's folders, and the runtimes' own configuration."""
+"""Installation into a runtime's folders, and the configuration of runtimes."""

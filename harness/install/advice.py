@@ -1,4 +1,4 @@
-"""Whether the runtimes of this machine will execute the plugins installed into a folder, and the ways out if not."""
+"""Whether the runtimes of this machine will execute the plugins of a folder, and advice if not."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -13,9 +13,9 @@ __all__ = ["advice", "version_warnings"]
 
 
 def advice(config: RuntimeConfig, folders: Sequence[Path], names: Iterable[str]) -> str:
-    """Return in one line which files a runtime will execute for `names`, and the ways out if not those in `folders`.
+    """Return in one line which files a runtime will execute for `names`, and advice if these are not in `folders`.
 
-    The first of `folders` is the one to change to.
+    The advice names the first of `folders`.
     """
     if config.problem:
         return f"{config.name}: {config.problem}"
@@ -57,7 +57,7 @@ def _is_in(path: Path, folders: Iterable[Path]) -> bool:
 
 
 def _listed(paths: Iterable[Path | None]) -> str:
-    """Return paths as a shell's braces would: /opt/cni/bin/{bridge,noop}."""
+    """Return paths in a shell's brace notation: /opt/cni/bin/{bridge,noop}."""
     by_folder: dict[Path, list[str]] = {}
     for path in paths:
         if path is not None:

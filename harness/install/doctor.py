@@ -1,4 +1,4 @@
-"""Which plugins each container runtime of this machine will execute for a pod, and the problems with them."""
+"""The plugins that each container runtime of this machine will execute for a pod, and their problems."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ __all__ = ["Examined", "Used", "examine", "origin", "outdated", "server_listens"
 
 OURS = "this cni-harness"
 VersionsOf = Callable[[Sequence[Path], str], list[str]]
-"""Asks the plugin of a type, found in folders, for its versions."""
+"""A function that asks the plugin of a type, found in folders, for its versions."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class Examined:
     config: RuntimeConfig
     network: str = ""
     source: Path | None = None
-    """The list's file; None for one that is built in, or if there is no list."""
+    """The list's file; None for a built-in list, or if there is no list."""
     plugins: list[Used] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
 def examine(config: RuntimeConfig, versions_of: VersionsOf) -> Examined:
-    """Find out which list a runtime uses, and whose plugins; plugins are only asked for their versions."""
+    """Find a runtime's list and the origin of its plugins; plugins are only asked for their versions."""
     found = Examined(config)
     if config.problem:
         found.problems.append(config.problem)
@@ -64,7 +64,7 @@ def examine(config: RuntimeConfig, versions_of: VersionsOf) -> Examined:
 
 
 def origin(path: Path) -> str:
-    """Return whose plugin a file is: this installation's, another cni-harness', a Debian package's, or unknown."""
+    """Return the origin of a plugin's file: this installation, another cni-harness, a Debian package, or unknown."""
     if is_ours(str(path)):
         return OURS
     if is_any_launcher(str(path)):
@@ -73,10 +73,10 @@ def origin(path: Path) -> str:
 
 
 def outdated(placed: Sequence[Path], others: Iterable[str]) -> list[Path]:
-    """Return the launchers that `install` would write anew, in the folders of those that it has `placed`.
+    """Return the launchers that `install` would write anew, in the folders of the files that it has `placed`.
 
-    An upgrade has left them behind, and the server does not serve them; or they are plugins of `others`, other
-    distributions, that came after `install`. Raises OSError, ValueError.
+    Some remain from before an upgrade, and the server does not serve them. Others belong to plugins of `others`,
+    distributions that were added after `install`. Raises OSError, ValueError.
     """
     content = launcher_bytes()
     old = [path for path in placed if is_ours(str(path)) and path.read_bytes() != content]
@@ -85,15 +85,15 @@ def outdated(placed: Sequence[Path], others: Iterable[str]) -> list[Path]:
 
 
 def server_listens(socket: str = DEFAULT_SOCKET) -> bool:
-    """Tell whether the server, or systemd for it, listens at a path in this network namespace."""
-    # Asked of the kernel: a connection would be one more request.
+    """Tell whether the server, or systemd in its place, listens at a path in this network namespace."""
+    # The kernel is asked: a connection would be one more request to the server.
     lines = [line.split() for line in Path("/proc/net/unix").read_text(encoding="utf-8", errors="replace").splitlines()]
     listening = 0x10000  # __SO_ACCEPTCON
     return any(len(line) > 7 and line[7] == socket and int(line[3], 16) & listening for line in lines[1:])  # noqa: PLR2004 -- the path's column
 
 
 def _list_in_use(config: RuntimeConfig, problems: list[str]) -> NetworkList | None:
-    """Return the list that pods get; what keeps the runtime from using any goes to `problems`."""
+    """Return the list for pods; `problems` gets the errors that keep the runtime from using a list."""
     try:
         paths = sorted(network_files(config.conf_dir), key=lambda path: path.name)
     except NetworkError as error:
@@ -119,7 +119,7 @@ def _read(paths: Sequence[Path], config: RuntimeConfig, problems: list[str]) -> 
 
 
 def versions_by_asking(timeout: float) -> VersionsOf:
-    """Return a function that executes VERSION, of other plugins than this installation's: that starts the server."""
+    """Return a function that executes VERSION of plugins outside this installation: its own would start the server."""
     from harness.libcni.cache import ResultCache
     from harness.libcni.execute import Executor
     from harness.libcni.operations import Libcni

@@ -1,7 +1,7 @@
-"""Putting files where runtimes look for them, and taking back exactly those.
+"""Writing files into the folders of runtimes, and removing exactly these files.
 
-What was put where is kept in `<state-dir>/install.json`, noted before each file is placed, so that a crash at any
-moment leaves nothing that `uninstall` does not know of.
+`<state-dir>/install.json` has an entry for each file, written before the file itself. So a crash at any moment leaves
+no file that `uninstall` does not know.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ class InstallError(Exception):
 
 
 class Content(NamedTuple):
-    """What a file is to hold, and its permissions."""
+    """The content of a file, and its permissions."""
 
     text: bytes
     mode: int
@@ -50,20 +50,20 @@ class Content(NamedTuple):
 
 
 class Uninstalled(NamedTuple):
-    """What became of the files that were installed."""
+    """The result of `uninstall` for each file."""
 
     removed: list[Path]
     restored: list[Path]
-    """Files of somebody else's that had been replaced, back in their place."""
+    """Original files that `install` had replaced, now back in their place."""
     changed: list[Path]
-    """Files that are no longer what was put there, and were left alone."""
+    """Files that were changed after `install`, and were left alone."""
 
 
 class _Placed(Record):
     path: str = field(string)
     sha256: str = field(string, "sha256")
     saved: str = field(string, default="")
-    """Where the file that was replaced is kept."""
+    """The path of the original file, which was replaced."""
     diverted: bool = field(boolean, default=False)
     """Whether dpkg writes the package's file to `saved`."""
 
@@ -74,7 +74,7 @@ class _Manifest(Record):
 
 
 def launchers(folder: Path) -> dict[Path, Content]:
-    """Return the executables as they are to be in `folder`: ours, and other distributions'. Raises InstallError."""
+    """Return the executables for `folder`: ours, and other distributions'. Raises InstallError."""
     try:
         text = launcher_bytes()
         return {folder / name: Content(text, 0o755) for name in plugin_names()}
@@ -83,7 +83,7 @@ def launchers(folder: Path) -> dict[Path, Content]:
 
 
 def write_launchers(folder: Path) -> None:
-    """Make `folder` a CNI_PATH of all plugins; what is there already stays. Raises InstallError, OSError."""
+    """Make `folder` a CNI_PATH of all plugins; existing files stay. Raises InstallError, OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     for path, content in launchers(folder).items():
         if not _is_there(path, content):
@@ -93,12 +93,12 @@ def write_launchers(folder: Path) -> None:
 def install(
     files: Mapping[Path, Content], state_dir: Path, *, force: bool = False, diverting: bool = False
 ) -> list[Path]:
-    """Write files, each by rename, so that nobody ever sees half of one; return those that were not there yet.
+    """Write files, each by rename, so that no reader sees half of one; return the files that did not exist before.
 
-    A file that is neither from an earlier `install` nor a launcher of this installation is another's: all is refused
-    before anything is written, unless `force`, which keeps the original aside for `uninstall`. With `diverting` a
-    Debian package's file is kept aside too, and dpkg puts its next version there. A file that is as it should be
-    already stays its owner's. Raises InstallError, OSError.
+    A file that is neither from an earlier `install` nor a launcher of this installation is foreign. Foreign files make
+    `install` fail before anything is written; with `force`, it keeps the originals aside for `uninstall`. With
+    `diverting`, a Debian package's file is kept aside too, and dpkg puts its next version there. An existing file with
+    the right content is skipped, and `uninstall` leaves it. Raises InstallError, OSError.
     """
     with locked(state_dir / "install.lock"):
         manifest = _read_manifest(state_dir)
@@ -118,7 +118,7 @@ def install(
                 entry.saved, entry.diverted = earlier.saved, earlier.diverted
             if path in diverted:
                 entry.saved, entry.diverted = str(_aside(path, "diverted")), True
-            elif path in foreign and not entry.diverted:  # what is aside already is the package's
+            elif path in foreign and not entry.diverted:  # otherwise the file aside is the package's
                 entry.saved = str(_aside(path, "saved"))
             manifest.files = [known for known in manifest.files if known.path != entry.path] + [entry]
             _write_manifest(manifest, state_dir)
@@ -135,7 +135,7 @@ def _is_diverted(earlier: _Placed | None) -> bool:
 
 
 def _packages(files: Iterable[Path]) -> dict[Path, str]:
-    """Return which of the files that are there belong to which Debian package."""
+    """Return the Debian package of each existing file that belongs to one."""
     return {path: package for path in files if path.exists() and (package := owner(path))}
 
 
@@ -151,12 +151,12 @@ def _refuse(foreign: Mapping[Path, str]) -> None:
 
 
 def installed(state_dir: Path, folders: Collection[Path] = ()) -> list[Path]:
-    """Return the files that `install` has written and `uninstall` would take back. Raises InstallError, OSError."""
+    """Return the files that `install` has written and `uninstall` would remove. Raises InstallError, OSError."""
     return [Path(entry.path) for entry in _read_manifest(state_dir).files if _is_in(entry, folders)]
 
 
 def uninstall(state_dir: Path, folders: Collection[Path] = ()) -> Uninstalled:
-    """Take back what `install` wrote, in all folders or only in `folders`; a file that was changed since stays.
+    """Remove the files of `install`, in all folders or only in `folders`; a file that was changed since stays.
 
     Raises InstallError, OSError.
     """
@@ -184,12 +184,12 @@ def _is_in(entry: _Placed, folders: Collection[Path]) -> bool:
 
 
 def _remove_folders(manifest: _Manifest) -> None:
-    """Remove the folders that `install` made and that hold none of its files any more."""
+    """Remove the folders that `install` made, if none of its files remain in them."""
     in_use = {str(parent) for entry in manifest.files for parent in Path(entry.path).parents}
     unused = [folder for folder in manifest.folders if folder not in in_use]
     manifest.folders = [folder for folder in manifest.folders if folder in in_use]
     for folder in reversed(unused):
-        with suppress(OSError):  # another's file is in it, or it is gone
+        with suppress(OSError):  # the folder holds a foreign file, or is gone
             Path(folder).rmdir()
 
 
@@ -205,15 +205,15 @@ def _is_foreign(path: Path, new: Content, earlier: _Placed | None) -> bool:
 
 
 def _aside(path: Path, how: str) -> Path:
-    """Return the name under which the file at `path` is kept; no runtime takes a hidden file for a plugin."""
+    """Return the name under which the file at `path` is kept; runtimes ignore hidden files."""
     return path.with_name(f".{path.name}.cni-harness-{how}")
 
 
 def _keep_aside(entry: _Placed, earlier: _Placed | None, *, is_foreign: bool) -> None:
-    """Give the file that is replaced its second name; it stays in use under the first until that is replaced."""
+    """Give the original file its second name; the first stays in use until the new file replaces it."""
     path, saved = Path(entry.path), Path(entry.saved)
     if entry.diverted and os.path.lexists(saved) and diverted_to(path) == saved:
-        return  # dpkg writes there already: an earlier installation has diverted it
+        return  # an earlier installation has diverted it: dpkg writes there already
     if is_foreign:
         with suppress(FileNotFoundError):
             saved.unlink()
@@ -246,7 +246,7 @@ def _take_back(entry: _Placed, done: Uninstalled) -> None:
 
 
 def _digest(path: Path) -> str | None:
-    """Return the digest of a file, None where there is none. Raises InstallError for what is no file."""
+    """Return the digest of a regular file, None if it is missing. Raises InstallError for anything else."""
     try:
         # Not open() first: opening a FIFO would wait for its writer.
         if not stat.S_ISREG(path.stat().st_mode):

@@ -1,4 +1,4 @@
-"""Files of Debian packages: whose a file is, and diversions, which dpkg respects when it unpacks a package again."""
+"""Files of Debian packages: the owner of a file, and diversions, which dpkg respects in later upgrades."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ class DivertError(Exception):
 
 
 def owner(path: Path) -> str:
-    """Return the Debian package that a file belongs to; empty if there is none, or no dpkg."""
+    """Return the Debian package that a file belongs to; empty if there is none, or dpkg is missing."""
     if shutil.which("dpkg-query") is None:
         return ""
     environment = {**os.environ, "LC_ALL": "C"}
@@ -33,12 +33,12 @@ def divert(path: Path, aside: Path) -> None:
 
 
 def diverted_to(path: Path) -> Path:
-    """Return where dpkg writes a file that a package has at `path`. Raises DivertError."""
+    """Return the path at which dpkg writes a package's file `path`. Raises DivertError."""
     return Path(_dpkg_divert("--truename", str(path)).strip())
 
 
 def undivert(path: Path, aside: Path) -> None:
-    """End what `divert` began, if it is still so; no file is moved. Raises DivertError."""
+    """Remove the diversion of `divert`, if it still exists; no file is moved. Raises DivertError."""
     if shutil.which("dpkg-divert") is not None:
         _dpkg_divert("--remove", "--local", "--no-rename", "--divert", str(aside), str(path))
 

@@ -1,7 +1,7 @@
-"""The server as systemd runs it: a socket that is always there, and a server from its first connection on.
+"""The server's systemd units: a socket that always exists, and a server that its first connection starts.
 
-A server that ends, because it was upgraded or killed, is started anew by the next launcher; until then launchers wait
-in the socket's queue, and execute their plugin by themselves where that takes too long.
+After an upgrade or a kill, the next launcher starts the server anew. Until then launchers wait in the socket's queue.
+After too long a wait they execute their plugin by themselves.
 """
 
 import subprocess
@@ -36,7 +36,7 @@ RemoveOnStop=yes
 WantedBy=sockets.target
 """
 
-# Without any of systemd's confinements: a worker is to do whatever a plugin that its caller executes may do.
+# No confinement by systemd: a worker must be able to do everything that a plugin executed by its caller may do.
 _SERVICE_UNIT: Final = """\
 [Unit]
 Description=Server of the CNI plugins of cni-harness
@@ -57,7 +57,7 @@ TasksMax=infinity
 
 
 class UnitError(Exception):
-    """systemd did not do as it was told; the message says what it answered."""
+    """systemd did not do as it was told; the message has its answer."""
 
 
 def is_systemd_running() -> bool:
@@ -66,12 +66,12 @@ def is_systemd_running() -> bool:
 
 
 def are_packaged() -> bool:
-    """Tell whether the Debian package of this project brought the units; it starts the server and ends it."""
+    """Tell whether the Debian package of this project brought the units; the package starts and stops the server."""
     return Path("/lib/systemd/system", _SOCKET).exists()
 
 
 def units(folder: Path, socket: str = DEFAULT_SOCKET, arguments: Sequence[str] | None = None) -> dict[Path, Content]:
-    """Return the unit files as they are to be in `folder`. Raises ValueError for a path that cannot stand in them.
+    """Return the unit files for `folder`. Raises ValueError for a path that cannot be written in them.
 
     The command in `arguments` starts the server: by default this installation's.
     """
@@ -84,12 +84,12 @@ def units(folder: Path, socket: str = DEFAULT_SOCKET, arguments: Sequence[str] |
 
 
 def enable(*, changed: bool) -> None:
-    """Have systemd listen from now on; where anything was `changed`, the server that runs is to go. Raises UnitError.
+    """Have systemd listen from now on; if any unit was `changed`, stop the running server. Raises UnitError.
 
-    What is at work then ends by itself, and the next launcher gets a new server.
+    Running requests then finish by themselves, and the next launcher gets a new server.
     """
     _systemctl("daemon-reload")
-    with suppress(UnitError):  # systemd does not know them yet
+    with suppress(UnitError):  # systemd does not know the units yet
         _systemctl("reset-failed", _SOCKET, _SERVICE)
     _systemctl("enable", "--now", _SOCKET)
     if changed:
@@ -98,9 +98,9 @@ def enable(*, changed: bool) -> None:
 
 @contextmanager
 def disabled(files: Sequence[Path]) -> Iterator[None]:
-    """End the server and its socket, where `files` are what systemd runs them from; the block removes those.
+    """End the server and its socket if systemd runs them from `files`; the block removes these files.
 
-    A unit whose file somebody removed can at most be running still. Raises UnitError.
+    If a unit's file was removed before, the unit can only still be running. Raises UnitError.
     """
     known = UNIT_DIR / _SOCKET in files and is_systemd_running()
     if known:
@@ -114,7 +114,7 @@ def _disable() -> None:
     there = [name for name in (_SOCKET, _SERVICE) if (UNIT_DIR / name).exists()]
     for name in (_SOCKET, _SERVICE):
         if name not in there:
-            with suppress(UnitError):  # systemd does not know it any more
+            with suppress(UnitError):  # systemd does not know the unit any more
                 _systemctl("stop", name)
     if there:
         _systemctl("disable", "--now", *there)
@@ -130,7 +130,7 @@ def _systemctl(*arguments: str) -> None:
 
 
 def _quoted(argument: str) -> str:
-    """Return an argument as a line of systemd.service(5) has it; variables and specifiers are not for us."""
+    """Return an argument in the syntax of systemd.service(5); variables and specifiers are escaped."""
     escaped = argument.replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")
     return f'"{_escaped(escaped)}"'
 

@@ -1,1 +1,1 @@
-"""libcni's part: network lists, requests to plugins, their execution, and the cache of results."""
+"""The functions of libcni: network lists, requests to plugins, their execution, and the cache of results."""

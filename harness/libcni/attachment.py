@@ -9,12 +9,12 @@ from skel.names import check_container_id, check_ifname
 __all__ = ["PROTOCOL_VARIABLES", "Attachment"]
 
 PROTOCOL_VARIABLES = ("CNI_COMMAND", "CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_ARGS", "CNI_PATH")
-"""The environment variables that carry a request; every other one is passed on to the plugin untouched."""
+"""The environment variables of a request; the plugin inherits every other variable unchanged."""
 
 
 @dataclass(frozen=True)
 class Attachment:
-    """What the runtime tells the plugins about one attachment.
+    """The runtime's parameters for one attachment.
 
     `netns` is the path of the network namespace, empty when it is gone. `cni_args` are the pairs of CNI_ARGS in
     their order; `capability_args` maps a capability to any JSON value.
@@ -27,19 +27,19 @@ class Attachment:
     capability_args: Mapping[str, object] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Raise `CniError` (code 3 or 4) where the container ID or the interface name could not be one."""
+        """Raise `CniError` (code 3 or 4) if the container ID or the interface name is invalid."""
         check_container_id(self.container_id)
         check_ifname(self.ifname)
 
     def check_args(self) -> None:
-        """Raise `CniError` (code 4) for a pair that would be read back as something else from CNI_ARGS."""
+        """Raise `CniError` (code 4) for a pair that CNI_ARGS cannot represent unchanged."""
         for key, value in self.cni_args:
             if not key or any(sign in key + value for sign in "=;\0"):
                 detail = "a pair is K=V, and neither side can hold '=' or ';'"
                 raise CniError(Code.INVALID_ENVIRONMENT, f'CNI_ARGS: invalid pair "{key}={value}"', detail)
 
     def environment(self) -> dict[str, str]:
-        """Give the CNI_* variables of this attachment; CNI_COMMAND and CNI_PATH are the caller's to add."""
+        """Return the CNI_* variables of this attachment; the caller adds CNI_COMMAND and CNI_PATH."""
         return {
             "CNI_CONTAINERID": self.container_id,
             "CNI_NETNS": self.netns,

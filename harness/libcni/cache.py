@@ -1,6 +1,6 @@
-"""Results on disk, where libcni keeps them and in its format, so that either runtime can undo what the other did.
+"""Results on disk, in libcni's folder and format, so that either runtime can delete the other's attachments.
 
-`<cache_dir>/results/<network>-<container ID>-<ifname>` holds one JSON object: how an attachment was asked for, the
+`<cache_dir>/results/<network>-<container ID>-<ifname>` holds one JSON object: the arguments of the attachment, the
 network list as it was (base64), and the result of its ADD.
 """
 
@@ -30,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class CachedAttachment:
-    """An attachment that was made: with which configuration (JSON text, may be empty), and with what result."""
+    """An existing attachment: its configuration (JSON text, may be empty) and its result."""
 
     network: str
     attachment: Attachment
@@ -39,7 +39,7 @@ class CachedAttachment:
 
 
 class ResultCache:
-    """The results of a node. `warn` gets a line for each file that cannot be made sense of."""
+    """The results of a node. `warn` gets a line for each unreadable file."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class ResultCache:
         return self._folder / f"{network}-{container_id}-{ifname}"
 
     def store(self, network: NetworkList, attachment: Attachment, result: Mapping[str, object]) -> None:
-        """Keep the result of an ADD, durably; a crash leaves the old file or the new one. Raises OSError."""
+        """Write the result of an ADD durably; a crash leaves the old file or the new one. Raises OSError."""
         path = self.path(network.name, attachment.container_id, attachment.ifname)
         entry: dict[str, object] = {
             "kind": _KIND,
@@ -78,9 +78,9 @@ class ResultCache:
         write_atomically(path, json.dumps(entry, separators=(",", ":"), allow_nan=False).encode(), mode=0o600)
 
     def load(self, network: str, container_id: str, ifname: str) -> CachedAttachment | None:
-        """Return what is kept of an attachment; None where that is nothing, or (with a warning) nothing readable.
+        """Return the cached attachment; None if there is none, or (with a warning) if it is unreadable.
 
-        A bare result, which libcni wrote before it knew the other keys, counts as one.
+        A bare result counts as one; early libcni wrote it without the other keys.
         """
         path = self.path(network, container_id, ifname)
         bare = CachedAttachment(network, Attachment(container_id, "", ifname), b"", None)
@@ -89,21 +89,21 @@ class ResultCache:
             return None
         found = (cached.network, cached.attachment.container_id, cached.attachment.ifname)
         if found != (network, container_id, ifname):
-            # Names may hold the '-' that joins them, so two attachments can claim one file.
+            # Names may hold the '-' that joins them, so two attachments can have the same file name.
             self._warn(f"result cache: ignoring {path}: it is of network {found[0]}, container {found[1]}")
             return None
         return cached
 
     def holds(self, network: str, container_id: str, ifname: str) -> bool:
-        """Tell whether there is a file for an attachment, readable or not."""
+        """Tell whether an attachment has a file, readable or not."""
         return self.path(network, container_id, ifname).exists()
 
     def remove(self, network: str, container_id: str, ifname: str) -> None:
-        """Forget an attachment, also one that was not there. Raises OSError."""
+        """Remove the file of an attachment; a missing one is no error. Raises OSError."""
         self.path(network, container_id, ifname).unlink(missing_ok=True)
 
     def attachments(self, container_id: str = "") -> list[CachedAttachment]:
-        """Return what is kept of every attachment, or of one container's, by file name; unreadable files warn."""
+        """Return the cached attachments of all containers, or of one, by file name; unreadable files warn."""
         try:
             paths = sorted(self._folder.iterdir())
         except (FileNotFoundError, NotADirectoryError):
@@ -115,7 +115,7 @@ class ResultCache:
         return [cached for cached in found if container_id in {"", cached.attachment.container_id}]
 
     def _read(self, path: Path, bare: CachedAttachment | None = None) -> CachedAttachment | None:
-        """Read a file; one that is a bare result is added to `bare`, if that is given."""
+        """Read a file. A bare result is added to `bare`, if that is given."""
         try:
             entry = decode_json(path.read_bytes())
             if bare is not None and isinstance(entry, dict) and "kind" not in entry and "cniVersion" in entry:
@@ -157,7 +157,7 @@ def _pair(value: object, path: str) -> tuple[str, str]:
 
 
 class _Entry(Record):
-    """A file of the cache; what libcni leaves out when empty may be missing."""
+    """A file of the cache. Keys that libcni omits when empty may be missing."""
 
     kind: str = field(_kind)
     container_id: str = field(_filled)

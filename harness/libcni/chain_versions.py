@@ -1,8 +1,8 @@
-"""Plugins of a list that do not speak the version which runtimes take of the list.
+"""Plugins that do not support the version in which runtimes use their list.
 
-A list may offer several versions (`cniVersions`), and a runtime takes the highest that it knows. Debian's portmap and
-bandwidth stop at 1.0.0: chained into a list that offers 1.1.0, they fail the pods, and containerd 2.3, which then asks
-every plugin for its STATUS, reports the whole node as NotReady.
+A list may offer several versions (`cniVersions`); a runtime uses the highest that it knows. Debian's portmap and
+bandwidth stop at 1.0.0. In a list that offers 1.1.0, they make every pod fail. containerd 2.3 then asks every plugin
+for its STATUS, too, and reports the whole node as NotReady.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ _STATUS_SINCE = VERB_SINCE["STATUS"]
 
 
 def unspoken_versions(network: NetworkList, versions: Callable[[str], list[str]]) -> Iterator[str]:
-    """Yield a line for each plugin and delegate of `network` that does not speak the list's highest version.
+    """Yield a line for each plugin and delegate of `network` that does not support the list's highest version.
 
     `versions` asks a plugin for its versions (`Libcni.versions`). A plugin that is missing, or fails, is left out.
     """
@@ -32,7 +32,7 @@ def unspoken_versions(network: NetworkList, versions: Callable[[str], list[str]]
 
 
 def unspoken_version(network: NetworkList, name: str, spoken: list[str]) -> str:
-    """Return why the plugin `name`, which speaks `spoken`, cannot serve `network`; an empty string if it can."""
+    """Return why the plugin `name`, which supports `spoken`, cannot serve `network`; an empty string if it can."""
     wanted = network.cni_version
     if wanted in spoken:
         return ""

@@ -12,7 +12,7 @@ __all__ = ["Delegation", "Delegations"]
 
 
 class Delegation(NamedTuple):
-    """One run of a delegate, as the plugin that called it reported."""
+    """One run of a delegate, as reported by the plugin that called it."""
 
     path: str
     environ: Mapping[str, str]
@@ -24,7 +24,7 @@ class Delegation(NamedTuple):
 
 
 class Delegations:
-    """The file, until the end of the with block. Nothing of it is ever on a disk."""
+    """The file, until the end of the with block. It is never on a disk."""
 
     def __enter__(self) -> Self:
         self._file = os.memfd_create(VARIABLE)
@@ -37,11 +37,11 @@ class Delegations:
 
     @property
     def environ(self) -> dict[str, str]:
-        """The variable that tells the plugin of the file."""
+        """The variable that names the file to the plugin."""
         return {VARIABLE: f"/proc/{os.getpid()}/fd/{self._file}"}
 
     def reported(self) -> tuple[Delegation, ...]:
-        """Return the reports, in the order in which the delegates ended; a line that is no report is left out."""
+        """Return the reports, in the order in which the delegates ended; invalid lines are left out."""
         size = os.fstat(self._file).st_size
         return tuple(_read(os.pread(self._file, size, 0)))
 

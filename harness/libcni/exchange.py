@@ -1,4 +1,4 @@
-"""The conversation with one running plugin: its input written, its output read, its end awaited, all at once."""
+"""The exchange with one running plugin: writing its input, reading its output and awaiting its end, in parallel."""
 
 import os
 import selectors
@@ -12,14 +12,14 @@ __all__ = ["Exchange"]
 
 _CHUNK = 1 << 16
 _FLOOD = 64 << 20
-"""Bytes of output that no plugin needs; one that writes more is killed before it takes the node's memory."""
+"""Bytes of output that no plugin needs; a plugin that writes more is killed before it uses up the node's memory."""
 
 
 class Exchange:
-    """Feeds a process, the leader of a process group, and reads what it says.
+    """Writes the input of a process, the leader of a process group, and reads its output.
 
-    `timeout` is how long the process may take and `linger` how long its output is waited for after its end, both
-    in seconds. After `finish` the other attributes say what came of it.
+    `timeout` limits the process, `linger` the wait for its output after its end; both are in seconds. `finish` sets
+    the other attributes.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], stdin: bytes, *, timeout: float, linger: float) -> None:
@@ -38,15 +38,15 @@ class Exchange:
         self._selector = selectors.DefaultSelector()
 
     def finish(self) -> None:
-        """Talk until the process has ended and its output too, or the time is up; then let go of the process."""
-        # It is not reaped before the end: until then its process group can be nobody else's.
+        """Exchange until the process and its output have ended, or the time is up; then release the process."""
+        # It is reaped at the end only: until then its process group ID cannot be reused.
         exit_fd = os.pidfd_open(self._process.pid)
         try:
             self._register(exit_fd)
             self._talk()
             self.exit_code = -signal.SIGKILL if self._running else self._process.wait()
         except BaseException:
-            # Ctrl-C at a terminal does not reach a process group of its own.
+            # Ctrl-C at a terminal does not reach other process groups.
             if self._process.returncode is None:
                 os.killpg(self._process.pid, signal.SIGKILL)
                 self._process.wait()
@@ -62,7 +62,7 @@ class Exchange:
         self._selector.register(exit_fd, selectors.EVENT_READ, partial(self._end, exit_fd))
         feed = self._process.stdin
         if feed is not None:
-            # A pipe counts as writable long before it takes a whole chunk; reading never takes longer than there is.
+            # A pipe counts as writable long before it has room for a whole chunk; a read returns at once with less.
             os.set_blocking(feed.fileno(), False)
             self._selector.register(feed, selectors.EVENT_WRITE, partial(self._write, feed))
         for stream, said in ((self._process.stdout, self.stdout), (self._process.stderr, self.stderr)):
@@ -92,7 +92,7 @@ class Exchange:
             self._unwritten = self._unwritten[os.write(stream.fileno(), self._unwritten[:_CHUNK]) :]
         except BlockingIOError:
             return
-        except BrokenPipeError:  # a plugin need not read what it does not want to know
+        except BrokenPipeError:  # a plugin need not read its input
             self._unwritten = self._unwritten[:0]
         if not self._unwritten:
             self._selector.unregister(stream)

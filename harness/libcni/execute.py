@@ -1,6 +1,6 @@
 """Running a plugin: an executable on CNI_PATH, its request in the environment and on standard input.
 
-SPEC.md section 2, "Execution Protocol"; what this does with time, signals and output is what a runtime needs besides.
+SPEC.md section 2, "Execution Protocol". Time limits, signals and limits of output are additions that a runtime needs.
 """
 
 import os
@@ -24,9 +24,9 @@ class Execution:
     """One run of a plugin, for results, traces and checks.
 
     `environ` is all of its environment, `started` seconds since the epoch, `exit_code` negative for a signal.
-    `timed_out` and `flooded` say why it was killed. `output_held` says that a process it left behind held on to its
-    output, for which a runtime would still be waiting. `delegations` are the plugin's own reports, for an observer.
-    `place` are the words of a command that runs another where the plugin ran; none for this very place.
+    `timed_out` and `flooded` say why it was killed. `output_held` says that a leftover child process kept the output
+    open; a runtime would still be waiting. `delegations` are the plugin's own reports, for an observer.
+    `place` is the command prefix that runs a command in the plugin's place; it is empty for this very place.
     """
 
     plugin: str
@@ -47,7 +47,7 @@ class Execution:
 
 
 def inherited() -> dict[str, str]:
-    """Return what a plugin inherits of the harness's own environment, as from libcni: all but the protocol's."""
+    """Return the harness's own environment without the protocol's variables: plugins inherit it, as from libcni."""
     return {name: value for name, value in os.environ.items() if name not in PROTOCOL_VARIABLES}
 
 
@@ -61,7 +61,7 @@ def execution_of(
     timeout: float,
     linger: float,
 ) -> Execution:
-    """Start a plugin, the leader of a process group, and talk to it until its end. Raises what `start` does."""
+    """Start a plugin, the leader of a process group, and exchange with it until its end. Raises `start`'s errors."""
     started, clock = time.time(), time.monotonic()
     exchange = Exchange(start(), stdin, timeout=timeout, linger=linger)
     exchange.finish()
@@ -83,9 +83,9 @@ def execution_of(
 
 
 class PluginError(Exception):
-    """A plugin that failed: with an error object of its own (SPEC.md section 5), or in a way of its own.
+    """A failed plugin: it printed an error object (SPEC.md section 5), or broke the protocol.
 
-    `code` is the plugin's, 0 where it gave none.
+    `code` is the plugin's, 0 if it gave none.
     """
 
     def __init__(self, plugin: str, verb: str, msg: str, *, code: int = 0, details: str = "") -> None:
@@ -103,16 +103,16 @@ class PluginError(Exception):
 
 
 class PluginNotFoundError(PluginError):
-    """No executable of that name in the folders that were searched."""
+    """The searched folders have no executable of that name."""
 
 
 class Executor:
     """Finds plugins in `bin_dirs`, in their order, and runs them.
 
-    `timeout` is how long one plugin may take, `linger` how long its output is waited for after its end where a process
-    that it left behind holds it open, both in seconds. `observe` gets every execution and raises nothing. Empty folder
-    names are left out, relative ones count from where the harness was started. Safe to share between threads: a plugin
-    runs in the namespaces of the thread that calls.
+    `timeout` limits one plugin, in seconds. `linger` limits the wait for output that a leftover child process holds
+    open after the plugin's end, in seconds. `observe` gets every execution and raises nothing. Empty folder names are
+    left out; relative ones start at the harness's working folder. Safe to share between threads: a plugin runs in the
+    namespaces of the calling thread.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Executor:
 
     @property
     def cni_path(self) -> str:
-        """The value of CNI_PATH, where plugins look for their delegates."""
+        """The value of CNI_PATH, in which plugins look for their delegates."""
         return os.pathsep.join(map(str, self.bin_dirs))
 
     def find(self, type: str, verb: str = "look-up") -> Path:
@@ -149,11 +149,11 @@ class Executor:
         raise PluginNotFoundError(type, verb, f'no executable "{type}" (searched: {searched})')
 
     def run(self, type: str, verb: str, stdin: bytes, environ: Mapping[str, str]) -> Execution:
-        """Run a plugin to its end, whatever that is.
+        """Run a plugin to its end, successful or not.
 
-        It gets the harness's own environment, with the variables of the protocol replaced by `environ`, CNI_COMMAND
-        by `verb` (unset where empty), and CNI_PATH by the folders unless `environ` has one. Raises
-        PluginNotFoundError, and PluginError where it cannot be executed.
+        It gets the harness's own environment, with the variables of the protocol replaced by `environ`. CNI_COMMAND is
+        `verb` (unset if empty), and CNI_PATH names the folders unless `environ` has one. Raises PluginNotFoundError,
+        and PluginError if the plugin cannot be executed.
         """
         path = self.find(type, verb)
         command = {"CNI_COMMAND": verb} if verb else {}
@@ -167,7 +167,7 @@ class Executor:
         return execution
 
     def _execution(self, type: str, path: Path, environment: dict[str, str], stdin: bytes) -> Execution:
-        """Run the plugin at `path`. Raises PluginError where it cannot be executed."""
+        """Run the plugin at `path`. Raises PluginError if it cannot be executed."""
         try:
             return execution_of(
                 partial(self._start, path, environment),

@@ -1,6 +1,6 @@
 """Network configurations on disk (SPEC.md section 1), found and read as libcni does.
 
-A `.conflist` holds a whole network; a `.conf` or `.json` one plugin, which is taken as a list of that one. The
+A `.conflist` holds a whole network; a `.conf` or `.json` one plugin, which becomes a list of one plugin. The
 plugins in `<folder>/<network>/*.conf` are appended to a list unless it sets `loadOnlyInlinedPlugins`.
 """
 
@@ -39,7 +39,7 @@ class NetworkError(Exception):
 
 @dataclass(frozen=True)
 class PluginConfig:
-    """One plugin of a list: what the runtime reads of it, and `raw` with every key as it was written.
+    """One plugin of a list: the keys for the runtime, and `raw` with every key as written.
 
     `capabilities` are those that the configuration declares true; `delegate` is its `ipam.type`.
     """
@@ -52,10 +52,10 @@ class PluginConfig:
 
 @dataclass(frozen=True)
 class NetworkList:
-    """A network: its plugins in the order of ADD, and the version that the runtime speaks to them.
+    """A network: its plugins in the order of ADD, and the version that the runtime uses with them.
 
-    `cni_versions` are all that it offers and the harness knows, the highest last, which is the one that is spoken.
-    `raw` is a `.conflist` of the same network, plugins of its folder included: what is cached.
+    `cni_versions` are the offered versions that the harness knows. The last is the highest and the one in use.
+    `raw` is a `.conflist` of the same network, including plugins of its folder; the cache stores it.
     """
 
     name: str
@@ -85,10 +85,10 @@ def read_network_file(path: Path) -> NetworkList:
 
 
 def network_files(conf_dir: Path) -> list[Path]:
-    """Return the files of a folder that hold networks; of two with one name the network is that of the first.
+    """Return the files of a folder that hold networks; of two files with one network name, the first counts.
 
-    Each kind goes by file name, lists before files with a single plugin, as in libcni. A folder that is not there holds
-    none. Raises NetworkError.
+    Each kind is sorted by file name; lists come before files with a single plugin, as in libcni. A missing folder
+    holds none. Raises NetworkError.
     """
     return _list_files(conf_dir, (_LIST_SUFFIX,)) + _list_files(conf_dir, _SINGLE_SUFFIXES)
 
@@ -112,7 +112,7 @@ def load_networks(conf_dir: Path, *, on_error: Callable[[NetworkError], None] | 
 
 
 def _switch(value: object, path: str) -> bool:
-    """Read a boolean, or the words that libcni takes for one."""
+    """Read a boolean, or a word that libcni accepts as one."""
     if isinstance(value, str) and value.lower() in {"true", "false"}:
         return value.lower() == "true"
     return boolean(value, path)
@@ -139,17 +139,17 @@ class _List(Record):
 
 
 class _Plugin(Config):
-    """The keys of a plugin that the runtime reads, or that every plugin reads alike."""
+    """The keys of a plugin that the runtime reads, or that all plugins read in the same way."""
 
     type: str = field(_executable_name)
 
 
 LIST_KEYS = tuple(known.key for known in _List._fields.values())
-"""The keys of a list in their spelling; libcni knows them in no other, unlike those of plugins."""
+"""The keys of a list in their exact spelling; libcni ignores capitalisation for plugins' keys only."""
 
 
 def _network(document: dict[str, object], text: bytes, source: Path | None, folder: Path | None) -> NetworkList:
-    """Build a network from a list; `folder` is where the plugins beside it may lie."""
+    """Build a network from a list; `folder` may hold further plugins of it."""
     read = _List.decode({key: value for key, value in document.items() if key in LIST_KEYS})
     check_network_name(read.name)
     if read.plugins is None and read.load_only_inlined_plugins:
@@ -232,7 +232,7 @@ def _invalid(message: str) -> CniError:
 
 @contextmanager
 def _located(source: Path | None) -> Iterator[None]:
-    """Say which file an error is in; one that says it already, as of a file beside, is left alone."""
+    """Add the file's name to an error, unless the error already names a file."""
     try:
         yield
     except CniError as error:
@@ -247,7 +247,7 @@ def _read(path: Path) -> bytes:
 
 
 def _list_files(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
-    """Return the files of a folder that end in one of `suffixes`, sorted; none where there is no folder."""
+    """Return the files of a folder that end in one of `suffixes`, sorted; none if the folder is missing."""
     try:
         paths = sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):

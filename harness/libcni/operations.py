@@ -1,4 +1,4 @@
-"""The operations of a runtime on a network: what SPEC.md section 3 has it do with the plugins of a list."""
+"""A runtime's operations on a network: each runs the plugins of a list (SPEC.md section 3)."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -19,10 +19,10 @@ _NOWHERE = Attachment(container_id="", netns="", ifname="")
 
 
 class Libcni:
-    """Runs network lists. `warn` gets a line for what is odd but stops nothing; it raises nothing.
+    """Runs network lists. `warn` gets a line for each oddity that does not stop the operation; it raises nothing.
 
-    A plugin's failure is raised as PluginError, what is wrong with the request itself as CniError. Operations on one
-    container must not overlap, nor GC with anything (SPEC.md section 3, "Lifecycle & Ordering").
+    A plugin's failure is raised as PluginError, an invalid request as CniError. Operations on one container must not
+    overlap, and GC must not overlap with any other (SPEC.md section 3, "Lifecycle & Ordering").
     """
 
     def __init__(self, executor: Executor, cache: ResultCache, *, warn: Callable[[str], object]) -> None:
@@ -33,13 +33,13 @@ class Libcni:
     def add(self, network: NetworkList, attachment: Attachment) -> dict[str, object]:
         """Make an attachment and return its result, in the list's version.
 
-        Nothing is run for an attachment that is there already, or where a plugin is missing. When a plugin fails, DEL
-        of every plugin follows, and what DEL has to say is noted on the error. Raises PluginError, CniError.
+        Nothing is run if the attachment exists already, or if a plugin is missing. If a plugin fails, DEL of every
+        plugin follows, and errors of DEL are added to the error as notes. Raises PluginError, CniError.
         """
         attachment.check()
         attachment.check_args()
         if self._cache.holds(network.name, attachment.container_id, attachment.ifname):
-            # The plugins would refuse, and the DEL for that failure would take down what is in use.
+            # The plugins would refuse the ADD, and the DEL after that failure would remove the attachment in use.
             raise CniError(Code.INVALID_ENVIRONMENT, f"{_named(network, attachment)} is there already")
         for plugin in network.plugins:
             self._executor.find(plugin.type, "ADD")
@@ -53,10 +53,10 @@ class Libcni:
         return result
 
     def delete(self, network: NetworkList, attachment: Attachment) -> None:
-        """Undo an attachment, plugins in reverse order; one that is gone already is no error.
+        """Undo an attachment, plugins in reverse order; a missing attachment is no error.
 
-        Arguments that the caller does not give are those of the ADD. At the first failure the rest is left, and what
-        is cached too, so that DEL can be repeated. Raises PluginError, CniError.
+        Arguments that the caller does not give are taken from the ADD. The first failure stops the operation and keeps
+        the cached result, so that DEL can be repeated. Raises PluginError, CniError.
         """
         for failure in self._delete(network, attachment):
             raise failure
@@ -64,7 +64,7 @@ class Libcni:
     def check(self, network: NetworkList, attachment: Attachment) -> None:
         """Ask every plugin whether an attachment is as its ADD left it; nothing is asked with `disableCheck`.
 
-        Raises PluginError; CniError where the list is below 0.4.0 (1) or no result is cached (3).
+        Raises PluginError; CniError if the list is below 0.4.0 (1) or no result is cached (3).
         """
         attachment.check()
         if not at_least(network.cni_version, VERB_SINCE["CHECK"]):
@@ -82,10 +82,10 @@ class Libcni:
             require_success(self._run(network, plugin, "CHECK", attachment, prev_result))
 
     def gc(self, network: NetworkList, valid: Sequence[tuple[str, str]]) -> list[Attachment]:
-        """Undo every attachment that is cached but not among `valid`, then have each plugin clean up likewise.
+        """Undo every cached attachment that is not among `valid`, then run GC of each plugin.
 
-        `valid` are pairs of container ID and interface name. Returns what was undone; nothing is done with
-        `disableGC`, and plugins below 1.1.0 are not asked. Goes on past failures and raises them as one
+        `valid` are pairs of container ID and interface name. Returns the undone attachments. Nothing is done with
+        `disableGC`, and plugins below 1.1.0 are not asked. Continues after failures, and raises all in one
         ExceptionGroup.
         """
         if network.disable_gc:
@@ -94,7 +94,7 @@ class Libcni:
         undone = []
         for attachment in self._stale(network, set(valid)):
             try:
-                # To the end, unlike libcni: a chained plugin whose DEL always fails would keep the others' addresses.
+                # All plugins, unlike libcni: a chained plugin whose DEL always fails would keep the others' addresses.
                 failed: list[Exception] = list(self._delete(network, attachment))
             except CniError as error:
                 failed = [error]
@@ -119,7 +119,7 @@ class Libcni:
 
     def versions(self, type: str) -> list[str]:
         """Return the versions of the specification that a plugin speaks. Raises PluginError."""
-        # Skeletons from before the verb want these, whatever they are.
+        # Old skeletons require these variables for VERSION, with any value.
         dummies = {"CNI_NETNS": "dummy", "CNI_IFNAME": "dummy", "CNI_PATH": "dummy"}
         stdin = json.dumps({"cniVersion": CURRENT}).encode()
         return decode_versions(self._executor.run(type, "VERSION", stdin, _NOWHERE.environment() | dummies))
@@ -132,7 +132,7 @@ class Libcni:
         return result or {}
 
     def _delete(self, network: NetworkList, attachment: Attachment) -> Iterator[PluginError]:
-        """Execute DEL of the plugins in reverse order, and yield each failure; what is cached stays after one.
+        """Execute DEL of the plugins in reverse order, and yield each failure; a failure keeps the cached result.
 
         Raises CniError.
         """
@@ -172,7 +172,7 @@ class Libcni:
         return self._cache.load(network.name, attachment.container_id, attachment.ifname)
 
     def _delete_result(self, network: NetworkList, cached: CachedAttachment | None) -> dict[str, object] | None:
-        """Return the previous result for DEL, as far as there is one."""
+        """Return the previous result for DEL, if it is known."""
         if cached is None or cached.result is None or not at_least(network.cni_version, VERB_SINCE["CHECK"]):
             return None
         try:
@@ -209,7 +209,7 @@ class Libcni:
 
 
 def _with_cached_args(attachment: Attachment, cached: CachedAttachment | None) -> Attachment:
-    """Fill in the arguments of the ADD where the caller has none of its own."""
+    """Add the arguments of the ADD that the caller did not give."""
     if cached is None:
         return attachment
     return replace(

@@ -1,4 +1,4 @@
-"""What a plugin's run means: success, its own error, or something that no plugin should do (SPEC.md section 5)."""
+"""The meaning of a plugin's run: success, its own error, or a breach of the protocol (SPEC.md section 5)."""
 
 import signal
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from skel.versions import at_least
 __all__ = ["decode_result", "decode_versions", "require_success", "result_in_version"]
 
 _QUOTED = 1000
-"""Characters of a plugin's output that an error message repeats."""
+"""Characters of a plugin's output that are quoted in an error message."""
 
 _RESULT_KEYS = frozenset({"interfaces", "ips", "routes", "dns", "ip4", "ip6"})
 
@@ -40,8 +40,8 @@ def require_success(execution: Execution) -> None:
 def decode_result(execution: Execution, version: str) -> dict[str, object]:
     """Return the result of an ADD as a JSON object of `version`, the configuration's.
 
-    A result that names no version is taken to be of that version, as libcni does. Raises PluginError for a failed
-    plugin, and for one that printed something other than one result.
+    A result without a version gets that version, as in libcni. Raises PluginError for a failed plugin, and for output
+    other than one result.
     """
     require_success(execution)
     if not execution.stdout.strip():
@@ -59,15 +59,15 @@ def decode_result(execution: Execution, version: str) -> dict[str, object]:
 
 
 def result_in_version(printed: Mapping[str, object], version: str, path: str = "prevResult") -> dict[str, object]:
-    """Return a result in the shape of `version`. Raises CniError (6 or 7) where it is none.
+    """Return a result in the shape of `version`. Raises CniError (6 or 7) if it is not a result.
 
-    One that has this shape already is left as it is, with any key that the specification does not know.
+    A result that has this shape already stays as it is, including keys that the specification does not know.
     """
     decoded = Result.decode_any(printed, path)
     own_version = printed.get("cniVersion") or version
     if not isinstance(own_version, str):
         raise CniError(7, f"{path}.cniVersion: expected a string, got {rendered(own_version)}")
-    at_least(own_version, version)  # raises for what is no version
+    at_least(own_version, version)  # raises for an invalid version
     if own_version == version:
         return {**printed, "cniVersion": version}
     return decoded.encode_as(version)
@@ -119,7 +119,7 @@ def _ending(exit_code: int) -> str:
 
 
 def _json(output: bytes) -> object:
-    """Return the one JSON document of an output, None where it is anything else."""
+    """Return the only JSON document of an output, None for any other output."""
     try:
         return decode_json(output)
     except ValueError:
@@ -127,7 +127,7 @@ def _json(output: bytes) -> object:
 
 
 def _folded(document: object) -> dict[str, object] | None:
-    """Return an object with its keys in lower case, as Go's decoder reads them; None for what is no object."""
+    """Return an object with its keys in lower case, as Go's decoder reads them; None for any other document."""
     if not isinstance(document, dict):
         return None
     return {key.lower(): value for key, value in document.items()}

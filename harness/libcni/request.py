@@ -1,4 +1,4 @@
-"""The configuration a plugin gets on its standard input, derived from a network list (SPEC.md section 3)."""
+"""A plugin's configuration on standard input, derived from a network list (SPEC.md section 3)."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,8 +23,8 @@ def request_config(
     """Derive a plugin's request configuration, as one line of compact JSON.
 
     `attachment` is given for ADD, DEL and CHECK, `valid_attachments` (pairs of container ID and interface name)
-    for GC. Keys that the runtime generates are dropped from the file's own, however they are capitalised: plugins
-    written in Go match keys without regard to case and would take the wrong one of two.
+    for GC. Keys that the runtime generates are dropped from the file's own, in any capitalisation: plugins written
+    in Go ignore case, and would read the wrong one of two keys.
     """
     dropped = _GENERATED | {"capabilities"} if attachment is not None else _GENERATED
     request: dict[str, object] = {"cniVersion": network.cni_version, "name": network.name}
@@ -38,7 +38,7 @@ def request_config(
     if prev_result is not None:
         request["prevResult"] = prev_result
     if valid_attachments is not None:
-        # The specification once misspelt its own key, so plugins in the field read either.
+        # The specification once misspelt its own key: existing plugins read one or the other.
         listed = [{"containerID": container_id, "ifname": ifname} for container_id, ifname in valid_attachments]
         request["cni.dev/valid-attachments"] = listed
         request["cni.dev/attachments"] = listed

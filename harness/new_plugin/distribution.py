@@ -1,4 +1,4 @@
-"""The files of a new distribution: which there are, and what the name of its plugin makes of them."""
+"""The files of a new distribution, with the name of its plugin filled in."""
 
 import re
 from importlib.util import find_spec
@@ -33,7 +33,7 @@ class NewPluginError(Exception):
 def write_distribution(name: str, parent: Path) -> list[Path]:
     """Write the distribution of a plugin `name` into the new folder of that name in `parent`; return its files.
 
-    Raises NewPluginError for a name that cannot be, or is there already; OSError.
+    Raises NewPluginError for an invalid name, or a folder or plugin that exists already; OSError.
     """
     folder = parent / name
     module = _module(name, folder)

@@ -1,1 +1,1 @@
-"""A container runtime's part: pods, their sandboxes, and the node that they are on."""
+"""A container runtime's functions: pods, their sandboxes, and their node."""

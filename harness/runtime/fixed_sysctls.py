@@ -1,8 +1,8 @@
-"""The kernel parameters that every node under test, and every pod on one, starts with: the same on every machine.
+"""The kernel parameters with which nodes under test and their pods start; they are equal on every machine.
 
 The kernel copies the IPv4 parameters of the machine's first network namespace into each new one (devinet_init_net; for
-IPv6 see net.core.devconf_inherit_init_net). A machine with containers forwards packets, systemd filters by reverse
-path: a node would begin with both. The values here are the kernel's own.
+IPv6 see net.core.devconf_inherit_init_net). On a machine with containers, forwarding is on; systemd turns on the
+reverse path filter. A new node would inherit both. The values here are the kernel's defaults.
 """
 
 from collections.abc import Iterator, Mapping
@@ -72,7 +72,7 @@ def _fixed() -> Iterator[tuple[str, str]]:
         for name, value in _IPV6.items():
             yield f"net/ipv6/conf/{scope}/{name}", value
         yield f"net/ipv6/conf/{scope}/accept_dad", "0" if scope == "all" else "1"
-    # Of the module br_netfilter: 0 is as if it were not loaded, which a node cannot have otherwise.
+    # Parameters of the module br_netfilter, which a node cannot unload. With 0 it has no effect.
     for family in ("arp", "ip", "ip6"):
         yield f"net/bridge/bridge-nf-call-{family}tables", "0"
 

@@ -1,4 +1,4 @@
-"""The node's share of an attachment: its interfaces there, and the firewall's rules and elements that are about it."""
+"""The node's share of an attachment: its interfaces on the node, and the firewall's entries about it."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ def host_interfaces(network: PodNetwork, netns: str, pod: NamespaceState | None,
     result = network.decoded()
     inside = {link.name for link in result.interfaces if link.sandbox == netns} or {network.ifname}
     ends = [link for link in (pod.links if pod else []) if link.name in inside and link.peer_ifindex]
-    # A peer's index alone could be that of a link in a third namespace.
+    # The peer's index alone could also be that of a link in a third namespace.
     peers = [
         link
         for link in node.links
@@ -40,7 +40,7 @@ def host_interfaces(network: PodNetwork, netns: str, pod: NamespaceState | None,
 def firewall_entries(snapshot: Snapshot, place: str, pod: Pod) -> list[tuple[str, str]]:
     """Return the firewall's entries about a pod in one place of a snapshot, as pairs of kind and words.
 
-    Those are entries that carry the owner's label or the container ID, or that name one of the pod's addresses.
+    These entries carry the owner's label or the container ID, or name one of the pod's addresses.
     """
     addresses = {str(ip.address.ip) for network in pod.networks for ip in network.decoded().ips}
     labels = {Owner(network.name, pod.container_id, network.ifname).label() for network in pod.networks}

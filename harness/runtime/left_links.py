@@ -1,4 +1,4 @@
-"""The node's interfaces that pods' networks made and that outlived the pods: bridges, which `del --prune` removes."""
+"""Bridges of pods' networks that remain on the node after the pods are deleted; `del --prune` removes them."""
 
 import socket
 from collections.abc import Iterable, Mapping
@@ -19,16 +19,16 @@ def existing_links(names: Iterable[str]) -> list[str]:
 
 
 class LeftLinks:
-    """A folder with a file for each interface, named after it; its lines are the gateways that pods had on it."""
+    """A folder with one file per interface, named after it; each line is a gateway that pods had on the interface."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def note(self, name: str, gateways: Iterable[str]) -> None:
-        """Keep an interface and further gateways in mind. Raises OSError."""
+        """Record an interface and further gateways. Raises OSError."""
         path = self._folder / name
         self._folder.mkdir(parents=True, exist_ok=True)
-        # One write each, at the end of the file: pods are deleted at the same time.
+        # Each call appends with one write, because pods are deleted in parallel.
         with path.open("a") as file:
             file.writelines(f"{gateway}\n" for gateway in gateways if gateway not in _lines(path))
 
@@ -37,9 +37,9 @@ class LeftLinks:
         return {path.name: _lines(path) for path in sorted(self._folder.glob("*"))}
 
     def forget(self, name: str) -> None:
-        """Keep an interface in mind no more. Raises OSError."""
+        """Remove the record of an interface. Raises OSError."""
         (self._folder / name).unlink(missing_ok=True)
-        with suppress(OSError):  # there are others
+        with suppress(OSError):  # other records remain
             self._folder.rmdir()
 
 

@@ -1,4 +1,4 @@
-"""The addresses of one network: its ranges, how many are used, and which pod has which."""
+"""The addresses of one network: its ranges, the number of used addresses, and the pod of each address."""
 
 from collections.abc import Sequence
 
@@ -15,8 +15,8 @@ __all__ = ["network_addresses"]
 def network_addresses(network: NetworkList, node: Node, pods: Sequence[Pod]) -> dict[str, object]:
     """Return the ranges and reservations of a network whose plugins delegate to host-local, as a document.
 
-    `pods` are those on record; a reservation of another container has an empty `pod`. A section that cannot be read
-    has its error instead. Raises OSError.
+    `pods` are the recorded pods; a reservation of another container has an empty `pod`. An unreadable section is left
+    out, and its error is in `errors`. Raises OSError.
     """
     ranges: list[AddressRange] = []
     reservations: dict[str, Reservation] = {}

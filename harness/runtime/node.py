@@ -1,4 +1,4 @@
-"""The node that pods are on: this host, or a named network namespace that stands for one.
+"""A node for pods: this host, or a named network namespace in its place.
 
 A named node has its network namespace at `/run/netns/NAME` and its files under `<state-dir>/nodes/NAME`. Plugins run in
 that namespace and see the node's own `/var/lib/cni`, so that two nodes share nothing and tests need no host. Its kernel
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["VAR_LIB_CNI", "Node", "NodeError"]
 
 VAR_LIB_CNI: Final = Path("/var/lib/cni")
-"""Where plugins and libcni keep what they know: reservations, cached results."""
+"""The folder in which plugins and libcni keep reservations and cached results."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-# Each round of waiting for the node to exist loses against one process that removes it.
+# In each round, one process that removes the node can win the race against this one.
 _ROUNDS = 20
 
 P = ParamSpec("P")
@@ -41,10 +41,10 @@ class NodeError(Exception):
 
 
 class Node:
-    """A node, and the threads that are on it."""
+    """A node, and the threads on it."""
 
     def __init__(self, name: str | None, state_dir: Path, *, threads: int = 8) -> None:
-        """Name the node, None for this host; nothing is made. Raises NodeError for a bad name."""
+        """Store the name, None for this host, and make nothing. Raises NodeError for a bad name."""
         if name is not None and not _NAME.fullmatch(name):
             raise NodeError(f"node name {name!r}: wanted letters, digits, '_', '.' and '-', at most 64 characters")
         self.name = name
@@ -61,19 +61,19 @@ class Node:
         self._namespace: Namespace | None = None
 
     def exists(self) -> bool:
-        """Tell whether there is anything of the node: its network namespace or its files."""
+        """Tell whether the node's network namespace or its files exist; this host always exists."""
         return self.netns is None or self.folder.exists() or sandbox_exists(self.netns)
 
     def must_exist(self) -> None:
-        """Raise NodeError where there is nothing of the node, which `in_use` or `alone` would make."""
+        """Raise NodeError if the node does not exist; `in_use` and `alone` would make it."""
         if not self.exists():
             raise NodeError(f"there is no node {self.name}: its first `cni-harness add` makes it")
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Hold off GC and the node's removal while pods are added or deleted; makes a named node that is not there.
+        """Block GC and the node's removal while pods are added or deleted; make a named node if it is missing.
 
-        SPEC.md section 3, "Lifecycle & Ordering": no ADD or DEL while there is a GC. Raises NodeError, OSError.
+        SPEC.md section 3, "Lifecycle & Ordering": no ADD or DEL during a GC. Raises NodeError, OSError.
         """
         for _ in range(_ROUNDS):
             with locked(self._lock, shared=True):
@@ -87,7 +87,7 @@ class Node:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Wait until no pod is being added or deleted, and keep it so: for GC. Raises NodeError, OSError."""
+        """Wait for running ADDs and DELs, and block new ones, so that GC can run. Raises NodeError, OSError."""
         with locked(self._lock):
             if not self._complete():
                 self._make()
@@ -95,9 +95,9 @@ class Node:
                 yield
 
     def remove(self) -> bool:
-        """Remove a named node without pods: namespace and files. False, and nothing done, where there are pods.
+        """Remove the namespace and files of a named node; if it has pods, do nothing and return False.
 
-        What is left of sandboxes goes too. A network namespace that was there before the node stays. Raises OSError.
+        Leftovers of sandboxes are removed, too. A network namespace that existed before the node stays. Raises OSError.
         """
         if self.netns is None:
             raise NodeError("this host is no node to remove")
@@ -108,17 +108,17 @@ class Node:
         return True
 
     def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call `function` in a thread that is on the node, and return what it returns or raise what it raises.
+        """Call `function` in a thread on the node; return its result or raise its exception.
 
         Processes that it starts are on the node too. A signal that ends the calling thread's wait does not end the
-        function: leaving `in_use` or `alone` waits for it. Inside these only.
+        function: leaving `in_use` or `alone` waits for it. Call `run` inside these only.
         """
         if self._pool is None:
             raise NodeError(f"{self.name or 'this host'} is not in use")
         return self._pool.submit(self._on_node, lambda: function(*args, **kwargs)).result()
 
     def enter(self) -> None:
-        """Show the calling thread the node's own files and /sys, for good; it must have been made for this."""
+        """Give the calling thread the node's own files and /sys, permanently; the thread must be made for this."""
         if self._namespace is not None:
             VAR_LIB_CNI.mkdir(parents=True, exist_ok=True)
             private_mounts({str(VAR_LIB_CNI): str(self.var_lib_cni)})
@@ -126,7 +126,7 @@ class Node:
                 mount_own_sysfs()
 
     def shell_words(self) -> tuple[str, ...]:
-        """Return the words of a command that runs another on the node; none for this host."""
+        """Return a command prefix that runs a command on the node; empty for this host."""
         if self.name is None:
             return ()
         own_files = f'mount --bind "$0" {VAR_LIB_CNI} && exec "$@"'
@@ -171,14 +171,14 @@ class Node:
         self.var_lib_cni.mkdir(parents=True, exist_ok=True)
         if sandbox_exists(self.netns):
             return
-        # Noted first: after a crash between the two, removing the node must not take it for somebody else's.
+        # The mark comes first: after a crash between the two steps, `remove` must know that the node made the netns.
         write_atomically(self._made_here, b"")
-        remove_namespace(self.netns)  # the plain file that a crash, or a reboot, leaves
+        remove_namespace(self.netns)  # a plain file remains after a crash or a reboot
         create_sandbox(self.netns, fixed=True)
 
     def _take_away(self, netns: str) -> None:
         if self._made_here.exists() or not sandbox_exists(netns):
             remove_namespace(netns)
         shutil.rmtree(self.folder)
-        with suppress(OSError):  # there are other nodes
+        with suppress(OSError):  # other nodes remain
             self.folder.parent.rmdir()

@@ -22,7 +22,7 @@ _USUAL_NAMESPACE: Final = "default"
 
 
 def pod_label(pod: Pod) -> str:
-    """Return what a pod is called in a snapshot: its name, or `NAMESPACE:NAME` where that could be another."""
+    """Return a pod's label in a snapshot: its name, or `NAMESPACE:NAME` if the name alone is ambiguous."""
     plain = pod.namespace == _USUAL_NAMESPACE and pod.name not in {NODE, FILES}
     return pod.name if plain else f"{pod.namespace}:{pod.name}"
 
@@ -33,7 +33,7 @@ def namespaces_of(node: Node, pods: Iterable[Pod]) -> dict[str, str]:
 
 
 def take_node(node: Node, pods: Iterable[Pod], folders: Sequence[Path] = ()) -> Snapshot:
-    """Return the state of a node that is there, of pods, of the node's /var/lib/cni and of further folders.
+    """Return the state of an existing node, of pods, of the node's /var/lib/cni and of further folders.
 
     Raises SnapshotError.
     """
@@ -44,27 +44,27 @@ class StateBefore:
     """The state of a node before pods are made or deleted."""
 
     def __init__(self, node: Node, existing: Iterable[Pod], *, warn: Callable[[str], None]) -> None:
-        """Take it, with the pods that exist; sources that are missing are told to `warn`.
+        """Take a snapshot of the node and its existing pods; `warn` gets a line for each missing source.
 
         Raises SnapshotError, OSError.
         """
         self._node = node
         self._there = [pod for pod in existing if sandbox_exists(pod.netns)]
         self._before = take_node(node, self._there)
-        # Now and not later: on this host a new namespace takes some of its parameters from the host's.
+        # Taken now, not later: on this host a new namespace copies some parameters from the host's.
         self._sandbox = _new_sandbox(node)
         for line in self._before.missing:
             warn(line)
 
     def made(self, pods: Sequence[Pod]) -> list[Difference]:
-        """Return what is different now, with these pods there; what this program caches itself is left out.
+        """Return the differences now that these pods exist; the harness's own cache of results is left out.
 
-        A pod that was not there before is compared with a new sandbox. Raises SnapshotError.
+        A pod that did not exist before is compared with a new sandbox. Raises SnapshotError.
         """
         return self._differences(pods)
 
     def freed(self) -> list[Difference]:
-        """Return what is different now, of the node and of the pods that were there; some may be gone.
+        """Return the differences of the node and of the earlier pods, some of which may be gone.
 
         Raises SnapshotError.
         """
@@ -82,7 +82,7 @@ class StateBefore:
 
 
 def _new_sandbox(node: Node) -> Snapshot:
-    """Return the state of a network namespace as the node's pods get it."""
+    """Return the state of a new network namespace, made like those of the node's pods."""
     path = new_sandbox_path()
     create_sandbox(path, fixed=node.netns is not None)
     try:

@@ -1,4 +1,4 @@
-"""Everything about one pod: the chain of plugins, the result, the kernel on both sides, and where they disagree."""
+"""Everything about one pod: the chain of plugins, the result, the kernel on both sides, and their contradictions."""
 
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def _network(
 
 
 def _plugins(pod: Pod, network: PodNetwork) -> list[dict[str, str]]:
-    """Return the plugins of a network in the order of ADD, each with the executable that is found for it now."""
+    """Return the plugins of a network in the order of ADD, each with the executable now found for it."""
     try:
         plugins = parse_network_list(network.config.encode()).plugins
     except NetworkError:

@@ -1,4 +1,4 @@
-"""What a container runtime does with a pod: makes the sandbox, adds it to its networks, and takes both away."""
+"""A pod's life cycle as in a container runtime: sandbox and networks are added, and later removed."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["AddedPod", "PodError", "Runtime", "folders_with_those_of"]
 
 _EXPECTED = (PluginError, NetworkError, CniError, OSError)
-"""What goes wrong with plugins, configurations and the kernel; anything else is a mistake of ours and is not kept."""
+"""Errors of plugins, configurations and the kernel. Any other exception is a bug of the harness and is not caught."""
 
 _BIN_DIR = "name the folder of the plugin with --bin-dir"
 
@@ -41,7 +41,7 @@ class PodError(Exception):
 
 @dataclass(frozen=True)
 class AddedPod:
-    """A pod that is there now; `seconds` is how long it took to make, None where it was there already."""
+    """A pod that now exists; `seconds` is how long making it took, None if it existed before."""
 
     pod: Pod
     seconds: float | None
@@ -84,9 +84,9 @@ class Runtime:
         return Libcni(self._executor(bin_dirs), self.cache, warn=self._warn)
 
     def add(self, plan: PodPlan, *, exist_ok: bool = False) -> AddedPod:
-        """Make a pod. One that fails is taken back, all of it.
+        """Make a pod. If that fails, all of it is removed again.
 
-        With `exist_ok`, one that is there already is left as it is, and one that is half there is made anew.
+        With `exist_ok`, a complete pod is left as it is, and an incomplete one is made anew.
         Raises PodError, PluginError, NetworkError, OSError.
         """
         begin = time.monotonic()
@@ -102,11 +102,10 @@ class Runtime:
         return AddedPod(pod, time.monotonic() - begin)
 
     def delete(self, namespace: str, name: str, *, force: bool = False) -> Pod | None:
-        """Take a pod away and return what it was; None where there is none.
+        """Delete a pod and return its record; None if the pod does not exist.
 
-        Goes on past errors and reports them together; the pod then stays on record, so that it can be deleted once
-        more, unless `force`, which forgets one without a readable record too. Raises PodError, PodNameError,
-        PodRecordError.
+        Continues after errors and reports them together. The record then stays, so that the pod can be deleted again.
+        `force` drops the record in any case, even an unreadable one. Raises PodError, PodNameError, PodRecordError.
         """
         pods = self.node.pods
         if not pods.pod_folder(namespace, name).exists():
@@ -124,9 +123,9 @@ class Runtime:
     def check(self, pod: Pod) -> list[tuple[PodNetwork, str]]:
         """CHECK every network of a pod, and compare its result with the kernel.
 
-        Returns each with what is wrong, an empty string where nothing is. Networks with `disableCheck` are left alone.
+        Returns each network with its error, an empty string for none. Networks with `disableCheck` are skipped.
         """
-        from harness.runtime.namespace_state import read_namespace_state  # with pyroute2, which ADD and DEL do without
+        from harness.runtime.namespace_state import read_namespace_state  # imports pyroute2; ADD and DEL do not
 
         state = read_namespace_state(pod.netns)
         if state is None:
@@ -149,7 +148,7 @@ class Runtime:
         return "; ".join(problems)
 
     def status(self, network: NetworkList, bin_dirs: Sequence[Path]) -> None:
-        """Find the plugins of a network, also where its version has no STATUS, and ask them. Raises PluginError."""
+        """Find the plugins of a network, even if its version has no STATUS, and ask them. Raises PluginError."""
         executor = self._executor(bin_dirs)
         with _advising(_ways_out(network)):
             for plugin in network.plugins:
@@ -179,7 +178,7 @@ class Runtime:
             raise PodError(f"is {existing.state}, and cannot be taken away: {'; '.join(errors)}")
 
     def _find_plugins(self, plan: PodPlan) -> None:
-        """Find every plugin before anything is made: one that cannot be run cannot be undone either."""
+        """Find every plugin before anything is made: DEL fails too if a plugin cannot be run."""
         executor = self._executor(plan.bin_dirs)
         for planned in plan.networks:
             with _advising(_ways_out(planned.network)):
@@ -222,7 +221,7 @@ class Runtime:
         return pod
 
     def _take_away(self, pod: Pod) -> list[str]:
-        """Undo all of a pod and return what went wrong; then the record keeps what is still to be done."""
+        """Undo all of a pod and return the errors; the record keeps the networks that remain to be deleted."""
         errors: list[str] = []
         left: list[PodNetwork] = []
         for network in reversed(pod.networks):
@@ -247,7 +246,7 @@ class Runtime:
         return errors
 
     def _note_left_links(self, pod: Pod) -> None:
-        """Keep in mind which interfaces of the pod's networks are still there: for `del --prune`, maybe much later."""
+        """Record the remaining interfaces of the pod's networks: a later `del --prune` needs them."""
         for network in pod.networks:
             for name in self.node.run(existing_links, host_links(network)):
                 try:
@@ -268,13 +267,13 @@ class Runtime:
 
 
 def folders_with_those_of(bin_dirs: Sequence[Path], pods: Iterable[Pod]) -> list[Path]:
-    """Return `bin_dirs`, and behind them the folders in which the pods' plugins were looked for at ADD."""
+    """Return `bin_dirs`, followed by the folders in which ADD looked for the pods' plugins."""
     return list(dict.fromkeys([*bin_dirs, *(Path(folder) for pod in pods for folder in pod.bin_dirs)]))
 
 
 @contextmanager
 def _advising(advice: str) -> Iterator[None]:
-    """Name the ways out for a plugin that is not found."""
+    """Add `advice` to the error for a missing plugin."""
     try:
         yield
     except PluginNotFoundError as error:
@@ -294,7 +293,7 @@ def _attachment(pod: Pod, network: PodNetwork) -> Attachment:
     pairs = pod_cni_args(pod.namespace, pod.name, pod.container_id, pod.uid) | network.cni_args
     return Attachment(
         container_id=pod.container_id,
-        # Empty for one that is gone, as after a reboot: SPEC.md wants DEL to cope without, not with a dead path.
+        # Empty if the netns is gone, as after a reboot: SPEC.md has DEL succeed without one, not with a dead path.
         netns=pod.netns if sandbox_exists(pod.netns) else "",
         ifname=network.ifname,
         cni_args=tuple(pairs.items()),

@@ -1,4 +1,4 @@
-"""A pod that is to be made: its names, its networks, and where their plugins are."""
+"""The plan of a new pod: its names, its networks, and the folders of their plugins."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ __all__ = ["NetworkPlan", "PodPlan"]
 
 @dataclass(frozen=True)
 class NetworkPlan:
-    """A network that a pod is to be added to; `cni_args` are pairs beside, or instead of, those of every pod."""
+    """A network for a new pod; `cni_args` are added to the pairs of every pod, or replace them."""
 
     network: NetworkList
     ifname: str

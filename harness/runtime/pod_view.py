@@ -1,4 +1,4 @@
-"""How a pod is shown, in a table or as a document."""
+"""A pod's presentation, in a table or as a document."""
 
 from harness.runtime.pods import READY, Pod, PodNetwork
 from harness.runtime.sandbox import sandbox_exists
@@ -7,7 +7,7 @@ __all__ = ["addresses", "gateways", "host_links", "interface", "pod_document", "
 
 
 def pod_document(pod: Pod) -> dict[str, object]:
-    """Return a pod as JSON and YAML show it; a network that was never added has `result` null."""
+    """Return a pod for JSON and YAML; `result` is null for a network whose ADD never succeeded."""
     return {
         "name": pod.name,
         "namespace": pod.namespace,
@@ -23,7 +23,7 @@ def pod_document(pod: Pod) -> dict[str, object]:
 
 
 def pod_state(pod: Pod) -> str:
-    """Return "ready", "incomplete", or "no sandbox" for one whose network namespace is gone, as after a reboot."""
+    """Return "ready", "incomplete", or "no sandbox" if the pod's network namespace is gone, as after a reboot."""
     if pod.state == READY and not sandbox_exists(pod.netns):
         return "no sandbox"
     return pod.state
@@ -40,7 +40,7 @@ def gateways(network: PodNetwork) -> str:
 
 
 def interface(network: PodNetwork) -> str:
-    """Return the interfaces that an attachment has in the pod; "" for none, as of noop."""
+    """Return the interfaces of an attachment in the pod; "" if it has none, as with noop."""
     result = network.decoded()
     named = [link.name for link in result.interfaces if link.sandbox]
     # Results below 0.3.0 have addresses, but no interfaces.
@@ -48,5 +48,5 @@ def interface(network: PodNetwork) -> str:
 
 
 def host_links(network: PodNetwork) -> list[str]:
-    """Return the interfaces of an attachment that are on the node; the first is the bridge, where there is one."""
+    """Return the interfaces of an attachment on the node; the first is the bridge, if the result names one."""
     return [link.name for link in network.decoded().interfaces if not link.sandbox]

@@ -1,10 +1,10 @@
-"""What is known of each pod, on disk before anything of it exists, so that no crash makes one unfindable.
+"""The record of each pod, written before anything of the pod exists, so that a crash leaves no untracked pod.
 
 A pod is a folder, `<pods>/<namespace>_<name>` (an underscore is in neither), with
 
 - `pod.json`, the record;
 - `resolv.conf`, which `cni-harness exec` shows the pod;
-- `lock`, held while something is being done to the pod (SPEC.md section 3 forbids parallel operations on one).
+- `lock`, held during each operation on the pod (SPEC.md section 3 forbids parallel operations on one container).
 """
 
 import json
@@ -27,12 +27,12 @@ from skel.strict_json import decode_json
 __all__ = ["INCOMPLETE", "READY", "Pod", "PodNetwork", "PodRecordError", "PodStore", "new_pod"]
 
 INCOMPLETE: Final = "incomplete"
-"""Being made or taken away, or left half-way by a crash or by a plugin's error."""
+"""Being made or deleted, or left partly made by a crash or by a plugin's error."""
 READY: Final = "ready"
 
 
 class PodRecordError(Exception):
-    """The record of a pod is there but cannot be read."""
+    """The record of a pod exists but cannot be read."""
 
 
 def _json_object(value: object, path: str) -> dict[str, object]:
@@ -42,9 +42,9 @@ def _json_object(value: object, path: str) -> dict[str, object]:
 
 
 class PodNetwork(Record):
-    """One network of a pod: what it was, or is to be, added with, and what came of it.
+    """One network of a pod: the arguments of its ADD, and the result.
 
-    `config` is the network list as text; `result` is in the list's own version, None before the ADD has succeeded.
+    `config` is the network list as text. `result` is in the list's own version, and None until the ADD has succeeded.
     """
 
     name: str = field(string)
@@ -56,7 +56,7 @@ class PodNetwork(Record):
     result: dict[str, object] | None = field(_json_object, default=None)
 
     def decoded(self) -> Result:
-        """Return the result; an empty one where there is none, or none that can be read."""
+        """Return the decoded result; an empty one if it is missing or unreadable."""
         if self.result is not None:
             with suppress(CniError):
                 return Result.decode_any(self.result, "result")
@@ -78,12 +78,12 @@ class Pod(Record):
 
     @property
     def title(self) -> str:
-        """The pod as kubectl names it across namespaces."""
+        """The pod's name in the form that kubectl uses across namespaces."""
         return f"{self.namespace}/{self.name}"
 
 
 def new_pod(namespace: str, name: str, *, netns: str, bin_dirs: list[str], networks: list[PodNetwork]) -> Pod:
-    """Return a pod that nothing exists of yet, with a new container ID (64 hex digits, as containerd's) and UID."""
+    """Return a pod that does not exist yet, with a new container ID (64 hex digits, as containerd's) and UID."""
     return Pod(
         name=name,
         namespace=namespace,
@@ -104,7 +104,7 @@ class PodStore:
         self.folder = folder
 
     def pod_folder(self, namespace: str, name: str) -> Path:
-        """Return where everything of the pod is kept. Raises PodNameError for names that could lead elsewhere."""
+        """Return the folder of the pod. Raises PodNameError for names that could lead elsewhere."""
         check_pod(namespace, name)
         return self.folder / f"{namespace}_{name}"
 
@@ -114,43 +114,43 @@ class PodStore:
 
     @contextmanager
     def claimed(self, namespace: str, name: str, *, wait: bool = True) -> Iterator[Pod | None]:
-        """Be the only one that does something to the pod; yields its record, None where there is none.
+        """Lock the pod for one operation; yields its record, None if the pod does not exist.
 
-        A folder without a record at the end is removed, unless there are files in it that no pod has. Raises
-        LockHeldError when `wait` is False and somebody else is at it, PodNameError, PodRecordError.
+        A folder without a record at the end is removed, unless it holds foreign files. Raises LockHeldError if another
+        operation has the lock and `wait` is False, PodNameError, PodRecordError.
         """
         with self._held(namespace, name, wait=wait):
             yield self.read(namespace, name)
 
     def read(self, namespace: str, name: str) -> Pod | None:
-        """Return the record of a pod, None where there is none. Raises PodNameError, PodRecordError."""
+        """Return the record of a pod, None if there is none. Raises PodNameError, PodRecordError."""
         return _read(self.pod_folder(namespace, name) / "pod.json")
 
     def write(self, pod: Pod) -> None:
-        """Keep the record; from here on the pod is listed and can be deleted. Raises OSError."""
+        """Write the record; from here on the pod is listed and can be deleted. Raises OSError."""
         text = json.dumps(pod.encode(), indent=1, allow_nan=False)
         write_atomically(self.pod_folder(pod.namespace, pod.name) / "pod.json", text.encode() + b"\n")
 
     def remove(self, pod: Pod) -> None:
-        """Forget the pod: the record first, what is beside it after. Raises OSError."""
+        """Remove the pod's files: the record first, the others after it. Raises OSError."""
         folder = self.pod_folder(pod.namespace, pod.name)
         (folder / "pod.json").unlink(missing_ok=True)
         (folder / "resolv.conf").unlink(missing_ok=True)
 
     def forget(self, namespace: str, name: str) -> None:
-        """Drop the record of a pod without a look at it, for one that cannot be read. Raises PodNameError, OSError."""
+        """Remove the record of a pod without reading it: it may be unreadable. Raises PodNameError, OSError."""
         with self._held(namespace, name) as folder:
             (folder / "pod.json").unlink(missing_ok=True)
 
     def names(self) -> list[tuple[str, str]]:
-        """Return namespace and name of every pod, sorted, also of those whose records cannot be read."""
+        """Return namespace and name of every pod, sorted; pods with unreadable records are included."""
         folders = (path.parent.name.partition("_") for path in self._paths())
         return [(namespace, name) for namespace, _, name in folders]
 
     def all(self, *, on_error: Callable[[PodRecordError], object] | None = None) -> list[Pod]:
         """Return every pod, sorted by namespace and name.
 
-        Raises PermissionError, and PodRecordError unless it is handed to `on_error`, and the pod left out.
+        Raises PermissionError, PodRecordError. `on_error` gets each PodRecordError instead, and the pod is left out.
         """
         found = []
         for path in self._paths():
@@ -180,7 +180,7 @@ class PodStore:
 
 
 def _clear(folder: Path) -> None:
-    """Remove what `PodStore` put into a folder, the lock last, and the folder if it is empty then."""
+    """Remove the files of `PodStore` from a folder, the lock last, then the folder if it is empty."""
     with suppress(OSError):
         for name in ("pod.json", "resolv.conf"):
             remove_file(folder / name)

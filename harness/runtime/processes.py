@@ -1,4 +1,4 @@
-"""The processes that are on nodes and in pods: which there are, and their end. Their names do not matter."""
+"""The processes on nodes and in pods: listing and killing them. Their names do not matter."""
 
 import os
 import select
@@ -13,43 +13,43 @@ from harness.runtime.node import VAR_LIB_CNI
 __all__ = ["Process", "Region"]
 
 _ROUNDS: Final = 10
-"""Each loses against processes that start others meanwhile."""
+"""Rounds of killing. A round may fail if the processes start others meanwhile."""
 _MILLISECONDS: Final = 1000
-"""For one that was killed to be gone."""
+"""How long to wait for a killed process to end."""
 _STARTED: Final = 19
-"""Where stat has the time of the start, counted from behind the name (proc(5))."""
+"""The field of stat that holds the start time, counted from behind the name (proc(5))."""
 
 
 class Process(NamedTuple):
-    """A process. `started` is in clock ticks since the machine was, and tells it from others of the same number."""
+    """A process. `started` is in clock ticks since boot; it tells apart processes that had the same PID."""
 
     pid: int
     started: int
     command: str
 
     def in_words(self) -> str:
-        """Tell it as ps(1) does."""
+        """Describe the process as ps(1) does."""
         return f"process {self.pid}: {self.command}"
 
 
 class Region:
-    """Network namespaces, and folders that stand for /var/lib/cni: what is in one, or sees one there, is of the region.
+    """Network namespaces, and folders mounted at /var/lib/cni; a process belongs to it if it is in one of either.
 
-    A process that a plugin starts is on the node by its view of the files, also in a network namespace of its own; one
-    that has taken leave of the files is still in the node's network, or in the pod's.
+    A plugin's process may be in a network namespace of its own and still see the node's folder. A process with
+    other mounts may still be in the network namespace of the node or of a pod.
     """
 
     def __init__(self, netns: Iterable[str], var_lib_cni: Iterable[Path]) -> None:
-        """Take what is at these paths now. A namespace that is gone, or a folder, is left out."""
+        """Take the namespaces and folders now at these paths. Missing ones are left out."""
         self._netns = {_identity(path) for path in netns} - {None}
         self._folders = {_identity(path) for path in var_lib_cni} - {None}
 
     def processes(self) -> list[Process]:
-        """Return those that there are, but for this one, by their numbers."""
+        """Return the processes of the region without the calling one, sorted by PID."""
         return [process for pid in self._pids() if (process := _described(pid)) is not None]
 
     def end_processes(self) -> None:
-        """Kill them, and wait until they are gone."""
+        """Kill the processes, and wait until they are gone."""
         for _ in range(_ROUNDS):
             pids = self._pids()
             if not pids:
@@ -62,7 +62,7 @@ class Region:
         return sorted(pid for pid in numbers if pid != os.getpid() and self._has(pid))
 
     def _has(self, pid: int) -> bool:
-        # Through the root of a process its own mounts are seen. A zombie has neither.
+        # The path through a process's root follows its own mounts. A zombie has neither namespace nor root.
         return (
             _identity(f"/proc/{pid}/ns/net") in self._netns
             or _identity(f"/proc/{pid}/root{VAR_LIB_CNI}") in self._folders
@@ -72,7 +72,7 @@ class Region:
         with suppress(ProcessLookupError):
             opened = os.pidfd_open(pid)
             try:
-                if self._has(pid):  # the number may be another's by now, what was opened never is
+                if self._has(pid):  # the PID may be reused by now; the pidfd never is
                     signal.pidfd_send_signal(opened, signal.SIGKILL)
                     gone = select.poll()
                     gone.register(opened, select.POLLIN)
@@ -90,7 +90,7 @@ def _identity(path: str | Path) -> tuple[int, int] | None:
 
 
 def _described(pid: int) -> Process | None:
-    """Return a process, None where it has ended meanwhile."""
+    """Return a process, None if it has ended meanwhile."""
     folder = Path("/proc", str(pid))
     try:
         stat = (folder / "stat").read_text(errors="replace")

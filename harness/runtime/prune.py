@@ -1,4 +1,4 @@
-"""Interfaces that deleted pods' networks made and that nothing uses any more: bridges."""
+"""Removal of interfaces that deleted pods' networks made and that are now unused: bridges."""
 
 import ipaddress
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _FORWARDING = ("net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding")
 
 @dataclass(frozen=True)
 class Pruned:
-    """Names of interfaces that were removed, and of those that were kept, with the reason."""
+    """Names of removed interfaces, and of kept ones with the reason."""
 
     removed: list[str] = field(default_factory=list)
     kept: dict[str, str] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class Pruned:
 def prune_links(runtime: Runtime) -> Pruned:
     """Remove the bridges of deleted pods that have no ports, and no addresses but the gateways of these pods.
 
-    One that a pod or an attachment of any runtime in the result cache names is still in use. Inside `Node.alone` only.
+    A bridge is in use if a pod or any runtime's cached attachment names it. Inside `Node.alone` only.
     Raises NetlinkError, OSError.
     """
     done = Pruned()
@@ -37,7 +37,7 @@ def prune_links(runtime: Runtime) -> Pruned:
         return done
     try:
         used = set(_links_in_use(runtime))
-    except PodRecordError:  # nobody knows what that one uses
+    except PodRecordError:  # the interfaces of such a pod are unknown
         return done
     with Rtnl(runtime.node.namespace()) as rtnl:
         for name, gateways in candidates.items():
@@ -58,7 +58,7 @@ def prune_links(runtime: Runtime) -> Pruned:
 
 
 def forwarding_that_stays() -> list[str]:
-    """Return the parameters that have the calling thread's network namespace forward packets, as sysctl(8) does."""
+    """Return the kernel parameters that turn on forwarding in the calling thread's netns, in sysctl(8)'s form."""
     found = []
     for key in _FORWARDING:
         try:

@@ -1,7 +1,7 @@
-"""host-local's reservations on a node's disk: which address belongs to which container.
+"""host-local's reservations on a node's disk: the container of each address.
 
-`<dataDir>/<network>/<address>` holds the container ID and the interface name, on a line each; very old releases wrote
-the container ID alone. Any other text is a note, with which an operator keeps an address from pods.
+`<dataDir>/<network>/<address>` holds the container ID and the interface name on one line each. Very old releases wrote
+the container ID alone. Any other text is an operator's note, which keeps the address from pods.
 """
 
 import ipaddress
@@ -19,11 +19,11 @@ __all__ = ["Reservation", "read_reservations", "reservation_folder"]
 
 _DATA_DIR = VAR_LIB_CNI / "networks"
 _LONGEST = 4096
-"""Bytes that are read of a file; a container ID and an interface name need far less."""
+"""Bytes to read of a file; a container ID and an interface name need far less."""
 
 
 class Reservation(NamedTuple):
-    """An address that is taken; `container_id` is empty, and `note` says why, if no attachment has it."""
+    """A reserved address. If no attachment has it, `container_id` is empty and `note` gives the reason."""
 
     address: Address
     container_id: str
@@ -32,7 +32,7 @@ class Reservation(NamedTuple):
 
 
 def reservation_folder(node: Node, network: str, data_dir: str) -> Path:
-    """Return where plugins on `node` keep the reservations of a network; `data_dir` is the section's, or empty."""
+    """Return the folder of a network's reservations on `node`; `data_dir` is the section's, or empty."""
     folder = Path(data_dir) if data_dir else _DATA_DIR
     if folder.is_relative_to(VAR_LIB_CNI):
         folder = node.var_lib_cni / folder.relative_to(VAR_LIB_CNI)
@@ -50,7 +50,7 @@ def read_reservations(folder: Path) -> list[Reservation]:
 
 
 def _read(path: Path) -> Reservation | None:
-    """Read one file; None if it is no reservation, or is gone by now."""
+    """Read one file; None if it is no reservation, or has been removed meanwhile."""
     try:
         address = ipaddress.ip_address(path.name)
     except ValueError:
@@ -70,7 +70,7 @@ def _read(path: Path) -> Reservation | None:
 
 
 def _content(path: Path) -> str | None:
-    """Return the text of a file, None if it is none: a FIFO, a link or a folder would hang the reader or mislead it."""
+    """Return the text of a regular file, else None: a FIFO would block the reader, a link could mislead it."""
     if not stat.S_ISREG(path.lstat().st_mode):
         return None
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

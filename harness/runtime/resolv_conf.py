@@ -23,9 +23,9 @@ def render_dns(dns: DNS) -> str:
 
 
 def pod_resolv_conf(results: Iterable[DNS], fallback: Path = HOST_RESOLV_CONF) -> str:
-    """Return a pod's resolv.conf: from the first network that says something of dns, otherwise the node's own.
+    """Return a pod's resolv.conf: from the first network with `dns` settings, otherwise the node's own.
 
-    The node's is what kubelet gives a pod whose dnsPolicy is Default. A first line says where the settings come from.
+    kubelet gives a pod with dnsPolicy Default the node's, too. The first line names the source of the settings.
     """
     for dns in results:
         if dns:

@@ -1,7 +1,7 @@
-"""The final result of an attachment, held against the kernel.
+"""Comparison of an attachment's final result with the kernel.
 
-A plugin's CHECK knows its own share of the result. The harness knows the whole list, and so alone can tell whether the
-addresses and routes that the list reports in the end are there.
+A plugin's CHECK covers its own share of the result. Only the harness has the result of the whole list, and can tell
+whether the final addresses and routes exist.
 """
 
 from collections.abc import Iterator
@@ -33,14 +33,14 @@ def compare(
 ) -> Iterator[Compared]:
     """Compare the interfaces, addresses and routes of a result with the pod's state, and with `node` if it is given.
 
-    `netns` is the path of the pod's sandbox. Interfaces that are in neither of the two places are left out, and so are
-    addresses that name no interface.
+    `netns` is the path of the pod's sandbox. Interfaces outside the pod and the node are left out, and so are addresses
+    without an interface.
     """
     result = network.decoded()
     inside = [link for link in result.interfaces if link.sandbox == netns]
     names = [link.name for link in inside]
     if not result.interfaces and network.result and {"ip4", "ip6"} & {key.lower() for key in network.result}:
-        names = [network.ifname]  # up to 0.2.0 a result has no interfaces, and is of CNI_IFNAME
+        names = [network.ifname]  # up to 0.2.0 a result has no interfaces; CNI_IFNAME is meant
     if node is not None:
         yield from (_interface(link, node) for link in result.interfaces if not link.sandbox)
     yield from (_interface(link, pod) for link in inside)
@@ -53,7 +53,7 @@ def compare(
 
 def _interface(link: Interface, state: NamespaceState) -> Compared:
     there = state.link(link.name)
-    # The MAC address of an interface on the node is left out: a bridge may take another with its next port.
+    # The MAC address of an interface on the node is left out: a bridge may change its own with its next port.
     told = bool(link.mac and link.sandbox)
     fact = f"interface {link.name}" + (f" with MAC {link.mac}" if told else "")
     if there is None:
@@ -62,7 +62,7 @@ def _interface(link: Interface, state: NamespaceState) -> Compared:
 
 
 def _interface_of(ip: IPConfig, result: Result, netns: str, names: list[str]) -> str:
-    """Return the interface of the pod that an address is on; an empty string for another place, and an unknown one."""
+    """Return the pod's interface that has an address; an empty string if it is elsewhere or unknown."""
     if ip.interface is None:
         return names[0] if names and not result.interfaces else ""
     if not 0 <= ip.interface < len(result.interfaces):
@@ -90,7 +90,7 @@ def _route(route: Route, names: list[str], pod: NamespaceState) -> Compared:
         for each in pod.routes
         if each.kind == _UNICAST and each.dst == route.dst and route.table in {None, each.table}
     ]
-    # A route without gateway may have got that of its address, as the reference plugins do it.
+    # The reference plugins give a route without gateway the gateway of its address.
     if any(pod.name(each.ifindex) in names and (route.gw is None or each.gateway == route.gw) for each in there):
         return Compared(fact)
     said = "; ".join(_in_words(each, pod) for each in there)

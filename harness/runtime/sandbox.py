@@ -1,4 +1,4 @@
-"""Sandboxes: the network namespaces of pods, named and held as containerd does."""
+"""Sandboxes: the network namespaces of pods, named and mounted as containerd does."""
 
 import uuid
 from pathlib import Path
@@ -18,10 +18,10 @@ def new_sandbox_path() -> str:
 
 
 def create_sandbox(path: str, *, fixed: bool) -> None:
-    """Make the network namespace at `path`, with `lo` up. Raises FileExistsError, OSError having left nothing.
+    """Make the network namespace at `path`, with `lo` up. Raises FileExistsError, OSError; then nothing is left.
 
-    `fixed` gives it the kernel parameters of a node under test. Without it they come from the machine, as in a pod of a
-    real runtime.
+    `fixed` gives it the kernel parameters of a node under test. Without `fixed` they come from the machine, as in a pod
+    of a real runtime.
     """
     create_namespace(path)
     if not fixed:
@@ -34,12 +34,12 @@ def create_sandbox(path: str, *, fixed: bool) -> None:
 
 
 def remove_sandbox(path: str) -> bool:
-    """Remove the network namespace at `path` and whatever is left there; False when nothing was. Raises OSError."""
+    """Remove the network namespace or its leftover file at `path`; False if nothing exists there. Raises OSError."""
     return remove_namespace(path)
 
 
 def sandbox_exists(path: str) -> bool:
-    """Tell whether there is a network namespace at `path`: after a reboot, or half-way made, there is not."""
+    """Tell whether `path` is a network namespace: after a reboot or a crash it may be a plain file, or missing."""
     try:
         open_namespace(path).close()
     except (FileNotFoundError, NotANamespaceError):

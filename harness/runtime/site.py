@@ -1,4 +1,4 @@
-"""Nodes and pods' network namespaces that are made for one purpose, and all taken away at its end."""
+"""Nodes and pods' network namespaces for one purpose, all removed at its end."""
 
 import uuid
 from collections.abc import Callable
@@ -18,19 +18,19 @@ T = TypeVar("T")
 
 
 class Ground:
-    """A node in use. Call `close` to leave it: the namespace stays until the end of the run."""
+    """A node in use. Call `close` to leave it: its namespace stays until the `Site` ends."""
 
     def __init__(self, node: Node) -> None:
         """Make the node. Raises OSError."""
         self.node = node
         with ExitStack() as use:
             use.enter_context(node.in_use())
-            node.run(int)  # the thread, with its mounts, is made at the first call
+            node.run(int)  # the first call makes the thread and its mounts
             self._use = use.pop_all()
 
     @property
     def var_lib_cni(self) -> Path:
-        """Where the node's /var/lib/cni is on this machine."""
+        """The folder on this machine that is the node's /var/lib/cni."""
         return self.node.var_lib_cni
 
     def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -38,19 +38,19 @@ class Ground:
         return self.node.run(function, *args, **kwargs)
 
     def close(self) -> None:
-        """Let go of the node."""
+        """Leave the node."""
         self._use.close()
 
 
 class Site:
     """Makes nodes and pods' namespaces below `state_dir` and in /run/netns; the end of the with block removes them.
 
-    Processes that are on the nodes or in the namespaces then are killed. Nothing is removed before: the kernel takes a
-    namespace apart in the background, for long enough to disturb what is measured then.
+    Processes on the nodes or in the namespaces are killed then. Nothing is removed earlier: the kernel destroys a
+    namespace in the background, and that would disturb later measurements.
     """
 
     def __init__(self, state_dir: Path, purpose: str) -> None:
-        """Note where the nodes' files go, and the `purpose` that their names begin with; nothing is made yet."""
+        """Store the folder of the nodes' files, and the `purpose` as a prefix of their names; nothing is made yet."""
         self.name = f"{purpose}-{uuid.uuid4().hex[:8]}"
         self.state_dir = state_dir
         self._undo = ExitStack()
@@ -65,12 +65,12 @@ class Site:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._undo.callback(self._region().end_processes)  # before all else, which they may be using
-        # All that is there goes even where removing one of them fails.
+        self._undo.callback(self._region().end_processes)  # first, because the processes may use the rest
+        # Everything is removed, even if one removal fails.
         self._undo.__exit__(kind, error, trace)
 
     def ground(self, *, threads: int = 1) -> Ground:
-        """Make a node on which nothing has happened yet, with so many threads on it. Raises OSError."""
+        """Make an unused node with `threads` threads. Raises OSError."""
         node = Node(self._next_name(), self.state_dir, threads=threads)
         self._nodes.append(node)
         self._undo.callback(node.remove)
@@ -87,13 +87,13 @@ class Site:
         return path
 
     def pods(self, count: int) -> list[str]:
-        """Return the namespaces of `count` pods, without interfaces; the same ones are given out again and again."""
+        """Return the namespaces of `count` pods, without interfaces; later calls return the same ones."""
         while len(self._pods) < count:
             self._pods.append(self.namespace())
         return self._pods[:count]
 
     def processes(self) -> list[Process]:
-        """Return the processes that are on the nodes and in the pods' namespaces."""
+        """Return the processes on the nodes and in the pods' namespaces."""
         return self._region().processes()
 
     def _region(self) -> Region:

@@ -1,1 +1,1 @@
-"""Configurations held against their schemas and rules, without making anything."""
+"""Checks of configurations against their schemas and rules; nothing is made."""

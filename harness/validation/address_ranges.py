@@ -1,4 +1,4 @@
-"""Ranges of addresses as a network's `ipam` section declares them for host-local: which, how many, and their flaws.
+"""Ranges of addresses in a network's `ipam` section for host-local: their bounds, sizes and errors.
 
 The rules are those of host-local, restated here because the harness executes plugins and imports none.
 """
@@ -16,7 +16,7 @@ __all__ = ["HOST_LOCAL", "AddressRange", "HostLocalSection", "range_flaws", "ran
 HOST_LOCAL = "host-local"
 _IPV4 = 4
 _HOST_BITS_MIN = 2
-"""A smaller subnet has no address to give away beside its gateway."""
+"""A smaller subnet has no address besides its gateway."""
 
 
 class _Declared(Record):
@@ -39,7 +39,7 @@ class HostLocalSection(Record):
 
 
 class AddressRange(NamedTuple):
-    """A range: all addresses from `first` to `last`, both included, but `gateway`; `path` is its key's."""
+    """A range: all addresses from `first` to `last`, both included, but `gateway`; `path` is the path of its key."""
 
     path: str
     subnet: Network
@@ -53,7 +53,7 @@ class AddressRange(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many addresses pods can get."""
+        """The number of addresses for pods."""
         return int(self.last) - int(self.first) + 1 - self.holds(self.gateway)
 
     def __str__(self) -> str:
@@ -73,8 +73,8 @@ def range_flaws(
 ) -> Iterator[tuple[str, str]]:
     """Yield the reasons for which host-local refuses the ranges of a section, each after the path of its key.
 
-    Oddities go to `note`, likewise.
-    Values that are no CIDR or no address are the schema's to tell: then nothing is yielded.
+    `note` gets oddities in the same form.
+    If a value is no CIDR or no address, nothing is yielded: the schema reports it.
     """
     try:
         range_sets = list(_declared(section, path))

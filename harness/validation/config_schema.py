@@ -1,8 +1,8 @@
-"""A plugin's configuration held against the JSON Schemas in `conf/schemas`, which editors can use too.
+"""Validation of a plugin's configuration with the JSON Schemas in `conf/schemas`, which editors can use too.
 
-Keys match without regard to case and `null` is absent, as for every plugin in Go. The schemas know neither, so a
-configuration is first rewritten in their spelling. Unknown keys are found meanwhile, since the schemas' own message
-for them could not say which key was meant.
+Every plugin in Go ignores the case of keys and treats `null` as absent. JSON Schema does neither, so a configuration
+is first rewritten in the schemas' spelling. This step also finds unknown keys, because the schemas' own message for
+them could not say which key was meant.
 """
 
 import json
@@ -32,7 +32,7 @@ _Applied: TypeAlias = list[tuple[Mapping[str, Any], Any]]
 
 
 class Examined(NamedTuple):
-    """A plugin's configuration in the schemas' spelling, without unknown keys, and the findings."""
+    """A plugin's configuration in the schemas' spelling, without unknown keys, and the errors found."""
 
     config: dict[str, Any]
     problems: list[str]
@@ -40,10 +40,10 @@ class Examined(NamedTuple):
 
 
 def examine(config: Mapping[str, object], where: str, generated: Collection[str] = ()) -> Examined:
-    """Hold one plugin's configuration, found at the path `where`, against the schema of its type.
+    """Validate one plugin's configuration, found at the path `where`, with the schema of its type.
 
-    `generated` are keys in lower case that are left out. Of a type without a schema only the keys that all plugins
-    share are looked at.
+    `generated` are keys in lower case that are left out. If the type has no schema, only the keys common to all plugins
+    are validated.
     """
     registry = _registry()
     validator = _Validator({"$ref": _PLUGIN}, registry=registry, format_checker=_FORMATS)
@@ -57,14 +57,14 @@ def examine(config: Mapping[str, object], where: str, generated: Collection[str]
 
 
 class _Spelling:
-    """Rewrites a document in the spelling of the schemas that apply to it; `unknown` are the keys that none has."""
+    """Rewrites a document in the spelling of the schemas that apply to it; `unknown` lists keys of no schema."""
 
     def __init__(self, validator: Any) -> None:  # noqa: ANN401 -- the library makes its classes at run time
         self._validator = validator
         self.unknown: list[tuple[str, str]] = []
 
     def spell(self, value: object, schemas: _Applied, path: str) -> Any:  # noqa: ANN401 -- JSON of any shape
-        """Return `value` with its keys as `schemas` have them; without schemas, as it is, however deep."""
+        """Return `value` with its keys in the spelling of `schemas`; without schemas, unchanged at any depth."""
         if not schemas:
             return value
         if isinstance(value, list):
@@ -73,7 +73,7 @@ class _Spelling:
         if not isinstance(value, dict):
             return value
         kept = {key: item for key, item in value.items() if item is not None}
-        # Spelled first by the schemas without conditions: a condition can only read a key in its own spelling.
+        # The schemas without conditions come first: a condition can only read a key in its own spelling.
         kept = _respelled(kept, _properties(list(self._all(schemas, {}))))
         applied = list(self._all(schemas, kept))
         known = _properties(applied)
@@ -85,7 +85,7 @@ class _Spelling:
         return {key: self.spell(item, known.get(key, []), joined(path, key)) for key, item in kept.items()}
 
     def _all(self, schemas: _Applied, value: object) -> Iterator[tuple[Mapping[str, Any], Any]]:
-        """Yield the schemas, and those that they refer to as far as their conditions hold for `value`."""
+        """Yield the schemas, and the schemas that they refer to if their conditions hold for `value`."""
         for schema, resolver in schemas:
             yield schema, resolver
             if "$ref" in schema:
@@ -131,12 +131,12 @@ def _in_words(error: ValidationError, where: str, type: str) -> Iterator[str]:
 def _registry() -> "Registry[Any]":
     schemas = [json.loads(path.read_bytes()) for path in sorted((OWN_CONF_DIR / "schemas").glob("*.schema.json"))]
     for schema in schemas:
-        del schema["$schema"]  # or else the library takes its own validator for it, in place of ours
+        del schema["$schema"]  # otherwise the library uses its own validator for it
     return Registry[Any]().with_resources((each["$id"], DRAFT202012.create_resource(each)) for each in schemas)
 
 
 def _is_integer(checker: object, value: object) -> bool:
-    """Tell whether `value` is a whole number as Go and our plugins read it: JSON Schema takes 1.0 for one too."""
+    """Tell whether `value` is a whole number as in Go and in our plugins: JSON Schema accepts 1.0, too."""
     del checker
     return isinstance(value, int) and not isinstance(value, bool)
 

@@ -1,4 +1,4 @@
-"""Addresses that two networks would both give away, each with records of its own."""
+"""Addresses that two networks would both assign, because each keeps records of its own."""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -27,11 +27,11 @@ def _subnets(network: NetworkList) -> Iterator[IPNetwork]:
             try:
                 yield IPNetwork(text)
             except (AddrFormatError, ValueError):
-                continue  # the IPAM plugin has the word on what is no subnet
+                continue  # the IPAM plugin reports an invalid subnet
 
 
 def _named_subnets(section: object) -> Iterator[str]:
-    """Find the values of `subnet` at any depth: host-local has it in `ranges`, others elsewhere."""
+    """Find the values of `subnet` at any depth: host-local has them in `ranges`, other plugins elsewhere."""
     if isinstance(section, list):
         for item in section:
             yield from _named_subnets(item)

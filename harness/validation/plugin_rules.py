@@ -1,4 +1,4 @@
-"""Rules of our plugins' configurations that compare values, which a JSON Schema cannot express."""
+"""Rules of our plugins' configurations that compare values; a JSON Schema cannot express them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -12,7 +12,7 @@ __all__ = ["rule_flaws"]
 def rule_flaws(
     plugin: PluginConfig, config: Mapping[str, Any], where: str, note: Callable[[str], object]
 ) -> Iterator[str]:
-    """Yield the values of `config` that contradict each other; oddities go to `note`.
+    """Yield errors about values of `config` that contradict each other; `note` gets oddities.
 
     `config` is the configuration of `plugin` in the schemas' spelling, `where` its path.
     """

@@ -8,11 +8,11 @@ from skel.record import rendered
 __all__ = ["unknown_key"]
 
 _COMMENT_PREFIXES: Final = ("$", "_", "//")
-"""Keys that begin so are comments, or for editors (`$schema`)."""
+"""Keys with these prefixes are comments, or for editors (`$schema`)."""
 
 
 def unknown_key(key: str, value: object, known: Collection[str]) -> str:
-    """Return a line for a key that is not among `known`, with the one that was probably meant; "" for a comment."""
+    """Return a line for a key that is not among `known`, with the most similar known key; "" for a comment."""
     from difflib import get_close_matches  # for a mistyped key alone
 
     if key.startswith(_COMMENT_PREFIXES):

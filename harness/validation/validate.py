@@ -1,4 +1,4 @@
-"""Whether a network would work here, as far as that can be told without making anything."""
+"""Whether a network would work on this machine, as far as this is known without making anything."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -25,15 +25,15 @@ _CAPABILITIES = frozenset(
         "portMappings",
     }
 )
-"""Those of CONVENTIONS.md, and the one that containerd adds."""
+"""The keys of CONVENTIONS.md, and the one that containerd adds."""
 
 _GENERATED = frozenset({"runtimeconfig", "prevresult"})
 
 
 def validate(network: NetworkList, versions: Callable[[str], list[str]], note: Callable[[str], object]) -> list[str]:
-    """Return what would keep `network` from working; what is merely odd goes to `note`.
+    """Return the reasons for which `network` would not work; oddities go to `note`.
 
-    `versions` asks a plugin for the versions it speaks. Delegates (`ipam.type`) are looked at like plugins.
+    `versions` asks a plugin for its versions. Delegates (`ipam.type`) are examined like plugins.
     """
     for remark in _list_notes(network):
         note(remark)
@@ -62,8 +62,8 @@ def _unusable(key: str, name: str, network: NetworkList, versions: Callable[[str
 
 
 def _misconfigured(plugin: PluginConfig, where: str, note: Callable[[str], object]) -> Iterator[str]:
-    """Hold the plugin's keys against its schema, and its values against each other."""
-    from harness.validation.config_schema import examine  # 80 ms, for `validate` alone
+    """Compare the plugin's keys with its schema, and its values with each other."""
+    from harness.validation.config_schema import examine  # takes 80 ms; only `validate` needs it
     from harness.validation.plugin_rules import rule_flaws
 
     generated = {key.lower() for key in plugin.raw if _is_generated(key)}
@@ -93,7 +93,7 @@ def _plugin_notes(plugin: PluginConfig, where: str) -> Iterator[str]:
 
 
 def _list_notes(network: NetworkList) -> Iterator[str]:
-    """Find the keys that are not a list's own, which may differ from one in their capitals only: those are not read."""
+    """Find the keys that a list does not have; a list's own key in another capitalisation is one, too."""
     spelling = {key.casefold(): key for key in LIST_KEYS}
     for key, value in json.loads(network.raw).items():
         if key in LIST_KEYS:

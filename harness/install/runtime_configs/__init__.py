@@ -1,4 +1,4 @@
-"""Which folders the container runtimes of this machine read plugins and network lists from."""
+"""The folders from which the container runtimes of this machine read plugins and network lists."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +19,7 @@ _READERS: Final[dict[str, Callable[[Root], RuntimeConfig]]] = {
 def runtime_configs(folder: Path = Path("/")) -> list[RuntimeConfig]:
     """Return the configuration of each runtime whose executable or configuration file is below `folder`.
 
-    A configuration that cannot be read is one with a `problem`, and with the runtime's defaults.
+    An unreadable configuration has a `problem`, and the runtime's defaults.
     """
     root = Root(folder)
     found = []

@@ -24,7 +24,7 @@ NAME: Final = "containerd"
 
 _CONFIG: Final = Path("/etc/containerd/config.toml")
 _DROP_INS: Final = Path("/etc/containerd/conf.d/*.toml")
-"""Imported by the default configuration, which counts if there is no file (containerd 2.2)."""
+"""The default configuration imports them; it applies if there is no file (containerd 2.2)."""
 _SECTIONS: Final = {1: "cri", 2: "io.containerd.grpc.v1.cri", 3: "io.containerd.cri.v1.runtime"}
 """The section of the CRI plugin, by the `version` of the file."""
 _DISABLING: Final = frozenset({*_SECTIONS.values(), "io.containerd.grpc.v1.cri"})
@@ -33,7 +33,7 @@ Release = tuple[int, int]
 
 
 def read(root: Root) -> RuntimeConfig:
-    """Return what containerd's configuration says. Raises ConfigError."""
+    """Return the CNI settings of containerd's configuration. Raises ConfigError."""
     release = _release(root)
     documents = _documents(root, release)
     version = _version(documents[0]) if documents else 3 if release >= (2, 0) else 2
@@ -58,7 +58,7 @@ def read(root: Root) -> RuntimeConfig:
 
 
 def _documents(root: Root, release: Release) -> list[Document]:
-    """Return the configuration file and those that it imports, each once."""
+    """Return the configuration file and its imports, each once."""
     first = root.toml(_CONFIG)
     if first is None:
         drop_ins = root.files(_DROP_INS) if release >= (2, 2) else []
@@ -112,7 +112,7 @@ def _setting(version: int, path: Path) -> str:
 
 
 def _release(root: Root) -> Release:
-    """Return the release, from what the executable says; without one, a release that reads the file's version."""
+    """Return the release that the executable prints; without one, a release that reads the file's version."""
     executable = root.executable(NAME)
     if executable is not None:
         try:

@@ -16,7 +16,7 @@ _DROP_INS: Final = Path("/etc/crio/crio.conf.d")
 
 
 def read(root: Root) -> RuntimeConfig:
-    """Return what CRI-O's configuration says. Raises ConfigError."""
+    """Return the CNI settings of CRI-O's configuration. Raises ConfigError."""
     documents = _documents(root)
     bin_dirs: tuple[Path, ...] = (DEFAULT_BIN_DIR,)
     conf_dir, deprecated, network = DEFAULT_CONF_DIR, None, ""

@@ -22,13 +22,13 @@ NAME: Final = "podman"
 _FILES: Final = (Path("/usr/share/containers/containers.conf"), Path("/etc/containers/containers.conf"))
 _DROP_INS: Final = Path("/etc/containers/containers.conf.d/*.conf")
 _CHOSEN_BACKEND: Final = Path("/var/lib/containers/storage/defaultNetworkBackend")
-"""The back end that the first start of Podman has chosen, if the configuration names none."""
+"""The back end that the first start of Podman chose, if the configuration names none."""
 _BIN_DIRS: Final = ("/usr/local/libexec/cni", "/usr/libexec/cni", "/usr/local/lib/cni", "/usr/lib/cni", "/opt/cni/bin")
 _CHAIN: Final = ("bridge", "host-local", "portmap", "firewall", "tuning")
 
 
 def read(root: Root) -> RuntimeConfig:
-    """Return what Podman's configuration says. Raises ConfigError."""
+    """Return the CNI settings of Podman's configuration. Raises ConfigError."""
     paths = [*_FILES, *root.files(_DROP_INS)]
     documents = [document for path in paths if (document := root.toml(path)) is not None]
     bin_dirs: tuple[str, ...] = _BIN_DIRS
@@ -46,7 +46,7 @@ def read(root: Root) -> RuntimeConfig:
     backend = backend or _chosen_backend(root)
     return RuntimeConfig(
         NAME,
-        # The vendor's file comes with other packages too, and does not show that there is a Podman.
+        # The vendor's file comes with other packages too, and does not prove that Podman is installed.
         files=tuple(document.path for document in documents if document.path != _FILES[0] or root.executable(NAME)),
         bin_dirs=tuple(map(Path, bin_dirs)),
         conf_dir=conf_dir,
@@ -57,7 +57,7 @@ def read(root: Root) -> RuntimeConfig:
     )
 
 
-def _appendable(document: Document, key: str, value: object, append: bool) -> tuple[tuple[str, ...], bool]:  # noqa: FBT001 -- what held before
+def _appendable(document: Document, key: str, value: object, append: bool) -> tuple[tuple[str, ...], bool]:  # noqa: FBT001 -- the earlier state
     """Read a list that may end with `{append = true}`; return it, and whether lists are appended from here on."""
     if not isinstance(value, list):
         return strings(document.path, key, value), append

@@ -20,7 +20,7 @@ class ConfigError(Exception):
 
 
 class Built(NamedTuple):
-    """A network that a runtime has built in, for when no list has its name."""
+    """A runtime's built-in network, used if no list has its name."""
 
     name: str
     cni_version: str
@@ -33,29 +33,29 @@ class RuntimeConfig:
 
     name: str
     files: tuple[Path, ...] = ()
-    """The configuration files, in the order in which they count; none: its defaults."""
+    """The configuration files, in the order in which they apply; empty if the runtime uses its defaults."""
     bin_dirs: tuple[Path, ...] = (DEFAULT_BIN_DIR,)
     conf_dir: Path = DEFAULT_CONF_DIR
     network: str = ""
-    """The name of the network for pods; empty: that of the first list by file name."""
+    """The name of the network for pods; empty for the first list by file name."""
     built_in: Built | None = None
     skips_unusable_lists: bool = False
-    """Whether it goes on to the next list, where others stop with an error."""
+    """Whether it continues with the next list, while other runtimes stop with an error."""
     own_types: tuple[str, ...] = ()
-    """Plugins that it executes besides those of the list."""
+    """Plugins that it executes in addition to the plugins of the list."""
     setting: str = ""
-    """How to have it look into another folder: a format with `{folder}`."""
+    """The setting that names its folder of plugins: a format with `{folder}`."""
     unused: str = ""
-    """Why it does not use CNI; empty if it does."""
+    """The reason why it does not use CNI; empty if it does."""
     problem: str = ""
-    """Why its configuration cannot be read; the other fields are its defaults then."""
+    """The reason why its configuration cannot be read; the other fields are then its defaults."""
 
     def plugin(self, type_: str) -> Path | None:
         """Return the file that it executes for a plugin's type, None if it finds none."""
         return next((path for each in self.bin_dirs if (path := each / type_).is_file()), None)
 
     def setting_for(self, bin_dir: Path) -> str:
-        """Return what to write into which file so that it looks into `bin_dir`, first or alone."""
+        """Return the setting, with its file, that makes it look into `bin_dir`, first or alone."""
         others = [each for each in self.bin_dirs if each != bin_dir]
         listed = ", ".join(f'"{each}"' for each in (bin_dir, *others))
         return self.setting.format(folder=bin_dir, folders=listed)
@@ -76,7 +76,7 @@ class Root:
         self._top = top
 
     def at(self, path: Path) -> Path:
-        """Return where an absolute path of the machine is."""
+        """Return the real path of an absolute path of the machine."""
         return self._top / path.relative_to("/")
 
     def executable(self, name: str) -> Path | None:
@@ -85,7 +85,7 @@ class Root:
         return next((path for path in paths if os.access(path, os.X_OK)), None)
 
     def files(self, pattern: Path) -> list[Path]:
-        """Return the files that a pattern names, in the order of their names."""
+        """Return the files that match a pattern, in the order of their names."""
         found = self.at(pattern.parent).glob(pattern.name)
         return sorted(pattern.parent / path.name for path in found if path.is_file())
 
