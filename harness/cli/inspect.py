@@ -1,4 +1,4 @@
-"""`cni-harness inspect`: one pod, as it was made and as the kernel has it now."""
+"""`cni-harness inspect`: one pod, as it was made and in the kernel's present state."""
 
 from collections.abc import Iterator
 from typing import Any
