@@ -6,8 +6,8 @@ too, and finds that it is no reservation. A line counts only if the reservation 
 confirms it.
 
 The file is a table of buckets of 4 KiB; their number is a power of two. A hash of
-the container ID says which bucket has the lines of a container, so a call reads one
-bucket and writes it in place, however many lines there are. Newlines fill a bucket up.
+the container ID says which bucket has a container's lines. So a call reads one bucket
+and writes it in place, for any number of lines. Newlines fill a bucket up.
 When one is full, the index is written anew with buckets that are a quarter full at
 most. If a container's lines fill more than a bucket (some 35 interfaces in one
 network), the index is not whole.

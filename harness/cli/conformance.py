@@ -33,7 +33,7 @@ __all__ = ["command"]
 def command(
     ctx: click.Context, settings: Settings, *, wanted: Wanted, is_list: bool, junit: Path | None, failures: bool
 ) -> int:
-    """Hold plugins, in whatever language, to CNI 1.1.0: checks for the sentences that ask something of a plugin.
+    """Hold plugins, in any language, to CNI 1.1.0: checks for the sentences that require something of a plugin.
 
     Each plugin of the network list is executed as runtimes do, and in worse ways, on temporary nodes. Then its output
     and its leftovers are examined. Failures and warnings are shown, with -v also the other checks. The exit code is 1

@@ -45,9 +45,9 @@ def plan_networks(networks: Sequence[NetworkList], wishes: Wishes) -> list[Netwo
     """Return the interface and arguments of each network. Raises PlanError.
 
     The first network gets the named interface. It alone gets addresses, MAC and ports. The others get net1, net2 and so
-    on, as multus numbers them. An address or MAC is passed as a capability if a plugin of the network declares it,
-    otherwise in CNI_ARGS, which IPAM plugins and bridge read, too. CNI_ARGS and CAP_ARGS in the environment apply to
-    every network; options overrule them.
+    on, as multus numbers them. An address or MAC is passed as a capability if a plugin of the network declares it.
+    Otherwise it is in CNI_ARGS, which IPAM plugins and bridge read, too. CNI_ARGS and CAP_ARGS in the environment apply
+    to every network; options overrule them.
     """
     _check(wishes)
     shared_args = _environment_args(wishes.environ) | _pairs(wishes.cni_args)
