@@ -13,7 +13,7 @@ Subject_contra = TypeVar("Subject_contra", contravariant=True)
 
 
 class Leftovers(Protocol[Subject_contra]):
-    """Rules that another plugin suite made: they are recognized and removed, and never made.
+    """Rules of another plugin suite: they are recognized and removed, and never made.
 
     Each verb costs one look-up if there are none. All raise OSError, of which NetlinkError and IptablesError are kinds.
     """
@@ -29,7 +29,7 @@ class Backend(Leftovers[Subject_contra], Protocol[Subject_contra]):
     """A backend that can be configured."""
 
     def apply(self, tables: Tables, owner: Owner, subject: Subject_contra, /) -> None:
-        """Make the rules. Rules that exist stay; elements that another owner left there are replaced."""
+        """Make the rules. Existing rules stay; another owner's leftover elements are replaced."""
 
     def collect(self, tables: Tables, network: str, valid: Collection[Owner], /) -> None:
         """Remove the rules of the network's attachments that are not in `valid`; go on past errors.

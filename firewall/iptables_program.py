@@ -1,4 +1,4 @@
-"""Execution of the iptables programs, with the environment of the call that wants them."""
+"""Execution of the iptables programs, with the environment of the plugin's call."""
 
 import errno
 import os
@@ -12,18 +12,18 @@ _DEFAULT_PATH: Final = "/usr/sbin:/sbin"
 
 
 class IptablesError(OSError):
-    """An iptables program is missing (ENOENT) or failed (EIO, with what it said)."""
+    """An iptables program is missing (ENOENT) or failed (EIO, with its message)."""
 
 
 class Program(NamedTuple):
-    """One of the programs, as a name to be looked up on PATH of the environment that it gets."""
+    """One of the programs: a name to look up on PATH, and the environment that has this PATH."""
 
     name: str
     environ: Mapping[str, str]
 
 
 def run(program: Program, arguments: list[str], script: str = "", *, check: bool = True) -> tuple[int, str]:
-    """Run it with `script` as its input and return the exit code and what it printed.
+    """Run it with `script` as its input and return the exit code and its output.
 
     Raises IptablesError if it is missing or, with `check`, if it failed.
     """

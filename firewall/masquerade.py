@@ -31,7 +31,7 @@ def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface], backend:
 
 
 def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) -> None:
-    """Take back `apply`, whichever backend or plugin suite did it; no rules are fine. Raises OSError, CniError.
+    """Remove the rules of `apply`, from any backend or plugin suite; no rules are fine. Raises OSError, CniError.
 
     All of the owner's addresses go. If `addresses` names them, fewer look-ups are needed.
     """
@@ -45,8 +45,8 @@ def holds(
 ) -> list[Interface]:
     """Return the addresses that nothing masquerades. Raises OSError.
 
-    A later plugin may have added addresses, which are never masqueraded. The caller names those that may be such:
-    `optional` addresses are left out, as long as any other one is masqueraded.
+    A later plugin may have added addresses, which are never masqueraded. The caller names these as `optional`: they
+    are left out, as long as any other address is masqueraded.
     """
     missing = [each for each in addresses if not any(backend.holds(tables, owner, [each]) for backend in _ALL)]
     return missing if len(missing) == len(addresses) else [each for each in missing if each not in optional]

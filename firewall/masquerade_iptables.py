@@ -1,9 +1,10 @@
-"""Masquerading by iptables, as the reference plugins (containernetworking/plugins) do it: either takes over.
+"""Masquerading by iptables, with the rules of the reference plugins (containernetworking/plugins).
 
-One chain for each container, named by a hash, and a jump to it for each address of all its interfaces; made through the
-iptables programs, which are the only interface to those rules that iptables itself goes on to understand.
+Either suite can take over the other's rules. Each container has one chain, named by a hash. Each address of all its
+interfaces has a jump to that chain. The rules are made by the iptables programs, because iptables may not understand
+rules that are made in another way.
 
-Everything happens in the network namespace that the calling thread is in, which is that of the socket, too.
+Everything happens in the network namespace of the calling thread, which is also the socket's.
 """
 
 import errno
@@ -23,14 +24,14 @@ from netlink.nftables import Table
 __all__ = ["IptablesError", "apply", "collect", "holds", "remove"]
 
 _CHAIN_LENGTH = 28
-# Regular expressions; `re` is loaded where they are used, as that takes 3 ms and most calls find nothing of iptables.
+# Regular expressions. Importing `re` takes 3 ms and most calls find no iptables rules, so functions import it.
 _CHAIN = r"CNI-[0-9a-f]{24}"
 _JUMP = rf'-A POSTROUTING .*--comment "((?:[^"\\]|\\.)*)" .*-j ({_CHAIN})'
 _COMMENT_LENGTH = 255
-"""Bytes that iptables keeps of a comment; it drops the rest without a word."""
+"""Bytes that iptables keeps of a comment; it drops the rest silently."""
 _ATTEMPTS = 5
 _FEWEST_USES = 3
-"""Of a chain: a rule for the subnet of one address, the one that masquerades, and a jump."""
+"""The least uses of a complete chain: a rule for the subnet of one address, the masquerade rule, and a jump."""
 
 
 class _Family(NamedTuple):
@@ -50,7 +51,7 @@ _FAMILIES = (
 def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
     """Masquerade traffic from `addresses` to anywhere but their subnets and multicast. Raises IptablesError.
 
-    All rules of a family are made at once, or none. Rules that exist stay.
+    All rules of a family are made at once, or none. Existing rules stay.
     """
     chain = _chain_name(owner.network, owner.container_id)
     comment = f'-m comment --comment "{_escaped(_comment(owner))}"'
@@ -63,7 +64,7 @@ def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
         everything = f"{chain} ! -d {family.multicast} {comment} -j MASQUERADE"
         program = _backend(tables, family, chain)
         present = _jumps(program, chain) if program else []
-        # What another interface of the container has stays; its subnets must come before the rule for everything.
+        # Rules of the container's other interfaces stay. Rules for subnets must come before the rule for everything.
         is_shared = any(jump not in jumps for jump in present)
         rules = _rules(program, chain) if program and is_shared else []
         changes = [
@@ -76,7 +77,7 @@ def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
 
 
 def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) -> None:
-    """Remove the jumps of `addresses`, and with the last one the chain; no chain is fine.
+    """Remove the jumps of `addresses`, and the chain with its last jump; no chain is fine.
 
     Without `addresses`, all rules of the container go. No program is run if the container has no chain. Raises
     IptablesError, NetlinkError.
@@ -90,10 +91,10 @@ def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) ->
 
 
 def holds(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> bool:
-    """Tell whether the container's chain has its rules and is led to, as far as the kernel counts them.
+    """Tell whether the container's chain has its rules and a jump to it, as far as the kernel counts them.
 
-    nftables is asked, where today's iptables keeps its rules: one look-up by name and family. A program is run only
-    if the kernel has a nat table of the older iptables, and looks for the chain alone. Raises IptablesError,
+    Current iptables keeps its rules in nftables, so one look-up by name and family is enough. A program is run only
+    if the kernel has a nat table of the older iptables. It looks for the chain alone. Raises IptablesError,
     NetlinkError.
     """
     chain = _chain_name(owner.network, owner.container_id)
@@ -102,11 +103,11 @@ def holds(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> bool:
 
 
 def collect(tables: Tables, network: str, valid: Collection[Owner]) -> None:
-    """Remove the chains of the network's containers of which `valid` has no attachment, and all jumps to them.
+    """Remove the chains of the network's containers that have no attachment in `valid`, and all jumps to them.
 
-    The network is in the jumps' comments, and a chain to be kept is known by its name: an interface is in neither. No
-    program is run if iptables has no chain that might have to go. Goes on past failures. Raises IptablesError that
-    names all of them, NetlinkError.
+    The jumps' comments name the network, and a valid chain is recognized by its name. Neither names the interface. No
+    program is run if iptables has no chain that might have to go. A failure does not stop the removal of other
+    chains. Raises IptablesError, which names all failures, and NetlinkError.
     """
     keep = {_chain_name(network, owner.container_id) for owner in valid}
     failures = []
@@ -130,7 +131,7 @@ def _remove(
             if changes:
                 _restore(program, changes)
         except IptablesError:
-            # All or nothing was done; somebody else may have removed part of it since it was listed.
+            # The program made all changes or none. Another process may have removed a rule since the listing.
             if not _backend(tables, family, chain):
                 return
             if attempt == _ATTEMPTS - 1:
@@ -140,9 +141,9 @@ def _remove(
 
 
 def _removal(program: Program, chain: str, addresses: Collection[Interface]) -> list[str]:
-    """Return what takes `addresses` out of the chain, or the chain away where it is led to for no other."""
+    """Return changes that remove the jumps of `addresses`, or the whole chain if no other address has a jump to it."""
     sources = {jump: _source(jump) for jump in _jumps(program, chain)}
-    # Early releases of the reference led the whole subnet there.
+    # In early releases of the reference the jump was for the whole subnet.
     own = {network for address in addresses for network in (ip_network(address.ip), address.network)}
     jumps = [jump for jump, source in sources.items() if source in own or not addresses]
     deletions = [f"-D {jump}" for jump in jumps]
@@ -167,7 +168,7 @@ def _is_whole(tables: Tables, family: _Family, chain: str) -> bool:
 
 
 def _backend(tables: Tables, family: _Family, chain: str) -> Program | None:
-    """Return the program to change `chain` with, or None when it does not exist."""
+    """Return the program that can change `chain`, or None if the chain does not exist."""
     if Table(tables.netfilter(), family.protocol, "nat").chain_uses(chain) is not None:
         return _of_backend(tables.environ, family, "nft")
     if _has_legacy_nat(family):
@@ -178,7 +179,7 @@ def _backend(tables: Tables, family: _Family, chain: str) -> Program | None:
 
 
 def _programs(tables: Tables, family: _Family, keep: Collection[str]) -> Iterator[Program]:
-    """Return the programs that may know containers' chains other than those to `keep`."""
+    """Return the programs that may know containers' chains besides the chains to `keep`."""
     chains = Table(tables.netfilter(), family.protocol, "nat").chains()
     import re
 
@@ -202,7 +203,7 @@ def _has_legacy_nat(family: _Family) -> bool:
 
 
 def _chains_of(program: Program, network: str) -> set[str]:
-    """Return the chains of the network's containers, but none that another network leads to as well."""
+    """Return the chains of the network's containers, except chains with a jump from another network, too."""
     import re
 
     _, listing = run(program, ["-w", "-t", "nat", "-S", "POSTROUTING"])
@@ -236,7 +237,7 @@ def _chain_name(network: str, container_id: str) -> str:
 
 def _comment(owner: Owner) -> str:
     comment = f'name: "{_escaped(owner.network)}" id: "{_escaped(owner.container_id)}"'
-    # Shortened here, so that a rule that is there already is recognized.
+    # Shortened as iptables does it, so that an existing rule is recognized.
     return comment.encode()[:_COMMENT_LENGTH].decode(errors="ignore")
 
 

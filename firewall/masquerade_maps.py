@@ -1,4 +1,4 @@
-"""Masquerading as earlier releases did it: a map from addresses to verdicts. It is removed, and never made.
+"""Masquerading in the form of earlier releases: a map from addresses to verdicts. It is removed, and never made.
 
     table inet cni_harness {
         map masquerade4 { type ipv4_addr : verdict; elements = { 10.88.0.5 comment "…" : goto subnet-10.88.0.0-16 } }
@@ -13,7 +13,8 @@
         }
     }
 
-Nodes that were updated have this table until the last of those pods goes. Elsewhere `presence` is the only look-up.
+An updated node has this table until the last pod of the earlier release goes. On other nodes `presence` is the only
+look-up.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,18 +39,18 @@ _RULES_OF_SUBNET = 2
 
 
 def presence(netfilter: Netfilter) -> LookUp[int]:
-    """Ask whether the table is there."""
+    """Ask whether the table exists."""
     return Table(netfilter, INET, _TABLE).uses_question()
 
 
 def release(netfilter: Netfilter, addresses: Sequence[Interface]) -> None:
-    """Remove the elements of `addresses`, whoever the owner is. Raises NetlinkError."""
+    """Remove the elements of `addresses`, for any owner. Raises NetlinkError."""
     table = Table(netfilter, INET, _TABLE)
     _remove(table, lambda: {address.ip: element for address in addresses if (element := _element(table, address))})
 
 
 def unmasquerade(netfilter: Netfilter, label: str) -> None:
-    """Remove an owner's elements, and all that no element needs; none is fine. O(n). Raises NetlinkError."""
+    """Remove an owner's elements, then unused chains and the unused table; none is fine. O(n). Raises NetlinkError."""
     table = Table(netfilter, INET, _TABLE)
     _remove(table, lambda: _all(table, label))
     remove_unused(netfilter)
@@ -59,7 +60,7 @@ def masqueraded(netfilter: Netfilter) -> list[tuple[Interface, str]]:
     """Return the addresses that are masqueraded, with their subnets' prefixes, and their owners' labels. O(n)."""
     found = []
     for address, element in _all(Table(netfilter, INET, _TABLE)).items():
-        with suppress(ValueError):  # another's chain
+        with suppress(ValueError):  # another program's chain
             found.append((ip_interface((address, network_of(element.chain).prefixlen)), element.comment))
     return found
 
@@ -67,7 +68,7 @@ def masqueraded(netfilter: Netfilter) -> list[tuple[Interface, str]]:
 def remove_unused(netfilter: Netfilter) -> None:
     """Remove chains that no element leads to, and the table if nothing else is in it. Raises NetlinkError."""
     table = Table(netfilter, INET, _TABLE)
-    # The kernel decides: it refuses to delete a chain or set that has come into use since the look-up.
+    # The kernel refuses to delete a chain or set that has come into use since the look-up.
     for chain in table.chains():
         if chain.startswith(PREFIX) and table.is_unused(chain):
             transaction = table.transaction()
@@ -82,7 +83,7 @@ def is_masqueraded(netfilter: Netfilter, address: Interface, owner: Owner) -> bo
     element = _element(table, address)
     if element != Element(address.ip.packed, owner.label(), name_of(address.network)):
         return False
-    # Nothing leads to a base chain, so its uses are its rules; and as those use the maps, the maps exist.
+    # Nothing leads to a base chain, so its uses are its rules. The rules use the maps, so the maps exist.
     base = table.chain(_BASE_CHAIN)
     if base is None or base.hook != _HOOK or base.uses < _RULES_OF_BASE:
         return False
@@ -96,7 +97,7 @@ def _remove(table: Table, find: Callable[[], dict[Address, Element]]) -> None:
         transaction = table.transaction()
         for address, element in find().items():
             transaction.delete_elements(_MAPS[address.version], [element])
-        # The guard keeps the look true: the elements must still be the owner's when they are deleted.
+        # The guard makes the commit fail if the elements are no longer the owner's.
         if not transaction.messages or table.try_commit(transaction, doing, generation=generation):
             break
 

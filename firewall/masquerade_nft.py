@@ -14,12 +14,12 @@
     }
 
 The cost of adding or removing an address does not grow with the number of pods: an insertion into a hash table. (With a
-map to verdicts, the kernel checks all elements for loops at every commit.) Of a counter the kernel tells how many
-elements lead to it, so the subnet's last address is known without a listing. The set of owners, keyed by a hash of the
-label, lists the addresses of each: DEL finds them without a result of ADD.
+map to verdicts, the kernel checks all elements for loops at every commit.) The kernel counts the elements that refer to
+a counter, so the subnet's last address is known without a listing. The set of owners, keyed by a hash of the label,
+lists the addresses of each: DEL finds them without a result of ADD.
 
-What a subnet needs is made with its first address and removed with its last, the table with its last subnet. Rules and
-chains that others have flushed or deleted are restored with the next address. Elements in the form of earlier releases
+A subnet's objects are made with its first address and removed with its last, the table with its last subnet. If other
+programs flush or delete rules and chains, the next address restores them. Elements in the form of earlier releases
 (`firewall.masquerade_maps`) stay in force and go with their owners.
 """
 
@@ -52,15 +52,15 @@ from skel.steps import Steps
 __all__ = ["apply", "collect", "holds", "masqueraded", "remove"]
 
 _COMMENT_MAX: Final = 125
-"""Bytes. nft(8) refuses comments of more than 128, and so could not load what it has saved."""
+"""Bytes. nft(8) refuses comments of more than 128, and so could not load its own output."""
 _MORE: Final = "..."
-"""The list in the comment of an owner's element, if it would be too long: all elements are to be searched."""
+"""Replaces a list of addresses that is too long for the comment of an owner's element: search all elements."""
 
 
 def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
     """Masquerade traffic from `addresses` to anywhere but their subnets and multicast. Raises NetlinkError.
 
-    What is done already stays; an element that another owner left behind for one of `addresses` is replaced.
+    Existing rules stay. Another owner's leftover element for one of `addresses` is replaced.
     """
     if not addresses:
         return
@@ -85,8 +85,9 @@ def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
         _add(transaction, owner, wanted, seen)
         if not transaction.messages:
             break
-        # A transaction that makes all that it needs meets "no such object" only if the kernel lacks something. Another
-        # one may meet it after the last pod's DEL: a failure of 10 ms, but a guard would fail after any change.
+        # If a transaction makes all objects that it needs, "no such object" means that the kernel lacks a feature.
+        # Other transactions may get it after the last pod's DEL. Such a failure costs 10 ms, but a guard would fail
+        # after any change.
         lost_races = LOST_RACES - {errno.ENOENT} if is_damaged else LOST_RACES
         is_guarded = is_damaged and bool(seen.uses is not None or seen.elements or seen.listed)
         if table.try_commit(transaction, doing, lost_races, seen.generation if is_guarded else None):
@@ -97,9 +98,9 @@ def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
 
 
 def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) -> None:
-    """Take back all that `apply` did for `owner`; no elements are fine. Raises NetlinkError.
+    """Remove all elements that `apply` made for `owner`; no elements are fine. Raises NetlinkError.
 
-    The table lists the owner's addresses. If `addresses` tells them, one system call less is needed.
+    The table lists the owner's addresses. If `addresses` names them, one system call less is needed.
     """
     doing = f"stop masquerading {', '.join(map(str, addresses)) or owner.label()}"
     netfilter = tables.netfilter()
@@ -123,14 +124,14 @@ def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) ->
         emptied = _emptied(seen, owned) if is_removable else []
         if emptied:
             subnets.remove(transaction, emptied)
-        # The guard keeps the look true: the elements are still this owner's, and a subnet without others has none.
+        # The guard makes the commit fail if the elements are no longer this owner's, or if a subnet has new elements.
         try:
             if not transaction.messages or table.try_commit(transaction, doing, {errno.ERESTART}, seen.generation):
                 break
         except NetlinkError:
             if not emptied:
                 raise
-            is_removable = False  # other rules use what the subnet has
+            is_removable = False  # other rules use the subnet's objects
     if older.found is not None:
         masquerade_maps.unmasquerade(netfilter, owner.label())
 
@@ -222,7 +223,7 @@ def _add(transaction: Transaction, owner: Owner, wanted: Mapping[Interface, Elem
 
 
 def _listing(owner: Owner, addresses: Iterable[Interface], present: Element | None) -> Element:
-    """Return the element that lists the owner's addresses, those of `present` included."""
+    """Return the element that lists the owner's addresses, including the addresses of `present`."""
     already = present.comment.split() if present else []
     comment = " ".join(dict.fromkeys([*already, *map(str, addresses)]))
     return Element(
@@ -242,13 +243,13 @@ def _told(table: Table, subnets: Subnets, owner: Owner, listed: Element | None) 
         }
     told: dict[Interface, None] = {}
     for each in listed.comment.split():
-        with suppress(ValueError):  # written by another
+        with suppress(ValueError):  # written by another program
             told[ip_interface(each)] = None
     return told
 
 
 def _emptied(seen: Seen, owned: Iterable[Interface]) -> list[Network]:
-    """Return the subnets that have no element but those."""
+    """Return the subnets that have no other elements than `owned`."""
     going: dict[Network, int] = defaultdict(int)
     for address in owned:
         going[address.network] += 1

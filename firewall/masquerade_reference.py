@@ -1,8 +1,8 @@
-"""What the nftables backend of the reference plugins (containernetworking/plugins) left: recognized and removed.
+"""Leftovers of the reference plugins' nftables backend (containernetworking/plugins): recognized and removed.
 
 It keeps a rule for each address in a table of its own, with a comment that begins with a hash of the attachment.
-Everything happens in the network namespace of the socket; where that backend never ran, each function
-is one look-up.
+Everything happens in the network namespace of the socket. If that backend never ran, each function is one
+look-up.
 """
 
 from firewall.owner import Owner

@@ -1,6 +1,6 @@
-"""The table of `firewall.masquerade_nft`: what it has for a subnet, how it is looked up, made and removed.
+"""The table of `firewall.masquerade_nft`: the objects of a subnet are looked up, made and removed.
 
-Everything that a subnet has in the table has the same name: its map, its counter and its chain.
+A subnet has a map, a counter and a chain in the table. All three have the same name.
 """
 
 from collections.abc import Iterable
@@ -45,12 +45,12 @@ def open_table(netfilter: Netfilter) -> Table:
 
 def name_of(network: Network) -> str:
     """Return the name of a subnet's map, counter and chain."""
-    # nft(8) takes neither ":" nor "/" (at the end) in a name, and must be able to load what it has saved.
+    # nft(8) must be able to load its own output, and it accepts neither ":" nor "/" (at the end) in a name.
     return f"{PREFIX}{network}".replace(":", "_").replace("/", "-")
 
 
 def network_of(name: str) -> Network:
-    """Return the subnet of a map, counter or chain. Raises ValueError for another's."""
+    """Return the subnet of a map, counter or chain. Raises ValueError for another program's object."""
     if not name.startswith(PREFIX):
         raise ValueError(name)
     return ip_network(name.removeprefix(PREFIX).replace("_", ":").replace("-", "/"))
@@ -62,7 +62,7 @@ def interface_of(element: Element, network: Network) -> Interface:
 
 
 def owner_key(label: str) -> bytes:
-    """Return the key of an owner's element: from a hash, as a label may be longer than a key."""
+    """Return the key of an owner's element. It is a hash, because a label may be longer than a key."""
     return sha256(label.encode()).hexdigest()[: _OWNER_KEY.length - 1].encode().ljust(_OWNER_KEY.length, b"\0")
 
 
@@ -99,19 +99,19 @@ class Seen:
         self.listed = listed.found
         """The element that lists the owner's addresses."""
         self.elements = {address: question.found for address, question in elements.items() if question.found}
-        """The elements of the addresses; their owner may be another."""
+        """The elements of the addresses; another owner may have them."""
         self.chains = {network: question.found for network, question in of_chains.items()}
         self.uses = uses.found
         """With `chains`: the number of maps, sets, counters and chains; None if there is no table."""
         self.counters = {network: question.found for network, question in of_counters.items()}
-        """Without `chains`: how many elements each subnet has."""
+        """Without `chains`: the number of elements of each subnet."""
 
 
 class Subnets:
-    """What the table has for subnets: listed, made and removed."""
+    """The objects of subnets in the table: listed, made and removed."""
 
     def __init__(self, netfilter: Netfilter, table: Table) -> None:
-        """Nothing is asked yet."""
+        """Ask nothing yet."""
         self._netfilter = netfilter
         self._table = table
 
@@ -119,18 +119,18 @@ class Subnets:
         """Return the subnets that have a map. O(n) in their number. Raises NetlinkError."""
         networks = []
         for name in self._table.sets():
-            with suppress(ValueError):  # another's set
+            with suppress(ValueError):  # another program's set
                 networks.append(network_of(name))
         return networks
 
     def counters(self, networks: Iterable[Network]) -> dict[Network, int | None]:
-        """Return how many elements each has; None if it has no counter. Raises NetlinkError."""
+        """Return the number of elements of each subnet; None if it has no counter. Raises NetlinkError."""
         questions = {network: self._table.counter_question(name_of(network)) for network in networks}
         self._netfilter.look_up(*questions.values())
         return {network: counter.found for network, counter in questions.items()}
 
     def elsewhere(self, addresses: Iterable[Interface]) -> list[tuple[str, Element]]:
-        """Return elements of these addresses in the maps of other subnets that have them. Raises NetlinkError."""
+        """Return elements of these addresses in the maps of other subnets. Raises NetlinkError."""
         listed = self.listed()
         questions = [
             (name_of(network), self._table.element_question(name_of(network), address.ip.packed))
@@ -142,10 +142,10 @@ class Subnets:
         return [(name, question.found) for name, question in questions if question.found]
 
     def restore(self, transaction: Transaction, seen: Seen) -> None:
-        """Make what the seen subnets need, and what is missing of the others. Raises NetlinkError."""
+        """Make the objects of the seen subnets, and missing objects of the other subnets. Raises NetlinkError."""
         chains: dict[Network, Chain | None] = dict(seen.chains)
         if seen.uses is not None:
-            # A program that flushed these rules has flushed those of other networks, too.
+            # A program that flushed these rules has probably flushed other networks' rules, too.
             questions = {
                 each: self._table.chain_question(name_of(each)) for each in self.listed() if each not in chains
             }
@@ -165,10 +165,10 @@ class Subnets:
             transaction.set_rules(name, [*outside, *counted(network.version, name), *masquerading()])
 
     def remove(self, transaction: Transaction, networks: Iterable[Network]) -> None:
-        """Remove what subnets without elements have, and the table with the last. Raises NetlinkError.
+        """Remove the objects of subnets without elements, and the table with the last. Raises NetlinkError.
 
-        Elements deleted earlier in the transaction count as gone. The look-ups are not part of the transaction: it is
-        to be committed with a generation from before them.
+        Elements deleted earlier in the transaction count as gone. The look-ups are not part of the transaction: commit
+        it with a generation from before them.
         """
         names = [name_of(network) for network in networks]
         chains = [self._table.chain_question(name) for name in names]
@@ -186,7 +186,7 @@ class Subnets:
             if counter.found is not None:
                 transaction.delete_counter(name)
         if uses.found == found:
-            # No subnet is left, so what an owner's element lists is gone.
+            # No subnet is left, so the addresses that an owner's element lists are gone.
             if sets[-1].found:
                 transaction.delete_set(OWNERS, elements=True)
             transaction.delete_table()

@@ -1,4 +1,4 @@
-"""Whose a firewall element is: three words, kept in the element's comment. Free of pyroute2."""
+"""The owner of a firewall element: three words, kept in the element's comment. Does not import pyroute2."""
 
 from collections.abc import Iterator
 
@@ -8,10 +8,10 @@ from lean.typing import NamedTuple, Self
 __all__ = ["MAX_LABEL", "Owner"]
 
 MAX_LABEL = 108
-"""Bytes. The kernel keeps 253, but nft(8) refuses comments of more than 128, and so could not load what it has saved;
-20 are left for what else an element needs to say."""
+"""Bytes. The kernel keeps 253, but nft(8) refuses comments of more than 128, and so could not load its own output.
+20 bytes are left for the rest of an element's comment."""
 
-# nft(8) knows no way of quoting a quote in a comment, and "/" separates the parts. "~" marks a shortened part.
+# nft(8) cannot quote a quote in a comment. "/" separates the parts. "~" marks a shortened part.
 _SAFE = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:@+=,~-")
 _HEX = frozenset(b"0123456789ABCDEF")
 _PARTS = 3
@@ -27,8 +27,8 @@ class Owner(NamedTuple):
     def label(self) -> str:
         """The owner as one line of at most `MAX_LABEL` printable ASCII characters, readable in `nft list ruleset`.
 
-        Where it would be longer, the container ID is replaced by a hash of itself, and only then the network too:
-        the same owner has always the same label.
+        If it would be longer, the container ID is replaced by its hash. If it is still too long, the network is
+        replaced by its hash, too. An owner always has the same label.
         """
         for candidate in self._candidates():
             label = "/".join(_quoted(part) for part in candidate)
@@ -38,19 +38,19 @@ class Owner(NamedTuple):
 
     @classmethod
     def from_label(cls, label: str) -> Self | None:
-        """The owner as remembered by the kernel, or None when nobody of ours wrote `label`.
+        """Return the owner that `label` names, or None if `label` is not in the format of `Owner.label`.
 
-        It equals the original; a shortened part stays shortened.
+        It equals the original. A shortened part stays shortened.
         """
         parts = label.split("/")
         return cls(*map(_unquoted, parts)) if len(parts) == _PARTS else None
 
     def in_network(self, network: str) -> bool:
-        """Tell whether the attachment is one of `network`, also where only a hash of the name is left."""
+        """Tell whether the attachment is one of `network`, also if the label has only a hash of the name."""
         return self.network in {network, _digest(network)}
 
     def __eq__(self, other: object) -> bool:
-        """Equal are owners that the kernel could not tell apart: a shortened one and its original, too."""
+        """Compare the labels, so a shortened owner equals its original."""
         return isinstance(other, Owner) and self.label() == other.label()
 
     def __hash__(self) -> int:

@@ -24,7 +24,7 @@ def apply(tables: Tables, owner: Owner, port: str, mac: str) -> None:
 
 
 def remove(tables: Tables, owner: Owner, port: str) -> None:
-    """Take back `apply`, whichever plugin suite did it; no rules are fine. Raises OSError, CniError."""
+    """Remove the rules of `apply`, from any plugin suite; no rules are fine. Raises OSError, CniError."""
     with Steps() as steps:
         for backend in _ALL:
             steps.take(backend.remove, tables, owner, Port(port))

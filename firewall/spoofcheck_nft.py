@@ -1,4 +1,4 @@
-"""Source address checks on the ports of bridges: only frames from the pod's own MAC address come in.
+"""Source address checks on the ports of bridges: only frames from the pod's own MAC address enter.
 
     table bridge cni_harness {
         map checked_ports { type ifname : verdict; elements = { "veth1" comment "…" : goto check_source } }
@@ -7,9 +7,9 @@
         chain prerouting { type filter hook prerouting priority -300; iifname vmap @checked_ports; }
     }
 
-What a frame meets does not grow with the number of ports. Everything happens in the network namespace of the
-socket. The table is made for the first port and removed with the last. Rules and chains that others have
-flushed or deleted are restored with the next port.
+The cost for a frame does not grow with the number of ports. Everything happens in the network namespace of the
+socket. The table is made for the first port and removed with the last. If other programs flush or delete rules
+and chains, the next port restores them.
 """
 
 import errno
@@ -37,7 +37,7 @@ _OBJECTS_WITHOUT_PORTS = 4  # the map, the set and both chains
 
 
 class Port(NamedTuple):
-    """A port of a bridge, and the MAC address that frames may come from; removal does without it."""
+    """A port of a bridge, and the MAC address that frames may come from; removal does not need the address."""
 
     name: str
     mac: str = ""
@@ -46,8 +46,8 @@ class Port(NamedTuple):
 def apply(tables: Tables, owner: Owner, port: Port) -> None:
     """Drop frames that enter through bridge port `port` with another Ethernet source than the port's MAC address.
 
-    Elements that exist stay; those of another owner for a port of that name are replaced. Raises NetlinkError:
-    EOPNOTSUPP on a kernel without nftables for bridges.
+    The owner's existing elements stay. Another owner's elements for a port of that name are replaced. Raises
+    NetlinkError: EOPNOTSUPP on a kernel without nftables for bridges.
     """
     doing = f"check source addresses on port {port.name!r}"
     wanted = _elements(port, owner)
@@ -66,7 +66,7 @@ def apply(tables: Tables, owner: Owner, port: Port) -> None:
             transaction.delete_elements(name, [element])
         for name, element in wanted.items():
             transaction.add_elements(name, [element])
-        # Where nothing seen is relied upon, "no such object" says what this kernel lacks.
+        # This transaction needs no existing object, so "no such object" means that the kernel lacks a feature.
         lost_races = LOST_RACES - {errno.ENOENT} if cold and not present else LOST_RACES
         if _try_commit(table, transaction, doing, lost_races):
             return
@@ -118,7 +118,7 @@ def _table(tables: Tables) -> Table:
 
 
 def _elements(port: Port, owner: Owner) -> dict[str, Element]:
-    # The MAC address stands in the comment, so that the other element can be found by the port alone.
+    # The MAC address is in the comment, so that the other element can be found by the port alone.
     comment = f"{owner.label()} {port.mac.lower()}"
     return {_PORTS: Element(_port_key(port), comment, _CHECK), _MACS: Element(_mac_key(port), owner.label())}
 
@@ -147,7 +147,7 @@ def _mac_key(port: Port) -> bytes:
 
 
 def _is_whole(table: Table, base: Chain | None) -> bool:
-    # As the rules use the map and the set, those exist.
+    # The rules use the map and the set, so both exist.
     return base is not None and base.hook == _HOOK and table.has_rules(_BASE_CHAIN, base) and bool(table.rules(_CHECK))
 
 

@@ -1,8 +1,8 @@
-"""Source address checks that the reference plugins (containernetworking/plugins) left: recognized and removed.
+"""Leftover source address checks of the reference plugins (containernetworking/plugins): recognized and removed.
 
-They keep two chains for each attachment in a table that is not theirs alone, and a rule that leads a port there.
-Everything happens in the network namespace of the socket; where there is nothing of theirs, each
-function is one look-up.
+They keep two chains for each attachment, and a rule that jumps there for a port. Other programs may use their table,
+too. Everything happens in the network namespace of the socket. If the reference plugins left nothing, each function
+is one look-up.
 """
 
 from firewall.owner import Owner
@@ -16,7 +16,7 @@ __all__ = ["holds", "remove"]
 _TABLE: Final = "nat"
 _BASE_CHAIN: Final = "PREROUTING"
 _COMMENT_MAX = 128
-"""Bytes in a comment that nft(8), with which the reference makes its rules, puts up with."""
+"""The most bytes that nft(8) accepts in a comment. The reference makes its rules with nft(8)."""
 
 
 def holds(tables: Tables, owner: Owner, _: object) -> bool:

@@ -28,7 +28,7 @@ class Tables(NamedTuple):
 def attempts(doing: str) -> Iterator[None]:
     """Yield for each attempt to look and to commit. Raises NetlinkError (EAGAIN) if other processes are always faster.
 
-    `doing` says in the error what was attempted.
+    `doing` names the attempted change in the error.
     """
     for _ in range(ATTEMPTS):
         yield

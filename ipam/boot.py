@@ -1,11 +1,11 @@
-"""Which boot a reservation is of: a pod of an earlier boot is gone, even if its files are there.
+"""The boot in which a reservation was made: a pod of an earlier boot is gone, even if its files exist.
 
-The reference's file has no place for that. So our reservations have a mark in the
-nanoseconds of their modification time, which no program looks at: a constant, and a
-number that each boot has for itself. Wall clocks are set forward and back, and start
-wrong on machines without a battery; the mark does not depend on them. A file without
-a mark (of the reference, of an earlier release, on a file system that keeps whole
-seconds) is of an earlier boot if it is older than this boot.
+The reference's file format has no field for the boot. So our reservations have a mark in
+the nanoseconds of their modification time, which no program reads. The mark is a constant
+and a number of the boot. It does not depend on wall clocks: they are set forward and back,
+and start wrong on machines without a battery. A file may lack the mark: if the reference or
+an earlier release made it, or if the file system keeps whole seconds. Such a file is of an
+earlier boot if it is older than this boot.
 """
 
 import os
@@ -21,11 +21,11 @@ _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 _NS: Final = 10**9
 _MARK_BITS: Final = 15
 _MARK: Final = 20_117 << _MARK_BITS
-"""In nanoseconds, less than a second with `_MARK_BITS` added; another program's file has it once in 30,517 times."""
+"""In nanoseconds. With `_MARK_BITS` it is below a second. One of 30,517 files of other programs has it by chance."""
 
 
 class Boot(NamedTuple):
-    """The boot that this process lives in."""
+    """The boot in which this process runs."""
 
     number: int | None
     """It has `BOOT_BITS` bits; None if the kernel does not tell which boot it is."""
@@ -40,7 +40,7 @@ class Boot(NamedTuple):
             return cls(None)
 
     def mark(self, file: int | str) -> None:
-        """Mark a file, an open one or a path, as made in this boot: now. A symbolic link is not followed."""
+        """Mark a file, given open or as a path, as made now, in this boot. A symbolic link is not followed."""
         if self.number is None:
             return
         now = time.time_ns()

@@ -1,10 +1,11 @@
 """host-local: addresses from ranges in the configuration, noted in files of this host.
 
-ADD reserves one address of each range set for the attachment, DEL releases
-them, CHECK looks whether they stand, GC releases those of attachments that are
-gone and STATUS tells whether an ADD could reserve one. Configuration, order
-and files are those of the reference plugin of this name, whose reservations
-are honoured and released; see `store` for the files and `ranges` for the order.
+ADD reserves one address of each range set for the attachment. DEL releases
+them. CHECK tells whether they are still reserved. GC releases the addresses of
+attachments that are gone. STATUS tells whether an ADD could reserve an address.
+Configuration, order and files are the same as in the reference plugin of this
+name, whose reservations are honoured and released. See `store` for the files
+and `ranges` for the order.
 """
 
 import ipaddress
@@ -34,7 +35,7 @@ ALREADY_RESERVED = 100
 NOT_RESERVED = 101
 """Our error code for a CHECK that misses a reservation. (Spec code 3 would stop the runtime from cleaning up.)"""
 _TRIED = 100
-"""Addresses that are tried before all reservations are listed, which takes as long as trying a thousand."""
+"""Addresses that are tried before all reservations are listed. A listing takes as long as a thousand tries."""
 
 
 def add(args: Args[HostLocalConfig]) -> Result:
@@ -61,14 +62,14 @@ def delete(args: Args[HostLocalConfig]) -> None:
     """Release the attachment's addresses, if it has any."""
     with _store(args.config) as store:
         if store.exists():
-            # Locked also to find nothing: an ADD that was killed may still be at work in the server.
+            # Locked even to find nothing: a killed ADD may still run in the server.
             with store.locked(args.interruption):
                 enough = max(1, range_set_count(args.config))
                 store.release(*store.find(args.container_id, args.ifname, _noted(args), enough=enough))
 
 
 def check(args: Args[HostLocalConfig]) -> None:
-    """Look whether the attachment has an address, and all those of prevResult that are ours."""
+    """Raise CniError unless the attachment has an address, and all of our addresses in prevResult."""
     range_sets = range_sets_of(args.config)
     with _store(args.config) as store:
         if not store.exists():
@@ -102,7 +103,7 @@ def gc(args: Args[HostLocalConfig]) -> None:
 
 
 def status(args: Args[HostLocalConfig]) -> None:
-    """Raise CniError (50) if an ADD could note no address; warn if one would find none (docs/design.md)."""
+    """Raise CniError (50) if an ADD could not write a reservation; warn if no address is free (docs/design.md)."""
     range_sets = [] if ranges_come_with_pods(args.config) else range_sets_of(args.config)
     args.config.ipam.routes()  # raises for routes that no ADD can use
     with _store(args.config) as store:
@@ -127,14 +128,14 @@ PLUGIN = Plugin(
     delete=delete,
     gc=gc,
     status=status,
-    env_args=("IP", "MAC"),  # MAC is the interface plugin's: it passes its CNI_ARGS on as they are
+    env_args=("IP", "MAC"),  # MAC is for the interface plugin, which passes its CNI_ARGS on unchanged
     version=REFERENCE_RELEASE,
 )
 
 
 @contextmanager
 def _store(config: HostLocalConfig) -> Iterator[Store]:
-    """Open the network's reservations; an error of the file system becomes one of code 5."""
+    """Open the network's reservations; an error of the file system becomes a CniError (5)."""
     try:
         yield Store(config.ipam.data_dir or DATA_DIR, config.name)
     except OSError as error:
@@ -145,8 +146,8 @@ def _store(config: HostLocalConfig) -> Iterator[Store]:
 def _of_earlier_boot(args: Args[HostLocalConfig], store: Store, range_sets: list[RangeSet]) -> list[str]:
     """Return the addresses that the attachment has from an earlier boot.
 
-    A container that starts again after a reboot or a power cut gets them again: no runtime was there to send a DEL.
-    Raises CniError (100) when it has an address of this boot (SPEC.md section 2, ADD).
+    A container that starts again after a reboot or a power cut gets them again, because no runtime could send a DEL.
+    Raises CniError (100) if it has an address of this boot (SPEC.md section 2, ADD).
     """
     owner, found = store.find(args.container_id, args.ifname, enough=0)
     earlier = [reserved for reserved in found if owner.ifname and store.is_of_earlier_boot(reserved)]
@@ -160,7 +161,7 @@ def _of_earlier_boot(args: Args[HostLocalConfig], store: Store, range_sets: list
 def _reserve(
     store: Store, take: Take, index: int, range_set: RangeSet, requested: Address | None, earlier: Iterable[str]
 ) -> IPConfig:
-    """Reserve `requested`, one of `earlier` or the next free address. Raises CniError (11) when there is none."""
+    """Reserve `requested`, one of `earlier` or the next free address. Raises CniError (11) if no address is free."""
     if requested is not None:
         span = range_set.find(requested)
         if span is None or not take(index, str(requested)):
@@ -174,7 +175,7 @@ def _reserve(
     taken: frozenset[str] = frozenset()
     for tried, (candidate, span) in enumerate(range_set.candidates(store.last_reserved(index))):
         if tried == _TRIED:
-            # The round robin met many addresses in use: skip the others without a system call for each.
+            # Many addresses were in use. A listing skips the others without a system call for each.
             taken = frozenset(store.entries())
         if str(candidate) not in taken and take(index, str(candidate)):
             return _ip_config(candidate, span)
@@ -182,7 +183,7 @@ def _reserve(
 
 
 def _holder(store: Store, address: Address) -> str:
-    """Say who has an address, for the end of a message."""
+    """Return the owner of an address as text for the end of a message."""
     owner = store.owner(str(address))
     if owner is None or not owner.is_attachment:
         return ""
@@ -209,7 +210,7 @@ def _ip_config(reserved: Address, span: Span) -> IPConfig:
 
 
 def _noted(args: Args[HostLocalConfig]) -> list[str]:
-    """Return the addresses that prevResult says the attachment got."""
+    """Return the attachment's addresses in prevResult."""
     return [str(ip.address.ip) for ip in args.prev_result.ips] if args.prev_result else []
 
 

@@ -45,7 +45,7 @@ _ANY_NUMBER = 1 << 32
 
 
 def later(decode: Decoder[T]) -> Decoder[Callable[[], T]]:
-    """Decode a value when it is asked for, not before.
+    """Decode a value when it is used, not when the configuration is read.
 
     Per-pod keys are decoded in the same way, so that DEL never fails on input that ADD rejected.
     """
@@ -53,7 +53,7 @@ def later(decode: Decoder[T]) -> Decoder[Callable[[], T]]:
 
 
 def requested_address(value: object, path: str) -> Address:
-    """Decode an address that was asked for; a prefix length, which some runtimes send, is ignored."""
+    """Decode a requested address; a prefix length, which some runtimes send, is ignored."""
     text = string(value, path)
     try:
         return address(str(cidr(text, path).ip) if "/" in text else text, path)
@@ -79,7 +79,7 @@ class HostLocalIpam(IpamConfig):
     gateway: Address | None = field(optional(address), default=None)
     ranges: list[list[Range]] = field(list_of(list_of(record(Range))), default=list, unreadable=UNKNOWN)
     routes: Callable[[], list[Route]] = field(later(list_of(record(Route))), default=lambda: list)
-    """Read when asked for: DEL does not take time for 10,000 routes."""
+    """Decoded lazily, so that DEL takes no time for 10,000 routes."""
     data_dir: str = field(file_path, default="", unreadable=UNKNOWN)
     resolv_conf: str = field(file_path, default="")
     status_fails_when_full: bool = field(boolean, default=False)
@@ -113,10 +113,10 @@ class HostLocalConfig(Config):
 
 
 def range_sets_of(config: HostLocalConfig) -> list[RangeSet]:
-    """Return all range sets: the runtime's first, then the old style's, then those of `ranges`.
+    """Return all range sets: first the runtime's, then the old style's, then the sets of `ranges`.
 
-    Raises CniError (7) for ranges that cannot be read or are not sound, and for more
-    than one address a family where the configuration's version cannot express that.
+    Raises CniError (7) for ranges that cannot be read or are not sound. Raises it also for
+    more than one address a family if the configuration's version cannot express that.
     """
     ipam = config.ipam
     of_the_pod = config.runtime_config().ip_ranges()
@@ -138,14 +138,14 @@ def range_sets_of(config: HostLocalConfig) -> list[RangeSet]:
 
 
 def range_set_count(config: HostLocalConfig) -> int:
-    """Return how many range sets there are, sound or not: that many addresses an ADD reserves.
+    """Return the number of range sets, sound or not. An ADD reserves this number of addresses.
 
     The number of unreadable ones is not limited.
     """
     try:
         of_the_pod = len(config.runtime_config().ip_ranges())
     except CniError:
-        of_the_pod = 0  # the ADD has refused them
+        of_the_pod = 0  # ADD has refused them
     try:
         return of_the_pod + (config.ipam.subnet is not None) + len(config.ipam.ranges)
     except CniError:
@@ -153,14 +153,14 @@ def range_set_count(config: HostLocalConfig) -> int:
 
 
 def ranges_come_with_pods(config: HostLocalConfig) -> bool:
-    """Tell whether all range sets are still to come: by the capability `ipRanges`, with each pod."""
+    """Tell whether the configuration has no range sets, and each pod gets its own by the capability `ipRanges`."""
     return config.capabilities.get("ipRanges", False) and not range_set_count(config)
 
 
 def requests_of(args: Args[HostLocalConfig], range_sets: list[RangeSet]) -> dict[int, Address]:
-    """Return which address was asked for of which range set, by its index.
+    """Return the requested addresses by the index of their range set.
 
-    Raises CniError (7, or 4 for CNI_ARGS) for one that is none, or that no range set can give.
+    Raises CniError (7, or 4 for CNI_ARGS) for an invalid address, or one that no range set can give.
     """
     assigned: dict[int, Address] = {}
     for asked, path in _requested(args).items():
@@ -177,9 +177,9 @@ def requests_of(args: Args[HostLocalConfig], range_sets: list[RangeSet]) -> dict
 
 
 def _requested(args: Args[HostLocalConfig]) -> dict[Address, str]:
-    """Return the addresses that were asked for, and where.
+    """Return the requested addresses, each with the place of the request.
 
-    CONVENTIONS.md, "CNI_ARGS": a plugin that understands `args` ignores the same wish in CNI_ARGS.
+    CONVENTIONS.md, "CNI_ARGS": a plugin that understands `args` ignores the same request in CNI_ARGS.
     """
     requested: dict[Address, str] = {}
     of_args = args.config.args().cni.ips

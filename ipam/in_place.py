@@ -1,7 +1,7 @@
-"""Reading and writing regular files that are there: writing costs a small part of making a file.
+"""Reading and writing existing regular files: a write costs a small part of making a file.
 
-No open here waits, and no write goes through a symbolic link: a user who can make names in
-the folder cannot hang a plugin with a FIFO, nor have it write to a file elsewhere.
+No open here waits, and no write follows a symbolic link. So a user who can make names in
+the folder cannot block a plugin with a FIFO, nor redirect its writes to another file.
 """
 
 import errno
@@ -15,7 +15,7 @@ _NOT_REGULAR = {errno.ELOOP, errno.ENXIO}
 
 
 class NotRegularError(OSError):
-    """The name is that of a symbolic link, a FIFO, a device, a socket or a folder."""
+    """The name belongs to a symbolic link, a FIFO, a device, a socket or a folder."""
 
 
 def open_regular(path: str, flags: int, mode: int = 0o600) -> tuple[int, os.stat_result]:
@@ -47,11 +47,11 @@ def read_regular(path: str, flags: int = 0) -> tuple[bytes, os.stat_result]:
 
 
 def overwrite(path: str, content: bytes, start: int | None = None, *, modified: int | None = None) -> None:
-    """Make `content` all that the file holds, or write it from byte `start` on; make the file if it is missing.
+    """Replace the file's content, or write `content` from byte `start` on; make the file if it is missing.
 
-    A new file takes the place of anything that is neither a regular file nor a folder. `modified` becomes the file's
-    modification time, in seconds since 1970. A crash may leave a part of the content, and what was there before
-    behind that. Raises OSError.
+    A new file replaces anything that is neither a regular file nor a folder. `modified` becomes the file's
+    modification time, in seconds since 1970. After a crash the file may have a part of the new content, followed by
+    the old content. Raises OSError.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW
     try:
@@ -70,7 +70,7 @@ def overwrite(path: str, content: bytes, start: int | None = None, *, modified: 
 
 
 def write_all(file: int, content: bytes, start: int = 0) -> None:
-    """Write `content` from byte `start` on. A disk that is full may take a part; then this raises OSError."""
+    """Write `content` from byte `start` on. Raises OSError, also if a full disk takes only a part."""
     while content:
         written = os.pwrite(file, content, start)
         content = content[written:]

@@ -1,35 +1,35 @@
-"""The index of a folder of reservations: which addresses each owner has, without reading them all.
+"""The index of a folder of reservations: each owner's addresses, without reading all reservations.
 
 It is one file, `.owners`, with a line per owner such as `<container ID>@eth0
-10.0.0.5,fd00::5`. The reference reads it when it looks for an owner, as it reads
-every file, and finds that it is no reservation. What a line says is believed
-only where the reservation itself confirms it.
+10.0.0.5,fd00::5`. The reference reads every file to find an owner. It reads the index,
+too, and finds that it is no reservation. A line counts only if the reservation itself
+confirms it.
 
 The file is a table of buckets of 4 KiB; their number is a power of two. A hash of
-the container ID says which bucket has the lines of a container, so a call reads one
-bucket and writes it in place, however many lines there are. Newlines fill a bucket up.
+the container ID says which bucket has a container's lines. So a call reads one bucket
+and writes it in place, for any number of lines. Newlines fill a bucket up.
 When one is full, the index is written anew with buckets that are a quarter full at
-most. A container whose lines fill more than a bucket (some 35 interfaces in one
-network) keeps the index from being whole.
+most. If a container's lines fill more than a bucket (some 35 interfaces in one
+network), the index is not whole.
 
-The index is whole unless someone else added reservations. To know that without
-reading, whoever leaves the folder with a whole index sets the folder's
-modification time to a fixed moment, the seal: any other program that adds or
-removes an entry breaks it, because the kernel then sets the time to now. So do
-we before the file changes, and what a crash leaves has no seal. (Comparing a
-recorded time would not do: the kernel's clock ticks every 4 ms, and a process
-that waits takes the lock and adds its entry within one tick.)
+The index is whole unless another program added reservations. The seal tells that
+without reading: with a whole index, host-local sets the folder's modification time to
+a fixed moment, the seal. Any other program that adds or removes an entry breaks the
+seal, because the kernel then sets the time to now. host-local itself breaks the seal
+before it changes the file, so after a crash the folder has no seal. (A comparison with
+a recorded time is not enough: the kernel's clock ticks every 4 ms. A waiting process
+takes the lock and adds its entry within one tick.)
 
 Nothing is flushed, so a power failure may leave the seal on the disk without the
-line that was written before it. Hence each boot has a moment of its own.
+line that was written before it. Hence each boot has its own moment.
 
-A program that writes into a file in place breaks no seal of the folder. So the index
-itself has the same modification time, which a write into it breaks; and a reservation
-that is not as its line says refutes the index. A folder with a seal and a broken or
-refuted index, or with the seal of another boot, has a stale index: the next look-up
-reads all reservations once and seals the folder anew. A reservation that was rewritten
-in place for another container is found by a look-up of the container that had it, by
-prevResult, or by GC.
+A program that writes into a file in place does not break the folder's seal. So the
+index itself has the same modification time, which a write into it changes. A
+reservation that differs from its line refutes the index. The index is stale if the
+folder has a seal but the index was changed or refuted. It is also stale if the seal is
+of another boot. The next look-up reads all reservations once and seals the folder
+anew. If a reservation is rewritten in place for another container, it is found by a
+look-up of its former container, by prevResult, or by GC.
 """
 
 import os
@@ -53,22 +53,22 @@ _SPARE: Final = 4
 _FIRST_SEAL: Final = 1_000_000_000 + (1 << BOOT_BITS)
 """In seconds since 1970. With 28 bits added it is a moment of 2010 to 2018, which every file system stores exactly.
 
-The seals of the index before it had buckets are the 28 bits below: such an index is stale.
+Earlier releases, whose index had no buckets, used seals in the 28 bits below: such an index is stale.
 """
 _IN_ADDRESSES: Final = b"0123456789abcdef.:,"
 
 _Lines = list[bytes]
-"""Those of a bucket, without their newlines."""
+"""The lines of a bucket, without their newlines."""
 
 
 class Index:
-    """The index of a folder, of which buckets are read as needed; the folder's lock is held as long as this is used."""
+    """The index of a folder; buckets are read as needed. The caller holds the folder's lock."""
 
     def __init__(self, folder: str, boot: Boot) -> None:
-        """Look whether the index is whole, or else stale: sealed once, and to be rebuilt now."""
+        """Read whether the index is whole, or stale: it was sealed once, and must be rebuilt now."""
         self._folder = folder
         self._path = os.path.join(folder, _NAME)
-        # In seconds since 1970: the moment that stands for this boot; 0 if the kernel does not tell which boot it is.
+        # This boot's seal, in seconds since 1970; 0 if the kernel does not tell which boot it is.
         self._seal = 0 if boot.number is None else _FIRST_SEAL + boot.number
         self._buckets: dict[int, _Lines] = {}
         """The buckets that were read or written."""
@@ -91,7 +91,7 @@ class Index:
         return [Owner(container_id, os.fsdecode(line.partition(b" ")[0])) for line in lines]
 
     def refute(self) -> None:
-        """Take note that a reservation is not as the index says."""
+        """Note that a reservation differs from its line in the index."""
         self.stale = self.whole or self.stale
         self.whole = False
 
@@ -110,19 +110,19 @@ class Index:
             self._write_anew(known or lines)
 
     def rewrite(self, owners: Mapping[Owner, Iterable[str]]) -> None:
-        """Make the index whole: `owners` are all, with all that they have."""
+        """Make the index whole: `owners` has all owners, with all their addresses."""
         self.whole, self.stale = True, False
         self._write_anew([line for owner, addresses in owners.items() for line in _lines_of(owner, addresses)])
 
     def seal(self) -> None:
-        """Vouch for the index, if it was whole before this change."""
+        """Set the seal, if the index was whole before this change."""
         if self.whole and self._seal:
-            # Only the folder's owner may set its times. Without the seal all works, but slower.
+            # Only the folder's owner may set its times. Without the seal look-ups work, but take longer.
             with suppress(OSError):
                 os.utime(self._folder, (self._seal, self._seal))
 
     def _measure(self) -> tuple[int, bool]:
-        """Return how many buckets the file has, and whether our last write of this boot left it so."""
+        """Return the number of buckets, and whether the file is unchanged since our last write of this boot."""
         try:
             status = os.lstat(self._path)
         except OSError:
@@ -147,12 +147,12 @@ class Index:
                     os.close(file)
             except OSError:
                 self.refute()
-            # Stripped first: to split thousands of newlines takes longer than all else here.
+            # Stripped first: splitting thousands of newlines takes longer than the rest of this function.
             self._buckets[place] = [line for line in content.strip(b"\n").split(b"\n") if line]
         return self._buckets[place]
 
     def _write_anew(self, lines: _Lines) -> None:
-        """Make `lines` all of the index, with the buckets they need. All are known then, even if some do not fit."""
+        """Replace the index by `lines`, with enough buckets. All lines are then in memory, even if some do not fit."""
         size = sum(map(len, lines))
         self._count = 1
         while self._count * _BUCKET < size * _SPARE:
@@ -179,7 +179,7 @@ def _is_seal(modified: int) -> bool:
 
 
 def _place(line: bytes, count: int) -> int:
-    """Return which of `count` buckets has the lines of a container; `line` is one of them, or the start of one."""
+    """Return which of `count` buckets has a container's lines; `line` is one of these lines, or the start of one."""
     return crc32(line.partition(b"@")[0]) % count
 
 
@@ -193,6 +193,6 @@ def _fits(bucket: _Lines) -> bool:
 
 
 def _padded(bucket: _Lines) -> bytes:
-    """Return a bucket as it is written: those of its first lines that fit, and newlines."""
+    """Return a bucket in the file's format: as many of its lines as fit, and newlines."""
     content = b"".join(line + b"\n" for line in bucket)
     return content[:_BUCKET].rpartition(b"\n")[0].ljust(_BUCKET, b"\n")

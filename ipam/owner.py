@@ -1,4 +1,4 @@
-"""Whose a reservation is, as its file says and as the index names it."""
+"""The owner of a reservation, in the format of its file and of the index."""
 
 import os
 
@@ -8,13 +8,13 @@ from skel.names import check_container_id, check_ifname
 
 __all__ = ["Owner"]
 
-# As containerd, CRI-O, Docker and Podman make them.
+# The format of containerd, CRI-O, Docker and Podman.
 _GENERATED_ID_LENGTH = 64
 _HEX = frozenset("0123456789abcdef")
 
 
 class Owner(NamedTuple):
-    """An attachment; `ifname` is empty where the entry of a very old release names the container alone."""
+    """An attachment; `ifname` is empty if the entry of a very old release names the container alone."""
 
     container_id: str
     ifname: str
@@ -32,7 +32,7 @@ class Owner(NamedTuple):
 
     @property
     def is_attachment(self) -> bool:
-        """Whether a runtime can have named it so."""
+        """Whether a runtime can have set these names."""
         try:
             check_container_id(self.container_id)
             if self.ifname:
@@ -43,7 +43,7 @@ class Owner(NamedTuple):
 
     @property
     def may_be_note(self) -> bool:
-        """Whether an operator can have written this to keep an address: words, not an ID as runtimes make them."""
+        """Whether an operator can have written this to keep an address: words, not a runtime's container ID."""
         return not self.is_attachment or not (self.ifname or self._is_generated)
 
     @property
@@ -52,5 +52,5 @@ class Owner(NamedTuple):
 
     @property
     def key(self) -> bytes:
-        """The start of its line in the index: unambiguous, since no container ID holds an @."""
+        """The start of its line in the index: unambiguous, because no container ID has an @."""
         return os.fsencode(f"{self.container_id}@{self.ifname} ")

@@ -1,11 +1,11 @@
-"""Ranges of addresses: how they are declared and checked, and in which order they are handed out.
+"""Ranges of addresses: their declaration, their checks, and the order of allocation.
 
 An attachment gets one address of each range set, and a range set is a list of
-ranges of one family. The rules and defaults are those of the reference plugin.
+ranges of one family. The rules and defaults are the reference plugin's.
 
 The arithmetic is the standard library's: `ipaddress` is loaded anyway to read
-a configuration, while netaddr costs 30 to 40 ms more at every start and has
-nothing to add to "the next address".
+a configuration. netaddr would cost 30 to 40 ms more at every start, and does
+not make "the next address" simpler.
 """
 
 from bisect import bisect_left, bisect_right
@@ -19,7 +19,7 @@ from skel import Address, Cidr, CniError, Code, Network, Record, address, cidr, 
 __all__ = ["Range", "RangeSet", "Span", "resolve"]
 
 _HOST_BITS_MIN = 2
-"""A network with fewer host bits (/31, /32, /127, /128) has nothing to allocate beside its gateway."""
+"""A network with fewer host bits (/31, /32, /127, /128) has no address to allocate besides its gateway."""
 _IPV4 = 4
 _IPV6 = 6
 
@@ -34,7 +34,7 @@ class Range(Record):
 
 
 class Span(NamedTuple):
-    """A range that was found sound: all addresses from `first` to `last`, both included."""
+    """A checked range: all addresses from `first` to `last`, both included."""
 
     subnet: Network
     first: Address
@@ -42,7 +42,7 @@ class Span(NamedTuple):
     gateway: Address
 
     def holds(self, address: Address) -> bool:
-        """Tell whether `address` is of this range."""
+        """Tell whether `address` is in this range."""
         return address.version == self.first.version and int(self.first) <= int(address) <= int(self.last)
 
     def __str__(self) -> str:
@@ -80,7 +80,7 @@ class RangeSet:
         self.spans = spans
         self.path = path
         self.gateways = Gateways(spans)
-        """Never allocated; `resolve` adds those of the configuration's other sets."""
+        """Never allocated; `resolve` adds the gateways of the configuration's other sets."""
         self._ordered = sorted(spans, key=lambda span: int(span.first))
         self._firsts = [int(span.first) for span in self._ordered]
 
@@ -91,7 +91,7 @@ class RangeSet:
 
     @property
     def size(self) -> int:
-        """How many addresses can be allocated."""
+        """The number of addresses that can be allocated."""
         return sum(int(span.last) - int(span.first) + 1 - self.gateways.within(span) for span in self.spans)
 
     def find(self, address: Address) -> Span | None:
@@ -100,10 +100,10 @@ class RangeSet:
         return self._ordered[index] if index >= 0 and self._ordered[index].holds(address) else None
 
     def candidates(self, last: Address | None) -> Iterator[tuple[Address, Span]]:
-        """Return every address that can be allocated, once: from the one after `last` on, wrapping around.
+        """Return every address that can be allocated, once: from the address after `last` on, wrapping around.
 
-        Where `last` is none of the set's, because there is none yet or because the
-        configuration changed, the first range's first address comes first.
+        If `last` is missing, or is outside the set because the configuration changed,
+        the first range's first address comes first.
         """
         pieces = [(span, int(span.first), int(span.last)) for span in self.spans]
         for index, span in enumerate(self.spans):
@@ -123,9 +123,9 @@ class RangeSet:
 
 
 def resolve(declared: Sequence[tuple[str, Sequence[Range]]]) -> list[RangeSet]:
-    """Return the range sets that were declared, each with the path of its key.
+    """Return the range sets of `declared`, which has the path of each set's key.
 
-    Raises CniError (7) that names the key for a range that is not sound, for
+    Raises CniError (7), which names the key, for a range that is not sound, for
     mixed families in a set, and for addresses that are in two ranges.
     """
     range_sets = [_range_set(ranges, path) for path, ranges in declared]
@@ -153,7 +153,7 @@ def _overlap(spans: Sequence[Span]) -> tuple[int, int] | None:
 def _range_set(ranges: Sequence[Range], path: str) -> RangeSet:
     if not ranges:
         raise expected("at least one range", [], path)
-    single = path == "ipam"  # the old style: the range's keys are those of the section
+    single = path == "ipam"  # the old style: the section itself has the range's keys
     spans = [_span(known, path if single else f"{path}[{index}]") for index, known in enumerate(ranges)]
     for index, span in enumerate(spans):
         if span.first.version != spans[0].first.version:

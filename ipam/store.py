@@ -1,28 +1,28 @@
-r"""Reservations on disk: the reference plugin's own format, read and written both ways.
+r"""Reservations on disk in the reference plugin's format: each plugin reads the other's files.
 
-A network's folder holds, as containernetworking/plugins' disk backend has it:
+A network's folder has the files of containernetworking/plugins' disk backend:
 
-- `<address>`: who has it, as `<container ID>\r\n<interface>`; very old
+- `<address>`: its owner, as `<container ID>\r\n<interface>`; very old
   releases wrote the container ID alone, and such an entry is still honoured;
-- `last_reserved_ip.<n>`: the address handed out last of range set n, a hint:
-  if it is unusable, the round starts again;
-- `lock`: held with flock(2) while the rest is read or changed.
+- `last_reserved_ip.<n>`: the last allocated address of range set n. It is a hint:
+  if it is unusable, the search begins at the first address;
+- `lock`: held with flock(2) while the other files are read or changed.
 
-The reference reads every file to find an owner's addresses. So that ADD and DEL
-read a bounded number, the folder also holds an index (see there). Where that is
-not whole, a look-up that finds nothing reads all files once, as the reference
-does each time. An ADD does so in a small folder only: in a large one that
-someone else wrote it may, until then, not see that its attachment has an address
-already.
+The reference reads every file to find an owner's addresses. The folder also has an
+index (see `ipam.index`), so that ADD and DEL read a bounded number of files. If the
+index is not whole, a look-up that finds nothing reads all files once, as the
+reference does each time. An ADD does so in a small folder only. In another program's
+large folder, it may not see that its attachment already has an address, until the
+index is whole.
 
-Making a file costs most of what an ADD does to a disk. So it makes none but the
-reservations: everything else is written in place.
+Making files is most of the disk work of an ADD. So it makes only the reservations,
+and writes all other files in place.
 
-A reservation gets its name when it is written, under the lock; by the reference
-it is written under the lock. One that is empty, or all zeros, and has the mode of
-both is thus what a crash of the reference or a power failure left, and is removed;
-`touch` makes another mode. Nothing is flushed, which takes milliseconds on a busy
-disk: a power failure that takes reservations has taken the pods that they were for.
+Our reservation has its content before it gets its name, under the lock. The reference
+writes its reservations under the lock. So if a reservation with the mode of both is
+empty or all zeros, a crash of the reference or a power failure left it. It is removed;
+`touch` makes another mode. Nothing is flushed, because that takes milliseconds on a
+busy disk. A power failure that loses reservations has also ended their pods.
 """
 
 import errno
@@ -45,23 +45,23 @@ from .owner import Owner
 __all__ = ["Store", "Take"]
 
 Take = Callable[[int, str], bool]
-"""Reserves an address as one of the range set with that index; False when it is taken."""
+"""Reserves an address of the range set with that index; returns False if it is taken."""
 
 _SMALL: Final = 64
-"""Names in a folder of which an ADD reads all reservations, when the index is not whole."""
+"""If the index is not whole, an ADD reads all reservations of a folder with at most this many names."""
 _MODE: Final = 0o600
 _NO_LATER_NAME: Final = {errno.ENOENT, errno.EPERM, errno.EOPNOTSUPP}
-"""The errors of linkat(2) without /proc, and on file systems without links."""
+"""Errors of linkat(2) without /proc, and on file systems without links."""
 
 
 class Store:
     """The reservations of one network. Methods that read or change owners need the lock.
 
-    Every method raises OSError as the file system does.
+    Every method raises the file system's OSError.
     """
 
     def __init__(self, data_dir: str, network: str) -> None:
-        """Name the folder; nothing is made before `create`."""
+        """Set the folder's path; only `create` makes it."""
         self.folder = os.path.join(data_dir, network)
         self._boot = Boot.read()
         self._index: Index
@@ -71,7 +71,7 @@ class Store:
         return os.path.isdir(self.folder)
 
     def create(self) -> None:
-        """Make the folder and those above it, where they are missing: their owner's to write, whatever the umask is."""
+        """Make the folder and missing parent folders. Only their owner may write there, with any umask."""
         missing = []
         place = self.folder
         while place and not os.path.isdir(place):
@@ -79,7 +79,7 @@ class Store:
             place = os.path.dirname(place)
         for place in reversed(missing):
             with suppress(FileExistsError):  # another process was faster
-                os.mkdir(place, 0o755)  # os.makedirs has this mode for the last one only
+                os.mkdir(place, 0o755)  # os.makedirs sets the mode of the last folder only
 
     def obstacle(self) -> str:
         """Return why a reservation could not be written, or an empty string."""
@@ -101,11 +101,11 @@ class Store:
         return f"no inode is left on the file system of {place}" if left.f_files and not left.f_ffree else ""
 
     def entries(self) -> list[str]:
-        """Return the names of all reservations, and of few files more; this opens none and reads no name."""
+        """Return the names of all reservations and of a few other files, unparsed; this opens no file."""
         return [name for name in os.listdir(self.folder) if not name.startswith(".")]
 
     def reserved(self) -> list[str]:
-        """Return all addresses that are taken, by whomever; this opens no file."""
+        """Return all addresses that any owner has; this opens no file."""
         return [name for name in self.entries() if _is_address(name)]
 
     @contextmanager
@@ -124,7 +124,7 @@ class Store:
             os.close(lock)
 
     def owner(self, address: str) -> Owner | None:
-        """Return who has `address`, or None when it is free."""
+        """Return the owner of `address`, or None if it is free."""
         content = self._content(address)
         return None if content is None else Owner.parse(content)
 
@@ -133,11 +133,11 @@ class Store:
     ) -> tuple[Owner, list[str]]:
         """Return an attachment's addresses, and the owner that they are noted for.
 
-        That is the attachment, or else its container, which is all that very old
-        entries name. `also` are addresses to look at besides those of the index.
-        Where the index is not whole, it does for `enough` addresses; with fewer, all
-        reservations are read. (The reference lets go of the lock between the
-        addresses of an ADD, so the index may have been made with a part of them.)
+        The owner is the attachment. In very old entries it is the container alone.
+        `also` are further addresses to read besides the index's. If the index is not
+        whole, it is still trusted for `enough` addresses; with fewer, all reservations
+        are read. (The reference releases the lock between the addresses of an ADD, so
+        the index may have been made with a part of them.)
         """
         owners = (Owner(container_id, ifname), Owner(container_id, ""))
         if self._index.stale or (not self._index.whole and self._is_small()):
@@ -153,7 +153,7 @@ class Store:
         return self._boot.is_after(self._path(address))
 
     def last_reserved(self, range_set: int) -> Address | None:
-        """Return the address handed out last of a range set, or None if no usable one is noted."""
+        """Return the last allocated address of a range set, or None if no usable address is noted."""
         try:
             return ipaddress.ip_address((self._content(f"last_reserved_ip.{range_set}") or b"").decode())
         except ValueError:
@@ -161,7 +161,7 @@ class Store:
 
     @contextmanager
     def reserving(self, owner: Owner, earlier: Container[str] = ()) -> Iterator[Take]:
-        """Reserve addresses for an owner; all that were taken are free again if the body raises.
+        """Reserve addresses for an owner; if the body raises, all of them are freed.
 
         `earlier` are addresses that the owner has from an earlier boot. It may take them again.
         """
@@ -193,7 +193,7 @@ class Store:
         self._index.seal()  # never in a `finally`: if the lines above end early, the index is not whole
 
     def release(self, owner: Owner, addresses: Collection[str]) -> None:
-        """Free addresses of `owner`: all that it has, as `find` returned them; with none, nothing is written."""
+        """Free all addresses of `owner`, as `find` returned them; without addresses, nothing is written."""
         if not addresses:
             return
         for address in addresses:
@@ -202,12 +202,12 @@ class Store:
         self._index.seal()
 
     def free(self, address: str) -> None:
-        """Free an address and leave the index as it is, to be rebuilt."""
+        """Free an address without changing the index, which must be rebuilt."""
         with suppress(FileNotFoundError):
             os.unlink(self._path(address))
 
     def rebuild_index(self) -> None:
-        """Read all reservations and make the index whole; empty files of a crash are removed."""
+        """Read all reservations and make the index whole; remove empty files of a crash."""
         owners: dict[Owner, list[str]] = {}
         for address in self.reserved():
             # As for the reference, an address whose file cannot be read is taken, by an unknown owner.
@@ -246,9 +246,9 @@ class Store:
         return found
 
     def _reserve(self, address: str, owner: Owner) -> None:
-        """Make a reservation, whole or not at all. Raises FileExistsError where the address is taken."""
+        """Make a reservation atomically. Raises FileExistsError if the address is taken."""
         path = self._path(address)
-        if os.path.lexists(path):  # link(2) would say so after ten times as long
+        if os.path.lexists(path):  # link(2) would take ten times as long to fail
             raise FileExistsError
         try:
             file = os.open(self.folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, _MODE)
@@ -258,7 +258,7 @@ class Store:
         try:
             write_all(file, owner.content)
             self._boot.mark(file)
-            # Only with src_dir_fd does Python call linkat(2), which follows the link.
+            # Python calls linkat(2), which follows the link, only with src_dir_fd.
             os.link(f"/proc/self/fd/{file}", path, src_dir_fd=file, follow_symlinks=True)
         except OSError as error:
             if error.errno not in _NO_LATER_NAME:
@@ -268,7 +268,7 @@ class Store:
             os.close(file)
 
     def _reserve_by_name(self, path: str, owner: Owner) -> None:
-        """Do so if a file cannot be made without a name (O_TMPFILE, open(2)), or cannot get one later."""
+        """Reserve if a file cannot be made without a name (O_TMPFILE, open(2)), or cannot get a name later."""
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
         try:
             try:

@@ -1,5 +1,5 @@
-"""Parts of the standard library without their start-up: a plugin is a process of milliseconds.
+"""Parts of the standard library with a faster start-up: a plugin's process lasts only milliseconds.
 
-`lean.typing` takes the place of `typing`, and so on: same names, same meaning. Modules that a plugin's process imports
-use these; all others use the standard library.
+`lean.typing` replaces `typing`, and so on: same names, same meaning. Modules that a plugin's process imports use these;
+all others use the standard library.
 """

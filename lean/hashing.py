@@ -7,11 +7,11 @@ __all__ = ["sha256", "sha512"]
 if TYPE_CHECKING:
     from hashlib import sha256, sha512
 else:
-    try:  # the interpreter's own: one module for each before Python 3.12
+    try:  # the interpreter's own modules; before Python 3.12 each hash had one
         from _sha2 import sha256, sha512
     except ImportError:
         try:
             from _sha256 import sha256
             from _sha512 import sha512
-        except ImportError:  # an interpreter that was built without them
+        except ImportError:  # this interpreter was built without them
             from hashlib import sha256, sha512

@@ -1,6 +1,6 @@
-"""`json` without its modules, which load `re` and `enum`: 4 ms. The work is done by the same C code.
+"""`json` without its modules, which load `re` and `enum`: 4 ms. The same C code does the work.
 
-For errors, and for an interpreter without that code, there is `json` itself.
+`json` itself is loaded for errors, and by an interpreter without that code.
 """
 
 from collections.abc import Callable
@@ -49,12 +49,12 @@ def loads(
     hooks = _Hooks(object_pairs_hook, parse_constant, parse_float, parse_int)
     if _json is not None:
         document = text.strip(_SPACE)
-        # SystemError: before Python 3.12 it finds no class for its error if json.decoder is not loaded.
+        # SystemError: before Python 3.12 the scanner finds no class for its error if json.decoder is not loaded.
         with suppress(StopIteration, SystemError, ValueError):
             value, end = _json.make_scanner(hooks)(document, 0)  # type: ignore[arg-type]
             if end == len(document):
                 return value
-    import json  # it finds the error again, and says where it is
+    import json  # `json` finds the error again, and names its position
 
     return json.loads(text, **vars(hooks))
 
@@ -66,7 +66,7 @@ def dumps(value: object, *, ensure_ascii: bool = True, default: Callable[[Any], 
 
         return json.dumps(value, ensure_ascii=ensure_ascii, default=default)
     encode = _json.encode_basestring_ascii if ensure_ascii else _json.encode_basestring
-    # Its parameters: those met already, default, strings, indent, separators, sort_keys, skipkeys, allow_nan.
+    # Its parameters: visited objects, default, strings, indent, separators, sort_keys, skipkeys, allow_nan.
     encoder = _json.make_encoder({}, default or _refuse, encode, None, ": ", ", ", False, False, True)  # noqa: FBT003
     return "".join(encoder(value, 0))
 

@@ -36,7 +36,7 @@ MS_SHARED = 0x100000
 MNT_DETACH = 0x2
 UMOUNT_NOFOLLOW = 0x8
 
-# asm-generic/unistd.h: calls as new as these have one number on all architectures but Alpha.
+# asm-generic/unistd.h: these new calls have one number on all architectures but Alpha.
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
 _FSOPEN_CLOEXEC = _FSMOUNT_CLOEXEC = 1
 _FSCONFIG_CMD_CREATE = 6
@@ -76,13 +76,13 @@ def mount(source: str, target: str, flags: int, filesystem: str = "none") -> Non
 
 
 def umount(target: str, flags: int = 0) -> None:
-    """Unmount what is mounted on top at `target`."""
+    """Unmount the topmost mount at `target`."""
     if _libc.umount2(os.fsencode(target), flags):
         raise _error(target)
 
 
 def mount_nowhere(filesystem: str) -> int:
-    """Mount a new `filesystem` (Linux 5.2) that no path leads to; return a descriptor of its root.
+    """Mount a new `filesystem` (Linux 5.2) without a path; return a descriptor of its root.
 
     It is unmounted when its last file is closed.
     """

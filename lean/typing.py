@@ -1,7 +1,8 @@
 """`typing` for modules that a plugin's process imports: loading the real one takes 2 ms, and each NamedTuple 0.2 ms.
 
 Type checkers see `typing` itself. At run time the names that only annotations use are stand-ins, and `NamedTuple` is a
-small one of our own. An annotation may be anything that Python can evaluate; one with a ParamSpec is a string.
+small class of this module. An annotation may be any expression that Python can evaluate. An annotation with a ParamSpec
+is a string.
 """
 
 TYPE_CHECKING = False
@@ -37,10 +38,10 @@ else:
         __slots__ = ()
 
         def __init__(self, name, *constraints, bound=None):
-            """Do without the name."""
+            """Ignore the name and all options."""
 
         def __typing_subst__(self, given):
-            """Return the argument that takes this one's place in a subscripted generic type."""
+            """Return the argument that replaces this parameter in a subscripted generic type."""
             return given
 
         def __or__(self, other):
@@ -65,14 +66,14 @@ else:
         __class_getitem__ = classmethod(GenericAlias)
 
     class NamedTuple(tuple):  # noqa: SLOT001 -- its subclasses have no slots either
-        """A tuple whose items have names: the annotated ones of a subclass, with their defaults."""
+        """A tuple whose items have names: the annotated names of a subclass, with their defaults."""
 
         _fields = ()
         _field_defaults = {}
 
         def __init_subclass__(cls):
             if not cls.__annotations__:
-                return  # it adds no more than methods
+                return  # the subclass adds only methods
             cls._fields = tuple(cls.__annotations__)
             cls._field_defaults = {name: vars(cls)[name] for name in cls._fields if name in vars(cls)}
             cls.__match_args__ = cls._fields
@@ -99,7 +100,7 @@ else:
             return type(self)(**self._asdict() | named)
 
     def _completed(cls, values, named):
-        """Return all items in order. Raises TypeError for one that is missing, unknown or given twice."""
+        """Return all items in order. Raises TypeError for an item that is missing, unknown or given twice."""
         if not values and len(named) == len(cls._fields) and all(map(named.__contains__, cls._fields)):
             return map(named.__getitem__, cls._fields)
         given = dict(zip(cls._fields, values, strict=False))

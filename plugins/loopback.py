@@ -1,7 +1,7 @@
-"""loopback: brings `lo` of the pod up and down, whatever CNI_IFNAME says.
+"""loopback: brings `lo` of the pod up and down, for any CNI_IFNAME.
 
-containerd calls it for each pod, at the same time as the pod's own networks, so it changes nothing but that flag and
-needs nothing that is slow to import. Where it stands in a chain it hands the previous result on untouched.
+containerd calls it for each pod, at the same time as the pod's own networks. So it changes only that flag, and imports
+no slow modules. In a chain it returns the previous result unchanged.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _NO_MAC = "00:00:00:00:00:00"
 def add(args: Args[Config]) -> Result:
     """Bring `lo` up; its first address of each family is in the result. Raises CniError (4, 5, 999)."""
     with _loopback(args) as loopback:
-        # Before the change, so that a refusal leaves the pod as it was.
+        # Before the change, so that a refusal does not change the pod.
         _refuse_others(loopback.addresses())
         loopback.set_up()
         addresses = loopback.addresses()
@@ -35,7 +35,7 @@ def add(args: Args[Config]) -> Result:
 
 
 def check(args: Args[Config]) -> None:
-    """Raise CniError (999) where `lo` is down or lacks an address that ADD reported, and 4, 5."""
+    """Raise CniError: 999 if `lo` is down or lacks an address that ADD reported; also 4, 5."""
     with _loopback(args) as loopback:
         if not loopback.is_up():
             raise CniError(Code.INTERNAL, f"{LOOPBACK} in {args.netns} is down")
@@ -45,14 +45,14 @@ def check(args: Args[Config]) -> None:
 
 
 def delete(args: Args[Config]) -> None:
-    """Bring `lo` down, where there still is a namespace. Raises CniError (5, 8)."""
+    """Bring `lo` down if the network namespace still exists. Raises CniError (5, 8)."""
     try:
         with open_namespace(args.netns) as sandbox:
             refuse_own(args, sandbox)
             with Loopback(sandbox) as loopback:
                 loopback.set_down()
     except FileNotFoundError:
-        return  # also for the empty path, which runtimes send when the namespace is gone
+        return  # also for the empty path, which runtimes send if the namespace is gone
     except NotANamespaceError:
         args.log(f"{args.netns} is no network namespace any more")
     except OSError as error:

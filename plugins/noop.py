@@ -1,22 +1,22 @@
 """noop: does nothing, for nodes whose pods use the host's network alone; with a debug file, a test double.
 
-Alone in a list it answers ADD with an empty result, in a chain with the previous one, and all other verbs with
-success. (The reference prints `{}` for every verb then, which lacks the version that SPEC.md section 5 demands of a
-result, loses the previous one, and stops with a panic under a runtime that sends CNI_ARGS without DEBUG.)
+As the only plugin of a list it answers ADD with an empty result, in a chain with the previous result. All other verbs
+succeed. (The reference then prints `{}` for every verb. That lacks the version that SPEC.md section 5 requires in a
+result, and loses the previous result. With CNI_ARGS but no DEBUG in it, the reference stops with a panic.)
 
-A debug file, named by `DEBUG=PATH` in CNI_ARGS or `debugFile` in the configuration, says what to report, and noop
-writes into it what it was called with. Its keys are those of the reference's noop, so that tests written for one run
-with the other:
+`DEBUG=PATH` in CNI_ARGS or `debugFile` in the configuration names a debug file. The file sets noop's report, and noop
+writes its call into the file. The keys are the same as for the reference's noop, so that tests run with either:
 
 - `ReportResult` is printed as it is. PASSTHROUGH prints the previous result, INJECT-DNS does so with a name server.
 - `ReportError` and `ReportErrorCode` are reported as an error, `ReportStderr` on stderr.
-- `ReportVersionSupport` replaces the versions that VERSION lists and other verbs accept, `ExitWithCode` the exit code.
+- `ReportVersionSupport` replaces the versions that VERSION lists and other verbs accept. `ExitWithCode` replaces the
+  exit code.
 - `Command` and `CmdArgs` are written: the verb, the variables, and stdin in base64.
 
 `commandLog` in the configuration names a file to which each such call is appended, as an element of a JSON list.
 
-Without a debug file the versions are those that there are. The reference lists "0.-42.0" besides, for a test of its
-own; a runtime on a real node would be told of a version that no result can be printed in.
+Without a debug file noop lists all CNI versions. The reference also lists "0.-42.0", for a test of its own. On a real
+node the runtime would get a version in which no result can be printed.
 """
 
 import fcntl
@@ -52,7 +52,7 @@ __all__ = ["PLUGIN"]
 
 _CALLS = list_of(raw)
 
-_NAME_SERVER = "1.2.3.4"  # what the reference injects, and its tests look for
+_NAME_SERVER = "1.2.3.4"  # the reference's value, which its tests expect
 
 
 class NoopConfig(Config):
@@ -63,7 +63,7 @@ class NoopConfig(Config):
 
 
 class Debug(Record):
-    """What a debug file asks for."""
+    """The keys of a debug file."""
 
     report_result: str = field(string, "ReportResult", default="")
     report_error: str = field(string, "ReportError", default="")
@@ -73,7 +73,7 @@ class Debug(Record):
     exit_with_code: int = field(integer, "ExitWithCode", default=0)
 
 
-# All keys, as Go writes them, so that whoever edits the file finds them there.
+# All keys, as Go writes them, so that a person who edits the file finds them there.
 _ALL_KEYS: dict[str, object] = {
     "ReportResult": "",
     "ReportError": "",
@@ -85,7 +85,7 @@ _ALL_KEYS: dict[str, object] = {
 
 
 def add(args: Args[NoopConfig]) -> Result | Verbatim:
-    """Report what the debug file says, or else the previous result. Raises CniError."""
+    """Return the debug file's report, or else the previous result. Raises CniError."""
     path = _debug_path(args.cni_args, args.config)
     if path:
         return _report(args, path)
@@ -94,15 +94,15 @@ def add(args: Args[NoopConfig]) -> Result | Verbatim:
 
 
 def act(args: Args[NoopConfig]) -> Verbatim | None:
-    """Report what the debug file says, or do nothing. Raises CniError."""
+    """Return the debug file's report, or do nothing. Raises CniError."""
     path = _debug_path(args.cni_args, args.config)
     return _report(args, path) if path else None
 
 
 def versions(environ: Mapping[str, str], read_stdin: Callable[[], bytes]) -> Sequence[str]:
-    """Return the versions that the debug file lists, or else all there are. Raises CniError.
+    """Return the versions that the debug file lists, or else all versions. Raises CniError.
 
-    VERSION comes without a configuration, so there only DEBUG counts.
+    VERSION has no configuration, so only DEBUG counts for it.
     """
     verb = environ.get("CNI_COMMAND", "")
     if not verb:
@@ -125,7 +125,7 @@ def _debug_path(cni_args: Mapping[str, str], config: NoopConfig) -> str:
 
 
 def _report(args: Args[NoopConfig], path: str) -> Verbatim:
-    """Record the call, then do as the debug file says."""
+    """Record the call, then follow the debug file."""
     call: dict[str, object] = {"Command": args.verb, "CmdArgs": _cmd_args(args)}
     with _blaming("debug file", path), _locked(path):
         debug = Debug.decode(_read_json(path), "Debug")
@@ -139,7 +139,7 @@ def _report(args: Args[NoopConfig], path: str) -> Verbatim:
 
 
 def _cmd_args(args: Args[NoopConfig]) -> dict[str, str]:
-    """Return the call in the words of the Go skeleton's CmdArgs."""
+    """Return the call with the keys of the Go skeleton's CmdArgs."""
     return {
         "ContainerID": args.container_id,
         "Netns": args.netns,
@@ -158,14 +158,14 @@ def _stdout(args: Args[NoopConfig], report: str) -> str:
     if result is None:
         if args.verb in {"ADD", "CHECK"}:
             raise CniError(Code.INVALID_CONFIG, f"prevResult: required key is missing, ReportResult is {report}")
-        return ""  # the runtime need not send one
+        return ""  # the runtime may omit it
     if report == "INJECT-DNS":
         result.dns.nameservers = [_NAME_SERVER]
     return json.dumps(result.encode_as(args.config.cni_version))
 
 
 def _append(path: str, call: dict[str, object]) -> None:
-    """Add `call` to the JSON list in the file at `path`, which need not be there yet or may be empty."""
+    """Add `call` to the JSON list in the file at `path`, which may be missing or empty."""
     with _blaming("command log", path), _locked(path):
         exists = os.path.exists(path) and os.path.getsize(path) > 0
         calls = _CALLS(_read_json(path), "CmdLog") if exists else []
@@ -174,7 +174,7 @@ def _append(path: str, call: dict[str, object]) -> None:
 
 @contextmanager
 def _blaming(what: str, path: str) -> Iterator[None]:
-    """Turn what goes wrong with a file into a CniError that names it: 5 where the system refused."""
+    """Turn an error of a file into a CniError that names the file; an OSError becomes code 5."""
     try:
         yield
     except OSError as error:
@@ -184,7 +184,7 @@ def _blaming(what: str, path: str) -> Iterator[None]:
 
 
 def _read_json(path: str) -> object:
-    """Return what the file holds. Raises OSError, and CniError (6) where that is no JSON."""
+    """Return the file's content. Raises OSError, and CniError (6) if it is not JSON."""
     with open(path, "rb") as file:
         content = file.read()
     try:
@@ -195,7 +195,7 @@ def _read_json(path: str) -> object:
 
 @contextmanager
 def _locked(path: str) -> Iterator[None]:
-    """Keep other noops, which may run at the same time, from the folder that the file at `path` is in."""
+    """Lock the folder of the file at `path` against other noop processes, which may run at the same time."""
     folder = os.open(os.path.dirname(os.path.realpath(path)), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
@@ -205,7 +205,7 @@ def _locked(path: str) -> Iterator[None]:
 
 
 def _replace(path: str, content: object, mode: int) -> None:
-    """Write the file anew, all or nothing; one that exists keeps its owner and mode. Raises OSError."""
+    """Replace the file atomically; an existing file keeps its owner and mode. Raises OSError."""
     path = os.path.realpath(path)
     before = None
     with suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""`cni-harness add`: pods with networks, from nothing."""
+"""`cni-harness add`: new pods with networks."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -106,7 +106,7 @@ def command(
 ) -> int:
     """Make pods: a network namespace each, joined to networks.
 
-    A pod that fails is taken back, all of it; the others are made nonetheless, and the exit code is 1.
+    If a pod fails, all of it is removed. The other pods are still made, and the exit code is 1.
     """
     from harness.cli.defaults import select_networks
     from harness.cli.plan import Wishes, plan_networks

@@ -1,4 +1,4 @@
-"""`cni-harness bench`: how fast plugins are, side by side."""
+"""`cni-harness bench`: the speed of plugins, side by side."""
 
 import json
 from pathlib import Path
@@ -78,7 +78,7 @@ def command(
     needs_root("bench", "makes network namespaces")
     shared = [":".join(map(str, settings.bin_dirs))] if settings.bin_dirs else []
     extent = _extent(quick, {"rounds": rounds, "pods": pods, "at_once": at_once, "repetitions": repetitions})
-    # What would fail at the end is better known at the beginning.
+    # Errors of the output are found before the measurement, not after it.
     check_plots(plots)
     networks = [read_network_file(path) for path in confs]
     with suites_of(named_folders(folders or shared), serve=serve) as suites:

@@ -17,7 +17,7 @@ __all__ = ["command"]
 @global_options()
 @pass_settings
 def command(settings: Settings, *, pods: tuple[str, ...], namespace: str, jobs: int) -> int:
-    """CHECK pods, all of the node's without POD. The exit code is 1 where anything is wrong.
+    """CHECK pods, all of the node's without POD. The exit code is 1 if anything is wrong.
 
     Plugins are looked for in --bin-dir, then in the folders that the pod's ADD used.
     """

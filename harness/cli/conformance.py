@@ -25,7 +25,7 @@ __all__ = ["command"]
 @click.group("conformance", invoke_without_command=True)
 @click.option("--list", "is_list", is_flag=True, help="Print the catalogue of checks, and execute nothing.")
 @click.option("--junit", type=FILE, metavar="FILE", help="Also write the report as JUnit's XML, for CI.")
-@click.option("--failures", is_flag=True, help="Show only what failed.")
+@click.option("--failures", is_flag=True, help="Show only failures.")
 @scope_options
 @global_options()
 @pass_settings
@@ -33,11 +33,11 @@ __all__ = ["command"]
 def command(
     ctx: click.Context, settings: Settings, *, wanted: Wanted, is_list: bool, junit: Path | None, failures: bool
 ) -> int:
-    """Hold plugins, in whatever language, to CNI 1.1.0: checks for the sentences that ask something of a plugin.
+    """Hold plugins, in any language, to CNI 1.1.0: checks for the sentences that require something of a plugin.
 
-    Each plugin of the network list is executed as runtimes do, and in worse ways, on nodes made for it, which are gone
-    afterwards; then what it said and what it left behind are looked at. Failures and warnings are told, with -v the
-    other checks are named. The exit code is 1 where a MUST is violated. docs/conformance.md explains the report.
+    Each plugin of the network list is executed as runtimes do, and in worse ways, on temporary nodes. Then its output
+    and its leftovers are examined. Failures and warnings are shown, with -v also the other checks. The exit code is 1
+    if a MUST is violated. docs/conformance.md explains the report.
     """
     if ctx.invoked_subcommand is not None:
         _refuse_options(ctx)
@@ -50,7 +50,7 @@ def command(
     settings.announces = True
     needs_root("conformance", "makes network namespaces")
     scope = wanted.scope(settings)
-    if junit is not None:  # what would fail at the end is better known at the beginning
+    if junit is not None:  # an unwritable file is an error before the checks, not after them
         junit.parent.mkdir(parents=True, exist_ok=True)
     with _folders(settings, scope) as bin_dirs, wanted.survey(settings, scope) as survey:
         findings = survey.of(bin_dirs)
@@ -73,7 +73,7 @@ def _refuse_options(ctx: click.Context) -> None:
 
 @contextmanager
 def _folders(settings: Settings, scope: "Scope") -> Iterator[tuple[Path, ...]]:
-    """Yield where plugins are looked for: nowhere else where folders were named, so that no other is examined."""
+    """Yield the folders to search for plugins: only named folders if there are any, so no other plugin is examined."""
     from harness.cli.defaults import plugin_folders, plugin_types
 
     if settings.bin_dirs:

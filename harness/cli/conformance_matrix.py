@@ -40,9 +40,9 @@ __all__ = ["matrix"]
 def matrix(
     settings: Settings, *, wanted: Wanted, folders: tuple[str, ...], form: str | None, save: Path | None
 ) -> None:
-    """Compare suites of plugins: a row for each check, a column for each suite, and below what failed, in words.
+    """Compare suites of plugins: a row for each check, a column for each suite, and below it the failures in words.
 
-    A plugin that a suite does not have is left out of its column. The exit code says nothing of what was found.
+    If a suite lacks a plugin, its column omits it. The exit code does not depend on the findings.
     """
     from harness.conformance.report.matrix import matrix_of
 

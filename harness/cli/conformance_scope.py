@@ -1,4 +1,4 @@
-"""What the forms of `cni-harness conformance` share: which plugins are examined, by which checks, and how."""
+"""Common options of `cni-harness conformance`'s forms: which plugins are examined, by which checks, and how."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -50,7 +50,7 @@ _OPTIONS: Final = (
         metavar="TYPE",
         help="Only this plugin of the lists; may be repeated.  [default: all of them, and their IPAM plugins]",
     ),
-    click.option("--profile", type=click.Choice(_PROFILES), help="What the plugins are.  [default: found out]"),
+    click.option("--profile", type=click.Choice(_PROFILES), help="The kind of the plugins.  [default: found out]"),
     click.option(
         "--check",
         "ids",
@@ -64,7 +64,7 @@ _OPTIONS: Final = (
         "preparation",
         type=EXECUTABLE,
         metavar="FILE",
-        help="An executable that makes on each node, as root, what the plugins need there.",
+        help="An executable that prepares each node for the plugins, as root.",
     ),
     click.option(
         "--watch",
@@ -106,7 +106,7 @@ _OPTIONS: Final = (
 
 @dataclass(frozen=True)
 class Wanted:
-    """What these options say."""
+    """The values of these options."""
 
     confs: tuple[Path, ...]
     names: tuple[str, ...]
@@ -121,7 +121,7 @@ class Wanted:
     points: int
 
     def checks(self) -> "list[Check]":
-        """Return the checks that are wanted, in the order of the catalogue. Raises UsageError."""
+        """Return the selected checks, in the order of the catalogue. Raises UsageError."""
         from harness.conformance.catalogue import checks
 
         known = checks()
@@ -133,7 +133,7 @@ class Wanted:
         ]
 
     def scope(self, settings: Settings) -> "Scope":
-        """Return what is to be examined. Raises UsageError, NetworkError."""
+        """Return the plugins and networks to examine. Raises UsageError, NetworkError."""
         from harness.conformance.profile import Profile
         from harness.conformance.survey import Scope
 
@@ -161,7 +161,7 @@ class Wanted:
 
     @contextmanager
     def survey(self, settings: Settings, scope: "Scope") -> "Iterator[Survey]":
-        """Yield what examines, with its progress on a terminal; nothing is left of it, however the block ends."""
+        """Yield the survey, with its progress on a terminal. At the end of the block everything is cleaned up."""
         from harness.conformance.survey import Survey
 
         line = _ProgressLine()
@@ -190,7 +190,7 @@ def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _ProgressLine:
-    """One line on a terminal that says how far it is, and is not there afterwards."""
+    """One line of progress on a terminal, which is erased at the end."""
 
     def __init__(self) -> None:
         self._is_shown = sys.stderr.isatty()

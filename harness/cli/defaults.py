@@ -1,4 +1,4 @@
-"""What is used where nothing is configured: this project's own network lists and plugins."""
+"""The defaults without a configuration: this project's own network lists and plugins."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,10 +14,10 @@ __all__ = ["configured_networks", "network_folder", "plugin_folders", "plugin_ty
 
 
 def network_folder(settings: Settings) -> Path:
-    """Return where network lists are read from.
+    """Return the folder that network lists are read from.
 
-    That is the project's own folder where none was named and the usual one holds no list. Raises NetworkError where
-    the one that was named is missing, or holds none.
+    It is the project's own folder if no folder was named and the usual folder has no list. Raises NetworkError if the
+    named folder is missing, or has no list.
     """
     if settings.conf_dir is not None:
         if not network_files(settings.conf_dir):
@@ -31,15 +31,15 @@ def network_folder(settings: Settings) -> Path:
 
 
 def configured_networks(settings: Settings, *, on_error: Callable[[NetworkError], None] = warn) -> list[NetworkList]:
-    """Return every network list, by file name; what is wrong with a file goes to `on_error`. Raises NetworkError."""
+    """Return every network list, by file name; `on_error` gets the errors of single files. Raises NetworkError."""
     return load_networks(network_folder(settings), on_error=on_error)
 
 
 def select_networks(settings: Settings, names: Sequence[str]) -> list[NetworkList]:
-    """Return the networks of these names, in this order; without names the first list, as containerd takes it.
+    """Return the networks of these names, in this order; without names the first list, as containerd does.
 
-    A name that the folder of lists lacks may be that of a network of this project. Raises NetworkError, which names the
-    networks that there are.
+    If the folder of lists lacks a name, it may name a network of this project. Raises NetworkError, which names the
+    available networks.
     """
     networks = configured_networks(settings)
     if not names and not networks:
@@ -68,10 +68,10 @@ def plugin_types(networks: Iterable[NetworkList]) -> set[str]:
 
 @contextmanager
 def plugin_folders(settings: Settings, types: Iterable[str]) -> Iterator[tuple[Path, ...]]:
-    """Yield the folders of CNI_PATH; the project's own plugins come last where one of `types` is nowhere else.
+    """Yield the folders of CNI_PATH; the project's own plugins come last if one of `types` is in no other folder.
 
-    They are written into `<state-dir>/bin`, or for the with block into a temporary folder where this user may not
-    write there. Raises InstallError, OSError.
+    They are written into `<state-dir>/bin`. If this user may not write there, they are written into a temporary folder
+    for the with block. Raises InstallError, OSError.
     """
     configured = settings.bin_dirs or (DEFAULT_BIN_DIR,)
     missing = sorted(name for name in types if not any((folder / name).exists() for folder in configured))
@@ -86,7 +86,7 @@ def plugin_folders(settings: Settings, types: Iterable[str]) -> Iterator[tuple[P
 
 
 def _announce(settings: Settings, message: str) -> None:
-    """Say that something of this project is used: until its plugins are in the state folder, and always with -v."""
+    """Report the use of this project's lists or plugins: until they are in the state folder, and always with -v."""
     if settings.verbose or (settings.announces and not (settings.state_dir / "bin").exists()):
         say(message)
 

@@ -1,4 +1,4 @@
-"""`cni-harness del`: pods taken away, with everything that was made for them."""
+"""`cni-harness del`: removal of pods, with everything that was made for them."""
 
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -34,12 +34,12 @@ __all__ = ["command"]
 @click.option(
     "--prune",
     is_flag=True,
-    help="Take away too what deleted pods were the last to use: bridges without ports, and a --node without pods.",
+    help="Also remove unused leftovers of deleted pods: bridges without ports, and a --node without pods.",
 )
 @click.option(
     "--force",
     is_flag=True,
-    help="Forget a pod even where a plugin could not clean up after it, or its record cannot be read.",
+    help="Forget a pod even if a plugin could not clean up after it, or its record cannot be read.",
 )
 @click.option("--diff", is_flag=True, help="Show what was freed: the node and the pods, before and after.")
 @namespace_option
@@ -59,8 +59,8 @@ def command(
 ) -> int:
     """Delete pods: from their networks, as they were when the pods were added, then their network namespaces.
 
-    A pod that is not there is no error. What fails is reported, after all else was done; the pod then stays on record
-    and can be deleted again. Plugins are looked for in --bin-dir, then in the folders that the pod's ADD used.
+    A missing pod is no error. Failures are reported after all other steps; the pod then stays on record and can be
+    deleted again. Plugins are looked for in --bin-dir, then in the folders that the pod's ADD used.
     """
     if bool(pods) == everything:
         raise click.UsageError("name pods, or say --all")
@@ -135,7 +135,7 @@ def _prune(runtime: "Runtime", before: "StateBefore | None") -> "list[Difference
     from harness.runtime.sandbox import sandbox_exists
 
     node = runtime.node
-    # A pod that is being added may have a bridge already, but no port yet and no result.
+    # During an ADD a pod may already have a bridge, but no port yet and no result.
     with node.alone():
         pruned = prune_links(runtime)
         forwarding = node.run(forwarding_that_stays) if pruned.removed else []

@@ -1,4 +1,4 @@
-"""`cni-harness diff`: what differs between two snapshots, or between one and now."""
+"""`cni-harness diff`: the differences between two snapshots, or between a snapshot and now."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ _SNAPSHOT = click.Path(allow_dash=True, dir_okay=False, path_type=Path)
 
 
 class _TroubleError(click.ClickException):
-    """Not told whether there is a difference; diff(1) exits with 2 then."""
+    """The comparison failed; the exit code is 2, as of diff(1)."""
 
     exit_code = 2
 
@@ -31,15 +31,15 @@ class _TroubleError(click.ClickException):
     "--ignore",
     multiple=True,
     metavar="PATTERN",
-    help="Not what matches this, as 'PLACE/WHAT/NAME' with wildcards: 'files/*', 'node/sysctl/*'; may be repeated.",
+    help="Ignore entries that match 'PLACE/WHAT/NAME', with wildcards: 'files/*', 'node/sysctl/*'; may be repeated.",
 )
 @global_options()
 @pass_settings
 def command(settings: Settings, *, before: Path, after: Path | None, ignore: tuple[str, ...]) -> int:
-    """Compare two snapshots (`cni-harness snapshot -o json`), or one with what there is now. "-" is stdin.
+    """Compare two snapshots (`cni-harness snapshot -o json`), or one with the present state. "-" is stdin.
 
-    What appeared is shown with "+", what disappeared with "-", what changed with "~". The exit code is 0 where there is
-    no difference, 1 where there is one, 2 where that cannot be told.
+    New entries are shown with "+", missing ones with "-", changed ones with "~". The exit code is 0 if nothing differs,
+    1 if something differs, 2 if the comparison failed.
     """
     from harness.snapshot import differences
 
@@ -76,5 +76,5 @@ def _now(old: "Snapshot") -> "Snapshot":
         raise _TroubleError(error.message) from error
     except OSError as error:
         raise _TroubleError(message_of(error)) from error
-    except ValueError as error:  # a path with what no path can have
+    except ValueError as error:  # a path with characters that no path can have
         raise _TroubleError(f"namespaces or folders: {error}") from error

@@ -21,11 +21,11 @@ _TIMEOUT_S = 5.0
 @global_options()
 @pass_settings
 def command(settings: Settings) -> int:
-    """Show what containerd, CRI-O and Podman on this machine execute for a pod: by their own configuration.
+    """Show the plugins that containerd, CRI-O and Podman on this machine execute for a pod, by their configuration.
 
-    For each runtime: its configuration files, folders, the network list that pods get, whose plugins that list uses,
-    and what is wrong. Then which plugins other distributions declare, and launchers that `install` would write anew.
-    The exit code is 1 if something is wrong. Plugins are only asked for their versions.
+    For each runtime: its configuration files, folders, the network list that pods get, the suite of that list's
+    plugins, and errors. Then the plugins that other distributions declare, and launchers that `install` would write
+    anew. The exit code is 1 if something is wrong. Plugins are only asked for their versions.
     """
     from harness.install.advice import advice
     from harness.install.doctor import examine, outdated, server_listens, versions_by_asking

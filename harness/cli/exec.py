@@ -17,12 +17,12 @@ _NOT_EXECUTABLE = 126
 
 
 class _WithCommand(click.Command):
-    """Options of a command are the command's, with or without `--` before it."""
+    """Leaves the options of the pod's command to that command, with or without `--` before it."""
 
     allow_interspersed_args = False
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the options before the pod's name, and what follows it where that is nothing but options up to `--`."""
+        """Read the options before the pod's name, and after it if only options follow up to `--`."""
         words = self._after_options(ctx, args)
         options, pod, words = args[: len(args) - len(words)], words[:1], words[1:]
         if "--" in words:
@@ -33,7 +33,7 @@ class _WithCommand(click.Command):
         return super().parse_args(ctx, [*options, *pod, *words])
 
     def _after_options(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Return what is left of a command line from the first word that is no option."""
+        """Return the part of a command line from the first word that is not an option."""
         options = click.Command(None, params=[each for each in self.params if isinstance(each, click.Option)])
         _, words, _ = options.make_parser(ctx).parse_args(list(args))
         return words
@@ -48,8 +48,8 @@ class _WithCommand(click.Command):
 def command(settings: Settings, *, pod: str, arguments: tuple[str, ...], namespace: str) -> int:
     """Run a command in a pod's network namespace, with the pod's resolv.conf.
 
-    Only network and resolv.conf are the pod's, files are the node's. The command takes this program's place: its exit
-    code and signals are its own.
+    Only network and resolv.conf are the pod's, files are the node's. The command replaces this program: its exit code
+    and signals are its own.
     """
     needs_root("exec", "enters a network namespace")
     store = settings.open_node().pods
@@ -68,7 +68,7 @@ def command(settings: Settings, *, pod: str, arguments: tuple[str, ...], namespa
 
 
 def _show_own_files(resolv_conf: Path) -> None:
-    """Give this process the pod's view of what depends on the network, as ip-netns(8) does for its own namespaces."""
+    """Give this process the pod's files that depend on the network, as ip-netns(8) does for its own namespaces."""
     from netlink.mounts import mount_own_sysfs, private_mounts
 
     missing = [str(path) for path in (resolv_conf, HOST_RESOLV_CONF) if not path.exists()]
@@ -79,12 +79,12 @@ def _show_own_files(resolv_conf: Path) -> None:
 
 
 def _become(arguments: tuple[str, ...]) -> int:
-    """Replace this program; returns an exit code, and that only where it cannot."""
-    # Python ignores these for itself; a program that writes into a closed pipe relies on SIGPIPE.
+    """Replace this program; returns only if it cannot, with an exit code."""
+    # Python ignores these signals. A program that writes into a closed pipe relies on SIGPIPE.
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(ignored, signal.SIG_DFL)
     try:
-        os.execvp(arguments[0], arguments)  # noqa: S606 -- a command without a shell is the point
+        os.execvp(arguments[0], arguments)  # noqa: S606 -- runs a command without a shell, on purpose
     except FileNotFoundError:
         say(f"Error: {arguments[0]}: command not found")
         return _NOT_FOUND

@@ -1,4 +1,4 @@
-"""`cni-harness gc`: what lost pods left behind, cleaned up."""
+"""`cni-harness gc`: removal of lost pods' leftovers."""
 
 import click
 
@@ -17,12 +17,12 @@ _SHORT_ID = 12
 @global_options()
 @pass_settings
 def command(settings: Settings, *, names: tuple[str, ...], diff: bool) -> int:
-    """Free what the networks hold for attachments other than those of the pods on record.
+    """Free the networks' resources, except those of attachments of pods on record.
 
-    That includes what other runtimes have on these networks: run it only for networks that nobody else uses. Waits
-    until no pod is being added or deleted. Networks with disableGC are left alone; plugins of lists below 1.1.0 have
-    no GC, for those only cached attachments are deleted. Plugins are looked for in --bin-dir, then in the folders that
-    the pods' ADDs used.
+    That includes the resources of other runtimes: run it only for networks that no other runtime uses. Waits until no
+    pod is being added or deleted. Networks with disableGC are left alone. Plugins of lists below 1.1.0 have no GC: only
+    their cached attachments are deleted. Plugins are looked for in --bin-dir, then in the folders that the pods' ADDs
+    used.
     """
     from harness.cli.defaults import configured_networks, plugin_folders, plugin_types, select_networks
     from harness.cli.trace import trace_executions

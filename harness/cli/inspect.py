@@ -1,4 +1,4 @@
-"""`cni-harness inspect`: one pod, as it was made and as the kernel has it now."""
+"""`cni-harness inspect`: one pod, as it was made and in the kernel's present state."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +20,7 @@ __all__ = ["command"]
 def command(settings: Settings, *, pod: str, namespace: str) -> None:
     """Show a pod: its networks and their plugins, the result of each, and the kernel's state of it now.
 
-    A "!" marks a fact of a result that the kernel contradicts. The node's side of the pod is its veth, the bridge, and
+    A "!" marks a fact of a result that the kernel contradicts. The node's side is the pod's veth, its bridge, and
     the entries of the firewall that name its container ID or one of its addresses.
     """
     from harness.runtime.pod_inspection import inspect_pod

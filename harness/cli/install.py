@@ -1,4 +1,4 @@
-"""`cni-harness install`: the plugins where runtimes look for them."""
+"""`cni-harness install`: plugins in the folder that runtimes search."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ __all__ = ["command"]
 
 _FIRST = "10-cni-harness.conflist"
 _TIMEOUT_S = 5.0
-"""For a plugin to tell its versions."""
+"""The time limit for VERSION of a plugin."""
 
 
 @click.command("install")
@@ -47,9 +47,9 @@ def command(
 ) -> None:
     """Write the plugins of this project into --bin-dir, each by rename: no runtime ever sees half of one.
 
-    So are those that other distributions of this Python environment declare (docs/writing-a-plugin.md).
-    It says which files the container runtimes of this machine will execute, by their own configuration, and changes
-    none of that. `cni-harness uninstall` takes back exactly what this put there.
+    Plugins that other distributions of this Python environment declare are written, too (docs/writing-a-plugin.md).
+    The output says which files the container runtimes of this machine will execute, by their own configuration. That
+    configuration is not changed. `cni-harness uninstall` removes exactly the files that `install` wrote.
     """
     from harness.install import units as systemd
     from harness.install.files import install, launchers
@@ -65,7 +65,7 @@ def command(
         units = systemd.is_systemd_running() and settings.state_dir == DEFAULT_STATE_DIR and not systemd.are_packaged()
     if units:
         files |= systemd.units((unit_dir or systemd.UNIT_DIR).absolute())
-    # After the plugins: containerd starts to use a list as soon as it is there.
+    # After the plugins: containerd uses a list as soon as it exists.
     if conf is not None:
         files |= _list(conf, settings.conf_dir or DEFAULT_CONF_DIR)
     written = install(files, settings.state_dir, force=force, diverting=divert)
@@ -80,7 +80,7 @@ def command(
 
 
 def _say_who_executes(settings: Settings, folder: Path) -> list[dict[str, object]]:
-    """Say what each runtime will execute, and which lists have a plugin of too early a version; return the former."""
+    """Report the files that each runtime will execute, and lists with too old plugins; return the files."""
     from harness.install.advice import advice, version_warnings
     from harness.install.doctor import versions_by_asking
     from harness.install.files import installed

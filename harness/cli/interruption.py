@@ -1,4 +1,4 @@
-"""The signals that ask a program to end: the first one is an exception, and what it has begun is finished or undone."""
+"""The signals that end a program: the first raises an exception, and operations under way are finished or undone."""
 
 import os
 import select
@@ -16,16 +16,16 @@ _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def interrupted_once() -> Iterator[None]:
-    """End at the first signal that asks for it; a second one keeps nothing from being finished.
+    """End at the first signal that ends the program; a second signal does not interrupt the clean-up.
 
-    Signals that this program was started to ignore stay ignored, as nohup(1) wants it.
+    If the program was started with signals ignored, they stay ignored, as nohup(1) requires.
     """
     interrupted = False
 
     def end(number: int, frame: FrameType | None) -> None:
         nonlocal interrupted
         del frame
-        # Further signals meet this handler, not SIG_IGN, which plugins that are still to be run would inherit.
+        # Further signals get this handler, not SIG_IGN, which later plugin processes would inherit.
         if interrupted:
             return
         interrupted = True
@@ -41,7 +41,7 @@ class Arrival:
     """Tells any thread whether a signal that ends the program has arrived."""
 
     def __init__(self, wakeup: int, numbers: frozenset[int]) -> None:
-        """Take the reading end of the pipe of signal.set_wakeup_fd, and the signals that count."""
+        """Take the reading end of the pipe of signal.set_wakeup_fd, and the signals to report."""
         self._numbers = numbers
         self._poll = select.poll()
         self._poll.register(wakeup, select.POLLIN)
@@ -63,8 +63,8 @@ class Arrival:
 def interruption_deferred(on_signal: Callable[[], object]) -> Iterator[Arrival]:
     """Defer the signals that end the program to the end of the block, in which any thread may ask for their arrival.
 
-    The main thread's handler runs late where other threads keep it from running, so threads ask the Arrival. The
-    handler calls `on_signal` once, which may interrupt any other Python code of the main thread.
+    The main thread's handler may run late because of other threads, so threads ask the Arrival. The handler calls
+    `on_signal` once, which may interrupt any other Python code of the main thread.
     """
     arrived: list[int] = []
 
@@ -89,7 +89,7 @@ def interruption_deferred(on_signal: Callable[[], object]) -> Iterator[Arrival]:
 
 @contextmanager
 def _handled_by(handler: Callable[[int, FrameType | None], object]) -> Iterator[frozenset[int]]:
-    """Handle the signals so for the length of the block; those that are ignored stay so, and the others are given."""
+    """Set the signals' handler for the block. Ignored signals stay ignored; the other signals are yielded."""
     heeded = frozenset(number for number in _ENDING if signal.getsignal(number) != signal.SIG_IGN)
     before = {number: signal.signal(number, handler) for number in heeded}
     try:

@@ -1,4 +1,4 @@
-"""`cni-harness list`: the pods there are."""
+"""`cni-harness list`: the pods of a node."""
 
 import click
 
@@ -14,7 +14,7 @@ __all__ = ["command"]
 @global_options()
 @pass_settings
 def command(settings: Settings, *, namespace: str | None) -> None:
-    """List pods, those too that a crash left incomplete: `del` takes them away like any other."""
+    """List pods, including pods that a crash left incomplete: `del` removes them, too."""
     from harness.runtime.pod_view import addresses, pod_document, pod_state
 
     node = settings.open_node()

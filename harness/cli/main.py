@@ -43,7 +43,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: object) ->
 @global_options(environment=True)
 @click.pass_context
 def cli(ctx: click.Context) -> None:
-    """Give pods a network with CNI plugins, as a container runtime does, and look at what they made.
+    """Give pods a network with CNI plugins, as a container runtime does, and show the results.
 
     The options below may stand before or after the verb; variables that are empty count as not set. With nothing
     configured, `cni-harness add pod1` uses the networks and plugins of this project.
@@ -57,15 +57,15 @@ def cli(ctx: click.Context) -> None:
 
 
 def main() -> None:
-    """Run the command line and exit: 0 when all of it succeeded, 2 when it was not understood, otherwise 1.
+    """Run the command line and exit: 0 if all of it succeeded, 2 if it was not understood, otherwise 1.
 
-    A signal ends it as soon as what was begun is finished, with 128 and the signal's number.
+    A signal ends it as soon as operations under way are finished, with exit code 128 plus the signal's number.
     """
     sys.exit(_run(sys.argv[1:]))
 
 
 def _run(arguments: list[str]) -> int:
-    # What it makes holds executables and records that root trusts, and plugins expect the umask of a runtime.
+    # The program makes executables and records that root trusts. Plugins expect the umask of a runtime.
     os.umask(os.umask(0o077) | 0o022)
     settings = Settings()
     try:

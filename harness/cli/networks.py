@@ -1,4 +1,4 @@
-"""`cni-harness networks`: the network lists there are, and the addresses of one."""
+"""`cni-harness networks`: the available network lists, and the addresses of one."""
 
 from typing import Any
 
@@ -19,10 +19,10 @@ _COUNTED = 10**9
 @global_options()
 @pass_settings
 def command(settings: Settings, *, name: str | None) -> None:
-    """List networks, in the order of their files: the first is what `add` uses when none is named.
+    """List networks, in the order of their files: `add` uses the first if none is named.
 
-    With NAME: its ranges of addresses, how many are used and free, and the pod of each reservation. Only those of
-    host-local are known; other address management keeps none on this node, or in files of its own.
+    With NAME: its ranges of addresses, how many are used and free, and the pod of each reservation. Only host-local's
+    reservations are known: other IPAM plugins keep none on this node, or use their own files.
     """
     if name is None:
         _show_all(settings)

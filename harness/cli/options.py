@@ -40,7 +40,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass
 class Settings:
-    """What the shared options say; None and the empty tuple where they, and the environment, say nothing."""
+    """The values of the shared options; None or an empty tuple if neither option nor environment sets one."""
 
     conf_dir: Path | None = None
     bin_dirs: tuple[Path, ...] = ()
@@ -49,9 +49,9 @@ class Settings:
     output: str = "table"
     verbose: int = 0
     announces: bool = False
-    """Whether the use of this project's own lists and plugins is said on stderr."""
+    """Whether the use of this project's own lists and plugins is reported on stderr."""
     names_bin_dirs: bool = False
-    """Whether the folders of plugins are those of an option, not of the environment."""
+    """Whether an option names the folders of plugins, not the environment."""
 
     @property
     def is_table(self) -> bool:
@@ -69,9 +69,9 @@ pass_settings = click.make_pass_decorator(Settings, ensure=True)
 
 
 def say(message: str) -> None:
-    """Tell the user something that is not the result: one line on stderr.
+    """Tell the user something besides the result: one line on stderr.
 
-    That nobody can be told any more is no reason to leave anything undone: nothing is raised.
+    Nothing is raised: a closed stderr must not stop the work.
     """
     try:
         click.echo(message, err=True)
@@ -80,7 +80,7 @@ def say(message: str) -> None:
 
 
 def warn(error: Exception) -> None:
-    """Tell the user of what is wrong, though it stops nothing."""
+    """Tell the user of an error that stops nothing."""
     say(f"Warning: {error}")
 
 
@@ -93,14 +93,14 @@ def needs_root(verb: str, reason: str) -> None:
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: object) -> None:
-    """Put a value that was given into the settings; what stands after the verb comes later, and counts."""
+    """Put a given value into the settings; a value after the verb is read later, and overrules."""
     settings = ctx.ensure_object(Settings)
     if param.name == "verbose":
         settings.verbose += value if isinstance(value, int) else 0
     elif value is not None:
         name, text = str(param.name), str(value)
         if not _folders(text):
-            # `--node "$NAME"`, where the shell knows no NAME, must not mean this host.
+            # `--node "$NAME"` must not mean this host if NAME is unset.
             raise click.BadParameter(f"{text!r} names nothing; for the default, leave the option out", ctx, param)
         folder = Path(text).absolute()
         if param.name == "bin_dirs":
@@ -110,7 +110,7 @@ def _remember(ctx: click.Context, param: click.Parameter, value: object) -> None
 
 
 def _demand_folders(ctx: click.Context, param: click.Parameter, value: object) -> None:
-    """Remember --bin-dir; behind the verb, where it is complete, refuse a folder that is missing."""
+    """Remember --bin-dir; after the verb, when the value is complete, refuse a missing folder."""
     _remember(ctx, param, value)
     settings = ctx.ensure_object(Settings)
     missing = [str(folder) for folder in settings.bin_dirs if not folder.is_dir()]
@@ -119,15 +119,15 @@ def _demand_folders(ctx: click.Context, param: click.Parameter, value: object) -
 
 
 def _folders(text: str) -> tuple[Path, ...]:
-    """Return the folders of a list with ':' between; absolute, for paths are kept, and used from other folders."""
+    """Return the folders of a list with ':' between. They are absolute, because they are used from other folders."""
     return tuple(Path(folder).absolute() for folder in text.split(":") if folder)
 
 
 def global_options(*, environment: bool = False, makes_folders: bool = False) -> Callable[[F], F]:
     """Add the shared options to a command; to the group, `environment` adds the variables that stand for them.
 
-    Only there: a variable must not overrule an option written before the verb. With `makes_folders`, those of --bin-dir
-    may be missing.
+    Only the group has them: a variable must not overrule an option before the verb. With `makes_folders`, folders of
+    --bin-dir may be missing.
     """
 
     def option(*names: str, envvar: str, **settings: Any) -> Callable[[F], F]:  # noqa: ANN401 -- click's own
@@ -154,7 +154,7 @@ def global_options(*, environment: bool = False, makes_folders: bool = False) ->
             "--state-dir",
             envvar="CNI_HARNESS_STATE_DIR",
             type=_FOLDER,
-            help=f"What is known of pods and nodes.  [default: {DEFAULT_STATE_DIR}]",
+            help=f"Records of pods and nodes.  [default: {DEFAULT_STATE_DIR}]",
         ),
         option(
             "--node",
@@ -242,7 +242,7 @@ def _settings(ctx: click.Context) -> Settings:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Drop warnings and errors: they would land in the line that the shell completes."""
+    """Drop warnings and errors: they would appear in the line that the shell completes."""
     with redirect_stderr(StringIO()), suppress(Exception):
         yield
 

@@ -1,4 +1,4 @@
-"""The same thing done to many pods, several at a time, with the progress of it on a terminal."""
+"""One action for many pods, several at a time, with progress on a terminal."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,10 +41,10 @@ def jobs_option(command: F) -> F:
 def for_each_pod(
     pods: Sequence[PodName], action: Callable[[str, str], T], *, jobs: int, label: str, done: str
 ) -> list[tuple[PodName, T]]:
-    """Call `action(namespace, name)` for every pod and return what succeeded, in the order of `pods`.
+    """Call `action(namespace, name)` for every pod and return the successful results, in the order of `pods`.
 
-    A failure is a line on stderr, and does not keep the others from being tried. On an interrupt the pods under way
-    are finished, and no more begun; stderr says which these are, and at the end which are `done` and which not begun.
+    A failure is a line on stderr, and the other pods are still tried. On an interrupt the pods under way are finished,
+    and no more begun. stderr names the pods under way, and at the end the pods that are `done` and those not begun.
     Only for the main thread, which gets the signals.
     """
     from queue import SimpleQueue
@@ -82,7 +82,7 @@ class _Begun:
         self._pods: list[PodName] = []
 
     def only_before_the_signal(self, action: Callable[[str, str], T]) -> Callable[[PodName], T]:
-        """Return the action that raises _NotBegunError instead of beginning after the signal."""
+        """Return the action in a form that raises _NotBegunError after the signal."""
 
         def act(pod: PodName) -> T:
             with self._lock:
@@ -98,7 +98,7 @@ class _Begun:
         return act
 
     def say_which(self) -> None:
-        """Tell the user; after the signal, when no other pod is begun."""
+        """Name the pods under way on stderr, after the signal, when no other pod is begun."""
         with self._lock:
             pods = list(self._pods)
         if pods:
@@ -133,7 +133,7 @@ def _finished(
 
 @contextmanager
 def _progress(length: int, label: str) -> Iterator[Callable[[], None]]:
-    """Show how many have ended, by calls of what is given, if they are several and stderr is a terminal."""
+    """Show the number of ended pods, if there are several and stderr is a terminal; call the result for each."""
     if length == 1 or not sys.stderr.isatty():
         yield lambda: None
         return

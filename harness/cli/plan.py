@@ -1,4 +1,4 @@
-"""From the options of `add`, and cnitool's environment variables, to what each network is asked for."""
+"""The request to each network, from the options of `add` and cnitool's environment variables."""
 
 import ipaddress
 import json
@@ -25,12 +25,12 @@ _HIGHEST_PORT: Final = 65535
 
 
 class PlanError(Exception):
-    """What is asked for cannot be: the message names the option and the value."""
+    """The options cannot be satisfied: the message names the option and the value."""
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """What `add` was asked for, as it was written."""
+    """The options of `add`, as the user wrote them."""
 
     ifname: str = "eth0"
     ports: Sequence[str] = ()
@@ -42,12 +42,12 @@ class Wishes:
 
 
 def plan_networks(networks: Sequence[NetworkList], wishes: Wishes) -> list[NetworkPlan]:
-    """Decide what each network is added with. Raises PlanError.
+    """Return the interface and arguments of each network. Raises PlanError.
 
-    The first gets the interface that was named, and alone gets addresses, MAC and ports; the others get net1, net2 and
-    so on, as multus numbers them. An address or MAC travels as a capability where a plugin of the network declares it,
-    otherwise in CNI_ARGS, where IPAM plugins and bridge read it too. CNI_ARGS and CAP_ARGS in the environment count
-    for every network, below the options.
+    The first network gets the named interface. It alone gets addresses, MAC and ports. The others get net1, net2 and so
+    on, as multus numbers them. An address or MAC is passed as a capability if a plugin of the network declares it.
+    Otherwise it is in CNI_ARGS, which IPAM plugins and bridge read, too. CNI_ARGS and CAP_ARGS in the environment apply
+    to every network; options overrule them.
     """
     _check(wishes)
     shared_args = _environment_args(wishes.environ) | _pairs(wishes.cni_args)
@@ -157,7 +157,7 @@ def _capabilities(texts: Sequence[str]) -> dict[str, object]:
         try:
             found[name] = decode_json(value)
         except json.JSONDecodeError:
-            # The decoder's line and column mean nothing on a command line.
+            # The decoder's line and column are useless on a command line.
             string = f"; a string is written {name}='{json.dumps(value)}'" if value.isalnum() else ""
             raise PlanError(f"--cap {text}: wanted NAME=JSON, but {value} is not JSON{string}") from None
         except ValueError as error:

@@ -9,7 +9,7 @@ __all__ = ["command"]
 
 
 @click.command("serve")
-@click.option("--socket", default=DEFAULT_SOCKET, show_default=True, help="Where launchers ask; `install` told them.")
+@click.option("--socket", default=DEFAULT_SOCKET, show_default=True, help="The launchers' socket, set by `install`.")
 @click.option("--workers", type=click.IntRange(min=1), default=4, show_default=True, help="Ready for calls.")
 @click.option("--most", type=click.IntRange(min=1), default=32, show_default=True, help="If others wait.")
 @click.option(
@@ -20,8 +20,8 @@ __all__ = ["command"]
 def command(*, socket: str, workers: int, most: int, limit: int, idle_exit: float | None) -> None:
     """Run the server, which makes this project's plugins several times faster: Python is loaded already.
 
-    Where systemd runs, `cni-harness install` has it started when it is needed. SIGTERM ends it as soon as what it has
-    begun is done; plugins then execute by themselves.
+    With systemd, `cni-harness install` sets up its start on demand. SIGTERM ends it as soon as running calls are done;
+    plugins then execute without it.
     """
     import os
     from pathlib import Path
@@ -32,6 +32,6 @@ def command(*, socket: str, workers: int, most: int, limit: int, idle_exit: floa
     options = {"--socket": Path(socket).absolute(), "--workers": workers, "--most": most, "--limit": limit}
     if idle_exit:
         options["--idle-exit"] = idle_exit
-    # Another program in this one's place: the harness itself never has plugins loaded.
+    # The server replaces this program, because the harness itself never loads plugins.
     arguments = [*command_of("launch.server.server"), *(str(word) for option in options.items() for word in option)]
     os.execv(arguments[0], arguments)  # noqa: S606 -- no shell is wanted

@@ -26,7 +26,7 @@ __all__ = ["command"]
 
 _HEADINGS = ("PLACE", "WHAT", "STATE")
 _COUNTED = ("sysctls",)
-"""There are hundreds, and most are what they were when the machine started."""
+"""Shown as a number: sysctls are hundreds, and most have their value of the machine's start."""
 
 
 @click.command("snapshot")
@@ -51,7 +51,7 @@ _COUNTED = ("sysctls",)
     multiple=True,
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="And what is below this folder; may be repeated.  [always: the node's /var/lib/cni]",
+    help="Also the files below this folder; may be repeated.  [always: the node's /var/lib/cni]",
 )
 @namespace_option
 @global_options()
@@ -59,10 +59,10 @@ _COUNTED = ("sysctls",)
 def command(
     settings: Settings, *, pods: tuple[str, ...], paths: tuple[str, ...], folders: tuple[Path, ...], namespace: str
 ) -> None:
-    """Show the state of the node and its pods: what networks consist of, and files.
+    """Show the state of the node and its pods: the parts of networks, and files.
 
-    Links, addresses, routes, rules, neighbours set by hand, qdiscs and filters, nftables, iptables and sysctls; nothing
-    that changes without anybody's doing. `-o json` is what `cni-harness diff` reads.
+    Links, addresses, routes, rules, neighbours set by hand, qdiscs and filters, nftables, iptables and sysctls; no
+    state that changes by itself. `cni-harness diff` reads the form of `-o json`.
     """
     from harness.runtime.node_snapshot import take_node
     from harness.snapshot import take

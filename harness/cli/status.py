@@ -22,10 +22,10 @@ __all__ = ["command"]
 @global_options()
 @pass_settings
 def command(settings: Settings, *, names: tuple[str, ...]) -> int:
-    """Ask the plugins of each network for their STATUS. The exit code is 1 where one is not ready.
+    """Ask the plugins of each network for their STATUS. The exit code is 1 if a network is not ready.
 
-    Lists below version 1.1.0 have no STATUS: for them only the plugins' being there is looked at. Where no networks
-    are named, a list that cannot be read is one that is not ready.
+    Lists below version 1.1.0 have no STATUS: they are ready if their plugins exist. If no networks are named, a list
+    that cannot be read counts as not ready.
     """
     from harness.cli.defaults import configured_networks, plugin_folders, plugin_types, select_networks
     from harness.cli.trace import trace_executions
@@ -75,7 +75,7 @@ def _message(error: "PluginError") -> str:
 
 
 def _observer(trace: "Callable[[Execution], None] | None", said: list[str]) -> "Callable[[Execution], None]":
-    """Return an observer that traces, and collects what plugins that are ready say on stderr: their warnings."""
+    """Return an observer that traces, and collects the warnings that ready plugins write to stderr."""
 
     def observe(execution: "Execution") -> None:
         if trace is not None:

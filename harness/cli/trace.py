@@ -1,4 +1,4 @@
-"""What -v shows: each execution of a plugin, as it ends; with -vv in a form that can be pasted into a shell."""
+"""The output of -v: each execution of a plugin, as it ends; with -vv in a form that can be pasted into a shell."""
 
 import json
 import shlex
@@ -35,9 +35,9 @@ def trace_executions(verbosity: int) -> Callable[[Execution], None] | None:
 
 
 def in_shell(run: Execution | Delegation, place: Sequence[str] = (), caller: str = "") -> Iterator[str]:
-    """Yield the lines of a shell's command that repeats a run, and in comments what came of it.
+    """Yield the lines of a shell command that repeats a run, with the outcome in comments.
 
-    `place` are the words of a command that runs another where the plugin ran.
+    `place` are the words of a command that runs another command in the plugin's environment.
     """
     yield f"# {_heading(run)}" + (f", called by {caller}" if caller else "")
     variables = [f"{name}={shlex.quote(value)}" for name, value in _protocol(run.environ).items()]
@@ -63,7 +63,7 @@ def _heading(run: Execution | Delegation) -> str:
 
 
 def _protocol(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of the protocol, the verb first, as SPEC.md lists them; not those of this program."""
+    """Return the protocol's variables, the verb first, as SPEC.md lists them; without this program's variables."""
     names = [name for name in environ if name.startswith("CNI_") and not name.startswith("CNI_HARNESS_")]
     return {name: environ[name] for name in sorted(names, key=lambda name: (name != "CNI_COMMAND", name))}
 
@@ -78,5 +78,5 @@ def _indented(stream: bytes, *, escape: Callable[[str], str]) -> list[str]:
 
 
 def _json_escape(text: str) -> str:
-    """Return JSON with what a terminal would obey, and half surrogate pairs, as escapes of JSON."""
+    """Return JSON in which control characters of terminals, and half surrogate pairs, are JSON escapes."""
     return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

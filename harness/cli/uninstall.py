@@ -1,4 +1,4 @@
-"""`cni-harness uninstall`: what `install` put there, taken back."""
+"""`cni-harness uninstall`: removal of the files that `install` wrote."""
 
 from pathlib import Path
 
@@ -16,9 +16,9 @@ __all__ = ["command"]
 @global_options(makes_folders=True)
 @pass_settings
 def command(settings: Settings) -> None:
-    """Take back what `install` wrote, and restore what it replaced.
+    """Remove the files that `install` wrote, and restore the files that it replaced.
 
-    With --bin-dir or --conf-dir only in these folders, otherwise everywhere. A file that was changed since stays.
+    With --bin-dir or --conf-dir only in these folders, otherwise everywhere. If a file was changed since, it stays.
     """
     from harness.install.files import installed, uninstall
     from harness.install.units import disabled
@@ -36,7 +36,7 @@ def command(settings: Settings) -> None:
 
 
 def _named_folders(settings: Settings) -> list[Path]:
-    """Return the folders on the command line: CNI_PATH and NETCONFPATH say where to look, not what to remove."""
+    """Return the folders on the command line: CNI_PATH and NETCONFPATH are for searching, not for removal."""
     folders: list[Path] = []
     if _is_on_command_line("bin_dirs"):
         folders += settings.bin_dirs

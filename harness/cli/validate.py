@@ -24,8 +24,8 @@ __all__ = ["command"]
 def command(settings: Settings, *, files: tuple[Path, ...]) -> int:
     """Check network lists: keys, values, and that their plugins are here and speak their version. Needs no root.
 
-    Without FILE, all those configured; one that is not used, since another of its name comes first, is wrong too. The
-    exit code is 1 if anything is wrong. Warnings, such as unknown keys, do not change it.
+    Without FILE, all configured lists. A list is also wrong if another list of its name comes first, because then it is
+    not used. The exit code is 1 if anything is wrong. Warnings, such as unknown keys, do not change it.
     """
     from harness.cli.defaults import plugin_folders, plugin_types
     from harness.cli.trace import trace_executions
@@ -86,7 +86,7 @@ def _read(settings: Settings, files: tuple[Path, ...]) -> tuple[list["NetworkLis
 
 
 def _unused(networks: list["NetworkList"]) -> dict[Path | None, list[str]]:
-    """Return, by file, what is wrong with a folder's networks that another of the same name comes before."""
+    """Return, by file, the errors of networks that are unused because another of the same name comes first."""
     first: dict[str, NetworkList] = {}
     for network in networks:
         first.setdefault(network.name, network)

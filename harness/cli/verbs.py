@@ -57,7 +57,7 @@ _ALIASES: Final = {verb.alias: name for name, verb in _VERBS.items() if verb.ali
 
 
 class Verbs(click.Group):
-    """Loads a verb's module when it is wanted, so that each starts with no more than it needs."""
+    """Loads only the module of the requested verb, so that each verb starts fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the verbs, in the order of the help."""
@@ -100,7 +100,7 @@ class Verbs(click.Group):
                 formatter.write_dl([(titles[name].ljust(width), verb.summary) for name, verb in verbs.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the verbs that begin so, and the completions of the shared options."""
+        """Return the verbs that begin with `incomplete`, and the completions of the shared options."""
         verbs = [
             CompletionItem(name, help=verb.summary) for name, verb in _VERBS.items() if name.startswith(incomplete)
         ]

@@ -1,4 +1,4 @@
-"""`cni-harness version`: who we are and who the plugins are."""
+"""`cni-harness version`: the versions of this program and of the plugins."""
 
 import os
 import re
@@ -17,20 +17,20 @@ __all__ = ["command", "own_version"]
 _TIMEOUT_S = 5.0
 _AT_ONCE = 8
 _ABOUT = re.compile(r"^CNI \S+ plugin (?:version )?v?(\S+)$", re.MULTILINE)
-"""What plugins built on a skeleton print on stderr when CNI_COMMAND is missing."""
+"""The line that plugins built on a skeleton print on stderr if CNI_COMMAND is missing."""
 
 
 @click.command("version")
 @global_options()
 @pass_settings
 def command(settings: Settings) -> None:
-    """Show the version of this program, the CNI versions that it speaks, and those of each plugin. Needs no root."""
+    """Show the version of this program, the CNI versions that it speaks, and each plugin's versions. Needs no root."""
     from concurrent.futures import ThreadPoolExecutor
 
     from harness.cli.defaults import plugin_folders
     from launch.installation import plugin_names
 
-    # Our own are shown where there are no others, not beside somebody else's.
+    # Our own plugins are shown only if the folders have no others.
     configured = settings.bin_dirs or (DEFAULT_BIN_DIR,)
     wanted = () if any(map(_executables, configured)) else plugin_names()
     with plugin_folders(settings, wanted) as folders:
@@ -48,7 +48,7 @@ def command(settings: Settings) -> None:
 
 
 def _executables(folder: Path) -> list[str]:
-    """Return the names of the executable files of a folder; hidden ones are nobody's plugin."""
+    """Return the names of the executable files of a folder; hidden files are not plugins."""
     try:
         paths = sorted(folder.iterdir())
     except OSError:
@@ -74,7 +74,7 @@ def _plugin(settings: Settings, name: str, folder: Path) -> dict[str, object]:
 
 
 def _release(about: bytes) -> str:
-    """Return the release that a plugin names when it is called by hand; "" if it names none."""
+    """Return the release that a plugin prints if it is called by hand; "" if it prints none."""
     found = _ABOUT.search(about.decode(errors="replace"))
     return found[1] if found else ""
 
