@@ -11,20 +11,12 @@ This module alone imports plugins. It does so by strings, which import-linter do
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 
+from launch import PLUGINS
 from lean.typing import NoReturn
 from skel.config import Config
 from skel.plugin import Plugin
 
 __all__ = ["PLUGINS", "load", "load_modules", "resolve"]
-
-PLUGINS = {
-    "bridge": "plugins.bridge",
-    "host-local": "ipam.host_local",
-    "loopback": "plugins.loopback",
-    "macvlan": "plugins.macvlan",
-    "noop": "plugins.noop",
-    "ptp": "plugins.ptp",
-}
 
 
 def load(name: str, others: Mapping[str, str] | None = None) -> Plugin[Config]:

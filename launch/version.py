@@ -2,17 +2,19 @@
 
 `answer` replies to a plain request: one of our plugins, and an input that is empty or holds `cniVersion` alone. It does
 so as the dispatcher would, to the byte. It leaves all other requests to `launch.launcher.main`, with the input that it
-has read. A process that answers here loads nothing but this module.
+has read. A process that answers here loads this module and the table of plugins.
 """
 
 import posix
 import sys
 from select import select
 
-__all__ = ["PLUGINS", "SUPPORTED", "answer"]
+from launch import PLUGINS
 
-PLUGINS = ("bridge", "host-local", "loopback")
-"""Our plugins that support `SUPPORTED`, whatever their environment and input are."""
+__all__ = ["OTHERWISE", "SUPPORTED", "answer"]
+
+OTHERWISE = frozenset({"noop"})
+"""Our plugins whose configuration says which versions they support; the others support `SUPPORTED`."""
 
 # As in skel.versions: importing that would load all of skel.
 SUPPORTED = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
@@ -31,7 +33,7 @@ def answer(path: str) -> tuple[bytes, int | None]:
     """
     name = path.rpartition("/")[2]
     # Python has None for a stream that was closed: its number may be another file's by now.
-    if name not in PLUGINS or None in {sys.stdin, sys.stdout, sys.stderr}:
+    if name not in PLUGINS or name in OTHERWISE or None in {sys.stdin, sys.stdout, sys.stderr}:
         return b"", None
     found, ended = _read_what_is_there()
     version = _version_asked(found) if ended else None

@@ -3,6 +3,7 @@
 `StateFiles` is what an ADD must remember for CHECK and DEL, one JSON object for each attachment.
 """
 
+import errno
 import os
 from contextlib import suppress
 
@@ -15,6 +16,7 @@ from .strict_json import decode_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from io import FileIO
 
 __all__ = ["StateFiles", "write_whole"]
 
@@ -86,12 +88,27 @@ def write_whole(
     """Write a file in place of any of that name; a process that reads or runs the old file keeps it.
 
     `mode` does not depend on the umask; with `like`, mode and owner are those of that status. A `durable` file
-    survives a power cut, which costs milliseconds on a busy disk. A crash may leave a hidden file of the name
-    `.NAME.XXXXXXXX.tmp`. Raises OSError.
+    survives a power cut, which costs milliseconds on a busy disk. The new file has no name until it is whole, so a
+    crash leaves nothing. Only a crash while it replaces a file, or on a file system without O_TMPFILE, may leave a
+    hidden `.NAME.XXXXXXXX.tmp`. Raises OSError.
     """
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}.{os.urandom(4).hex()}.tmp")
-    _write(path, temporary, content, mode=mode, like=like, durable=durable)
+    try:
+        unnamed = os.open(folder or ".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno not in {errno.EOPNOTSUPP, errno.EISDIR}:
+            raise
+        _write(path, temporary, content, mode=mode, like=like, durable=durable)
+    else:
+        with open(unnamed, "wb", buffering=0) as file:
+            _fill(file, content, mode=mode, like=like, durable=durable)
+            # A program that is open for writing cannot be executed (ETXTBSY), not even for a moment after its naming.
+            whole = os.open(f"/proc/self/fd/{unnamed}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _put_in_place(whole, temporary, path)
+        finally:
+            os.close(whole)
     if durable:
         _flush(folder or ".")
 
@@ -109,20 +126,34 @@ def _write(
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with open(fd, "wb", buffering=0) as file:
-            if like is not None:
-                mode = like.st_mode & 0o777
-                with suppress(PermissionError):  # only root may give a file away
-                    os.fchown(fd, like.st_uid, like.st_gid)
-            os.fchmod(fd, mode)
-            while content:
-                content = content[file.write(content) :]
-            if durable:
-                os.fsync(fd)
+            _fill(file, content, mode=mode, like=like, durable=durable)
         os.rename(temporary, path)
     except BaseException:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+
+
+def _fill(file: "FileIO", content: bytes, *, mode: int, like: "os.stat_result | None", durable: bool) -> None:
+    if like is not None:
+        mode = like.st_mode & 0o777
+        with suppress(PermissionError):  # only root may give a file away
+            os.fchown(file.fileno(), like.st_uid, like.st_gid)
+    os.fchmod(file.fileno(), mode)
+    while content:
+        content = content[file.write(content) :]
+    if durable:
+        os.fsync(file.fileno())
+
+
+def _put_in_place(fd: int, temporary: str, path: str) -> None:
+    """Give an unnamed file its name, as open(2) says for O_TMPFILE."""
+    # Any src_dir_fd makes Python call linkat(2) with AT_SYMLINK_FOLLOW; its link(2) would link the symbolic link.
+    try:
+        os.link(f"/proc/self/fd/{fd}", path, src_dir_fd=fd)
+    except FileExistsError:  # a link never replaces
+        os.link(f"/proc/self/fd/{fd}", temporary, src_dir_fd=fd)
+        os.rename(temporary, path)
 
 
 def _flush(folder: str) -> None:

@@ -127,8 +127,8 @@ def test_files_that_containerd_does_not_execute_are_said_with_the_ways_out(machi
     run = machine.harness("install", "--bin-dir", "/opt/cni/bin", "--conf-dir", "/etc/cni/net.d", "--conf")
 
     [line] = [line for line in run.stderr.splitlines() if line.startswith("containerd")]
-    assert "will not execute bridge, host-local, loopback, noop from /opt/cni/bin" in line
-    assert "it will execute /usr/lib/cni/{bridge,host-local,loopback}" in line
+    assert "will not execute bridge, host-local, loopback, macvlan, noop, ptp from /opt/cni/bin" in line
+    assert "it will execute /usr/lib/cni/{bridge,host-local,loopback,macvlan,ptp}" in line
     assert f"of the package {PACKAGE} (/etc/containerd/config.toml)" in line
     assert "`cni-harness install --bin-dir /usr/lib/cni --divert`" in line
     assert (
@@ -149,7 +149,7 @@ def test_podman_finds_debians_plugins_first(machine: Machine) -> None:
     run = machine.harness("install", "-o", "json")
 
     [line] = [line for line in run.stderr.splitlines() if line.startswith("podman")]
-    assert "will not execute bridge, host-local, loopback from /opt/cni/bin" in line
+    assert "will not execute bridge, host-local, loopback, macvlan, ptp from /opt/cni/bin" in line
     assert 'cni_plugin_dirs = ["/opt/cni/bin", "/usr/local/libexec/cni", ' in line
     [podman] = json.loads(run.stdout)["runtimes"]
     assert podman["executes"]["bridge"] == "/usr/lib/cni/bridge"

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,10 +82,17 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Obedient]:
         yield made
 
 
-def open_files(pid: int) -> list[str]:
-    """Of the server, or of a worker that has no work any more."""
+def open_files(place: Obedient, pid: int) -> list[str]:
+    """Of the server, or of a worker that has no work any more, without the installation's.
+
+    After a call the server lists the folders of its installation, to notice an upgrade.
+    """
     until(lambda: Path(f"/proc/{pid}/comm").read_text() in {"cni-worker\n", "cni-serve\n"})
-    return sorted(str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir())
+    found = []
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed since it was listed
+            found.append(path.readlink())
+    return sorted(str(path) for path in found if not path.is_relative_to(place.root))
 
 
 def namespaces(pid: int) -> list[str]:
@@ -95,10 +102,10 @@ def namespaces(pid: int) -> list[str]:
 def test_one_worker_serves_two_hundred_requests_with_the_same_files(tmp_path: Path) -> None:
     with obedient(tmp_path, "--workers", "1", "--most", "1") as place:
         first = [place.worker() for _ in range(10)]
-        files = open_files(first[0]), open_files(place.server.pid)
+        files = open_files(place, first[0]), open_files(place, place.server.pid)
         more = [place.worker() for _ in range(189)]
 
-        assert (open_files(first[0]), open_files(place.server.pid)) == files
+        assert (open_files(place, first[0]), open_files(place, place.server.pid)) == files
         assert place.worker() == first[0]
         assert {*first, *more} == {first[0]}
         assert place.worker() != first[0]
@@ -197,7 +204,7 @@ def test_sockets_are_kept_for_calls_from_the_servers_network_namespace_alone(
     assert place.answer(code) == kept
     assert elsewhere.partition(",")[0] == kept.partition(",")[0]
     assert elsewhere != kept
-    assert elsewhere.rpartition(" ")[2] not in str(open_files(place.worker()))
+    assert elsewhere.rpartition(" ")[2] not in str(open_files(place, place.worker()))
 
 
 def test_answer_comes_before_what_the_kernel_still_does_and_a_drain_waits_for_that(tmp_path: Path) -> None:

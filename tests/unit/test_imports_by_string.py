@@ -135,7 +135,7 @@ def test_only_the_plugin_list_names_plugins(everything: dict[str, Found]) -> Non
         and not path.startswith(("plugins/", "ipam/"))  # "ipam.ranges" is a key, too
     }
 
-    assert naming == {"launch/plugin_list.py": set(PLUGINS.values())}
+    assert naming == {"launch/__init__.py": set(PLUGINS.values())}
 
 
 def test_rooms_name_only_modules_that_they_may_import(everything: dict[str, Found]) -> None:
