@@ -1,7 +1,7 @@
 """From an environment and a configuration to a plugin's answer.
 
-`dispatch` is a pure function of what it is given: the process (skel.process), the
-delegate called in-process, the tests and the server all call it alike.
+`dispatch` is a pure function of its arguments. The process (skel.process), in-process delegation, the tests and the
+server all call it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -69,7 +69,7 @@ def dispatch(
     # SystemExit too: a plugin that exits by itself must not look like one that succeeded. And KeyboardInterrupt:
     # the runtime needs the one document of an ADD that was cut off, too.
     except BaseException as error:  # noqa: BLE001 -- the last line of defence, and it reports
-        if not isinstance(error, OSError):  # the kernel or a file refused: the message says what was attempted
+        if not isinstance(error, OSError):  # the kernel or a file refused: the message names the attempt
             context.is_sound = False
             call.log(f"unforeseen {type(error).__name__} {_whereabouts(error)}")
         answer = Verbatim(_document(CniError(Code.INTERNAL, _message(error)).encode(call.version)), 1)

@@ -1,6 +1,6 @@
 """Errors a plugin reports, with the codes of SPEC.md section 5 ("Error").
 
-An error is raised where it is known and rendered once, by the dispatcher.
+The dispatcher renders every error, once.
 """
 
 __all__ = ["CniError", "Code"]
@@ -9,8 +9,8 @@ __all__ = ["CniError", "Code"]
 class Code:
     """Well-known error codes, as plain numbers (loading `enum` takes 1 ms); 100 and above are free for plugins.
 
-    1-7, 11, 50 and 51 are SPEC.md's; 8 and 999 are what the Go skeleton
-    uses, so that log searches keep working on a node switched over to us.
+    1-7, 11, 50 and 51 are SPEC.md's; 8 and 999 are those of the Go
+    skeleton, so that log searches keep working on a node that was switched over.
     """
 
     INCOMPATIBLE_VERSION = 1

@@ -1,6 +1,6 @@
 """Files of plugins: each is written whole under a new name, then renamed. A crash leaves the old file or the new one.
 
-`StateFiles` is what an ADD must remember for CHECK and DEL, one JSON object for each attachment.
+`StateFiles` keeps the state that an ADD stores for CHECK and DEL, one JSON object for each attachment.
 """
 
 import errno

@@ -1,4 +1,4 @@
-"""Taking back what an ADD has done so far when it fails: the node is left as it was found."""
+"""Taking back the steps of an ADD that fails: the node is left as it was found."""
 
 import errno
 from collections.abc import Callable

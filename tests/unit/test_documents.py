@@ -149,10 +149,11 @@ def test_habits_are_found_with_their_lines(tmp_path: Path) -> None:
     assert list(habits(Passage(page, 1, "Is this what it does?"))) == []
 
 
-def test_pages_for_people_have_few_of_the_habits() -> None:
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+def test_pages_and_code_have_few_of_the_habits() -> None:
+    rooms = [path.parent for path in ROOT.glob("*/__init__.py")]
+    code = [path for room in rooms for path in room.rglob("*.py")]
 
-    places, counts = rates(pages)
+    places, counts = rates([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *code])
 
     for folder, count in counts.items():
         shares = {habit: 1000 * count[habit] / count["words"] for habit in HABITS}
