@@ -28,6 +28,8 @@ Description=Server of the CNI plugins of cni-harness
 [Socket]
 ListenSequentialPacket={path}
 SocketMode=0600
+# Messages that wait in the queue then carry the credentials that the server judges.
+PassCredentials=yes
 DirectoryMode=0755
 Backlog=4096
 RemoveOnStop=yes

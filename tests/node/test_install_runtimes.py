@@ -139,7 +139,7 @@ def test_files_that_containerd_does_not_execute_are_said_with_the_ways_out(machi
     machine.write("/etc/containerd/config.toml", DEBIAN_TOML.replace("/usr/lib/cni", "/opt/cni/bin"))
 
     again = machine.harness("install", "--bin-dir", "/opt/cni/bin")
-    assert "containerd will execute /opt/cni/bin/{bridge,host-local,loopback,noop}" in again.stderr
+    assert "containerd will execute /opt/cni/bin/{bridge,host-local,loopback,macvlan,noop,ptp}" in again.stderr
     assert machine.origins("containerd") == dict.fromkeys(["bridge", "host-local", "loopback"], OURS)
 
 

@@ -254,8 +254,10 @@ def test_server_under_systemd_makes_room_before_its_last_executions_end(
 ) -> None:
     path = Path(listening.getsockname())
     with client(path, None) as held:
+        # Sent before a worker accepts the connection, as launchers do: then the kernel adds the sender's credentials.
+        held.ask(request_for("noop", {"CNI_COMMAND": "STATUS"}))
         with activated(tmp_path, listening) as first:
-            assert held.begin()
+            assert held.is_begun()
             assert first.stop() == 0
             assert "; 1 still at work" in first.log()
         with activated(tmp_path, listening), client(path) as launcher:
