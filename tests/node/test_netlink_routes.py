@@ -145,23 +145,6 @@ def test_routes_of_one_link_and_of_unused_tables(node: Node, rtnl: Rtnl) -> None
         assert rtnl.routes(family, table=4242) == []
 
 
-def test_delete_route_tells_whether_it_was_there(node: Node, rtnl: Rtnl) -> None:
-    for dst, gateway in (("192.0.2.0/24", "10.1.0.1"), ("2001:db8:1::/64", "2001:db8::1"), ("::/0", "2001:db8::1")):
-        rtnl.add_route(index_of(rtnl), ip_network(dst), gateway=ip_address(gateway))
-
-        assert rtnl.delete_route(ip_network(dst), ifindex=index_of(rtnl)) is True
-        assert rtnl.delete_route(ip_network(dst)) is False
-    assert shown(node, "route", "show", "192.0.2.0/24") == []
-    assert shown(node, "-6", "route", "show", "default") == []
-
-
-def test_delete_route_whatever_its_scope(node: Node, rtnl: Rtnl) -> None:
-    rtnl.add_route(index_of(rtnl), ip_network("192.0.2.0/24"), scope=253)
-
-    assert rtnl.delete_route(ip_network("192.0.2.0/24")) is True
-    assert shown(node, "route", "show", "192.0.2.0/24") == []
-
-
 def test_of_a_multipath_route_only_the_paths_through_the_link_asked_for(node: Node, rtnl: Rtnl) -> None:
     rtnl.create_bridge("br1")
     node.run(["sh", "-c", "ip address add 10.9.0.1/24 dev br1 && ip link set br1 up"])
