@@ -5,25 +5,9 @@ from _socket import AF_INET
 from collections.abc import Sequence
 
 from lean.typing import Any
-from netlink import kinds
+from netlink import kinds, link_wire
 from netlink.link import Link, find_link, link_in
-from netlink.link_wire import (
-    IFF_UP,
-    IFLA_AF_SPEC,
-    IFLA_INFO_DATA,
-    IFLA_INFO_KIND,
-    IFLA_INFO_SLAVE_DATA,
-    IFLA_INFO_SLAVE_KIND,
-    IFLA_LINK,
-    IFLA_LINKINFO,
-    IFLA_MASTER,
-    RTM_NEWLINK,
-    attributes_of_link,
-    change_link,
-    delete_link,
-    get_links,
-    link_message,
-)
+from netlink.link_wire import attributes_of_link, change_link, delete_link, get_links, link_message
 from netlink.namespace import Namespace
 from netlink.namespace_ids import give_namespace_id
 from netlink.request import Request, RtnlSocket, change
@@ -221,7 +205,7 @@ def set_up(ifindex: int) -> Request[bool]:
 def notify_by_arp(ifindex: int) -> bytes:
     """Have a link tell its neighbours (gratuitous ARP) when it comes up and when its MAC is set: `arp_notify`."""
     settings = nested(AF_INET, nested(_IFLA_INET_CONF, number(_IPV4_DEVCONF_ARP_NOTIFY, 1)))
-    return link_message(RTM_NEWLINK, nested(IFLA_AF_SPEC, settings), ifindex=ifindex)
+    return link_message(link_wire.RTM_NEWLINK, nested(link_wire.IFLA_AF_SPEC, settings), ifindex=ifindex)
 
 
 def new_link(  # noqa: PLR0913 - the attributes of a new link, each by its name
@@ -238,26 +222,28 @@ def new_link(  # noqa: PLR0913 - the attributes of a new link, each by its name
     up: bool = False,
 ) -> bytes:
     """Make a link, as `create_link` does. The kernel would ignore an alias or settings of a bridge's port."""
-    settings = attribute(IFLA_INFO_DATA, data) if data else b""
+    settings = attribute(link_wire.IFLA_INFO_DATA, data) if data else b""
     return link_message(
-        RTM_NEWLINK,
+        link_wire.RTM_NEWLINK,
         attributes_of_link(name=name, mtu=mtu, mac=mac, namespace=namespace),
-        number(IFLA_LINK, link) if link else b"",
+        number(link_wire.IFLA_LINK, link) if link else b"",
         number(_IFLA_LINK_NETNSID, link_netnsid) if link_netnsid is not None else b"",
-        number(IFLA_MASTER, master) if master else b"",
-        nested(IFLA_LINKINFO, text(IFLA_INFO_KIND, kind), settings),
+        number(link_wire.IFLA_MASTER, master) if master else b"",
+        nested(link_wire.IFLA_LINKINFO, text(link_wire.IFLA_INFO_KIND, kind), settings),
         nlm_flags=NLM_F_CREATE | NLM_F_EXCL,
-        flags=IFF_UP if up else 0,
-        change=IFF_UP if up else 0,
+        flags=link_wire.IFF_UP if up else 0,
+        change=link_wire.IFF_UP if up else 0,
     )
 
 
 def change_port(ifindex: int, *, hairpin: bool, isolated: bool) -> bytes:
     """Change the settings of a bridge's port."""
     # RTM_SETLINK would ignore these, and return no error.
-    settings = nested(IFLA_INFO_SLAVE_DATA, kinds.bridge_port(hairpin=hairpin, isolated=isolated))
+    settings = nested(link_wire.IFLA_INFO_SLAVE_DATA, kinds.bridge_port(hairpin=hairpin, isolated=isolated))
     return link_message(
-        RTM_NEWLINK, nested(IFLA_LINKINFO, text(IFLA_INFO_SLAVE_KIND, "bridge"), settings), ifindex=ifindex
+        link_wire.RTM_NEWLINK,
+        nested(link_wire.IFLA_LINKINFO, text(link_wire.IFLA_INFO_SLAVE_KIND, "bridge"), settings),
+        ifindex=ifindex,
     )
 
 
