@@ -156,28 +156,28 @@ class LinkVerbs(RtnlSocket):
 
     def set_down(self, ifindex: int) -> None:
         """Set a link down."""
-        self.execute([change_link(ifindex, up=False)], doing=f"set link {ifindex} down")
+        self._tried(change_link(ifindex, up=False), doing=f"set link {ifindex} down")
 
     def set_mac(self, ifindex: int, mac: str) -> None:
         """Give a link another MAC address."""
-        self.execute([change_link(ifindex, mac=mac)], doing=f"set the address of link {ifindex} to {mac}")
+        self._tried(change_link(ifindex, mac=mac), doing=f"set the address of link {ifindex} to {mac}")
 
     def set_mtu(self, ifindex: int, mtu: int) -> None:
         """Set the MTU, in bytes."""
-        self.execute([change_link(ifindex, mtu=mtu)], doing=f"set the MTU of link {ifindex} to {mtu}")
+        self._tried(change_link(ifindex, mtu=mtu), doing=f"set the MTU of link {ifindex} to {mtu}")
 
     def set_promiscuous(self, ifindex: int, on: bool) -> None:  # noqa: FBT001 - a setter's value
         """Set whether a link takes frames for other MACs."""
         request = change_link(ifindex, promiscuous=on)
-        self.execute([request], doing=f"set link {ifindex} promiscuous {'on' if on else 'off'}")
+        self._tried(request, doing=f"set link {ifindex} promiscuous {'on' if on else 'off'}")
 
     def set_alias(self, ifindex: int, alias: str) -> None:
         """Give a link a text of at most 255 bytes that is only shown."""
-        self.execute([change_link(ifindex, alias=alias)], doing=f"set the alias of link {ifindex}")
+        self._tried(change_link(ifindex, alias=alias), doing=f"set the alias of link {ifindex}")
 
     def rename(self, ifindex: int, name: str) -> None:
         """Give a link another name. Before Linux 6.2 it must be down (EBUSY). Raises NetlinkError: EEXIST."""
-        self.execute([change_link(ifindex, name=name)], doing=f"rename link {ifindex} to {name!r}")
+        self._tried(change_link(ifindex, name=name), doing=f"rename link {ifindex} to {name!r}")
 
     def move_link(self, ifindex: int, namespace: Namespace, name: str = "") -> None:
         """Move a link, which goes down, into another network namespace, and give it `name` there.
@@ -185,7 +185,7 @@ class LinkVerbs(RtnlSocket):
         Raises NetlinkError: EEXIST if a link there has the name; the link may have moved by then.
         """
         request = change_link(ifindex, name=name, namespace=namespace)
-        self.execute([request], doing=f"move link {ifindex} to {namespace.path}")
+        self._tried(request, doing=f"move link {ifindex} to {namespace.path}")
 
     def delete_link(self, name_or_ifindex: str | int) -> bool:
         """Delete a link; False if it is missing."""
