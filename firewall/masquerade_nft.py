@@ -19,8 +19,7 @@ a counter, so the subnet's last address is known without a listing. The set of o
 lists the addresses of each: DEL finds them without a result of ADD.
 
 A subnet's objects are made with its first address and removed with its last, the table with its last subnet. If other
-programs flush or delete rules and chains, the next address restores them. Elements in the form of earlier releases
-(`firewall.masquerade_maps`) stay in force and go with their owners.
+programs flush or delete rules and chains, the next address restores them.
 """
 
 import errno
@@ -29,7 +28,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_interface
 
-from firewall import masquerade_maps
 from firewall.masquerade_table import (
     OBJECTS_PER_SUBNET,
     OWNERS,
@@ -71,10 +69,9 @@ def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
     netfilter = tables.netfilter()
     table = open_table(netfilter)
     subnets = Subnets(netfilter, table)
-    older = masquerade_maps.presence(netfilter)
     has_lost = False
     for _ in attempts(doing):
-        seen = Seen(netfilter, table, owner, wanted, older, chains=True)
+        seen = Seen(netfilter, table, owner, wanted, chains=True)
         is_damaged = has_lost or not all(is_whole(table, *each) for each in seen.chains.items())
         transaction = table.transaction()
         if is_damaged:
@@ -93,8 +90,6 @@ def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
         if table.try_commit(transaction, doing, lost_races, seen.generation if is_guarded else None):
             break
         has_lost = not is_damaged
-    if older.found is not None:
-        masquerade_maps.release(netfilter, addresses)
 
 
 def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) -> None:
@@ -106,11 +101,10 @@ def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) ->
     netfilter = tables.netfilter()
     table = open_table(netfilter)
     subnets = Subnets(netfilter, table)
-    older = masquerade_maps.presence(netfilter)
     known = dict.fromkeys(addresses)
     is_removable = True
     for _ in attempts(doing):
-        seen = Seen(netfilter, table, owner, known, older)
+        seen = Seen(netfilter, table, owner, known)
         told = _told(table, subnets, owner, seen.listed)
         if not told.keys() <= known.keys():
             known |= told
@@ -132,8 +126,6 @@ def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) ->
             if not emptied:
                 raise
             is_removable = False  # other rules use the subnet's objects
-    if older.found is not None:
-        masquerade_maps.unmasquerade(netfilter, owner.label())
 
 
 def holds(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> bool:
@@ -142,12 +134,9 @@ def holds(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> bool:
     table = open_table(netfilter)
     seen = Seen(netfilter, table, owner, addresses, chains=True)
     return all(
-        (
-            (element := seen.elements.get(each))
-            and element.comment == owner.label()
-            and is_whole(table, each.network, seen.chains[each.network])
-        )
-        or masquerade_maps.is_masqueraded(netfilter, each, owner)
+        (element := seen.elements.get(each))
+        and element.comment == owner.label()
+        and is_whole(table, each.network, seen.chains[each.network])
         for each in addresses
     )
 
@@ -179,7 +168,6 @@ def masqueraded(tables: Tables) -> list[tuple[Interface, Owner]]:
         for network in Subnets(netfilter, table).listed()
         for element in table.elements(name_of(network))
     ]
-    elements += masquerade_maps.masqueraded(netfilter)
     owners = [(address, Owner.from_label(label)) for address, label in elements]
     return [(address, owner) for address, owner in owners if owner]
 
@@ -205,7 +193,6 @@ def _remove_unused(tables: Tables) -> None:
             break
         if table.try_commit(transaction, doing, generation=generation):
             break
-    masquerade_maps.remove_unused(netfilter)
 
 
 def _add(transaction: Transaction, owner: Owner, wanted: Mapping[Interface, Element], seen: Seen) -> None:

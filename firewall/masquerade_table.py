@@ -17,13 +17,11 @@ from netlink.nftables import Chain, Hook, KeyType, LookUp, Netfilter, Table, Tra
 __all__ = [
     "OBJECTS_PER_SUBNET",
     "OWNERS",
-    "PREFIX",
     "Seen",
     "Subnets",
     "interface_of",
     "is_whole",
     "name_of",
-    "network_of",
     "open_table",
     "owner_key",
 ]
@@ -35,7 +33,7 @@ _HOOK = Hook("nat", 4, 100)  # NF_INET_POST_ROUTING; priority srcnat
 _KEY_TYPES = {4: KeyType(7, 4, 2), 6: KeyType(8, 16, 2)}  # ipv4_addr, ipv6_addr
 _OWNER_KEY = KeyType(41, 16, 1)  # ifname: a text of at most 15 characters
 _MULTICAST: dict[int, Network] = {4: IPv4Network("224.0.0.0/4"), 6: IPv6Network("ff00::/8")}
-PREFIX: Final = "subnet-"
+_PREFIX: Final = "subnet-"
 
 
 def open_table(netfilter: Netfilter) -> Table:
@@ -46,14 +44,14 @@ def open_table(netfilter: Netfilter) -> Table:
 def name_of(network: Network) -> str:
     """Return the name of a subnet's map, counter and chain."""
     # nft(8) must be able to load its own output, and it accepts neither ":" nor "/" (at the end) in a name.
-    return f"{PREFIX}{network}".replace(":", "_").replace("/", "-")
+    return f"{_PREFIX}{network}".replace(":", "_").replace("/", "-")
 
 
-def network_of(name: str) -> Network:
+def _network_of(name: str) -> Network:
     """Return the subnet of a map, counter or chain. Raises ValueError for another program's object."""
-    if not name.startswith(PREFIX):
+    if not name.startswith(_PREFIX):
         raise ValueError(name)
-    return ip_network(name.removeprefix(PREFIX).replace("_", ":").replace("-", "/"))
+    return ip_network(name.removeprefix(_PREFIX).replace("_", ":").replace("-", "/"))
 
 
 def interface_of(element: Element, network: Network) -> Interface:
@@ -80,20 +78,17 @@ class Seen:
         table: Table,
         owner: Owner,
         addresses: Iterable[Interface],
-        *others: LookUp[Any],
+        *,
         chains: bool = False,
     ) -> None:
-        """Ask, with `others`, for the subnets' chains, which masquerading needs, or for their counters.
-
-        Raises NetlinkError.
-        """
+        """Ask for the subnets' chains, which masquerading needs, or for their counters. Raises NetlinkError."""
         elements = {each: table.element_question(name_of(each.network), each.ip.packed) for each in addresses}
         names = {each.network: name_of(each.network) for each in elements}
         of_chains = {network: table.chain_question(name) for network, name in names.items() if chains}
         of_counters = {network: table.counter_question(name) for network, name in names.items() if not chains}
         generation, uses = table.generation_question(), table.uses_question()
         listed = table.element_question(OWNERS, owner_key(owner.label()))
-        asked = elements.values(), of_chains.values(), of_counters.values(), [uses] if chains else [], others
+        asked = elements.values(), of_chains.values(), of_counters.values(), [uses] if chains else []
         netfilter.look_up(generation, listed, *(question for questions in asked for question in questions))
         self.generation = generation.found or 0
         self.listed = listed.found
@@ -120,7 +115,7 @@ class Subnets:
         networks = []
         for name in self._table.sets():
             with suppress(ValueError):  # another program's set
-                networks.append(network_of(name))
+                networks.append(_network_of(name))
         return networks
 
     def counters(self, networks: Iterable[Network]) -> dict[Network, int | None]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from netlink.codec import build, decode
 from netlink.links import vlan_error
-from netlink.request import RtnlSocket
+from netlink.request import RtnlSocket, change
 from netlink.wire import Frame, NetlinkError
 
 __all__ = ["PortVerbs"]
@@ -28,27 +28,16 @@ class PortVerbs(RtnlSocket):
 
         `pvid`: frames that come in without a tag belong to it. `untagged`: its frames go out without a tag.
         """
-        request = change_vlan(ifindex, vid, pvid=pvid, untagged=untagged)
-        try:
-            self.execute([request], doing=f"add VLAN {vid} to link {ifindex}")
-        except NetlinkError as error:
-            raise vlan_error(error) from None
+        self._change(change_vlan(ifindex, vid, pvid=pvid, untagged=untagged), doing=f"add VLAN {vid} to link {ifindex}")
 
     def add_vlans(self, ifindex: int, vids: Iterable[int]) -> None:
         """Let VLANs through, with their tags, in one system call."""
         requests = [change_vlan(ifindex, first, through=last) for first, last in _ranges(vids)]
-        try:
-            self.execute(requests, doing=f"add VLANs to link {ifindex}")
-        except NetlinkError as error:
-            raise vlan_error(error) from None
+        self._change(*requests, doing=f"add VLANs to link {ifindex}")
 
     def delete_vlan(self, ifindex: int, vid: int) -> None:
         """Block VLAN `vid`; no error if it is blocked already."""
-        request = change_vlan(ifindex, vid, delete=True)
-        try:
-            self.execute([request], doing=f"delete VLAN {vid} of link {ifindex}")
-        except NetlinkError as error:
-            raise vlan_error(error) from None
+        self._change(change_vlan(ifindex, vid, delete=True), doing=f"delete VLAN {vid} of link {ifindex}")
 
     def vlans(self, ifindex: int) -> list[int]:
         """Return the VLAN IDs that a port lets through."""
@@ -57,6 +46,12 @@ class PortVerbs(RtnlSocket):
         except NetlinkError as error:
             raise vlan_error(error) from None
         return [vid for frame in frames for vid in _vlans(frame)]
+
+    def _change(self, *messages: bytes, doing: str) -> None:
+        try:
+            self.send(*(change(each, doing) for each in messages))
+        except NetlinkError as error:
+            raise vlan_error(error) from None
 
 
 def change_vlan(

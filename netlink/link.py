@@ -5,26 +5,9 @@ import struct
 from _socket import AF_BRIDGE, AF_INET6
 
 from lean.typing import NamedTuple
+from netlink import link_wire
 from netlink.kinds import Details, details_of
-from netlink.link_wire import (
-    IFF_PROMISC,
-    IFF_UP,
-    IFINFOMSG,
-    IFLA_ADDRESS,
-    IFLA_AF_SPEC,
-    IFLA_ALT_IFNAME,
-    IFLA_IFALIAS,
-    IFLA_IFNAME,
-    IFLA_INFO_DATA,
-    IFLA_INFO_KIND,
-    IFLA_INFO_SLAVE_DATA,
-    IFLA_INFO_SLAVE_KIND,
-    IFLA_LINK,
-    IFLA_LINKINFO,
-    IFLA_MASTER,
-    IFLA_MTU,
-    get_link,
-)
+from netlink.link_wire import get_link
 from netlink.request import Request
 from netlink.wire import HEADER, Frame, hardware_address, items, message, number, string, uint32, value, values
 
@@ -91,29 +74,31 @@ def get_fdb_entry(bridge_ifindex: int, mac: str) -> bytes:
 
 def link_in(frame: Frame) -> Link:
     """Return the link that a message of the kernel describes."""
-    _, _, ifindex, flags, _ = IFINFOMSG.unpack_from(frame.encoded, HEADER.size)
-    attribute = values(frame.encoded, HEADER.size + IFINFOMSG.size).get
-    linkinfo = values(attribute(IFLA_LINKINFO, b"")).get
-    kind = string(linkinfo(IFLA_INFO_KIND, b""))
-    is_port = linkinfo(IFLA_INFO_SLAVE_KIND) == b"bridge\0"
-    ipv6 = value(value(attribute(IFLA_AF_SPEC, b""), AF_INET6), _IFLA_INET6_CONF)
+    _, _, ifindex, flags, _ = link_wire.IFINFOMSG.unpack_from(frame.encoded, HEADER.size)
+    attribute = values(frame.encoded, HEADER.size + link_wire.IFINFOMSG.size).get
+    linkinfo = values(attribute(link_wire.IFLA_LINKINFO, b"")).get
+    kind = string(linkinfo(link_wire.IFLA_INFO_KIND, b""))
+    is_port = linkinfo(link_wire.IFLA_INFO_SLAVE_KIND) == b"bridge\0"
+    ipv6 = value(value(attribute(link_wire.IFLA_AF_SPEC, b""), AF_INET6), _IFLA_INET6_CONF)
     altnames = items(attribute(_IFLA_PROP_LIST, b""))
     return Link(
         ifindex=ifindex,
-        name=string(attribute(IFLA_IFNAME, b"")),
-        mac=attribute(IFLA_ADDRESS, b"").hex(":"),
-        mtu=uint32(attribute(IFLA_MTU)),
+        name=string(attribute(link_wire.IFLA_IFNAME, b"")),
+        mac=attribute(link_wire.IFLA_ADDRESS, b"").hex(":"),
+        mtu=uint32(attribute(link_wire.IFLA_MTU)),
         kind=kind,
-        up=bool(flags & IFF_UP),
+        up=bool(flags & link_wire.IFF_UP),
         oper_state=_OPER_STATES[attribute(_IFLA_OPERSTATE, b"\0")[0]],
-        promiscuous=bool(flags & IFF_PROMISC),
-        master=uint32(attribute(IFLA_MASTER)),
-        peer_ifindex=uint32(attribute(IFLA_LINK)),
-        alias=string(attribute(IFLA_IFALIAS, b"")),
-        altnames=tuple(string(name) for number, name in altnames if number == IFLA_ALT_IFNAME),
+        promiscuous=bool(flags & link_wire.IFF_PROMISC),
+        master=uint32(attribute(link_wire.IFLA_MASTER)),
+        peer_ifindex=uint32(attribute(link_wire.IFLA_LINK)),
+        alias=string(attribute(link_wire.IFLA_IFALIAS, b"")),
+        altnames=tuple(string(name) for number, name in altnames if number == link_wire.IFLA_ALT_IFNAME),
         accepts_ra=any(ipv6[_DEVCONF_ACCEPT_RA * 4 :][:4]),
         details=details_of(
-            kind, linkinfo(IFLA_INFO_DATA, b""), linkinfo(IFLA_INFO_SLAVE_DATA, b"") if is_port else b""
+            kind,
+            linkinfo(link_wire.IFLA_INFO_DATA, b""),
+            linkinfo(link_wire.IFLA_INFO_SLAVE_DATA, b"") if is_port else b"",
         ),
     )
 

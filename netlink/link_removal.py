@@ -20,8 +20,9 @@ from time import sleep
 
 from netlink.link_wire import delete_link, get_link
 from netlink.namespace import Namespace, entered
-from netlink.socket import NETLINK_ROUTE, Socket
-from netlink.wire import HEADER, NetlinkError
+from netlink.request import Request, RtnlSocket, change
+from netlink.socket import NETLINK_ROUTE
+from netlink.wire import HEADER, Frame
 
 __all__ = ["remove_link"]
 
@@ -53,11 +54,11 @@ def remove_link(
     waits itself. Raises NetlinkError if the kernel refuses, and OSError.
     """
     with ExitStack() as open_until_the_end:
-        rtnl = open_until_the_end.enter_context(Socket(NETLINK_ROUTE, namespace))
+        rtnl = open_until_the_end.enter_context(RtnlSocket(namespace))
         ifindex = name_or_ifindex if isinstance(name_or_ifindex, int) else _index(rtnl, name_or_ifindex)
         if ifindex is None:
             return False
-        request = _Request(rtnl, ifindex, f"delete link {name_or_ifindex!r}")
+        request = _Deletion(rtnl, ifindex, f"delete link {name_or_ifindex!r}")
         open_until_the_end.callback(request.close)
         with closing(_notification(ifindex, namespace)) as notification:
             if request.send_in_thread():
@@ -68,13 +69,12 @@ def remove_link(
         return request.outcome()
 
 
-class _Request:
+class _Deletion:
     """RTM_DELLINK for one link, and the thread that waits for the answer to it."""
 
-    def __init__(self, rtnl: Socket, ifindex: int, doing: str) -> None:
+    def __init__(self, rtnl: RtnlSocket, ifindex: int, doing: str) -> None:
         self._rtnl = rtnl
-        self._doing = doing
-        self._message = delete_link(ifindex)
+        self._request = change(delete_link(ifindex), doing, (errno.ENODEV,))
         self._answered = os.eventfd(0)
         self._failure: BaseException | None = None
         self._thread: int | None = None
@@ -96,11 +96,9 @@ class _Request:
 
     def outcome(self) -> bool:
         """Return False if the link was missing. Raises the thread's error."""
-        if self._failure is None:
-            return True
-        if isinstance(self._failure, NetlinkError) and self._failure.errno == errno.ENODEV:
-            return False
-        raise self._failure
+        if self._failure is not None:
+            raise self._failure
+        return self._request.answer
 
     def close(self) -> None:
         """Wait for the answer and for the thread's end."""
@@ -116,23 +114,24 @@ class _Request:
     def _send(self) -> None:
         self._thread = get_native_id()
         try:
-            (self._failure,) = self._rtnl.outcomes([self._message], doing=self._doing)
+            self._rtnl.send(self._request)
         except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
             self._failure = error
         os.eventfd_write(self._answered, 1)
 
 
-def _index(rtnl: Socket, name_or_ifindex: str | int) -> int | None:
-    try:
-        reply = rtnl.request(get_link(name_or_ifindex), doing=f"look up link {name_or_ifindex!r}")
-    except NetlinkError as error:
-        if error.errno == errno.ENODEV:
-            return None
-        raise
-    return int.from_bytes(reply.encoded[_INDEX_AT : _INDEX_AT + 4], sys.byteorder)
+def _index(rtnl: RtnlSocket, name_or_ifindex: str | int) -> int | None:
+    doing = f"look up link {name_or_ifindex!r}"
+    found = Request(get_link(name_or_ifindex), doing, _index_in, harmless=(errno.ENODEV,))
+    rtnl.send(found)
+    return found.answer
 
 
-def _is_notified(notification: _socket.socket, request: _Request, is_missing: Callable[[], bool]) -> bool:
+def _index_in(frames: list[Frame] | None) -> int | None:
+    return int.from_bytes(frames[0].encoded[_INDEX_AT : _INDEX_AT + 4], sys.byteorder) if frames else None
+
+
+def _is_notified(notification: _socket.socket, request: _Deletion, is_missing: Callable[[], bool]) -> bool:
     """Wait until the link is gone, or the request is answered; tell whether it is gone for certain."""
     readable = select.poll()
     readable.register(notification, select.POLLIN)
@@ -187,5 +186,5 @@ def _required(load: int, offset: int, value: bytes, to_refusal: int) -> tuple[by
 
 
 def _is_missing(ifindex: int, namespace: Namespace | None) -> bool:
-    with Socket(NETLINK_ROUTE, namespace) as rtnl:
+    with RtnlSocket(namespace) as rtnl:
         return _index(rtnl, ifindex) is None

@@ -5,25 +5,9 @@ from _socket import AF_INET
 from collections.abc import Sequence
 
 from lean.typing import Any
-from netlink import kinds
+from netlink import kinds, link_wire
 from netlink.link import Link, find_link, link_in
-from netlink.link_wire import (
-    IFF_UP,
-    IFLA_AF_SPEC,
-    IFLA_INFO_DATA,
-    IFLA_INFO_KIND,
-    IFLA_INFO_SLAVE_DATA,
-    IFLA_INFO_SLAVE_KIND,
-    IFLA_LINK,
-    IFLA_LINKINFO,
-    IFLA_MASTER,
-    RTM_NEWLINK,
-    attributes_of_link,
-    change_link,
-    delete_link,
-    get_links,
-    link_message,
-)
+from netlink.link_wire import attributes_of_link, change_link, delete_link, get_links, link_message
 from netlink.namespace import Namespace
 from netlink.namespace_ids import give_namespace_id
 from netlink.request import Request, RtnlSocket, change
@@ -172,28 +156,28 @@ class LinkVerbs(RtnlSocket):
 
     def set_down(self, ifindex: int) -> None:
         """Set a link down."""
-        self.execute([change_link(ifindex, up=False)], doing=f"set link {ifindex} down")
+        self._tried(change_link(ifindex, up=False), doing=f"set link {ifindex} down")
 
     def set_mac(self, ifindex: int, mac: str) -> None:
         """Give a link another MAC address."""
-        self.execute([change_link(ifindex, mac=mac)], doing=f"set the address of link {ifindex} to {mac}")
+        self._tried(change_link(ifindex, mac=mac), doing=f"set the address of link {ifindex} to {mac}")
 
     def set_mtu(self, ifindex: int, mtu: int) -> None:
         """Set the MTU, in bytes."""
-        self.execute([change_link(ifindex, mtu=mtu)], doing=f"set the MTU of link {ifindex} to {mtu}")
+        self._tried(change_link(ifindex, mtu=mtu), doing=f"set the MTU of link {ifindex} to {mtu}")
 
     def set_promiscuous(self, ifindex: int, on: bool) -> None:  # noqa: FBT001 - a setter's value
         """Set whether a link takes frames for other MACs."""
         request = change_link(ifindex, promiscuous=on)
-        self.execute([request], doing=f"set link {ifindex} promiscuous {'on' if on else 'off'}")
+        self._tried(request, doing=f"set link {ifindex} promiscuous {'on' if on else 'off'}")
 
     def set_alias(self, ifindex: int, alias: str) -> None:
         """Give a link a text of at most 255 bytes that is only shown."""
-        self.execute([change_link(ifindex, alias=alias)], doing=f"set the alias of link {ifindex}")
+        self._tried(change_link(ifindex, alias=alias), doing=f"set the alias of link {ifindex}")
 
     def rename(self, ifindex: int, name: str) -> None:
         """Give a link another name. Before Linux 6.2 it must be down (EBUSY). Raises NetlinkError: EEXIST."""
-        self.execute([change_link(ifindex, name=name)], doing=f"rename link {ifindex} to {name!r}")
+        self._tried(change_link(ifindex, name=name), doing=f"rename link {ifindex} to {name!r}")
 
     def move_link(self, ifindex: int, namespace: Namespace, name: str = "") -> None:
         """Move a link, which goes down, into another network namespace, and give it `name` there.
@@ -201,7 +185,7 @@ class LinkVerbs(RtnlSocket):
         Raises NetlinkError: EEXIST if a link there has the name; the link may have moved by then.
         """
         request = change_link(ifindex, name=name, namespace=namespace)
-        self.execute([request], doing=f"move link {ifindex} to {namespace.path}")
+        self._tried(request, doing=f"move link {ifindex} to {namespace.path}")
 
     def delete_link(self, name_or_ifindex: str | int) -> bool:
         """Delete a link; False if it is missing."""
@@ -221,7 +205,7 @@ def set_up(ifindex: int) -> Request[bool]:
 def notify_by_arp(ifindex: int) -> bytes:
     """Have a link tell its neighbours (gratuitous ARP) when it comes up and when its MAC is set: `arp_notify`."""
     settings = nested(AF_INET, nested(_IFLA_INET_CONF, number(_IPV4_DEVCONF_ARP_NOTIFY, 1)))
-    return link_message(RTM_NEWLINK, nested(IFLA_AF_SPEC, settings), ifindex=ifindex)
+    return link_message(link_wire.RTM_NEWLINK, nested(link_wire.IFLA_AF_SPEC, settings), ifindex=ifindex)
 
 
 def new_link(  # noqa: PLR0913 - the attributes of a new link, each by its name
@@ -238,26 +222,28 @@ def new_link(  # noqa: PLR0913 - the attributes of a new link, each by its name
     up: bool = False,
 ) -> bytes:
     """Make a link, as `create_link` does. The kernel would ignore an alias or settings of a bridge's port."""
-    settings = attribute(IFLA_INFO_DATA, data) if data else b""
+    settings = attribute(link_wire.IFLA_INFO_DATA, data) if data else b""
     return link_message(
-        RTM_NEWLINK,
+        link_wire.RTM_NEWLINK,
         attributes_of_link(name=name, mtu=mtu, mac=mac, namespace=namespace),
-        number(IFLA_LINK, link) if link else b"",
+        number(link_wire.IFLA_LINK, link) if link else b"",
         number(_IFLA_LINK_NETNSID, link_netnsid) if link_netnsid is not None else b"",
-        number(IFLA_MASTER, master) if master else b"",
-        nested(IFLA_LINKINFO, text(IFLA_INFO_KIND, kind), settings),
+        number(link_wire.IFLA_MASTER, master) if master else b"",
+        nested(link_wire.IFLA_LINKINFO, text(link_wire.IFLA_INFO_KIND, kind), settings),
         nlm_flags=NLM_F_CREATE | NLM_F_EXCL,
-        flags=IFF_UP if up else 0,
-        change=IFF_UP if up else 0,
+        flags=link_wire.IFF_UP if up else 0,
+        change=link_wire.IFF_UP if up else 0,
     )
 
 
 def change_port(ifindex: int, *, hairpin: bool, isolated: bool) -> bytes:
     """Change the settings of a bridge's port."""
     # RTM_SETLINK would ignore these, and return no error.
-    settings = nested(IFLA_INFO_SLAVE_DATA, kinds.bridge_port(hairpin=hairpin, isolated=isolated))
+    settings = nested(link_wire.IFLA_INFO_SLAVE_DATA, kinds.bridge_port(hairpin=hairpin, isolated=isolated))
     return link_message(
-        RTM_NEWLINK, nested(IFLA_LINKINFO, text(IFLA_INFO_SLAVE_KIND, "bridge"), settings), ifindex=ifindex
+        link_wire.RTM_NEWLINK,
+        nested(link_wire.IFLA_LINKINFO, text(link_wire.IFLA_INFO_SLAVE_KIND, "bridge"), settings),
+        ifindex=ifindex,
     )
 
 

@@ -24,11 +24,11 @@ class Loopback(RtnlSocket):
 
     def set_up(self) -> None:
         """Set it up; the kernel gives it 127.0.0.1/8 (if it has no IPv4 address) and ::1. Raises NetlinkError."""
-        self.execute([change_link(_IFINDEX, up=True)], doing="bring up lo")
+        self._tried(change_link(_IFINDEX, up=True), doing="bring up lo")
 
     def set_down(self) -> None:
         """Set it down; its IPv4 addresses stay, ::1 goes. Raises NetlinkError."""
-        self.execute([change_link(_IFINDEX, up=False)], doing="bring down lo")
+        self._tried(change_link(_IFINDEX, up=False), doing="bring down lo")
 
     def is_up(self) -> bool:
         """Tell whether it is administratively up. Raises NetlinkError."""

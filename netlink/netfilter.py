@@ -4,16 +4,33 @@ The caller opens it and hands it to all its users; a worker keeps it open (see `
 """
 
 import errno
-from collections.abc import Callable, Iterator
+import struct
+from _socket import AF_UNSPEC
+from collections.abc import Callable, Iterator, Sequence
 
 from lean.typing import Any, Generic, TypeVar
-from netlink.nft_wire import attributes_of
+from netlink.nft_wire import SUBSYSTEM, attributes_of
 from netlink.socket import NETLINK_NETFILTER, Socket
-from netlink.wire import NLM_F_REQUEST, NLMSG_ERROR, Frame, NetlinkError, refusal, stamp
+from netlink.wire import (
+    NLM_F_ACK,
+    NLM_F_REQUEST,
+    NLMSG_ERROR,
+    Frame,
+    NetlinkError,
+    attribute,
+    message,
+    refusal,
+    stamp,
+)
 
 __all__ = ["LookUp", "Netfilter"]
 
 T = TypeVar("T")
+
+# include/uapi/linux/netfilter/nfnetlink.h
+_BATCH_BEGIN, _BATCH_END = 0x10, 0x11
+_BATCH_GENID = 1
+_NFGENMSG = struct.Struct(">BBH")
 
 
 class LookUp(Generic[T]):
@@ -73,6 +90,38 @@ class Netfilter(Socket):
         if failures:
             raise failures[0]
 
+    def commit(self, messages: Sequence[bytes], *, doing: str = "", generation: int | None = None) -> None:
+        """Send `messages` as one transaction, of which all or nothing is done. Raises NetlinkError.
+
+        The messages that begin and end it are added here, with the `generation` of the objects that it was made for:
+        ERESTART if they have changed since. `doing` names the attempt in an error.
+        """
+        if not messages:
+            return
+        guard = b"" if generation is None else attribute(_BATCH_GENID, generation.to_bytes(4, "big"))
+        begin = self._next_sequence(len(messages) + 2)
+        last = begin + len(messages)
+        packet = bytearray()
+        for sequence, each in enumerate((_edge(_BATCH_BEGIN, guard), *messages, _edge(_BATCH_END)), begin):
+            # Errors always come, and acknowledgements on request. That of the last change tells that the kernel has
+            # dealt with all.
+            stamp(encoded := bytearray(each), NLM_F_REQUEST | (NLM_F_ACK if sequence == last else 0), sequence)
+            packet += encoded
+        self._expect_errors(len(messages) + 2)
+        self._send(packet)
+        failures: dict[int, NetlinkError] = {}
+        for frame in self._replies():
+            if frame.type != NLMSG_ERROR or not begin <= frame.sequence <= last:
+                continue
+            failure = refusal(frame, doing)
+            if failure is not None:
+                failures[frame.sequence] = failure
+            # The kernel refuses the whole transaction in the answer to its beginning.
+            if frame.sequence == last or begin in failures:
+                break
+        if failures:
+            raise failures[min(failures)]
+
     def dump(self, question: bytes, *, doing: str = "") -> list[Frame]:
         """Do as `Socket.dump`."""
         self._is_dumping = True
@@ -90,6 +139,10 @@ class Netfilter(Socket):
         except OSError:
             self._has_lost_replies = True
             raise
+
+
+def _edge(kind: int, attributes: bytes = b"") -> bytes:
+    return message(kind, _NFGENMSG.pack(AF_UNSPEC, 0, SUBSYSTEM) + attributes)
 
 
 def _answered(question: LookUp[Any], frame: Frame) -> NetlinkError | None:

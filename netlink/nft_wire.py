@@ -18,14 +18,12 @@ __all__ = [
     "INET",
     "IPV4",
     "IPV6",
-    "RETURN",
     "SUBSYSTEM",
     "Attributes",
     "Element",
     "attributes_of",
     "comment_in",
     "counted",
-    "destination_in",
     "destination_outside",
     "element_attributes",
     "elements_in",
@@ -41,7 +39,7 @@ __all__ = [
 
 SUBSYSTEM = 10  # NFNL_SUBSYS_NFTABLES
 INET, IPV4, BRIDGE, IPV6 = 1, 2, 7, 10  # NFPROTO_*
-DROP, GOTO, RETURN = 0, -4, -5  # NF_DROP, NFT_GOTO, NFT_RETURN
+DROP, GOTO = 0, -4  # NF_DROP, NFT_GOTO
 
 Attributes = Sequence[tuple[int, "int | str | bytes | Attributes"]]
 """Attributes by their numbers; a number is 32 bits in network order, a text ends in NUL, a sequence is a nest."""
@@ -131,14 +129,9 @@ def source(version: int) -> Attributes:
     return [*_family_is(version), _loaded(_NETWORK_HEADER, offset, length)]
 
 
-def destination_in(network: IPv4Network | IPv6Network) -> Attributes:
-    """`ip daddr NETWORK` or `ip6 daddr NETWORK`."""
-    return [*_family_is(network.version), *_destination(network, _EQUAL)]
-
-
 def destination_outside(*networks: IPv4Network | IPv6Network) -> Attributes:
     """`ip daddr != NETWORK` for each of one family's `networks`, or `ip6 daddr != NETWORK`."""
-    comparisons = [_destination(network, _UNEQUAL) for network in networks]
+    comparisons = [_compared_destination(network) for network in networks]
     return [*_family_is(networks[0].version), *(expression for each in comparisons for expression in each)]
 
 
@@ -168,7 +161,7 @@ def counted(version: int, name: str) -> Attributes:
 
 
 def verdict(code: int) -> Attributes:
-    """`drop` or `return`."""
+    """`drop`."""
     return [_expression("immediate", (1, _VERDICT_REGISTER), (2, [(_VERDICT, [(_VERDICT_CODE, code)])]))]
 
 
@@ -205,11 +198,11 @@ def _masked(mask: bytes) -> tuple[int, Attributes]:
     return _expression("bitwise", (1, _REGISTER), (2, _REGISTER), (3, len(mask)), *operands)
 
 
-def _destination(network: IPv4Network | IPv6Network, comparison: int) -> Attributes:
+def _compared_destination(network: IPv4Network | IPv6Network) -> Attributes:
     offset, length = _ADDRESSES[network.version]
     load = _loaded(_NETWORK_HEADER, offset + length, length)
     mask = [] if network.prefixlen == network.max_prefixlen else [_masked(network.netmask.packed)]
-    return [load, *mask, _compared(network.network_address.packed, comparison)]
+    return [load, *mask, _compared(network.network_address.packed, _UNEQUAL)]
 
 
 def _compared(value: bytes, comparison: int = _EQUAL) -> tuple[int, Attributes]:

@@ -11,7 +11,6 @@ from lean.typing import NamedTuple, TypeVar
 from netlink.netfilter import LookUp, Netfilter
 from netlink.nft_transaction import Hook, KeyType, Rule, Transaction
 from netlink.nft_wire import (
-    SUBSYSTEM,
     Attributes,
     Element,
     attributes_of,
@@ -78,7 +77,7 @@ class Table:
         With `generation` it raises ERESTART, having changed nothing, if any table of the namespace was changed since
         `generation()` returned that number. `doing` names the attempt in an error.
         """
-        self._netfilter.execute(transaction.messages, doing=doing, subsystem=SUBSYSTEM, generation=generation)
+        self._netfilter.commit(transaction.messages, doing=doing, generation=generation)
 
     def try_commit(
         self,

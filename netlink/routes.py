@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
-from lean.typing import Any, Final, NamedTuple
-from netlink.codec import build
+from lean.typing import Final, NamedTuple
 from netlink.request import Request, RtnlSocket, change
 from netlink.wire import HEADER, NLM_F_CREATE, NetlinkError, attribute, message, number, uint32, values
 
@@ -21,8 +20,7 @@ __all__ = ["RT_SCOPE_UNIVERSE", "RT_TABLE_MAIN", "Route", "RouteVerbs", "add_rou
 RT_TABLE_MAIN: Final = 254
 RT_SCOPE_UNIVERSE: Final = 0
 _RT_TABLE_COMPAT = 252
-_RTM_NEWROUTE, _RTM_DELROUTE, _RTM_GETROUTE = 24, 25, 26
-_RT_SCOPE_NOWHERE = 255
+_RTM_NEWROUTE, _RTM_GETROUTE = 24, 26
 _RTN_UNICAST = 1
 _RTPROT_BOOT = 3
 _RTA_DST, _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_METRICS, _RTA_MULTIPATH, _RTA_TABLE = 1, 4, 5, 6, 8, 9, 15
@@ -97,20 +95,6 @@ class RouteVerbs(RtnlSocket):
         )
         self.send(add_route(request))
 
-    def delete_route(
-        self,
-        dst: IPv4Network | IPv6Network,
-        *,
-        ifindex: int = 0,
-        gateway: IPv4Address | IPv6Address | None = None,
-        priority: int = 0,
-        table: int | None = None,
-    ) -> bool:
-        """Delete the first route to `dst` that has the given attributes; False if there is none."""
-        request = delete_route(dst, ifindex=ifindex, gateway=gateway, priority=priority, table=table)
-        # ENOENT: only IPv6's own entry for unreachable destinations.
-        return self._tried(request, errno.ESRCH, errno.ENOENT, errno.ENODEV, doing=f"delete route to {dst}")
-
 
 def add_route(encoded: bytes) -> Request[bool]:
     """Ask for a route that `new_route` made; an error names its destination, gateway and link."""
@@ -166,26 +150,8 @@ def new_route(  # noqa: PLR0913 - the parts of a route, each by its name
 
 def get_routes(family: int, *, table: int | None = RT_TABLE_MAIN, ifindex: int = 0) -> bytes:
     """Ask for the routes of one table (None: of all), or those of them that leave through one link."""
-    from pyroute2.netlink.rtnl.rtmsg import rtmsg
-
-    attributes: list[tuple[str, Any]] = _present(RTA_OIF=ifindex)
-    if table is not None:
-        attributes.append(("RTA_TABLE", table))
-    return build(rtmsg, _RTM_GETROUTE, attributes, family=family)
-
-
-def delete_route(
-    dst: Network, *, ifindex: int = 0, gateway: Address | None = None, priority: int = 0, table: int | None = None
-) -> bytes:
-    """Delete the first route to `dst` that has the given attributes."""
-    from pyroute2.netlink.rtnl.rtmsg import rtmsg
-
-    attributes: list[tuple[str, Any]] = _present(RTA_OIF=ifindex, RTA_PRIORITY=priority, RTA_GATEWAY=str(gateway or ""))
-    if dst.prefixlen:
-        attributes.insert(0, ("RTA_DST", str(dst.network_address)))
-    attributes.append(("RTA_TABLE", RT_TABLE_MAIN if table is None else table))
-    family = AF_INET if dst.version == _IPV4 else AF_INET6
-    return build(rtmsg, _RTM_DELROUTE, attributes, family=family, dst_len=dst.prefixlen, scope=_RT_SCOPE_NOWHERE)
+    attributes = _numbers((_RTA_OIF, ifindex), (_RTA_TABLE, table or 0))
+    return message(_RTM_GETROUTE, _RTMSG.pack(family, *bytes(7), 0) + attributes)
 
 
 def routes_in(encoded: bytes) -> Iterator[Route]:
@@ -230,7 +196,3 @@ def _address(packed: bytes | None) -> Address | None:
 
 def _numbers(*attributes: tuple[int, int]) -> bytes:
     return b"".join(number(kind, value) for kind, value in attributes if value)
-
-
-def _present(**attributes: str | int) -> list[tuple[str, Any]]:
-    return [(name, value) for name, value in attributes.items() if value]

@@ -8,13 +8,12 @@ import errno
 import fcntl
 import select
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 
 from lean.typing import Final
 from netlink.namespace import Closing, Namespace, entered
 from netlink.wire import (
-    NLM_F_ACK,
     NLM_F_DUMP,
     NLM_F_DUMP_INTR,
     NLM_F_REQUEST,
@@ -23,10 +22,8 @@ from netlink.wire import (
     DumpInterruptedError,
     Frame,
     NetlinkError,
-    attribute,
     described,
     frames,
-    message,
     refusal,
     stamp,
 )
@@ -43,12 +40,6 @@ _NETLINK_GET_STRICT_CHK = 12
 _SO_SNDBUFFORCE = 32
 _SO_RCVBUFFORCE = 33
 _SIOCGSKNS = 0x894C  # include/uapi/linux/sockios.h
-# include/uapi/linux/netfilter/nfnetlink.h
-_NFNL_MSG_BATCH_BEGIN = 0x10
-_NFNL_MSG_BATCH_END = 0x11
-_NFNL_BATCH_GENID = 1
-
-_NFGENMSG = struct.Struct(">BBH")
 
 # The kernel sends at most 32 KiB at once in a dump, and single replies are smaller.
 _RECEIVE_BUFFER = 1 << 16
@@ -65,8 +56,8 @@ _DUMP_ATTEMPTS = 5
 class Socket(Closing):
     """A netlink socket; it stays in the network namespace that it was opened in, in whatever namespace its users are.
 
-    It sets the sequence numbers and the NLM_F_REQUEST and NLM_F_ACK flags; the type and all other flags are the
-    message's own. Not to be shared between threads.
+    It sets the sequence numbers and the flags that ask for an answer; the type and all other flags are the message's
+    own. Not to be shared between threads.
     """
 
     def __init__(self, protocol: int, namespace: Namespace | None = None, *, groups: int = 0) -> None:
@@ -87,82 +78,6 @@ class Socket(Closing):
     def fileno(self) -> int:
         """Return the file descriptor, for poll."""
         return self._socket.fileno()
-
-    def execute(
-        self,
-        messages: Iterable[bytes],
-        *,
-        doing: str = "",
-        subsystem: int | None = None,
-        generation: int | None = None,
-    ) -> None:
-        """Send all `messages` in one system call and raise NetlinkError for the first that failed, if any.
-
-        Without `subsystem` each message stands alone: the kernel goes on after one that failed. With it (such as
-        NFNL_SUBSYS_NFTABLES) they are one nfnetlink transaction, of which all or nothing is done; the messages that
-        begin and end it are added here, with the `generation` of the subsystem's objects that it was made for: ERESTART
-        if they have changed since. `doing` names the attempt in an error ("create bridge 'cni0'").
-        """
-        for failure in self.outcomes(messages, doing=doing, subsystem=subsystem, generation=generation):
-            if failure is not None:
-                raise failure
-
-    def outcomes(
-        self,
-        messages: Iterable[bytes],
-        *,
-        doing: str = "",
-        subsystem: int | None = None,
-        generation: int | None = None,
-    ) -> list[NetlinkError | None]:
-        """Do as `execute`, but return the error of each message, or None for each that succeeded.
-
-        Raises NetlinkError if the failure belongs to no single message, as when a transaction cannot be committed.
-        """
-        encoded = [bytearray(each) for each in messages]
-        if not encoded:
-            return []
-        first = self._next_sequence(len(encoded))
-        last = first + len(encoded) - 1
-        for number, each in enumerate(encoded, first):
-            # Errors always come, in order, and acknowledgements on request. The last one's tells that the kernel has
-            # dealt with all, without a reply for each.
-            stamp(each, NLM_F_REQUEST | (NLM_F_ACK if number == last else 0), number)
-        begin = -1
-        if subsystem is not None:
-            begin = self._next_sequence(2)
-            encoded.insert(0, _batch_edge(_NFNL_MSG_BATCH_BEGIN, begin, subsystem, generation))
-            encoded.append(_batch_edge(_NFNL_MSG_BATCH_END, begin + 1, subsystem))
-        self._expect_errors(len(encoded))
-        self._send(b"".join(encoded))
-        failures: dict[int, NetlinkError] = {}
-        for frame in self._replies():
-            if frame.type != NLMSG_ERROR:
-                continue
-            failure = refusal(frame, doing)
-            if failure is not None and frame.sequence == begin:
-                raise failure
-            if failure is not None and first <= frame.sequence <= last:
-                failures[frame.sequence] = failure
-            if frame.sequence == last:
-                break
-        return [failures.get(number) for number in range(first, last + 1)]
-
-    def request(self, question: bytes, *, doing: str = "") -> Frame:
-        """Ask for one object and return the kernel's reply. Raises NetlinkError (ENOENT, ENODEV: no such object)."""
-        sequence = self._next_sequence()
-        encoded = bytearray(question)
-        stamp(encoded, NLM_F_REQUEST, sequence)
-        self._send(encoded)
-        for frame in self._replies():
-            if frame.sequence != sequence:
-                continue
-            if frame.type != NLMSG_ERROR:
-                return frame
-            failure = refusal(frame, doing)
-            if failure is not None:
-                raise failure
-        raise AssertionError  # _replies never ends by itself
 
     def dump(self, question: bytes, *, doing: str = "") -> list[Frame]:
         """Ask for all objects that match, and ask again if the table changed while it was read.
@@ -247,10 +162,3 @@ class Socket(Closing):
         if len(received) > _RECEIVE_BUFFER:
             raise NetlinkError(errno.EMSGSIZE, f"a reply of {len(received)} bytes")
         return frames(received)
-
-
-def _batch_edge(kind: int, sequence: int, subsystem: int, generation: int | None = None) -> bytearray:
-    guard = b"" if generation is None else attribute(_NFNL_BATCH_GENID, generation.to_bytes(4, "big"))
-    edge = bytearray(message(kind, _NFGENMSG.pack(_socket.AF_UNSPEC, 0, subsystem) + guard))
-    stamp(edge, NLM_F_REQUEST, sequence)
-    return edge

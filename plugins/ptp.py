@@ -41,20 +41,20 @@ class PtpDriver(Driver[PtpConfig]):
     def make(self) -> Made:
         """Make the pair."""
         from netlink.sysctl import set_sysctl
-        from plugins.attach.veth_pair import delete_own, make_pair
+        from plugins.attach.veth_pair import delete_own, free_names
 
         name, mac = self.host_veth, random_mac()
         self.undo.add(delete_own, self.host, name, mac)
-        self.port = make_pair(
-            self.host,
-            name,
-            peer=self.args.ifname,
-            namespace=self.netns,
-            mac=mac,
-            peer_mac=self.mac,
-            mtu=self.config.mtu,
-            alias=self.owner.label(),
-        )
+        with free_names(name, self.args.ifname, self.netns):
+            self.port = self.host.create_veth(
+                name,
+                peer_name=self.args.ifname,
+                peer_namespace=self.netns,
+                mac=mac,
+                peer_mac=self.mac,
+                mtu=self.config.mtu,
+                alias=self.owner.label(),
+            )
         # The kernel looks for the pod from the link-local address: its duplicate address detection would delay the
         # first packets from other machines by up to two seconds, and the pod is the only neighbour.
         for key in ("accept_dad", "accept_ra"):

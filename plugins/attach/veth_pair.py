@@ -1,57 +1,34 @@
-"""A veth pair between the host and the pod, as every plugin that uses one makes and checks it."""
+"""A veth pair between the host and the pod, as every plugin that uses one makes and checks it.
+
+`Rtnl.create_veth` makes it, in `free_names`. Plugins give both ends a MAC, because udev(7) replaces a MAC that the
+kernel chose, at any later moment.
+"""
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from lean.typing import Any
 from netlink.link import Link
 from netlink.namespace import Namespace
-from netlink.request import Request
 from netlink.rtnl import Rtnl, is_oper_up
 from netlink.socket import NetlinkError
 from plugins.attach.pod_interface import check_mac
 from skel import CniError, Code, Result
 
-__all__ = ["check_host_end", "delete_own", "make_pair", "wait_up"]
+__all__ = ["check_host_end", "delete_own", "free_names", "wait_up"]
 
 _UP_SECONDS = 2.5
 """How long the host's end may take to come up; the reference gives a bridge's port as much."""
 
 
-def make_pair(  # noqa: PLR0913 -- what a pair is made from, each by its name
-    host: Rtnl,
-    name: str,
-    *,
-    peer: str,
-    namespace: Namespace,
-    mac: str,
-    peer_mac: str,
-    mtu: int = 0,
-    master: int = 0,
-    alias: str = "",
-    hairpin: bool = False,
-    isolated: bool = False,
-    looks: Sequence[Request[Any]] = (),
-) -> Link:
-    """Make `name`, up, on the host, and `peer`, down, in `namespace`; return the host's end.
+@contextmanager
+def free_names(name: str, peer: str, namespace: Namespace) -> Iterator[None]:
+    """Make the pair `name` and `peer`, which is in `namespace`, in this block.
 
-    Both MACs are set, because udev(7) replaces a MAC that the kernel chose, at any later moment. Raises CniError if
-    either name is taken: the pod's interface must not exist (SPEC.md section 2, ADD), and NetlinkError.
+    Raises CniError if either name is taken: the pod's interface must not exist (SPEC.md section 2, ADD).
     """
     try:
-        return host.create_veth(
-            name,
-            peer_name=peer,
-            peer_namespace=namespace,
-            mtu=mtu,
-            mac=mac,
-            peer_mac=peer_mac,
-            master=master,
-            alias=alias,
-            hairpin=hairpin,
-            isolated=isolated,
-            looks=looks,
-        )
+        yield
     except NetlinkError as error:
         if error.errno != errno.EEXIST:
             raise

@@ -14,7 +14,7 @@ from netlink.rtnl import Address, Link, Rtnl
 from netlink.sysctl import read_sysctl, write_sysctl
 from netlink.sysfs import has_set_mac
 from plugins.attach.keys import random_mac
-from plugins.attach.veth_pair import make_pair, wait_up
+from plugins.attach.veth_pair import free_names, wait_up
 from plugins.bridge.config import BridgeConfig
 from plugins.bridge.undo import BridgeUndo
 from skel import CniError, Code, Undo
@@ -97,20 +97,20 @@ def connect(  # noqa: PLR0913 -- the properties of a port, each by its name
     owner = find_fdb_owner(bridge.ifindex, bridge.mac)
     now = find_link(bridge.ifindex)
     present = list_addresses(bridge.ifindex)
-    port = make_pair(
-        host,
-        name,
-        peer=peer,
-        namespace=namespace,
-        mac=port_mac or random_mac(above=bridge.mac),
-        peer_mac=mac or random_mac(),
-        mtu=config.mtu,
-        master=bridge.ifindex,
-        alias=alias,
-        hairpin=for_pod and config.hairpin_mode,
-        isolated=for_pod and config.port_isolation,
-        looks=(owner, now, present),
-    )
+    with free_names(name, peer, namespace):
+        port = host.create_veth(
+            name,
+            peer_name=peer,
+            peer_namespace=namespace,
+            mac=port_mac or random_mac(above=bridge.mac),
+            peer_mac=mac or random_mac(),
+            mtu=config.mtu,
+            master=bridge.ifindex,
+            alias=alias,
+            hairpin=for_pod and config.hairpin_mode,
+            isolated=for_pod and config.port_isolation,
+            looks=(owner, now, present),
+        )
     joined = _required(now.answer, bridge.name)  # with the MTU that it may have taken from the port
     # The bridge may lack a MAC of its own: then it has just taken another, or its MAC is one of its ports'.
     if joined.mac != bridge.mac or owner.answer != bridge.ifindex:

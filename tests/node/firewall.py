@@ -16,7 +16,6 @@ from firewall.spoofcheck_nft import Port
 from firewall.tables import Interface, Tables
 from netlink.namespace import entered, open_namespace
 from netlink.netfilter import Netfilter
-from netlink.socket import Socket
 from tests.nodes import HANG, Node
 
 __all__ = [
@@ -151,13 +150,13 @@ def act_before_commit(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None
 
     Or at a later one: that with the given `number`.
     """
-    execute = Socket.execute
+    commit = Netfilter.commit
     left = [number]
 
-    def execute_after(self: Socket, *args: object, **options: object) -> None:
+    def commit_after(self: Netfilter, *args: object, **options: object) -> None:
         left[0] -= 1
         if left[0] == 0:
             action()
-        execute(self, *args, **options)  # type: ignore[arg-type] # handed on as they came
+        commit(self, *args, **options)  # type: ignore[arg-type] # handed on as they came
 
-    monkeypatch.setattr(Socket, "execute", execute_after)
+    monkeypatch.setattr(Netfilter, "commit", commit_after)

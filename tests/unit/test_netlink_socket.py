@@ -4,11 +4,14 @@ import errno
 import socket
 import struct
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from threading import Thread
 
 import pytest
 
+from netlink.netfilter import Netfilter
 from netlink.request import DUMP, LOOK, Request, RtnlSocket, change
+from netlink.socket import Socket
 from netlink.wire import (
     NLM_F_ACK,
     NLM_F_DUMP,
@@ -72,23 +75,38 @@ class Kernel:
         self._thread.join()
 
 
-@pytest.fixture
-def ends() -> Iterator[tuple[RtnlSocket, Kernel]]:
+@contextmanager
+def connected(under_test: Socket) -> Iterator[Kernel]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         kernel = Kernel(theirs)
-        with RtnlSocket() as under_test:
+        with under_test:
             under_test._socket.close()
             under_test._socket = ours
-            yield under_test, kernel
+            yield kernel
         kernel.join()
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[RtnlSocket, Kernel]]:
+    under_test = RtnlSocket()
+    with connected(under_test) as kernel:
+        yield under_test, kernel
+
+
+@pytest.fixture
+def transaction_ends() -> Iterator[tuple[Netfilter, Kernel]]:
+    under_test = Netfilter()
+    with connected(under_test) as kernel:
+        yield under_test, kernel
 
 
 def test_all_messages_go_in_one_packet_and_only_the_last_asks_for_an_answer(ends: tuple[RtnlSocket, Kernel]) -> None:
     under_test, kernel = ends
     kernel.answer = lambda requests: [error(0, requests[-1][2])]
 
-    under_test.execute([message(KIND, 0x400, 0, b"one."), message(KIND, 0, 0, b"two."), message(KIND, 0, 0)])
+    messages = [message(KIND, 0x400, 0, b"one."), message(KIND, 0, 0, b"two."), message(KIND, 0, 0)]
+    under_test.send(*[change(each, "") for each in messages])
 
     (packet,) = kernel.packets
     assert [body for _, _, _, body in packet] == [b"one.", b"two.", b""]
@@ -104,7 +122,7 @@ def test_the_first_failure_is_raised_in_the_kernels_words(ends: tuple[RtnlSocket
     ]
 
     with pytest.raises(NetlinkError) as raised:
-        under_test.execute([message(KIND, 0, 0)] * 3, doing="change three things")
+        under_test.send(*[change(message(KIND, 0, 0), "change three things") for _ in range(3)])
 
     assert raised.value.errno == errno.EINVAL
     assert raised.value.strerror == "change three things: Invalid argument: a reason"
@@ -114,19 +132,21 @@ def test_the_first_failure_is_raised_in_the_kernels_words(ends: tuple[RtnlSocket
 def test_answers_to_former_requests_are_passed_over(ends: tuple[RtnlSocket, Kernel]) -> None:
     under_test, kernel = ends
     kernel.answer = lambda requests: [error(0, requests[0][2]), error(errno.EPERM, requests[0][2])]
-    under_test.execute([message(KIND, 0, 0)])
+    under_test.send(change(message(KIND, 0, 0), ""))
 
     kernel.answer = lambda requests: [message(KIND + 1, 0, requests[0][2], b"body")]
 
-    assert under_test.request(message(KIND, 0, 0)).encoded[16:] == b"body"
+    question = Request(message(KIND, 0, 0), "", bodies)
+    under_test.send(question)
+    assert question.answer == [b"body"]
 
 
-def test_a_transaction_is_framed_and_its_own_failure_raised(ends: tuple[RtnlSocket, Kernel]) -> None:
-    under_test, kernel = ends
+def test_a_transaction_is_framed_and_its_own_failure_raised(transaction_ends: tuple[Netfilter, Kernel]) -> None:
+    under_test, kernel = transaction_ends
     kernel.answer = lambda requests: [error(errno.EBUSY, requests[0][2])]
 
     with pytest.raises(NetlinkError, match="commit it: Device or resource busy"):
-        under_test.outcomes([message(KIND, 0, 0)] * 2, doing="commit it", subsystem=NFTABLES)
+        under_test.commit([message(KIND, 0, 0)] * 2, doing="commit it")
 
     (packet,) = kernel.packets
     assert [kind for kind, _, _, _ in packet] == [NFNL_BATCH_BEGIN, KIND, KIND, NFNL_BATCH_END]
@@ -176,7 +196,7 @@ def test_a_reply_larger_than_the_buffer_is_an_error_and_not_cut(ends: tuple[Rtnl
     kernel.answer = lambda requests: [message(KIND, 0, requests[0][2], bytes(70_000))]
 
     with pytest.raises(NetlinkError, match="a reply of 70016 bytes"):
-        under_test.request(message(KIND, 0, 0))
+        under_test.send(Request(message(KIND, 0, 0), "", bodies))
 
 
 def test_no_answer_is_an_error_in_the_end(ends: tuple[RtnlSocket, Kernel]) -> None:
@@ -184,7 +204,7 @@ def test_no_answer_is_an_error_in_the_end(ends: tuple[RtnlSocket, Kernel]) -> No
     under_test._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", 0, 10_000))
 
     with pytest.raises(NetlinkError) as raised:
-        under_test.request(message(KIND, 0, 0))
+        under_test.send(Request(message(KIND, 0, 0), "", bodies))
 
     assert raised.value.errno == errno.ETIMEDOUT
 
@@ -192,7 +212,7 @@ def test_no_answer_is_an_error_in_the_end(ends: tuple[RtnlSocket, Kernel]) -> No
 def test_nothing_to_do_sends_nothing(ends: tuple[RtnlSocket, Kernel]) -> None:
     under_test, kernel = ends
 
-    under_test.execute([])
+    under_test.send()
 
     assert kernel.packets == []
 
