@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from harness.cli.conformance_matrix import matrix
 from harness.cli.conformance_scope import FILE, Wanted, scope_options
 from harness.cli.conformance_session import session
-from harness.cli.options import Settings, global_options, needs_root, pass_settings
+from harness.cli.options import Settings, needs_root, verb
 from harness.output import emit
 from harness.table import Table
 
@@ -22,13 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.group("conformance", invoke_without_command=True)
+@verb("conformance", cls=click.Group, invoke_without_command=True)
 @click.option("--list", "is_list", is_flag=True, help="Print the catalogue of checks, and execute nothing.")
 @click.option("--junit", type=FILE, metavar="FILE", help="Also write the report as JUnit's XML, for CI.")
 @click.option("--failures", is_flag=True, help="Show only failures.")
 @scope_options
-@global_options()
-@pass_settings
 @click.pass_context
 def command(
     ctx: click.Context, settings: Settings, *, wanted: Wanted, is_list: bool, junit: Path | None, failures: bool

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.conformance_scope import FILE, Wanted, scope_options
-from harness.cli.options import Settings, global_options, named_folders, needs_root, pass_settings
+from harness.cli.options import Settings, named_folders, needs_root, verb
 from harness.output import emit
 from harness.table import Table
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["matrix"]
 
 
-@click.command("matrix")
+@verb("matrix")
 @click.option(
     "--bin-dir",
     "folders",
@@ -35,8 +35,6 @@ __all__ = ["matrix"]
     help="Of the page.  [default: by the name of the file; Markdown]",
 )
 @click.option("--save", type=FILE, metavar="FILE", help="Write the page into a file.  [default: print it]")
-@global_options()
-@pass_settings
 def matrix(
     settings: Settings, *, wanted: Wanted, folders: tuple[str, ...], form: str | None, save: Path | None
 ) -> None:

@@ -16,26 +16,17 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from queue import SimpleQueue
 
-__all__ = ["DEFAULT_JOBS", "for_each_pod", "jobs_option"]
-
-DEFAULT_JOBS = 8
+__all__ = ["for_each_pod", "jobs_option"]
 
 PodName = tuple[str, str]
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., object])
 
 
-def jobs_option(command: F) -> F:
-    """Add --jobs."""
-    return click.option(
-        "--jobs",
-        type=click.IntRange(min=1),
-        default=DEFAULT_JOBS,
-        show_default=True,
-        metavar="N",
-        help="How many pods at a time.",
-    )(command)
+jobs_option = click.option(
+    "--jobs", type=click.IntRange(min=1), default=8, show_default=True, metavar="N", help="How many pods at a time."
+)
+"""Adds --jobs."""
 
 
 def for_each_pod(

@@ -5,21 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import (
-    Settings,
-    complete_pod,
-    global_options,
-    namespace_option,
-    needs_root,
-    pass_settings,
-    say,
-    warn,
-)
-from harness.output import emit
+from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, say, verb, warn
 from harness.table import Table
 
 if TYPE_CHECKING:
-    from harness.runtime.pods import Pod
     from harness.snapshot import Snapshot
 
 __all__ = ["command"]
@@ -29,7 +18,7 @@ _COUNTED = ("sysctls",)
 """Shown as a number: sysctls are hundreds, and most have their value of the machine's start."""
 
 
-@click.command("snapshot")
+@verb("snapshot")
 @click.option(
     "--pod",
     "pods",
@@ -54,8 +43,6 @@ _COUNTED = ("sysctls",)
     help="Also the files below this folder; may be repeated.  [always: the node's /var/lib/cni]",
 )
 @namespace_option
-@global_options()
-@pass_settings
 def command(
     settings: Settings, *, pods: tuple[str, ...], paths: tuple[str, ...], folders: tuple[Path, ...], namespace: str
 ) -> None:
@@ -76,11 +63,11 @@ def command(
     else:
         node = settings.open_node()
         node.must_exist()
-        wanted = [_pod(settings, namespace, name) for name in pods] if pods else node.pods.all(on_error=warn)
+        wanted = [settings.pod(namespace, name) for name in pods] if pods else node.pods.all(on_error=warn)
         snapshot = take_node(node, wanted, folders)
     for line in snapshot.missing:
         say(line)
-    emit(settings.output, snapshot.to_document(), Table(_HEADINGS, _rows(snapshot)))
+    settings.emit(snapshot.to_document(), Table(_HEADINGS, _rows(snapshot)))
 
 
 def _labelled(text: str) -> tuple[str, str]:
@@ -88,13 +75,6 @@ def _labelled(text: str) -> tuple[str, str]:
     if not equals or not label or not path or "/" in label:
         raise click.UsageError(f"--netns {text!r}: wanted LABEL=PATH, and no '/' in the label")
     return label, str(Path(path).absolute())
-
-
-def _pod(settings: Settings, namespace: str, name: str) -> "Pod":
-    pod = settings.open_node().pods.read(namespace, name)
-    if pod is None:
-        raise click.ClickException(f"there is no pod {namespace}/{name}")
-    return pod
 
 
 def _rows(snapshot: "Snapshot") -> list[list[str]]:

@@ -2,10 +2,7 @@
 
 from typing import TYPE_CHECKING, cast
 
-import click
-
-from harness.cli.options import Settings, global_options, needs_root, only_networks_option, pass_settings, say
-from harness.output import emit
+from harness.cli.options import Settings, needs_root, only_networks_option, say, verb
 from harness.table import Table
 
 if TYPE_CHECKING:
@@ -17,10 +14,8 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command("status")
+@verb("status")
 @only_networks_option
-@global_options()
-@pass_settings
 def command(settings: Settings, *, names: tuple[str, ...]) -> int:
     """Ask the plugins of each network for their STATUS. The exit code is 1 if a network is not ready.
 
@@ -63,7 +58,7 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
         ]
         for each in document
     ]
-    emit(settings.output, {"networks": document}, Table(("NETWORK", "STATUS", "CODE", "MESSAGE"), rows, "STATUS"))
+    settings.emit({"networks": document}, Table(("NETWORK", "STATUS", "CODE", "MESSAGE"), rows, "STATUS"))
     return 0 if all(each["ready"] for each in document) else 1
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from harness.install.packages import owner
@@ -15,7 +16,9 @@ from skel.versions import SUPPORTED
 __all__ = ["Examined", "Used", "examine", "origin", "outdated", "server_listens", "versions_by_asking"]
 
 OURS = "this cni-harness"
-VersionsOf = Callable[[Sequence[Path], str], list[str]]
+_TIMEOUT_S = 5.0
+"""The time limit for VERSION of a plugin."""
+VersionsOf = Callable[[tuple[Path, ...], str], list[str]]
 """A function that asks the plugin of a type, found in folders, for its versions."""
 
 
@@ -118,22 +121,14 @@ def _read(paths: Sequence[Path], config: RuntimeConfig, problems: list[str]) -> 
                 return
 
 
-def versions_by_asking(timeout: float) -> VersionsOf:
+def versions_by_asking(timeout: float = _TIMEOUT_S) -> VersionsOf:
     """Return a function that executes VERSION of plugins outside this installation: its own would start the server."""
-    from harness.libcni.cache import ResultCache
     from harness.libcni.execute import Executor
-    from harness.libcni.operations import Libcni
+    from harness.libcni.operations import plugin_versions
 
-    known: dict[tuple[tuple[Path, ...], str], list[str]] = {}
-
-    def versions_of(folders: Sequence[Path], type_: str) -> list[str]:
-        key = (tuple(folders), type_)
-        if key not in known:
-            executor = Executor(list(folders), timeout=timeout)
-            ours = is_ours(str(executor.find(type_)))
-            known[key] = (
-                list(SUPPORTED) if ours else Libcni(executor, ResultCache(), warn=lambda _: None).versions(type_)
-            )
-        return known[key]
+    @cache
+    def versions_of(folders: tuple[Path, ...], type_: str) -> list[str]:
+        executor = Executor(folders, timeout=timeout)
+        return list(SUPPORTED) if is_ours(str(executor.find(type_))) else plugin_versions(executor, type_)
 
     return versions_of

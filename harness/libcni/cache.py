@@ -6,7 +6,6 @@ network list as it was (base64), and the result of its ADD.
 
 import base64
 import json
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +19,9 @@ from skel.names import check_container_id, check_ifname, check_network_name
 from skel.record import Record, expected, field
 from skel.strict_json import decode_json
 
-__all__ = ["DEFAULT_CACHE_DIR", "CachedAttachment", "ResultCache"]
-
-DEFAULT_CACHE_DIR = Path("/var/lib/cni")
+__all__ = ["CachedAttachment", "ResultCache"]
 
 _KIND = "cniCacheV1"
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -41,12 +37,7 @@ class CachedAttachment:
 class ResultCache:
     """The results of a node. `warn` gets a line for each unreadable file."""
 
-    def __init__(
-        self,
-        cache_dir: Path = DEFAULT_CACHE_DIR,
-        *,
-        warn: Callable[[str], object] = _LOG.warning,
-    ) -> None:
+    def __init__(self, cache_dir: Path, *, warn: Callable[[str], object]) -> None:
         self._folder = cache_dir / "results"
         self._warn = warn
 

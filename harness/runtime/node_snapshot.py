@@ -1,12 +1,13 @@
 """Snapshots of a node: its namespace, its pods', and its /var/lib/cni."""
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from harness.runtime.node import Node
-from harness.runtime.pods import Pod
+from harness.runtime.pods import Pod, PodRecordError
 from harness.runtime.sandbox import create_sandbox, new_sandbox_path, remove_sandbox, sandbox_exists
 from harness.snapshot import Difference, Snapshot, differences, take
 from harness.snapshot.state import FILES
@@ -43,13 +44,17 @@ def take_node(node: Node, pods: Iterable[Pod], folders: Sequence[Path] = ()) -> 
 class StateBefore:
     """The state of a node before pods are made or deleted."""
 
-    def __init__(self, node: Node, existing: Iterable[Pod], *, warn: Callable[[str], None]) -> None:
-        """Take a snapshot of the node and its existing pods; `warn` gets a line for each missing source.
+    def __init__(self, node: Node, pods: Iterable[tuple[str, str]], *, warn: Callable[[str], None]) -> None:
+        """Take a snapshot of the node and of those `pods` (namespace and name) that exist; their records may be bad.
 
-        Raises SnapshotError, OSError.
+        `warn` gets a line for each missing source. Raises SnapshotError, OSError.
         """
         self._node = node
-        self._there = [pod for pod in existing if sandbox_exists(pod.netns)]
+        self._there: list[Pod] = []
+        for namespace, name in pods:
+            with suppress(PodRecordError):  # the operation on this pod reports it
+                pod = node.pods.read(namespace, name)
+                self._there += [pod] if pod is not None and sandbox_exists(pod.netns) else []
         self._before = take_node(node, self._there)
         # Taken now, not later: on this host a new namespace copies some parameters from the host's.
         self._sandbox = _new_sandbox(node)

@@ -17,7 +17,7 @@ from harness.output import message_of
 from harness.runtime.kubernetes import pod_cni_args
 from harness.runtime.left_links import existing_links
 from harness.runtime.node import Node
-from harness.runtime.pod_plan import PodPlan
+from harness.runtime.pod_plan import NetworkPlan
 from harness.runtime.pod_view import host_links
 from harness.runtime.pods import INCOMPLETE, READY, Pod, PodNetwork, PodRecordError, new_pod
 from harness.runtime.resolv_conf import pod_resolv_conf
@@ -83,20 +83,20 @@ class Runtime:
         """Return the operations of SPEC.md section 3 on this node, with plugins from `bin_dirs`."""
         return Libcni(self._executor(bin_dirs), self.cache, warn=self._warn)
 
-    def add(self, plan: PodPlan, *, exist_ok: bool = False) -> AddedPod:
-        """Make a pod. If that fails, all of it is removed again.
+    def add(self, namespace: str, name: str, networks: Sequence[NetworkPlan], *, exist_ok: bool = False) -> AddedPod:
+        """Make a pod on these networks. If that fails, all of it is removed again.
 
         With `exist_ok`, a complete pod is left as it is, and an incomplete one is made anew.
         Raises PodError, PluginError, NetworkError, OSError.
         """
         begin = time.monotonic()
         try:
-            with self.node.pods.claimed(plan.namespace, plan.name, wait=exist_ok) as existing:
+            with self.node.pods.claimed(namespace, name, wait=exist_ok) as existing:
                 if existing is not None:
                     if exist_ok and existing.state == READY and sandbox_exists(existing.netns):
                         return AddedPod(existing, None)
                     self._make_room(existing, exist_ok=exist_ok)
-                pod = self._make(plan)
+                pod = self._make(namespace, name, networks)
         except LockHeldError:
             raise PodError("is being made or taken away by somebody else at this moment") from None
         return AddedPod(pod, time.monotonic() - begin)
@@ -177,17 +177,17 @@ class Runtime:
         if errors := self._take_away(existing):
             raise PodError(f"is {existing.state}, and cannot be taken away: {'; '.join(errors)}")
 
-    def _find_plugins(self, plan: PodPlan) -> None:
+    def _find_plugins(self, networks: Sequence[NetworkPlan]) -> None:
         """Find every plugin before anything is made: DEL fails too if a plugin cannot be run."""
-        executor = self._executor(plan.bin_dirs)
-        for planned in plan.networks:
+        executor = self._executor(self._bin_dirs)
+        for planned in networks:
             with _advising(_ways_out(planned.network)):
                 for plugin in planned.network.plugins:
                     for name in filter(None, (plugin.type, plugin.delegate)):
                         executor.find(name, "ADD")
 
-    def _make(self, plan: PodPlan) -> Pod:
-        self._find_plugins(plan)
+    def _make(self, namespace: str, name: str, networks: Sequence[NetworkPlan]) -> Pod:
+        self._find_plugins(networks)
         wanted = [
             PodNetwork(
                 name=planned.network.name,
@@ -197,16 +197,16 @@ class Runtime:
                 cni_args=dict(planned.cni_args),
                 capability_args=dict(planned.capability_args),
             )
-            for planned in plan.networks
+            for planned in networks
         ]
-        bin_dirs = [str(folder) for folder in plan.bin_dirs]
-        pod = new_pod(plan.namespace, plan.name, netns=new_sandbox_path(), bin_dirs=bin_dirs, networks=wanted)
+        bin_dirs = [str(folder) for folder in self._bin_dirs]
+        pod = new_pod(namespace, name, netns=new_sandbox_path(), bin_dirs=bin_dirs, networks=wanted)
         self.node.pods.write(pod)
         attempted = 0
         try:
             create_sandbox(pod.netns, fixed=self.node.netns is not None)
-            libcni = self.libcni(plan.bin_dirs)
-            for attempted, planned in enumerate(plan.networks, start=1):
+            libcni = self.libcni(self._bin_dirs)
+            for attempted, planned in enumerate(networks, start=1):
                 network = pod.networks[attempted - 1]
                 network.result = libcni.add(planned.network, _attachment(pod, network))
             dns = [network.decoded().dns for network in pod.networks]

@@ -10,7 +10,7 @@ from harness.runtime import fixed_sysctls
 from harness.runtime.fixed_sysctls import FIXED_SYSCTLS, fix_sysctls
 from harness.runtime.node import Node as HarnessNode
 from harness.runtime.pod_lifecycle import Runtime
-from harness.runtime.pod_plan import NetworkPlan, PodPlan
+from harness.runtime.pod_plan import NetworkPlan
 from harness.runtime.sandbox import create_sandbox, remove_sandbox
 from harness.runtime.site import Site
 from tests.nodes import Node
@@ -67,11 +67,11 @@ def test_a_named_node_and_its_pods_have_the_fixed_values(
 ) -> None:
     monkeypatch.setattr(fixed_sysctls, "FIXED_SYSCTLS", MARKS)
     named = HarnessNode(f"{node.name}-named", tmp_path / "harness")
-    runtime = Runtime(named, warn=pytest.fail)
-    plan = PodPlan("default", "pod1", [NetworkPlan(parse_network_list(CHAIN), "eth0", {}, {})], [direct_bin_dir])
+    runtime = Runtime(named, bin_dirs=[direct_bin_dir], warn=pytest.fail)
+    networks = [NetworkPlan(parse_network_list(CHAIN), "eth0", {}, {})]
     try:
         with named.in_use():
-            added = runtime.add(plan)
+            added = runtime.add("default", "pod1", networks)
 
             assert marks(str(named.netns), node) == MARKS
             assert marks(added.pod.netns, node) == MARKS
