@@ -27,9 +27,6 @@ def command(settings: Settings, *, pods: tuple[str, ...], namespace: str, jobs: 
     node.must_exist()
     wanted = [(namespace, name) for name in dict.fromkeys(pods)]
     wanted = wanted or node.pods.names()
-    if not wanted:
-        settings.emit({"pods": []}, Table(_HEADINGS, []))
-        return 0
     with node.in_use():
         runtime = settings.runtime(node, settings.bin_dirs)
 

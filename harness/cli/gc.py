@@ -24,7 +24,6 @@ def command(settings: Settings, *, names: tuple[str, ...], diff: bool) -> int:
     """
     from harness.cli.defaults import configured_networks, plugin_folders, plugin_types, select_networks
     from harness.runtime.node_snapshot import StateBefore
-    from harness.runtime.pod_lifecycle import folders_with_those_of
 
     needs_root("gc", "deletes attachments")
     node = settings.open_node()
@@ -39,7 +38,7 @@ def command(settings: Settings, *, names: tuple[str, ...], diff: bool) -> int:
     with node.alone(), plugin_folders(settings, plugin_types(networks)) as bin_dirs:
         pods = node.pods.all()
         before = StateBefore(node, node.pods.names(), warn=say) if diff else None
-        libcni = settings.runtime(node, bin_dirs).libcni(folders_with_those_of(bin_dirs, pods))
+        libcni = settings.runtime(node, bin_dirs).libcni(pods)
         for network in networks:
             valid = [
                 (pod.container_id, attached.ifname)

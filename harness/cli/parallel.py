@@ -125,7 +125,7 @@ def _finished(
 @contextmanager
 def _progress(length: int, label: str) -> Iterator[Callable[[], None]]:
     """Show the number of ended pods, if there are several and stderr is a terminal; call the result for each."""
-    if length == 1 or not sys.stderr.isatty():
+    if length <= 1 or not sys.stderr.isatty():
         yield lambda: None
         return
     with click.progressbar(length=length, label=label, file=sys.stderr) as bar:

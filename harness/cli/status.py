@@ -1,6 +1,6 @@
 """`cni-harness status`: can the networks serve an ADD?"""
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 from harness.cli.options import Settings, needs_root, only_networks_option, say, verb
 from harness.table import Table
@@ -32,7 +32,7 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
     node.must_exist()
     broken: list[NetworkError] = []
     networks = select_networks(settings, names) if names else configured_networks(settings, on_error=broken.append)
-    document: list[dict[str, object]] = [
+    document: list[dict[str, Any]] = [
         {"name": "", "ready": False, "code": 0, "message": str(error), "warnings": []} for error in broken
     ]
     with node.in_use(), plugin_folders(settings, plugin_types(networks)) as bin_dirs:
@@ -43,7 +43,7 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
             code, message = 0, ""
             said.clear()
             try:
-                runtime.status(network, bin_dirs)
+                runtime.status(network)
             except PluginError as error:
                 code, message = error.code, _message(error)
             document.append(
@@ -51,10 +51,10 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
             )
     rows = [
         [
-            str(each["name"]),
+            each["name"],
             "ready" if each["ready"] else "not ready",
             str(each["code"] or ""),
-            "; ".join(filter(None, [str(each["message"]), *cast("list[str]", each["warnings"])])),
+            "; ".join(filter(None, [each["message"], *each["warnings"]])),
         ]
         for each in document
     ]

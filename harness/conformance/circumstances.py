@@ -9,8 +9,8 @@ from harness.conformance.course import demand_soon_same
 from harness.conformance.trial import Container, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.overload import overload
-from harness.runtime.sandbox import remove_sandbox
 from harness.snapshot import Snapshot
+from netlink.namespace import remove_namespace
 
 __all__ = [
     "command",
@@ -70,7 +70,7 @@ def lose_interface(trial: Trial, netns: str, name: str) -> bool:
 
 def lose_namespace(container: Container) -> None:
     """Remove a container's namespace, as at the end of the container; the kernel removes its content later."""
-    remove_sandbox(container.netns)
+    remove_namespace(container.netns)
 
 
 def lose_files(trial: Trial) -> bool:

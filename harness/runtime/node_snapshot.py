@@ -8,9 +8,10 @@ from typing import Final
 
 from harness.runtime.node import Node
 from harness.runtime.pods import Pod, PodRecordError
-from harness.runtime.sandbox import create_sandbox, new_sandbox_path, remove_sandbox, sandbox_exists
+from harness.runtime.sandbox import create_sandbox, new_sandbox_path, sandbox_exists
 from harness.snapshot import Difference, Snapshot, differences, take
 from harness.snapshot.state import FILES
+from netlink.namespace import remove_namespace
 
 __all__ = ["NODE", "THIS_HOST", "StateBefore", "namespaces_of", "pod_label", "take_node"]
 
@@ -93,7 +94,7 @@ def _new_sandbox(node: Node) -> Snapshot:
     try:
         return take({_NEW: path})
     finally:
-        remove_sandbox(path)
+        remove_namespace(path)
 
 
 def _with(snapshot: Snapshot, label: str, path: str, sandbox: Snapshot) -> Snapshot:

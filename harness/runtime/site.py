@@ -9,7 +9,8 @@ from typing import ParamSpec, Self, TypeVar
 
 from harness.runtime.node import Node
 from harness.runtime.processes import Process, Region
-from harness.runtime.sandbox import NETNS_DIR, create_sandbox, remove_sandbox
+from harness.runtime.sandbox import NETNS_DIR, create_sandbox
+from netlink.namespace import remove_namespace
 
 __all__ = ["Ground", "Site"]
 
@@ -82,7 +83,7 @@ class Site:
         """Make a pod's network namespace, and return its path. Raises OSError."""
         path = str(NETNS_DIR / self._next_name())
         self._namespaces.append(path)
-        self._undo.callback(remove_sandbox, path)
+        self._undo.callback(remove_namespace, path)
         create_sandbox(path, fixed=True)
         return path
 

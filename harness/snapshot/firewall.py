@@ -112,9 +112,9 @@ def legacy_tables(family: str) -> bool:
         return False
 
 
-def iptables(family: str, output: str) -> Saved:
-    """Return what iptables-save printed, or ip6tables-save ("ip6"), without counters."""
-    table, saved = "", Saved({}, {})
+def iptables(saved: Saved, family: str, output: str) -> None:
+    """Add the output of iptables-save, or of ip6tables-save ("ip6"), to `saved`, without counters."""
+    table = ""
     for line in output.splitlines():
         if line.startswith("*"):
             table = line[1:]
@@ -124,4 +124,3 @@ def iptables(family: str, output: str) -> Saved:
         elif line.startswith("-A "):
             chain, _, rule = line.removeprefix("-A ").partition(" ")
             saved.rules.setdefault(f"{family} {table} {chain}", []).append(_COUNTERS.sub("", rule))
-    return saved

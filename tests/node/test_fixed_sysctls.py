@@ -11,8 +11,9 @@ from harness.runtime.fixed_sysctls import FIXED_SYSCTLS, fix_sysctls
 from harness.runtime.node import Node as HarnessNode
 from harness.runtime.pod_lifecycle import Runtime
 from harness.runtime.pod_plan import NetworkPlan
-from harness.runtime.sandbox import create_sandbox, remove_sandbox
+from harness.runtime.sandbox import create_sandbox
 from harness.runtime.site import Site
+from netlink.namespace import remove_namespace
 from tests.nodes import Node
 
 pytestmark = pytest.mark.sudo
@@ -99,4 +100,4 @@ def test_a_sandbox_on_this_host_is_as_the_kernel_makes_it(node: Node, monkeypatc
     try:
         assert marks(path, node) != MARKS
     finally:
-        remove_sandbox(path)
+        remove_namespace(path)
