@@ -127,7 +127,7 @@ def command(
                 return runtime.add(namespace, name, plans, exist_ok=exist_ok)
 
             added = [pod for _, pod in for_each_pod(wanted, add, jobs=jobs, label="Adding pods", done="Ready")]
-        made = before.made([each.pod for each in added]) if before is not None else None
+        made = before.differences([each.pod for each in added]) if before is not None else None
     document = {"pods": [pod_document(each.pod) | {"seconds": each.seconds} for each in added]}
     settings.emit(document, Table(_HEADINGS, [row for each in added for row in _rows(each)]), made)
     return 0 if len(added) == len(wanted) else 1

@@ -76,7 +76,7 @@ def command(
 
         done = for_each_pod(wanted, delete, jobs=jobs, label="Deleting pods", done="Gone")
         if before is not None and not prune:
-            freed = before.freed()
+            freed = before.differences()
     deleted = [pod for _, pod in done if pod is not None]
     if prune:
         freed = _prune(runtime, before)
@@ -109,7 +109,7 @@ def _prune(runtime: "Runtime", before: "StateBefore | None") -> "list[Difference
     with node.alone():
         pruned = prune_links(runtime)
         forwarding = node.run(forwarding_that_stays) if pruned.removed else []
-        freed = before.freed() if before is not None else None
+        freed = before.differences() if before is not None else None
     for name in pruned.removed:
         say(f"Removed {name}, which had no ports left")
     for name, reason in pruned.kept.items():

@@ -23,6 +23,7 @@ def command(settings: Settings, *, names: tuple[str, ...], diff: bool) -> int:
     used.
     """
     from harness.cli.defaults import configured_networks, plugin_folders, plugin_types, select_networks
+    from harness.libcni.attachment import Attachment
     from harness.runtime.node_snapshot import StateBefore
 
     needs_root("gc", "deletes attachments")
@@ -34,7 +35,6 @@ def command(settings: Settings, *, names: tuple[str, ...], diff: bool) -> int:
     networks = select_networks(settings, names) if names else configured_networks(settings)
     document: list[dict[str, object]] = []
     rows: list[list[str]] = []
-    failed = False
     with node.alone(), plugin_folders(settings, plugin_types(networks)) as bin_dirs:
         pods = node.pods.all()
         before = StateBefore(node, node.pods.names(), warn=say) if diff else None
@@ -46,19 +46,16 @@ def command(settings: Settings, *, names: tuple[str, ...], diff: bool) -> int:
                 for attached in pod.networks
                 if attached.name == network.name
             ]
-            problem = ""
-            deleted: list[dict[str, str]] = []
+            problem, undone = "", list[Attachment]()
             try:
-                deleted += [
-                    {"containerID": attachment.container_id, "ifname": attachment.ifname}
-                    for attachment in libcni.gc(network, valid)
-                ]
+                undone = libcni.gc(network, valid)
             except ExceptionGroup as errors:
-                problem, failed = message_of(errors), True
+                problem = message_of(errors)
+            deleted = [{"containerID": each.container_id, "ifname": each.ifname} for each in undone]
             document.append({"name": network.name, "valid": len(valid), "deleted": deleted, "error": problem})
-            gone = ", ".join(f"{each['containerID'][:_SHORT_ID]}/{each['ifname']}" for each in deleted)
+            gone = ", ".join(f"{each.container_id[:_SHORT_ID]}/{each.ifname}" for each in undone)
             outcome = problem or ("disabled" if network.disable_gc else "ok")
             rows.append([network.name, str(len(valid)), gone, outcome])
-        freed = before.freed() if before is not None else None
+        freed = before.differences() if before is not None else None
     settings.emit({"networks": document}, Table(("NETWORK", "VALID", "DELETED", "GC"), rows, "GC"), freed)
-    return 1 if failed else 0
+    return 1 if any(each["error"] for each in document) else 0

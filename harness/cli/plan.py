@@ -97,8 +97,6 @@ def _check(options: Options) -> None:
             ipaddress.ip_interface(address)
         except ValueError:
             raise PlanError(f"--ip {address}: wanted an IP address, with or without prefix length") from None
-    for port in options.ports:
-        parse_port(port)
     if options.mac is not None:
         try:
             decode_mac(options.mac, "--mac")
@@ -119,11 +117,11 @@ def _ask_addresses(
     elif options.mac:
         args["MAC"] = options.mac
     if options.ports:
+        capabilities["portMappings"] = [parse_port(text) for text in options.ports]
         if "portMappings" not in declared:
             raise PlanError(
                 f"-p {options.ports[0]}: no plugin of network {network.name} has the capability portMappings"
             )
-        capabilities["portMappings"] = [parse_port(text) for text in options.ports]
 
 
 def _environment_args(environ: Mapping[str, str]) -> dict[str, str]:
@@ -131,11 +129,6 @@ def _environment_args(environ: Mapping[str, str]) -> dict[str, str]:
         return parse_cni_args(environ.get("CNI_ARGS", ""))
     except CniError as error:
         raise PlanError(f"CNI_ARGS in the environment: {error}") from None
-
-
-def _environment_capabilities(environ: Mapping[str, str]) -> dict[str, object]:
-    text = environ.get("CAP_ARGS", "")
-    return _json_object(text, "CAP_ARGS in the environment") if text else {}
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:
@@ -165,7 +158,8 @@ def _capabilities(texts: Sequence[str]) -> dict[str, object]:
     return found
 
 
-def _json_object(text: str, where: str) -> dict[str, object]:
+def _environment_capabilities(environ: Mapping[str, str]) -> dict[str, object]:
+    where, text = "CAP_ARGS in the environment", environ.get("CAP_ARGS") or "{}"
     try:
         value = decode_json(text)
     except json.JSONDecodeError:

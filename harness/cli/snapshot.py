@@ -78,8 +78,9 @@ def _labelled(text: str) -> tuple[str, str]:
 
 
 def _rows(snapshot: "Snapshot") -> list[list[str]]:
+    from harness.snapshot.compare import THINGS
     from harness.snapshot.state import FILES
-    from harness.snapshot.words import thing_in_words
+    from harness.snapshot.words import things_in_words
 
     rows = []
     for name, things in snapshot.sections.items():
@@ -87,10 +88,6 @@ def _rows(snapshot: "Snapshot") -> list[list[str]]:
         if what in _COUNTED:
             rows.append([place, what, f"{len(things)}, see -o json"])
             continue
-        thing = {"links": "link", "addresses": "address", "routes": "route"}.get(what, "file" if name == FILES else "")
-        for key, value in things.items():
-            if isinstance(value, list):
-                rows += [[place, what, f"{key}: {text}"] for text in value]
-            else:
-                rows.append([place, what or "file", thing_in_words(thing, key, value)])
+        thing = THINGS.get(what, "file" if name == FILES else "")
+        rows += [[place, what or "file", line] for line in things_in_words(thing, things)]
     return rows

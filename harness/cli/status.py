@@ -6,8 +6,6 @@ from harness.cli.options import Settings, needs_root, only_networks_option, say,
 from harness.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from harness.libcni.execute import Execution, PluginError
     from harness.libcni.networks import NetworkError
 
@@ -37,7 +35,14 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
     ]
     with node.in_use(), plugin_folders(settings, plugin_types(networks)) as bin_dirs:
         said: list[str] = []
-        observe = _observer(trace_executions(settings.verbose), said)
+        trace = trace_executions(settings.verbose)
+
+        def observe(execution: "Execution") -> None:
+            if trace is not None:
+                trace(execution)
+            if execution.exit_code == 0:  # these are warnings of ready plugins
+                said.extend(execution.stderr.decode(errors="replace").splitlines())
+
         runtime = Runtime(node, bin_dirs=bin_dirs, observe=observe, warn=say)
         for network in networks:
             code, message = 0, ""
@@ -67,15 +72,3 @@ def _message(error: "PluginError") -> str:
     notes: list[str] = getattr(error, "__notes__", [])
     parts = [f"plugin {error.plugin}: {error.msg}", error.details, *notes]
     return " ".join("; ".join(filter(None, parts)).split())
-
-
-def _observer(trace: "Callable[[Execution], None] | None", said: list[str]) -> "Callable[[Execution], None]":
-    """Return an observer that traces, and collects the warnings that ready plugins write to stderr."""
-
-    def observe(execution: "Execution") -> None:
-        if trace is not None:
-            trace(execution)
-        if execution.exit_code == 0:
-            said.extend(execution.stderr.decode(errors="replace").splitlines())
-
-    return observe

@@ -56,8 +56,8 @@ def examine(config: RuntimeConfig, versions_of: VersionsOf) -> Examined:
         found.network, found.source = network.name, network.source
         types = [name for plugin in network.plugins for name in (plugin.type, plugin.delegate) if name]
         found.problems += unspoken_versions(network, lambda name: versions_of(config.bin_dirs, name))
-    elif config.built_in is not None and not found.problems:
-        found.network, types = config.built_in.name, list(config.built_in.types)
+    elif config.built_in and not found.problems:
+        found.network, types = config.network, list(config.built_in)
     for type_ in dict.fromkeys([*types, *config.own_types]):
         path = config.plugin(type_)
         found.plugins.append(Used(type_, path, origin(path) if path is not None else ""))
@@ -105,7 +105,7 @@ def _list_in_use(config: RuntimeConfig, problems: list[str]) -> NetworkList | No
     for network in _read(paths, config, problems):
         if config.network in {"", network.name}:
             return network
-    if not problems and config.built_in is None:
+    if not problems and not config.built_in:
         wanted = f'no network "{config.network}"' if config.network else "no network list"
         problems.append(f"{config.conf_dir}: {wanted}")
     return None

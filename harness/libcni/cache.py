@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.files import write_atomically
 from harness.libcni.attachment import Attachment
 from harness.libcni.networks import NetworkList
-from skel.decoders import dict_of, list_of, raw, string
+from skel.decoders import choice, dict_of, list_of, raw, string
 from skel.errors import CniError
 from skel.names import check_container_id, check_ifname, check_network_name
 from skel.record import Record, expected, field
@@ -121,12 +121,6 @@ class ResultCache:
         return None
 
 
-def _kind(value: object, path: str) -> str:
-    if value != _KIND:
-        raise expected(f'"{_KIND}"', value, path)
-    return _KIND
-
-
 def _filled(value: object, path: str) -> str:
     if not string(value, path):
         raise expected("a name", value, path)
@@ -150,7 +144,7 @@ def _pair(value: object, path: str) -> tuple[str, str]:
 class _Entry(Record):
     """A file of the cache. Keys that libcni omits when empty may be missing."""
 
-    kind: str = field(_kind)
+    kind: str = field(choice(_KIND))
     container_id: str = field(_filled)
     config: bytes = field(_base64, default=b"")
     if_name: str = field(_filled)

@@ -100,7 +100,10 @@ class Libcni:
             return []
         failures: list[Exception] = []
         undone = []
-        for attachment in self._stale(network, set(valid)):
+        for cached in self._cache.attachments():
+            attachment = cached.attachment
+            if cached.network != network.name or (attachment.container_id, attachment.ifname) in valid:
+                continue
             try:
                 # All plugins, unlike libcni: a chained plugin whose DEL always fails would keep the others' addresses.
                 failed: list[Exception] = list(self._delete(network, attachment))
@@ -180,12 +183,6 @@ class Libcni:
         except CniError as error:
             self._warn(f"{_named(network, cached.attachment)}: deleting without its cached result: {error}")
             return None
-
-    def _stale(self, network: NetworkList, valid: set[tuple[str, str]]) -> Iterator[Attachment]:
-        for cached in self._cache.attachments():
-            attachment = cached.attachment
-            if cached.network == network.name and (attachment.container_id, attachment.ifname) not in valid:
-                yield attachment
 
     def _gc_plugins(self, network: NetworkList, valid: Sequence[tuple[str, str]]) -> Iterator[PluginError]:
         for plugin in network.plugins:

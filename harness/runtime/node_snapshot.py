@@ -62,22 +62,13 @@ class StateBefore:
         for line in self._before.missing:
             warn(line)
 
-    def made(self, pods: Sequence[Pod]) -> list[Difference]:
-        """Return the differences now that these pods exist; the harness's own cache of results is left out.
+    def differences(self, pods: Sequence[Pod] | None = None) -> list[Difference]:
+        """Return the differences of the node and of `pods`, by default of the earlier pods, some of which may be gone.
 
-        A pod that did not exist before is compared with a new sandbox. Raises SnapshotError.
-        """
-        return self._differences(pods)
-
-    def freed(self) -> list[Difference]:
-        """Return the differences of the node and of the earlier pods, some of which may be gone.
-
+        A pod that did not exist before is compared with a new sandbox. The harness's own cache of results is left out.
         Raises SnapshotError.
         """
-        return self._differences(self._there)
-
-    def _differences(self, pods: Sequence[Pod]) -> list[Difference]:
-        after = take_node(self._node, pods)
+        after = take_node(self._node, self._there if pods is None else pods)
         before = self._before
         for label, path in after.namespaces.items():
             if label not in before.namespaces:

@@ -10,11 +10,11 @@ from harness.snapshot.state import ELSEWHERE, FILES, Snapshot
 from harness.snapshot.sysctls import baseline, parameter
 from harness.snapshot.words import difference_in_words
 
-__all__ = ["Difference", "Kind", "differences"]
+__all__ = ["THINGS", "Difference", "Kind", "differences"]
 
 Kind: TypeAlias = Literal["appeared", "disappeared", "changed"]
 
-_THINGS: Final = {
+THINGS: Final = {
     "links": "link",
     "addresses": "address",
     "routes": "route",
@@ -114,7 +114,7 @@ def _contents(snapshot: Snapshot, label: str) -> dict[str, object]:
 
 
 def _of_namespace(label: str, before: Snapshot, after: Snapshot) -> Iterator[Difference]:
-    for what, thing in _THINGS.items():
+    for what, thing in THINGS.items():
         if f"{label}/{what}" not in before.sections or f"{label}/{what}" not in after.sections:
             continue
         old, new = before.section(label, what), after.section(label, what)
