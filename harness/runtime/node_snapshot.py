@@ -46,9 +46,10 @@ class StateBefore:
     """The state of a node before pods are made or deleted."""
 
     def __init__(self, node: Node, pods: Iterable[tuple[str, str]], *, warn: Callable[[str], None]) -> None:
-        """Take a snapshot of the node and of those `pods` (namespace and name) that exist; their records may be bad.
+        """Take a snapshot of the node and of existing pods; `pods` are pairs of namespace and name.
 
-        `warn` gets a line for each missing source. Raises SnapshotError, OSError.
+        Pods with unreadable records are left out. `warn` gets a line for each missing source.
+        Raises SnapshotError, OSError.
         """
         self._node = node
         self._there: list[Pod] = []

@@ -126,7 +126,7 @@ class PodStore:
         write_atomically(self.pod_folder(pod.namespace, pod.name) / "pod.json", text.encode() + b"\n")
 
     def remove(self, pod: Pod) -> None:
-        """Remove the record; the end of `claimed`, in which the caller is, removes the other files. Raises OSError."""
+        """Remove the record, inside of `claimed`, whose end removes the other files. Raises OSError."""
         (self.pod_folder(pod.namespace, pod.name) / "pod.json").unlink(missing_ok=True)
 
     def forget(self, namespace: str, name: str) -> None:

@@ -138,17 +138,11 @@ def _of_things(place: str, thing: str, old: Mapping[str, object], new: Mapping[s
 
 def _with_known_peers(old: Mapping[str, object], new: Mapping[str, object]) -> list[dict[str, object]]:
     """Return links without the places of peers that are outside of one of the snapshots."""
-    unknown = {
-        name
-        for side in (old, new)
-        for name, link in side.items()
-        if isinstance(link, dict) and link.get("peer") == ELSEWHERE and name in old and name in new
-    }
+    in_both = old.keys() & new.keys()
+    unknown = {name for name in in_both if ELSEWHERE in [_own(side[name]).get("peer") for side in (old, new)]}
     return [
         {
-            name: {key: value for key, value in link.items() if key != "peer"}
-            if name in unknown and isinstance(link, dict)
-            else link
+            name: {key: value for key, value in _own(link).items() if key != "peer"} if name in unknown else link
             for name, link in side.items()
         }
         for side in (old, new)
