@@ -14,7 +14,8 @@ from harness.bench.server import Server, serving
 from harness.bench.spawner import Spawner
 from harness.bench.subjects import Suite
 from harness.libcni.networks import NetworkList
-from harness.runtime.site import Ground, Site
+from harness.runtime.node import Node
+from harness.runtime.site import Site
 
 __all__ = ["Stand"]
 
@@ -24,7 +25,7 @@ _PAUSE_S: Final = 0.05
 class Stand:
     """A node with a suite's server, if it has one, in one control group with every process that is started there."""
 
-    ground: Ground
+    node: Node
     spawner: Spawner
     server: Server | None
     caller: Caller
@@ -37,11 +38,10 @@ class Stand:
         self.suite = suite.name
         self.pods = 0
         with ExitStack() as stack:
-            self.ground = site.ground()
-            stack.callback(self.ground.close)
-            name = self.ground.node.folder.name
+            self.node = site.node(until=stack)
+            name = self.node.folder.name
             group = stack.enter_context(control_group(name)) if counted else None
-            self.spawner = Spawner(self.ground, group)
+            self.spawner = Spawner(self.node, group)
             stack.callback(self.spawner.close)
             self.server = stack.enter_context(serving(self.spawner, name)) if suite.served else None
             served = (self.server.bin_dir,) if self.server is not None else ()
@@ -63,7 +63,7 @@ class Stand:
         """
         standing = attached_to(site.namespace())
         self.at_once("ADD", [standing])
-        populate(self.ground, self.caller.network, standing, pods)
+        populate(self.node, self.caller.network, standing, pods)
         self.pods = pods
         # DEL of an unknown pod: a suite that keeps an index of its reservations brings it up to date here.
         self.at_once("DEL", [attached_to(site.namespace())])

@@ -84,9 +84,9 @@ class Trial:
         self._executor = Executor(subject.bin_dirs)
         self.path = self._executor.find(subject.type)
         self.site = site
-        self._ground = site.ground(threads=_THREADS)
+        self._node = site.node(threads=_THREADS)
         if extent.preparation is not None:
-            prepare_node(extent.preparation, self._ground, extent.timeout)
+            prepare_node(extent.preparation, self._node, extent.timeout)
         self._prev_results: dict[Container, object] = {}
         self._results: dict[Container, object] = {}
         self._container_ids: list[str] = []
@@ -107,20 +107,20 @@ class Trial:
     @property
     def node_netns(self) -> str:
         """The path of the node's network namespace."""
-        return str(self._ground.node.netns)
+        return str(self._node.netns)
 
     @property
     def var_lib_cni(self) -> Path:
         """The path of the node's /var/lib/cni on this machine."""
-        return self._ground.var_lib_cni
+        return self._node.var_lib_cni
 
     def folder(self) -> Path:
         """Make an empty folder, which is removed at the end of the check, and return it."""
-        return Path(mkdtemp(dir=self._ground.node.folder))
+        return Path(mkdtemp(dir=self._node.folder))
 
     def run(self, function: Callable[[], T]) -> T:
         """Call a function on the node: in its network namespace, with its /var/lib/cni."""
-        return self._ground.run(function)
+        return self._node.run(function)
 
     # The verbs
 

@@ -23,7 +23,7 @@ def in_common_version(subject: Subject, state_dir: Path, timeout: float) -> Subj
     if len(network.cni_versions) < 2:  # noqa: PLR2004 -- a choice needs two
         return subject
     with Site(state_dir, "conformance") as site:
-        spoken = site.ground().run(_spoken_by_all, subject, timeout)
+        spoken = site.node().run(_spoken_by_all, subject, timeout)
     common = [version for version in network.cni_versions if version in spoken]
     return replace(subject, network=replace(network, cni_version=common[-1])) if common else subject
 

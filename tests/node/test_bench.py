@@ -22,7 +22,8 @@ from harness.bench.server import ServerError
 from harness.bench.stand import Stand
 from harness.bench.subjects import MASQUERADED, PLAIN, Suite, default_networks
 from harness.libcni.networks import NetworkList, parse_network_list
-from harness.runtime.site import Ground, Site
+from harness.runtime.node import Node
+from harness.runtime.site import Site
 from tests.cli import REFERENCE_BIN_DIR, Cli, bridge_network
 from tests.nodes import HANG
 
@@ -184,12 +185,12 @@ def test_the_server_is_on_the_node_and_all_of_it_is_counted(site: Site, direct_b
         pids = process_tree(stand.server.pid)
         (group,) = {line for pid in pids for line in counting_groups(pid)}
         namespaces = {Path(f"/proc/{pid}/ns/net").readlink() for pid in pids}
-        own_namespace = stand.ground.run(Path("/proc/thread-self/ns/net").readlink)
+        own_namespace = stand.node.run(Path("/proc/thread-self/ns/net").readlink)
         seconds, cpu_seconds = stand.at_once_counted("ADD", [attached_to(netns) for netns in site.pods(3)])
         by_itself, _ = stand.spawner.call_counted(burn, 0.2)
 
     assert len(pids) > 1
-    assert group.endswith(f"/{stand.ground.node.name}")
+    assert group.endswith(f"/{stand.node.name}")
     assert namespaces == {own_namespace}
     assert 0 < cpu_seconds < seconds * (os.cpu_count() or 1)
     assert by_itself < 0.1, "the starting process itself is not counted"
@@ -246,9 +247,9 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield made
 
 
-def shape(ground: Ground) -> tuple[list[str], list[str], list[str]]:
+def shape(node: Node) -> tuple[list[str], list[str], list[str]]:
     """Reservations, index and rules of a node, without values by chance: IDs, names of chains, packets, order."""
-    folder = ground.var_lib_cni / "networks" / MASQUERADED
+    folder = node.var_lib_cni / "networks" / MASQUERADED
     files = sorted(re.sub(r"[0-9a-f]{64}", "ID", path.name) for path in folder.iterdir())
     contents = sorted(
         f"{path.name}: {re.sub('[0-9a-f]{64}', 'ID', path.read_bytes().decode())}"
@@ -256,7 +257,7 @@ def shape(ground: Ground) -> tuple[list[str], list[str], list[str]]:
         if path.name[0].isdigit() or path.name.startswith("last")
     )
     ruleset = subprocess.run(
-        ["ip", "netns", "exec", ground.node.name or "", "nft", "list", "ruleset"],
+        ["ip", "netns", "exec", node.name or "", "nft", "list", "ruleset"],
         capture_output=True,
         text=True,
         check=True,
@@ -279,7 +280,7 @@ def test_a_filled_node_is_as_if_the_pods_had_been_added(site: Site, direct_bin_d
         for netns in site.pods(3):
             added.one("ADD", attached_to(netns))
 
-        assert shape(filled.ground) == shape(added.ground)
+        assert shape(filled.node) == shape(added.node)
         next_pods = [attached_to(site.namespace()) for _ in range(2)]
         for stand, pod in zip((filled, added), next_pods, strict=True):
             stand.one("ADD", pod)
@@ -294,5 +295,5 @@ def test_a_network_without_room_is_not_filled(site: Site, direct_bin_dir: Path) 
         stand.one("ADD", standing)
 
         with pytest.raises(PopulationError, match="room for 12 pods more, not for 13"):
-            populate(stand.ground, network, standing, 13)
-        populate(stand.ground, network, standing, 12)
+            populate(stand.node, network, standing, 13)
+        populate(stand.node, network, standing, 12)

@@ -69,8 +69,8 @@ def test_the_floor_gives_a_pod_its_interface_and_takes_it_back(suites: Mapping[s
         Site(tmp_path, "bench") as site,
         Stand(site, suites[FLOOR], default_networks()[0], timeout=HANG, counted=False) as stand,
     ):
-        node = stand.ground.node.name or ""
-        reservations = stand.ground.var_lib_cni / "networks" / "bench"
+        node = stand.node.name or ""
+        reservations = stand.node.var_lib_cni / "networks" / "bench"
         pods = [attached_to(site.namespace()) for _ in range(3)]
         stand.at_once("ADD", pods)
         given = {}
