@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from harness.conformance import expect
-from harness.conformance.call import inherited
 from harness.conformance.catalogue import check
 from harness.conformance.course import (
     BARE_PATH,
@@ -22,6 +21,7 @@ from harness.conformance.course import (
 from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
+from harness.libcni.execute import inherited
 from harness.overload import overload
 
 _DUMMY: Final = dict.fromkeys(("CNI_IFNAME", "CNI_NETNS", "CNI_PATH"), "dummy")

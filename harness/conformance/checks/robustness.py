@@ -5,12 +5,12 @@ from contextlib import suppress
 from threading import Timer
 
 from harness.conformance import expect
-from harness.conformance.call import CLOSED_STDERR, CLOSED_STDIN, FULL_STDOUT, LOST_FOLDER, inherited
+from harness.conformance.call import CLOSED_STDERR, CLOSED_STDIN, FULL_STDOUT, LOST_FOLDER
 from harness.conformance.catalogue import check
 from harness.conformance.course import BARE_PATH, baseline, demand_back, round_trip
 from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import ViolationError
-from harness.libcni.execute import Execution
+from harness.libcni.execute import Execution, inherited
 from skel.versions import at_least
 
 _MEGABYTE = 1 << 20
