@@ -2,11 +2,12 @@
 
 import errno
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Final, Unpack
+from typing import Final, Self, Unpack
 
 from harness.conformance import expect
 from harness.conformance.asking import ABSENT, Changes, Container, attachment_of, config_of, environment_of
@@ -73,6 +74,15 @@ class Trial:
         self._results: dict[Container, object] = {}
         self._container_ids: list[str] = []
         self.container = self.new_container()
+
+    @classmethod
+    @contextmanager
+    def on_new_node(
+        cls, subject: Subject, state_dir: Path, extent: Extent, purpose: str = "conformance"
+    ) -> Iterator[Self]:
+        """Yield a trial; the end of the block removes its node and everything on it. `purpose` is in its name."""
+        with Site(state_dir, purpose) as site:
+            yield cls(subject, site, extent)
 
     # The node and its containers
 
