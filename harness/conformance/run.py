@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -57,18 +58,20 @@ def examine(
     state_dir: Path,
     extent: Extent,
     jobs: int = 1,
-    progress: Callable[[Finding], object] = lambda _: None,
+    progress: Callable[[Finding, int, int], object] = lambda *_: None,
 ) -> list[Finding]:
     """Run the checks that are for the subject's profile, `jobs` at once; return their findings in order.
 
+    `progress` gets each finding, its number and the number of checks.
     If checks do not apply because no ADD succeeds, the check that reports this is run as well, wanted or not.
     Raises PreparationError.
     """
     wanted = [check for check in checks if subject.profile in check.profiles]
+    numbers = count(1)
 
     def run(check: Check) -> Finding:
         finding = run_check(check, subject, state_dir=state_dir, extent=extent)
-        progress(finding)
+        progress(finding, next(numbers), len(wanted))
         return finding
 
     with ThreadPoolExecutor(jobs, thread_name_prefix="conformance") as pool:

@@ -17,8 +17,8 @@ from harness.conformance.profile import Profile
 from harness.conformance.report.wording import paragraph, place, printable
 from harness.conformance.run import Extent, run_check, with_profile
 from harness.conformance.subject import Subject, subjects_of
+from harness.conformance.survey import in_common_version
 from harness.conformance.verdict import ViolationError
-from harness.conformance.versions import in_common_version
 from harness.libcni.execute import PluginError
 from harness.libcni.networks import NetworkError, read_network_file
 
