@@ -103,12 +103,12 @@ def _colour(index: int) -> str:
 
 
 def _crowds_of(recording: Recording, network: str) -> list[Work]:
-    works = dict.fromkeys(series.work for series in recording.series)
-    return [work for work in works if work.cold and work.verb == "ADD" and work.network == network]
+    return [work for work in recording.works if work.cold and work.verb == "ADD" and work.network == network]
 
 
 def _growth_of(recording: Recording, network: str) -> list[Work]:
-    works = dict.fromkeys(series.work for series in recording.series)
     return [
-        work for work in works if not work.cold and not work.plugin and work.verb == "ADD" and work.network == network
+        work
+        for work in recording.works
+        if not work.cold and not work.plugin and work.verb == "ADD" and work.network == network
     ]

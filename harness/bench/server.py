@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from harness.bench.process import Request
-from harness.bench.resources import process_tree
+from harness.bench.resources import process_tree, stopped_at_its_result
 from harness.bench.spawner import Spawner
-from harness.bench.usage import stopped_at_its_result
 from launch.distributions import declared
 from launch.launcher import launcher_bytes
 from launch.plugin_list import PLUGINS

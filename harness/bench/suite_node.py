@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Final, Self
 
 from harness.bench.attachments import Attached, Caller, attached_to
@@ -17,12 +16,12 @@ from harness.libcni.networks import NetworkList
 from harness.runtime.node import Node
 from harness.runtime.site import Site
 
-__all__ = ["Stand"]
+__all__ = ["SuiteNode"]
 
 _PAUSE_S: Final = 0.05
 
 
-class Stand:
+class SuiteNode(ExitStack):
     """A node with a suite's server, if it has one, in one control group with every process that is started there."""
 
     node: Node
@@ -35,6 +34,7 @@ class Stand:
 
         Raises ServerError, PluginNotFoundError, ControlGroupError, OSError.
         """
+        super().__init__()
         self.suite = suite.name
         self.pods = 0
         with ExitStack() as stack:
@@ -46,15 +46,7 @@ class Stand:
             self.server = stack.enter_context(serving(self.spawner, name)) if suite.served else None
             served = (self.server.bin_dir,) if self.server is not None else ()
             self.caller = Caller((*served, *suite.bin_dirs), network, timeout=timeout)
-            self._use = stack.pop_all()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._use.__exit__(kind, error, trace)
+            self.push(stack.pop_all())
 
     def furnish(self, site: Site, pods: int = 0) -> Self:
         """Add one pod, and the reservations and masquerading of `pods` more. Raises PluginFailedError, PopulationError.
