@@ -5,7 +5,16 @@ from typing import Final
 from xml.etree import ElementTree as ET
 
 from harness.conformance.finding import Finding, Outcome
-from harness.conformance.report.wording import Group, by_subject, counts, is_shown, paragraph, place, printable
+from harness.conformance.report.wording import (
+    Group,
+    by_subject,
+    check_entry,
+    counts,
+    is_shown,
+    paragraph,
+    place,
+    printable,
+)
 
 __all__ = ["document", "junit"]
 
@@ -24,19 +33,11 @@ def document(findings: Sequence[Finding], *, only_failures: bool = False) -> dic
 
 
 def _entry(finding: Finding) -> dict[str, object]:
-    check, subject = finding.check, finding.subject
-    sentence = check.enforced[0]
     return {
-        "id": check.id,
-        "network": subject.network.name,
-        "plugin": subject.type,
-        "profile": str(subject.profile),
-        "title": check.title,
-        "document": sentence.document,
-        "section": sentence.section,
-        "sentence": sentence.text,
-        "sentences": list(check.sentences),
-        "level": str(check.level),
+        "network": finding.subject.network.name,
+        "plugin": finding.subject.type,
+        "profile": str(finding.subject.profile),
+        **check_entry(finding.check),
         "outcome": str(finding.outcome),
         "detail": finding.detail,
         "sent": finding.sent,

@@ -15,6 +15,7 @@ __all__ = [
     "TOLD",
     "Group",
     "by_subject",
+    "check_entry",
     "counts",
     "demand",
     "facts",
@@ -60,6 +61,20 @@ def tally(numbers: Mapping[str, int]) -> str:
 def is_shown(finding: Finding, *, only_failures: bool) -> bool:
     """Tell whether the finding is wanted."""
     return finding.outcome in {Outcome.FAIL, Outcome.ERROR} or not only_failures
+
+
+def check_entry(check: Check) -> dict[str, object]:
+    """Return the entries of a check that all documents have."""
+    sentence = check.enforced[0]
+    return {
+        "id": check.id,
+        "title": check.title,
+        "document": sentence.document,
+        "section": sentence.section,
+        "sentence": sentence.text,
+        "sentences": list(check.sentences),
+        "level": str(check.level),
+    }
 
 
 def place(sentence: Sentence) -> str:
