@@ -121,13 +121,7 @@ class SudoItem(pytest.Item):
         return [sys.executable, "-m", "pytest", *options, self.test]
 
     def conclude(self, code: int, output: str, outcomes: list[dict[str, str | None]]) -> None:
-        """Pass, skip, xfail or fail, as the privileged run did.
-
-        Raises:
-            pytest.fail.Exception: with the whole output of the privileged run.
-            pytest.skip.Exception: the test skipped itself.
-            pytest.xfail.Exception: it failed as expected.
-        """
+        """Pass, skip or xfail as the privileged run did, or fail with its whole output."""
         failed = any(outcome["outcome"] == "failed" for outcome in outcomes)
         if code != 0 or failed:
             pytest.fail(f"as root:\n{output}", pytrace=False)

@@ -106,12 +106,8 @@ def _has_connection(pid: int) -> bool:
 
 def _parent(folder: Path) -> int:
     with suppress(FileNotFoundError, ProcessLookupError):
-        return int(_stat(folder)[_PARENT])
+        return int((folder / "stat").read_text().rpartition(") ")[2].split()[_PARENT])
     return 0
-
-
-def _stat(folder: Path) -> list[str]:
-    return (folder / "stat").read_text().rpartition(") ")[2].split()
 
 
 def _kib(path: Path, key: str) -> int:

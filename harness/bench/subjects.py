@@ -1,7 +1,6 @@
 """The subjects of a comparison: suites of plugins, and the networks that they serve."""
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -116,12 +115,8 @@ def described(suite: Suite, networks: Sequence[NetworkList]) -> Described:
 
 def bytes_on_disk(paths: Iterable[Path]) -> int:
     """Return the length of these files, and of the files in these folders; hard links to one file count once."""
-    sizes = {}
-    for path in paths:
-        for file in _files(path):
-            status = file.stat()
-            sizes[status.st_dev, status.st_ino] = status.st_size
-    return sum(sizes.values())
+    files = (file for path in paths for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file())
+    return sum({(status.st_dev, status.st_ino): status.st_size for status in map(Path.stat, files)}.values())
 
 
 def _are_ours(folders: tuple[Path, ...]) -> bool:
@@ -142,10 +137,3 @@ def _executables(networks: Sequence[NetworkList]) -> set[str]:
 def _own_code() -> list[Path]:
     libraries = [Path(folder, _LIBRARY) for folder in search_path()]
     return [*(Path(ROOT, name) for name in PACKAGES), *(path for path in libraries if path.is_dir())]
-
-
-def _files(path: Path) -> Iterator[Path]:
-    if not path.is_dir():
-        yield path
-    for folder, _, names in os.walk(path):
-        yield from (Path(folder, name) for name in names if Path(folder, name).is_file())

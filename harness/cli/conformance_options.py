@@ -35,28 +35,26 @@ def _complete_check(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 _number: Final = partial(click.option, type=click.IntRange(min=1), show_default=True, metavar="N")
+_several: Final = partial(click.option, multiple=True)
 _OPTIONS: Final = (
-    click.option("--conf", "confs", multiple=True, type=FILE, metavar="FILE", help="A network list; once for each."),
-    click.option(
+    _several("--conf", "confs", type=FILE, metavar="FILE", help="A network list; once for each."),
+    _several(
         "--network",
         "names",
-        multiple=True,
         metavar="NAME",
         shell_complete=complete_network,
         help="Without --conf: this network of the folder of lists; may be repeated.  [default: the first]",
     ),
-    click.option(
+    _several(
         "--plugin",
         "plugins",
-        multiple=True,
         metavar="TYPE",
         help="Only this plugin of the lists; may be repeated.  [default: all of them, and their IPAM plugins]",
     ),
     click.option("--profile", type=click.Choice(_PROFILES), help="The kind of the plugins.  [default: found out]"),
-    click.option(
+    _several(
         "--check",
         "ids",
-        multiple=True,
         metavar="ID",
         shell_complete=_complete_check,
         help="Only this check; may be repeated.",
@@ -68,10 +66,9 @@ _OPTIONS: Final = (
         metavar="FILE",
         help="An executable that prepares each node for the plugins, as root.",
     ),
-    click.option(
+    _several(
         "--watch",
         "watched",
-        multiple=True,
         type=_FOLDER,
         metavar="DIR",
         help="A folder where the plugin keeps files, which it may not leave there; may be repeated.",

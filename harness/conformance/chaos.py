@@ -22,7 +22,6 @@ from harness.conformance.trial import Container, Extent, Trial
 from harness.libcni.execute import Execution
 from harness.overload import overload
 from harness.snapshot import Snapshot
-from skel.versions import VERB_SINCE, at_least
 
 __all__ = ["By", "Chaos", "Kill", "killed", "settled", "wreak"]
 
@@ -94,11 +93,16 @@ class _ChaosNodes(NamedTuple):
     extent: Extent
 
     def measure(self) -> tuple[int, int]:
-        """Return the number of system calls of an ADD, and the microseconds of an ADD that is not traced."""
+        """Return the number of system calls of an ADD, and the microseconds of an ADD that is not traced.
+
+        Raises ViolationError if one of them fails.
+        """
         with self._new_node() as trial:
             trial.warm_up()
-            calls, _ = _killed(trial, trial.new_container(), By.CALLS, 0)
-            _, microseconds = _killed(trial, trial.new_container(), By.TIME, 0)
+            traced, calls, _ = killed(trial, "ADD", trial.new_container(), By.CALLS, 0)
+            timed, _, microseconds = killed(trial, "ADD", trial.new_container(), By.TIME, 0)
+        for execution in (traced, timed):
+            expect.succeeded(execution)
         return calls, microseconds
 
     def first_change(self, by: By, length: int) -> int:
@@ -111,7 +115,7 @@ class _ChaosNodes(NamedTuple):
                 container = trial.new_container()
                 trial.prepare(container)
                 before = trial.snapshot(container)
-                _killed(trial, container, by, middle)
+                killed(trial, "ADD", container, by, middle)
                 if trial.leftovers(before, trial.snapshot(container)):
                     high = middle
                 else:
@@ -142,10 +146,10 @@ def _left_after(trial: Trial, resident: Container, by: By, point: int) -> tuple[
     container = trial.new_container()
     before = trial.snapshot(container)
     trial.prepare(container)
-    _killed(trial, container, by, point)
+    killed(trial, "ADD", container, by, point)
     deleted = trial.delete(container)
     trial.detach_others(container)
-    if at_least(trial.subject.network.cni_version, VERB_SINCE["GC"]):
+    if trial.has("GC"):
         trial.gc(resident)
     left = settled(trial, container, before)
     failure = (f"DEL: {expect.ending(deleted)}",) if deleted.exit_code else ()
@@ -159,17 +163,6 @@ def settled(trial: Trial, container: Container, before: Snapshot) -> tuple[str, 
         if time.monotonic() > began + max(_SETTLING_SECONDS, overload()):
             return tuple(each.in_words() for each in left)
     return ()
-
-
-def _killed(trial: Trial, container: Container, by: By, point: int) -> tuple[int, int]:
-    """Execute an ADD that is killed at a point, or never for 0; return its system calls and microseconds.
-
-    Raises ViolationError if the ADD fails without a kill.
-    """
-    execution, calls, microseconds = killed(trial, "ADD", container, by, point)
-    if point == 0:
-        expect.succeeded(execution)
-    return calls, microseconds
 
 
 def killed(

@@ -21,7 +21,7 @@ from harness.conformance.subject import Subject
 from harness.conformance.trial import Extent, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution
-from skel.versions import VERB_SINCE, at_least
+from skel.versions import at_least
 
 __all__ = ["Extent", "examine", "run_check", "with_profile"]
 
@@ -125,7 +125,7 @@ def _why_unable(executions: Sequence[Execution], subject: Subject, state_dir: Pa
     if not failed:
         return ""
     with Trial.on_new_node(subject, state_dir, extent) as trial:
-        if at_least(trial.version, VERB_SINCE["STATUS"]):
+        if trial.has("STATUS"):
             trial.status()  # as runtimes do; another check reports an ADD that depends on it
         try:
             ordinary = trial.add()

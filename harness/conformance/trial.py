@@ -27,7 +27,7 @@ from netlink.rtnl import Rtnl
 from skel.errors import CniError
 from skel.result import Result
 from skel.strict_json import decode_json
-from skel.versions import VERB_SINCE, at_least
+from skel.versions import SUPPORTED, VERB_SINCE, at_least
 
 __all__ = ["ABSENT", "LOOPBACK_INDEX", "Changes", "Container", "Extent", "Trial"]
 
@@ -106,6 +106,10 @@ class Trial:
         return Path(mkdtemp(dir=self.node.folder))
 
     # The verbs
+
+    def has(self, verb: str) -> bool:
+        """Tell whether the version of the requests has a verb."""
+        return at_least(self.version, VERB_SINCE.get(verb, SUPPORTED[0]))
 
     def add(self, container: Container | None = None, **changes: Unpack[Changes]) -> Execution:
         """ADD, after those of the plugins before it."""
