@@ -1,7 +1,7 @@
 """`cni-harness conformance`: does a plugin do what the specification says?"""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,16 +76,13 @@ def _refuse_options(ctx: click.Context) -> None:
             raise click.UsageError(f"{param.opts[0]} goes behind `{ctx.invoked_subcommand}`", ctx)
 
 
-@contextmanager
-def _folders(settings: Settings, networks: "Sequence[NetworkList]") -> Iterator[tuple[Path, ...]]:
-    """Yield the folders to search for plugins: only named folders if there are any, so no other plugin is examined."""
+def _folders(settings: Settings, networks: "Sequence[NetworkList]") -> AbstractContextManager[tuple[Path, ...]]:
+    """Return the folders to search for plugins: only named folders if there are any, so no other plugin is examined."""
     from harness.cli.defaults import plugin_folders, plugin_types
 
     if settings.bin_dirs:
-        yield settings.bin_dirs
-        return
-    with plugin_folders(settings, plugin_types(networks)) as found:
-        yield found
+        return nullcontext(settings.bin_dirs)
+    return plugin_folders(settings, plugin_types(networks))
 
 
 def _write(findings: Sequence["Finding"], junit: Path | None) -> None:

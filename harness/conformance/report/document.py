@@ -6,7 +6,6 @@ from xml.etree import ElementTree as ET
 
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.wording import (
-    Group,
     by_subject,
     check_entry,
     counts,
@@ -15,6 +14,7 @@ from harness.conformance.report.wording import (
     place,
     printable,
 )
+from harness.conformance.subject import Subject
 
 __all__ = ["document", "junit"]
 
@@ -53,16 +53,15 @@ def junit(findings: Sequence[Finding]) -> bytes:
     A check that is not applicable is skipped, with the reason. A warning has passed, with its text in system-out.
     """
     root = ET.Element("testsuites", {"name": _SUITE} | _figures(findings))
-    for group in by_subject(findings):
-        _suite(root, group)
+    for subject, found in by_subject(findings):
+        _suite(root, subject, found)
     ET.indent(root)
     return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
 
 
-def _suite(root: ET.Element, group: Group) -> None:
-    subject = group.subject
+def _suite(root: ET.Element, subject: Subject, findings: Sequence[Finding]) -> None:
     network = printable(subject.network.name)
-    suite = ET.SubElement(root, "testsuite", {"name": f"{network}: {subject}"} | _figures(group.findings))
+    suite = ET.SubElement(root, "testsuite", {"name": f"{network}: {subject}"} | _figures(findings))
     properties = ET.SubElement(suite, "properties")
     for name, value in (
         ("network", network),
@@ -71,7 +70,7 @@ def _suite(root: ET.Element, group: Group) -> None:
         ("cniVersion", subject.network.cni_version),
     ):
         ET.SubElement(properties, "property", name=name, value=value)
-    for finding in group.findings:
+    for finding in findings:
         _case(suite, finding, f"{network}.{subject.type}.{subject.profile}")
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Final
 
 from harness.conformance.catalogue import Check
 from harness.conformance.finding import Finding, Outcome
@@ -13,7 +13,6 @@ from harness.output import printable
 
 __all__ = [
     "TOLD",
-    "Group",
     "by_subject",
     "check_entry",
     "counts",
@@ -36,16 +35,9 @@ _NEXT_DIFFERENCE: Final = re.compile(r"; (?=[-+~] \w+: )")
 """The boundary between two differences of a node."""
 
 
-class Group(NamedTuple):
-    """The findings of one plugin in its place."""
-
-    subject: Subject
-    findings: Sequence[Finding]
-
-
-def by_subject(findings: Sequence[Finding]) -> list[Group]:
+def by_subject(findings: Sequence[Finding]) -> list[tuple[Subject, list[Finding]]]:
     """Return the findings grouped by their plugin, in their order."""
-    return [Group(subject, list(found)) for subject, found in groupby(findings, lambda finding: finding.subject)]
+    return [(subject, list(found)) for subject, found in groupby(findings, lambda finding: finding.subject)]
 
 
 def counts(findings: Sequence[Finding]) -> dict[str, int]:
