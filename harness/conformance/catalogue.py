@@ -45,7 +45,7 @@ _registry: dict[str, Check] = {}
 
 
 def check(
-    id: str,  # noqa: A002 - the name that is used everywhere
+    id: str,  # noqa: A002 -- the name that is used everywhere
     *sentences: str,
     profiles: Iterable[Profile] = ALL,
     since: str = "0.1.0",
