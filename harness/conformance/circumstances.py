@@ -32,7 +32,7 @@ _OTHER_END: Final = "conformance0"
 
 def command(trial: Trial, netns: str, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Execute a command on the node, in the namespace at `netns`; the caller looks at its exit code."""
-    return trial.run(
+    return trial.node.run(
         lambda: subprocess.run(
             ["nsenter", f"--net={netns}", "--", *words],
             input=stdin,
@@ -75,7 +75,7 @@ def lose_namespace(container: Container) -> None:
 
 def lose_files(trial: Trial) -> bool:
     """Remove everything below the node's /var/lib/cni; False if the folder is empty."""
-    found = list(trial.var_lib_cni.iterdir())
+    found = list(trial.node.var_lib_cni.iterdir())
     for path in found:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

@@ -88,7 +88,7 @@ def test_nodes_and_pods_of_a_conformance_run_have_the_fixed_values(
     monkeypatch.setattr(fixed_sysctls, "FIXED_SYSCTLS", MARKS)
 
     with Site(tmp_path, "sysctls") as site:
-        assert marks(str(site.ground().node.netns), node) == MARKS
+        assert marks(str(site.node().netns), node) == MARKS
         assert marks(site.namespace(), node) == MARKS
 
 
