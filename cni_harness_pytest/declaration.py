@@ -13,7 +13,7 @@ import inspect
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pytest
 
@@ -27,18 +27,8 @@ class ConformanceWarning(UserWarning):
     """The plugin breaks a convention, or lacks something optional."""
 
 
-class Declaration(NamedTuple):
-    """The arguments of one call of `conformance`, with paths from the root: JSON as it is."""
-
-    name: str
-    bin_dirs: tuple[str, ...]
-    conf: str
-    plugins: tuple[str, ...]
-    profile: str | None
-    checks: tuple[str, ...]
-    watched: tuple[str, ...]
-    prepare: str | None
-    timeout: float
+Declaration = dict[str, object]
+"""The arguments of one call of `conformance`, with paths from the root: JSON as it is."""
 
 
 def conformance(  # noqa: PLR0913 -- most calls give two, by name
@@ -78,17 +68,16 @@ def conformance(  # noqa: PLR0913 -- most calls give two, by name
         raise pytest.UsageError(f"{conftest}: conformance() twice with the name {name!r}: give one another name=")
     folder = conftest.parent
     several = [bin_dir] if isinstance(bin_dir, (str, os.PathLike)) else bin_dir
-    declared[name] = Declaration(
-        name=name,
-        bin_dirs=tuple(str(folder / each) for each in several),
-        conf=str(folder / conf),
-        plugins=tuple(plugins),
-        profile=profile,
-        checks=tuple(checks),
-        watched=tuple(str(folder / each) for each in watch),
-        prepare=None if prepare is None else str(folder / prepare),
-        timeout=timeout,
-    )
+    declared[name] = {
+        "bin_dirs": [str(folder / each) for each in several],
+        "conf": str(folder / conf),
+        "plugins": list(plugins),
+        "profile": profile,
+        "checks": list(checks),
+        "watched": [str(folder / each) for each in watch],
+        "prepare": None if prepare is None else str(folder / prepare),
+        "timeout": timeout,
+    }
 
 
 def declared_by(conftest: object) -> dict[str, Declaration]:

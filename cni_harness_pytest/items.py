@@ -48,8 +48,8 @@ class ConformanceFile(pytest.File):
 
     def collect(self) -> Iterator["ConformanceSuite"]:
         """Yield a collector for each declaration."""
-        for declaration in self.declared.values():
-            suite: ConformanceSuite = ConformanceSuite.from_parent(self, name=declaration.name)
+        for name, declaration in self.declared.items():
+            suite: ConformanceSuite = ConformanceSuite.from_parent(self, name=name)
             suite.declaration = declaration
             yield suite
 
@@ -61,7 +61,7 @@ class ConformanceSuite(pytest.Collector):
 
     def collect(self) -> Iterator["ConformanceItem"]:
         """Yield each check of each plugin."""
-        answer = self.config.stash[_SESSION].ask(verb="collect", declaration=self.declaration._asdict())
+        answer = self.config.stash[_SESSION].ask(verb="collect", declaration=self.declaration)
         if "error" in answer:
             raise self.CollectError(answer["error"])
         for name in answer["items"]:
@@ -84,14 +84,13 @@ class ConformanceItem(pytest.Item):
         if os.geteuid() != 0:
             pytest.skip("needs root: it makes network namespaces")
         assert isinstance(self.parent, ConformanceSuite)  # noqa: S101 -- for the types
-        session, declaration = self.config.stash[_SESSION], self.parent.declaration
-        answer = session.ask(verb="run", declaration=declaration._asdict(), item=self.name)
+        answer = self.config.stash[_SESSION].ask(verb="run", declaration=self.parent.declaration, item=self.name)
         if "error" in answer:
             pytest.fail(answer["error"], pytrace=False)
         match answer["outcome"]:
-            case "skip":
+            case "n/a":
                 pytest.skip(answer["text"])
-            case "fail":
+            case "fail" | "error":
                 pytest.fail(answer["text"], pytrace=False)
             case "warn":
                 warnings.warn(answer["text"], ConformanceWarning, stacklevel=1)

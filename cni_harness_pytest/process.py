@@ -33,7 +33,7 @@ class Session:
         """Return the answer to one question. Raises RuntimeError if the process ends without one, OSError."""
         process = self._process = self._process or self._start()
         assert process.stdin is not None  # noqa: S101 -- for the types: both are pipes
-        assert process.stdout is not None  # noqa: S101
+        assert process.stdout is not None  # noqa: S101 -- for the types
         try:
             with suppress(BrokenPipeError):  # read as the end of the process below
                 process.stdin.write(json.dumps(question).encode() + b"\n")

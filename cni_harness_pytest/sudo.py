@@ -1,11 +1,11 @@
-"""`@pytest.mark.sudo`: a test that needs root runs as root, whoever started pytest.
+"""`@pytest.mark.sudo`: a test that needs root runs as root, also if another user started pytest.
 
-Started by root, the test runs as any other. Started by somebody else, each marked test runs in a pytest of its own
-through `sudo -n`, and its outcome is reported as if it had run here; where sudo would ask for a password, or is not
-there, the test is skipped and the reason says so. Neither its fixtures nor its body run in the unprivileged process.
+If root started pytest, the test runs as any other. Otherwise each marked test runs in a pytest of its own through
+`sudo -n`, and its outcome is reported as if it had run here. If sudo is missing or asks for a password, the test is
+skipped with this reason. Neither its fixtures nor its body run in the unprivileged process.
 
-The privileged pytest gets the same rootdir, configuration file, `-p` and `-o` options, and of the environment PATH,
-PYTHONPATH and what belongs to CNI. Options that a `conftest.py` adds are not handed on.
+The privileged pytest gets the same rootdir, configuration file, `-p` and `-o` options. Of the environment it gets PATH,
+PYTHONPATH and the variables of CNI. Options that a `conftest.py` adds are not handed on.
 """
 
 import json
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["SudoItem", "pytest_collection_modifyitems", "pytest_configure", "pytest_runtest_logreport"]
 
 OUTCOME_FILE = "PYTEST_SUDO_OUTCOME"
-"""The variable that tells a pytest that it is the privileged one, and where to write what became of the test."""
+"""The variable that only the privileged pytest has: the path of the file for the outcomes of the test."""
 
 KEPT_VARIABLES = ("CAP_ARGS", "NETCONFPATH", "PATH", "PYTHONPATH")
 DECIDED_BY_THE_PRIVILEGED_RUN = frozenset({"skip", "skipif", "usefixtures", "xfail"})
@@ -42,13 +42,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put a `SudoItem` in the place of every marked test when this process is not root."""
+    """Put a `SudoItem` in the place of every marked test if this process is not root."""
     if os.geteuid() != 0:
         items[:] = [SudoItem.standing_for(i) if i.get_closest_marker("sudo") else i for i in items]
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Tell the unprivileged pytest that started this one what became of the test."""
+    """Write an outcome for the unprivileged pytest that started this one."""
     outcome_file = os.environ.get(OUTCOME_FILE)
     if outcome_file and report.outcome != "passed":
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
@@ -65,7 +65,7 @@ class SudoItem(pytest.Item):
 
     @classmethod
     def standing_for(cls, item: pytest.Item) -> Self:
-        """The item to run in place of `item`, found by the same names and markers."""
+        """Return an item to run in place of `item`, found by the same names and markers."""
         stand_in: Self = cls.from_parent(item.parent or item.session, name=item.name)
         stand_in.own_markers.extend(item.own_markers)
         stand_in.location_of_test = item.reportinfo()
@@ -74,17 +74,17 @@ class SudoItem(pytest.Item):
         return stand_in
 
     def iter_markers_with_node(self, name: str | None = None) -> "Iterator[tuple[Node, pytest.Mark]]":
-        """All markers but those that the privileged run judges."""
+        """Yield all markers but those that the privileged run judges."""
         for node, mark in super().iter_markers_with_node(name):
             if mark.name not in DECIDED_BY_THE_PRIVILEGED_RUN:
                 yield node, mark
 
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
-        """Where the test is written."""
+        """Return the place of the test in its file."""
         return self.location_of_test
 
     def runtest(self) -> None:
-        """Run the test as root and come to the same end."""
+        """Run the test as root, and have its outcome."""
         if OUTCOME_FILE in os.environ:
             pytest.fail("sudo was meant to make this pytest root, and did not", pytrace=False)
         if refusal := why_not_sudo():
@@ -105,7 +105,7 @@ class SudoItem(pytest.Item):
         self.conclude(run.returncode, run.stdout, [json.loads(line) for line in outcomes.splitlines()])
 
     def command(self) -> list[str]:
-        """The pytest that runs this test alone."""
+        """Return the command of a pytest that runs this test alone."""
         config = self.config
         options = ["--rootdir", str(config.rootpath)]
         if config.inipath:
@@ -121,13 +121,7 @@ class SudoItem(pytest.Item):
         return [sys.executable, "-m", "pytest", *options, self.test]
 
     def conclude(self, code: int, output: str, outcomes: list[dict[str, str | None]]) -> None:
-        """Pass, skip, xfail or fail, as the privileged run did.
-
-        Raises:
-            pytest.fail.Exception: with the whole output of the privileged run.
-            pytest.skip.Exception: the test skipped itself.
-            pytest.xfail.Exception: it failed as expected.
-        """
+        """Pass, skip or xfail as the privileged run did, or fail with its whole output."""
         failed = any(outcome["outcome"] == "failed" for outcome in outcomes)
         if code != 0 or failed:
             pytest.fail(f"as root:\n{output}", pytrace=False)
@@ -139,7 +133,7 @@ class SudoItem(pytest.Item):
 
 @cache
 def why_not_sudo() -> str:
-    """What `sudo -n true` says when it cannot be used; empty when it can."""
+    """Return the complaint of `sudo -n true`, empty if there is none."""
     try:
         run = subprocess.run(
             ["sudo", "-n", "true"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
@@ -152,7 +146,7 @@ def why_not_sudo() -> str:
 
 
 def environment(outcome_file: Path) -> list[str]:
-    """What sudo would drop and the test may need, as arguments of env(1)."""
+    """Return the variables that the test may need and sudo would drop, as arguments of env(1)."""
     kept = {name: value for name, value in os.environ.items() if name.startswith("CNI_") or name in KEPT_VARIABLES}
     # Byte code written by root could not be renewed by the owner of the tree.
     kept |= {OUTCOME_FILE: str(outcome_file), "PYTHONDONTWRITEBYTECODE": "1"}

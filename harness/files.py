@@ -4,12 +4,11 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from glob import escape
 from pathlib import Path
 
 from skel.state_file import write_whole
 
-__all__ = ["LockHeldError", "locked", "remove_file", "write_atomically"]
+__all__ = ["LockHeldError", "locked", "write_atomically"]
 
 # A lock file may be removed with its folder while a process waits for the lock; each such removal costs one round.
 _ROUNDS = 100
@@ -25,12 +24,6 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     A running executable may be replaced this way: its old file, without a name, lasts until it ends. Raises OSError.
     """
     write_whole(str(path), content, mode=mode, durable=True)
-
-
-def remove_file(path: Path) -> None:
-    """Remove a file, if it exists, and leftovers of a crash in `write_atomically`. Raises OSError."""
-    for each in (path, *path.parent.glob(f".{escape(path.name)}.*.tmp")):
-        each.unlink(missing_ok=True)
 
 
 @contextmanager

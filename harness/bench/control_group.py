@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,19 +16,18 @@ _QUIET_READINGS: Final = 4
 _QUIET_S: Final = 0.0001
 """The most CPU time that a group uses within the quiet readings: idle processes may look at a clock."""
 _POLL_S: Final = 0.015
-_PATIENCE_S: Final = 60.0
+_REST_S: Final = 60.0
 
 
 class ControlGroupError(Exception):
     """No control group counts CPU time, or the processes of one do not come to rest."""
 
 
+@dataclass(frozen=True)
 class ControlGroup:
-    """One group, in a mounted hierarchy of version 1 or 2."""
+    """One group, in a mounted hierarchy of version 1 or 2; its folder exists."""
 
-    def __init__(self, folder: Path) -> None:
-        """Use the group whose folder exists."""
-        self.folder = folder
+    folder: Path
 
     def add(self, pid: int) -> None:
         """Move a process into the group; its children will be born there. Raises OSError."""
@@ -44,7 +44,7 @@ class ControlGroup:
 
     def cpu_seconds_at_rest(self) -> float:
         """Wait until the processes use no CPU time any more, and return it. Raises ControlGroupError."""
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _REST_S
         readings = [self.cpu_seconds()]
         while len(readings) < _QUIET_READINGS or readings[-1] - readings[-_QUIET_READINGS] > _QUIET_S:
             if time.monotonic() > deadline:
@@ -76,7 +76,7 @@ def _hierarchy() -> Path:
 
 
 def _remove(folder: Path) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _REST_S
     while True:
         for pid in (folder / "cgroup.procs").read_text().split():
             with suppress(ProcessLookupError):

@@ -10,10 +10,10 @@ from harness.bench.control_group import ControlGroupError, control_group
 from harness.bench.population import PopulationError
 from harness.bench.process import Ended, Request, run_one
 from harness.bench.recording import Extent, Memory, Recording, Work
-from harness.bench.stand import Stand
+from harness.bench.resources import stopped_at_its_result
 from harness.bench.subjects import Suite
+from harness.bench.suite_node import SuiteNode
 from harness.bench.summary import in_turns
-from harness.bench.usage import stopped_at_its_result
 from harness.libcni.networks import NetworkList
 from harness.runtime.site import Site
 
@@ -60,71 +60,71 @@ class Bench:
         """VERSION and STATUS, of the first plugin; beside a program that does nothing."""
         self._progress(f"nodes {self._site.name}-N; VERSION, STATUS; {_NOTHING}: what the measurement itself takes")
         with ExitStack() as closing:
-            stands = [closing.enter_context(self._stand(suite, network)) for suite in self._suites]
-            with_status = {stand.suite for stand in stands if stand.spawner.call(stand.caller.has_status)}
+            nodes = [closing.enter_context(self._node(suite, network)) for suite in self._suites]
+            with_status = {node.suite for node in nodes if node.spawner.call(node.caller.has_status)}
             nothing = Request(_NOTHING, dict(os.environ), b"{}")
-            for stand in in_turns(stands, self._extent.rounds):
-                if stand is stands[0]:
-                    ended = stand.spawner.call(run_one, nothing, timeout=self._extent.timeout)
+            for node in in_turns(nodes, self._extent.rounds):
+                if node is nodes[0]:
+                    ended = node.spawner.call(run_one, nothing, timeout=self._extent.timeout)
                     self.recording.overhead.append(ended.seconds)
-                ended = stand.spawner.call(stand.caller.version)
-                self.recording.add(stand.suite, Work("VERSION"), ended.seconds)
-                if stand.suite in with_status:
-                    ended = stand.spawner.call(stand.caller.status)
-                    self.recording.add(stand.suite, Work("STATUS"), ended.seconds)
+                ended = node.spawner.call(node.caller.version)
+                self.recording.add(node.suite, Work("VERSION"), ended.seconds)
+                if node.suite in with_status:
+                    ended = node.spawner.call(node.caller.status)
+                    self.recording.add(node.suite, Work("STATUS"), ended.seconds)
 
     def _attachments(self, network: NetworkList) -> None:
         """ADD and DEL, one after the other, on nodes with few pods and with many; then their CPU time and memory."""
         with ExitStack() as closing:
-            stands = [stand for pods in self._extent.pods for stand in self._furnished(network, pods, closing)]
+            nodes = [node for pods in self._extent.pods for node in self._furnished(network, pods, closing)]
             self._progress(f"{network.name}: ADD and DEL, on nodes with {_listed(self._extent.pods)} pods")
             (netns,) = self._site.pods(1)
-            for number, stand in enumerate(in_turns(stands, _WARM_UP + self._extent.rounds)):
+            for number, node in enumerate(in_turns(nodes, _WARM_UP + self._extent.rounds)):
                 pod = attached_to(netns)
                 for verb in ("ADD", "DEL"):
-                    executions = stand.one(verb, pod)
-                    if number >= _WARM_UP * len(stands):
-                        self._note(stand, verb, executions)
-                stand.settle()
+                    executions = node.one(verb, pod)
+                    if number >= _WARM_UP * len(nodes):
+                        self._note(node, verb, executions)
+                node.settle()
             self._progress(f"{network.name}: CPU time and memory")
-            few = [stand for stand in stands if stand.pods == self._extent.pods[0]]
-            for stand in few:
-                self._memory(stand)
-            for stand in in_turns(few, _CPU_BATCHES if self._counted else 0):
+            few = [node for node in nodes if node.pods == self._extent.pods[0]]
+            for node in few:
+                self._memory(node)
+            for node in in_turns(few, _CPU_BATCHES if self._counted else 0):
                 pods = [attached_to(netns) for netns in self._site.pods(self._extent.batch)]
                 for verb in ("ADD", "DEL"):
-                    work = Work(verb, network.name, pods=stand.pods)
-                    self.recording.add_cpu(stand.suite, work, stand.each_counted(verb, pods))
+                    work = Work(verb, network.name, pods=node.pods)
+                    self.recording.add(node.suite, work, node.each_counted(verb, pods), cpu=True)
 
-    def _furnished(self, network: NetworkList, pods: int, closing: ExitStack) -> list[Stand]:
+    def _furnished(self, network: NetworkList, pods: int, closing: ExitStack) -> list[SuiteNode]:
         if pods:
             self._progress(f"{network.name}: filling nodes with what {pods} pods leave")
         suites = [suite for suite in self._suites if not (pods and suite.brief)]
         try:
             return [
-                closing.enter_context(self._stand(suite, network)).furnish(self._site, pods=pods) for suite in suites
+                closing.enter_context(self._node(suite, network)).furnish(self._site, pods=pods) for suite in suites
             ]
         except PopulationError as error:
             self._progress(f"left out: {error}")
             return []
 
-    def _memory(self, stand: Stand) -> None:
+    def _memory(self, node: SuiteNode) -> None:
         pod = attached_to(self._site.pods(1)[0])
-        server = stand.server.pid if stand.server is not None else None
-        request = next(stand.caller.add(pod))
-        seen = stand.spawner.call(stopped_at_its_result, request, server, self._extent.timeout)
-        stand.one("DEL", pod)
+        server = node.server.pid if node.server is not None else None
+        request = next(node.caller.add(pod))
+        seen = node.spawner.call(stopped_at_its_result, request, server, self._extent.timeout)
+        node.one("DEL", pod)
         if seen is not None:
-            network = stand.caller.network.name
-            self.recording.memory.append(Memory(network, stand.suite, seen.peak_rss, seen.server_pss))
+            network = node.caller.network.name
+            self.recording.memory.append(Memory(network, node.suite, seen.peak_rss, seen.server_pss))
 
-    def _note(self, stand: Stand, verb: str, executions: Sequence[tuple[str, Ended]]) -> None:
-        network = stand.caller.network.name
+    def _note(self, node: SuiteNode, verb: str, executions: Sequence[tuple[str, Ended]]) -> None:
+        network = node.caller.network.name
         total = sum(ended.seconds for _, ended in executions)
-        self.recording.add(stand.suite, Work(verb, network, pods=stand.pods), total)
+        self.recording.add(node.suite, Work(verb, network, pods=node.pods), total)
         if len(executions) > 1:
             for plugin, ended in executions:
-                self.recording.add(stand.suite, Work(verb, network, plugin, pods=stand.pods), ended.seconds)
+                self.recording.add(node.suite, Work(verb, network, plugin, pods=node.pods), ended.seconds)
 
     def _crowds(self, network: NetworkList) -> None:
         """Many ADDs at once, each time on a node without any ADD before; then as many DELs."""
@@ -132,21 +132,21 @@ class Bench:
         for at_once in self._extent.at_once:
             self._progress(f"{network.name}: {at_once} at once on a cold node")
             for suite in in_turns(suites, self._extent.repetitions):
-                with self._stand(suite, network) as stand:
-                    self._crowd(stand, [attached_to(netns) for netns in self._site.pods(at_once)])
+                with self._node(suite, network) as node:
+                    self._crowd(node, [attached_to(netns) for netns in self._site.pods(at_once)])
 
-    def _crowd(self, stand: Stand, pods: Sequence[Attached]) -> None:
+    def _crowd(self, node: SuiteNode, pods: Sequence[Attached]) -> None:
         for verb in ("ADD", "DEL"):
-            work = Work(verb, stand.caller.network.name, at_once=len(pods), cold=True)
+            work = Work(verb, node.caller.network.name, at_once=len(pods), cold=True)
             if self._counted:
-                seconds, cpu_seconds = stand.at_once_counted(verb, pods)
-                self.recording.add_cpu(stand.suite, work, cpu_seconds)
+                seconds, cpu_seconds = node.at_once_counted(verb, pods)
+                self.recording.add(node.suite, work, cpu_seconds, cpu=True)
             else:
-                seconds = stand.at_once(verb, pods)
-            self.recording.add(stand.suite, work, seconds)
+                seconds = node.at_once(verb, pods)
+            self.recording.add(node.suite, work, seconds)
 
-    def _stand(self, suite: Suite, network: NetworkList) -> Stand:
-        return Stand(self._site, suite, network, timeout=self._extent.timeout, counted=self._counted)
+    def _node(self, suite: Suite, network: NetworkList) -> SuiteNode:
+        return SuiteNode(self._site, suite, network, timeout=self._extent.timeout, counted=self._counted)
 
 
 def _listed(numbers: Sequence[int]) -> str:

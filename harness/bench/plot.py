@@ -46,14 +46,15 @@ def plot(recording: Recording, suites: Sequence[str], networks: Sequence[str], p
         figure = Figure(figsize=(3 * _INCHES[0], len(networks) * _INCHES[1]), layout="constrained")
         rows = figure.subplots(len(networks), 3, squeeze=False)
         for network, (latency, crowds, growth) in zip(networks, rows, strict=True):
+            works = [each for each in recording.works if (each.verb, each.network, each.plugin) == ("ADD", network, "")]
             _boxes(latency, recording, suites, network)
             crowds.set(xscale="log", yscale="log")
-            _lines(crowds, recording, suites, _crowds_of(recording, network), "at_once")
+            _lines(crowds, recording, suites, [each for each in works if each.cold], "at_once")
             crowds.set(title=f"{network}: many ADDs at once, cold node", xlabel="ADDs", ylabel="wall time, ms")
             for axis in (crowds.xaxis, crowds.yaxis):
                 axis.set_major_formatter("{x:g}")
                 axis.set_minor_formatter(NullFormatter())
-            _lines(growth, recording, suites, _growth_of(recording, network), "pods")
+            _lines(growth, recording, suites, [each for each in works if not each.cold], "pods")
             growth.set(title=f"{network}: ADD on a filled node", xlabel="pods before", ylabel="median, ms")
             growth.set_ylim(bottom=0)
         for path in paths:
@@ -100,15 +101,3 @@ def _lines(axes: "Axes", recording: Recording, suites: Sequence[str], works: Seq
 
 def _colour(index: int) -> str:
     return _COLOURS[index % len(_COLOURS)]
-
-
-def _crowds_of(recording: Recording, network: str) -> list[Work]:
-    works = dict.fromkeys(series.work for series in recording.series)
-    return [work for work in works if work.cold and work.verb == "ADD" and work.network == network]
-
-
-def _growth_of(recording: Recording, network: str) -> list[Work]:
-    works = dict.fromkeys(series.work for series in recording.series)
-    return [
-        work for work in works if not work.cold and not work.plugin and work.verb == "ADD" and work.network == network
-    ]

@@ -20,7 +20,7 @@ from firewall.owner import Owner
 from firewall.tables import Tables
 from harness.bench.attachments import Attached
 from harness.libcni.networks import NetworkList
-from harness.runtime.site import Ground
+from harness.runtime.node import Node
 from netlink.netfilter import Netfilter
 
 __all__ = ["PopulationError", "populate"]
@@ -45,7 +45,7 @@ class _Pod(NamedTuple):
     addresses: tuple[Interface, ...]
 
 
-def populate(ground: Ground, network: NetworkList, standing: Attached, count: int) -> None:
+def populate(node: Node, network: NetworkList, standing: Attached, count: int) -> None:
     """Write the leftovers of `count` more pods on a node; `standing` is the pod that it has already.
 
     Raises PopulationError, NetlinkError, OSError.
@@ -53,7 +53,7 @@ def populate(ground: Ground, network: NetworkList, standing: Attached, count: in
     if not count:
         return
     ipam = _ipam(network)
-    folder = ground.var_lib_cni / "networks" / network.name
+    folder = node.var_lib_cni / "networks" / network.name
     if not folder.is_dir():
         raise PopulationError(f"network {network.name} keeps its reservations in a folder of its own")
     pods = list(islice(_pods(ipam, {path.name for path in folder.iterdir()}), count))
@@ -61,7 +61,7 @@ def populate(ground: Ground, network: NetworkList, standing: Attached, count: in
         raise PopulationError(f"network {network.name} has room for {len(pods)} pods more, not for {count}")
     _reserve(folder, pods)
     if any(plugin.raw.get("ipMasq") for plugin in network.plugins):
-        ground.run(_masquerade, network.name, standing, pods)
+        node.run(_masquerade, network.name, standing, pods)
 
 
 def _ipam(network: NetworkList) -> Mapping[str, object]:

@@ -154,66 +154,55 @@ def run_chains(chains: Sequence[Chain], *, timeout: float) -> float:
     Raises PluginFailedError for the first chain that failed, once all have ended, or at once if all of them together
     take longer than `timeout` seconds; OSError.
     """
+    failures: list[PluginFailedError] = []
+    running: dict[int, tuple[Chain, Process]] = {}
+    poll = select.poll()
+
+    def spawn(chain: Chain, process: Process) -> None:
+        running[process.output] = chain, process
+        poll.register(process.output, select.POLLIN)
+        process.spawn()
+
     with ExitStack() as closing:
-        crowd = _Crowd(closing)
-        begin = crowd.start(chains)
-        crowd.see_out(begin + timeout)
+        first = [(chain, _ready(next(chain), closing)) for chain in chains]
+        begin = time.perf_counter()
+        for chain, process in first:
+            spawn(chain, process)
+        while running:
+            ready = poll.poll(max(0.0, begin + timeout - time.perf_counter()) * 1000)
+            if not ready:
+                _, process = next(iter(running.values()))
+                raise (failures or [process.overdue()])[0]
+            for output, _ in ready:
+                chain, process = running[output]
+                if process.read():
+                    continue
+                poll.unregister(output)
+                del running[output]
+                following = _following(chain, process, begin + timeout, failures)
+                if following is not None:
+                    spawn(chain, _ready(following, closing))
+                # Its descriptor is closed last: otherwise the next process's pipe might get the same number.
+                process.close()
         seconds = time.perf_counter() - begin
-    if crowd.failures:
-        raise crowd.failures[0]
+    if failures:
+        raise failures[0]
     return seconds
 
 
-class _Crowd:
-    """The processes of many chains."""
+def _following(chain: Chain, process: Process, deadline: float, failures: list[PluginFailedError]) -> Request | None:
+    """Return the chain's next request after the end of a process; None if it has none, or the process failed."""
+    try:
+        return chain.send(process.wait(deadline))
+    except StopIteration:
+        return None
+    except PluginFailedError as failure:
+        failures.append(failure)
+        chain.close()
+        return None
 
-    def __init__(self, closing: ExitStack) -> None:
-        self.failures: list[PluginFailedError] = []
-        self._closing = closing
-        self._running: dict[int, tuple[Chain, Process]] = {}
-        self._poll = select.poll()
 
-    def start(self, chains: Sequence[Chain]) -> float:
-        """Start the first process of each chain; return the time of the first start, as of `time.perf_counter`."""
-        first = [(chain, self._ready(next(chain))) for chain in chains]
-        begin = time.perf_counter()
-        for chain, process in first:
-            self._spawn(chain, process)
-        return begin
-
-    def see_out(self, deadline: float) -> None:
-        """Go on until every chain has ended."""
-        while self._running:
-            ready = self._poll.poll(max(0.0, deadline - time.perf_counter()) * 1000)
-            if not ready:
-                _, process = next(iter(self._running.values()))
-                raise (self.failures or [process.overdue()])[0]
-            for output, _ in ready:
-                chain, process = self._running[output]
-                if not process.read():
-                    self._poll.unregister(output)
-                    del self._running[output]
-                    self._end(chain, process, deadline)
-
-    def _ready(self, request: Request) -> Process:
-        process = Process(request)
-        self._closing.callback(process.close)
-        return process
-
-    def _spawn(self, chain: Chain, process: Process) -> None:
-        self._running[process.output] = chain, process
-        self._poll.register(process.output, select.POLLIN)
-        process.spawn()
-
-    def _end(self, chain: Chain, process: Process, deadline: float) -> None:
-        try:
-            following = chain.send(process.wait(deadline))
-        except StopIteration:
-            pass
-        except PluginFailedError as failure:
-            self.failures.append(failure)
-            chain.close()
-        else:
-            self._spawn(chain, self._ready(following))
-        # Its descriptor is closed last: otherwise the next process's pipe might get the same number.
-        process.close()
+def _ready(request: Request, closing: ExitStack) -> Process:
+    process = Process(request)
+    closing.callback(process.close)
+    return process

@@ -71,33 +71,29 @@ class Recording:
 
     overhead: list[float] = field(default_factory=list)
     memory: list[Memory] = field(default_factory=list)
-    _series: dict[tuple[str, Work], Series] = field(default_factory=dict)
-    _cpu: dict[tuple[str, Work], Series] = field(default_factory=dict)
+    _series: dict[tuple[bool, str, Work], Series] = field(default_factory=dict)
+    """All series; the first part of the key tells those of CPU times."""
 
     @property
     def series(self) -> list[Series]:
         """All series of wall times, in the order in which they were begun."""
-        return list(self._series.values())
+        return [series for (cpu, *_), series in self._series.items() if not cpu]
 
     @property
     def cpu(self) -> list[Series]:
         """All series of CPU times; each time is the average of several executions."""
-        return list(self._cpu.values())
+        return [series for (cpu, *_), series in self._series.items() if cpu]
 
-    def add(self, suite: str, work: Work, seconds: float) -> None:
-        """Note one more wall time."""
-        self._series.setdefault((suite, work), Series(work, suite, [])).samples.append(seconds)
+    @property
+    def works(self) -> list[Work]:
+        """The work of all series of wall times."""
+        return list(dict.fromkeys(series.work for series in self.series))
 
-    def add_cpu(self, suite: str, work: Work, seconds: float) -> None:
-        """Note one more CPU time."""
-        self._cpu.setdefault((suite, work), Series(work, suite, [])).samples.append(seconds)
+    def add(self, suite: str, work: Work, seconds: float, *, cpu: bool = False) -> None:
+        """Note one more wall time, or CPU time."""
+        self._series.setdefault((cpu, suite, work), Series(work, suite, [])).samples.append(seconds)
 
-    def samples(self, suite: str, work: Work) -> list[float]:
-        """Return the wall times of a series; none if it was not measured."""
-        series = self._series.get((suite, work))
-        return series.samples if series is not None else []
-
-    def cpu_samples(self, suite: str, work: Work) -> list[float]:
-        """Return the CPU times of a series; none if it was not measured."""
-        series = self._cpu.get((suite, work))
+    def samples(self, suite: str, work: Work, *, cpu: bool = False) -> list[float]:
+        """Return the wall times, or CPU times, of a series; none if it was not measured."""
+        series = self._series.get((cpu, suite, work))
         return series.samples if series is not None else []

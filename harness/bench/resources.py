@@ -1,16 +1,64 @@
-"""The resources that processes use, from proc(5)."""
+"""The resources that processes use, from proc(5), also those of a plugin whose result is complete."""
 
+import os
+import time
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["has_connection", "is_writing", "peak_rss", "process_tree", "pss"]
+from harness.bench.process import Process, Request
+
+__all__ = ["Stopped", "is_writing", "peak_rss", "process_tree", "stopped_at_its_result"]
 
 _PROC: Final = Path("/proc")
 # Fields of /proc/PID/stat after the name, which may hold any character: state is the first, the parent the second.
 _PARENT = 1
 _KIB = 1024
+_POLL_S: Final = 0.002
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """A plugin that waits to write its result; memory in bytes.
+
+    `served` tells that it was about to write a server's answer, `server_pss` is the proportional set size of all
+    processes of the server.
+    """
+
+    served: bool
+    peak_rss: int
+    server_pss: int
+
+
+def stopped_at_its_result(request: Request, server: int | None, timeout: float) -> Stopped | None:
+    """Run a plugin, and look at it and at the server with the PID `server` when the result is complete.
+
+    The pipe of standard output is full until then, so the plugin waits. None if it ended without waiting. Raises
+    PluginFailedError, OSError.
+    """
+    process = Process(request)
+    deadline = time.perf_counter() + timeout
+    try:
+        process.fill_stdout()
+        process.spawn()
+        seen = None
+        while seen is None and not _ended(process.pid) and time.perf_counter() < deadline:
+            writers = list(filter(is_writing, process_tree(process.pid)))
+            if writers:
+                servants = process_tree(server) if server is not None else []
+                # A launcher that writes a server's answer has its connection open; one that executes does not.
+                served = server is not None and any(map(_has_connection, writers))
+                seen = Stopped(served, peak_rss(process.pid), _pss(servants))
+            else:
+                time.sleep(_POLL_S)
+        while process.read():
+            pass
+        process.wait(deadline)
+    finally:
+        process.close()
+    return seen
 
 
 def process_tree(pid: int) -> list[int]:
@@ -30,7 +78,7 @@ def peak_rss(pid: int) -> int:
     return _kib(_PROC / str(pid) / "status", "VmHWM:") * _KIB
 
 
-def pss(pids: Iterable[int]) -> int:
+def _pss(pids: Iterable[int]) -> int:
     """Return the memory of running processes in bytes; shared memory is divided among all its sharers."""
     total = 0
     for pid in pids:
@@ -46,7 +94,7 @@ def is_writing(pid: int) -> bool:
     return False
 
 
-def has_connection(pid: int) -> bool:
+def _has_connection(pid: int) -> bool:
     """Tell whether a process has a socket of AF_UNIX open."""
     folder = _PROC / str(pid)
     with suppress(FileNotFoundError, ProcessLookupError):
@@ -58,12 +106,8 @@ def has_connection(pid: int) -> bool:
 
 def _parent(folder: Path) -> int:
     with suppress(FileNotFoundError, ProcessLookupError):
-        return int(_stat(folder)[_PARENT])
+        return int((folder / "stat").read_text().rpartition(") ")[2].split()[_PARENT])
     return 0
-
-
-def _stat(folder: Path) -> list[str]:
-    return (folder / "stat").read_text().rpartition(") ")[2].split()
 
 
 def _kib(path: Path, key: str) -> int:
@@ -71,3 +115,7 @@ def _kib(path: Path, key: str) -> int:
         if line.startswith(key):
             return int(line.split()[1])
     return 0
+
+
+def _ended(pid: int) -> bool:
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from harness.bench.process import Request
-from harness.bench.resources import process_tree
+from harness.bench.resources import process_tree, stopped_at_its_result
 from harness.bench.spawner import Spawner
-from harness.bench.usage import stopped_at_its_result
-from launch.distributions import declared
+from launch.installation import plugin_names
 from launch.launcher import launcher_bytes
 from launch.plugin_list import PLUGINS
 
@@ -40,11 +39,6 @@ class Server:
         self._process = process
         self._log = folder / "server.log"
 
-    def require_running(self) -> None:
-        """Raise ServerError if it has ended, as it does after a change of its code."""
-        if self._process.poll() is not None:
-            raise ServerError(f"the server (process {self.pid}) has ended: {self._last_words()}")
-
     def require_service(self, spawner: Spawner) -> None:
         """Raise ServerError if a launcher that asks the server executes the plugin itself."""
         launcher = str(self.bin_dir / next(iter(PLUGINS)))
@@ -57,7 +51,8 @@ class Server:
         """Wait until it listens and has forked workers. Raises ServerError."""
         deadline = time.monotonic() + _START_S
         while not ((self.bin_dir / "server.sock").exists() and process_tree(self.pid)[1:]):
-            self.require_running()
+            if self._process.poll() is not None:
+                raise ServerError(f"the server (process {self.pid}) has ended: {self._last_words()}")
             if time.monotonic() > deadline:
                 raise ServerError(f"the server (process {self.pid}) has no worker after {_START_S:g} s")
             time.sleep(_POLL_S)
@@ -109,7 +104,7 @@ def write_launchers(folder: Path, socket: str) -> None:
     They ask the server at `socket`; none if it is empty. Raises OSError, ValueError.
     """
     content = launcher_bytes(socket=socket)
-    for name in (*PLUGINS, *declared().plugins):
+    for name in plugin_names():
         launcher = folder / name
         launcher.write_bytes(content)
         launcher.chmod(0o755)

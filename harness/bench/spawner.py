@@ -9,7 +9,7 @@ from resource import RUSAGE_SELF, getrusage
 from typing import IO, ParamSpec, TypeVar
 
 from harness.bench.control_group import ControlGroup, ControlGroupError
-from harness.runtime.site import Ground
+from harness.runtime.node import Node
 from launch.installation import ROOT
 
 __all__ = ["Spawner"]
@@ -21,9 +21,9 @@ T = TypeVar("T")
 class Spawner:
     """A running process: `call` has it call functions."""
 
-    def __init__(self, ground: Ground, group: ControlGroup | None) -> None:
+    def __init__(self, node: Node, group: ControlGroup | None) -> None:
         """Start it on a node, in a control group if there is one. Raises OSError."""
-        self._ground = ground
+        self._node = node
         self._group = group
         self._busy = False
         command = [sys.executable, "-m", "harness.bench.spawner"]
@@ -33,7 +33,7 @@ class Spawner:
         self, command: Sequence[str], *, stdin: int, stdout: int | IO[bytes], stderr: IO[bytes] | None = None
     ) -> "subprocess.Popen[bytes]":
         """Start another process on the node, in the control group. Raises OSError."""
-        process = self._ground.run(
+        process = self._node.run(
             subprocess.Popen,
             command,
             stdin=stdin,

@@ -1,22 +1,45 @@
 """The subjects of a comparison: suites of plugins, and the networks that they serve."""
 
 import json
-import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
+from harness.bench.server import write_launchers
 from harness.libcni.execute import Executor
 from harness.libcni.networks import NetworkList, parse_network_list
 from launch.installation import PACKAGES, ROOT, search_path
 from launch.launcher import is_ours
+from launch.plugin_list import PLUGINS
 
-__all__ = ["MASQUERADED", "PLAIN", "Described", "Suite", "bytes_on_disk", "default_networks", "described"]
+__all__ = [
+    "MASQUERADED",
+    "OURS",
+    "PLAIN",
+    "REFERENCE",
+    "REFERENCE_BIN_DIR",
+    "Described",
+    "Suite",
+    "bytes_on_disk",
+    "default_networks",
+    "described",
+    "own_plugins",
+    "suites_of",
+]
 
 PLAIN: Final = "bench"
 MASQUERADED: Final = "bench-masq"
 """The names of the networks that are measured unless others are named."""
+
+OURS: Final = "cni-harness"
+REFERENCE: Final = "reference"
+"""The names of the suites that are compared unless folders are named."""
+
+REFERENCE_BIN_DIR: Final = Path("/usr/lib/cni")
+"""The folder of Debian's containernetworking-plugins."""
 
 _LIBRARY: Final = "pyroute2"
 
@@ -49,6 +72,32 @@ class Described:
     """The kind of its first plugin: "binary" or "script"."""
 
 
+@contextmanager
+def suites_of(named: Mapping[str, tuple[Path, ...]], *, serve: bool) -> Iterator[list[Suite]]:
+    """Yield the suites in the named folders; if no folders are named, our own and the reference's.
+
+    With `serve` our own plugins are measured with a server. Plugins in named folders also get one if they are this
+    installation's launchers. Raises OSError.
+    """
+    if named:
+        yield [Suite(name, folders, served=serve and _are_ours(folders)) for name, folders in named.items()]
+        return
+    with own_plugins() as folder:
+        suites = [Suite(OURS, (folder,), served=serve)]
+        if (REFERENCE_BIN_DIR / "bridge").exists():
+            suites.append(Suite(REFERENCE, (REFERENCE_BIN_DIR,)))
+        yield suites
+
+
+@contextmanager
+def own_plugins() -> Iterator[Path]:
+    """Make a folder of our plugins that ask no server, for the with block. Raises OSError."""
+    with TemporaryDirectory(prefix="cni-harness-bench-") as name:
+        folder = Path(name)
+        write_launchers(folder, "")
+        yield folder
+
+
 def default_networks() -> list[NetworkList]:
     """Return a bridge with host-local, and the same with `ipMasq`, in a version that older plugins know."""
     return [_bridge(PLAIN, "bench0", "10.80.0.0/16"), _bridge(MASQUERADED, "bench1", "10.81.0.0/16", ipMasq=True)]
@@ -66,12 +115,12 @@ def described(suite: Suite, networks: Sequence[NetworkList]) -> Described:
 
 def bytes_on_disk(paths: Iterable[Path]) -> int:
     """Return the length of these files, and of the files in these folders; hard links to one file count once."""
-    sizes = {}
-    for path in paths:
-        for file in _files(path):
-            status = file.stat()
-            sizes[status.st_dev, status.st_ino] = status.st_size
-    return sum(sizes.values())
+    files = (file for path in paths for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file())
+    return sum({(status.st_dev, status.st_ino): status.st_size for status in map(Path.stat, files)}.values())
+
+
+def _are_ours(folders: tuple[Path, ...]) -> bool:
+    return is_ours(str(folders[0] / next(iter(PLUGINS))))
 
 
 def _bridge(name: str, bridge: str, subnet: str, **keys: object) -> NetworkList:
@@ -88,10 +137,3 @@ def _executables(networks: Sequence[NetworkList]) -> set[str]:
 def _own_code() -> list[Path]:
     libraries = [Path(folder, _LIBRARY) for folder in search_path()]
     return [*(Path(ROOT, name) for name in PACKAGES), *(path for path in libraries if path.is_dir())]
-
-
-def _files(path: Path) -> Iterator[Path]:
-    if not path.is_dir():
-        yield path
-    for folder, _, names in os.walk(path):
-        yield from (Path(folder, name) for name in names if Path(folder, name).is_file())

@@ -1,6 +1,6 @@
 """The figures of a run as tables."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from statistics import median
 from typing import Final
 
@@ -28,7 +28,7 @@ def sections(recording: Recording, suites: Sequence[Described]) -> dict[str, Tab
 
 def _latency(recording: Recording, suites: Sequence[str]) -> Table:
     rows = [["", "/bin/true", "", "", *_figures(recording.overhead), ""]] if recording.overhead else []
-    for work in _works(recording):
+    for work in recording.works:
         if work.cold:
             continue
         for suite in suites:
@@ -41,7 +41,7 @@ def _latency(recording: Recording, suites: Sequence[str]) -> Table:
 
 def _crowds(recording: Recording, suites: Sequence[str]) -> Table:
     rows = []
-    for work in _works(recording):
+    for work in recording.works:
         if work.cold:
             medians = [_median_ms(recording, suite, work) for suite in suites]
             ratio = _ratio(recording, suites[0], suites[-1], work)
@@ -53,7 +53,7 @@ def _crowds(recording: Recording, suites: Sequence[str]) -> Table:
 
 def _growth(recording: Recording, suites: Sequence[str]) -> Table:
     rows = []
-    for work in _works(recording):
+    for work in recording.works:
         if not work.pods or work.plugin:
             continue
         none = Work(work.verb, work.network)
@@ -82,17 +82,13 @@ def _costs(recording: Recording, suites: Sequence[Described]) -> Table:
 
 
 def _cpu(recording: Recording, network: str, suite: str, verb: str) -> str:
-    samples = recording.cpu_samples(suite, Work(verb, network))
+    samples = recording.samples(suite, Work(verb, network), cpu=True)
     return _ms(median(samples)) if samples else ""
 
 
 def _figures(samples: Sequence[float]) -> list[str]:
     summary = Summary.of(samples)
     return [str(summary.count), *map(_ms, (summary.min, summary.median, summary.p90, summary.p99))]
-
-
-def _works(recording: Recording) -> Iterator[Work]:
-    yield from dict.fromkeys(series.work for series in recording.series)
 
 
 def _ratio(recording: Recording, suite: str, reference: str, work: Work) -> str:

@@ -5,24 +5,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import (
-    EXECUTABLE,
-    Settings,
-    complete_network,
-    global_options,
-    namespace_option,
-    needs_root,
-    pass_settings,
-    say,
-)
+from harness.cli.options import EXECUTABLE, Settings, complete_network, namespace_option, needs_root, say, verb
 from harness.cli.parallel import for_each_pod, jobs_option
-from harness.output import emit, say_changes, seconds
+from harness.output import seconds
 from harness.table import Table
 
 if TYPE_CHECKING:
-    from harness.runtime.node_snapshot import StateBefore
     from harness.runtime.pod_lifecycle import AddedPod
-    from harness.runtime.pod_plan import NetworkPlan
 
 __all__ = ["command"]
 
@@ -30,7 +19,7 @@ _PREPARATION_S = 60.0
 _HEADINGS = ("POD", "INTERFACE", "ADDRESS", "GATEWAY", "BRIDGE", "TIME")
 
 
-@click.command("add")
+@verb("add")
 @click.argument("pods", nargs=-1, required=True, metavar="POD...")
 @click.option(
     "--network",
@@ -85,8 +74,6 @@ _HEADINGS = ("POD", "INTERFACE", "ADDRESS", "GATEWAY", "BRIDGE", "TIME")
 @click.option("--diff", is_flag=True, help="Show what the plugins did: the node and the pods, before and after.")
 @click.option("--exist-ok", is_flag=True, help="A pod that is there already is left as it is, and no error.")
 @jobs_option
-@global_options()
-@pass_settings
 def command(
     settings: Settings,
     *,
@@ -108,8 +95,9 @@ def command(
 
     If a pod fails, all of it is removed. The other pods are still made, and the exit code is 1.
     """
-    from harness.cli.defaults import select_networks
-    from harness.cli.plan import Wishes, plan_networks
+    from harness.cli.defaults import plugin_folders, plugin_types, select_networks
+    from harness.cli.plan import Options, plan_networks
+    from harness.conformance.preparation import prepare_node
     from harness.runtime.kubernetes import check_pod
     from harness.runtime.pod_view import pod_document
 
@@ -121,54 +109,28 @@ def command(
     wanted = [(namespace, name) for name in names_once]
     for each in wanted:
         check_pod(*each)
-    plans = plan_networks(select_networks(settings, networks), Wishes(ifname, ports, ips, mac, cni_args, capabilities))
-    if preparation is not None:
-        _prepare(settings, preparation)
-    before = _state_before(settings, wanted) if diff else None
-    added = _add(settings, wanted, plans, exist_ok=exist_ok, jobs=jobs)
-    document: dict[str, object] = {"pods": [pod_document(each.pod) | {"seconds": each.seconds} for each in added]}
-    made = before.made([each.pod for each in added]) if before is not None else []
-    if before is not None:
-        document["diff"] = [difference.to_document() for difference in made]
-    emit(settings.output, document, Table(_HEADINGS, [row for each in added for row in _rows(each)]))
-    if settings.is_table:
-        say_changes([difference.in_words() for difference in made])
-    return 0 if len(added) == len(wanted) else 1
-
-
-def _prepare(settings: Settings, program: Path) -> None:
-    from harness.conformance.preparation import prepare_node
-
-    node = settings.open_node()
-    with node.in_use():
-        prepare_node(program, node, _PREPARATION_S)
-
-
-def _state_before(settings: Settings, wanted: list[tuple[str, str]]) -> "StateBefore":
-    from harness.runtime.node_snapshot import StateBefore
-
-    node = settings.open_node()
-    with node.in_use():
-        return StateBefore(node, [pod for each in wanted if (pod := node.pods.read(*each)) is not None], warn=say)
-
-
-def _add(
-    settings: Settings, pods: list[tuple[str, str]], plans: list["NetworkPlan"], *, exist_ok: bool, jobs: int
-) -> list["AddedPod"]:
-    from harness.cli.defaults import plugin_folders, plugin_types
-    from harness.cli.trace import trace_executions
-    from harness.runtime.pod_lifecycle import Runtime
-    from harness.runtime.pod_plan import PodPlan
-
+    options = Options(ifname, ports, ips, mac, cni_args, capabilities)
+    plans = plan_networks(select_networks(settings, networks), options)
     node = settings.open_node(threads=jobs)
-    types = plugin_types(plan.network for plan in plans)
-    with node.in_use(), plugin_folders(settings, types) as bin_dirs:
-        runtime = Runtime(node, bin_dirs=bin_dirs, observe=trace_executions(settings.verbose), warn=say)
+    with node.in_use():
+        if preparation is not None:
+            prepare_node(preparation, node, _PREPARATION_S)
+        before = None
+        if diff:
+            from harness.runtime.node_snapshot import StateBefore
 
-        def add(namespace: str, name: str) -> "AddedPod":
-            return runtime.add(PodPlan(namespace, name, plans, bin_dirs), exist_ok=exist_ok)
+            before = StateBefore(node, wanted, warn=say)
+        with plugin_folders(settings, plugin_types(plan.network for plan in plans)) as bin_dirs:
+            runtime = settings.runtime(node, bin_dirs)
 
-        return [added for _, added in for_each_pod(pods, add, jobs=jobs, label="Adding pods", done="Ready")]
+            def add(namespace: str, name: str) -> "AddedPod":
+                return runtime.add(namespace, name, plans, exist_ok=exist_ok)
+
+            added = [pod for _, pod in for_each_pod(wanted, add, jobs=jobs, label="Adding pods", done="Ready")]
+        made = before.differences([each.pod for each in added]) if before is not None else None
+    document = {"pods": [pod_document(each.pod) | {"seconds": each.seconds} for each in added]}
+    settings.emit(document, Table(_HEADINGS, [row for each in added for row in _rows(each)]), made)
+    return 0 if len(added) == len(wanted) else 1
 
 
 def _rows(added: "AddedPod") -> list[list[str]]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import Settings, global_options, named_folders, needs_root, pass_settings, say
+from harness.cli.options import Settings, named_folders, needs_root, say, verb
 from harness.output import emit
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str | None) -> tu
     return tuple(numbers)
 
 
-@click.command("bench")
+@verb("bench")
 @click.option(
     "--bin-dir",
     "folders",
@@ -48,8 +48,6 @@ def _numbers(ctx: click.Context, param: click.Parameter, text: str | None) -> tu
 @click.option("--repetitions", type=click.IntRange(min=1), metavar="N", help="How often each of those.")
 @click.option("--save", type=_FILE, metavar="FILE", help="Also write the JSON document into a file.")
 @click.option("--plot", "plots", multiple=True, type=_FILE, metavar="FILE", help="Draw it, .svg or .png.")
-@global_options()
-@pass_settings
 def command(
     settings: Settings,
     *,
@@ -72,7 +70,7 @@ def command(
     """
     from harness.bench.plot import check_plots
     from harness.bench.run import run_bench
-    from harness.bench.suites import suites_of
+    from harness.bench.subjects import suites_of
     from harness.libcni.networks import read_network_file
 
     needs_root("bench", "makes network namespaces")

@@ -2,27 +2,23 @@
 
 import click
 
-from harness.cli.options import Settings, complete_pod, global_options, namespace_option, needs_root, pass_settings, say
+from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
 from harness.cli.parallel import for_each_pod, jobs_option
-from harness.output import emit
 from harness.table import Table
 
 __all__ = ["command"]
 
 
-@click.command("check")
+@verb("check")
 @click.argument("pods", nargs=-1, metavar="[POD]...", shell_complete=complete_pod)
 @namespace_option
 @jobs_option
-@global_options()
-@pass_settings
 def command(settings: Settings, *, pods: tuple[str, ...], namespace: str, jobs: int) -> int:
     """CHECK pods, all of the node's without POD. The exit code is 1 if anything is wrong.
 
     Plugins are looked for in --bin-dir, then in the folders that the pod's ADD used.
     """
-    from harness.cli.trace import trace_executions
-    from harness.runtime.pod_lifecycle import PodError, Runtime
+    from harness.runtime.pod_lifecycle import PodError
     from harness.runtime.pod_view import interface
     from harness.runtime.pods import PodNetwork
 
@@ -31,12 +27,8 @@ def command(settings: Settings, *, pods: tuple[str, ...], namespace: str, jobs: 
     node.must_exist()
     wanted = [(namespace, name) for name in dict.fromkeys(pods)]
     wanted = wanted or node.pods.names()
-    if not wanted:
-        emit(settings.output, {"pods": []}, Table(_HEADINGS, []))
-        return 0
     with node.in_use():
-        observe = trace_executions(settings.verbose)
-        runtime = Runtime(node, bin_dirs=settings.bin_dirs, observe=observe, warn=say)
+        runtime = settings.runtime(node, settings.bin_dirs)
 
         def check(namespace: str, name: str) -> list[tuple[PodNetwork, str]]:
             if node.pods.read(namespace, name) is None:
@@ -52,7 +44,7 @@ def command(settings: Settings, *, pods: tuple[str, ...], namespace: str, jobs: 
         networks = [{"name": network.name, "ifname": network.ifname, "error": text} for network, text in found]
         document.append({"name": name, "namespace": where, "networks": networks})
         rows += [[name, network.name, interface(network), text or "ok"] for network, text in found]
-    emit(settings.output, {"pods": document}, Table(_HEADINGS, rows, "CHECK"))
+    settings.emit({"pods": document}, Table(_HEADINGS, rows, "CHECK"))
     wrong = [text for _, found in done for _, text in found if text]
     return 1 if wrong or len(done) < len(wanted) else 0
 

@@ -1,7 +1,7 @@
 """`cni-harness conformance`: does a plugin do what the specification says?"""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,29 +9,33 @@ import click
 from click.core import ParameterSource
 
 from harness.cli.conformance_matrix import matrix
-from harness.cli.conformance_scope import FILE, Wanted, scope_options
+from harness.cli.conformance_options import FILE, ConformanceOptions, survey_options
 from harness.cli.conformance_session import session
-from harness.cli.options import Settings, global_options, needs_root, pass_settings
+from harness.cli.options import Settings, needs_root, verb
 from harness.output import emit
 from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.conformance.finding import Finding
-    from harness.conformance.survey import Scope
+    from harness.libcni.networks import NetworkList
 
 __all__ = ["command"]
 
 
-@click.group("conformance", invoke_without_command=True)
+@verb("conformance", cls=click.Group, invoke_without_command=True)
 @click.option("--list", "is_list", is_flag=True, help="Print the catalogue of checks, and execute nothing.")
 @click.option("--junit", type=FILE, metavar="FILE", help="Also write the report as JUnit's XML, for CI.")
 @click.option("--failures", is_flag=True, help="Show only failures.")
-@scope_options
-@global_options()
-@pass_settings
+@survey_options
 @click.pass_context
 def command(
-    ctx: click.Context, settings: Settings, *, wanted: Wanted, is_list: bool, junit: Path | None, failures: bool
+    ctx: click.Context,
+    settings: Settings,
+    *,
+    options: ConformanceOptions,
+    is_list: bool,
+    junit: Path | None,
+    failures: bool,
 ) -> int:
     """Hold plugins, in any language, to CNI 1.1.0: checks for the sentences that require something of a plugin.
 
@@ -43,16 +47,15 @@ def command(
         _refuse_options(ctx)
         return 0
     if is_list:
-        _print_catalogue(wanted, settings)
+        _print_catalogue(options, settings)
         return 0
     from harness.conformance.finding import fatal
 
     settings.announces = True
     needs_root("conformance", "makes network namespaces")
-    scope = wanted.scope(settings)
-    if junit is not None:  # an unwritable file is an error before the checks, not after them
-        junit.parent.mkdir(parents=True, exist_ok=True)
-    with _folders(settings, scope) as bin_dirs, wanted.survey(settings, scope) as survey:
+    with options.survey(settings) as survey, _folders(settings, survey.networks) as bin_dirs:
+        if junit is not None:  # an unwritable file is an error before the checks, not after them
+            junit.parent.mkdir(parents=True, exist_ok=True)
         findings = survey.of(bin_dirs)
     if not findings:
         raise click.UsageError("none of these checks is for any of these plugins")
@@ -71,16 +74,13 @@ def _refuse_options(ctx: click.Context) -> None:
             raise click.UsageError(f"{param.opts[0]} goes behind `{ctx.invoked_subcommand}`", ctx)
 
 
-@contextmanager
-def _folders(settings: Settings, scope: "Scope") -> Iterator[tuple[Path, ...]]:
-    """Yield the folders to search for plugins: only named folders if there are any, so no other plugin is examined."""
+def _folders(settings: Settings, networks: "Sequence[NetworkList]") -> AbstractContextManager[tuple[Path, ...]]:
+    """Return the folders to search for plugins: only named folders if there are any, so no other plugin is examined."""
     from harness.cli.defaults import plugin_folders, plugin_types
 
     if settings.bin_dirs:
-        yield settings.bin_dirs
-        return
-    with plugin_folders(settings, plugin_types(scope.networks)) as found:
-        yield found
+        return nullcontext(settings.bin_dirs)
+    return plugin_folders(settings, plugin_types(networks))
 
 
 def _write(findings: Sequence["Finding"], junit: Path | None) -> None:
@@ -104,12 +104,12 @@ def _print(findings: Sequence["Finding"], settings: Settings, *, failures: bool)
         emit(settings.output, document(findings, only_failures=failures), Table((), ()))
 
 
-def _print_catalogue(wanted: Wanted, settings: Settings) -> None:
+def _print_catalogue(options: ConformanceOptions, settings: Settings) -> None:
     from harness.conformance.report.listing import catalogue_document, checks_table, unchecked_table
     from harness.conformance.sentences import load
 
-    checks, sentences = wanted.checks(), load().values()
+    checks, sentences = options.checks(), load().values()
     emit(settings.output, catalogue_document(checks, sentences), checks_table(checks))
-    if settings.is_table and not wanted.ids:
+    if settings.is_table and not options.ids:
         click.echo()
         emit(settings.output, None, unchecked_table(sentences))

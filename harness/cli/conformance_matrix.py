@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.conformance_scope import FILE, Wanted, scope_options
-from harness.cli.options import Settings, global_options, named_folders, needs_root, pass_settings
+from harness.cli.conformance_options import FILE, ConformanceOptions, survey_options
+from harness.cli.options import Settings, named_folders, needs_root, verb
 from harness.output import emit
 from harness.table import Table
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["matrix"]
 
 
-@click.command("matrix")
+@verb("matrix")
 @click.option(
     "--bin-dir",
     "folders",
@@ -27,7 +27,7 @@ __all__ = ["matrix"]
     metavar="[NAME=]DIR[:DIR]",
     help="Plugins to examine; once for each suite.",
 )
-@scope_options
+@survey_options
 @click.option(
     "--format",
     "form",
@@ -35,10 +35,8 @@ __all__ = ["matrix"]
     help="Of the page.  [default: by the name of the file; Markdown]",
 )
 @click.option("--save", type=FILE, metavar="FILE", help="Write the page into a file.  [default: print it]")
-@global_options()
-@pass_settings
 def matrix(
-    settings: Settings, *, wanted: Wanted, folders: tuple[str, ...], form: str | None, save: Path | None
+    settings: Settings, *, options: ConformanceOptions, folders: tuple[str, ...], form: str | None, save: Path | None
 ) -> None:
     """Compare suites of plugins: a row for each check, a column for each suite, and below it the failures in words.
 
@@ -48,10 +46,9 @@ def matrix(
 
     needs_root("conformance matrix", "makes network namespaces")
     named = named_folders(folders)
-    scope = wanted.scope(settings)
-    if save is not None:
-        save.parent.mkdir(parents=True, exist_ok=True)
-    with wanted.survey(settings, scope) as survey:
+    with options.survey(settings) as survey:
+        if save is not None:
+            save.parent.mkdir(parents=True, exist_ok=True)
         suites = {name: survey.of(bin_dirs, lenient=True) for name, bin_dirs in named.items()}
     if not any(suites.values()):
         raise click.UsageError("no suite has a plugin that any of these checks is for")

@@ -1,25 +1,14 @@
 """`cni-harness del`: removal of pods, with everything that was made for them."""
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import (
-    Settings,
-    complete_pod,
-    global_options,
-    namespace_option,
-    needs_root,
-    pass_settings,
-    say,
-)
+from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, say, verb
 from harness.cli.parallel import for_each_pod, jobs_option
-from harness.output import emit, say_changes
 from harness.table import Table
 
 if TYPE_CHECKING:
-    from harness.runtime.node import Node
     from harness.runtime.node_snapshot import StateBefore
     from harness.runtime.pod_lifecycle import Runtime
     from harness.runtime.pods import Pod
@@ -28,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command("del")
+@verb("del")
 @click.argument("pods", nargs=-1, metavar="[POD]...", shell_complete=complete_pod)
 @click.option("--all", "everything", is_flag=True, help="Every pod of the node, in every namespace.")
 @click.option(
@@ -44,8 +33,6 @@ __all__ = ["command"]
 @click.option("--diff", is_flag=True, help="Show what was freed: the node and the pods, before and after.")
 @namespace_option
 @jobs_option
-@global_options()
-@pass_settings
 def command(
     settings: Settings,
     *,
@@ -75,37 +62,26 @@ def command(
         return _report(settings, wanted, [], 0, [] if diff else None)
     if everything:
         wanted = node.pods.names()
-    from harness.cli.trace import trace_executions
-    from harness.runtime.pod_lifecycle import Runtime
-
     freed: list[Difference] | None = None
     with node.in_use():
-        before = _state_before(node, wanted) if diff else None
-        observe = trace_executions(settings.verbose)
-        runtime = Runtime(node, bin_dirs=settings.bin_dirs, observe=observe, warn=say)
+        before = None
+        if diff:
+            from harness.runtime.node_snapshot import StateBefore
+
+            before = StateBefore(node, wanted, warn=say)
+        runtime = settings.runtime(node, settings.bin_dirs)
 
         def delete(namespace: str, name: str) -> "Pod | None":
             return runtime.delete(namespace, name, force=force)
 
         done = for_each_pod(wanted, delete, jobs=jobs, label="Deleting pods", done="Gone")
         if before is not None and not prune:
-            freed = before.freed()
+            freed = before.differences()
     deleted = [pod for _, pod in done if pod is not None]
     if prune:
         freed = _prune(runtime, before)
     missing = [pod for pod, was in done if was is None]
     return _report(settings, missing, deleted, len(wanted) - len(done), freed)
-
-
-def _state_before(node: "Node", wanted: list[tuple[str, str]]) -> "StateBefore":
-    from harness.runtime.node_snapshot import StateBefore
-    from harness.runtime.pods import PodRecordError
-
-    pods = []
-    for namespace, name in wanted:
-        with suppress(PodRecordError):  # deleting it reports that
-            pods.append(node.pods.read(namespace, name))
-    return StateBefore(node, filter(None, pods), warn=say)
 
 
 def _report(
@@ -118,14 +94,8 @@ def _report(
     for namespace, name in missing:
         say(f"There is no pod {namespace}/{name}")
     listed = [{"name": pod.name, "namespace": pod.namespace, "containerID": pod.container_id} for pod in deleted]
-    document: dict[str, object] = {"deleted": listed}
-    if freed is not None:
-        document["diff"] = [difference.to_document() for difference in freed]
     rows = [[pod.name, pod.namespace, pod.container_id] for pod in deleted]
-    if rows or not settings.is_table:
-        emit(settings.output, document, Table(("DELETED", "NAMESPACE", "CONTAINER ID"), rows))
-    if settings.is_table:
-        say_changes([difference.in_words() for difference in freed or ()])
+    settings.emit({"deleted": listed}, Table(("DELETED", "NAMESPACE", "CONTAINER ID"), rows), freed)
     return 1 if failed else 0
 
 
@@ -139,7 +109,7 @@ def _prune(runtime: "Runtime", before: "StateBefore | None") -> "list[Difference
     with node.alone():
         pruned = prune_links(runtime)
         forwarding = node.run(forwarding_that_stays) if pruned.removed else []
-        freed = before.freed() if before is not None else None
+        freed = before.differences() if before is not None else None
     for name in pruned.removed:
         say(f"Removed {name}, which had no ports left")
     for name, reason in pruned.kept.items():

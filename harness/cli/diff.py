@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import Settings, global_options, needs_root, pass_settings, say
-from harness.output import emit, message_of, say_changes
+from harness.cli.options import Settings, needs_root, say, verb
+from harness.output import message_of
 from harness.table import Table
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class _TroubleError(click.ClickException):
     exit_code = 2
 
 
-@click.command("diff")
+@verb("diff")
 @click.argument("before", type=_SNAPSHOT)
 @click.argument("after", type=_SNAPSHOT, required=False)
 @click.option(
@@ -33,8 +33,6 @@ class _TroubleError(click.ClickException):
     metavar="PATTERN",
     help="Ignore entries that match 'PLACE/WHAT/NAME', with wildcards: 'files/*', 'node/sysctl/*'; may be repeated.",
 )
-@global_options()
-@pass_settings
 def command(settings: Settings, *, before: Path, after: Path | None, ignore: tuple[str, ...]) -> int:
     """Compare two snapshots (`cni-harness snapshot -o json`), or one with the present state. "-" is stdin.
 
@@ -48,9 +46,7 @@ def command(settings: Settings, *, before: Path, after: Path | None, ignore: tup
     for line in dict.fromkeys([*old.missing, *new.missing]):
         say(line)
     found = differences(old, new, ignore=ignore)
-    emit(settings.output, {"diff": [difference.to_document() for difference in found]}, Table((), []))
-    if settings.is_table:
-        say_changes([difference.in_words() for difference in found])
+    settings.emit({}, Table((), ()), found)
     return 1 if found else 0
 
 

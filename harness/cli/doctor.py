@@ -2,10 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-import click
-
-from harness.cli.options import Settings, global_options, pass_settings, say
-from harness.output import emit
+from harness.cli.options import Settings, say, verb
 from harness.table import Table
 from launch.installation import DEFAULT_SOCKET
 
@@ -14,12 +11,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_TIMEOUT_S = 5.0
 
-
-@click.command("doctor")
-@global_options()
-@pass_settings
+@verb("doctor")
 def command(settings: Settings) -> int:
     """Show the plugins that containerd, CRI-O and Podman on this machine execute for a pod, by their configuration.
 
@@ -34,7 +27,7 @@ def command(settings: Settings) -> int:
     from launch.distributions import declared
     from launch.installation import plugin_names
 
-    versions_of = versions_by_asking(_TIMEOUT_S)
+    versions_of = versions_by_asking()
     runtimes = [examine(config, versions_of) for config in runtime_configs()]
     if not runtimes:
         say("No runtime found: no executable and no configuration of containerd, crio or podman")
@@ -65,7 +58,7 @@ def command(settings: Settings) -> int:
     if old:
         rows.append(["", "problem", f"run `cni-harness install` again, for {', '.join(map(str, old))}"])
     server = f"listening at {DEFAULT_SOCKET}" if up else "not running: each plugin starts Python by itself"
-    emit(settings.output, document, Table(("RUNTIME", "ITEM", "VALUE"), [*rows, ["", "server", server]]))
+    settings.emit(document, Table(("RUNTIME", "ITEM", "VALUE"), [*rows, ["", "server", server]]))
     return 1 if old or any(each.problems for each in runtimes) else 0
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.options import Settings, complete_pod, global_options, namespace_option, needs_root, pass_settings, say
+from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, say, verb
 from harness.runtime.resolv_conf import HOST_RESOLV_CONF
 
 __all__ = ["command"]
@@ -39,12 +39,10 @@ class _WithCommand(click.Command):
         return words
 
 
-@click.command("exec", cls=_WithCommand)
+@verb("exec", cls=_WithCommand)
 @click.argument("pod", shell_complete=complete_pod)
 @click.argument("arguments", nargs=-1, required=True, metavar="[--] COMMAND...", type=click.UNPROCESSED)
 @namespace_option
-@global_options()
-@pass_settings
 def command(settings: Settings, *, pod: str, arguments: tuple[str, ...], namespace: str) -> int:
     """Run a command in a pod's network namespace, with the pod's resolv.conf.
 
@@ -52,10 +50,7 @@ def command(settings: Settings, *, pod: str, arguments: tuple[str, ...], namespa
     and signals are its own.
     """
     needs_root("exec", "enters a network namespace")
-    store = settings.open_node().pods
-    record = store.read(namespace, pod)
-    if record is None:
-        raise click.ClickException(f"there is no pod {namespace}/{pod}")
+    record = settings.pod(namespace, pod)
     from netlink.namespace import NotANamespaceError, entered, open_namespace
 
     try:
@@ -63,7 +58,7 @@ def command(settings: Settings, *, pod: str, arguments: tuple[str, ...], namespa
     except (FileNotFoundError, NotANamespaceError):
         raise click.ClickException(f"the sandbox of pod {record.title} is gone: {record.netns}") from None
     with entered(netns):
-        _show_own_files(store.resolv_conf(record))
+        _show_own_files(settings.open_node().pods.resolv_conf(record))
         return _become(arguments)
 
 

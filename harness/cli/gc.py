@@ -2,8 +2,8 @@
 
 import click
 
-from harness.cli.options import Settings, global_options, needs_root, only_networks_option, pass_settings, say
-from harness.output import emit, message_of, say_changes
+from harness.cli.options import Settings, needs_root, only_networks_option, say, verb
+from harness.output import message_of
 from harness.table import Table
 
 __all__ = ["command"]
@@ -11,11 +11,9 @@ __all__ = ["command"]
 _SHORT_ID = 12
 
 
-@click.command("gc")
+@verb("gc")
 @only_networks_option
 @click.option("--diff", is_flag=True, help="Show what was freed: the node and the pods, before and after.")
-@global_options()
-@pass_settings
 def command(settings: Settings, *, names: tuple[str, ...], diff: bool) -> int:
     """Free the networks' resources, except those of attachments of pods on record.
 
@@ -25,25 +23,22 @@ def command(settings: Settings, *, names: tuple[str, ...], diff: bool) -> int:
     used.
     """
     from harness.cli.defaults import configured_networks, plugin_folders, plugin_types, select_networks
-    from harness.cli.trace import trace_executions
+    from harness.libcni.attachment import Attachment
     from harness.runtime.node_snapshot import StateBefore
-    from harness.runtime.pod_lifecycle import Runtime, folders_with_those_of
 
     needs_root("gc", "deletes attachments")
     node = settings.open_node()
     if not node.exists():
         say(f"There is no node {node.name}: nothing to free")
-        emit(settings.output, {"networks": []} | ({"diff": []} if diff else {}), Table((), ()))
+        settings.emit({"networks": []}, Table((), ()), [] if diff else None)
         return 0
     networks = select_networks(settings, names) if names else configured_networks(settings)
     document: list[dict[str, object]] = []
     rows: list[list[str]] = []
-    failed = False
     with node.alone(), plugin_folders(settings, plugin_types(networks)) as bin_dirs:
-        runtime = Runtime(node, bin_dirs=bin_dirs, observe=trace_executions(settings.verbose), warn=say)
         pods = node.pods.all()
-        before = StateBefore(node, pods, warn=say) if diff else None
-        libcni = runtime.libcni(folders_with_those_of(bin_dirs, pods))
+        before = StateBefore(node, node.pods.names(), warn=say) if diff else None
+        libcni = settings.runtime(node, bin_dirs).libcni(pods)
         for network in networks:
             valid = [
                 (pod.container_id, attached.ifname)
@@ -51,24 +46,16 @@ def command(settings: Settings, *, names: tuple[str, ...], diff: bool) -> int:
                 for attached in pod.networks
                 if attached.name == network.name
             ]
-            problem = ""
-            deleted: list[dict[str, str]] = []
+            problem, undone = "", list[Attachment]()
             try:
-                deleted += [
-                    {"containerID": attachment.container_id, "ifname": attachment.ifname}
-                    for attachment in libcni.gc(network, valid)
-                ]
+                undone = libcni.gc(network, valid)
             except ExceptionGroup as errors:
-                problem, failed = message_of(errors), True
+                problem = message_of(errors)
+            deleted = [{"containerID": each.container_id, "ifname": each.ifname} for each in undone]
             document.append({"name": network.name, "valid": len(valid), "deleted": deleted, "error": problem})
-            gone = ", ".join(f"{each['containerID'][:_SHORT_ID]}/{each['ifname']}" for each in deleted)
+            gone = ", ".join(f"{each.container_id[:_SHORT_ID]}/{each.ifname}" for each in undone)
             outcome = problem or ("disabled" if network.disable_gc else "ok")
             rows.append([network.name, str(len(valid)), gone, outcome])
-        freed = before.freed() if before is not None else []
-    shown: dict[str, object] = {"networks": document}
-    if diff:
-        shown["diff"] = [difference.to_document() for difference in freed]
-    emit(settings.output, shown, Table(("NETWORK", "VALID", "DELETED", "GC"), rows, "GC"))
-    if settings.is_table:
-        say_changes([difference.in_words() for difference in freed])
-    return 1 if failed else 0
+        freed = before.differences() if before is not None else None
+    settings.emit({"networks": document}, Table(("NETWORK", "VALID", "DELETED", "GC"), rows, "GC"), freed)
+    return 1 if any(each["error"] for each in document) else 0

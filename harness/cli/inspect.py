@@ -5,18 +5,15 @@ from typing import Any
 
 import click
 
-from harness.cli.options import Settings, complete_pod, global_options, namespace_option, needs_root, pass_settings
-from harness.output import emit
+from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
 from harness.table import Table
 
 __all__ = ["command"]
 
 
-@click.command("inspect")
+@verb("inspect")
 @click.argument("pod", shell_complete=complete_pod)
 @namespace_option
-@global_options()
-@pass_settings
 def command(settings: Settings, *, pod: str, namespace: str) -> None:
     """Show a pod: its networks and their plugins, the result of each, and the kernel's state of it now.
 
@@ -26,12 +23,8 @@ def command(settings: Settings, *, pod: str, namespace: str) -> None:
     from harness.runtime.pod_inspection import inspect_pod
 
     needs_root("inspect", "looks into a network namespace")
-    node = settings.open_node()
-    record = node.pods.read(namespace, pod)
-    if record is None:
-        raise click.ClickException(f"there is no pod {namespace}/{pod}")
-    document = inspect_pod(node, record)
-    emit(settings.output, document, Table(("", pod), list(_rows(document))))
+    document = inspect_pod(settings.open_node(), settings.pod(namespace, pod))
+    settings.emit(document, Table(("", pod), list(_rows(document))))
 
 
 _IDENTITY = (

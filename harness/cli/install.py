@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import Settings, global_options, pass_settings, say
+from harness.cli.options import Settings, say, verb
 from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, DEFAULT_STATE_DIR
-from harness.output import emit
 from harness.table import Table
 
 if TYPE_CHECKING:
@@ -16,11 +15,9 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _FIRST = "10-cni-harness.conflist"
-_TIMEOUT_S = 5.0
-"""The time limit for VERSION of a plugin."""
 
 
-@click.command("install")
+@verb("install", makes_folders=True)
 @click.option(
     "--conf",
     is_flag=False,
@@ -40,8 +37,6 @@ _TIMEOUT_S = 5.0
     help="Have systemd start the server when it is needed.  [with systemd, the default --state-dir, and no package]",
 )
 @click.option("--unit-dir", type=click.Path(file_okay=False, path_type=Path), hidden=True, help="For a look at them.")
-@global_options(makes_folders=True)
-@pass_settings
 def command(
     settings: Settings, *, conf: str | None, force: bool, divert: bool, units: bool | None, unit_dir: Path | None
 ) -> None:
@@ -76,7 +71,7 @@ def command(
     if not units and not systemd.is_systemd_running():
         say("Without systemd: `cni-harness serve` runs the server, which saves each plugin the start of Python")
     runtimes = _say_who_executes(settings, folders[0])
-    emit(settings.output, {"files": document, "runtimes": runtimes}, Table(("FILE", "STATE"), rows, "STATE"))
+    settings.emit({"files": document, "runtimes": runtimes}, Table(("FILE", "STATE"), rows, "STATE"))
 
 
 def _say_who_executes(settings: Settings, folder: Path) -> list[dict[str, object]]:
@@ -93,7 +88,7 @@ def _say_who_executes(settings: Settings, folder: Path) -> list[dict[str, object
     for config in configs:
         say(advice(config, folders, names))
     conf_dir = settings.conf_dir or DEFAULT_CONF_DIR
-    for warning in version_warnings(conf_dir, folder, configs, versions_by_asking(_TIMEOUT_S)):
+    for warning in version_warnings(conf_dir, folder, configs, versions_by_asking()):
         say(f"Warning: {warning}")
     return [
         {"name": config.name, "executes": {name: str(config.plugin(name) or "") for name in names}}

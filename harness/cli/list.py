@@ -2,17 +2,15 @@
 
 import click
 
-from harness.cli.options import Settings, global_options, pass_settings, say, warn
-from harness.output import age, emit
+from harness.cli.options import Settings, say, verb, warn
+from harness.output import age
 from harness.table import Table
 
 __all__ = ["command"]
 
 
-@click.command("list")
+@verb("list")
 @click.option("--namespace", metavar="NS", help="Only those in this Kubernetes namespace.")
-@global_options()
-@pass_settings
 def command(settings: Settings, *, namespace: str | None) -> None:
     """List pods, including pods that a crash left incomplete: `del` removes them, too."""
     from harness.runtime.pod_view import addresses, pod_document, pod_state
@@ -36,4 +34,4 @@ def command(settings: Settings, *, namespace: str | None) -> None:
     headings = ("POD", "NAMESPACE", "STATE", "NETWORKS", "ADDRESSES", "CONTAINER ID", "CREATED" if is_wide else "AGE")
     if not pods:
         say("No pods" if node.exists() else f"No pods: there is no node {node.name}")
-    emit(settings.output, {"pods": [pod_document(pod) for pod in pods]}, Table(headings, rows, "STATE"))
+    settings.emit({"pods": [pod_document(pod) for pod in pods]}, Table(headings, rows, "STATE"))

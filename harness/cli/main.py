@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from harness.cli.interruption import interrupted_once
-from harness.cli.options import Settings, global_options, say
+from harness.cli.options import Settings, say, shared_options
 from harness.cli.verbs import Verbs
 from harness.output import abandon, message_of
 
@@ -40,7 +40,6 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: object) ->
     callback=_print_version,
     help="Print the version of this program, and no more.",
 )
-@global_options(environment=True)
 @click.pass_context
 def cli(ctx: click.Context) -> None:
     """Give pods a network with CNI plugins, as a container runtime does, and show the results.
@@ -54,6 +53,9 @@ def cli(ctx: click.Context) -> None:
         ctx.color = False
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
+
+
+cli.params += shared_options(environment=True)
 
 
 def main() -> None:

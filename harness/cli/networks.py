@@ -4,8 +4,7 @@ from typing import Any
 
 import click
 
-from harness.cli.options import Settings, complete_network, global_options, needs_root, pass_settings, say, warn
-from harness.output import emit
+from harness.cli.options import Settings, complete_network, needs_root, say, verb, warn
 from harness.table import Table
 
 __all__ = ["command"]
@@ -14,10 +13,8 @@ _COUNTED = 10**9
 """Larger numbers of addresses are rounded in the table."""
 
 
-@click.command("networks")
+@verb("networks")
 @click.argument("name", required=False, shell_complete=complete_network)
-@global_options()
-@pass_settings
 def command(settings: Settings, *, name: str | None) -> None:
     """List networks, in the order of their files: `add` uses the first if none is named.
 
@@ -47,7 +44,7 @@ def _show_all(settings: Settings) -> None:
         )
     rows = [[_cell(value) for value in each.values()] for each in document]
     headings = ("NETWORK", "VERSION", "PLUGINS", "CAPABILITIES", "FILE")
-    emit(settings.output, {"networks": document}, Table(headings, rows))
+    settings.emit({"networks": document}, Table(headings, rows))
 
 
 def _show_addresses(settings: Settings, name: str) -> None:
@@ -67,12 +64,12 @@ def _show_addresses(settings: Settings, name: str) -> None:
         [each["subnet"], f"{each['rangeStart']}-{each['rangeEnd']}", each["gateway"], *map(_number, _counts(each))]
         for each in ranges
     ]
-    emit(settings.output, document, Table(("SUBNET", "RANGE", "GATEWAY", "USED", "FREE"), rows))
+    settings.emit(document, Table(("SUBNET", "RANGE", "GATEWAY", "USED", "FREE"), rows))
     if not settings.is_table or not reservations:
         return
     rows = [[each["address"], _holder(each), each["ifname"], each["containerID"]] for each in reservations]
     click.echo()
-    emit(settings.output, None, Table(("ADDRESS", "POD", "INTERFACE", "CONTAINER ID"), rows))
+    settings.emit({}, Table(("ADDRESS", "POD", "INTERFACE", "CONTAINER ID"), rows))
 
 
 def _counts(known: dict[str, int]) -> tuple[int, int]:

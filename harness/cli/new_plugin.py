@@ -4,17 +4,15 @@ from pathlib import Path
 
 import click
 
-from harness.cli.options import Settings, global_options, pass_settings, say
+from harness.cli.options import Settings, say, verb
 from harness.output import emit
 from harness.table import Table
 
 __all__ = ["command"]
 
 
-@click.command("new-plugin")
+@verb("new-plugin")
 @click.argument("name")
-@global_options()
-@pass_settings
 def command(settings: Settings, *, name: str) -> None:
     """Write a Python distribution with the plugin NAME into the new folder NAME: a veth pair with addresses, and tests.
 

@@ -1,41 +1,43 @@
 """The options that every verb shares, before it or after it."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, DEFAULT_STATE_DIR, OWN_CONF_DIR
-from harness.output import abandon
+from harness.output import abandon, emit, say_changes
+from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.runtime.node import Node
+    from harness.runtime.pod_lifecycle import Runtime
+    from harness.runtime.pods import Pod
+    from harness.snapshot import Difference
 
 __all__ = [
     "EXECUTABLE",
     "Settings",
     "complete_network",
     "complete_pod",
-    "global_options",
     "named_folders",
     "namespace_option",
     "needs_root",
     "only_networks_option",
-    "pass_settings",
     "say",
+    "shared_options",
+    "verb",
     "warn",
 ]
 
 EXECUTABLE = click.Path(exists=True, dir_okay=False, executable=True, resolve_path=True, path_type=Path)
 _FOLDER = click.Path(file_okay=False)
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass
@@ -50,8 +52,8 @@ class Settings:
     verbose: int = 0
     announces: bool = False
     """Whether the use of this project's own lists and plugins is reported on stderr."""
-    names_bin_dirs: bool = False
-    """Whether an option names the folders of plugins, not the environment."""
+    named: set[str] = field(default_factory=set)
+    """The fields above that an option sets, not the environment."""
 
     @property
     def is_table(self) -> bool:
@@ -64,8 +66,27 @@ class Settings:
 
         return Node(self.node, self.state_dir, threads=threads)
 
+    def pod(self, namespace: str, name: str) -> "Pod":
+        """Return a pod's record. Raises ClickException if it is missing, NodeError, PodNameError, PodRecordError."""
+        pod = self.open_node().pods.read(namespace, name)
+        if pod is None:
+            raise click.ClickException(f"there is no pod {namespace}/{name}")
+        return pod
 
-pass_settings = click.make_pass_decorator(Settings, ensure=True)
+    def runtime(self, node: "Node", bin_dirs: Sequence[Path]) -> "Runtime":
+        """Return the runtime of a node: it logs executions of plugins as -v asks, and its warnings go to stderr."""
+        from harness.cli.trace import trace_executions
+        from harness.runtime.pod_lifecycle import Runtime
+
+        return Runtime(node, bin_dirs=bin_dirs, observe=trace_executions(self.verbose), warn=say)
+
+    def emit(self, document: Mapping[str, object], table: Table, changes: "Sequence[Difference] | None" = None) -> None:
+        """Print the result: `document`, with `changes` as its `diff`, or `table`, with `changes` as lines below it."""
+        if changes is not None:
+            document = {**document, "diff": [each.to_document() for each in changes]}
+        emit(self.output, document, table)
+        if self.is_table:
+            say_changes([each.in_words() for each in changes or ()])
 
 
 def say(message: str) -> None:
@@ -103,8 +124,8 @@ def _remember(ctx: click.Context, param: click.Parameter, value: object) -> None
             # `--node "$NAME"` must not mean this host if NAME is unset.
             raise click.BadParameter(f"{text!r} names nothing; for the default, leave the option out", ctx, param)
         folder = Path(text).absolute()
-        if param.name == "bin_dirs":
-            settings.names_bin_dirs = ctx.get_parameter_source("bin_dirs") is ParameterSource.COMMANDLINE
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            settings.named.add(name)
         read = {"bin_dirs": _folders(text), "conf_dir": folder, "state_dir": folder}
         setattr(settings, name, read.get(name, text))
 
@@ -114,7 +135,7 @@ def _demand_folders(ctx: click.Context, param: click.Parameter, value: object) -
     _remember(ctx, param, value)
     settings = ctx.ensure_object(Settings)
     missing = [str(folder) for folder in settings.bin_dirs if not folder.is_dir()]
-    if missing and settings.names_bin_dirs and ctx.parent is not None and not ctx.resilient_parsing:
+    if missing and "bin_dirs" in settings.named and ctx.parent is not None and not ctx.resilient_parsing:
         raise click.BadParameter(f"no folder {', '.join(missing)}", ctx, param)
 
 
@@ -123,24 +144,18 @@ def _folders(text: str) -> tuple[Path, ...]:
     return tuple(Path(folder).absolute() for folder in text.split(":") if folder)
 
 
-def global_options(*, environment: bool = False, makes_folders: bool = False) -> Callable[[F], F]:
-    """Add the shared options to a command; to the group, `environment` adds the variables that stand for them.
+def shared_options(*, environment: bool = False, makes_folders: bool = False) -> list[click.Parameter]:
+    """Return the options that every verb has; for the group, `environment` adds the variables that stand for them.
 
     Only the group has them: a variable must not overrule an option before the verb. With `makes_folders`, folders of
     --bin-dir may be missing.
     """
 
-    def option(*names: str, envvar: str, **settings: Any) -> Callable[[F], F]:  # noqa: ANN401 -- click's own
-        return click.option(
-            *names,
-            envvar=envvar if environment else None,
-            show_envvar=environment,
-            expose_value=False,
-            callback=settings.pop("callback", _remember),
-            **settings,
-        )
+    def option(*names: str, envvar: str, **settings: Any) -> click.Option:  # noqa: ANN401 -- click's own
+        settings = {"callback": _remember, "expose_value": False, **settings}
+        return click.Option(names, envvar=envvar if environment else None, show_envvar=environment, **settings)
 
-    options = [
+    return [
         option("--conf-dir", envvar="NETCONFPATH", type=_FOLDER, help=f"Network lists.  [default: {DEFAULT_CONF_DIR}]"),
         option(
             "--bin-dir",
@@ -171,9 +186,8 @@ def global_options(*, environment: bool = False, makes_folders: bool = False) ->
             help="How the result is printed. A table shows 12 digits of a container ID, and on a terminal it is as "
             "wide as that; `wide` has whole values, and a line for each row.  [default: table]",
         ),
-        click.option(
-            "-v",
-            "--verbose",
+        click.Option(
+            ["-v", "--verbose"],
             count=True,
             expose_value=False,
             callback=_remember,
@@ -181,31 +195,22 @@ def global_options(*, environment: bool = False, makes_folders: bool = False) ->
         ),
     ]
 
-    def decorate(command: F) -> F:
-        for add in reversed(options):
-            command = add(command)
+
+def verb(
+    name: str,
+    *,
+    makes_folders: bool = False,
+    cls: type[click.Command] = click.Command,
+    **attributes: Any,  # noqa: ANN401 -- click's own
+) -> Callable[[Callable[..., object]], Any]:
+    """Make a function a command, with the shared options after its own; its first argument is the Settings."""
+
+    def decorate(function: Callable[..., object]) -> click.Command:
+        command = click.command(name, cls=cls, **attributes)(click.make_pass_decorator(Settings, ensure=True)(function))
+        command.params += shared_options(makes_folders=makes_folders)
         return command
 
     return decorate
-
-
-def namespace_option(command: F) -> F:
-    """Add --namespace, the pod's Kubernetes namespace."""
-    return click.option(
-        "--namespace", default="default", show_default=True, metavar="NS", help="The pods' Kubernetes namespace."
-    )(command)
-
-
-def only_networks_option(command: F) -> F:
-    """Add --network, which limits a verb to the networks named."""
-    return click.option(
-        "--network",
-        "names",
-        multiple=True,
-        metavar="NAME",
-        shell_complete=complete_network,
-        help="Only this network; may be repeated.",
-    )(command)
 
 
 def complete_pod(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -228,6 +233,22 @@ def complete_network(ctx: click.Context, param: click.Parameter, incomplete: str
         networks = [*configured_networks(_settings(ctx)), *load_networks(OWN_CONF_DIR)]
         return list(dict.fromkeys(each.name for each in networks if each.name.startswith(incomplete)))
     return []
+
+
+namespace_option = click.option(
+    "--namespace", default="default", show_default=True, metavar="NS", help="The pods' Kubernetes namespace."
+)
+"""Adds --namespace, the pod's Kubernetes namespace."""
+
+only_networks_option = click.option(
+    "--network",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=complete_network,
+    help="Only this network; may be repeated.",
+)
+"""Adds --network, which limits a verb to the networks named."""
 
 
 def _complete_node(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import click
 
@@ -16,26 +16,17 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from queue import SimpleQueue
 
-__all__ = ["DEFAULT_JOBS", "for_each_pod", "jobs_option"]
-
-DEFAULT_JOBS = 8
+__all__ = ["for_each_pod", "jobs_option"]
 
 PodName = tuple[str, str]
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., object])
 
 
-def jobs_option(command: F) -> F:
-    """Add --jobs."""
-    return click.option(
-        "--jobs",
-        type=click.IntRange(min=1),
-        default=DEFAULT_JOBS,
-        show_default=True,
-        metavar="N",
-        help="How many pods at a time.",
-    )(command)
+jobs_option = click.option(
+    "--jobs", type=click.IntRange(min=1), default=8, show_default=True, metavar="N", help="How many pods at a time."
+)
+"""Adds --jobs."""
 
 
 def for_each_pod(
@@ -51,8 +42,7 @@ def for_each_pod(
 
     events: SimpleQueue[Future[T] | None] = SimpleQueue()  # its put() may interrupt its get()
     with interruption_deferred(lambda: events.put(None)) as arrival:
-        begun = _Begun(arrival)
-        futures = _finished(pods, begun.only_before_the_signal(action), events, begun, jobs=jobs, label=label)
+        futures = _finished(pods, _Begun(action, arrival), events, jobs=jobs, label=label)
         results: dict[PodName, T] = {}
         not_begun = []
         for pod, future in futures.items():
@@ -73,29 +63,26 @@ class _NotBegunError(Exception):
     """The signal came before the pod's turn."""
 
 
-class _Begun:
-    """The pods that were begun and have not ended."""
+class _Begun(Generic[T]):
+    """The action, and the pods for which it was begun and has not ended."""
 
-    def __init__(self, arrival: Arrival) -> None:
+    def __init__(self, action: Callable[[str, str], T], arrival: Arrival) -> None:
+        self._action = action
         self._arrival = arrival
         self._lock = Lock()
         self._pods: list[PodName] = []
 
-    def only_before_the_signal(self, action: Callable[[str, str], T]) -> Callable[[PodName], T]:
-        """Return the action in a form that raises _NotBegunError after the signal."""
-
-        def act(pod: PodName) -> T:
+    def begin(self, pod: PodName) -> T:
+        """Call the action. Raises _NotBegunError after the signal."""
+        with self._lock:
+            if self._arrival:
+                raise _NotBegunError
+            self._pods.append(pod)
+        try:
+            return self._action(*pod)
+        finally:
             with self._lock:
-                if self._arrival:
-                    raise _NotBegunError
-                self._pods.append(pod)
-            try:
-                return action(*pod)
-            finally:
-                with self._lock:
-                    self._pods.remove(pod)
-
-        return act
+                self._pods.remove(pod)
 
     def say_which(self) -> None:
         """Name the pods under way on stderr, after the signal, when no other pod is begun."""
@@ -106,19 +93,13 @@ class _Begun:
 
 
 def _finished(
-    pods: Sequence[PodName],
-    act: Callable[[PodName], T],
-    events: "SimpleQueue[Future[T] | None]",
-    begun: _Begun,
-    *,
-    jobs: int,
-    label: str,
+    pods: Sequence[PodName], begun: _Begun[T], events: "SimpleQueue[Future[T] | None]", *, jobs: int, label: str
 ) -> "dict[PodName, Future[T]]":
-    """Call `act` for each pod and wait for all; `events` has each that ends, and None for a signal."""
+    """Begin each pod and wait for all; `events` has each that ends, and None for a signal."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(max(1, min(jobs, len(pods)))) as pool, _progress(len(pods), label) as advance:
-        futures = {pod: pool.submit(act, pod) for pod in pods}
+        futures = {pod: pool.submit(begun.begin, pod) for pod in pods}
         for future in futures.values():
             future.add_done_callback(events.put)
         waited_for = len(futures)
@@ -134,7 +115,7 @@ def _finished(
 @contextmanager
 def _progress(length: int, label: str) -> Iterator[Callable[[], None]]:
     """Show the number of ended pods, if there are several and stderr is a terminal; call the result for each."""
-    if length == 1 or not sys.stderr.isatty():
+    if length <= 1 or not sys.stderr.isatty():
         yield lambda: None
         return
     with click.progressbar(length=length, label=label, file=sys.stderr) as bar:

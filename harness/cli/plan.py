@@ -15,7 +15,7 @@ from skel.errors import CniError
 from skel.names import ifname_flaw, parse_cni_args
 from skel.strict_json import decode_json
 
-__all__ = ["PlanError", "Wishes", "parse_port", "plan_networks"]
+__all__ = ["Options", "PlanError", "parse_port", "plan_networks"]
 
 _PORT: Final = re.compile(
     r"(?:(?P<host_ip>\[[0-9A-Fa-f:.]+\]|[0-9.]+):)?(?P<host_port>\d+):(?P<container_port>\d+)(?:/(?P<protocol>\w+))?"
@@ -29,7 +29,7 @@ class PlanError(Exception):
 
 
 @dataclass(frozen=True)
-class Wishes:
+class Options:
     """The options of `add`, as the user wrote them."""
 
     ifname: str = "eth0"
@@ -41,7 +41,7 @@ class Wishes:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
 
-def plan_networks(networks: Sequence[NetworkList], wishes: Wishes) -> list[NetworkPlan]:
+def plan_networks(networks: Sequence[NetworkList], options: Options) -> list[NetworkPlan]:
     """Return the interface and arguments of each network. Raises PlanError.
 
     The first network gets the named interface. It alone gets addresses, MAC and ports. The others get net1, net2 and so
@@ -49,19 +49,19 @@ def plan_networks(networks: Sequence[NetworkList], wishes: Wishes) -> list[Netwo
     Otherwise it is in CNI_ARGS, which IPAM plugins and bridge read, too. CNI_ARGS and CAP_ARGS in the environment apply
     to every network; options overrule them.
     """
-    _check(wishes)
-    shared_args = _environment_args(wishes.environ) | _pairs(wishes.cni_args)
-    shared_capabilities = _environment_capabilities(wishes.environ) | _capabilities(wishes.capabilities)
+    _check(options)
+    shared_args = _environment_args(options.environ) | _pairs(options.cni_args)
+    shared_capabilities = _environment_capabilities(options.environ) | _capabilities(options.capabilities)
     plans = []
     for index, network in enumerate(networks):
         args, capabilities = dict(shared_args), dict(shared_capabilities)
         if index == 0:
-            _wish_addresses(network, wishes, args, capabilities)
-        ifname = f"net{index}" if index else wishes.ifname
+            _ask_addresses(network, options, args, capabilities)
+        ifname = f"net{index}" if index else options.ifname
         plans.append(NetworkPlan(network, ifname, args, capabilities))
     ifnames = [plan.ifname for plan in plans]
     if len(set(ifnames)) < len(ifnames):
-        raise PlanError(f"--ifname {wishes.ifname}: that is the name of a later network's interface")
+        raise PlanError(f"--ifname {options.ifname}: that is the name of a later network's interface")
     return plans
 
 
@@ -89,41 +89,39 @@ def parse_port(text: str) -> dict[str, object]:
     return entry
 
 
-def _check(wishes: Wishes) -> None:
-    if flaw := ifname_flaw(wishes.ifname):
-        raise PlanError(f"--ifname {wishes.ifname}: {flaw}")
-    for address in wishes.ips:
+def _check(options: Options) -> None:
+    if flaw := ifname_flaw(options.ifname):
+        raise PlanError(f"--ifname {options.ifname}: {flaw}")
+    for address in options.ips:
         try:
             ipaddress.ip_interface(address)
         except ValueError:
             raise PlanError(f"--ip {address}: wanted an IP address, with or without prefix length") from None
-    for port in wishes.ports:
-        parse_port(port)
-    if wishes.mac is not None:
+    if options.mac is not None:
         try:
-            decode_mac(wishes.mac, "--mac")
+            decode_mac(options.mac, "--mac")
         except CniError as error:
             raise PlanError(str(error)) from None
 
 
-def _wish_addresses(
-    network: NetworkList, wishes: Wishes, args: dict[str, str], capabilities: dict[str, object]
+def _ask_addresses(
+    network: NetworkList, options: Options, args: dict[str, str], capabilities: dict[str, object]
 ) -> None:
     declared = frozenset[str]().union(*(plugin.capabilities for plugin in network.plugins))
-    if wishes.ips and "ips" in declared:
-        capabilities["ips"] = list(wishes.ips)
-    elif wishes.ips:
-        args["IP"] = ",".join(wishes.ips)
-    if wishes.mac and "mac" in declared:
-        capabilities["mac"] = wishes.mac
-    elif wishes.mac:
-        args["MAC"] = wishes.mac
-    if wishes.ports:
+    if options.ips and "ips" in declared:
+        capabilities["ips"] = list(options.ips)
+    elif options.ips:
+        args["IP"] = ",".join(options.ips)
+    if options.mac and "mac" in declared:
+        capabilities["mac"] = options.mac
+    elif options.mac:
+        args["MAC"] = options.mac
+    if options.ports:
+        capabilities["portMappings"] = [parse_port(text) for text in options.ports]
         if "portMappings" not in declared:
             raise PlanError(
-                f"-p {wishes.ports[0]}: no plugin of network {network.name} has the capability portMappings"
+                f"-p {options.ports[0]}: no plugin of network {network.name} has the capability portMappings"
             )
-        capabilities["portMappings"] = [parse_port(text) for text in wishes.ports]
 
 
 def _environment_args(environ: Mapping[str, str]) -> dict[str, str]:
@@ -131,11 +129,6 @@ def _environment_args(environ: Mapping[str, str]) -> dict[str, str]:
         return parse_cni_args(environ.get("CNI_ARGS", ""))
     except CniError as error:
         raise PlanError(f"CNI_ARGS in the environment: {error}") from None
-
-
-def _environment_capabilities(environ: Mapping[str, str]) -> dict[str, object]:
-    text = environ.get("CAP_ARGS", "")
-    return _json_object(text, "CAP_ARGS in the environment") if text else {}
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:
@@ -165,7 +158,8 @@ def _capabilities(texts: Sequence[str]) -> dict[str, object]:
     return found
 
 
-def _json_object(text: str, where: str) -> dict[str, object]:
+def _environment_capabilities(environ: Mapping[str, str]) -> dict[str, object]:
+    where, text = "CAP_ARGS in the environment", environ.get("CAP_ARGS") or "{}"
     try:
         value = decode_json(text)
     except json.JSONDecodeError:

@@ -2,13 +2,13 @@
 
 import click
 
-from harness.cli.options import global_options, needs_root
+from harness.cli.options import Settings, needs_root, verb
 from launch.installation import DEFAULT_SOCKET
 
 __all__ = ["command"]
 
 
-@click.command("serve")
+@verb("serve")
 @click.option("--socket", default=DEFAULT_SOCKET, show_default=True, help="The launchers' socket, set by `install`.")
 @click.option("--workers", type=click.IntRange(min=1), default=4, show_default=True, help="Ready for calls.")
 @click.option("--most", type=click.IntRange(min=1), default=32, show_default=True, help="If others wait.")
@@ -16,8 +16,7 @@ __all__ = ["command"]
     "--limit", type=click.IntRange(min=1), default=300, show_default=True, help="Seconds for one call at most."
 )
 @click.option("--idle-exit", type=click.FloatRange(min=0), help="End after so many seconds without a request.")
-@global_options()
-def command(*, socket: str, workers: int, most: int, limit: int, idle_exit: float | None) -> None:
+def command(_: Settings, *, socket: str, workers: int, most: int, limit: int, idle_exit: float | None) -> None:
     """Run the server, which makes this project's plugins several times faster: Python is loaded already.
 
     With systemd, `cni-harness install` sets up its start on demand. SIGTERM ends it as soon as running calls are done;

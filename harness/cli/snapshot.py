@@ -5,21 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import (
-    Settings,
-    complete_pod,
-    global_options,
-    namespace_option,
-    needs_root,
-    pass_settings,
-    say,
-    warn,
-)
-from harness.output import emit
+from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, say, verb, warn
 from harness.table import Table
 
 if TYPE_CHECKING:
-    from harness.runtime.pods import Pod
     from harness.snapshot import Snapshot
 
 __all__ = ["command"]
@@ -29,7 +18,7 @@ _COUNTED = ("sysctls",)
 """Shown as a number: sysctls are hundreds, and most have their value of the machine's start."""
 
 
-@click.command("snapshot")
+@verb("snapshot")
 @click.option(
     "--pod",
     "pods",
@@ -54,8 +43,6 @@ _COUNTED = ("sysctls",)
     help="Also the files below this folder; may be repeated.  [always: the node's /var/lib/cni]",
 )
 @namespace_option
-@global_options()
-@pass_settings
 def command(
     settings: Settings, *, pods: tuple[str, ...], paths: tuple[str, ...], folders: tuple[Path, ...], namespace: str
 ) -> None:
@@ -76,11 +63,11 @@ def command(
     else:
         node = settings.open_node()
         node.must_exist()
-        wanted = [_pod(settings, namespace, name) for name in pods] if pods else node.pods.all(on_error=warn)
+        wanted = [settings.pod(namespace, name) for name in pods] if pods else node.pods.all(on_error=warn)
         snapshot = take_node(node, wanted, folders)
     for line in snapshot.missing:
         say(line)
-    emit(settings.output, snapshot.to_document(), Table(_HEADINGS, _rows(snapshot)))
+    settings.emit(snapshot.to_document(), Table(_HEADINGS, _rows(snapshot)))
 
 
 def _labelled(text: str) -> tuple[str, str]:
@@ -90,16 +77,10 @@ def _labelled(text: str) -> tuple[str, str]:
     return label, str(Path(path).absolute())
 
 
-def _pod(settings: Settings, namespace: str, name: str) -> "Pod":
-    pod = settings.open_node().pods.read(namespace, name)
-    if pod is None:
-        raise click.ClickException(f"there is no pod {namespace}/{name}")
-    return pod
-
-
 def _rows(snapshot: "Snapshot") -> list[list[str]]:
+    from harness.snapshot.compare import THINGS
     from harness.snapshot.state import FILES
-    from harness.snapshot.words import thing_in_words
+    from harness.snapshot.words import things_in_words
 
     rows = []
     for name, things in snapshot.sections.items():
@@ -107,10 +88,6 @@ def _rows(snapshot: "Snapshot") -> list[list[str]]:
         if what in _COUNTED:
             rows.append([place, what, f"{len(things)}, see -o json"])
             continue
-        thing = {"links": "link", "addresses": "address", "routes": "route"}.get(what, "file" if name == FILES else "")
-        for key, value in things.items():
-            if isinstance(value, list):
-                rows += [[place, what, f"{key}: {text}"] for text in value]
-            else:
-                rows.append([place, what or "file", thing_in_words(thing, key, value)])
+        thing = THINGS.get(what, "file" if name == FILES else "")
+        rows += [[place, what or "file", line] for line in things_in_words(thing, things)]
     return rows

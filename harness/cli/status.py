@@ -1,26 +1,19 @@
 """`cni-harness status`: can the networks serve an ADD?"""
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
-import click
-
-from harness.cli.options import Settings, global_options, needs_root, only_networks_option, pass_settings, say
-from harness.output import emit
+from harness.cli.options import Settings, needs_root, only_networks_option, say, verb
 from harness.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from harness.libcni.execute import Execution, PluginError
     from harness.libcni.networks import NetworkError
 
 __all__ = ["command"]
 
 
-@click.command("status")
+@verb("status")
 @only_networks_option
-@global_options()
-@pass_settings
 def command(settings: Settings, *, names: tuple[str, ...]) -> int:
     """Ask the plugins of each network for their STATUS. The exit code is 1 if a network is not ready.
 
@@ -37,18 +30,25 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
     node.must_exist()
     broken: list[NetworkError] = []
     networks = select_networks(settings, names) if names else configured_networks(settings, on_error=broken.append)
-    document: list[dict[str, object]] = [
+    document: list[dict[str, Any]] = [
         {"name": "", "ready": False, "code": 0, "message": str(error), "warnings": []} for error in broken
     ]
     with node.in_use(), plugin_folders(settings, plugin_types(networks)) as bin_dirs:
         said: list[str] = []
-        observe = _observer(trace_executions(settings.verbose), said)
+        trace = trace_executions(settings.verbose)
+
+        def observe(execution: "Execution") -> None:
+            if trace is not None:
+                trace(execution)
+            if execution.exit_code == 0:  # these are warnings of ready plugins
+                said.extend(execution.stderr.decode(errors="replace").splitlines())
+
         runtime = Runtime(node, bin_dirs=bin_dirs, observe=observe, warn=say)
         for network in networks:
             code, message = 0, ""
             said.clear()
             try:
-                runtime.status(network, bin_dirs)
+                runtime.status(network)
             except PluginError as error:
                 code, message = error.code, _message(error)
             document.append(
@@ -56,14 +56,14 @@ def command(settings: Settings, *, names: tuple[str, ...]) -> int:
             )
     rows = [
         [
-            str(each["name"]),
+            each["name"],
             "ready" if each["ready"] else "not ready",
             str(each["code"] or ""),
-            "; ".join(filter(None, [str(each["message"]), *cast("list[str]", each["warnings"])])),
+            "; ".join(filter(None, [each["message"], *each["warnings"]])),
         ]
         for each in document
     ]
-    emit(settings.output, {"networks": document}, Table(("NETWORK", "STATUS", "CODE", "MESSAGE"), rows, "STATUS"))
+    settings.emit({"networks": document}, Table(("NETWORK", "STATUS", "CODE", "MESSAGE"), rows, "STATUS"))
     return 0 if all(each["ready"] for each in document) else 1
 
 
@@ -72,15 +72,3 @@ def _message(error: "PluginError") -> str:
     notes: list[str] = getattr(error, "__notes__", [])
     parts = [f"plugin {error.plugin}: {error.msg}", error.details, *notes]
     return " ".join("; ".join(filter(None, parts)).split())
-
-
-def _observer(trace: "Callable[[Execution], None] | None", said: list[str]) -> "Callable[[Execution], None]":
-    """Return an observer that traces, and collects the warnings that ready plugins write to stderr."""
-
-    def observe(execution: "Execution") -> None:
-        if trace is not None:
-            trace(execution)
-        if execution.exit_code == 0:
-            said.extend(execution.stderr.decode(errors="replace").splitlines())
-
-    return observe

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import Settings, global_options, pass_settings, say
-from harness.output import emit
+from harness.cli.options import Settings, say, verb
 from harness.table import Table
 
 if TYPE_CHECKING:
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
-@click.command("validate")
+@verb("validate")
 @click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(path_type=Path))
-@global_options()
-@pass_settings
 def command(settings: Settings, *, files: tuple[Path, ...]) -> int:
     """Check network lists: keys, values, and that their plugins are here and speak their version. Needs no root.
 
@@ -29,22 +27,20 @@ def command(settings: Settings, *, files: tuple[Path, ...]) -> int:
     """
     from harness.cli.defaults import plugin_folders, plugin_types
     from harness.cli.trace import trace_executions
-    from harness.libcni.cache import ResultCache
     from harness.libcni.execute import Executor
-    from harness.libcni.operations import Libcni
+    from harness.libcni.operations import plugin_versions
     from harness.validation.overlaps import overlaps
 
     networks, unusable = _read(settings, files)
     unused = {} if files else _unused(networks)
     with plugin_folders(settings, plugin_types(networks)) as bin_dirs:
-        executor = Executor(bin_dirs, observe=trace_executions(settings.verbose))
-        versions = Libcni(executor, ResultCache(), warn=say).versions
+        versions = partial(plugin_versions, Executor(bin_dirs, observe=trace_executions(settings.verbose)))
         verdicts = unusable + [_verdict(network, unused.get(network.source, []), versions) for network in networks]
     for overlap in overlaps([network for network in networks if network.source not in unused]):
         say(f"Warning: {overlap}")
     rows = [row for verdict in verdicts for row in verdict.rows()]
     document = {"networks": [vars(verdict) for verdict in verdicts]}
-    emit(settings.output, document, Table(("NETWORK", "VERDICT", "FINDING", "FILE"), rows, "VERDICT"))
+    settings.emit(document, Table(("NETWORK", "VERDICT", "FINDING", "FILE"), rows, "VERDICT"))
     return 1 if any(verdict.problems for verdict in verdicts) else 0
 
 

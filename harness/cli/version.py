@@ -4,11 +4,8 @@ import os
 import re
 from pathlib import Path
 
-import click
-
-from harness.cli.options import Settings, global_options, pass_settings, say
+from harness.cli.options import Settings, verb
 from harness.locations import DEFAULT_BIN_DIR
-from harness.output import emit
 from harness.table import Table
 from skel.versions import SUPPORTED
 
@@ -20,9 +17,7 @@ _ABOUT = re.compile(r"^CNI \S+ plugin (?:version )?v?(\S+)$", re.MULTILINE)
 """The line that plugins built on a skeleton print on stderr if CNI_COMMAND is missing."""
 
 
-@click.command("version")
-@global_options()
-@pass_settings
+@verb("version")
 def command(settings: Settings) -> None:
     """Show the version of this program, the CNI versions that it speaks, and each plugin's versions. Needs no root."""
     from concurrent.futures import ThreadPoolExecutor
@@ -44,7 +39,7 @@ def command(settings: Settings) -> None:
     rows = [["cni-harness", own, ", ".join(SUPPORTED), ""]]
     rows += [[str(each["type"]), str(each["version"]), _listed(each), str(each["folder"])] for each in plugins]
     document = {"version": own, "cniVersions": list(SUPPORTED), "plugins": plugins}
-    emit(settings.output, document, Table(("NAME", "VERSION", "CNI VERSIONS", "FOLDER"), rows))
+    settings.emit(document, Table(("NAME", "VERSION", "CNI VERSIONS", "FOLDER"), rows))
 
 
 def _executables(folder: Path) -> list[str]:
@@ -58,15 +53,14 @@ def _executables(folder: Path) -> list[str]:
 
 def _plugin(settings: Settings, name: str, folder: Path) -> dict[str, object]:
     from harness.cli.trace import trace_executions
-    from harness.libcni.cache import ResultCache
     from harness.libcni.execute import Executor, PluginError
-    from harness.libcni.operations import Libcni
+    from harness.libcni.operations import plugin_versions
     from harness.overload import overload
 
     executor = Executor([folder], timeout=_TIMEOUT_S * overload(), observe=trace_executions(settings.verbose))
     entry: dict[str, object] = {"type": name, "folder": str(folder), "version": ""}
     try:
-        entry["cniVersions"] = Libcni(executor, ResultCache(), warn=say).versions(name)
+        entry["cniVersions"] = plugin_versions(executor, name)
         entry["version"] = _release(executor.run(name, "", b"", {}).stderr)
     except PluginError as error:
         entry["error"] = str(error)

@@ -5,18 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, TypedDict
 
-from harness.conformance.call import inherited
 from harness.conformance.subject import Subject
 from harness.libcni.attachment import Attachment
+from harness.libcni.execute import inherited
 from harness.libcni.request import request_config
 from harness.runtime.kubernetes import pod_cni_args
 
-__all__ = ["ABSENT", "DEFAULT", "Changes", "Container", "attachment_of", "config_of", "environment_of"]
+__all__ = ["ABSENT", "Changes", "Container", "attachment_of", "config_of", "environment_of"]
 
 ABSENT: Final = object()
 """In place of a value: the key, or the variable, is absent."""
-DEFAULT: Final = object()
-"""In place of a previous result: the one that a runtime would send."""
 
 
 class Container(NamedTuple):
@@ -61,13 +59,11 @@ def config_of(
     subject: Subject,
     verb: str,
     container: Container | None,
-    *,
-    version: str,
     valid: Sequence[Container] | None,
-    prev_result: object,
     changes: Changes,
 ) -> bytes:
-    """Return the configuration of a request, with the changes laid over it; `prev_result` is ABSENT for none."""
+    """Return the configuration of a request, with the changes laid over it; these name a version and a prevResult."""
+    version = changes["version"]
     ordinary = request_config(
         replace(subject.network, cni_version=version),
         subject.plugin,
@@ -75,7 +71,7 @@ def config_of(
         valid_attachments=None if valid is None else [(each.container_id, each.ifname) for each in valid],
     )
     request: dict[str, object] = {"cniVersion": version} if verb == "VERSION" else json.loads(ordinary)
-    request["prevResult"] = prev_result
+    request["prevResult"] = changes["prev_result"]
     request |= changes.get("config", {})
     present = {key: value for key, value in request.items() if value is not ABSENT}
     return json.dumps(present, separators=(",", ":")).encode()

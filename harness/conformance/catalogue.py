@@ -1,27 +1,17 @@
 """The registry of checks: the ID of each, the sentences that it enforces, and the profiles that it is for."""
 
 from collections.abc import Callable, Iterable, Sequence
-from enum import StrEnum
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from harness.conformance.profile import Profile
-from harness.conformance.sentences import Sentence, load
+from harness.conformance.sentences import Level, Sentence, load
 
 if TYPE_CHECKING:
     from harness.conformance.trial import Trial
 
 __all__ = ["ALL", "Check", "Level", "check", "checks"]
-
-
-class Level(StrEnum):
-    """How binding a sentence is, the most binding first."""
-
-    MUST = "MUST"
-    SHOULD = "SHOULD"
-    MAY = "MAY"
-    CONVENTION = "CONVENTION"
 
 
 ALL: Final = frozenset(Profile)
@@ -55,7 +45,7 @@ _registry: dict[str, Check] = {}
 
 
 def check(
-    id: str,  # noqa: A002 - the name that is used everywhere
+    id: str,  # noqa: A002 -- the name that is used everywhere
     *sentences: str,
     profiles: Iterable[Profile] = ALL,
     since: str = "0.1.0",

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from enum import StrEnum
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -20,9 +21,7 @@ from harness.conformance.subject import Subject
 from harness.conformance.trial import Container, Extent, Trial
 from harness.libcni.execute import Execution
 from harness.overload import overload
-from harness.runtime.site import Site
 from harness.snapshot import Snapshot
-from skel.versions import VERB_SINCE, at_least
 
 __all__ = ["By", "Chaos", "Kill", "killed", "settled", "wreak"]
 
@@ -80,45 +79,43 @@ def wreak(subject: Subject, *, state_dir: Path, extent: Extent) -> Chaos:
     wanted = sorted(set(_spread(extent.kills, first, length)))
     jobs = extent.killers
 
-    def kill_all(share: list[int]) -> list[Kill]:
-        nodes = _ChaosNodes(subject, state_dir, extent)
-        return list(nodes.kills(by, share))
-
     with ThreadPoolExecutor(jobs, thread_name_prefix="chaos") as pool:
-        shares = pool.map(kill_all, [wanted[number::jobs] for number in range(jobs)])
+        shares = pool.map(lambda share: list(nodes.kills(by, share)), [wanted[number::jobs] for number in range(jobs)])
         kills = sorted((kill for share in shares for kill in share), key=lambda kill: kill.point)
     return Chaos(by, length, tuple(kills))
 
 
-class _ChaosNodes:
+class _ChaosNodes(NamedTuple):
     """Nodes on which the plugin is killed, one after the other. A node with leftovers is not used again."""
 
-    def __init__(self, subject: Subject, state_dir: Path, extent: Extent) -> None:
-        self._subject = subject
-        self._state_dir = state_dir
-        self._extent = extent
+    subject: Subject
+    state_dir: Path
+    extent: Extent
 
     def measure(self) -> tuple[int, int]:
-        """Return the number of system calls of an ADD, and the microseconds of an ADD that is not traced."""
-        with Site(self._state_dir, "chaos") as site:
-            trial = self._trial(site)
+        """Return the number of system calls of an ADD, and the microseconds of an ADD that is not traced.
+
+        Raises ViolationError if one of them fails.
+        """
+        with self._new_node() as trial:
             trial.warm_up()
-            calls, _ = _killed(trial, trial.new_container(), By.CALLS, 0)
-            _, microseconds = _killed(trial, trial.new_container(), By.TIME, 0)
+            traced, calls, _ = killed(trial, "ADD", trial.new_container(), By.CALLS, 0)
+            timed, _, microseconds = killed(trial, "ADD", trial.new_container(), By.TIME, 0)
+        for execution in (traced, timed):
+            expect.succeeded(execution)
         return calls, microseconds
 
     def first_change(self, by: By, length: int) -> int:
         """Return the approximate point of an ADD's first change, found by halving."""
         low, high = 1, length
-        with Site(self._state_dir, "chaos") as site:
-            trial = self._trial(site)
+        with self._new_node() as trial:
             trial.warm_up()
             while low < high:
                 middle = (low + high) // 2
                 container = trial.new_container()
                 trial.prepare(container)
                 before = trial.snapshot(container)
-                _killed(trial, container, by, middle)
+                killed(trial, "ADD", container, by, middle)
                 if trial.leftovers(before, trial.snapshot(container)):
                     high = middle
                 else:
@@ -130,8 +127,7 @@ class _ChaosNodes:
         """Kill at each of the points; a node with leftovers is not used again."""
         remaining = list(points)
         while remaining:
-            with Site(self._state_dir, "chaos") as site:
-                trial = self._trial(site)
+            with self._new_node() as trial:
                 resident = trial.new_container()
                 trial.attach(resident)
                 trial.warm_up()
@@ -141,8 +137,8 @@ class _ChaosNodes:
                     leaked = _left_after(trial, resident, by, point)
                     yield Kill(point, leaked)
 
-    def _trial(self, site: Site) -> Trial:
-        return Trial(self._subject, site, self._extent)
+    def _new_node(self) -> AbstractContextManager[Trial]:
+        return Trial.on_new_node(self.subject, self.state_dir, self.extent, "chaos")
 
 
 def _left_after(trial: Trial, resident: Container, by: By, point: int) -> tuple[str, ...]:
@@ -150,10 +146,10 @@ def _left_after(trial: Trial, resident: Container, by: By, point: int) -> tuple[
     container = trial.new_container()
     before = trial.snapshot(container)
     trial.prepare(container)
-    _killed(trial, container, by, point)
+    killed(trial, "ADD", container, by, point)
     deleted = trial.delete(container)
     trial.detach_others(container)
-    if at_least(trial.subject.network.cni_version, VERB_SINCE["GC"]):
+    if trial.has("GC"):
         trial.gc(resident)
     left = settled(trial, container, before)
     failure = (f"DEL: {expect.ending(deleted)}",) if deleted.exit_code else ()
@@ -167,17 +163,6 @@ def settled(trial: Trial, container: Container, before: Snapshot) -> tuple[str, 
         if time.monotonic() > began + max(_SETTLING_SECONDS, overload()):
             return tuple(each.in_words() for each in left)
     return ()
-
-
-def _killed(trial: Trial, container: Container, by: By, point: int) -> tuple[int, int]:
-    """Execute an ADD that is killed at a point, or never for 0; return its system calls and microseconds.
-
-    Raises ViolationError if the ADD fails without a kill.
-    """
-    execution, calls, microseconds = killed(trial, "ADD", container, by, point)
-    if point == 0:
-        expect.succeeded(execution)
-    return calls, microseconds
 
 
 def killed(

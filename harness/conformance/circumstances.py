@@ -9,8 +9,8 @@ from harness.conformance.course import demand_soon_same
 from harness.conformance.trial import Container, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.overload import overload
-from harness.runtime.sandbox import remove_sandbox
 from harness.snapshot import Snapshot
+from netlink.namespace import remove_namespace
 
 __all__ = [
     "command",
@@ -32,7 +32,7 @@ _OTHER_END: Final = "conformance0"
 
 def command(trial: Trial, netns: str, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Execute a command on the node, in the namespace at `netns`; the caller looks at its exit code."""
-    return trial.run(
+    return trial.node.run(
         lambda: subprocess.run(
             ["nsenter", f"--net={netns}", "--", *words],
             input=stdin,
@@ -70,12 +70,12 @@ def lose_interface(trial: Trial, netns: str, name: str) -> bool:
 
 def lose_namespace(container: Container) -> None:
     """Remove a container's namespace, as at the end of the container; the kernel removes its content later."""
-    remove_sandbox(container.netns)
+    remove_namespace(container.netns)
 
 
 def lose_files(trial: Trial) -> bool:
     """Remove everything below the node's /var/lib/cni; False if the folder is empty."""
-    found = list(trial.var_lib_cni.iterdir())
+    found = list(trial.node.var_lib_cni.iterdir())
     for path in found:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from harness.conformance.call import Call, execute
+from harness.conformance.call import execute
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution, Executor, PluginNotFoundError
@@ -104,13 +104,9 @@ class Delegate:
         """Execute the real one as at the last ADD, but with this verb, and with the ADD's result as prevResult."""
         last = self.records("ADD")[-1]
         request = {**json.loads(last.stdin), "prevResult": trial.result_document()}
-        call = Call(
-            plugin=self.path.name,
-            path=self._real,
-            environ={**last.environ, "CNI_COMMAND": verb},
-            stdin=json.dumps(request).encode(),
-        )
-        return trial.run(lambda: execute(call, timeout=_SECONDS * overload()))
+        environ = {**last.environ, "CNI_COMMAND": verb}
+        stdin = json.dumps(request).encode()
+        return trial.node.run(execute, self._real, environ=environ, stdin=stdin, timeout=_SECONDS * overload())
 
     def demand(self, verb: str, execution: Execution, why: str) -> Record:
         """Return the last execution with `verb`. Raises ViolationError if the plugin has not executed it so."""

@@ -13,7 +13,7 @@ __all__ = ["Finding", "Outcome", "fatal"]
 class Outcome(StrEnum):
     """The outcome of a check; a demand that is not binding gives a warning at most."""
 
-    PASS = "pass"  # noqa: S105 - no password
+    PASS = "pass"  # noqa: S105 -- no password
     FAIL = "fail"
     ERROR = "error"
     """The check itself did not finish, so nothing is known of the plugin."""

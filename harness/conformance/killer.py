@@ -36,11 +36,11 @@ def main(how: str, at: str, number: str, report: str, program: str) -> int:
         if how == "calls":
             _ptrace(_TRACEME, 0, 0)
             os.kill(os.getpid(), signal.SIGSTOP)
-        os.execv(program, [program])  # noqa: S606 - the standard streams and the environment are handed on
+        os.execv(program, [program])  # noqa: S606 -- the standard streams and the environment are handed on
     _set_group(child)
     calls, status = _Tracer(child, point, ending).run() if how == "calls" else (0, _end_after(child, point, ending))
     microseconds = (time.monotonic_ns() - began) // 1000
-    with open(report, "w", encoding="ascii") as file:  # noqa: PTH123 - one module less to import
+    with open(report, "w", encoding="ascii") as file:  # noqa: PTH123 -- one module less to import
         file.write(f"{calls} {microseconds}")
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code

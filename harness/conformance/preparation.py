@@ -1,29 +1,23 @@
 """Preparing the node of a plugin: its author's executable runs there before anything else."""
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Final, Protocol
+from typing import Final
+
+from harness.runtime.node import Node
 
 __all__ = ["PreparationError", "prepare_node"]
 
 _QUOTED: Final = 400
 
 
-class _Place(Protocol):
-    """A node that is in use."""
-
-    def run(self, function: Callable[[], int]) -> int:
-        """Call a function there."""
-
-
 class PreparationError(Exception):
     """The node cannot be prepared."""
 
 
-def prepare_node(program: Path, node: _Place, timeout: float) -> None:
-    """Execute a program on a node, and wait `timeout` seconds at most for its end.
+def prepare_node(program: Path, node: Node, timeout: float) -> None:
+    """Execute a program on a node in use, and wait `timeout` seconds at most for its end.
 
     Processes that it has started run on until the node is removed. Raises PreparationError.
     """

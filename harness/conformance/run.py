@@ -1,11 +1,13 @@
 """A run of the suite: checks, each on a node of its own, and their findings."""
 
 import json
+import re
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -13,20 +15,21 @@ from harness.conformance import catalogue, expect
 from harness.conformance.catalogue import Check, Level
 from harness.conformance.course import demand_room
 from harness.conformance.finding import Finding, Outcome
-from harness.conformance.inability import TELLING, why_unable
 from harness.conformance.preparation import PreparationError
 from harness.conformance.profile import Profile
 from harness.conformance.subject import Subject
 from harness.conformance.trial import Extent, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution
-from harness.runtime.site import Site
 from skel.versions import at_least
 
 __all__ = ["Extent", "examine", "run_check", "with_profile"]
 
 _BINDING: Final = (Level.MUST, Level.SHOULD)
-_PURPOSE: Final = "conformance"
+_TELLING: Final = "add-prints-result"
+"""The check of plugins whose ADD always fails: this is one finding, and not one of each check that needs an ADD."""
+_NUMBERS: Final = re.compile(rb"[0-9a-f]*[0-9][0-9a-f]*")
+"""The varying parts of one failure's message: container IDs, names of namespaces and interfaces, times."""
 _SECRETLESS: Final = "CNI_"
 """The prefix of the variables that are shown."""
 
@@ -38,8 +41,7 @@ def with_profile(subject: Subject, state_dir: Path, extent: Extent) -> Subject:
     """
     if subject.profile is not None:
         return subject
-    with Site(state_dir, _PURPOSE) as site:
-        trial = Trial(subject, site, extent)
+    with Trial.on_new_node(subject, state_dir, extent) as trial:
         before = trial.snapshot()
         result = expect.result(trial.add(), trial.version)
         made = before.sections["pod/links"].keys() != trial.snapshot().sections["pod/links"].keys()
@@ -56,24 +58,26 @@ def examine(
     state_dir: Path,
     extent: Extent,
     jobs: int = 1,
-    progress: Callable[[Finding], object] = lambda _: None,
+    progress: Callable[[Finding, int, int], object] = lambda *_: None,
 ) -> list[Finding]:
     """Run the checks that are for the subject's profile, `jobs` at once; return their findings in order.
 
+    `progress` gets each finding, its number and the number of checks.
     If checks do not apply because no ADD succeeds, the check that reports this is run as well, wanted or not.
     Raises PreparationError.
     """
     wanted = [check for check in checks if subject.profile in check.profiles]
+    numbers = count(1)
 
     def run(check: Check) -> Finding:
         finding = run_check(check, subject, state_dir=state_dir, extent=extent)
-        progress(finding)
+        progress(finding, next(numbers), len(wanted))
         return finding
 
-    with ThreadPoolExecutor(jobs, thread_name_prefix=_PURPOSE) as pool:
+    with ThreadPoolExecutor(jobs, thread_name_prefix="conformance") as pool:
         findings = list(pool.map(run, wanted))
     if any(finding.is_unable for finding in findings):
-        telling = [check for check in catalogue.checks() if check.id == TELLING and check not in wanted]
+        telling = [check for check in catalogue.checks() if check.id == _TELLING and check not in wanted]
         findings += [run_check(check, subject, state_dir=state_dir, extent=extent) for check in telling]
     return findings
 
@@ -87,8 +91,7 @@ def run_check(check: Check, subject: Subject, *, state_dir: Path, extent: Extent
         return finding._replace(outcome=Outcome.NOT_APPLICABLE, detail=why)
     executions: Sequence[Execution] = ()
     try:
-        with Site(state_dir, _PURPOSE) as site:
-            trial = Trial(subject, site, extent)
+        with Trial.on_new_node(subject, state_dir, extent) as trial:
             executions = trial.executions
             finding = finding._replace(detail=_run(check, trial))
     except PreparationError:
@@ -98,7 +101,7 @@ def run_check(check: Check, subject: Subject, *, state_dir: Path, extent: Extent
     except ViolationError as violation:
         finding = _violated(finding, violation, executions)
         shown = [*executions, *([violation.execution] if violation.execution else [])]
-        if check.id != TELLING and (why := why_unable(shown, subject, state_dir, extent)):
+        if check.id != _TELLING and (why := _why_unable(shown, subject, state_dir, extent)):
             detail = f"its ordinary ADD fails: {why}"
             finding = Finding(check, subject, Outcome.NOT_APPLICABLE, 0.0, detail, is_unable=True)
     except Exception as error:  # noqa: BLE001 -- an unforeseen error of one check must not cost all other findings
@@ -114,6 +117,25 @@ def _run(check: Check, trial: Trial) -> str:
         if check.attachments > 1:
             demand_room(trial, check.attachments)
         raise
+
+
+def _why_unable(executions: Sequence[Execution], subject: Subject, state_dir: Path, extent: Extent) -> str:
+    """Return how an ordinary ADD ends on a new node, if one of these executions is an ADD that failed like that."""
+    failed = [_words(each) for each in executions if each.verb == "ADD" and each.exit_code != 0]
+    if not failed:
+        return ""
+    with Trial.on_new_node(subject, state_dir, extent) as trial:
+        if trial.has("STATUS"):
+            trial.status()  # as runtimes do; another check reports an ADD that depends on it
+        try:
+            ordinary = trial.add()
+        except ViolationError:  # raised by the plugins before it
+            return ""
+    return expect.ending(ordinary) if ordinary.exit_code != 0 and _words(ordinary) in failed else ""
+
+
+def _words(execution: Execution) -> bytes:
+    return _NUMBERS.sub(b"#", execution.stdout or execution.stderr)
 
 
 def _violated(finding: Finding, violation: ViolationError, executions: Sequence[Execution]) -> Finding:

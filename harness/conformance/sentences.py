@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -9,17 +10,24 @@ from typing import Literal, NamedTuple, get_args
 
 import yaml
 
-__all__ = ["Sentence", "load", "parse"]
+__all__ = ["Level", "Sentence", "load", "parse"]
 
 Document = Literal["SPEC.md", "CONVENTIONS.md", "skel", "runtimes"]
 """The source of a sentence: quoted from the first two; the library's and the runtimes' are in our words."""
 
-Level = Literal["MUST", "SHOULD", "MAY", "CONVENTION"]
-"""How binding it is (RFC 2119); CONVENTION for everything outside of SPEC.md."""
+
+class Level(StrEnum):
+    """How binding a sentence is (RFC 2119), the most binding first; CONVENTION for everything outside of SPEC.md."""
+
+    MUST = "MUST"
+    SHOULD = "SHOULD"
+    MAY = "MAY"
+    CONVENTION = "CONVENTION"
+
 
 Side = Literal["plugin", "runtime", "both"]
 
-_VALUES = {"document": get_args(Document), "level": get_args(Level), "side": get_args(Side)}
+_VALUES = {"document": get_args(Document), "level": tuple(Level), "side": get_args(Side)}
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 

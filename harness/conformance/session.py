@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from harness.conformance.catalogue import Check, checks
 from harness.conformance.finding import Finding, Outcome
@@ -17,20 +17,12 @@ from harness.conformance.profile import Profile
 from harness.conformance.report.wording import paragraph, place, printable
 from harness.conformance.run import Extent, run_check, with_profile
 from harness.conformance.subject import Subject, subjects_of
+from harness.conformance.survey import in_common_version
 from harness.conformance.verdict import ViolationError
-from harness.conformance.versions import in_common_version
 from harness.libcni.execute import PluginError
 from harness.libcni.networks import NetworkError, read_network_file
 
 __all__ = ["Session"]
-
-_OUTCOMES: Final = {
-    Outcome.PASS: "pass",
-    Outcome.WARN: "warn",
-    Outcome.FAIL: "fail",
-    Outcome.ERROR: "fail",
-    Outcome.NOT_APPLICABLE: "skip",
-}
 
 
 class _DeclarationError(Exception):
@@ -47,7 +39,7 @@ class Session:
         """Return `items` to the verb "collect", `outcome` and `text` to the verb "run"; or `error`, if neither can be.
 
         `declaration` has the arguments of `cni_harness_pytest.conformance`. `item` is one of `items`. `outcome` is
-        "pass", "warn", "fail" or "skip".
+        an Outcome.
         """
         try:
             suite = self._suite(question["declaration"])
@@ -91,10 +83,10 @@ class _Suite:
             found = self._profile_of(subject, Path(folder))
             if found is not item.profile:
                 text = f'{subject.type} is of the profile {found}: say so, profile="{found}"'
-                return {"outcome": "fail", "text": text}
+                return {"outcome": Outcome.FAIL, "text": text}
             subject = replace(subject, profile=found)
             finding = run_check(item.check, subject, state_dir=Path(folder), extent=self._extent)
-        return {"outcome": _OUTCOMES[finding.outcome], "text": _text(finding)}
+        return {"outcome": finding.outcome, "text": _text(finding)}
 
     def _profile_of(self, subject: Subject, state_dir: Path) -> Profile:
         """Return the plugin's profile, found once for all items; if its ADD fails, the profile of its place."""

@@ -40,6 +40,12 @@ class Subject:
         """The name of the IPAM plugin that this one has to execute, or empty."""
         return "" if self.profile is Profile.IPAM else self.plugin.delegate
 
+    @property
+    def executables(self) -> list[str]:
+        """The names of the plugin, of those before it, and of the IPAM plugins that they delegate to."""
+        plugins = (self.plugin, *self.before)
+        return list(dict.fromkeys(name for each in plugins for name in (each.type, each.delegate) if name))
+
     def __str__(self) -> str:
         return f"{self.type} ({self.profile})" if self.profile else self.type
 

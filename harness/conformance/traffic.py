@@ -54,31 +54,21 @@ def machine_beyond(trial: Trial) -> str:
 
 def answered(pod: str, port: int, client: str, address: str, asked_port: int) -> bool:
     """Tell whether a server on a TCP port of the pod answers a client, in `client`, that asks another address."""
-    with _made_in(pod) as server:
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a later call binds the same port
-        server.bind(("", port))
-        server.listen()
-        server.settimeout(_SECONDS * overload())
-        with _made_in(client) as asking:
-            asking.settimeout(_SECONDS * overload())
-            try:
-                asking.connect((address, asked_port))
-                # If the client has reached another server, this one's queue stays empty until the timeout.
-                connection, _ = server.accept()
-                with connection:
-                    connection.sendall(_ANSWER)
-                return asking.recv(_CHUNK) == _ANSWER
-            except OSError:
-                return False
+    with _server(pod, "", port) as server, _client(client) as asking:
+        try:
+            asking.connect((address, asked_port))
+            # If the client has reached another server, this one's queue stays empty until the timeout.
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(_ANSWER)
+            return asking.recv(_CHUNK) == _ANSWER
+        except OSError:
+            return False
 
 
 def source_seen(machine: str, address: str, pod: str) -> str:
     """Return the address that a machine sees a pod connect from, empty if the connection fails."""
-    with _made_in(machine) as server, _made_in(pod) as asking:
-        server.bind((address, 0))
-        server.listen()
-        for each in (server, asking):
-            each.settimeout(_SECONDS * overload())
+    with _server(machine, address) as server, _client(pod) as asking:
         try:
             asking.connect(server.getsockname()[:2])
             connection, (source, _) = server.accept()
@@ -90,10 +80,7 @@ def source_seen(machine: str, address: str, pod: str) -> str:
 
 def seconds_to_receive(receiver: str, address: str, sender: str, size: int) -> float:
     """Return the seconds that `size` bytes take from the namespace `sender` to that of the address. Raises OSError."""
-    with _made_in(receiver) as server, _made_in(sender) as sending:
-        server.bind((address, 0))
-        server.listen()
-        sending.settimeout(_TRANSFER_SECONDS * overload())
+    with _server(receiver, address) as server, _client(sender, _TRANSFER_SECONDS) as sending:
         sending.connect(server.getsockname()[:2])
         receiving, _ = server.accept()
         with receiving:
@@ -126,6 +113,15 @@ def _send(sending: socket.socket, size: int) -> None:
         sending.close()  # the receiver sees the end
 
 
-def _made_in(netns: str) -> socket.socket:
+def _server(netns: str, address: str, port: int = 0) -> socket.socket:
     with open_namespace(netns) as namespace, entered(namespace):
-        return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        server = socket.create_server((address, port))  # with SO_REUSEADDR: a later call binds the same port
+    server.settimeout(_SECONDS * overload())
+    return server
+
+
+def _client(netns: str, seconds: float = _SECONDS) -> socket.socket:
+    with open_namespace(netns) as namespace, entered(namespace):
+        client = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    client.settimeout(seconds * overload())
+    return client

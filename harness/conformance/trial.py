@@ -2,23 +2,16 @@
 
 import errno
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Final, TypeVar, Unpack
+from typing import Final, Self, Unpack
 
 from harness.conformance import expect
-from harness.conformance.asking import (
-    ABSENT,
-    DEFAULT,
-    Changes,
-    Container,
-    attachment_of,
-    config_of,
-    environment_of,
-)
-from harness.conformance.call import Call, execute
+from harness.conformance.asking import ABSENT, Changes, Container, attachment_of, config_of, environment_of
+from harness.conformance.call import execute
 from harness.conformance.leftovers import leftovers
 from harness.conformance.preparation import prepare_node
 from harness.conformance.profile import Profile
@@ -34,25 +27,15 @@ from netlink.rtnl import Rtnl
 from skel.errors import CniError
 from skel.result import Result
 from skel.strict_json import decode_json
-from skel.versions import VERB_SINCE, at_least
+from skel.versions import SUPPORTED, VERB_SINCE, at_least
 
-__all__ = [
-    "ABSENT",
-    "DEFAULT",
-    "LOOPBACK_INDEX",
-    "Changes",
-    "Container",
-    "Extent",
-    "Trial",
-]
+__all__ = ["ABSENT", "LOOPBACK_INDEX", "Changes", "Container", "Extent", "Trial"]
 
 LOOPBACK_INDEX: Final = 1
 """The same in every network namespace."""
 _THREADS: Final = 16
 _UNFIT: Final = (errno.ENOEXEC, errno.ENOENT, errno.EACCES, errno.ELIBBAD)
 """The kernel's errors for a file that it cannot execute, or whose interpreter it cannot execute."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -84,13 +67,22 @@ class Trial:
         self._executor = Executor(subject.bin_dirs)
         self.path = self._executor.find(subject.type)
         self.site = site
-        self._ground = site.ground(threads=_THREADS)
+        self.node = site.node(threads=_THREADS)
         if extent.preparation is not None:
-            prepare_node(extent.preparation, self._ground, extent.timeout)
+            prepare_node(extent.preparation, self.node, extent.timeout)
         self._prev_results: dict[Container, object] = {}
         self._results: dict[Container, object] = {}
         self._container_ids: list[str] = []
         self.container = self.new_container()
+
+    @classmethod
+    @contextmanager
+    def on_new_node(
+        cls, subject: Subject, state_dir: Path, extent: Extent, purpose: str = "conformance"
+    ) -> Iterator[Self]:
+        """Yield a trial; the end of the block removes its node and everything on it. `purpose` is in its name."""
+        with Site(state_dir, purpose) as site:
+            yield cls(subject, site, extent)
 
     # The node and its containers
 
@@ -107,22 +99,17 @@ class Trial:
     @property
     def node_netns(self) -> str:
         """The path of the node's network namespace."""
-        return str(self._ground.node.netns)
-
-    @property
-    def var_lib_cni(self) -> Path:
-        """The path of the node's /var/lib/cni on this machine."""
-        return self._ground.var_lib_cni
+        return str(self.node.netns)
 
     def folder(self) -> Path:
         """Make an empty folder, which is removed at the end of the check, and return it."""
-        return Path(mkdtemp(dir=self._ground.node.folder))
-
-    def run(self, function: Callable[[], T]) -> T:
-        """Call a function on the node: in its network namespace, with its /var/lib/cni."""
-        return self._ground.run(function)
+        return Path(mkdtemp(dir=self.node.folder))
 
     # The verbs
+
+    def has(self, verb: str) -> bool:
+        """Tell whether the version of the requests has a verb."""
+        return at_least(self.version, VERB_SINCE.get(verb, SUPPORTED[0]))
 
     def add(self, container: Container | None = None, **changes: Unpack[Changes]) -> Execution:
         """ADD, after those of the plugins before it."""
@@ -163,17 +150,17 @@ class Trial:
         if verb == "ADD" and container is not None:
             self.prepare(container)
         stdin = changes["stdin"] if "stdin" in changes else self._config(verb, container, valid, changes)
-        call = Call(
-            plugin=self.subject.type,
-            path=self.path,
-            environ=environment_of(verb, container, self._executor.cni_path, changes),
-            stdin=stdin,
-            cwd=changes.get("cwd", "/"),
-            wrapper=changes.get("wrapper", ()),
-            stdout=changes.get("stdout"),
-        )
         try:
-            execution = self.run(lambda: execute(call, timeout=changes.get("timeout", self.extent.timeout)))
+            execution = self.node.run(
+                execute,
+                self.path,
+                environ=environment_of(verb, container, self._executor.cni_path, changes),
+                stdin=stdin,
+                timeout=changes.get("timeout", self.extent.timeout),
+                cwd=changes.get("cwd", "/"),
+                wrapper=changes.get("wrapper", ()),
+                stdout=changes.get("stdout"),
+            )
         except OSError as error:
             if error.errno not in _UNFIT:
                 raise
@@ -237,7 +224,7 @@ class Trial:
         places = {"node": self.node_netns}
         for number, container in enumerate(containers or (self.container,)):
             places["pod" if number == 0 else f"pod{number + 1}"] = container.netns
-        return take(places, [self.var_lib_cni, *self.extent.watched])
+        return take(places, [self.node.var_lib_cni, *self.extent.watched])
 
     def leftovers(self, before: Snapshot, after: Snapshot) -> list[Difference]:
         """Return the differences, without changes in files that do not concern this trial's containers."""
@@ -257,29 +244,21 @@ class Trial:
         given = prev_result if isinstance(prev_result, dict) else None
         attachment = attachment_of(container)
         stdin = request_config(network, plugin, prev_result=given, attachment=attachment)
-        return self.run(lambda: self._executor.run(plugin.type, verb, stdin, attachment.environment()))
+        return self.node.run(self._executor.run, plugin.type, verb, stdin, attachment.environment())
 
     def _config(
         self, verb: str, container: Container | None, valid: Sequence[Container] | None, changes: Changes
     ) -> bytes:
         version = changes.get("version", self.version)
-        prev_result = changes.get("prev_result", DEFAULT)
-        if prev_result is DEFAULT:
-            prev_result = self._ordinary_prev_result(verb, container, version)
-        return config_of(
-            self.subject, verb, container, version=version, valid=valid, prev_result=prev_result, changes=changes
-        )
+        usual: Changes = {"version": version, "prev_result": self._ordinary_prev_result(verb, container, version)}
+        return config_of(self.subject, verb, container, valid, {**usual, **changes})
 
     def _ordinary_prev_result(self, verb: str, container: Container | None, version: str) -> object:
-        if container is None:
-            return ABSENT
-        found = self._prev_results.get(container)
-        if verb != "ADD" and at_least(version, VERB_SINCE["CHECK"]):
-            found = self._results.get(container, found)
-        elif verb != "ADD":
-            found = None
-        if self.subject.profile is Profile.IPAM and verb == "ADD":
-            found = None
+        found: object = None
+        if container is not None and verb == "ADD" and self.subject.profile is not Profile.IPAM:
+            found = self._prev_results.get(container)
+        elif container is not None and verb != "ADD" and at_least(version, VERB_SINCE["CHECK"]):
+            found = self._results.get(container, self._prev_results.get(container))
         return ABSENT if found is None else found
 
 

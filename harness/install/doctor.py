@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from harness.install.packages import owner
@@ -15,7 +16,9 @@ from skel.versions import SUPPORTED
 __all__ = ["Examined", "Used", "examine", "origin", "outdated", "server_listens", "versions_by_asking"]
 
 OURS = "this cni-harness"
-VersionsOf = Callable[[Sequence[Path], str], list[str]]
+_TIMEOUT_S = 5.0
+"""The time limit for VERSION of a plugin."""
+VersionsOf = Callable[[tuple[Path, ...], str], list[str]]
 """A function that asks the plugin of a type, found in folders, for its versions."""
 
 
@@ -53,8 +56,8 @@ def examine(config: RuntimeConfig, versions_of: VersionsOf) -> Examined:
         found.network, found.source = network.name, network.source
         types = [name for plugin in network.plugins for name in (plugin.type, plugin.delegate) if name]
         found.problems += unspoken_versions(network, lambda name: versions_of(config.bin_dirs, name))
-    elif config.built_in is not None and not found.problems:
-        found.network, types = config.built_in.name, list(config.built_in.types)
+    elif config.built_in and not found.problems:
+        found.network, types = config.network, list(config.built_in)
     for type_ in dict.fromkeys([*types, *config.own_types]):
         path = config.plugin(type_)
         found.plugins.append(Used(type_, path, origin(path) if path is not None else ""))
@@ -102,7 +105,7 @@ def _list_in_use(config: RuntimeConfig, problems: list[str]) -> NetworkList | No
     for network in _read(paths, config, problems):
         if config.network in {"", network.name}:
             return network
-    if not problems and config.built_in is None:
+    if not problems and not config.built_in:
         wanted = f'no network "{config.network}"' if config.network else "no network list"
         problems.append(f"{config.conf_dir}: {wanted}")
     return None
@@ -118,22 +121,14 @@ def _read(paths: Sequence[Path], config: RuntimeConfig, problems: list[str]) -> 
                 return
 
 
-def versions_by_asking(timeout: float) -> VersionsOf:
+def versions_by_asking(timeout: float = _TIMEOUT_S) -> VersionsOf:
     """Return a function that executes VERSION of plugins outside this installation: its own would start the server."""
-    from harness.libcni.cache import ResultCache
     from harness.libcni.execute import Executor
-    from harness.libcni.operations import Libcni
+    from harness.libcni.operations import plugin_versions
 
-    known: dict[tuple[tuple[Path, ...], str], list[str]] = {}
-
-    def versions_of(folders: Sequence[Path], type_: str) -> list[str]:
-        key = (tuple(folders), type_)
-        if key not in known:
-            executor = Executor(list(folders), timeout=timeout)
-            ours = is_ours(str(executor.find(type_)))
-            known[key] = (
-                list(SUPPORTED) if ours else Libcni(executor, ResultCache(), warn=lambda _: None).versions(type_)
-            )
-        return known[key]
+    @cache
+    def versions_of(folders: tuple[Path, ...], type_: str) -> list[str]:
+        executor = Executor(folders, timeout=timeout)
+        return list(SUPPORTED) if is_ours(str(executor.find(type_))) else plugin_versions(executor, type_)
 
     return versions_of

@@ -105,7 +105,8 @@ def install(
         placed = {entry.path: entry for entry in manifest.files}
         foreign = {path for path, new in files.items() if _is_foreign(path, new, placed.get(str(path)))}
         packages = _packages(files if diverting else foreign)
-        diverted = {path for path in packages if diverting and not _is_diverted(placed.get(str(path)))}
+        already = {Path(entry.path) for entry in manifest.files if entry.diverted}
+        diverted = packages.keys() - already if diverting else set()
         _refuse({path: packages.get(path, "") for path in files if path in foreign - diverted and not force})
         written = []
         for path, new in files.items():
@@ -128,10 +129,6 @@ def install(
                 write_atomically(path, new.text, mode=new.mode)
                 written.append(path)
         return written
-
-
-def _is_diverted(earlier: _Placed | None) -> bool:
-    return earlier is not None and earlier.diverted
 
 
 def _packages(files: Iterable[Path]) -> dict[Path, str]:
@@ -227,20 +224,16 @@ def _keep_aside(entry: _Placed, earlier: _Placed | None, *, is_foreign: bool) ->
 def _take_back(entry: _Placed, done: Uninstalled) -> None:
     path, saved = Path(entry.path), Path(entry.saved) if entry.saved else None
     there = _digest(path)
-    if there == entry.sha256:
-        if saved is not None and os.path.lexists(saved):
-            saved.replace(path)
-            done.restored.append(path)
-        else:
-            path.unlink()
-            done.removed.append(path)
-    elif there is None and saved is not None and os.path.lexists(saved):
-        saved.replace(path)
-        done.restored.append(path)
-    elif there is not None:
+    if there not in {None, entry.sha256}:
         if saved is not None and _digest(saved) == there:
             saved.unlink()
         done.changed.append(path)
+    elif saved is not None and os.path.lexists(saved):
+        saved.replace(path)
+        done.restored.append(path)
+    elif there is not None:
+        path.unlink()
+        done.removed.append(path)
     if entry.diverted and saved is not None:
         undivert(path, saved)
 

@@ -5,11 +5,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
-__all__ = ["DivertError", "divert", "diverted_to", "owner", "undivert"]
+from harness.install.commands import run
 
-
-class DivertError(Exception):
-    """dpkg-divert failed; the message has its answer."""
+__all__ = ["divert", "diverted_to", "owner", "undivert"]
 
 
 def owner(path: Path) -> str:
@@ -18,9 +16,9 @@ def owner(path: Path) -> str:
         return ""
     environment = {**os.environ, "LC_ALL": "C"}
     command = ["dpkg-query", "--search", str(path)]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     # "PACKAGE[, PACKAGE]: PATH"; lines about diversions, "local diversion from: PATH", stand before it.
-    for line in run.stdout.splitlines():
+    for line in done.stdout.splitlines():
         names, _, found = line.partition(": ")
         if found == str(path) and not names.startswith(("diversion by ", "local diversion ")):
             return names
@@ -28,26 +26,16 @@ def owner(path: Path) -> str:
 
 
 def divert(path: Path, aside: Path) -> None:
-    """Have dpkg write `path` to `aside` from now on; no file is moved. Raises DivertError."""
-    _dpkg_divert("--add", "--local", "--no-rename", "--divert", str(aside), str(path))
+    """Have dpkg write `path` to `aside` from now on; no file is moved. Raises CommandError."""
+    run("dpkg-divert", "--add", "--local", "--no-rename", "--divert", str(aside), str(path))
 
 
 def diverted_to(path: Path) -> Path:
-    """Return the path at which dpkg writes a package's file `path`. Raises DivertError."""
-    return Path(_dpkg_divert("--truename", str(path)).strip())
+    """Return the path at which dpkg writes a package's file `path`. Raises CommandError."""
+    return Path(run("dpkg-divert", "--truename", str(path)).strip())
 
 
 def undivert(path: Path, aside: Path) -> None:
-    """Remove the diversion of `divert`, if it still exists; no file is moved. Raises DivertError."""
+    """Remove the diversion of `divert`, if it still exists; no file is moved. Raises CommandError."""
     if shutil.which("dpkg-divert") is not None:
-        _dpkg_divert("--remove", "--local", "--no-rename", "--divert", str(aside), str(path))
-
-
-def _dpkg_divert(*arguments: str) -> str:
-    try:
-        run = subprocess.run(["dpkg-divert", *arguments], capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise DivertError(f"dpkg-divert: {error.strerror}") from error
-    if run.returncode != 0:
-        raise DivertError(f"dpkg-divert {' '.join(arguments)}: {run.stderr.strip() or run.returncode}")
-    return run.stdout
+        run("dpkg-divert", "--remove", "--local", "--no-rename", "--divert", str(aside), str(path))

@@ -4,16 +4,16 @@ After an upgrade or a kill, the next launcher starts the server anew. Until then
 After too long a wait they execute their plugin by themselves.
 """
 
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from harness.install.commands import CommandError, run
 from harness.install.files import Content
 from launch.installation import DEFAULT_SOCKET, command
 
-__all__ = ["UNIT_DIR", "UnitError", "are_packaged", "disabled", "enable", "is_systemd_running", "units"]
+__all__ = ["UNIT_DIR", "are_packaged", "disabled", "enable", "is_systemd_running", "units"]
 
 UNIT_DIR: Final = Path("/etc/systemd/system")
 
@@ -58,10 +58,6 @@ TasksMax=infinity
 """
 
 
-class UnitError(Exception):
-    """systemd did not do as it was told; the message has its answer."""
-
-
 def is_systemd_running() -> bool:
     """Tell whether systemd is this machine's first process (sd_booted(3))."""
     return Path("/run/systemd/system").is_dir()
@@ -86,49 +82,40 @@ def units(folder: Path, socket: str = DEFAULT_SOCKET, arguments: Sequence[str] |
 
 
 def enable(*, changed: bool) -> None:
-    """Have systemd listen from now on; if any unit was `changed`, stop the running server. Raises UnitError.
+    """Have systemd listen from now on; if any unit was `changed`, stop the running server. Raises CommandError.
 
     Running requests then finish by themselves, and the next launcher gets a new server.
     """
-    _systemctl("daemon-reload")
-    with suppress(UnitError):  # systemd does not know the units yet
-        _systemctl("reset-failed", _SOCKET, _SERVICE)
-    _systemctl("enable", "--now", _SOCKET)
+    run("systemctl", "daemon-reload")
+    with suppress(CommandError):  # systemd does not know the units yet
+        run("systemctl", "reset-failed", _SOCKET, _SERVICE)
+    run("systemctl", "enable", "--now", _SOCKET)
     if changed:
-        _systemctl("stop", _SERVICE)
+        run("systemctl", "stop", _SERVICE)
 
 
 @contextmanager
 def disabled(files: Sequence[Path]) -> Iterator[None]:
     """End the server and its socket if systemd runs them from `files`; the block removes these files.
 
-    If a unit's file was removed before, the unit can only still be running. Raises UnitError.
+    If a unit's file was removed before, the unit can only still be running. Raises CommandError.
     """
     known = UNIT_DIR / _SOCKET in files and is_systemd_running()
     if known:
         _disable()
     yield
     if known:
-        _systemctl("daemon-reload")
+        run("systemctl", "daemon-reload")
 
 
 def _disable() -> None:
     there = [name for name in (_SOCKET, _SERVICE) if (UNIT_DIR / name).exists()]
     for name in (_SOCKET, _SERVICE):
         if name not in there:
-            with suppress(UnitError):  # systemd does not know the unit any more
-                _systemctl("stop", name)
+            with suppress(CommandError):  # systemd does not know the unit any more
+                run("systemctl", "stop", name)
     if there:
-        _systemctl("disable", "--now", *there)
-
-
-def _systemctl(*arguments: str) -> None:
-    try:
-        run = subprocess.run(["systemctl", *arguments], capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise UnitError(f"systemctl: {error.strerror}") from error
-    if run.returncode != 0:
-        raise UnitError(f"systemctl {' '.join(arguments)}: {run.stderr.strip() or run.returncode}")
+        run("systemctl", "disable", "--now", *there)
 
 
 def _quoted(argument: str) -> str:

@@ -6,7 +6,6 @@ network list as it was (base64), and the result of its ADD.
 
 import base64
 import json
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,18 +13,15 @@ from pathlib import Path
 from harness.files import write_atomically
 from harness.libcni.attachment import Attachment
 from harness.libcni.networks import NetworkList
-from skel.decoders import dict_of, list_of, raw, string
+from skel.decoders import choice, dict_of, list_of, raw, string
 from skel.errors import CniError
 from skel.names import check_container_id, check_ifname, check_network_name
 from skel.record import Record, expected, field
 from skel.strict_json import decode_json
 
-__all__ = ["DEFAULT_CACHE_DIR", "CachedAttachment", "ResultCache"]
-
-DEFAULT_CACHE_DIR = Path("/var/lib/cni")
+__all__ = ["CachedAttachment", "ResultCache"]
 
 _KIND = "cniCacheV1"
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -41,12 +37,7 @@ class CachedAttachment:
 class ResultCache:
     """The results of a node. `warn` gets a line for each unreadable file."""
 
-    def __init__(
-        self,
-        cache_dir: Path = DEFAULT_CACHE_DIR,
-        *,
-        warn: Callable[[str], object] = _LOG.warning,
-    ) -> None:
+    def __init__(self, cache_dir: Path, *, warn: Callable[[str], object]) -> None:
         self._folder = cache_dir / "results"
         self._warn = warn
 
@@ -130,12 +121,6 @@ class ResultCache:
         return None
 
 
-def _kind(value: object, path: str) -> str:
-    if value != _KIND:
-        raise expected(f'"{_KIND}"', value, path)
-    return _KIND
-
-
 def _filled(value: object, path: str) -> str:
     if not string(value, path):
         raise expected("a name", value, path)
@@ -159,7 +144,7 @@ def _pair(value: object, path: str) -> tuple[str, str]:
 class _Entry(Record):
     """A file of the cache. Keys that libcni omits when empty may be missing."""
 
-    kind: str = field(_kind)
+    kind: str = field(choice(_KIND))
     container_id: str = field(_filled)
     config: bytes = field(_base64, default=b"")
     if_name: str = field(_filled)

@@ -19,7 +19,7 @@ _STATUS_SINCE = VERB_SINCE["STATUS"]
 def unspoken_versions(network: NetworkList, versions: Callable[[str], list[str]]) -> Iterator[str]:
     """Yield a line for each plugin and delegate of `network` that does not support the list's highest version.
 
-    `versions` asks a plugin for its versions (`Libcni.versions`). A plugin that is missing, or fails, is left out.
+    `versions` asks a plugin for its versions (`plugin_versions`). A plugin that is missing, or fails, is left out.
     """
     for index, plugin in enumerate(network.plugins):
         for key, name in ((f"plugins[{index}].type", plugin.type), (f"plugins[{index}].ipam.type", plugin.delegate)):

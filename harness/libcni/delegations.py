@@ -2,8 +2,8 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from types import TracebackType
-from typing import NamedTuple, Self
+from contextlib import suppress
+from typing import Any, NamedTuple, Self
 
 from skel.strict_json import decode_json
 from skel.trace import VARIABLE
@@ -30,9 +30,7 @@ class Delegations:
         self._file = os.memfd_create(VARIABLE)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.close(self._file)
 
     @property
@@ -48,16 +46,12 @@ class Delegations:
 
 def _read(text: bytes) -> Iterator[Delegation]:
     for line in text.splitlines():
-        try:
+        with suppress(ValueError, TypeError, KeyError, AttributeError):
             yield _decoded(decode_json(line))
-        except (ValueError, TypeError, KeyError, AttributeError):
-            continue
 
 
-def _decoded(report: object) -> Delegation:
+def _decoded(report: Any) -> Delegation:  # noqa: ANN401 -- JSON of any shape
     """Raises ValueError, TypeError, KeyError, AttributeError."""
-    if not isinstance(report, dict):
-        raise TypeError
     stdin, stdout, stderr = (report[name].encode(errors="surrogateescape") for name in ("stdin", "stdout", "stderr"))
     environ = {str(name): str(value) for name, value in report["environ"].items()}
     return Delegation(

@@ -23,7 +23,7 @@ __all__ = ["Execution", "Executor", "PluginError", "PluginNotFoundError", "execu
 class Execution:
     """One run of a plugin, for results, traces and checks.
 
-    `environ` is all of its environment, `started` seconds since the epoch, `exit_code` negative for a signal.
+    `environ` is all of its environment, `exit_code` negative for a signal.
     `timed_out` and `flooded` say why it was killed. `output_held` says that a leftover child process kept the output
     open; a runtime would still be waiting. `delegations` are the plugin's own reports, for an observer.
     `place` is the command prefix that runs a command in the plugin's place; it is empty for this very place.
@@ -37,7 +37,6 @@ class Execution:
     stdout: bytes
     stderr: bytes
     exit_code: int
-    started: float
     seconds: float
     timed_out: bool
     flooded: bool = False
@@ -62,7 +61,7 @@ def execution_of(
     linger: float,
 ) -> Execution:
     """Start a plugin, the leader of a process group, and exchange with it until its end. Raises `start`'s errors."""
-    started, clock = time.time(), time.monotonic()
+    clock = time.monotonic()
     exchange = Exchange(start(), stdin, timeout=timeout, linger=linger)
     exchange.finish()
     return Execution(
@@ -74,7 +73,6 @@ def execution_of(
         stdout=bytes(exchange.stdout),
         stderr=bytes(exchange.stderr),
         exit_code=exchange.exit_code,
-        started=started,
         seconds=time.monotonic() - clock,
         timed_out=exchange.timed_out,
         flooded=exchange.flooded,
@@ -168,23 +166,6 @@ class Executor:
 
     def _execution(self, type: str, path: Path, environment: dict[str, str], stdin: bytes) -> Execution:
         """Run the plugin at `path`. Raises PluginError if it cannot be executed."""
-        try:
-            return execution_of(
-                partial(self._start, path, environment),
-                plugin=type,
-                path=path,
-                environ=environment,
-                stdin=stdin,
-                timeout=self._timeout,
-                linger=self._linger,
-            )
-        except (OSError, ValueError) as error:  # ValueError: a NUL in a variable
-            reason = getattr(error, "strerror", None) or str(error)
-            verb = environment.get("CNI_COMMAND", "")
-            raise PluginError(type, verb, f"cannot execute {path}: {reason}") from error
-
-    def _start(self, path: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-        """Start a plugin as the leader of its own process group. Raises OSError."""
 
         def start() -> subprocess.Popen[bytes]:
             return subprocess.Popen(
@@ -197,4 +178,17 @@ class Executor:
                 process_group=0,
             )
 
-        return start_program(start, self._pause)
+        try:
+            return execution_of(
+                partial(start_program, start, self._pause),
+                plugin=type,
+                path=path,
+                environ=environment,
+                stdin=stdin,
+                timeout=self._timeout,
+                linger=self._linger,
+            )
+        except (OSError, ValueError) as error:  # ValueError: a NUL in a variable
+            reason = getattr(error, "strerror", None) or str(error)
+            verb = environment.get("CNI_COMMAND", "")
+            raise PluginError(type, verb, f"cannot execute {path}: {reason}") from error

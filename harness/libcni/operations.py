@@ -13,9 +13,17 @@ from harness.libcni.request import request_config
 from skel.errors import CniError, Code
 from skel.versions import CURRENT, VERB_SINCE, at_least
 
-__all__ = ["Libcni"]
+__all__ = ["Libcni", "plugin_versions"]
 
 _NOWHERE = Attachment(container_id="", netns="", ifname="")
+
+
+def plugin_versions(executor: Executor, type: str) -> list[str]:
+    """Return the versions of the specification that a plugin speaks. Raises PluginError."""
+    # Old skeletons require these variables for VERSION, with any value.
+    dummies = {"CNI_NETNS": "dummy", "CNI_IFNAME": "dummy", "CNI_PATH": "dummy"}
+    stdin = json.dumps({"cniVersion": CURRENT}).encode()
+    return decode_versions(executor.run(type, "VERSION", stdin, _NOWHERE.environment() | dummies))
 
 
 class Libcni:
@@ -47,7 +55,7 @@ class Libcni:
             result = self._add_plugins(network, attachment)
             self._store(network, attachment, result)
         except BaseException as error:
-            for failure in self._undo(network, attachment):
+            for failure in self._delete_plugins(network, attachment, None):
                 error.add_note(f"and undoing it: {failure}")
             raise
         return result
@@ -92,7 +100,10 @@ class Libcni:
             return []
         failures: list[Exception] = []
         undone = []
-        for attachment in self._stale(network, set(valid)):
+        for cached in self._cache.attachments():
+            attachment = cached.attachment
+            if cached.network != network.name or (attachment.container_id, attachment.ifname) in valid:
+                continue
             try:
                 # All plugins, unlike libcni: a chained plugin whose DEL always fails would keep the others' addresses.
                 failed: list[Exception] = list(self._delete(network, attachment))
@@ -117,13 +128,6 @@ class Libcni:
                 execution = self._executor.run(plugin.type, "STATUS", stdin, _NOWHERE.environment())
                 require_success(execution)
 
-    def versions(self, type: str) -> list[str]:
-        """Return the versions of the specification that a plugin speaks. Raises PluginError."""
-        # Old skeletons require these variables for VERSION, with any value.
-        dummies = {"CNI_NETNS": "dummy", "CNI_IFNAME": "dummy", "CNI_PATH": "dummy"}
-        stdin = json.dumps({"cniVersion": CURRENT}).encode()
-        return decode_versions(self._executor.run(type, "VERSION", stdin, _NOWHERE.environment() | dummies))
-
     def _add_plugins(self, network: NetworkList, attachment: Attachment) -> dict[str, object]:
         result: dict[str, object] | None = None
         for plugin in network.plugins:
@@ -141,12 +145,9 @@ class Libcni:
         attachment = _with_cached_args(attachment, cached)
         prev_result = self._delete_result(network, cached)
         failed = False
-        for plugin in reversed(network.plugins):
-            try:
-                require_success(self._run(network, plugin, "DEL", attachment, prev_result))
-            except PluginError as error:
-                failed = True
-                yield error
+        for failure in self._delete_plugins(network, attachment, prev_result):
+            failed = True
+            yield failure
         if failed:
             return
         try:
@@ -154,10 +155,12 @@ class Libcni:
         except OSError as error:
             self._warn(f"result cache: {error}")
 
-    def _undo(self, network: NetworkList, attachment: Attachment) -> Iterator[PluginError]:
+    def _delete_plugins(
+        self, network: NetworkList, attachment: Attachment, prev_result: dict[str, object] | None
+    ) -> Iterator[PluginError]:
         for plugin in reversed(network.plugins):
             try:
-                require_success(self._run(network, plugin, "DEL", attachment, None))
+                require_success(self._run(network, plugin, "DEL", attachment, prev_result))
             except PluginError as error:
                 yield error
 
@@ -180,12 +183,6 @@ class Libcni:
         except CniError as error:
             self._warn(f"{_named(network, cached.attachment)}: deleting without its cached result: {error}")
             return None
-
-    def _stale(self, network: NetworkList, valid: set[tuple[str, str]]) -> Iterator[Attachment]:
-        for cached in self._cache.attachments():
-            attachment = cached.attachment
-            if cached.network == network.name and (attachment.container_id, attachment.ifname) not in valid:
-                yield attachment
 
     def _gc_plugins(self, network: NetworkList, valid: Sequence[tuple[str, str]]) -> Iterator[PluginError]:
         for plugin in network.plugins:

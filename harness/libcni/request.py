@@ -32,8 +32,8 @@ def request_config(
         folded = key.casefold()
         if folded not in dropped and not folded.startswith(_RESERVED_PREFIX):
             request[key] = value
-    runtime_config = _runtime_config(plugin, attachment)
-    if runtime_config:
+    capability_args = attachment.capability_args if attachment is not None else {}
+    if runtime_config := {name: value for name, value in capability_args.items() if name in plugin.capabilities}:
         request["runtimeConfig"] = runtime_config
     if prev_result is not None:
         request["prevResult"] = prev_result
@@ -43,9 +43,3 @@ def request_config(
         request["cni.dev/valid-attachments"] = listed
         request["cni.dev/attachments"] = listed
     return json.dumps(request, separators=(",", ":"), allow_nan=False).encode()
-
-
-def _runtime_config(plugin: PluginConfig, attachment: Attachment | None) -> dict[str, object]:
-    if attachment is None:
-        return {}
-    return {name: value for name, value in attachment.capability_args.items() if name in plugin.capabilities}

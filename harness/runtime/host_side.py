@@ -1,23 +1,19 @@
 """The node's share of an attachment: its interfaces on the node, and the firewall's entries about it."""
 
 import re
-from collections.abc import Iterator, Mapping
 from typing import Final
 
 from firewall.owner import Owner
 from harness.runtime.namespace_state import NamespaceState
 from harness.runtime.pods import Pod, PodNetwork
 from harness.snapshot import Snapshot
-from harness.snapshot.words import thing_in_words
+from harness.snapshot.compare import THINGS
+from harness.snapshot.words import things_in_words
 from netlink.rtnl import Link
 
 __all__ = ["firewall_entries", "host_interfaces"]
 
-_SECTIONS: Final = {
-    "nft elements": "nft element",
-    "nft rules": "nft rule",
-    "iptables rules": "iptables rule",
-}
+_SECTIONS: Final = ("nft elements", "nft rules", "iptables rules")
 
 
 def host_interfaces(network: PodNetwork, netns: str, pod: NamespaceState | None, node: NamespaceState) -> list[Link]:
@@ -47,14 +43,7 @@ def firewall_entries(snapshot: Snapshot, place: str, pod: Pod) -> list[tuple[str
     words = "|".join(map(re.escape, sorted({pod.container_id, *labels, *addresses})))
     about = re.compile(rf"(?<![\w.:])({words})(?![\w:]|\.\d|/(?!32\b|128\b)\d)")
     found = []
-    for section, kind in _SECTIONS.items():
-        found += [(kind, text) for text in _texts(kind, snapshot.section(place, section)) if about.search(text)]
+    for section in _SECTIONS:
+        lines = things_in_words(THINGS[section], snapshot.section(place, section))
+        found += [(THINGS[section], line) for line in lines if about.search(line)]
     return found
-
-
-def _texts(kind: str, things: Mapping[str, object]) -> Iterator[str]:
-    for name, value in things.items():
-        if isinstance(value, list):
-            yield from (f"{name}: {text}" for text in value)
-        else:
-            yield thing_in_words(kind, name, value)

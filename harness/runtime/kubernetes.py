@@ -2,7 +2,7 @@
 
 import re
 
-__all__ = ["PodNameError", "check_pod", "check_pod_name", "pod_cni_args"]
+__all__ = ["PodNameError", "check_pod", "pod_cni_args"]
 
 # RFC 1123 labels joined by dots: the API server accepts no other pod name.
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -14,16 +14,11 @@ class PodNameError(Exception):
 
 
 def check_pod(namespace: str, name: str) -> None:
-    """Raise PodNameError unless these names are valid for a pod."""
-    check_pod_name(name)
-    check_pod_name(namespace, "namespace")
-
-
-def check_pod_name(name: str, what: str = "pod name") -> None:
-    """Raise PodNameError unless `name` is an RFC 1123 subdomain, as the API server requires of pods and namespaces."""
-    if len(name) > _LONGEST_NAME or not _SUBDOMAIN.fullmatch(name):
-        wanted = f"wanted lower-case letters, digits, '-' and '.', at most {_LONGEST_NAME} characters"
-        raise PodNameError(f"{what} {name!r}: {wanted}")
+    """Raise PodNameError unless both are RFC 1123 subdomains, as the API server requires of pods and namespaces."""
+    for title, text in (("pod name", name), ("namespace", namespace)):
+        if len(text) > _LONGEST_NAME or not _SUBDOMAIN.fullmatch(text):
+            wanted = f"wanted lower-case letters, digits, '-' and '.', at most {_LONGEST_NAME} characters"
+            raise PodNameError(f"{title} {text!r}: {wanted}")
 
 
 def pod_cni_args(namespace: str, name: str, container_id: str, uid: str) -> dict[str, str]:

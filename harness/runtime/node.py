@@ -104,7 +104,11 @@ class Node:
         with locked(self._lock):
             if self.pods.names():
                 return False
-            self._take_away(self.netns)
+            if self._made_here.exists() or not sandbox_exists(self.netns):
+                remove_namespace(self.netns)
+            shutil.rmtree(self.folder)
+            with suppress(OSError):  # other nodes remain
+                self.folder.parent.rmdir()
         return True
 
     def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -116,14 +120,6 @@ class Node:
         if self._pool is None:
             raise NodeError(f"{self.name or 'this host'} is not in use")
         return self._pool.submit(self._on_node, lambda: function(*args, **kwargs)).result()
-
-    def enter(self) -> None:
-        """Give the calling thread the node's own files and /sys, permanently; the thread must be made for this."""
-        if self._namespace is not None:
-            VAR_LIB_CNI.mkdir(parents=True, exist_ok=True)
-            private_mounts({str(VAR_LIB_CNI): str(self.var_lib_cni)})
-            with entered(self._namespace):
-                mount_own_sysfs()
 
     def shell_words(self) -> tuple[str, ...]:
         """Return a command prefix that runs a command on the node; empty for this host."""
@@ -142,10 +138,15 @@ class Node:
             return action()
         if namespace is None:
             raise NodeError(f"node {self.name} is in use no more")
-        if not getattr(self._entered, "done", False):
-            self.enter()
-            self._entered.done = True
+        is_first = not getattr(self._entered, "done", False)
+        if is_first:
+            # The thread keeps the node's own files and /sys.
+            VAR_LIB_CNI.mkdir(parents=True, exist_ok=True)
+            private_mounts({str(VAR_LIB_CNI): str(self.var_lib_cni)})
         with entered(namespace):
+            if is_first:
+                mount_own_sysfs()
+                self._entered.done = True
             return action()
 
     def _complete(self) -> bool:
@@ -175,10 +176,3 @@ class Node:
         write_atomically(self._made_here, b"")
         remove_namespace(self.netns)  # a plain file remains after a crash or a reboot
         create_sandbox(self.netns, fixed=True)
-
-    def _take_away(self, netns: str) -> None:
-        if self._made_here.exists() or not sandbox_exists(netns):
-            remove_namespace(netns)
-        shutil.rmtree(self.folder)
-        with suppress(OSError):  # other nodes remain
-            self.folder.parent.rmdir()

@@ -1,15 +1,17 @@
 """Snapshots of a node: its namespace, its pods', and its /var/lib/cni."""
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from harness.runtime.node import Node
-from harness.runtime.pods import Pod
-from harness.runtime.sandbox import create_sandbox, new_sandbox_path, remove_sandbox, sandbox_exists
+from harness.runtime.pods import Pod, PodRecordError
+from harness.runtime.sandbox import create_sandbox, new_sandbox_path, sandbox_exists
 from harness.snapshot import Difference, Snapshot, differences, take
 from harness.snapshot.state import FILES
+from netlink.namespace import remove_namespace
 
 __all__ = ["NODE", "THIS_HOST", "StateBefore", "namespaces_of", "pod_label", "take_node"]
 
@@ -43,35 +45,31 @@ def take_node(node: Node, pods: Iterable[Pod], folders: Sequence[Path] = ()) -> 
 class StateBefore:
     """The state of a node before pods are made or deleted."""
 
-    def __init__(self, node: Node, existing: Iterable[Pod], *, warn: Callable[[str], None]) -> None:
-        """Take a snapshot of the node and its existing pods; `warn` gets a line for each missing source.
+    def __init__(self, node: Node, pods: Iterable[tuple[str, str]], *, warn: Callable[[str], None]) -> None:
+        """Take a snapshot of the node and of existing pods; `pods` are pairs of namespace and name.
 
+        Pods with unreadable records are left out. `warn` gets a line for each missing source.
         Raises SnapshotError, OSError.
         """
         self._node = node
-        self._there = [pod for pod in existing if sandbox_exists(pod.netns)]
+        self._there: list[Pod] = []
+        for namespace, name in pods:
+            with suppress(PodRecordError):  # the operation on this pod reports it
+                pod = node.pods.read(namespace, name)
+                self._there += [pod] if pod is not None and sandbox_exists(pod.netns) else []
         self._before = take_node(node, self._there)
         # Taken now, not later: on this host a new namespace copies some parameters from the host's.
         self._sandbox = _new_sandbox(node)
         for line in self._before.missing:
             warn(line)
 
-    def made(self, pods: Sequence[Pod]) -> list[Difference]:
-        """Return the differences now that these pods exist; the harness's own cache of results is left out.
+    def differences(self, pods: Sequence[Pod] | None = None) -> list[Difference]:
+        """Return the differences of the node and of `pods`, by default of the earlier pods, some of which may be gone.
 
-        A pod that did not exist before is compared with a new sandbox. Raises SnapshotError.
-        """
-        return self._differences(pods)
-
-    def freed(self) -> list[Difference]:
-        """Return the differences of the node and of the earlier pods, some of which may be gone.
-
+        A pod that did not exist before is compared with a new sandbox. The harness's own cache of results is left out.
         Raises SnapshotError.
         """
-        return self._differences(self._there)
-
-    def _differences(self, pods: Sequence[Pod]) -> list[Difference]:
-        after = take_node(self._node, pods)
+        after = take_node(self._node, self._there if pods is None else pods)
         before = self._before
         for label, path in after.namespaces.items():
             if label not in before.namespaces:
@@ -88,7 +86,7 @@ def _new_sandbox(node: Node) -> Snapshot:
     try:
         return take({_NEW: path})
     finally:
-        remove_sandbox(path)
+        remove_namespace(path)
 
 
 def _with(snapshot: Snapshot, label: str, path: str, sandbox: Snapshot) -> Snapshot:

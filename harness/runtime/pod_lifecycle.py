@@ -17,17 +17,18 @@ from harness.output import message_of
 from harness.runtime.kubernetes import pod_cni_args
 from harness.runtime.left_links import existing_links
 from harness.runtime.node import Node
-from harness.runtime.pod_plan import PodPlan
+from harness.runtime.pod_plan import NetworkPlan
 from harness.runtime.pod_view import host_links
 from harness.runtime.pods import INCOMPLETE, READY, Pod, PodNetwork, PodRecordError, new_pod
 from harness.runtime.resolv_conf import pod_resolv_conf
-from harness.runtime.sandbox import create_sandbox, new_sandbox_path, remove_sandbox, sandbox_exists
+from harness.runtime.sandbox import create_sandbox, new_sandbox_path, sandbox_exists
+from netlink.namespace import remove_namespace
 from skel.errors import CniError
 
 if TYPE_CHECKING:
     from harness.runtime.namespace_state import NamespaceState
 
-__all__ = ["AddedPod", "PodError", "Runtime", "folders_with_those_of"]
+__all__ = ["AddedPod", "PodError", "Runtime"]
 
 _EXPECTED = (PluginError, NetworkError, CniError, OSError)
 """Errors of plugins, configurations and the kernel. Any other exception is a bug of the harness and is not caught."""
@@ -79,24 +80,24 @@ class Runtime:
         self._observe = observe
         self._warn = warn
 
-    def libcni(self, bin_dirs: Sequence[Path]) -> Libcni:
-        """Return the operations of SPEC.md section 3 on this node, with plugins from `bin_dirs`."""
-        return Libcni(self._executor(bin_dirs), self.cache, warn=self._warn)
+    def libcni(self, pods: Iterable[Pod] = ()) -> Libcni:
+        """Return the operations of SPEC.md section 3 on this node; CNI_PATH ends with the folders of `pods`."""
+        return Libcni(self._executor(pods), self.cache, warn=self._warn)
 
-    def add(self, plan: PodPlan, *, exist_ok: bool = False) -> AddedPod:
-        """Make a pod. If that fails, all of it is removed again.
+    def add(self, namespace: str, name: str, networks: Sequence[NetworkPlan], *, exist_ok: bool = False) -> AddedPod:
+        """Make a pod on these networks. If that fails, all of it is removed again.
 
         With `exist_ok`, a complete pod is left as it is, and an incomplete one is made anew.
         Raises PodError, PluginError, NetworkError, OSError.
         """
         begin = time.monotonic()
         try:
-            with self.node.pods.claimed(plan.namespace, plan.name, wait=exist_ok) as existing:
+            with self.node.pods.claimed(namespace, name, wait=exist_ok) as existing:
                 if existing is not None:
                     if exist_ok and existing.state == READY and sandbox_exists(existing.netns):
                         return AddedPod(existing, None)
                     self._make_room(existing, exist_ok=exist_ok)
-                pod = self._make(plan)
+                pod = self._make(namespace, name, networks)
         except LockHeldError:
             raise PodError("is being made or taken away by somebody else at this moment") from None
         return AddedPod(pod, time.monotonic() - begin)
@@ -141,19 +142,19 @@ class Runtime:
             if configuration.disable_check:
                 return ""
             with _advising(_BIN_DIR):
-                self.libcni(self._folders(pod)).check(configuration, _attachment(pod, network))
+                self.libcni([pod]).check(configuration, _attachment(pod, network))
         except _EXPECTED as error:
             problems.append(message_of(error))
         problems += [str(each) for each in compare(network, pod.netns, state) if each.mismatch]
         return "; ".join(problems)
 
-    def status(self, network: NetworkList, bin_dirs: Sequence[Path]) -> None:
+    def status(self, network: NetworkList) -> None:
         """Find the plugins of a network, even if its version has no STATUS, and ask them. Raises PluginError."""
-        executor = self._executor(bin_dirs)
+        executor = self._executor()
         with _advising(_ways_out(network)):
             for plugin in network.plugins:
                 executor.find(plugin.type, "STATUS")
-        self.libcni(bin_dirs).status(network)
+        self.libcni().status(network)
 
     def _delete(self, pod: Pod, *, force: bool) -> Pod:
         was = Pod.decode(pod.encode())
@@ -167,8 +168,9 @@ class Runtime:
             raise error
         return was
 
-    def _executor(self, bin_dirs: Sequence[Path]) -> Executor:
-        return _NodeExecutor(self.node, bin_dirs, self._observe)
+    def _executor(self, pods: Iterable[Pod] = ()) -> Executor:
+        folders = dict.fromkeys([*self._bin_dirs, *(Path(folder) for pod in pods for folder in pod.bin_dirs)])
+        return _NodeExecutor(self.node, [*folders], self._observe)
 
     def _make_room(self, existing: Pod, *, exist_ok: bool) -> None:
         if not exist_ok:
@@ -177,17 +179,17 @@ class Runtime:
         if errors := self._take_away(existing):
             raise PodError(f"is {existing.state}, and cannot be taken away: {'; '.join(errors)}")
 
-    def _find_plugins(self, plan: PodPlan) -> None:
+    def _find_plugins(self, networks: Sequence[NetworkPlan]) -> None:
         """Find every plugin before anything is made: DEL fails too if a plugin cannot be run."""
-        executor = self._executor(plan.bin_dirs)
-        for planned in plan.networks:
+        executor = self._executor()
+        for planned in networks:
             with _advising(_ways_out(planned.network)):
                 for plugin in planned.network.plugins:
                     for name in filter(None, (plugin.type, plugin.delegate)):
                         executor.find(name, "ADD")
 
-    def _make(self, plan: PodPlan) -> Pod:
-        self._find_plugins(plan)
+    def _make(self, namespace: str, name: str, networks: Sequence[NetworkPlan]) -> Pod:
+        self._find_plugins(networks)
         wanted = [
             PodNetwork(
                 name=planned.network.name,
@@ -197,16 +199,16 @@ class Runtime:
                 cni_args=dict(planned.cni_args),
                 capability_args=dict(planned.capability_args),
             )
-            for planned in plan.networks
+            for planned in networks
         ]
-        bin_dirs = [str(folder) for folder in plan.bin_dirs]
-        pod = new_pod(plan.namespace, plan.name, netns=new_sandbox_path(), bin_dirs=bin_dirs, networks=wanted)
+        bin_dirs = [str(folder) for folder in self._bin_dirs]
+        pod = new_pod(namespace, name, netns=new_sandbox_path(), bin_dirs=bin_dirs, networks=wanted)
         self.node.pods.write(pod)
         attempted = 0
         try:
             create_sandbox(pod.netns, fixed=self.node.netns is not None)
-            libcni = self.libcni(plan.bin_dirs)
-            for attempted, planned in enumerate(plan.networks, start=1):
+            libcni = self.libcni()
+            for attempted, planned in enumerate(networks, start=1):
                 network = pod.networks[attempted - 1]
                 network.result = libcni.add(planned.network, _attachment(pod, network))
             dns = [network.decoded().dns for network in pod.networks]
@@ -226,7 +228,7 @@ class Runtime:
         left: list[PodNetwork] = []
         for network in reversed(pod.networks):
             try:
-                libcni = self.libcni(self._folders(pod))
+                libcni = self.libcni([pod])
                 with _advising(_BIN_DIR):
                     libcni.delete(self._configuration(pod, network), _attachment(pod, network))
             except _EXPECTED as error:
@@ -234,7 +236,7 @@ class Runtime:
                 left.insert(0, network)
         self._note_left_links(pod)
         try:
-            remove_sandbox(pod.netns)
+            remove_namespace(pod.netns)
         except OSError as error:
             errors.append(f"sandbox {pod.netns}: {error.strerror}")
         if errors:
@@ -254,9 +256,6 @@ class Runtime:
                 except OSError as error:
                     self._warn(f"{name} is not noted for --prune: {error}")
 
-    def _folders(self, pod: Pod) -> Sequence[Path]:
-        return folders_with_those_of(self._bin_dirs, [pod])
-
     def _configuration(self, pod: Pod, network: PodNetwork) -> NetworkList:
         """Return the network as it was at ADD; it "should not change between ADD and DEL" (SPEC.md section 3)."""
         cached = self.cache.load(network.name, pod.container_id, network.ifname)
@@ -264,11 +263,6 @@ class Runtime:
             with suppress(NetworkError):
                 return parse_network_list(cached.config)
         return parse_network_list(network.config.encode())
-
-
-def folders_with_those_of(bin_dirs: Sequence[Path], pods: Iterable[Pod]) -> list[Path]:
-    """Return `bin_dirs`, followed by the folders in which ADD looked for the pods' plugins."""
-    return list(dict.fromkeys([*bin_dirs, *(Path(folder) for pod in pods for folder in pod.bin_dirs)]))
 
 
 @contextmanager

@@ -1,12 +1,11 @@
-"""The plan of a new pod: its names, its networks, and the folders of their plugins."""
+"""The plan of a new pod: its networks, and their arguments."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from harness.libcni.networks import NetworkList
 
-__all__ = ["NetworkPlan", "PodPlan"]
+__all__ = ["NetworkPlan"]
 
 
 @dataclass(frozen=True)
@@ -17,13 +16,3 @@ class NetworkPlan:
     ifname: str
     cni_args: Mapping[str, str]
     capability_args: Mapping[str, object]
-
-
-@dataclass(frozen=True)
-class PodPlan:
-    """A pod that is to be made."""
-
-    namespace: str
-    name: str
-    networks: Sequence[NetworkPlan]
-    bin_dirs: Sequence[Path]

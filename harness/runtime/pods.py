@@ -16,11 +16,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from harness.files import locked, remove_file, write_atomically
+from harness.files import locked, write_atomically
 from harness.runtime.kubernetes import check_pod
 from skel.decoders import dict_of, list_of, raw, record, string
 from skel.errors import CniError
-from skel.record import Record, expected, field
+from skel.record import Record, field
 from skel.result import Result
 from skel.strict_json import decode_json
 
@@ -35,12 +35,6 @@ class PodRecordError(Exception):
     """The record of a pod exists but cannot be read."""
 
 
-def _json_object(value: object, path: str) -> dict[str, object]:
-    if not isinstance(value, dict):
-        raise expected("an object", value, path)
-    return value
-
-
 class PodNetwork(Record):
     """One network of a pod: the arguments of its ADD, and the result.
 
@@ -53,7 +47,7 @@ class PodNetwork(Record):
     source: str = field(string, default="")
     cni_args: dict[str, str] = field(dict_of(string), default=dict)
     capability_args: dict[str, object] = field(dict_of(raw), default=dict)
-    result: dict[str, object] | None = field(_json_object, default=None)
+    result: dict[str, object] | None = field(dict_of(raw), default=None)
 
     def decoded(self) -> Result:
         """Return the decoded result; an empty one if it is missing or unreadable."""
@@ -132,10 +126,8 @@ class PodStore:
         write_atomically(self.pod_folder(pod.namespace, pod.name) / "pod.json", text.encode() + b"\n")
 
     def remove(self, pod: Pod) -> None:
-        """Remove the pod's files: the record first, the others after it. Raises OSError."""
-        folder = self.pod_folder(pod.namespace, pod.name)
-        (folder / "pod.json").unlink(missing_ok=True)
-        (folder / "resolv.conf").unlink(missing_ok=True)
+        """Remove the record, inside of `claimed`, whose end removes the other files. Raises OSError."""
+        (self.pod_folder(pod.namespace, pod.name) / "pod.json").unlink(missing_ok=True)
 
     def forget(self, namespace: str, name: str) -> None:
         """Remove the record of a pod without reading it: it may be unreadable. Raises PodNameError, OSError."""
@@ -183,7 +175,9 @@ def _clear(folder: Path) -> None:
     """Remove the files of `PodStore` from a folder, the lock last, then the folder if it is empty."""
     with suppress(OSError):
         for name in ("pod.json", "resolv.conf"):
-            remove_file(folder / name)
+            # A crash in `write_atomically` leaves the others.
+            for path in (folder / name, *folder.glob(f".{name}.*.tmp")):
+                path.unlink(missing_ok=True)
         (folder / "lock").unlink()
         folder.rmdir()
 

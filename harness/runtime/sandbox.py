@@ -7,7 +7,7 @@ from typing import Final
 from harness.runtime.fixed_sysctls import fix_sysctls
 from netlink.namespace import NotANamespaceError, create_namespace, open_namespace, remove_namespace
 
-__all__ = ["NETNS_DIR", "create_sandbox", "new_sandbox_path", "remove_sandbox", "sandbox_exists"]
+__all__ = ["NETNS_DIR", "create_sandbox", "new_sandbox_path", "sandbox_exists"]
 
 NETNS_DIR: Final = Path("/run/netns")
 
@@ -31,11 +31,6 @@ def create_sandbox(path: str, *, fixed: bool) -> None:
     except BaseException:
         remove_namespace(path)
         raise
-
-
-def remove_sandbox(path: str) -> bool:
-    """Remove the network namespace or its leftover file at `path`; False if nothing exists there. Raises OSError."""
-    return remove_namespace(path)
 
 
 def sandbox_exists(path: str) -> bool:

@@ -1,45 +1,17 @@
 """Nodes and pods' network namespaces for one purpose, all removed at its end."""
 
 import uuid
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
+from typing import Self
 
 from harness.runtime.node import Node
 from harness.runtime.processes import Process, Region
-from harness.runtime.sandbox import NETNS_DIR, create_sandbox, remove_sandbox
+from harness.runtime.sandbox import NETNS_DIR, create_sandbox
+from netlink.namespace import remove_namespace
 
-__all__ = ["Ground", "Site"]
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-class Ground:
-    """A node in use. Call `close` to leave it: its namespace stays until the `Site` ends."""
-
-    def __init__(self, node: Node) -> None:
-        """Make the node. Raises OSError."""
-        self.node = node
-        with ExitStack() as use:
-            use.enter_context(node.in_use())
-            node.run(int)  # the first call makes the thread and its mounts
-            self._use = use.pop_all()
-
-    @property
-    def var_lib_cni(self) -> Path:
-        """The folder on this machine that is the node's /var/lib/cni."""
-        return self.node.var_lib_cni
-
-    def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call `function` on the node, as `Node.run` does."""
-        return self.node.run(function, *args, **kwargs)
-
-    def close(self) -> None:
-        """Leave the node."""
-        self._use.close()
+__all__ = ["Site"]
 
 
 class Site:
@@ -69,20 +41,20 @@ class Site:
         # Everything is removed, even if one removal fails.
         self._undo.__exit__(kind, error, trace)
 
-    def ground(self, *, threads: int = 1) -> Ground:
-        """Make an unused node with `threads` threads. Raises OSError."""
+    def node(self, *, threads: int = 1, until: ExitStack | None = None) -> Node:
+        """Make a node with `threads` threads, which is in use until the site ends, or `until`. Raises OSError."""
         node = Node(self._next_name(), self.state_dir, threads=threads)
         self._nodes.append(node)
         self._undo.callback(node.remove)
-        ground = Ground(node)
-        self._undo.callback(ground.close)
-        return ground
+        (until or self._undo).enter_context(node.in_use())
+        node.run(int)  # the first call makes the thread and its mounts
+        return node
 
     def namespace(self) -> str:
         """Make a pod's network namespace, and return its path. Raises OSError."""
         path = str(NETNS_DIR / self._next_name())
         self._namespaces.append(path)
-        self._undo.callback(remove_sandbox, path)
+        self._undo.callback(remove_namespace, path)
         create_sandbox(path, fixed=True)
         return path
 

@@ -10,11 +10,11 @@ from harness.snapshot.state import ELSEWHERE, FILES, Snapshot
 from harness.snapshot.sysctls import baseline, parameter
 from harness.snapshot.words import difference_in_words
 
-__all__ = ["Difference", "Kind", "differences"]
+__all__ = ["THINGS", "Difference", "Kind", "differences"]
 
 Kind: TypeAlias = Literal["appeared", "disappeared", "changed"]
 
-_THINGS: Final = {
+THINGS: Final = {
     "links": "link",
     "addresses": "address",
     "routes": "route",
@@ -114,7 +114,7 @@ def _contents(snapshot: Snapshot, label: str) -> dict[str, object]:
 
 
 def _of_namespace(label: str, before: Snapshot, after: Snapshot) -> Iterator[Difference]:
-    for what, thing in _THINGS.items():
+    for what, thing in THINGS.items():
         if f"{label}/{what}" not in before.sections or f"{label}/{what}" not in after.sections:
             continue
         old, new = before.section(label, what), after.section(label, what)
@@ -138,17 +138,11 @@ def _of_things(place: str, thing: str, old: Mapping[str, object], new: Mapping[s
 
 def _with_known_peers(old: Mapping[str, object], new: Mapping[str, object]) -> list[dict[str, object]]:
     """Return links without the places of peers that are outside of one of the snapshots."""
-    unknown = {
-        name
-        for side in (old, new)
-        for name, link in side.items()
-        if isinstance(link, dict) and link.get("peer") == ELSEWHERE and name in old and name in new
-    }
+    in_both = old.keys() & new.keys()
+    unknown = {name for name in in_both if ELSEWHERE in [_own(side[name]).get("peer") for side in (old, new)]}
     return [
         {
-            name: {key: value for key, value in link.items() if key != "peer"}
-            if name in unknown and isinstance(link, dict)
-            else link
+            name: {key: value for key, value in _own(link).items() if key != "peer"} if name in unknown else link
             for name, link in side.items()
         }
         for side in (old, new)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from harness.snapshot.nft_words import element_key, in_words, rule_in_words
+from harness.snapshot.nft_words import VOLATILE, element_key, in_words, rule_in_words
 from harness.snapshot.state import Things
 
 __all__ = ["Saved", "has_nftables", "iptables", "legacy_tables", "nftables", "shared_tables"]
@@ -19,7 +19,6 @@ __all__ = ["Saved", "has_nftables", "iptables", "legacy_tables", "nftables", "sh
 _IPTABLES_TABLES: Final = {"filter", "nat", "mangle", "raw", "security"}
 _COUNTERS: Final = re.compile(r"\[\d+:\d+\] ?")
 _IDENTITY: Final = {"family", "table", "name", "elem"}
-_VOLATILE: Final = {"handle", "index", "bytes", "packets", "used", "expires"}
 
 
 class Saved(NamedTuple):
@@ -91,9 +90,7 @@ def _elements(key: str, elements: Sequence[object]) -> Things:
 
 def _settled(described: Mapping[str, Any]) -> Things:
     return {
-        key: value
-        for key, value in described.items()
-        if key not in _IDENTITY and key not in _VOLATILE and key != "stmt"
+        key: value for key, value in described.items() if key not in _IDENTITY and key not in VOLATILE and key != "stmt"
     }
 
 
@@ -112,9 +109,9 @@ def legacy_tables(family: str) -> bool:
         return False
 
 
-def iptables(family: str, output: str) -> Saved:
-    """Return what iptables-save printed, or ip6tables-save ("ip6"), without counters."""
-    table, saved = "", Saved({}, {})
+def iptables(saved: Saved, family: str, output: str) -> None:
+    """Add the output of iptables-save, or of ip6tables-save ("ip6"), to `saved`, without counters."""
+    table = ""
     for line in output.splitlines():
         if line.startswith("*"):
             table = line[1:]
@@ -124,4 +121,3 @@ def iptables(family: str, output: str) -> Saved:
         elif line.startswith("-A "):
             chain, _, rule = line.removeprefix("-A ").partition(" ")
             saved.rules.setdefault(f"{family} {table} {chain}", []).append(_COUNTERS.sub("", rule))
-    return saved

@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-__all__ = ["element_key", "in_words", "rule_in_words"]
+__all__ = ["VOLATILE", "element_key", "in_words", "rule_in_words"]
 
-_VOLATILE: Final = {"bytes", "expires", "handle", "index", "packets", "used"}
+VOLATILE: Final = {"bytes", "expires", "handle", "index", "packets", "used"}
 
 
 def rule_in_words(rule: Mapping[str, Any]) -> str:
@@ -30,14 +30,14 @@ def in_words(value: object) -> str:
 def element_key(element: object) -> tuple[str, dict[str, object]]:
     """Return an element's key in words, and its other properties: comment, timeout, statements."""
     if isinstance(element, dict) and isinstance(described := element.get("elem"), dict):
-        beside = {key: value for key, value in described.items() if key not in {"val", "counter", *_VOLATILE}}
+        beside = {key: value for key, value in described.items() if key not in {"val", "counter", *VOLATILE}}
         return in_words(described["val"]), beside
     return in_words(element), {}
 
 
 def _plain(value: object) -> str:
     if isinstance(value, dict):
-        return " ".join(f"{key} {in_words(inner)}" for key, inner in value.items() if key not in _VOLATILE)
+        return " ".join(f"{key} {in_words(inner)}" for key, inner in value.items() if key not in VOLATILE)
     return json.dumps(value, ensure_ascii=False)
 
 

@@ -111,10 +111,8 @@ def _read(reading: Reading, tools: _Tools) -> None:
         (qdiscs_listed,) = traffic.documents(1)
         found["qdiscs"] = qdiscs(qdiscs_listed)
         found["filters"], found["classes"] = filters_and_classes(qdiscs_listed)
-    if filtering and nft is None:
-        _firewall(found, None, tools)
-    else:
-        _firewall(found, nft.documents(1)[0]["nftables"] if nft is not None else [], tools)
+    ruleset = nft.documents(1)[0]["nftables"] if nft is not None else []
+    _firewall(found, None if filtering and nft is None else ruleset, tools)
     mtus = {entry["ifname"]: entry["mtu"] for entry in reading.entries or ()}
     found["sysctls"], found["link sysctls"] = sysctls(parameters, mtus)
 
@@ -137,18 +135,13 @@ def _firewall(found: dict[str, Things], entries: Sequence[Mapping[str, Any]] | N
     shared, legacy = Saved({}, {}), Saved({}, {})
     for family, tool in (("ip", "iptables"), ("ip6", "ip6tables")):
         if family in shared_tables(entries or ()) and (listing := tools.start(f"{tool}-nft-save")) is not None:
-            _merge(shared, iptables(family, listing.text()))
+            iptables(shared, family, listing.text())
         if legacy_tables(family) and (listing := tools.start(f"{tool}-legacy-save")) is not None:
-            _merge(legacy, iptables(f"legacy {family}", listing.text()))
+            iptables(legacy, f"legacy {family}", listing.text())
     if entries is not None:
         found |= nftables(entries, shared)
     found["iptables rules"] = {**shared.rules, **legacy.rules}
     found["iptables tables"], found["iptables chains"] = legacy.tables_and_chains()
-
-
-def _merge(whole: Saved, part: Saved) -> None:
-    whole.rules.update(part.rules)
-    whole.policies.update(part.policies)
 
 
 def _labels(others: Mapping[str, Namespace]) -> dict[int, str]:

@@ -48,10 +48,7 @@ def sysctls(tree: Tree, mtus: Mapping[str, int]) -> tuple[Things, Things]:
         else:
             by_link.setdefault(link, {})[f"{family}.{kind}.{path[-1]}"] = value
     plain.pop(_FORWARDING, None)
-    plain |= {
-        f"{family_and_kind}.lo.{name}": value
-        for (family_and_kind, name), value in _neighbour_defaults(plain, by_link.get("lo", {})).items()
-    }
+    plain |= _neighbour_defaults(plain, by_link.get("lo", {}))
     parameters: Things = {f"net.{name}": value for name, value in plain.items()}
     own = {link: _own(values, parameters, mtus.get(link, 0)) for link, values in by_link.items()}
     return parameters, {link: values for link, values in own.items() if values}
@@ -71,12 +68,12 @@ def baseline(name: str, parameters: Mapping[str, object]) -> object:
     return parameters.get(f"net.{family}.{kind}.default.{last}", of_lo)
 
 
-def _neighbour_defaults(plain: Mapping[str, str], lo: Mapping[str, str]) -> dict[tuple[str, str], str]:
+def _neighbour_defaults(plain: Mapping[str, str], lo: Mapping[str, str]) -> dict[str, str]:
     found = {}
     for name, value in lo.items():
         family, kind, last = name.split(".")
         if kind == "neigh" and f"{family}.neigh.default.{last}" not in plain:
-            found[f"{family}.neigh", last] = value
+            found[f"{family}.neigh.lo.{last}"] = value
     return found
 
 

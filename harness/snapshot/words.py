@@ -1,10 +1,10 @@
 """Differences in words, one line each."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-__all__ = ["difference_in_words", "thing_in_words"]
+__all__ = ["difference_in_words", "things_in_words"]
 
 _LONGEST: Final = 200
 
@@ -33,14 +33,22 @@ def difference_in_words(place: str, thing: str, name: str, before: object, after
     """Return `+`, `-` or `~`, the place, and the thing with its change."""
     if before is None or after is None:
         sign, value = ("+", after) if before is None else ("-", before)
-        return f"{sign} {place}: {thing} {thing_in_words(thing, name, value)}"
+        return f"{sign} {place}: {thing} {_thing_in_words(thing, name, value)}"
     if isinstance(before, dict) and isinstance(after, dict):
         return f"~ {place}: {thing} {name}: {_changes(before, after)}"
     return f"~ {place}: {thing} {name}: {_plain(before)} -> {_plain(after)}"
 
 
-def thing_in_words(thing: str, name: str, value: object) -> str:
-    """Return a thing's name, and its description."""
+def things_in_words(thing: str, things: Mapping[str, object]) -> Iterator[str]:
+    """Yield a line for each thing, with its name and its description; each rule of a chain has a line."""
+    for name, value in things.items():
+        if isinstance(value, list):
+            yield from (f"{name}: {text}" for text in value)
+        else:
+            yield _thing_in_words(thing, name, value)
+
+
+def _thing_in_words(thing: str, name: str, value: object) -> str:
     if not isinstance(value, dict):
         return f"{name} = {_plain(value)}"
     if thing == "link":

@@ -19,21 +19,20 @@ _HOST_BITS_MIN = 2
 """A smaller subnet has no address besides its gateway."""
 
 
-class _Declared(Record):
-    subnet: Cidr = field(cidr)
+class _Bounds(Record):
     range_start: Address | None = field(optional(address), default=None)
     range_end: Address | None = field(optional(address), default=None)
     gateway: Address | None = field(optional(address), default=None)
 
 
-class HostLocalSection(Record):
+class _Declared(_Bounds):
+    subnet: Cidr = field(cidr)
+
+
+class HostLocalSection(_Bounds):
     """The keys of host-local's `ipam` section that name the addresses and the folder of their reservations."""
 
-    type: str = field(string, default="")
     subnet: Cidr | None = field(cidr, default=None)
-    range_start: Address | None = field(optional(address), default=None)
-    range_end: Address | None = field(optional(address), default=None)
-    gateway: Address | None = field(optional(address), default=None)
     ranges: list[list[_Declared]] = field(list_of(list_of(record(_Declared))), default=list)
     data_dir: str = field(string, default="")
 

@@ -6,8 +6,8 @@ them could not say which key was meant.
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cache, partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from jsonschema import Draft202012Validator, FormatChecker
@@ -18,7 +18,7 @@ from referencing.jsonschema import DRAFT202012
 
 from harness.locations import OWN_CONF_DIR
 from harness.validation.unknown_keys import unknown_key
-from skel.decoders import address, cidr, interface_name
+from skel.decoders import address, cidr, interface_name, optional
 from skel.errors import CniError
 from skel.record import joined, rendered
 
@@ -148,16 +148,12 @@ _Validator: Final = extend(  # type: ignore[no-untyped-call]  # its stub has no 
 _FORMATS: Final = FormatChecker(formats=())
 
 
-@_FORMATS.checks("cidr", raises=CniError)
-def _is_cidr(value: object) -> bool:
-    return not isinstance(value, str) or bool(cidr(value, ""))
+def _has_format(decode: Callable[[object, str], object], value: object) -> bool:
+    """Return True, or raise CniError."""
+    if isinstance(value, str):
+        decode(value, "")
+    return True
 
 
-@_FORMATS.checks("ip-address", raises=CniError)
-def _is_address(value: object) -> bool:
-    return not isinstance(value, str) or value == "" or bool(address(value, ""))
-
-
-@_FORMATS.checks("interface-name", raises=CniError)
-def _is_interface_name(value: object) -> bool:
-    return not isinstance(value, str) or bool(interface_name(value, ""))
+for _name, _decode in (("cidr", cidr), ("ip-address", optional(address)), ("interface-name", interface_name)):
+    _FORMATS.checks(_name, raises=CniError)(partial(_has_format, _decode))

@@ -10,7 +10,7 @@ from harness.conformance.finding import Outcome
 from harness.conformance.profile import Profile
 from harness.conformance.run import Extent, run_check, with_profile
 from harness.conformance.subject import Subject, subjects_of
-from harness.conformance.versions import in_common_version
+from harness.conformance.survey import in_common_version
 from harness.libcni.networks import read_network_file
 
 DEBIAN = Path("/usr/lib/cni")

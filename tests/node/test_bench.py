@@ -19,10 +19,11 @@ from harness.bench.control_group import control_group
 from harness.bench.population import PopulationError, populate
 from harness.bench.resources import process_tree
 from harness.bench.server import ServerError
-from harness.bench.stand import Stand
 from harness.bench.subjects import MASQUERADED, PLAIN, Suite, default_networks
+from harness.bench.suite_node import SuiteNode
 from harness.libcni.networks import NetworkList, parse_network_list
-from harness.runtime.site import Ground, Site
+from harness.runtime.node import Node
+from harness.runtime.site import Site
 from tests.cli import REFERENCE_BIN_DIR, Cli, bridge_network
 from tests.nodes import HANG
 
@@ -167,29 +168,29 @@ def test_launchers_that_do_their_work_themselves_are_not_taken_for_served(site: 
     """The server is stopped behind the benchmark's back."""
     suite = Suite("ours", (direct_bin_dir,), served=True)
 
-    stand = Stand(site, suite, default_networks()[0], timeout=HANG)
-    assert stand.server is not None
-    stand.server.stop()
-    stand.one("ADD", attached_to(site.namespace()))
+    node = SuiteNode(site, suite, default_networks()[0], timeout=HANG)
+    assert node.server is not None
+    node.server.stop()
+    node.one("ADD", attached_to(site.namespace()))
 
-    with pytest.raises(ServerError, match=rf"bridge is not served by process {stand.server.pid}: "):
-        stand.__exit__(None, None, None)
+    with pytest.raises(ServerError, match=rf"bridge is not served by process {node.server.pid}: "):
+        node.__exit__(None, None, None)
 
 
 def test_the_server_is_on_the_node_and_all_of_it_is_counted(site: Site, direct_bin_dir: Path) -> None:
     suite = Suite("ours", (direct_bin_dir,), served=True)
 
-    with Stand(site, suite, default_networks()[0], timeout=HANG) as stand:
-        assert stand.server is not None
-        pids = process_tree(stand.server.pid)
+    with SuiteNode(site, suite, default_networks()[0], timeout=HANG) as node:
+        assert node.server is not None
+        pids = process_tree(node.server.pid)
         (group,) = {line for pid in pids for line in counting_groups(pid)}
         namespaces = {Path(f"/proc/{pid}/ns/net").readlink() for pid in pids}
-        own_namespace = stand.ground.run(Path("/proc/thread-self/ns/net").readlink)
-        seconds, cpu_seconds = stand.at_once_counted("ADD", [attached_to(netns) for netns in site.pods(3)])
-        by_itself, _ = stand.spawner.call_counted(burn, 0.2)
+        own_namespace = node.node.run(Path("/proc/thread-self/ns/net").readlink)
+        seconds, cpu_seconds = node.at_once_counted("ADD", [attached_to(netns) for netns in site.pods(3)])
+        by_itself, _ = node.spawner.call_counted(burn, 0.2)
 
     assert len(pids) > 1
-    assert group.endswith(f"/{stand.ground.node.name}")
+    assert group.endswith(f"/{node.node.name}")
     assert namespaces == {own_namespace}
     assert 0 < cpu_seconds < seconds * (os.cpu_count() or 1)
     assert by_itself < 0.1, "the starting process itself is not counted"
@@ -204,8 +205,8 @@ def test_a_served_suite_has_its_other_executables_too(site: Site, direct_bin_dir
     script.chmod(0o755)
     suite = Suite("ours", (tmp_path / "bin",), served=True)
 
-    with Stand(site, suite, parse_network_list(json.dumps(network).encode()), timeout=HANG) as stand:
-        executions = stand.one("ADD", attached_to(site.namespace()))
+    with SuiteNode(site, suite, parse_network_list(json.dumps(network).encode()), timeout=HANG) as node:
+        executions = node.one("ADD", attached_to(site.namespace()))
 
     (_, bridge), (name, ended) = executions
     assert json.loads(bridge.stdout)["ips"]
@@ -246,9 +247,9 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield made
 
 
-def shape(ground: Ground) -> tuple[list[str], list[str], list[str]]:
+def shape(node: Node) -> tuple[list[str], list[str], list[str]]:
     """Reservations, index and rules of a node, without values by chance: IDs, names of chains, packets, order."""
-    folder = ground.var_lib_cni / "networks" / MASQUERADED
+    folder = node.var_lib_cni / "networks" / MASQUERADED
     files = sorted(re.sub(r"[0-9a-f]{64}", "ID", path.name) for path in folder.iterdir())
     contents = sorted(
         f"{path.name}: {re.sub('[0-9a-f]{64}', 'ID', path.read_bytes().decode())}"
@@ -256,7 +257,7 @@ def shape(ground: Ground) -> tuple[list[str], list[str], list[str]]:
         if path.name[0].isdigit() or path.name.startswith("last")
     )
     ruleset = subprocess.run(
-        ["ip", "netns", "exec", ground.node.name or "", "nft", "list", "ruleset"],
+        ["ip", "netns", "exec", node.name or "", "nft", "list", "ruleset"],
         capture_output=True,
         text=True,
         check=True,
@@ -266,33 +267,33 @@ def shape(ground: Ground) -> tuple[list[str], list[str], list[str]]:
     return files, contents, sorted(map(str.strip, re.split(r"[,{}\n]", ruleset)))
 
 
-def stand_of(site: Site, folder: Path, network: NetworkList) -> Stand:
-    return Stand(site, Suite("any", (folder,)), network, timeout=HANG)
+def node_of(site: Site, folder: Path, network: NetworkList) -> SuiteNode:
+    return SuiteNode(site, Suite("any", (folder,)), network, timeout=HANG)
 
 
 @pytest.mark.parametrize("suite", ["ours", "reference"])
 def test_a_filled_node_is_as_if_the_pods_had_been_added(site: Site, direct_bin_dir: Path, suite: str) -> None:
     folder = direct_bin_dir if suite == "ours" else REFERENCE_BIN_DIR
     network = default_networks()[1]
-    with stand_of(site, folder, network).furnish(site, 3) as filled, stand_of(site, folder, network) as added:
+    with node_of(site, folder, network).furnish(site, 3) as filled, node_of(site, folder, network) as added:
         added.furnish(site)
         for netns in site.pods(3):
             added.one("ADD", attached_to(netns))
 
-        assert shape(filled.ground) == shape(added.ground)
+        assert shape(filled.node) == shape(added.node)
         next_pods = [attached_to(site.namespace()) for _ in range(2)]
-        for stand, pod in zip((filled, added), next_pods, strict=True):
-            stand.one("ADD", pod)
+        for node, pod in zip((filled, added), next_pods, strict=True):
+            node.one("ADD", pod)
     (first, second) = [pod.result["ips"] for pod in next_pods if pod.result]
     assert first == second
 
 
 def test_a_network_without_room_is_not_filled(site: Site, direct_bin_dir: Path) -> None:
     network = parse_network_list(json.dumps(bridge_network("narrow", subnet="10.77.0.0/28")).encode())
-    with stand_of(site, direct_bin_dir, network) as stand:
+    with node_of(site, direct_bin_dir, network) as node:
         standing = attached_to(site.namespace())
-        stand.one("ADD", standing)
+        node.one("ADD", standing)
 
         with pytest.raises(PopulationError, match="room for 12 pods more, not for 13"):
-            populate(stand.ground, network, standing, 13)
-        populate(stand.ground, network, standing, 12)
+            populate(node.node, network, standing, 13)
+        populate(node.node, network, standing, 12)

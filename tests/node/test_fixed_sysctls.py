@@ -10,9 +10,10 @@ from harness.runtime import fixed_sysctls
 from harness.runtime.fixed_sysctls import FIXED_SYSCTLS, fix_sysctls
 from harness.runtime.node import Node as HarnessNode
 from harness.runtime.pod_lifecycle import Runtime
-from harness.runtime.pod_plan import NetworkPlan, PodPlan
-from harness.runtime.sandbox import create_sandbox, remove_sandbox
+from harness.runtime.pod_plan import NetworkPlan
+from harness.runtime.sandbox import create_sandbox
 from harness.runtime.site import Site
+from netlink.namespace import remove_namespace
 from tests.nodes import Node
 
 pytestmark = pytest.mark.sudo
@@ -67,11 +68,11 @@ def test_a_named_node_and_its_pods_have_the_fixed_values(
 ) -> None:
     monkeypatch.setattr(fixed_sysctls, "FIXED_SYSCTLS", MARKS)
     named = HarnessNode(f"{node.name}-named", tmp_path / "harness")
-    runtime = Runtime(named, warn=pytest.fail)
-    plan = PodPlan("default", "pod1", [NetworkPlan(parse_network_list(CHAIN), "eth0", {}, {})], [direct_bin_dir])
+    runtime = Runtime(named, bin_dirs=[direct_bin_dir], warn=pytest.fail)
+    networks = [NetworkPlan(parse_network_list(CHAIN), "eth0", {}, {})]
     try:
         with named.in_use():
-            added = runtime.add(plan)
+            added = runtime.add("default", "pod1", networks)
 
             assert marks(str(named.netns), node) == MARKS
             assert marks(added.pod.netns, node) == MARKS
@@ -87,7 +88,7 @@ def test_nodes_and_pods_of_a_conformance_run_have_the_fixed_values(
     monkeypatch.setattr(fixed_sysctls, "FIXED_SYSCTLS", MARKS)
 
     with Site(tmp_path, "sysctls") as site:
-        assert marks(str(site.ground().node.netns), node) == MARKS
+        assert marks(str(site.node().netns), node) == MARKS
         assert marks(site.namespace(), node) == MARKS
 
 
@@ -99,4 +100,4 @@ def test_a_sandbox_on_this_host_is_as_the_kernel_makes_it(node: Node, monkeypatc
     try:
         assert marks(path, node) != MARKS
     finally:
-        remove_sandbox(path)
+        remove_namespace(path)

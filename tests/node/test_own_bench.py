@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from harness.bench.attachments import attached_to
-from harness.bench.stand import Stand
 from harness.bench.subjects import Suite, default_networks
+from harness.bench.suite_node import SuiteNode
 from harness.runtime.site import Site
 from tests.nodes import HANG
 from tools.bench.rows import Extent, rows
@@ -67,12 +67,12 @@ def in_namespace(name: str, *args: str) -> list[dict[str, Any]]:
 def test_the_floor_gives_a_pod_its_interface_and_takes_it_back(suites: Mapping[str, Suite], tmp_path: Path) -> None:
     with (
         Site(tmp_path, "bench") as site,
-        Stand(site, suites[FLOOR], default_networks()[0], timeout=HANG, counted=False) as stand,
+        SuiteNode(site, suites[FLOOR], default_networks()[0], timeout=HANG, counted=False) as node,
     ):
-        node = stand.ground.node.name or ""
-        reservations = stand.ground.var_lib_cni / "networks" / "bench"
+        name = node.node.name or ""
+        reservations = node.node.var_lib_cni / "networks" / "bench"
         pods = [attached_to(site.namespace()) for _ in range(3)]
-        stand.at_once("ADD", pods)
+        node.at_once("ADD", pods)
         given = {}
         for pod in pods:
             (eth0,) = [link for link in in_namespace(pod.attachment.netns, "address") if link["ifname"] == "eth0"]
@@ -83,13 +83,13 @@ def test_the_floor_gives_a_pod_its_interface_and_takes_it_back(suites: Mapping[s
             assert pod.result["ips"] == [{"address": f"{own['local']}/16"}]
             (default,) = in_namespace(pod.attachment.netns, "route", "show", "default")
             assert default["gateway"] == "10.80.0.1"
-        ports = [link for link in in_namespace(node, "link") if link.get("master") == "bench0"]
+        ports = [link for link in in_namespace(name, "link") if link.get("master") == "bench0"]
         assert len(ports) == len(given) == 3
         assert all("UP" in port["flags"] for port in ports)
         reserved = {path.name: path.read_text().split()[0] for path in reservations.iterdir()}
         assert reserved == given
 
-        stand.at_once("DEL", pods)
+        node.at_once("DEL", pods)
 
-        assert [link["ifname"] for link in in_namespace(node, "link")] == ["lo", "bench0"]
+        assert [link["ifname"] for link in in_namespace(name, "link")] == ["lo", "bench0"]
         assert list(reservations.iterdir()) == []

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.conformance.catalogue import checks
-from harness.conformance.survey import Scope, Survey
+from harness.conformance.survey import Survey
 from harness.conformance.trial import Extent
 from harness.libcni.networks import parse_network_list
 from harness.snapshot import differences
@@ -95,8 +95,9 @@ def serve(node: Node, bin_dir: Path, rounds: int) -> None:
 def report(bin_dir: Path, state_dir: Path) -> list[tuple[str, str, str]]:
     """The findings of the conformance suite, in the order of its checks."""
     network = parse_network_list(json.dumps(NETWORK).encode())
-    scope = Scope([network], [check for check in checks() if check.id != "chaos"])
-    found = Survey(scope, state_dir=state_dir, extent=Extent(timeout=HANG), jobs=2).of([bin_dir])
+    wanted = [check for check in checks() if check.id != "chaos"]
+    survey = Survey(networks=[network], checks=wanted, state_dir=state_dir, extent=Extent(timeout=HANG), jobs=2)
+    found = survey.of([bin_dir])
     return [(each.subject.type, each.check.id, each.outcome) for each in found]
 
 

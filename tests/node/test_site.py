@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.runtime.site import Ground, Site
+from harness.runtime.site import Site
 from tests.nodes import HANG
 
 pytestmark = pytest.mark.sudo
@@ -46,8 +46,8 @@ def test_a_process_ends_with_the_site(
     words: tuple[str, ...], tmp_path: Path, started: list[subprocess.Popen[bytes]]
 ) -> None:
     with Site(tmp_path, "processes") as site:
-        ground, pod = site.ground(), site.namespace()
-        started.append(ground.run(start, *(word.format(pod=pod) for word in words)))
+        node, pod = site.node(), site.namespace()
+        started.append(node.run(start, *(word.format(pod=pod) for word in words)))
 
         assert [each.pid for each in site.processes()] == [started[0].pid]
         assert started[0].poll() is None
@@ -60,9 +60,8 @@ def test_a_process_of_a_pod_that_is_gone_ends_with_the_site(
     tmp_path: Path, started: list[subprocess.Popen[bytes]]
 ) -> None:
     with Site(tmp_path, "processes") as site, ExitStack() as gone:
-        ground, pod = site.ground(), site.namespace()
-        started.append(ground.run(start, "nsenter", f"--net={pod}"))
-        gone.callback(ground.close)
+        node, pod = site.node(until=gone), site.namespace()
+        started.append(node.run(start, "nsenter", f"--net={pod}"))
         subprocess.run(["ip", "netns", "delete", Path(pod).name], check=True)
 
     assert started[0].wait(timeout=HANG) == -9
@@ -70,9 +69,9 @@ def test_a_process_of_a_pod_that_is_gone_ends_with_the_site(
 
 def test_the_others_go_on(tmp_path: Path, started: list[subprocess.Popen[bytes]]) -> None:
     with Site(tmp_path, "processes") as other:
-        neighbour: Ground = other.ground()
+        neighbour = other.node()
         with Site(tmp_path, "processes") as site:
-            site.ground()
+            site.node()
             started += [start(), neighbour.run(start)]
 
             assert site.processes() == []

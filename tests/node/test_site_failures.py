@@ -19,7 +19,7 @@ from harness.runtime.site import Site
 
 with Site(Path(sys.argv[1]), "site") as site:
     print(site.name, flush=True)
-    site.ground()
+    site.node()
 """
 
 

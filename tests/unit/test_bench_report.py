@@ -9,8 +9,7 @@ import pytest
 from harness.bench.document import to_document
 from harness.bench.plot import PlotError, check_plots, plot
 from harness.bench.recording import Extent, Memory, Recording, Work
-from harness.bench.subjects import MASQUERADED, PLAIN, Described, Suite, bytes_on_disk
-from harness.bench.suites import OURS, REFERENCE
+from harness.bench.subjects import MASQUERADED, OURS, PLAIN, REFERENCE, Described, Suite, bytes_on_disk
 from harness.bench.tables import sections
 
 DIRECT = "direct"
@@ -35,7 +34,7 @@ def recording() -> Recording:
         made.add(DIRECT, Work("VERSION"), 0.020 * drift)
         made.add(REFERENCE, Work("VERSION"), 0.002 * drift)
     for seconds in (0.005, 0.006, 0.011):
-        made.add_cpu(OURS, Work("ADD", PLAIN), seconds)
+        made.add(OURS, Work("ADD", PLAIN), seconds, cpu=True)
     made.memory.append(Memory(PLAIN, OURS, 1 << 20, 50 << 20))
     return made
 

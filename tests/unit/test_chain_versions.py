@@ -3,16 +3,16 @@
 import json
 import select
 import socket
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from harness.install.doctor import versions_by_asking
-from harness.libcni.cache import ResultCache
 from harness.libcni.chain_versions import unspoken_versions
 from harness.libcni.execute import Executor, PluginError, PluginNotFoundError
 from harness.libcni.networks import NetworkList, parse_network_list
-from harness.libcni.operations import Libcni
+from harness.libcni.operations import plugin_versions
 from launch.launcher import launcher_bytes
 from skel.versions import SUPPORTED
 from tests.cli import REFERENCE_BIN_DIR, ROOT
@@ -65,13 +65,12 @@ def test_below_1_1_0_nothing_is_said_of_containerd() -> None:
     assert found == "plugins[0].type: plugin old does not speak version 1.0.0, only 0.4.0"
 
 
-def test_own_list_with_debians_portmap(tmp_path: Path, bin_dir: Path) -> None:
+def test_own_list_with_debians_portmap(bin_dir: Path) -> None:
     document = json.loads((ROOT / "conf" / "10-cni-harness.conflist").read_text())
     document["plugins"].append({"type": "portmap", "capabilities": {"portMappings": True}})
     network = parse_network_list(json.dumps(document).encode())
-    libcni = Libcni(Executor([bin_dir, REFERENCE_BIN_DIR]), ResultCache(tmp_path), warn=print)
 
-    (found,) = unspoken_versions(network, libcni.versions)
+    (found,) = unspoken_versions(network, partial(plugin_versions, Executor([bin_dir, REFERENCE_BIN_DIR])))
 
     assert found.startswith("plugins[1].type: plugin portmap does not speak version 1.1.0")
 
@@ -87,7 +86,7 @@ def test_asking_plugins_of_this_installation_does_not_reach_the_server(tmp_path:
             (tmp_path / name).chmod(0o755)
         versions_of = versions_by_asking(HANG)
 
-        assert versions_of([tmp_path], "bridge") == list(SUPPORTED)
+        assert versions_of((tmp_path,), "bridge") == list(SUPPORTED)
         with pytest.raises(PluginError, match="other"):
-            versions_of([tmp_path], "other")
+            versions_of((tmp_path,), "other")
         assert select.select([listening], [], [], 0)[0] == []

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from harness.libcni.attachment import Attachment
 from harness.libcni.cache import ResultCache
 from harness.libcni.execute import Executor, PluginError, PluginNotFoundError
 from harness.libcni.networks import NetworkList, parse_network_list
-from harness.libcni.operations import Libcni
+from harness.libcni.operations import Libcni, plugin_versions
 from harness.validation.validate import validate
 from skel.errors import CniError
 from tests.cli import SYSTEM_PYTHON
@@ -60,7 +61,9 @@ class Node:
         self.cached = folder / "cni" / "results" / "mynet-pod1-eth0"
         self.warnings: list[str] = []
         self.cache = ResultCache(folder / "cni", warn=self.warnings.append)
-        self.libcni = Libcni(Executor([self.bin_dir], timeout=HANG), self.cache, warn=self.warnings.append)
+        executor = Executor([self.bin_dir], timeout=HANG)
+        self.libcni = Libcni(executor, self.cache, warn=self.warnings.append)
+        self.versions = partial(plugin_versions, executor)
         for name in ("first", "second", "third"):
             self.install(name)
 
@@ -526,7 +529,7 @@ def test_status_below_1_1_0_asks_nothing(node: Node) -> None:
 
 
 def test_versions_are_asked_with_what_old_skeletons_want(node: Node) -> None:
-    assert node.libcni.versions("first") == ["0.3.1", "0.4.0", "1.0.0", "1.1.0"]
+    assert node.versions("first") == ["0.3.1", "0.4.0", "1.0.0", "1.1.0"]
 
     (call,) = node.take_calls()
     assert call["config"] == {"cniVersion": "1.1.0"}
@@ -541,7 +544,7 @@ def test_versions_are_asked_with_what_old_skeletons_want(node: Node) -> None:
 
 
 def test_a_good_network_has_no_problems(node: Node) -> None:
-    assert validate(network(), node.libcni.versions, node.warnings.append) == []
+    assert validate(network(), node.versions, node.warnings.append) == []
     assert node.warnings == []
 
 
@@ -553,7 +556,7 @@ def test_problems_of_a_network_are_all_listed_and_oddities_noted(node: Node) -> 
         {"type": "gone"},
     ]
 
-    problems = validate(network(plugins=plugins, disablecheck=True), node.libcni.versions, node.warnings.append)
+    problems = validate(network(plugins=plugins, disablecheck=True), node.versions, node.warnings.append)
 
     old = (
         "plugins[1].type: plugin second does not speak version 1.1.0, only 0.4.0, 1.0.0; containerd 2.3 goes NotReady"
@@ -592,7 +595,8 @@ def test_debians_host_local_serves_a_whole_life(
 ) -> None:
     """No mark for root: host-local touches nothing but its folder of addresses."""
     warnings: list[str] = []
-    libcni = Libcni(Executor([Path("/usr/lib/cni")]), ResultCache(tmp_path / "cni"), warn=warnings.append)
+    executor = Executor([Path("/usr/lib/cni")])
+    libcni = Libcni(executor, ResultCache(tmp_path / "cni", warn=warnings.append), warn=warnings.append)
     listed = host_local(version)
     reserved = tmp_path / "addresses" / "mynet" / "10.9.0.2"
 
@@ -603,7 +607,7 @@ def test_debians_host_local_serves_a_whole_life(
     assert reserved.read_bytes() == b"pod1\r\neth0"
     if version in {"0.4.0", "1.0.0"}:
         libcni.check(listed, POD1)
-    assert validate(listed, libcni.versions, warnings.append) == []
+    assert validate(listed, partial(plugin_versions, executor), warnings.append) == []
     libcni.delete(listed, BARE_POD1)
     assert not reserved.exists()
     libcni.delete(listed, BARE_POD1)
@@ -611,7 +615,7 @@ def test_debians_host_local_serves_a_whole_life(
 
 
 def test_debians_host_local_says_what_is_wrong(tmp_path: Path, host_local: Callable[[str], NetworkList]) -> None:
-    libcni = Libcni(Executor([Path("/usr/lib/cni")]), ResultCache(tmp_path / "cni"), warn=print)
+    libcni = Libcni(Executor([Path("/usr/lib/cni")]), ResultCache(tmp_path / "cni", warn=print), warn=print)
     for number in range(3, 8):
         libcni.add(host_local("1.0.0"), Attachment(f"pod{number}", "/proc/self/ns/net", "eth0"))
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.bench.recording import Recording, Work
-from harness.bench.subjects import PLAIN
-from harness.bench.suites import OURS, REFERENCE
+from harness.bench.subjects import OURS, PLAIN, REFERENCE
 from harness.table import Table
 from tools.bench.pages import MarkerError, check_markers, filled, markdown, write_between_markers
 from tools.bench.rows import Extent, judged, rows, table
@@ -26,7 +25,7 @@ def recording() -> Recording:
         for suite, seconds in ((OURS, 0.008), (REFERENCE, 0.020), (FLOOR, 0.004)):
             for verb in ("ADD", "DEL"):
                 made.add(suite, Work(verb, PLAIN), seconds * drift)
-                made.add_cpu(suite, Work(verb, PLAIN), 0.003 if suite == OURS else 0.006)
+                made.add(suite, Work(verb, PLAIN), 0.003 if suite == OURS else 0.006, cpu=True)
     return made
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from harness.install import units
+from harness.install.commands import CommandError
 from harness.install.files import install, installed, uninstall
-from harness.install.units import UnitError, disabled, enable
+from harness.install.units import disabled, enable
 from tests.cli import ROOT, Cli
 
 
@@ -157,7 +158,7 @@ def test_what_systemd_refuses_keeps_the_units(told: Path, unit_dir: Path, tmp_pa
     (told.parent / "path" / "systemctl.fails").touch()
 
     with (
-        pytest.raises(UnitError, match=r"systemctl disable --now .* does not exist"),
+        pytest.raises(CommandError, match=r"systemctl disable --now .* does not exist"),
         disabled(installed(tmp_path / "state")),
     ):
         uninstall(tmp_path / "state")
@@ -175,12 +176,12 @@ def test_systemd_has_nothing_to_do_with_units_elsewhere(told: Path) -> None:
 def test_what_systemd_refuses_is_said(told: Path) -> None:
     (told.parent / "path" / "systemctl.fails").touch()
 
-    with pytest.raises(UnitError, match=r"systemctl daemon-reload: Unit no-such\.socket does not exist"):
+    with pytest.raises(CommandError, match=r"systemctl daemon-reload: Unit no-such\.socket does not exist"):
         enable(changed=False)
 
 
 def test_no_systemctl_is_said(told: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(told.parent))
 
-    with pytest.raises(UnitError, match="systemctl: No such file"):
+    with pytest.raises(CommandError, match="systemctl: No such file"):
         enable(changed=False)

@@ -9,9 +9,8 @@ from typing import Final
 from harness.bench.attachments import Attached, Caller, attached_to
 from harness.bench.process import Request, run_one
 from harness.bench.recording import Recording, Work
-from harness.bench.stand import Stand
-from harness.bench.subjects import MASQUERADED, PLAIN, Suite, default_networks
-from harness.bench.suites import OURS, REFERENCE
+from harness.bench.subjects import MASQUERADED, OURS, PLAIN, REFERENCE, Suite, default_networks
+from harness.bench.suite_node import SuiteNode
 from harness.bench.summary import in_turns
 from harness.runtime.site import Site
 from tools.bench.rows import NO_WORK, NOTHING, Extent
@@ -52,88 +51,90 @@ class Loops:
     def _one(self, network: str, names: Sequence[str]) -> None:
         """ADD and DEL, one after the other."""
         with ExitStack() as closing:
-            stands = [self._stand(name, network, closing).furnish(self._site) for name in names]
-            self._add_and_delete(stands)
-            for stand in in_turns(stands, self._extent.batches):
+            nodes = [self._node(name, network, closing).furnish(self._site) for name in names]
+            self._add_and_delete(nodes)
+            for node in in_turns(nodes, self._extent.batches):
                 pods = self._pods(self._extent.batch)
                 for verb in ("ADD", "DEL"):
-                    self._recording.add_cpu(stand.suite, Work(verb, network), stand.each_counted(verb, pods))
+                    self._recording.add(node.suite, Work(verb, network), node.each_counted(verb, pods), cpu=True)
 
     def _growth(self) -> None:
         """ADD and DEL on nodes with thousands of masqueraded addresses."""
         with ExitStack() as closing:
             counts = (0, *self._extent.elements)
-            stands = [self._stand(OURS, MASQUERADED, closing).furnish(self._site, pods=count) for count in counts]
-            self._add_and_delete(stands)
+            nodes = [self._node(OURS, MASQUERADED, closing).furnish(self._site, pods=count) for count in counts]
+            self._add_and_delete(nodes)
 
-    def _add_and_delete(self, stands: Sequence[Stand]) -> None:
-        for stand in self._turns(stands):
+    def _add_and_delete(self, nodes: Sequence[SuiteNode]) -> None:
+        for node in self._turns(nodes):
             (pod,) = self._pods(1)
             for verb in ("ADD", "DEL"):
-                work = Work(verb, stand.caller.network.name, pods=stand.pods)
-                self._recording.add(stand.suite, work, stand.at_once(verb, [pod]))
-            stand.settle()
+                work = Work(verb, node.caller.network.name, pods=node.pods)
+                self._recording.add(node.suite, work, node.at_once(verb, [pod]))
+            node.settle()
 
     def _at_once(self, network: str, names: Sequence[str]) -> None:
         """Many ADDs at once, each time on a node that has had none; then as many DELs."""
         for name in in_turns(names, self._extent.repetitions):
             with ExitStack() as closing:
-                stand = self._stand(name, network, closing)
+                node = self._node(name, network, closing)
                 pods = self._pods(self._extent.at_once)
                 for verb in ("ADD", "DEL"):
                     work = Work(verb, network, at_once=len(pods), cold=True)
-                    seconds, cpu_seconds = stand.at_once_counted(verb, pods)
+                    seconds, cpu_seconds = node.at_once_counted(verb, pods)
                     self._recording.add(name, work, seconds)
-                    self._recording.add_cpu(name, work, cpu_seconds)
+                    self._recording.add(name, work, cpu_seconds, cpu=True)
 
     def _version(self) -> None:
         with ExitStack() as closing:
-            stands = [self._stand(name, PLAIN, closing) for name in (OURS, REFERENCE)]
-            for stand in self._turns(stands):
-                ended = stand.spawner.call(stand.caller.version)
-                self._recording.add(stand.suite, Work("VERSION"), ended.seconds)
+            nodes = [self._node(name, PLAIN, closing) for name in (OURS, REFERENCE)]
+            for node in self._turns(nodes):
+                ended = node.spawner.call(node.caller.version)
+                self._recording.add(node.suite, Work("VERSION"), ended.seconds)
             count = self._extent.batch
-            for stand in in_turns(stands, self._extent.batches):
-                cpu_seconds, _ = stand.spawner.call_counted(_versions, stand.caller, count)
-                self._recording.add_cpu(stand.suite, Work("VERSION"), cpu_seconds / count)
+            for node in in_turns(nodes, self._extent.batches):
+                cpu_seconds, _ = node.spawner.call_counted(_versions, node.caller, count)
+                self._recording.add(node.suite, Work("VERSION"), cpu_seconds / count, cpu=True)
 
     def _gone(self) -> None:
         """DEL as a runtime repeats it when it removes a sandbox: without namespace and result."""
         with ExitStack() as closing:
-            stands = [self._stand(name, PLAIN, closing).furnish(self._site) for name in (OURS, REFERENCE)]
-            for stand in self._turns(stands):
+            nodes = [self._node(name, PLAIN, closing).furnish(self._site) for name in (OURS, REFERENCE)]
+            for node in self._turns(nodes):
                 for count in (1, self._extent.gone_at_once):
-                    seconds = stand.at_once("DEL", [attached_to("") for _ in range(count)])
-                    self._recording.add(stand.suite, Work(NOTHING, PLAIN, at_once=count), seconds)
+                    seconds = node.at_once("DEL", [attached_to("") for _ in range(count)])
+                    self._recording.add(node.suite, Work(NOTHING, PLAIN, at_once=count), seconds)
 
     def _no_server(self) -> None:
         """VERSION and ADD in direct execution, beside an interpreter that does nothing."""
         environ = {"PATH": os.environ.get("PATH", os.defpath)}
         nothing = Request(sys.executable, environ, b"", ("-IS", "-c", "pass"))
         with ExitStack() as closing:
-            stand = self._stand(DIRECT, PLAIN, closing).furnish(self._site)
-            for _ in self._turns([stand]):
-                ended = stand.spawner.call(run_one, nothing, timeout=self._extent.timeout)
+            node = self._node(DIRECT, PLAIN, closing).furnish(self._site)
+            for _ in self._turns([node]):
+                ended = node.spawner.call(run_one, nothing, timeout=self._extent.timeout)
                 self._recording.add(PYTHON, Work(NO_WORK), ended.seconds)
-                ended = stand.spawner.call(stand.caller.version)
+                ended = node.spawner.call(node.caller.version)
                 self._recording.add(DIRECT, Work("VERSION"), ended.seconds)
                 (pod,) = self._pods(1)
-                self._recording.add(DIRECT, Work("ADD", PLAIN), stand.at_once("ADD", [pod]))
-                stand.at_once("DEL", [pod])
-                stand.settle()
+                self._recording.add(DIRECT, Work("ADD", PLAIN), node.at_once("ADD", [pod]))
+                node.at_once("DEL", [pod])
+                node.settle()
 
-    def _turns(self, stands: Sequence[Stand]) -> Iterator[Stand]:
-        """Give stands their turns; figures of the first few, the warm-up, are dropped."""
-        yield from in_turns(stands, _WARM_UP)
+    def _turns(self, nodes: Sequence[SuiteNode]) -> Iterator[SuiteNode]:
+        """Give nodes their turns; figures of the first few, the warm-up, are dropped."""
+        yield from in_turns(nodes, _WARM_UP)
         self._recording = Recording()
-        yield from in_turns(stands, self._extent.rounds)
+        yield from in_turns(nodes, self._extent.rounds)
 
     def _pods(self, count: int) -> list[Attached]:
         return [attached_to(netns) for netns in self._site.pods(count)]
 
-    def _stand(self, name: str, network: str, closing: ExitStack) -> Stand:
+    def _node(self, name: str, network: str, closing: ExitStack) -> SuiteNode:
         timeout = self._extent.timeout
-        return closing.enter_context(Stand(self._site, self._suites[name], self._networks[network], timeout=timeout))
+        return closing.enter_context(
+            SuiteNode(self._site, self._suites[name], self._networks[network], timeout=timeout)
+        )
 
 
 def _versions(caller: Caller, count: int) -> None:

@@ -7,8 +7,7 @@ from statistics import median
 from typing import Final
 
 from harness.bench.recording import Recording, Work
-from harness.bench.subjects import MASQUERADED, PLAIN
-from harness.bench.suites import OURS, REFERENCE
+from harness.bench.subjects import MASQUERADED, OURS, PLAIN, REFERENCE
 from harness.bench.summary import Ratio, percentile
 from harness.table import Table
 from tools.bench.subjects import DIRECT, FLOOR, PYTHON
@@ -138,8 +137,7 @@ def judged(wanted: Sequence[Row], recordings: Mapping[str, Recording]) -> list[J
 
 
 def _judged(row: Row, recording: Recording) -> Judged:
-    samples = recording.cpu_samples if row.cpu else recording.samples
-    ours, theirs = samples(*row.ours), samples(*row.theirs)
+    ours, theirs = (recording.samples(*each, cpu=row.cpu) for each in (row.ours, row.theirs))
     return Judged(
         row,
         median(ours),

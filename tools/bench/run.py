@@ -11,8 +11,7 @@ from harness.bench.document import Document, machine
 from harness.bench.plot import check_plots, plot
 from harness.bench.recording import Extent as ProductExtent
 from harness.bench.run import run_bench
-from harness.bench.subjects import Suite
-from harness.bench.suites import OURS, REFERENCE
+from harness.bench.subjects import OURS, REFERENCE, Suite
 from harness.runtime.site import Site
 from tools.bench.loops import Loops
 from tools.bench.pages import check_markers, markdown, write_between_markers

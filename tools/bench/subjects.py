@@ -7,8 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from harness.bench.subjects import Suite
-from harness.bench.suites import OURS, REFERENCE, REFERENCE_BIN_DIR, own_plugins
+from harness.bench.subjects import OURS, REFERENCE, REFERENCE_BIN_DIR, Suite, own_plugins
 
 __all__ = ["DIRECT", "FLOOR", "PYTHON", "subjects"]
 

@@ -92,7 +92,7 @@ def live(folder: Path, root: Path, cycles: int, *, jobs: int = 2) -> Life:
     subject = subject_in(write_launchers(folder / "long-life", root, str(socket_in(folder))))
     with Site(folder / "state", "long-life") as site:
         trial = Trial(subject, site, _EXTENT)
-        server = trial.run(lambda: start_server(folder, root))
+        server = trial.node.run(lambda: start_server(folder, root))
         try:
             life = Life(server.pid)
             trial.warm_up()

@@ -172,4 +172,4 @@ def _remove_bridge(trial: Trial) -> None:
         with Rtnl() as host:
             host.delete_link(_BRIDGE)
 
-    trial.run(remove)
+    trial.node.run(remove)

@@ -16,7 +16,7 @@ from harness.conformance.verdict import NotApplicableError, PredecessorError, Vi
 from harness.libcni.execute import Execution
 from netlink.namespace import open_namespace
 from netlink.rtnl import Rtnl
-from skel.versions import at_least
+from skel.versions import VERB_SINCE
 
 _AT_ONCE: Final = 16
 _FEW: Final = 4
@@ -32,7 +32,7 @@ def parallel_add(trial: Trial) -> None:
     attached = _add_all(trial, containers)
     _demand_distinct(trial, attached)
     _demand_interfaces(trial, attached)
-    if at_least(trial.version, "0.4.0"):
+    if trial.has("CHECK"):
         for container in attached:
             expect.succeeded(trial.check(container), "CHECK after parallel ADDs")
 
@@ -75,7 +75,7 @@ def parallel_add_and_delete(trial: Trial) -> None:
     demand_back(trial, before, "after DEL of all of them", *going, *coming)
 
 
-@check("parallel-check", "concurrent", since="0.4.0", attachments=_FEW + 1)
+@check("parallel-check", "concurrent", since=VERB_SINCE["CHECK"], attachments=_FEW + 1)
 def parallel_check(trial: Trial) -> None:
     """CHECK of a pod succeeds while other pods are added and deleted."""
     others = _containers(trial, _FEW)

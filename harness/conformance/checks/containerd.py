@@ -9,6 +9,7 @@ from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.overload import overload
 from harness.runtime.kubernetes import pod_cni_args
+from skel.versions import VERB_SINCE
 
 _SLOW_SECONDS: Final = 5.0
 """The pause between two STATUS."""
@@ -80,7 +81,7 @@ def containerd_annotations(trial: Trial) -> None:
     )
 
 
-@check("containerd-status", "habit-status-empty-variables", "habit-empty-variables", since="1.1.0")
+@check("containerd-status", "habit-status-empty-variables", "habit-empty-variables", since=VERB_SINCE["STATUS"])
 def containerd_status(trial: Trial) -> None:
     """STATUS comes with all variables of an attachment, which are set and empty."""
     if trial.status(environ=_attachment(ABSENT)).exit_code != 0:
@@ -88,7 +89,7 @@ def containerd_status(trial: Trial) -> None:
     expect.succeeded(trial.status(environ=_attachment("")), "STATUS with container ID, interface and namespace empty")
 
 
-@check("containerd-polls", "habit-status-often", since="1.1.0")
+@check("containerd-polls", "habit-status-often", since=VERB_SINCE["STATUS"])
 def containerd_polls(trial: Trial) -> None:
     """STATUS, which comes every five seconds, is quick and changes nothing: before the first pod, and beside it."""
     _poll(trial, "before the first ADD")

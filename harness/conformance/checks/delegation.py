@@ -16,7 +16,7 @@ from harness.libcni.execute import Execution
 from skel.errors import CniError
 from skel.result import Result
 from skel.strict_json import decode_json
-from skel.versions import at_least
+from skel.versions import VERB_SINCE
 
 __all__: list[str] = []
 
@@ -159,13 +159,13 @@ def delete(trial: Trial) -> None:
     _forwarded(trial, "DEL")
 
 
-@check("delegate-check", "delegate-every-verb", "check-delegates", profiles=_IN_POD, since="0.4.0")
+@check("delegate-check", "delegate-every-verb", "check-delegates", profiles=_IN_POD, since=VERB_SINCE["CHECK"])
 def verify(trial: Trial) -> None:
     """CHECK executes the delegate with CHECK."""
     _forwarded(trial, "CHECK")
 
 
-@check("delegate-gc", "gc-delegates", "delegate-every-verb", profiles=_IN_POD, since="1.1.0")
+@check("delegate-gc", "gc-delegates", "delegate-every-verb", profiles=_IN_POD, since=VERB_SINCE["GC"])
 def collect(trial: Trial) -> None:
     """GC executes the delegate with GC, and the same list of valid attachments."""
     _forwarded(trial, "GC")
@@ -204,7 +204,9 @@ def delete_fails_once(trial: Trial) -> None:
     demand_soon_same(trial, before, "after DEL, the delegate being well again")
 
 
-@check("delegate-check-fails", "check-delegates", "delegate-error-returned", profiles=_IN_POD, since="0.4.0")
+@check(
+    "delegate-check-fails", "check-delegates", "delegate-error-returned", profiles=_IN_POD, since=VERB_SINCE["CHECK"]
+)
 def verify_fails(trial: Trial) -> None:
     """CHECK fails if the delegate's CHECK fails."""
     delegate = recording(trial)
@@ -213,7 +215,7 @@ def verify_fails(trial: Trial) -> None:
     expect.failed(trial.check(environ=delegate.environ), "the delegate's CHECK has failed")
 
 
-@check("delegate-gc-fails", "gc-continues", "delegate-error-returned", profiles=_IN_POD, since="1.1.0")
+@check("delegate-gc-fails", "gc-continues", "delegate-error-returned", profiles=_IN_POD, since=VERB_SINCE["GC"])
 def collect_fails(trial: Trial) -> None:
     """GC reports the error of its delegate."""
     delegate = recording(trial)
@@ -233,13 +235,13 @@ def _all_verbs(trial: Trial, environ: Mapping[str, str], *verbs: str) -> Iterato
     added = expect.succeeded(trial.add(environ=environ, config=_ARGUMENT))
     if not verbs:
         yield "ADD", added
-    calls: dict[str, tuple[str, Callable[[], Execution]]] = {
-        "CHECK": ("0.4.0", lambda: trial.check(environ=environ, config=_ARGUMENT)),
-        "GC": ("1.1.0", lambda: trial.gc(trial.container, environ=environ, config=_ARGUMENT)),
-        "DEL": ("0.1.0", lambda: trial.delete(environ=environ, config=_ARGUMENT)),
+    calls: dict[str, Callable[[], Execution]] = {
+        "CHECK": lambda: trial.check(environ=environ, config=_ARGUMENT),
+        "GC": lambda: trial.gc(trial.container, environ=environ, config=_ARGUMENT),
+        "DEL": lambda: trial.delete(environ=environ, config=_ARGUMENT),
     }
-    for verb, (since, call) in calls.items():
-        if verb in (verbs or calls) and at_least(trial.version, since):
+    for verb, call in calls.items():
+        if verb in (verbs or calls) and trial.has(verb):
             yield verb, call()
 
 

@@ -23,6 +23,7 @@ from harness.conformance.trial import ABSENT, Changes, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.overload import overload
 from harness.runtime.processes import Process
+from skel.versions import VERB_SINCE
 
 __all__: list[str] = []
 
@@ -112,14 +113,14 @@ def netns_unset(trial: Trial) -> None:
     _delete_without_namespace(trial, "after DEL without CNI_NETNS", environ={"CNI_NETNS": ABSENT})
 
 
-@check("del-nothing-known", "del-best-effort", "del-without-prev-result", since="0.4.0")
+@check("del-nothing-known", "del-best-effort", "del-without-prev-result", since=VERB_SINCE["CHECK"])
 def nothing_known(trial: Trial) -> None:
     """DEL leaves nothing on the node if it gets neither a namespace nor a previous result."""
     environ = {"CNI_NETNS": ""}
     _delete_without_namespace(trial, "after DEL with no more than the names", environ=environ, prev_result=ABSENT)
 
 
-@check("del-without-prev-result", "del-without-prev-result", since="0.4.0")
+@check("del-without-prev-result", "del-without-prev-result", since=VERB_SINCE["CHECK"])
 def without_prev_result(trial: Trial) -> None:
     """DEL succeeds without prevResult, with null, and with one that has only its version."""
     trial.attach()
@@ -129,7 +130,7 @@ def without_prev_result(trial: Trial) -> None:
         trial.add()
 
 
-@check("del-without-prev-result-leaves-nothing", "del-undoes", "del-best-effort", since="0.4.0")
+@check("del-without-prev-result-leaves-nothing", "del-undoes", "del-best-effort", since=VERB_SINCE["CHECK"])
 def without_prev_result_leaves_nothing(trial: Trial) -> None:
     """DEL leaves nothing if it gets no previous result."""
     before = untouched_by_any(trial)
@@ -139,7 +140,7 @@ def without_prev_result_leaves_nothing(trial: Trial) -> None:
     demand_soon_same(trial, before, "after DEL without prevResult")
 
 
-@check("del-corrupt-prev-result", "del-best-effort", since="0.4.0")
+@check("del-corrupt-prev-result", "del-best-effort", since=VERB_SINCE["CHECK"])
 def corrupt_prev_result(trial: Trial) -> None:
     """DEL with an invalid previous result either cleans up, or is refused and leaves it to the next DEL."""
     before = untouched_by_any(trial)

@@ -13,10 +13,11 @@ from harness.conformance.trial import ABSENT, Container, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.overload import overload
 from harness.snapshot import Snapshot
+from skel.versions import VERB_SINCE
 
 __all__: list[str] = []
 
-_SINCE: Final = "1.1.0"
+_SINCE: Final = VERB_SINCE["GC"]
 _OF_THE_SPEC: Final = "cni.dev/valid-attachments"
 _OF_LIBCNI: Final = "cni.dev/attachments"
 _IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}

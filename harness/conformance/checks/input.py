@@ -9,7 +9,6 @@ from harness.conformance.catalogue import check
 from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from skel.errors import Code
-from skel.versions import at_least
 
 __all__: list[str] = []
 
@@ -65,7 +64,7 @@ def unknown_keys(trial: Trial) -> None:
     """Keys that the plugin does not know, in the configuration and in prevResult, are ignored by every verb."""
     given = trial.add(config=_UNKNOWN)
     expect.result(given, trial.version)
-    if at_least(trial.version, "0.4.0"):
+    if trial.has("CHECK"):
         result = trial.result_document()
         known: dict[str, Any] = result if isinstance(result, dict) else {}
         expect.succeeded(trial.check(config=_UNKNOWN, prev_result={**known, **_UNKNOWN}), "CHECK with unknown keys")

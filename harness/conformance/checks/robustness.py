@@ -5,13 +5,12 @@ from contextlib import suppress
 from threading import Timer
 
 from harness.conformance import expect
-from harness.conformance.call import CLOSED_STDERR, CLOSED_STDIN, FULL_STDOUT, LOST_FOLDER, inherited
+from harness.conformance.call import CLOSED_STDERR, CLOSED_STDIN, FULL_STDOUT, LOST_FOLDER
 from harness.conformance.catalogue import check
 from harness.conformance.course import BARE_PATH, baseline, demand_back, round_trip
 from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import ViolationError
-from harness.libcni.execute import Execution
-from skel.versions import at_least
+from harness.libcni.execute import Execution, inherited
 
 _MEGABYTE = 1 << 20
 _RUNTIME_DIES_AFTER = 1.0
@@ -116,9 +115,9 @@ def stderr_closed(trial: Trial) -> None:
 
 def _every_verb(trial: Trial) -> list[Execution]:
     executions = [trial.ask_version(), trial.add()]
-    if at_least(trial.version, "0.4.0"):
+    if trial.has("CHECK"):
         executions.append(trial.check())
-    if at_least(trial.version, "1.1.0"):
+    if trial.has("GC"):
         executions += [trial.status(), trial.gc(trial.container)]
     return [*executions, trial.delete()]
 

@@ -9,7 +9,6 @@ from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from skel.result import Result
-from skel.versions import at_least
 
 _NULL_SETTINGS: Final = dict.fromkeys(("args", "runtimeConfig", "prevResult", "capabilities", "dns"))
 _NULL_DNS: Final = dict.fromkeys(("nameservers", "search", "options"))
@@ -31,7 +30,7 @@ def null_in_prev_result(trial: Trial) -> None:
     added = trial.add() if given is None else trial.add(prev_result=_with_nulls(given))
     expect.result(added, trial.version)
     prev_result = _with_nulls(trial.result_document())
-    if at_least(trial.version, "0.4.0"):
+    if trial.has("CHECK"):
         expect.succeeded(trial.check(prev_result=prev_result), "CHECK with nulls in prevResult")
     expect.succeeded(trial.delete(prev_result=prev_result), "DEL with nulls in prevResult")
     demand_back(trial, before, "after DEL with nulls in prevResult")
@@ -61,7 +60,7 @@ def prev_result_keys_in_any_case(trial: Trial) -> None:
         if not set(wanted) <= set(found):
             raise ViolationError(f"the addresses of prevResult, {wanted}, in the result", f"{found}")
     prev_result = _capitalised(trial.result_document())
-    if at_least(trial.version, "0.4.0"):
+    if trial.has("CHECK"):
         expect.succeeded(trial.check(prev_result=prev_result), "CHECK with capitals in prevResult")
     expect.succeeded(trial.delete(prev_result=prev_result), "DEL with capitals in prevResult")
     demand_back(trial, before, "after DEL with capitals in prevResult")
@@ -87,7 +86,7 @@ def long_container_ids(trial: Trial) -> None:
     changed = sorted(name.removeprefix("pod/") for name in kept if kept[name] != now.get(name))
     if changed:
         raise ViolationError("a pod that the DEL of others leaves alone", f"its {', '.join(changed)} changed")
-    if at_least(trial.version, "0.4.0"):
+    if trial.has("CHECK"):
         expect.succeeded(trial.check(), "CHECK after DEL of the others")
     expect.succeeded(trial.delete())
     demand_back(trial, before, "after DEL of them all", *containers)

@@ -10,10 +10,11 @@ from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.overload import overload
+from skel.versions import VERB_SINCE
 
 __all__: list[str] = []
 
-_SINCE: Final = "1.1.0"
+_SINCE: Final = VERB_SINCE["STATUS"]
 _NOT_AVAILABLE: Final = (50, 51)
 _NO_SUCH_PLUGIN: Final = "conformance-no-such-plugin"
 _POLLED_EVERY: Final = 5.0

@@ -11,7 +11,6 @@ from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution
 from skel.errors import Code
-from skel.versions import at_least
 
 __all__: list[str] = []
 
@@ -20,7 +19,6 @@ _NEEDED: Final[Mapping[str, Sequence[str]]] = {
     "CHECK": ("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME"),
     "DEL": ("CNI_CONTAINERID", "CNI_IFNAME"),
 }
-_CHECK_SINCE: Final = "0.4.0"
 
 _CONTAINER_IDS: Final = ("-pod", "_pod", "../pod", "a/b", "a b", "a:b", "a;b", "päd", "pod\n")
 _IFNAMES: Final = ("sixteen-letters-", ".", "..", "a/b", "a:b", "a b", "eth0\n")
@@ -128,7 +126,7 @@ def own_namespace_allowed(trial: Trial) -> None:
 
 def _verbs(trial: Trial) -> Iterator[tuple[str, Sequence[str]]]:
     for verb, names in _NEEDED.items():
-        if verb != "CHECK" or at_least(trial.version, _CHECK_SINCE):
+        if trial.has(verb):
             yield verb, names
 
 

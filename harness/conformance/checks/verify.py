@@ -13,13 +13,14 @@ from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Container, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.snapshot import differences
+from skel.versions import VERB_SINCE
 
 __all__: list[str] = []
 
 _INTERFACE: Final = {Profile.INTERFACE}
 _IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
 _NOT_CHAINED: Final = {Profile.INTERFACE, Profile.IPAM}
-_SINCE: Final = "0.4.0"
+_SINCE: Final = VERB_SINCE["CHECK"]
 _OTHER_MAC: Final = "02:00:5e:00:53:01"
 _OTHER_ADDRESSES: Final = {4: "192.0.2.77/24", 6: "2001:db8:77::77/64"}
 _LATER_ROUTE: Final = "203.0.113.0/24"

@@ -14,7 +14,7 @@ from harness.conformance.verdict import NotApplicableError, PredecessorError, Vi
 from harness.libcni.execute import Execution
 from skel.errors import Code
 from skel.result import Result
-from skel.versions import SUPPORTED, at_least
+from skel.versions import SUPPORTED, VERB_SINCE, at_least
 
 __all__: list[str] = []
 
@@ -91,12 +91,12 @@ def version_unsupported(trial: Trial) -> None:
     trial.demand_same(before, trial.snapshot(), "after an ADD that was refused for its version")
 
 
-@check("verb-before-its-version", "skel-check-since", "skel-gc-since", "skel-status-since", since="0.4.0")
+@check("verb-before-its-version", "skel-check-since", "skel-gc-since", "skel-status-since", since=VERB_SINCE["CHECK"])
 def verb_before_its_version(trial: Trial) -> None:
     """A verb is refused with code 1 if the configuration is of a version from before the verb."""
     known = _known(trial)
     tried = False
-    for verb, since in (("CHECK", "0.4.0"), ("GC", "1.1.0"), ("STATUS", "1.1.0")):
+    for verb, since in VERB_SINCE.items():
         earlier = [version for version in known if not at_least(version, since)]
         if since not in known or not earlier:
             continue
@@ -109,12 +109,12 @@ def verb_before_its_version(trial: Trial) -> None:
         raise NotApplicableError("it supports no version with a verb that an earlier one of its versions has not")
 
 
-@check("verbs-of-its-versions", "skel-verbs-not-implemented", since="0.4.0")
+@check("verbs-of-its-versions", "skel-verbs-not-implemented", since=VERB_SINCE["CHECK"])
 def verbs_of_its_versions(trial: Trial) -> None:
     """A verb that the version of the configuration has succeeds, also if it has nothing to do."""
     trial.attach()
     expect.succeeded(trial.check())
-    if at_least(trial.version, "1.1.0"):
+    if trial.has("GC"):
         expect.succeeded(trial.gc(trial.container))
         expect.succeeded(trial.status())
 

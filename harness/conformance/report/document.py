@@ -5,7 +5,16 @@ from typing import Final
 from xml.etree import ElementTree as ET
 
 from harness.conformance.finding import Finding, Outcome
-from harness.conformance.report.wording import Group, by_subject, counts, is_shown, paragraph, place, printable
+from harness.conformance.report.wording import (
+    by_subject,
+    check_entry,
+    counts,
+    is_shown,
+    paragraph,
+    place,
+    printable,
+)
+from harness.conformance.subject import Subject
 
 __all__ = ["document", "junit"]
 
@@ -24,19 +33,11 @@ def document(findings: Sequence[Finding], *, only_failures: bool = False) -> dic
 
 
 def _entry(finding: Finding) -> dict[str, object]:
-    check, subject = finding.check, finding.subject
-    sentence = check.enforced[0]
     return {
-        "id": check.id,
-        "network": subject.network.name,
-        "plugin": subject.type,
-        "profile": str(subject.profile),
-        "title": check.title,
-        "document": sentence.document,
-        "section": sentence.section,
-        "sentence": sentence.text,
-        "sentences": list(check.sentences),
-        "level": str(check.level),
+        "network": finding.subject.network.name,
+        "plugin": finding.subject.type,
+        "profile": str(finding.subject.profile),
+        **check_entry(finding.check),
         "outcome": str(finding.outcome),
         "detail": finding.detail,
         "sent": finding.sent,
@@ -52,16 +53,15 @@ def junit(findings: Sequence[Finding]) -> bytes:
     A check that is not applicable is skipped, with the reason. A warning has passed, with its text in system-out.
     """
     root = ET.Element("testsuites", {"name": _SUITE} | _figures(findings))
-    for group in by_subject(findings):
-        _suite(root, group)
+    for subject, found in by_subject(findings):
+        _suite(root, subject, found)
     ET.indent(root)
     return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
 
 
-def _suite(root: ET.Element, group: Group) -> None:
-    subject = group.subject
+def _suite(root: ET.Element, subject: Subject, findings: Sequence[Finding]) -> None:
     network = printable(subject.network.name)
-    suite = ET.SubElement(root, "testsuite", {"name": f"{network}: {subject}"} | _figures(group.findings))
+    suite = ET.SubElement(root, "testsuite", {"name": f"{network}: {subject}"} | _figures(findings))
     properties = ET.SubElement(suite, "properties")
     for name, value in (
         ("network", network),
@@ -70,7 +70,7 @@ def _suite(root: ET.Element, group: Group) -> None:
         ("cniVersion", subject.network.cni_version),
     ):
         ET.SubElement(properties, "property", name=name, value=value)
-    for finding in group.findings:
+    for finding in findings:
         _case(suite, finding, f"{network}.{subject.type}.{subject.profile}")
 
 

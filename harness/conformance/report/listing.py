@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from harness.conformance.catalogue import Check
-from harness.conformance.report.wording import place
+from harness.conformance.report.wording import check_entry, place
 from harness.conformance.sentences import Sentence
 from harness.table import Table
 
@@ -13,20 +13,7 @@ __all__ = ["catalogue_document", "checks_table", "unchecked_table"]
 def catalogue_document(checks: Sequence[Check], sentences: Iterable[Sentence]) -> dict[str, object]:
     """Return the catalogue as a JSON object; of `sentences` only those with a reason why no check enforces them."""
     return {
-        "checks": [
-            {
-                "id": check.id,
-                "level": str(check.level),
-                "profiles": sorted(check.profiles),
-                "since": check.since,
-                "document": check.enforced[0].document,
-                "section": check.enforced[0].section,
-                "title": check.title,
-                "sentence": check.enforced[0].text,
-                "sentences": list(check.sentences),
-            }
-            for check in checks
-        ],
+        "checks": [check_entry(check) | {"profiles": sorted(check.profiles), "since": check.since} for check in checks],
         "without_check": [each._asdict() for each in _without_check(sentences)],
     }
 

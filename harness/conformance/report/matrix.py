@@ -13,15 +13,6 @@ from harness.conformance.subject import Subject
 __all__ = ["Chapter", "Matrix", "Row", "Section", "matrix_of"]
 
 
-class _Place(NamedTuple):
-    """A plugin's place, independent of its suite."""
-
-    network: str
-    position: int
-    type: str
-    profile: str
-
-
 class Row(NamedTuple):
     """One check of one plugin: its finding for each suite, None if the suite has no such plugin."""
 
@@ -84,14 +75,13 @@ def matrix_of(suites: Mapping[str, Sequence[Finding]]) -> Matrix:
         for suite, findings in suites.items()
         for finding in findings
     }
-    subjects: dict[_Place, dict[str, Check]] = {}
+    subjects: dict[tuple[int, str], dict[str, Check]] = {}
     for finding in cells.values():
         subjects.setdefault(_place(finding.subject), {})[finding.check.id] = finding.check
     chapters = []
     for where, checks in subjects.items():
         rows = [Row(check, [cells.get((suite, where, name)) for suite in suites]) for name, check in checks.items()]
-        title = f"{where.type} ({where.profile}), network {where.network}"
-        chapters.append(Chapter(title, list(_sections(rows))))
+        chapters.append(Chapter(where[1], list(_sections(rows))))
     return Matrix(list(suites), chapters)
 
 
@@ -103,5 +93,6 @@ def _sections(rows: Sequence[Row]) -> Iterator[Section]:
         yield Section(title, list(found))
 
 
-def _place(subject: Subject) -> _Place:
-    return _Place(subject.network.name, len(subject.before), subject.type, str(subject.profile))
+def _place(subject: Subject) -> tuple[int, str]:
+    """Return a plugin's place, independent of its suite: its position in the list, and its name in words."""
+    return len(subject.before), f"{subject}, network {subject.network.name}"

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Final
 
 from harness.conformance.catalogue import Check
 from harness.conformance.finding import Finding, Outcome
@@ -13,8 +13,8 @@ from harness.output import printable
 
 __all__ = [
     "TOLD",
-    "Group",
     "by_subject",
+    "check_entry",
     "counts",
     "demand",
     "facts",
@@ -35,16 +35,9 @@ _NEXT_DIFFERENCE: Final = re.compile(r"; (?=[-+~] \w+: )")
 """The boundary between two differences of a node."""
 
 
-class Group(NamedTuple):
-    """The findings of one plugin in its place."""
-
-    subject: Subject
-    findings: Sequence[Finding]
-
-
-def by_subject(findings: Sequence[Finding]) -> list[Group]:
+def by_subject(findings: Sequence[Finding]) -> list[tuple[Subject, list[Finding]]]:
     """Return the findings grouped by their plugin, in their order."""
-    return [Group(subject, list(found)) for subject, found in groupby(findings, lambda finding: finding.subject)]
+    return [(subject, list(found)) for subject, found in groupby(findings, lambda finding: finding.subject)]
 
 
 def counts(findings: Sequence[Finding]) -> dict[str, int]:
@@ -60,6 +53,20 @@ def tally(numbers: Mapping[str, int]) -> str:
 def is_shown(finding: Finding, *, only_failures: bool) -> bool:
     """Tell whether the finding is wanted."""
     return finding.outcome in {Outcome.FAIL, Outcome.ERROR} or not only_failures
+
+
+def check_entry(check: Check) -> dict[str, object]:
+    """Return the entries of a check that all documents have."""
+    sentence = check.enforced[0]
+    return {
+        "id": check.id,
+        "title": check.title,
+        "document": sentence.document,
+        "section": sentence.section,
+        "sentence": sentence.text,
+        "sentences": list(check.sentences),
+        "level": str(check.level),
+    }
 
 
 def place(sentence: Sentence) -> str:

@@ -3,6 +3,7 @@
 import re
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -61,8 +62,7 @@ def _documents(root: Root, release: Release) -> list[Document]:
     """Return the configuration file and its imports, each once."""
     first = root.toml(_CONFIG)
     if first is None:
-        drop_ins = root.files(_DROP_INS) if release >= (2, 2) else []
-        return [document for path in drop_ins if (document := root.toml(path)) is not None]
+        return root.documents(root.files(_DROP_INS)) if release >= (2, 2) else []
     found, pending = {_CONFIG: first}, _imports(root, first)
     while pending:
         path = pending.pop(0)
@@ -115,13 +115,10 @@ def _release(root: Root) -> Release:
     """Return the release that the executable prints; without one, a release that reads the file's version."""
     executable = root.executable(NAME)
     if executable is not None:
-        try:
+        with suppress(OSError, subprocess.TimeoutExpired):
             run = subprocess.run(
                 [executable, "--version"], capture_output=True, text=True, timeout=10, check=False, cwd="/"
             )
-        except (OSError, subprocess.TimeoutExpired):
-            pass
-        else:
             if found := re.search(r"\sv?(\d+)\.(\d+)", run.stdout):
                 return int(found[1]), int(found[2])
     document = root.toml(_CONFIG)

@@ -46,5 +46,4 @@ def _documents(root: Root) -> list[Document]:
     """Return the configuration file and all files below the folder of drop-ins, in the order of filepath.Walk."""
     top = root.at(_DROP_INS)
     below = sorted(Path(folder, name).relative_to(top) for folder, _, names in os.walk(top) for name in names)
-    paths = [_CONFIG, *(_DROP_INS / path for path in below)]
-    return [document for path in paths if (document := root.toml(path)) is not None]
+    return root.documents([_CONFIG, *(_DROP_INS / path for path in below)])

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Final
 
 from harness.install.runtime_configs.reading import (
-    Built,
     ConfigError,
     Document,
     Root,
@@ -29,8 +28,7 @@ _CHAIN: Final = ("bridge", "host-local", "portmap", "firewall", "tuning")
 
 def read(root: Root) -> RuntimeConfig:
     """Return the CNI settings of Podman's configuration. Raises ConfigError."""
-    paths = [*_FILES, *root.files(_DROP_INS)]
-    documents = [document for path in paths if (document := root.toml(path)) is not None]
+    documents = root.documents([*_FILES, *root.files(_DROP_INS)])
     bin_dirs: tuple[str, ...] = _BIN_DIRS
     append = False
     conf_dir, network, backend = DEFAULT_CONF_DIR, "podman", ""
@@ -51,7 +49,7 @@ def read(root: Root) -> RuntimeConfig:
         bin_dirs=tuple(map(Path, bin_dirs)),
         conf_dir=conf_dir,
         network=network,
-        built_in=Built(network, "0.4.0", _CHAIN),
+        built_in=_CHAIN,
         setting=f"cni_plugin_dirs = [{{folders}}] in [network] of {_FILES[1]}",
         unused=f'its network back end is "{backend}"' if backend not in {"", "cni"} else "",
     )

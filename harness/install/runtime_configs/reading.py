@@ -2,7 +2,7 @@
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -10,21 +10,13 @@ from typing import Final, NamedTuple
 from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR
 from skel.record import rendered
 
-__all__ = ["Built", "ConfigError", "Document", "Root", "RuntimeConfig", "folder", "folders", "strings", "table"]
+__all__ = ["ConfigError", "Document", "Root", "RuntimeConfig", "folder", "folders", "strings", "table"]
 
 _EXECUTABLES: Final = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
 
 
 class ConfigError(Exception):
     """A runtime's configuration that cannot be read; the message names the file."""
-
-
-class Built(NamedTuple):
-    """A runtime's built-in network, used if no list has its name."""
-
-    name: str
-    cni_version: str
-    types: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -38,7 +30,8 @@ class RuntimeConfig:
     conf_dir: Path = DEFAULT_CONF_DIR
     network: str = ""
     """The name of the network for pods; empty for the first list by file name."""
-    built_in: Built | None = None
+    built_in: tuple[str, ...] = ()
+    """The plugins of its built-in network, which it uses if no list has the name of `network`."""
     skips_unusable_lists: bool = False
     """Whether it continues with the next list, while other runtimes stop with an error."""
     own_types: tuple[str, ...] = ()
@@ -88,6 +81,10 @@ class Root:
         """Return the files that match a pattern, in the order of their names."""
         found = self.at(pattern.parent).glob(pattern.name)
         return sorted(pattern.parent / path.name for path in found if path.is_file())
+
+    def documents(self, paths: Iterable[Path]) -> list[Document]:
+        """Read files, in their order; missing ones are left out. Raises ConfigError."""
+        return [document for path in paths if (document := self.toml(path)) is not None]
 
     def toml(self, path: Path) -> Document | None:
         """Read a file, None if it is missing. Raises ConfigError."""

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Final, Self
 
 from harness.bench.attachments import Attached, Caller, attached_to
@@ -14,17 +13,18 @@ from harness.bench.server import Server, serving
 from harness.bench.spawner import Spawner
 from harness.bench.subjects import Suite
 from harness.libcni.networks import NetworkList
-from harness.runtime.site import Ground, Site
+from harness.runtime.node import Node
+from harness.runtime.site import Site
 
-__all__ = ["Stand"]
+__all__ = ["SuiteNode"]
 
 _PAUSE_S: Final = 0.05
 
 
-class Stand:
+class SuiteNode(ExitStack):
     """A node with a suite's server, if it has one, in one control group with every process that is started there."""
 
-    ground: Ground
+    node: Node
     spawner: Spawner
     server: Server | None
     caller: Caller
@@ -34,27 +34,19 @@ class Stand:
 
         Raises ServerError, PluginNotFoundError, ControlGroupError, OSError.
         """
+        super().__init__()
         self.suite = suite.name
         self.pods = 0
         with ExitStack() as stack:
-            self.ground = site.ground()
-            stack.callback(self.ground.close)
-            name = self.ground.node.folder.name
+            self.node = site.node(until=stack)
+            name = self.node.folder.name
             group = stack.enter_context(control_group(name)) if counted else None
-            self.spawner = Spawner(self.ground, group)
+            self.spawner = Spawner(self.node, group)
             stack.callback(self.spawner.close)
             self.server = stack.enter_context(serving(self.spawner, name)) if suite.served else None
             served = (self.server.bin_dir,) if self.server is not None else ()
             self.caller = Caller((*served, *suite.bin_dirs), network, timeout=timeout)
-            self._use = stack.pop_all()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._use.__exit__(kind, error, trace)
+            self.push(stack.pop_all())
 
     def furnish(self, site: Site, pods: int = 0) -> Self:
         """Add one pod, and the reservations and masquerading of `pods` more. Raises PluginFailedError, PopulationError.
@@ -63,7 +55,7 @@ class Stand:
         """
         standing = attached_to(site.namespace())
         self.at_once("ADD", [standing])
-        populate(self.ground, self.caller.network, standing, pods)
+        populate(self.node, self.caller.network, standing, pods)
         self.pods = pods
         # DEL of an unknown pod: a suite that keeps an index of its reservations brings it up to date here.
         self.at_once("DEL", [attached_to(site.namespace())])

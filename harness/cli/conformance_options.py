@@ -4,9 +4,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,11 +14,12 @@ from harness.cli.options import EXECUTABLE, Settings, complete_network, say
 
 if TYPE_CHECKING:
     from harness.conformance.catalogue import Check
+    from harness.conformance.finding import Finding
     from harness.conformance.run import Extent
-    from harness.conformance.survey import Progress, Scope, Survey
+    from harness.conformance.survey import Survey
     from harness.libcni.networks import NetworkList
 
-__all__ = ["FILE", "Wanted", "scope_options"]
+__all__ = ["FILE", "ConformanceOptions", "survey_options"]
 
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
@@ -33,28 +34,27 @@ def _complete_check(ctx: click.Context, param: click.Parameter, incomplete: str)
     return [check.id for check in checks() if check.id.startswith(incomplete)]
 
 
+_number: Final = partial(click.option, type=click.IntRange(min=1), show_default=True, metavar="N")
+_several: Final = partial(click.option, multiple=True)
 _OPTIONS: Final = (
-    click.option("--conf", "confs", multiple=True, type=FILE, metavar="FILE", help="A network list; once for each."),
-    click.option(
+    _several("--conf", "confs", type=FILE, metavar="FILE", help="A network list; once for each."),
+    _several(
         "--network",
         "names",
-        multiple=True,
         metavar="NAME",
         shell_complete=complete_network,
         help="Without --conf: this network of the folder of lists; may be repeated.  [default: the first]",
     ),
-    click.option(
+    _several(
         "--plugin",
         "plugins",
-        multiple=True,
         metavar="TYPE",
         help="Only this plugin of the lists; may be repeated.  [default: all of them, and their IPAM plugins]",
     ),
     click.option("--profile", type=click.Choice(_PROFILES), help="The kind of the plugins.  [default: found out]"),
-    click.option(
+    _several(
         "--check",
         "ids",
-        multiple=True,
         metavar="ID",
         shell_complete=_complete_check,
         help="Only this check; may be repeated.",
@@ -66,22 +66,14 @@ _OPTIONS: Final = (
         metavar="FILE",
         help="An executable that prepares each node for the plugins, as root.",
     ),
-    click.option(
+    _several(
         "--watch",
         "watched",
-        multiple=True,
         type=_FOLDER,
         metavar="DIR",
         help="A folder where the plugin keeps files, which it may not leave there; may be repeated.",
     ),
-    click.option(
-        "--jobs",
-        type=click.IntRange(min=1),
-        default=1,
-        show_default=True,
-        metavar="N",
-        help="How many checks at a time, each on a node of its own.",
-    ),
+    _number("--jobs", default=1, help="How many checks at a time, each on a node of its own."),
     click.option(
         "--timeout",
         type=click.FloatRange(min=0, min_open=True),
@@ -93,19 +85,12 @@ _OPTIONS: Final = (
     click.option(
         "--chaos", is_flag=True, help="Kill each plugin at many points of its ADD, not at a few (killed-add)."
     ),
-    click.option(
-        "--points",
-        type=click.IntRange(min=1),
-        default=200,
-        show_default=True,
-        metavar="N",
-        help="With --chaos: at how many points.",
-    ),
+    _number("--points", default=200, help="With --chaos: at how many points."),
 )
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ConformanceOptions:
     """The values of these options."""
 
     confs: tuple[Path, ...]
@@ -132,18 +117,36 @@ class Wanted:
             if (not self.ids or check.id in self.ids) and (self.profile is None or self.profile in check.profiles)
         ]
 
-    def scope(self, settings: Settings) -> "Scope":
-        """Return the plugins and networks to examine. Raises UsageError, NetworkError."""
+    @contextmanager
+    def survey(self, settings: Settings) -> "Iterator[Survey]":
+        """Yield the survey, with its progress on a terminal, in a line that the end of the block erases.
+
+        Raises UsageError, NetworkError.
+        """
         from harness.conformance.profile import Profile
-        from harness.conformance.survey import Scope
+        from harness.conformance.subject import subjects_of
+        from harness.conformance.survey import Survey
 
         if self.watched and self.jobs > 1:
             raise click.UsageError("--watch with --jobs: checks that run at once would see each other's files")
         profile = Profile(self.profile) if self.profile else None
         networks = self._networks(settings)
-        there = Scope(networks, (), profile=profile).subjects(())
-        _demand_known("--plugin", self.plugins, [subject.type for subject in there])
-        return Scope(networks, self.checks(), self.plugins, profile)
+        there = [subject.type for network in networks for subject in subjects_of(network, (), profile=profile)]
+        _demand_known("--plugin", self.plugins, there)
+        try:
+            yield Survey(
+                networks=networks,
+                checks=self.checks(),
+                state_dir=settings.state_dir,
+                extent=self._extent(),
+                plugins=self.plugins,
+                profile=profile,
+                jobs=self.jobs,
+                progress=_show,
+                remark=_remark,
+            )
+        finally:
+            _write_line("")
 
     def _networks(self, settings: Settings) -> "list[NetworkList]":
         from harness.cli.defaults import select_networks
@@ -159,59 +162,33 @@ class Wanted:
         extent = Extent(self.timeout, tuple(folder.absolute() for folder in self.watched), self.preparation)
         return replace(extent, kills=self.points, killers=self.jobs) if self.chaos else extent
 
-    @contextmanager
-    def survey(self, settings: Settings, scope: "Scope") -> "Iterator[Survey]":
-        """Yield the survey, with its progress on a terminal. At the end of the block everything is cleaned up."""
-        from harness.conformance.survey import Survey
 
-        line = _ProgressLine()
-        with line:
-            yield Survey(
-                scope,
-                state_dir=settings.state_dir,
-                extent=self._extent(),
-                jobs=self.jobs,
-                progress=line.show,
-                remark=line.remark,
-            )
-
-
-def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add these options to a command, which gets them as `wanted`."""
+def survey_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add these options to a command, which gets them as `options`."""
 
     @wraps(command)
-    def collected(*args: object, **options: object) -> object:
-        wanted: dict[str, Any] = {field.name: options.pop(field.name) for field in fields(Wanted)}
-        return command(*args, wanted=Wanted(**wanted), **options)
+    def collected(*args: object, **given: object) -> object:
+        values: dict[str, Any] = {field.name: given.pop(field.name) for field in fields(ConformanceOptions)}
+        return command(*args, options=ConformanceOptions(**values), **given)
 
     for option in reversed(_OPTIONS):
         collected = option(collected)
     return collected
 
 
-class _ProgressLine:
-    """One line of progress on a terminal, which is erased at the end."""
+def _show(finding: "Finding", done: int, total: int) -> None:
+    _write_line(f"{finding.subject}: {done}/{total} {finding.check.id} {finding.outcome}")
 
-    def __init__(self) -> None:
-        self._is_shown = sys.stderr.isatty()
 
-    def __enter__(self) -> Self:
-        return self
+def _remark(message: str) -> None:
+    _write_line("")
+    say(message)
 
-    def __exit__(self, *_: object) -> None:
-        self._write(_ERASE)
 
-    def show(self, progress: "Progress") -> None:
-        finding = progress.finding
-        self._write(f"{_ERASE}{finding.subject}: {progress.done}/{progress.total} {finding.check.id} {finding.outcome}")
-
-    def remark(self, message: str) -> None:
-        self._write(_ERASE)
-        say(message)
-
-    def _write(self, text: str) -> None:
-        if self._is_shown:
-            click.echo(text, nl=False, err=True)
+def _write_line(text: str) -> None:
+    """Replace the line of progress, if stderr is a terminal."""
+    if sys.stderr.isatty():
+        click.echo(f"{_ERASE}{text}", nl=False, err=True)
 
 
 def _demand_known(option: str, given: tuple[str, ...], known: list[str], where: str = "") -> None:
