@@ -112,7 +112,7 @@ class Call:
 
     def _is_one_too_many(self) -> bool:
         calls, is_locked = self._shared.places.of_network(self._place.network)
-        return is_locked and calls > CROWD and self._shared.places.room > self._shared.places.most
+        return is_locked and calls > CROWD and self._shared.places.parent.room > self._shared.places.most
 
     def _park(self) -> bool:
         self._is_parked = not self._interruption.is_requested and park(

@@ -54,7 +54,7 @@ def take_parked(parked: socket.socket, place: Place) -> Handoff | None:
     message, files, *_ = receive(parked, _NETWORK.size, _FILES)
     if not message:
         return None
-    place.count_unparked()
+    place.unparked += 1
     (place.network,) = _NETWORK.unpack(message)
     connection, memory, *handed_over = files
     handoff = Handoff(socket.socket(fileno=connection), place)
@@ -133,9 +133,9 @@ class Parking:
                 self._forget(call)
         self._offer()
 
-    def give_back(self, taken: int) -> None:
-        """Give workers the calls that may go on; `taken` is how many of them workers have taken until now."""
-        on_their_way = self._given - taken
+    def give_back(self) -> None:
+        """Give workers the calls that may go on."""
+        on_their_way = self._given - self._places.unparked()
         for network, calls in list(self._networks.items()):
             free = CROWD - self._places.of_network(network)[0] - on_their_way
             while calls and free > 0:
@@ -159,7 +159,8 @@ class Parking:
             os.close(fd)
 
     def _offer(self) -> None:
-        self._places.offer(room=self._most - len(self._calls), parked=len(self._calls))
+        parent, parked = self._places.parent, len(self._calls)
+        parent.room, parent.parked = max(self._most - parked, 0), parked
 
 
 def _pair() -> tuple[socket.socket, socket.socket]:

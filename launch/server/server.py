@@ -97,7 +97,7 @@ class Server:
                 os.read(self._bell, 4096)
             self._pool.bury()
             self._parking.take_in()
-            self._parking.give_back(self._pool.unparked)
+            self._parking.give_back()
             self._pool.shrink(self._parking.dismiss)
             self._obey()
             self._look_around()
@@ -166,8 +166,8 @@ class Server:
 
     def _look_around(self) -> None:
         """Find reasons to end: a new installation, looked for while there is work; or no work for long enough."""
-        if self._looked != self._places.look_asked:
-            self._looked = self._places.look_asked
+        if self._looked != self._places.parent.looked:
+            self._looked = self._places.parent.looked
             try:
                 changed = stamp(self._distributions) != self._stamp
             except (OSError, ValueError):
