@@ -4,6 +4,7 @@ Such a call has done nothing yet. The worker that has it read its stdin, and han
 gives it to a worker again when fewer calls of that network are at work.
 """
 
+import marshal
 import os
 import resource
 import select
@@ -13,9 +14,9 @@ from collections import deque
 from contextlib import suppress
 from typing import NamedTuple
 
-from .handoff import Handoff, receive
+from .handoff import Handoff
 from .places import CROWD, Place, Places
-from .protocol import CALLER_DESCRIPTORS, decode_request, encode_request
+from .protocol import CALLER_DESCRIPTORS, Request
 from .surroundings import Caller
 
 __all__ = ["Parking", "park", "take_parked"]
@@ -25,8 +26,6 @@ _FILES = 2 + CALLER_DESCRIPTORS
 _SPARE_FILES = 256
 """Which the parent leaves for other purposes, and for the calls on their way to it."""
 _NETWORK = struct.Struct("=Q")
-_SHAPE = struct.Struct("=QQI")
-"""At the start of that file: device and inode of the caller's root folder, and the length of the request."""
 
 
 def park(handoff: Handoff, stdin: bytes, network: int, parking: socket.socket) -> bool:
@@ -36,10 +35,8 @@ def park(handoff: Handoff, stdin: bytes, network: int, parking: socket.socket) -
     except OSError:
         return False
     try:
-        request = encode_request(handoff.request)
-        content = memoryview(_SHAPE.pack(*handoff.caller.root, len(request)) + request + stdin)
-        while content:
-            content = content[os.write(memory, content) :]
+        with open(memory, "wb", closefd=False) as file:
+            marshal.dump((tuple(handoff.request), handoff.caller.root, stdin), file)
         files = [handoff.connection.fileno(), memory, *handoff.files]
         socket.send_fds(parking, [_NETWORK.pack(network)], files, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
     except OSError:
@@ -51,7 +48,7 @@ def park(handoff: Handoff, stdin: bytes, network: int, parking: socket.socket) -
 
 def take_parked(parked: socket.socket, place: Place) -> Handoff | None:
     """Return a call that the parent gives back; None to end. Raises BlockingIOError if there is none."""
-    message, files, *_ = receive(parked, _NETWORK.size, _FILES)
+    message, files, *_ = socket.recv_fds(parked, _NETWORK.size, _FILES, socket.MSG_CMSG_CLOEXEC)
     if not message:
         return None
     place.unparked += 1
@@ -61,12 +58,10 @@ def take_parked(parked: socket.socket, place: Place) -> Handoff | None:
     handoff.own([memory, *handed_over])
     handoff.files = handed_over
     content = os.pread(memory, os.fstat(memory).st_size, 0)
-    device, inode, length = _SHAPE.unpack_from(content)
-    stdin_at = _SHAPE.size + length
-    handoff.request = decode_request(content[_SHAPE.size : stdin_at])
+    request, root, handoff.unparked = marshal.loads(content)  # noqa: S302 -- a worker of this server has written it
+    handoff.request = Request(*request)
     cwd, network, mounts = handed_over
-    handoff.caller = Caller(cwd, network, mounts, handoff.request.umask, (device, inode))
-    handoff.unparked = content[stdin_at:]
+    handoff.caller = Caller(cwd, network, mounts, handoff.request.umask, root)
     return handoff
 
 
@@ -118,7 +113,7 @@ class Parking:
         """Take in the calls that workers hand over; drop those whose launcher has gone."""
         with suppress(BlockingIOError):
             while True:
-                message, files, *_ = receive(self._incoming, _NETWORK.size, _FILES)
+                message, files, *_ = socket.recv_fds(self._incoming, _NETWORK.size, _FILES, socket.MSG_CMSG_CLOEXEC)
                 if not message:
                     break
                 call = _Call(files[0], files, *_NETWORK.unpack(message))
