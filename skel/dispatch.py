@@ -19,14 +19,11 @@ from .names import parse_cni_args, select_cni_args
 from .plugin import Args, Plugin, ReadStdin, Verbatim
 from .record import rendered
 from .result import Result
-from .strict_json import decode_json
 from .versions import CURRENT, VERB_SINCE, at_least, parse
 
 __all__ = ["Outcome", "dispatch"]
 
 C = TypeVar("C", bound=Config)
-
-"""The version of the specification that introduced a verb."""
 
 
 class Outcome(NamedTuple):
@@ -221,12 +218,10 @@ class _Call(Generic[C]):
 
 def _version_asked(stdin: bytes) -> str:
     """Return the cniVersion on stdin, which VERSION repeats (SPEC.md section 5); ours if it has none."""
-    with suppress(ValueError, CniError):
-        asked = decode_json(stdin)
-        for key, version in asked.items() if isinstance(asked, dict) else ():
-            if key.lower() == "cniversion" and isinstance(version, str) and version:
-                parse(version)
-                return version
+    with suppress(CniError):
+        version = version_of(parse_config(stdin))
+        parse(version)
+        return version or CURRENT
     return CURRENT
 
 
