@@ -179,15 +179,25 @@ def _runs(path: str) -> bool:
 def is_ours(path: str) -> bool:
     """Tell whether the file at `path` would run this very installation."""
     head = _head()
+    return _read_lines(path, len(head)) == head
+
+
+def is_any_launcher(path: str) -> bool:
+    """Tell whether the file at `path` is a launcher, of this installation or of another one."""
+    return f"\n{_COMMON}".encode() in _read_lines(path, _COMMON_WITHIN)
+
+
+def _read_lines(path: str, size: int) -> bytes:
+    """Return `size` bytes of the part of a launcher that has its lines: the end, if it is compiled; b"" on an error."""
     try:
         with open(path, "rb", buffering=0) as file:
-            start = file.read(len(head))
-            if start.startswith(_ELF):
-                file.seek(-len(head), os.SEEK_END)
-                start = file.read(len(head))
-            return start == head
+            part = file.read(size)
+            if part.startswith(_ELF):
+                file.seek(-size, os.SEEK_END)  # fails for a smaller file, which is no launcher
+                part = file.read(size)
+            return part
     except OSError:
-        return False
+        return b""
 
 
 def find_plugin(path: str, others: Mapping[str, str] | None = None) -> "Plugin[Config] | None":
@@ -199,19 +209,6 @@ def find_plugin(path: str, others: Mapping[str, str] | None = None) -> "Plugin[C
 
     name = os.path.basename(path)
     return load(name, others) if (name in PLUGINS or name in (others or {})) and is_ours(path) else None
-
-
-def is_any_launcher(path: str) -> bool:
-    """Tell whether the file at `path` is a launcher, of this installation or of another one."""
-    try:
-        with open(path, "rb", buffering=0) as file:
-            text = file.read(_COMMON_WITHIN)
-            if text.startswith(_ELF):
-                file.seek(-min(_COMMON_WITHIN, os.fstat(file.fileno()).st_size), os.SEEK_END)
-                text = file.read(_COMMON_WITHIN)
-            return f"\n{_COMMON}".encode() in text
-    except OSError:
-        return False
 
 
 def main(path: str, others: Mapping[str, str] | None = None, read: bytes = b"") -> int:
