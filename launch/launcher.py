@@ -214,22 +214,16 @@ def find_plugin(path: str, others: Mapping[str, str] | None = None) -> "Plugin[C
 def main(path: str, others: Mapping[str, str] | None = None, read: bytes = b"") -> int:
     """Run the plugin that the launcher's file name names, as this process; return its exit code.
 
-    `others` are the plugins of other distributions, as for `launch.plugin_list.load`. `read` is the beginning of
-    stdin, which `launch.version` has read.
+    An unknown name is 1, and a line on stderr. `others` are the plugins of other distributions, as for
+    `launch.plugin_list.load`. `read` is the beginning of stdin, which `launch.version` has read. Nothing is left in a
+    buffer: the process may end at once.
     """
     if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # no traceback: nothing has been done yet
     _restore_locale()
     name = os.path.basename(path)
     _take_name(name)
-    return _run(name, others or {}, read)
-
-
-def _run(name: str, others: Mapping[str, str], read: bytes) -> int:
-    """Run the plugin called `name`; 1 and a line on stderr for an unknown one.
-
-    `read` is as for `skel.main`. Nothing is left in a buffer: the process may end at once.
-    """
+    # Only now: a signal or a look at the process may come while these are loaded.
     from contextlib import suppress
     from functools import partial
 
@@ -237,6 +231,7 @@ def _run(name: str, others: Mapping[str, str], read: bytes) -> int:
 
     from .plugin_list import PLUGINS, load
 
+    others = others or {}
     names = [*PLUGINS, *others]
     if name in names:
         code = run_plugin(load(name, others), partial(find_plugin, others=others), read)

@@ -12,6 +12,9 @@ from .strict_json import decode_json
 __all__ = ["Attachment", "Config", "IpamConfig", "check_name", "parse_config", "version_of"]
 
 
+_GC_KEYS = frozenset({"cni.dev/valid-attachments", "cni.dev/attachments"})
+
+
 class Attachment(Record):
     """One attachment as GC lists it: CNI_CONTAINERID and CNI_IFNAME of its ADD."""
 
@@ -53,11 +56,8 @@ class Config(Record):
         config = super().decode(value, path, tolerate=tolerate)
         if config.valid_attachments is None:
             config.valid_attachments = config.attachments_alias
-        sent = isinstance(value, dict) and {key.lower() for key in value} & {
-            "cni.dev/valid-attachments",
-            "cni.dev/attachments",
-        }
-        if sent and config.valid_attachments is None:
+        sent = map(str.lower, value) if isinstance(value, dict) else ()
+        if config.valid_attachments is None and not _GC_KEYS.isdisjoint(sent):
             config.valid_attachments = []
         return config
 

@@ -86,8 +86,9 @@ class Parking:
         self._networks: dict[int, deque[_Call]] = {}
         self._calls: dict[int, _Call] = {}
         self._given = 0
-        self._incoming, self.parking = _pair()
-        self.parked, self._outgoing = _pair()
+        kind = socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK
+        self._incoming, self.parking = socket.socketpair(socket.AF_UNIX, kind)
+        self.parked, self._outgoing = socket.socketpair(socket.AF_UNIX, kind)
         self._poll = poll
         self._poll.register(self._incoming, select.POLLIN)
         self._offer()
@@ -156,11 +157,3 @@ class Parking:
     def _offer(self) -> None:
         parent, parked = self._places.parent, len(self._calls)
         parent.room, parent.parked = max(self._most - parked, 0), parked
-
-
-def _pair() -> tuple[socket.socket, socket.socket]:
-    """Return two ends of messages."""
-    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    for end in ends:
-        end.setblocking(False)  # noqa: FBT003 -- it takes no keyword
-    return ends

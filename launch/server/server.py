@@ -26,7 +26,7 @@ from .places import Place, Places
 from .pool import Pool
 from .process_name import name_process
 from .shared import Shared
-from .surroundings import UMASK
+from .surroundings import UMASK, is_open
 from .warmup import warm_up
 from .worker import IDLE_NAME, Worker
 
@@ -214,9 +214,7 @@ def _stand_alone(passed: int) -> None:
     os.closerange(_STREAMS + passed, _ALL_DESCRIPTORS)
     # 0, 1 and 2 are taken, so that no other file gets their numbers.
     for number in (0, 1, 2):
-        try:
-            os.fstat(number)
-        except OSError:
+        if not is_open(number):
             os.open(os.devnull, os.O_RDWR)
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
