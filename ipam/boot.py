@@ -3,8 +3,8 @@
 The reference's file format has no field for the boot. So our reservations have a mark in
 the nanoseconds of their modification time, which no program reads. The mark is a constant
 and a number of the boot. It does not depend on wall clocks: they are set forward and back,
-and start wrong on machines without a battery. A file may lack the mark: if the reference or
-an earlier release made it, or if the file system keeps whole seconds. Such a file is of an
+and start wrong on machines without a battery. A file may lack the mark: if the reference made
+it, or if the file system keeps whole seconds. Such a file is of an
 earlier boot if it is older than this boot.
 """
 

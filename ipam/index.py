@@ -50,11 +50,8 @@ _BUCKET: Final = 4096
 """In bytes."""
 _SPARE: Final = 4
 """A new index has this many times the bytes of its lines, or up to twice as many."""
-_FIRST_SEAL: Final = 1_000_000_000 + (1 << BOOT_BITS)
-"""In seconds since 1970. With 28 bits added it is a moment of 2010 to 2018, which every file system stores exactly.
-
-Earlier releases, whose index had no buckets, used seals in the 28 bits below: such an index is stale.
-"""
+_FIRST_SEAL: Final = 1_268_435_456
+"""In seconds since 1970. With 28 bits added it is a moment of 2010 to 2018, which every file system stores exactly."""
 _IN_ADDRESSES: Final = b"0123456789abcdef.:,"
 
 _Lines = list[bytes]
@@ -173,9 +170,9 @@ class Index:
 
 
 def _is_seal(modified: int) -> bool:
-    """Tell whether a modification time, in nanoseconds, is the seal of any boot, with buckets or without."""
+    """Tell whether a modification time, in nanoseconds, is the seal of any boot."""
     seconds, rest = divmod(modified, 10**9)
-    return rest == 0 and -1 << BOOT_BITS <= seconds - _FIRST_SEAL < 1 << BOOT_BITS
+    return rest == 0 and 0 <= seconds - _FIRST_SEAL < 1 << BOOT_BITS
 
 
 def _place(line: bytes, count: int) -> int:

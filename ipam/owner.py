@@ -44,11 +44,8 @@ class Owner(NamedTuple):
     @property
     def may_be_note(self) -> bool:
         """Whether an operator can have written this to keep an address: words, not a runtime's container ID."""
-        return not self.is_attachment or not (self.ifname or self._is_generated)
-
-    @property
-    def _is_generated(self) -> bool:
-        return len(self.container_id) == _GENERATED_ID_LENGTH and _HEX.issuperset(self.container_id)
+        is_generated = len(self.container_id) == _GENERATED_ID_LENGTH and _HEX.issuperset(self.container_id)
+        return not self.is_attachment or not (self.ifname or is_generated)
 
     @property
     def key(self) -> bytes:

@@ -9,7 +9,7 @@ not make "the next address" simpler.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 
@@ -21,7 +21,6 @@ __all__ = ["Range", "RangeSet", "Span", "resolve"]
 _HOST_BITS_MIN = 2
 """A network with fewer host bits (/31, /32, /127, /128) has no address to allocate besides its gateway."""
 _IPV4 = 4
-_IPV6 = 6
 
 
 class Range(Record):
@@ -49,27 +48,17 @@ class Span(NamedTuple):
         return f"{self.first}-{self.last}"
 
 
-class Gateways:
+class Gateways(frozenset[Address]):
     """The gateways of some ranges."""
 
-    def __init__(self, spans: Iterable[Span]) -> None:
-        """Collect the gateways of `spans`."""
-        self._known = frozenset(span.gateway for span in spans)
-
     @cached_property
-    def _numbers(self) -> dict[int, list[int]]:
-        return {
-            version: sorted(int(gateway) for gateway in self._known if gateway.version == version)
-            for version in (_IPV4, _IPV6)
-        }
-
-    def __contains__(self, address: Address) -> bool:
-        return address in self._known
+    def _numbers(self) -> list[tuple[int, int]]:
+        return sorted((gateway.version, int(gateway)) for gateway in self)
 
     def within(self, span: Span) -> int:
         """Return how many of the gateways are addresses of `span`."""
-        numbers = self._numbers[span.first.version]
-        return bisect_right(numbers, int(span.last)) - bisect_left(numbers, int(span.first))
+        first, last = ((address.version, int(address)) for address in (span.first, span.last))
+        return bisect_right(self._numbers, last) - bisect_left(self._numbers, first)
 
 
 class RangeSet:
@@ -79,7 +68,7 @@ class RangeSet:
         """Make a set of at least one range, declared at `path` of the configuration."""
         self.spans = spans
         self.path = path
-        self.gateways = Gateways(spans)
+        self.gateways = Gateways(span.gateway for span in spans)
         """Never allocated; `resolve` adds the gateways of the configuration's other sets."""
         self._ordered = sorted(spans, key=lambda span: int(span.first))
         self._firsts = [int(span.first) for span in self._ordered]
@@ -134,7 +123,7 @@ def resolve(declared: Sequence[tuple[str, Sequence[Range]]]) -> list[RangeSet]:
         (span, one), (second, other) = (owners[index] for index in overlap)
         message = f"{other.path}: {second} overlaps with {span} of {one.path}"
         raise CniError(Code.INVALID_CONFIG, message)
-    gateways = Gateways(span for span, _ in owners)
+    gateways = Gateways(span.gateway for span, _ in owners)
     for known in range_sets:
         known.gateways = gateways
     return range_sets

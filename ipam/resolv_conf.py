@@ -26,8 +26,6 @@ def read_resolv_conf(path: str) -> DNS:
             dns.nameservers.append(first)
         elif keyword == "domain":
             dns.domain = first
-        elif keyword == "search":
-            dns.search += words[1:]
-        elif keyword == "options":
-            dns.options += words[1:]
+        elif keyword in {"search", "options"}:
+            getattr(dns, keyword).extend(words[1:])
     return dns

@@ -16,6 +16,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from typing import NamedTuple
 
+from .installation import python_files
 from .plugin_list import PLUGINS
 
 __all__ = ["GROUP", "Distribution", "Others", "announced", "declared"]
@@ -81,9 +82,7 @@ class Others(NamedTuple):
                     yield spec.origin
                 continue
             for place in spec.submodule_search_locations:
-                for folder, folders, files in os.walk(place):
-                    folders[:] = sorted(name for name in folders if name != "__pycache__")
-                    yield from (os.path.join(folder, name) for name in sorted(files) if name.endswith(".py"))
+                yield from python_files(place)
 
     def _specs(self) -> Iterator[ModuleSpec]:
         targets = [target for distribution in self.distributions for _, target in distribution.plugins]

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 
-from lean.typing import TYPE_CHECKING
+from lean.typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from .distributions import Others
@@ -21,6 +21,7 @@ __all__ = [
     "command",
     "modules",
     "plugin_names",
+    "python_files",
     "search_path",
     "set_path",
     "stamp",
@@ -35,7 +36,7 @@ PACKAGES = ("lean", "skel", "netlink", "firewall", "ipam", "plugins", "launch")
 DEFAULT_SOCKET = "/run/cni-harness/server.sock"
 """Where the server listens, and where the launchers of a default installation ask."""
 
-_REQUIRED = ("pyroute2",)
+_REQUIRED = "pyroute2"
 
 
 def search_path() -> list[str]:
@@ -45,14 +46,11 @@ def search_path() -> list[str]:
     """
     from importlib.util import find_spec
 
-    folders = [ROOT]
-    for package in _REQUIRED:
-        spec = find_spec(package)
-        if spec is None or spec.origin is None:
-            message = f"{package} is not installed for {sys.executable}"
-            raise ValueError(message)
-        folders.append(os.path.dirname(os.path.dirname(spec.origin)))
-    return list(dict.fromkeys(folders))
+    spec = find_spec(_REQUIRED)
+    if spec is None or spec.origin is None:
+        message = f"{_REQUIRED} is not installed for {sys.executable}"
+        raise ValueError(message)
+    return list(dict.fromkeys([ROOT, os.path.dirname(os.path.dirname(spec.origin))]))
 
 
 def set_path(others: "Others") -> str:
@@ -136,22 +134,23 @@ def stamp(others: "Others | None" = None) -> tuple[object, ...]:
 
 def _sources() -> Iterator[str]:
     for package in PACKAGES:
-        yield from _sources_in(os.path.join(ROOT, package))
+        yield from python_files(os.path.join(ROOT, package))
 
 
-def _sources_in(folder: str) -> Iterator[str]:
-    for name in sorted(os.listdir(folder)):
-        path = os.path.join(folder, name)
-        if name.endswith(".py"):
-            yield path
-        elif name != "__pycache__" and os.path.isdir(path):
-            yield from _sources_in(path)
+def python_files(folder: str) -> Iterator[str]:
+    """Yield the paths of all files of Python in a folder and below it. Raises OSError."""
+    for place, folders, files in os.walk(folder, onerror=_fail):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        yield from (os.path.join(place, name) for name in sorted(files) if name.endswith(".py"))
+
+
+def _fail(error: OSError) -> NoReturn:
+    raise error
 
 
 def _releases() -> Iterator[str]:
     """The metadata folders of our dependencies: their names have the versions in them."""
-    releases = tuple(f"{package}-" for package in _REQUIRED)
     for folder in search_path():
         for name in sorted(os.listdir(folder)):
-            if name.startswith(releases) and name.endswith((".dist-info", ".egg-info")):
+            if name.startswith(f"{_REQUIRED}-") and name.endswith((".dist-info", ".egg-info")):
                 yield os.path.join(folder, name)

@@ -179,15 +179,25 @@ def _runs(path: str) -> bool:
 def is_ours(path: str) -> bool:
     """Tell whether the file at `path` would run this very installation."""
     head = _head()
+    return _read_lines(path, len(head)) == head
+
+
+def is_any_launcher(path: str) -> bool:
+    """Tell whether the file at `path` is a launcher, of this installation or of another one."""
+    return f"\n{_COMMON}".encode() in _read_lines(path, _COMMON_WITHIN)
+
+
+def _read_lines(path: str, size: int) -> bytes:
+    """Return `size` bytes of the part of a launcher that has its lines: the end, if it is compiled; b"" on an error."""
     try:
         with open(path, "rb", buffering=0) as file:
-            start = file.read(len(head))
-            if start.startswith(_ELF):
-                file.seek(-len(head), os.SEEK_END)
-                start = file.read(len(head))
-            return start == head
+            part = file.read(size)
+            if part.startswith(_ELF):
+                file.seek(-size, os.SEEK_END)  # fails for a smaller file, which is no launcher
+                part = file.read(size)
+            return part
     except OSError:
-        return False
+        return b""
 
 
 def find_plugin(path: str, others: Mapping[str, str] | None = None) -> "Plugin[Config] | None":
@@ -201,38 +211,19 @@ def find_plugin(path: str, others: Mapping[str, str] | None = None) -> "Plugin[C
     return load(name, others) if (name in PLUGINS or name in (others or {})) and is_ours(path) else None
 
 
-def is_any_launcher(path: str) -> bool:
-    """Tell whether the file at `path` is a launcher, of this installation or of another one."""
-    try:
-        with open(path, "rb", buffering=0) as file:
-            text = file.read(_COMMON_WITHIN)
-            if text.startswith(_ELF):
-                file.seek(-min(_COMMON_WITHIN, os.fstat(file.fileno()).st_size), os.SEEK_END)
-                text = file.read(_COMMON_WITHIN)
-            return f"\n{_COMMON}".encode() in text
-    except OSError:
-        return False
-
-
 def main(path: str, others: Mapping[str, str] | None = None, read: bytes = b"") -> int:
     """Run the plugin that the launcher's file name names, as this process; return its exit code.
 
-    `others` are the plugins of other distributions, as for `launch.plugin_list.load`. `read` is the beginning of
-    stdin, which `launch.version` has read.
+    An unknown name is 1, and a line on stderr. `others` are the plugins of other distributions, as for
+    `launch.plugin_list.load`. `read` is the beginning of stdin, which `launch.version` has read. Nothing is left in a
+    buffer: the process may end at once.
     """
     if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # no traceback: nothing has been done yet
     _restore_locale()
     name = os.path.basename(path)
     _take_name(name)
-    return _run(name, others or {}, read)
-
-
-def _run(name: str, others: Mapping[str, str], read: bytes) -> int:
-    """Run the plugin called `name`; 1 and a line on stderr for an unknown one.
-
-    `read` is as for `skel.main`. Nothing is left in a buffer: the process may end at once.
-    """
+    # Only now: a signal or a look at the process may come while these are loaded.
     from contextlib import suppress
     from functools import partial
 
@@ -240,6 +231,7 @@ def _run(name: str, others: Mapping[str, str], read: bytes) -> int:
 
     from .plugin_list import PLUGINS, load
 
+    others = others or {}
     names = [*PLUGINS, *others]
     if name in names:
         code = run_plugin(load(name, others), partial(find_plugin, others=others), read)

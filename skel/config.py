@@ -1,6 +1,6 @@
 """Network configurations as plugins receive them (SPEC.md sections 1 and 3)."""
 
-from lean.typing import Self, TypeVar
+from lean.typing import Self
 
 from .decoders import boolean, dict_of, list_of, raw, record, string
 from .errors import CniError, Code
@@ -11,7 +11,8 @@ from .strict_json import decode_json
 
 __all__ = ["Attachment", "Config", "IpamConfig", "check_name", "parse_config", "version_of"]
 
-R = TypeVar("R", bound=Record)
+
+_GC_KEYS = frozenset({"cni.dev/valid-attachments", "cni.dev/attachments"})
 
 
 class Attachment(Record):
@@ -55,11 +56,8 @@ class Config(Record):
         config = super().decode(value, path, tolerate=tolerate)
         if config.valid_attachments is None:
             config.valid_attachments = config.attachments_alias
-        sent = isinstance(value, dict) and {key.lower() for key in value} & {
-            "cni.dev/valid-attachments",
-            "cni.dev/attachments",
-        }
-        if sent and config.valid_attachments is None:
+        sent = map(str.lower, value) if isinstance(value, dict) else ()
+        if config.valid_attachments is None and not _GC_KEYS.isdisjoint(sent):
             config.valid_attachments = []
         return config
 
@@ -77,28 +75,23 @@ def parse_config(stdin: bytes) -> dict[str, object]:
 
 def version_of(parsed: dict[str, object]) -> str:
     """Return cniVersion, "" if it is missing. Raises CniError (6) if it is no string."""
-    return _decoded_first(_Version, parsed).cni_version
+    return _text(parsed, "cniVersion")
 
 
 def check_name(parsed: dict[str, object]) -> None:
     """Raise CniError: 7 where the network has no name, or one that is not fit to be a file name; 6 for no string."""
-    check_network_name(_decoded_first(_Name, parsed).name)
+    check_network_name(_text(parsed, "name"))
 
 
-class _Version(Record):
-    cni_version: str = field(string, default="")
+def _text(parsed: dict[str, object], key: str) -> str:
+    """Read a key that comes before the plugin's, "" if it is missing. Raises CniError (6) if it is no string.
 
-
-class _Name(Record):
-    name: str = field(string, default="")
-
-
-def _decoded_first(key: type[R], parsed: dict[str, object]) -> R:
-    """Read a key that comes before the plugin's: as Go's skeleton, which cannot decode one of another type.
-
-    Raises CniError (6).
+    The code is that of Go's skeleton, which cannot decode a key of another type.
     """
-    try:
-        return key.decode(parsed)
-    except CniError as error:
-        raise CniError(Code.DECODING_FAILURE, error.msg, error.details) from None
+    text = ""
+    for name, item in parsed.items():
+        if name.lower() == key.lower() and item is not None:
+            if not isinstance(item, str):
+                raise CniError(Code.DECODING_FAILURE, expected("a string", item, key).msg)
+            text = item
+    return text

@@ -86,6 +86,11 @@ class Context:
         """
         self._later.append(wait)
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether `finish` has something to wait for."""
+        return bool(self._later)
+
     def finish(self) -> None:
         """Call the functions given to `afterwards`, in order. The owner of the context does so after the answer."""
         while self._later:

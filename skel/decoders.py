@@ -88,9 +88,7 @@ def address(value: object, path: str) -> Address:
 
 def cidr(value: object, path: str) -> Cidr:
     """Read an address with its prefix length, keeping the host bits (`10.1.0.5/16`)."""
-    number, version, length = _number_and_length(value, path)
-    make = ipaddress.IPv4Interface if version == _IPV4 else ipaddress.IPv6Interface
-    return make((number, length))
+    return with_length(*_address_and_length(value, path))
 
 
 def with_length(address: Address, length: int) -> Cidr:
@@ -101,19 +99,19 @@ def with_length(address: Address, length: int) -> Cidr:
 
 def network(value: object, path: str) -> Network:
     """Read a network in CIDR notation; host bits are dropped, as the kernel refuses a route that has them."""
-    number, version, length = _number_and_length(value, path)
-    make = ipaddress.IPv4Network if version == _IPV4 else ipaddress.IPv6Network
-    return make((number, length), strict=False)
+    parsed, length = _address_and_length(value, path)
+    make = ipaddress.IPv4Network if parsed.version == _IPV4 else ipaddress.IPv6Network
+    return make((int(parsed), length), strict=False)
 
 
-def _number_and_length(value: object, path: str) -> tuple[int, int, int]:
-    """Return the address of a CIDR as a number, its version and the prefix length. Raises CniError (7)."""
+def _address_and_length(value: object, path: str) -> tuple[Address, int]:
+    """Return the address and the prefix length of a CIDR. Raises CniError (7)."""
     head, slash, length = value.partition("/") if isinstance(value, str) else ("", "", "")
     if slash and length.isascii() and length.isdigit() and "%" not in head:
         try:
             parsed = _parsed(head)
             if int(length) <= parsed.max_prefixlen:
-                return int(parsed), parsed.version, int(length)
+                return parsed, int(length)
         except ValueError:
             pass
     raise expected("a CIDR", value, path)

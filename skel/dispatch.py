@@ -19,14 +19,11 @@ from .names import parse_cni_args, select_cni_args
 from .plugin import Args, Plugin, ReadStdin, Verbatim
 from .record import rendered
 from .result import Result
-from .strict_json import decode_json
 from .versions import CURRENT, VERB_SINCE, at_least, parse
 
 __all__ = ["Outcome", "dispatch"]
 
 C = TypeVar("C", bound=Config)
-
-"""The version of the specification that introduced a verb."""
 
 
 class Outcome(NamedTuple):
@@ -58,8 +55,9 @@ def dispatch(
     try:
         if environ.get("CNI_COMMAND"):
             answer = call.answer()
-        else:
-            lines += _about(plugin, environ, read_stdin)
+        else:  # a call by hand
+            versions = ", ".join(_versions(plugin, environ, read_stdin))
+            lines += [plugin.about, f"CNI protocol versions supported: {versions}"]
             answer = Verbatim()
     except CniError as error:
         answer = Verbatim(_document(error.encode(call.version)), 1)
@@ -104,7 +102,9 @@ class _Call(Generic[C]):
     def answer(self) -> Verbatim:
         verb = read_verb(self.environ)
         if verb == "VERSION":
-            stdin = self._stdin_of_version()
+            stdin = b""
+            with suppress(OSError):
+                stdin = self.read_stdin()
             supported = _versions(self.plugin, self.environ, lambda: stdin)
             return Verbatim(_document({"cniVersion": _version_asked(stdin), "supportedVersions": list(supported)}))
         if is_own_descriptor(self.environ):
@@ -136,11 +136,6 @@ class _Call(Generic[C]):
             raise self.flaw
         return Verbatim() if done is None else _verbatim(done, "None", args.verb)
 
-    def _stdin_of_version(self) -> bytes:
-        with suppress(OSError):
-            return self.read_stdin()
-        return b""
-
     def _args(self, verb: str, environ: Mapping[str, str]) -> Args[C]:
         try:
             stdin = self.read_stdin()
@@ -149,12 +144,17 @@ class _Call(Generic[C]):
         parsed = parse_config(stdin)
         # Before anything else of the configuration: the version says how to answer, even to an error.
         self._check_version(verb, version_of(parsed), stdin)
-        flaw = self._flaw_of_name(verb, parsed)
+        try:
+            check_name(parsed)
+        except CniError as error:
+            if verb != "DEL":
+                raise
+            self.flaw = error
         # A bad key that DEL and GC do not need must not keep them from removing state.
         tolerate = self._tolerate if verb in {"DEL", "GC"} else None
         config = self.plugin.config.decode(parsed, tolerate=tolerate)
-        if flaw is not None:
-            config.doubt("name", flaw)
+        if self.flaw is not None:
+            config.doubt("name", self.flaw)
         return Args(
             verb=verb,
             config=config,
@@ -168,16 +168,6 @@ class _Call(Generic[C]):
 
     def _tolerate(self, error: CniError) -> None:
         self.log(f"ignoring a key that cannot be read: {error.msg}")
-
-    def _flaw_of_name(self, verb: str, parsed: dict[str, object]) -> CniError | None:
-        """Return the error of a network name that DEL must report when it has removed all else; others raise it."""
-        try:
-            check_name(parsed)
-        except CniError as error:
-            if verb != "DEL":
-                raise
-            self.flaw = error
-        return self.flaw
 
     def _cni_args(self, verb: str) -> dict[str, str]:
         known = self.plugin.env_args
@@ -221,19 +211,11 @@ class _Call(Generic[C]):
 
 def _version_asked(stdin: bytes) -> str:
     """Return the cniVersion on stdin, which VERSION repeats (SPEC.md section 5); ours if it has none."""
-    with suppress(ValueError, CniError):
-        asked = decode_json(stdin)
-        for key, version in asked.items() if isinstance(asked, dict) else ():
-            if key.lower() == "cniversion" and isinstance(version, str) and version:
-                parse(version)
-                return version
+    with suppress(CniError):
+        version = version_of(parse_config(stdin))
+        parse(version)
+        return version or CURRENT
     return CURRENT
-
-
-def _about(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdin) -> list[str]:
-    """Return the answer to a call by hand, without CNI_COMMAND: who this is, in lines for stderr."""
-    versions = ", ".join(_versions(plugin, environ, read_stdin))
-    return [plugin.about, f"CNI protocol versions supported: {versions}"]
 
 
 def _versions(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdin) -> Sequence[str]:

@@ -25,16 +25,14 @@ IFNAME_MAX = 15
 # No regular expressions: loading `re` takes 3 ms.
 _FIRST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _OTHERS = _FIRST | frozenset("_.-")
+_RULE = "it must start with a letter or digit, then letters, digits, '_', '.' or '-'"
 
 
 def check_container_id(container_id: str) -> None:
     """Raise CniError (4) for a container ID that SPEC.md section 2 does not allow."""
     if not _is_name(container_id):
-        raise CniError(
-            Code.INVALID_ENVIRONMENT,
-            f'CNI_CONTAINERID: invalid characters in container ID "{container_id}"',
-            "it must start with a letter or digit, then letters, digits, '_', '.' or '-'",
-        )
+        message = f'CNI_CONTAINERID: invalid characters in container ID "{container_id}"'
+        raise CniError(Code.INVALID_ENVIRONMENT, message, _RULE)
 
 
 def check_network_name(name: str) -> None:
@@ -42,11 +40,7 @@ def check_network_name(name: str) -> None:
     if not name:
         raise CniError(Code.INVALID_CONFIG, "name: missing network name")
     if not _is_name(name):
-        raise CniError(
-            Code.INVALID_CONFIG,
-            f'name: invalid characters in network name "{name}"',
-            "it must start with a letter or digit, then letters, digits, '_', '.' or '-'",
-        )
+        raise CniError(Code.INVALID_CONFIG, f'name: invalid characters in network name "{name}"', _RULE)
 
 
 def check_ifname(ifname: str) -> None:

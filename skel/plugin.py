@@ -29,21 +29,6 @@ class Verbatim(NamedTuple):
 class Args(Generic[C]):
     """The parameters of one invocation (SPEC.md section 2, "Parameters"), read and checked."""
 
-    __slots__ = (
-        "cni_args",
-        "config",
-        "container_id",
-        "context",
-        "environ",
-        "ifname",
-        "log",
-        "netns",
-        "path",
-        "prev_result",
-        "stdin",
-        "verb",
-    )
-
     def __init__(  # noqa: PLR0913 -- the parameters of a call, each by its name
         self,
         *,

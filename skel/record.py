@@ -14,7 +14,7 @@ its errors. The rules are Go's: `null` is absent, unknown keys are ignored, the
 last of a repeated key counts.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from lean import json
 from lean.typing import TYPE_CHECKING, ClassVar, Final, Self, TypeVar, cast, dataclass_transform
@@ -80,11 +80,19 @@ class _Field:
         return self.default() if callable(self.default) else self.default
 
     def read(self, value: object, path: str, tolerate: Tolerate) -> object:
-        """Return the value that was found; a nested record is as tolerant as the one around it. Raises CniError."""
+        """Return the value that was found, or the error of one that the record does without. Raises CniError.
+
+        A nested record is as tolerant as the one around it.
+        """
         nested = getattr(self.decode, "__self__", None)
-        if isinstance(nested, type) and issubclass(nested, Record):
-            return nested.decode(value, path, tolerate=tolerate)
-        return self.decode(value, path)
+        try:
+            if isinstance(nested, type) and issubclass(nested, Record):
+                return nested.decode(value, path, tolerate=tolerate)
+            return self.decode(value, path)
+        except CniError as error:
+            if self.unreadable is REFUSED:
+                raise
+            return error
 
 
 def field(decode: Decoder[T], key: str = "", *, default: object = _REQUIRED, unreadable: object = _DEFAULT) -> T:
@@ -145,47 +153,33 @@ class Record:
         """
         if not isinstance(value, dict):
             raise expected("an object", value, path or "configuration")
-        if tolerate is not None:
-            return cls._decode_tolerantly(value, path, tolerate)
         values = cls._defaults.copy()
         for key, item in value.items():
             known = cls._fields.get(key.lower())
             if known is not None and item is not None:
-                values[known.name] = known.decode(item, joined(path, known.key))
-        for known in cls._made:
-            if values[known.name] is _ABSENT:
-                values[known.name] = known.absent(path)
+                place = joined(path, known.key)
+                values[known.name] = (
+                    known.decode(item, place) if tolerate is None else known.read(item, place, tolerate)
+                )
         record = cls.__new__(cls)
         record.__dict__ = values
+        if tolerate is not None:
+            record._do_without(path, tolerate)  # noqa: SLF001 -- a method of this class
+        for known in cls._made:
+            if values.get(known.name) is _ABSENT:
+                values[known.name] = known.absent(path)
         return record
 
-    @classmethod
-    def _decode_tolerantly(cls, value: Mapping[str, object], path: str, tolerate: Tolerate) -> Self:
-        found: dict[str, object] = {}
-        flaws: dict[str, CniError] = {}
-        for key, item in value.items():
-            known = cls._fields.get(key.lower())
-            if known is None or item is None:
-                continue
-            flaws.pop(known.name, None)
-            try:
-                found[known.name] = known.read(item, joined(path, known.key), tolerate)
-            except CniError as error:
-                if known.unreadable is REFUSED:
-                    raise
-                flaws[known.name] = error
-        record = cls.__new__(cls)
-        for known in cls._fields.values():
-            name = known.name
-            if name not in flaws:
-                setattr(record, name, found[name] if name in found else known.absent(path))
-                continue
-            tolerate(flaws[name])
-            if known.unreadable is UNKNOWN:
-                record.doubt(name, flaws[name])
-            else:
-                setattr(record, name, known.absent(path) if known.unreadable is _DEFAULT else known.unreadable)
-        return record
+    def _do_without(self, path: str, tolerate: Tolerate) -> None:
+        """Tell of each key that could not be read: its value is the error until now."""
+        for known in self._fields.values():
+            value = self.__dict__[known.name]
+            if isinstance(value, CniError):
+                tolerate(value)
+                if known.unreadable is UNKNOWN:
+                    self.doubt(known.name, value)
+                else:
+                    setattr(self, known.name, known.absent(path) if known.unreadable is _DEFAULT else known.unreadable)
 
     def doubt(self, name: str, error: CniError) -> None:
         """Have reading the attribute `name` raise `error` from now on."""

@@ -6,6 +6,7 @@
 import errno
 import os
 from contextlib import suppress
+from functools import partial
 
 from lean import json
 from lean.typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from .names import check_container_id, check_ifname
 from .strict_json import decode_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from io import FileIO
 
 __all__ = ["StateFiles", "write_whole"]
@@ -44,7 +45,7 @@ class StateFiles:
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         with suppress(FileNotFoundError):
             os.unlink(temporary)  # of a crash: runtimes run one call of an attachment at a time
-        _write(path, temporary, json.dumps(dict(state)).encode(), mode=0o600)
+        _write(path, temporary, partial(_fill, content=json.dumps(dict(state)).encode(), mode=0o600))
 
     def read(self, container_id: str, ifname: str) -> "dict[str, object] | None":
         """Return the state of an attachment, None if none is stored. Raises CniError (4, 6), OSError."""
@@ -94,15 +95,16 @@ def write_whole(
     """
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}.{os.urandom(4).hex()}.tmp")
+    fill = partial(_fill, content=content, mode=mode, like=like, durable=durable)
     try:
         unnamed = os.open(folder or ".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
     except OSError as error:
         if error.errno not in {errno.EOPNOTSUPP, errno.EISDIR}:
             raise
-        _write(path, temporary, content, mode=mode, like=like, durable=durable)
+        _write(path, temporary, fill)
     else:
         with open(unnamed, "wb", buffering=0) as file:
-            _fill(file, content, mode=mode, like=like, durable=durable)
+            fill(file)
             # A program that is open for writing cannot be executed (ETXTBSY), not even for a moment after its naming.
             whole = os.open(f"/proc/self/fd/{unnamed}", os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -113,20 +115,12 @@ def write_whole(
         _flush(folder or ".")
 
 
-def _write(
-    path: str,
-    temporary: str,
-    content: bytes,
-    *,
-    mode: int,
-    like: "os.stat_result | None" = None,
-    durable: bool = False,
-) -> None:
+def _write(path: str, temporary: str, fill: "Callable[[FileIO], None]") -> None:
     # A link of that name is not followed: in a folder such as /tmp anybody may have put one there.
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         with open(fd, "wb", buffering=0) as file:
-            _fill(file, content, mode=mode, like=like, durable=durable)
+            fill(file)
         os.rename(temporary, path)
     except BaseException:
         with suppress(FileNotFoundError):
@@ -134,7 +128,9 @@ def _write(
         raise
 
 
-def _fill(file: "FileIO", content: bytes, *, mode: int, like: "os.stat_result | None", durable: bool) -> None:
+def _fill(
+    file: "FileIO", *, content: bytes, mode: int, like: "os.stat_result | None" = None, durable: bool = False
+) -> None:
     if like is not None:
         mode = like.st_mode & 0o777
         with suppress(PermissionError):  # only root may give a file away

@@ -11,9 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from launch.server.protocol import GO, encode_request
+from launch.server.protocol import GO
 from tests.nodes import until
-from tests.server_client import client, request_for
+from tests.server_client import client, encode_request, request_for
 from tests.servers import Server, running_server
 
 __all__ = ["main"]

@@ -3,6 +3,7 @@
 import os
 import select
 import socket
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
@@ -11,10 +12,10 @@ from typing import Any
 
 from launch.client import open_descriptors, pieces, send, take
 from launch.installation import build_id
-from launch.server.protocol import GO, PIECE_BYTES, READY, Request, encode_request
+from launch.server.protocol import GO, PIECE_BYTES, READY, Request
 from tests.nodes import HANG
 
-__all__ = ["Client", "client", "encode_environment", "request_for"]
+__all__ = ["Client", "client", "encode_environment", "encode_request", "request_for"]
 
 
 @cache
@@ -31,6 +32,12 @@ def request_for(plugin: str, environ: Mapping[str, str], **changes: Any) -> Requ
 def encode_environment(environ: Mapping[str, str]) -> bytes:
     """The block that execve(2) would be given."""
     return b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in environ.items())
+
+
+def encode_request(request: Request) -> bytes:
+    """The packet of a request."""
+    header = b"CNIH\x04\0\0\0" + request.build_id + request.umask.to_bytes(4, sys.byteorder)
+    return header + os.fsencode(request.plugin) + b"\0" + request.environment
 
 
 class Client:

@@ -55,7 +55,7 @@ class Call:
         A call that was parked is not answered.
         """
         others = self._shared.others
-        context = _Context(self._interruption, lambda path: find_plugin(path, others), kept)
+        context = Context(self._interruption, lambda path: find_plugin(path, others), kept)
         plugin = load(self._handoff.request.plugin, others)
         ending.begin(self._handoff.connection, self._interruption)
         try:
@@ -112,7 +112,7 @@ class Call:
 
     def _is_one_too_many(self) -> bool:
         calls, is_locked = self._shared.places.of_network(self._place.network)
-        return is_locked and calls > CROWD and self._shared.places.room > self._shared.places.most
+        return is_locked and calls > CROWD and self._shared.places.parent.room > self._shared.places.most
 
     def _park(self) -> bool:
         self._is_parked = not self._interruption.is_requested and park(
@@ -137,16 +137,6 @@ class Call:
         connection.shutdown(socket.SHUT_RD)
         while connection.recv(MAX_WORD_BYTES):
             pass
-
-
-class _Context(Context):
-    """One that tells whether something is left to be waited for."""
-
-    __slots__ = ()
-
-    @property
-    def is_pending(self) -> bool:
-        return bool(self._later)
 
 
 class _Interruption(Interruption):

@@ -26,7 +26,7 @@ from .protocol import (
 )
 from .surroundings import Caller
 
-__all__ = ["HANDOFF_SECONDS", "Handoff", "receive"]
+__all__ = ["HANDOFF_SECONDS", "Handoff"]
 
 HANDOFF_SECONDS = 1.0
 """From its connection to its last word, a launcher may keep a worker waiting for so long together."""
@@ -109,11 +109,19 @@ class Handoff:
 
     def _receive(self, size: int, most: int) -> tuple[bytes, list[int], list[tuple[int, int, bytes]]]:
         """Return a packet, the files that came with it, which are the handoff's, and all its ancillary data."""
+        space = socket.CMSG_SPACE(most * _INT.size) + CREDENTIALS_BYTES
+        now = socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
         try:
-            packet, files, ancillary, flags = receive(self.connection, size, most, socket.MSG_DONTWAIT)
+            packet, ancillary, flags, _ = self.connection.recvmsg(size, space, now)
         except BlockingIOError:
             self._wait()
-            packet, files, ancillary, flags = receive(self.connection, size, most)
+            packet, ancillary, flags, _ = self.connection.recvmsg(size, space, now)
+        files = [
+            fd
+            for *kind, content in ancillary
+            if kind == [socket.SOL_SOCKET, socket.SCM_RIGHTS]
+            for (fd,) in _INT.iter_unpack(content)
+        ]
         self.own(files)
         if not packet:
             raise ConnectionAbortedError
@@ -135,18 +143,3 @@ class Handoff:
 
     def _left(self) -> float:
         return max(0.0, self._deadline - monotonic())
-
-
-def receive(
-    connection: socket.socket, size: int, most: int, flags: int = 0
-) -> tuple[bytes, list[int], list[tuple[int, int, bytes]], int]:
-    """Return a packet, at most so many open files that came with it, its ancillary data, and recvmsg(2)'s flags."""
-    space = socket.CMSG_SPACE(most * _INT.size) + CREDENTIALS_BYTES
-    packet, ancillary, flags, _ = connection.recvmsg(size, space, socket.MSG_CMSG_CLOEXEC | flags)
-    files = [
-        fd
-        for level, kind, content in ancillary
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS)
-        for (fd,) in _INT.iter_unpack(content)
-    ]
-    return packet, files, ancillary, flags

@@ -103,7 +103,7 @@ def own_identity() -> Identity:
         raise PeerError("/proc is of another PID namespace")
     folder = open_folder(os.getpid())
     try:
-        own = _read_identity(folder, os.getpid(), with_groups=True, with_label=True)
+        own = read_identity(folder, os.getpid())
     finally:
         os.close(folder)
     capabilities = _CAPABILITIES.fullmatch(own.capabilities)
@@ -112,26 +112,22 @@ def own_identity() -> Identity:
     return own
 
 
-def read_identity(folder: int, pid: int, own: Identity) -> Identity:
-    """Read the identity of the process with this folder and PID, as far as `own` is compared with it. Raises OSError.
-
-    The limits are those of the PID: it must be the same process before and after.
-    """
-    return _read_identity(folder, pid, with_groups=own.groups != b"", with_label=own.label is not None)
-
-
 def open_folder(pid: int) -> int:
     """Open /proc/PID: reading through it fails when that process has ended. Raises OSError."""
     return os.open(f"/proc/{pid}", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
-def _read_identity(folder: int, pid: int, *, with_groups: bool, with_label: bool) -> Identity:
+def read_identity(folder: int, pid: int, own: Identity | None = None) -> Identity:
+    """Read the identity of the process with this folder and PID, as far as `own` is compared with it. Raises OSError.
+
+    The limits are those of the PID: it must be the same process before and after.
+    """
     status = _read(folder, "status")
     users, capabilities = _USERS.search(status), _CAPABILITIES.search(status)
     restrictions = _RESTRICTIONS.search(status)
     if not (users and capabilities and restrictions):  # thousands of supplementary groups
         raise OSError(errno.EOVERFLOW, os.strerror(errno.EOVERFLOW))
-    groups = _GROUPS.search(status) if with_groups else None
+    groups = _GROUPS.search(status) if own is None or own.groups else None
     is_root = users.groups() == (_ROOT, _ROOT)
     root = os.stat("root", dir_fd=folder)
     return Identity(
@@ -139,7 +135,7 @@ def _read_identity(folder: int, pid: int, *, with_groups: bool, with_label: bool
         groups=groups[0] if groups else b"",
         capabilities=capabilities[0],
         restrictions=restrictions[0],
-        label=_label(folder) if with_label else None,
+        label=_label(folder) if own is None or own.label is not None else None,
         user_namespace=os.readlink("ns/user", dir_fd=folder),
         pid_namespace=os.readlink("ns/pid", dir_fd=folder),
         mount_namespace=os.readlink("ns/mnt", dir_fd=folder),

@@ -1,5 +1,6 @@
 """The socket that the server listens on: its own, or the one that systemd gave it."""
 
+import errno
 import fcntl
 import os
 import socket
@@ -104,13 +105,7 @@ def _passed_socket(number: int) -> socket.socket:
 def _is_served(path: str) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.setblocking(False)  # noqa: FBT003 -- it takes no keyword
-        try:
-            connection.connect(path)
-        except BlockingIOError:
-            return True  # by somebody who is very busy
-        except OSError:
-            return False
-        return True
+        return connection.connect_ex(path) in {0, errno.EAGAIN}  # EAGAIN: its queue is full
 
 
 def _inode(path: str) -> tuple[int, int]:

@@ -4,6 +4,7 @@ Such a call has done nothing yet. The worker that has it read its stdin, and han
 gives it to a worker again when fewer calls of that network are at work.
 """
 
+import marshal
 import os
 import resource
 import select
@@ -13,9 +14,9 @@ from collections import deque
 from contextlib import suppress
 from typing import NamedTuple
 
-from .handoff import Handoff, receive
+from .handoff import Handoff
 from .places import CROWD, Place, Places
-from .protocol import CALLER_DESCRIPTORS, decode_request, encode_request
+from .protocol import CALLER_DESCRIPTORS, Request
 from .surroundings import Caller
 
 __all__ = ["Parking", "park", "take_parked"]
@@ -25,8 +26,6 @@ _FILES = 2 + CALLER_DESCRIPTORS
 _SPARE_FILES = 256
 """Which the parent leaves for other purposes, and for the calls on their way to it."""
 _NETWORK = struct.Struct("=Q")
-_SHAPE = struct.Struct("=QQI")
-"""At the start of that file: device and inode of the caller's root folder, and the length of the request."""
 
 
 def park(handoff: Handoff, stdin: bytes, network: int, parking: socket.socket) -> bool:
@@ -36,10 +35,8 @@ def park(handoff: Handoff, stdin: bytes, network: int, parking: socket.socket) -
     except OSError:
         return False
     try:
-        request = encode_request(handoff.request)
-        content = memoryview(_SHAPE.pack(*handoff.caller.root, len(request)) + request + stdin)
-        while content:
-            content = content[os.write(memory, content) :]
+        with open(memory, "wb", closefd=False) as file:
+            marshal.dump((tuple(handoff.request), handoff.caller.root, stdin), file)
         files = [handoff.connection.fileno(), memory, *handoff.files]
         socket.send_fds(parking, [_NETWORK.pack(network)], files, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
     except OSError:
@@ -51,22 +48,20 @@ def park(handoff: Handoff, stdin: bytes, network: int, parking: socket.socket) -
 
 def take_parked(parked: socket.socket, place: Place) -> Handoff | None:
     """Return a call that the parent gives back; None to end. Raises BlockingIOError if there is none."""
-    message, files, *_ = receive(parked, _NETWORK.size, _FILES)
+    message, files, *_ = socket.recv_fds(parked, _NETWORK.size, _FILES, socket.MSG_CMSG_CLOEXEC)
     if not message:
         return None
-    place.count_unparked()
+    place.unparked += 1
     (place.network,) = _NETWORK.unpack(message)
     connection, memory, *handed_over = files
     handoff = Handoff(socket.socket(fileno=connection), place)
     handoff.own([memory, *handed_over])
     handoff.files = handed_over
     content = os.pread(memory, os.fstat(memory).st_size, 0)
-    device, inode, length = _SHAPE.unpack_from(content)
-    stdin_at = _SHAPE.size + length
-    handoff.request = decode_request(content[_SHAPE.size : stdin_at])
+    request, root, handoff.unparked = marshal.loads(content)  # noqa: S302 -- a worker of this server has written it
+    handoff.request = Request(*request)
     cwd, network, mounts = handed_over
-    handoff.caller = Caller(cwd, network, mounts, handoff.request.umask, (device, inode))
-    handoff.unparked = content[stdin_at:]
+    handoff.caller = Caller(cwd, network, mounts, handoff.request.umask, root)
     return handoff
 
 
@@ -91,8 +86,9 @@ class Parking:
         self._networks: dict[int, deque[_Call]] = {}
         self._calls: dict[int, _Call] = {}
         self._given = 0
-        self._incoming, self.parking = _pair()
-        self.parked, self._outgoing = _pair()
+        kind = socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK
+        self._incoming, self.parking = socket.socketpair(socket.AF_UNIX, kind)
+        self.parked, self._outgoing = socket.socketpair(socket.AF_UNIX, kind)
         self._poll = poll
         self._poll.register(self._incoming, select.POLLIN)
         self._offer()
@@ -118,7 +114,7 @@ class Parking:
         """Take in the calls that workers hand over; drop those whose launcher has gone."""
         with suppress(BlockingIOError):
             while True:
-                message, files, *_ = receive(self._incoming, _NETWORK.size, _FILES)
+                message, files, *_ = socket.recv_fds(self._incoming, _NETWORK.size, _FILES, socket.MSG_CMSG_CLOEXEC)
                 if not message:
                     break
                 call = _Call(files[0], files, *_NETWORK.unpack(message))
@@ -133,9 +129,9 @@ class Parking:
                 self._forget(call)
         self._offer()
 
-    def give_back(self, taken: int) -> None:
-        """Give workers the calls that may go on; `taken` is how many of them workers have taken until now."""
-        on_their_way = self._given - taken
+    def give_back(self) -> None:
+        """Give workers the calls that may go on."""
+        on_their_way = self._given - self._places.unparked()
         for network, calls in list(self._networks.items()):
             free = CROWD - self._places.of_network(network)[0] - on_their_way
             while calls and free > 0:
@@ -159,12 +155,5 @@ class Parking:
             os.close(fd)
 
     def _offer(self) -> None:
-        self._places.offer(room=self._most - len(self._calls), parked=len(self._calls))
-
-
-def _pair() -> tuple[socket.socket, socket.socket]:
-    """Return two ends of messages."""
-    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    for end in ends:
-        end.setblocking(False)  # noqa: FBT003 -- it takes no keyword
-    return ends
+        parent, parked = self._places.parent, len(self._calls)
+        parent.room, parent.parked = max(self._most - parked, 0), parked

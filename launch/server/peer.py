@@ -18,8 +18,8 @@ import os
 import select
 import socket
 import struct
-from collections.abc import Iterable
-from typing import Self
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 
 from .identity import Identity, PeerError, open_folder, own_identity, read_identity
 
@@ -27,7 +27,6 @@ __all__ = [
     "CREDENTIALS_BYTES",
     "SO_PEERPIDFD",
     "Identity",
-    "Peer",
     "PeerError",
     "judge",
     "own_identity",
@@ -48,7 +47,7 @@ class Peer:
     """A process that was judged, or is about to be. After a PeerError nothing may be done for it."""
 
     def __init__(self, connection: socket.socket, pid: int, pidfd: int | None, folder: int) -> None:
-        """Take over the descriptors: of the process (None: the kernel gives none), and of its folder in /proc."""
+        """Use the descriptors of the process (None: the kernel gives none), and of its folder in /proc."""
         self.pid = pid
         self.root_inode = (0, 0)
         """Device and inode of its root folder, which a worker must find at `/` of its mount namespace."""
@@ -60,24 +59,6 @@ class Peer:
         if pidfd is not None:
             self._end.register(pidfd, select.POLLIN)
         self._connection = connection
-
-    def __enter__(self) -> Self:
-        """Return itself; `close` comes at the end of the block."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close its descriptors."""
-        self.close()
-
-    def close(self) -> None:
-        """Close its descriptors. A second call does nothing."""
-        for fd in self.descriptors():
-            os.close(fd)
-        self._pidfd, self._folder = None, -1
-
-    def descriptors(self) -> list[int]:
-        """Return its open descriptors."""
-        return [fd for fd in (self._pidfd, self._folder) if fd is not None and fd >= 0]
 
     def judge(self, own: Identity) -> None:
         """Raise PeerError unless the process that connected lives, and one of identity `own` may act for it."""
@@ -123,10 +104,11 @@ def want_credentials(listening: socket.socket) -> None:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
 
 
-def judge(connection: socket.socket, own: Identity, pidfd_option: int = SO_PEERPIDFD) -> Peer:
-    """Return who is at the other end, if a process of identity `own` may act for it. Raises PeerError.
+@contextmanager
+def judge(connection: socket.socket, own: Identity, pidfd_option: int = SO_PEERPIDFD) -> Iterator[Peer]:
+    """Yield who is at the other end, if a process of identity `own` may act for it. Raises PeerError.
 
-    To be called as soon as the connection is accepted. The listening socket must `want_credentials`. `pidfd_option` is
+    To be entered as soon as the connection is accepted. The listening socket must `want_credentials`. `pidfd_option` is
     the socket option that gives a descriptor of the process, if the kernel knows it.
     """
     try:
@@ -138,20 +120,18 @@ def judge(connection: socket.socket, own: Identity, pidfd_option: int = SO_PEERP
         raise PeerError(f"not root: user {uid}, group {gid}")
     if pid <= 0:
         raise PeerError("in another PID namespace, which is not below the server's")
-    pidfd = _pidfd(connection, pidfd_option)
-    try:
-        folder = open_folder(pid)
-    except OSError:
+    with ExitStack() as stack:
+        pidfd = _pidfd(connection, pidfd_option)
         if pidfd is not None:
-            os.close(pidfd)
-        raise PeerError("gone") from None
-    peer = Peer(connection, pid, pidfd, folder)
-    try:
+            stack.callback(os.close, pidfd)
+        try:
+            folder = open_folder(pid)
+        except OSError:
+            raise PeerError("gone") from None
+        stack.callback(os.close, folder)
+        peer = Peer(connection, pid, pidfd, folder)
         peer.judge(own)
-    except BaseException:
-        peer.close()
-        raise
-    return peer
+        yield peer
 
 
 def _pidfd(connection: socket.socket, option: int) -> int | None:

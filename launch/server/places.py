@@ -7,9 +7,10 @@ request. The parent is told, by a byte in a pipe, only if it may have something 
 import mmap
 import os
 from contextlib import suppress
+from ctypes import Structure, c_uint64, sizeof
 from time import monotonic_ns
 
-__all__ = ["CROWD", "LOOK_SECONDS", "Place", "Places", "State"]
+__all__ = ["CROWD", "LOOK_SECONDS", "Parent", "Place", "Places", "State"]
 
 CROWD = 8
 """Places that calls of one network have at most while one of them waits for the network's lock."""
@@ -29,10 +30,59 @@ class State:
     """WAITING is for the caller or another process, LOCK for a network's lock; ENDING is answered, but not over."""
 
 
-# Words of a place, and before all places those of the parent.
-_WORDS = 8
-_STATE, _SINCE, _NETWORK, _SERVED, _UNPARKED, _BEGAN, _ATTACHMENT = range(7)
-_WATCHED, _LOOKED, _ROOM, _PARKED = range(4)
+_UNANSWERED = (State.RUNNING, State.WAITING, State.LOCK)
+_COLUMNS = ("state", "since", "network", "served", "unparked", "began", "attachment")
+
+
+class Place(Structure):
+    """One worker's place; all zeros if it is free."""
+
+    state: int
+    since: int
+    """When the state began, in nanoseconds of time.monotonic_ns."""
+    network: int
+    """Which network the call is for, as a number; 0: not known."""
+    served: int
+    """How many requests the worker has had."""
+    unparked: int
+    """How many calls its workers took from the parent, since the start of the server."""
+    began: int
+    """When the request began, in nanoseconds of time.monotonic_ns."""
+    attachment: int
+    """Which attachment an ADD or DEL is for, as a number; 0: no such call."""
+    places: "Places"
+    _fields_ = tuple((name, c_uint64) for name in _COLUMNS)
+
+    def enter(self, state: int) -> int:
+        """Set the state, and have the parent look if it should; return the state before."""
+        before, self.since, self.state = self.state, monotonic_ns(), state
+        if state > State.IDLE and state != before:
+            self.places.ring_if_busy()
+        return before
+
+    def begin(self) -> None:
+        """Count a request, which begins now."""
+        self.served += 1
+        self.attachment, self.began = 0, monotonic_ns()
+
+    def clear(self) -> None:
+        """Leave the place free."""
+        self.network = self.served = self.began = self.attachment = self.since = 0
+        self.state = State.NONE
+
+
+class Parent(Structure):
+    """The parent's numbers, before all places."""
+
+    watched: int
+    """Whether the parent looks by itself every now and then."""
+    looked: int
+    """When the parent was asked last to look at the installation, in nanoseconds of time.monotonic_ns."""
+    room: int
+    """How many calls the parent can take in."""
+    parked: int
+    """How many calls the parent has."""
+    _fields_ = tuple((name, c_uint64) for name in ("watched", "looked", "room", "parked"))
 
 
 class Places:
@@ -40,33 +90,44 @@ class Places:
 
     def __init__(self, workers: int, most: int, bell: int) -> None:
         """Make places for `most` workers, of which there are at least `workers`; `bell` is the pipe to the parent."""
-        self._words = memoryview(mmap.mmap(-1, 8 * _WORDS * (most + 1))).cast("Q")
+        memory = mmap.mmap(-1, sizeof(Parent) + most * sizeof(Place))
+        self.parent = Parent.from_buffer(memory)
+        self._words = memoryview(memory).cast("Q")[sizeof(Parent) // 8 :]
+        self._places = [Place.from_buffer(memory, sizeof(Parent) + number * sizeof(Place)) for number in range(most)]
+        for place in self._places:
+            place.places = self
         self._workers = workers
         self._processors = len(os.sched_getaffinity(0))
         self.most = most
         self._bell = bell
 
-    def take(self) -> "Place | None":
+    def take(self) -> Place | None:
         """Return a free place for a worker that is about to be forked."""
-        for number, state in enumerate(self.states()):
-            if state == State.NONE:
-                place = Place(self, (number + 1) * _WORDS)
-                place.clear()
+        for place in self._places:
+            if place.state == State.NONE:
                 place.enter(State.IDLE)
                 return place
         return None
 
+    def _column(self, name: str) -> list[int]:
+        """Return one number of each place."""
+        return self._words[_COLUMNS.index(name) :: len(_COLUMNS)].tolist()
+
     def states(self) -> list[int]:
         """Return the state of each place."""
-        return self._words[_WORDS + _STATE :: _WORDS].tolist()
+        return self._column("state")
+
+    def unparked(self) -> int:
+        """Return how many calls workers took from the parent."""
+        return sum(self._column("unparked"))
 
     def wanted(self) -> int:
         """Return how many workers there should be: the usual number, and one for each that waits in the kernel.
 
         While all processors have a worker that runs, one more would only take their time.
         """
-        states, since, now = self.states(), self._words[_WORDS + _SINCE :: _WORDS].tolist(), monotonic_ns()
-        ages = [(state, now - begin) for state, begin in zip(states, since, strict=True)]
+        states, now = self.states(), monotonic_ns()
+        ages = [(state, now - begin) for state, begin in zip(states, self._column("since"), strict=True)]
         if sum(state == State.RUNNING and age < _RUN_NS for state, age in ages) >= self._processors:
             return max(self._workers, len(states) - states.count(State.NONE))
         waiting = sum(
@@ -76,24 +137,18 @@ class Places:
 
     def of_network(self, network: int) -> tuple[int, bool]:
         """Return how many calls of a network are not answered yet, and whether one of them waits for its lock."""
-        states = self.states()
-        calls = [
-            states[number]
-            for number, its in enumerate(self._words[_WORDS + _NETWORK :: _WORDS].tolist())
-            if its == network and states[number] in (State.RUNNING, State.WAITING, State.LOCK)
-        ]
+        pairs = zip(self.states(), self._column("network"), strict=True)
+        calls = [state for state, its in pairs if its == network and state in _UNANSWERED]
         return len(calls), State.LOCK in calls
 
-    def has_earlier(self, place: "Place", attachment: int) -> bool:
+    def has_earlier(self, place: Place, attachment: int) -> bool:
         """Tell whether a call before that in `place` has no answer yet: of an attachment, or of any if it is 0."""
-        words, began = self._words, place.began
-        for number, state in enumerate(self.states()):
-            start = (number + 1) * _WORDS
-            if state in (State.RUNNING, State.WAITING, State.LOCK) and words[start + _BEGAN] < began:
-                its = words[start + _ATTACHMENT]
-                if its and (its == attachment or not attachment):
-                    return True
-        return False
+        return any(
+            other.state in _UNANSWERED
+            and other.began < place.began
+            and (other.attachment == attachment if attachment else other.attachment)
+            for other in self._places
+        )
 
     def is_alone(self) -> bool:
         """Tell whether at most one worker has work."""
@@ -101,25 +156,7 @@ class Places:
 
     def last_change(self) -> float:
         """Return when a worker has begun or ended something, in seconds of time.monotonic; 0 without a worker."""
-        return max(self._words[_WORDS + _SINCE :: _WORDS].tolist()) / 1e9
-
-    def watch(self, *, on: bool) -> None:
-        """Tell the workers whether the parent looks by itself every now and then."""
-        self._words[_WATCHED] = on
-
-    def offer(self, room: int, parked: int) -> None:
-        """Tell the workers how many calls the parent can take in, and how many it has."""
-        self._words[_ROOM], self._words[_PARKED] = max(room, 0), parked
-
-    @property
-    def room(self) -> int:
-        """How many calls the parent can take in."""
-        return self._words[_ROOM]
-
-    @property
-    def look_asked(self) -> int:
-        """When the parent was asked last to look at the installation."""
-        return self._words[_LOOKED]
+        return max(self._column("since")) / 1e9
 
     def ring(self) -> None:
         """Have the parent look."""
@@ -131,89 +168,18 @@ class Places:
         states = self.states()
         if State.IDLE in states:
             return
-        waits = (State.WAITING in states or State.LOCK in states) and not self._words[_WATCHED]
+        waits = (State.WAITING in states or State.LOCK in states) and not self.parent.watched
         if waits or (State.ENDING in states and self.wanted() > self.most - states.count(State.NONE)):
             self.ring()
 
     def ring_if_parked(self) -> None:
         """Have the parent look if it has a call that may go on now."""
-        if self._words[_PARKED]:
+        if self.parent.parked:
             self.ring()
 
     def ring_for_installation(self) -> None:
         """Have the parent look at the installation, once in a second with requests."""
         now = monotonic_ns()
-        if now - self._words[_LOOKED] >= _SECOND_NS:
-            self._words[_LOOKED] = now
+        if now - self.parent.looked >= _SECOND_NS:
+            self.parent.looked = now
             self.ring()
-
-
-class Place:
-    """One worker's place."""
-
-    def __init__(self, places: Places, start: int) -> None:
-        """Name the place that begins at a word."""
-        self._places = places
-        self._words = places._words  # noqa: SLF001 -- a part of it
-        self._start = start
-
-    def clear(self) -> None:
-        """Leave the place free."""
-        self._words[self._start : self._start + _WORDS] = memoryview(bytes(8 * _WORDS)).cast("Q")
-
-    @property
-    def state(self) -> int:
-        """The worker's state."""
-        return self._words[self._start + _STATE]
-
-    def count_unparked(self) -> None:
-        """Count a call that came from the parent."""
-        self._words[self._start + _UNPARKED] += 1
-
-    @property
-    def unparked(self) -> int:
-        """How many calls came from the parent."""
-        return self._words[self._start + _UNPARKED]
-
-    @property
-    def served(self) -> int:
-        """How many requests the worker has had."""
-        return self._words[self._start + _SERVED]
-
-    def enter(self, state: int) -> int:
-        """Set the state, and have the parent look if it should; return the state before."""
-        before = self._words[self._start + _STATE]
-        self._words[self._start + _SINCE] = monotonic_ns()
-        self._words[self._start + _STATE] = state
-        if state > State.IDLE and state != before:
-            self._places.ring_if_busy()
-        return before
-
-    def begin(self) -> None:
-        """Count a request, which begins now."""
-        self._words[self._start + _SERVED] += 1
-        self._words[self._start + _ATTACHMENT] = 0
-        self._words[self._start + _BEGAN] = monotonic_ns()
-
-    @property
-    def began(self) -> int:
-        """When the request began, in nanoseconds of time.monotonic_ns."""
-        return self._words[self._start + _BEGAN]
-
-    @property
-    def attachment(self) -> int:
-        """Which attachment an ADD or DEL is for, as a number; 0: no such call."""
-        return self._words[self._start + _ATTACHMENT]
-
-    @attachment.setter
-    def attachment(self, attachment: int) -> None:
-        self._words[self._start + _ATTACHMENT] = attachment
-
-    @property
-    def network(self) -> int:
-        """Which network the call is for, as a number; 0: not known."""
-        return self._words[self._start + _NETWORK]
-
-    @network.setter
-    def network(self, network: int) -> None:
-        self._words[self._start + _NETWORK] = network

@@ -29,7 +29,6 @@ class Pool:
         self._become_worker = become_worker
         self._workers: dict[int, Place] = {}
         self._served = 0
-        self._unparked = 0
         self._is_watched = False
         self._pause_seconds = 0.0
         self._fork_again = self._last_needed = monotonic()
@@ -47,11 +46,6 @@ class Pool:
         """How many requests there were."""
         return self._served + sum(place.served for place in self._workers.values())
 
-    @property
-    def unparked(self) -> int:
-        """How many parked calls workers have taken."""
-        return self._unparked + sum(place.unparked for place in self._workers.values())
-
     def fill(self) -> None:
         """Fork the workers that are missing, and look again soon if some may be."""
         if monotonic() >= self._fork_again:
@@ -62,7 +56,7 @@ class Pool:
                 self._pause(f"no worker can be forked: {error}")
         states = self._places.states()
         self._is_watched = State.IDLE not in states and (State.WAITING in states or State.LOCK in states)
-        self._places.watch(on=self._is_watched)
+        self._places.parent.watched = self._is_watched
 
     def shrink(self, dismiss: Callable[[], object]) -> None:
         """Have workers `dismiss`ed that nothing was found to do for."""
@@ -95,7 +89,6 @@ class Pool:
                     elif how != 0:
                         log(f"worker {pid} was ended by {_ending(how)}")
                     self._served += place.served
-                    self._unparked += place.unparked
                     place.clear()
 
     def _wanted(self) -> int:

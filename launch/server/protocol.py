@@ -62,7 +62,6 @@ __all__ = [
     "decode_request",
     "decode_signal",
     "encode_answer",
-    "encode_request",
 ]
 
 CALLER_DESCRIPTORS = 3
@@ -103,12 +102,6 @@ class Request(NamedTuple):
     plugin: str
     environment: bytes
     """The block as execve(2) had it."""
-
-
-def encode_request(request: Request) -> bytes:
-    """Return the packet of a request."""
-    header = _MAGIC + request.build_id + request.umask.to_bytes(4, _ORDER)
-    return header + os.fsencode(request.plugin) + b"\0" + request.environment
 
 
 def decode_request(packet: bytes) -> Request:

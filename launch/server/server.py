@@ -26,7 +26,7 @@ from .places import Place, Places
 from .pool import Pool
 from .process_name import name_process
 from .shared import Shared
-from .surroundings import UMASK
+from .surroundings import UMASK, is_open
 from .warmup import warm_up
 from .worker import IDLE_NAME, Worker
 
@@ -97,7 +97,7 @@ class Server:
                 os.read(self._bell, 4096)
             self._pool.bury()
             self._parking.take_in()
-            self._parking.give_back(self._pool.unparked)
+            self._parking.give_back()
             self._pool.shrink(self._parking.dismiss)
             self._obey()
             self._look_around()
@@ -166,8 +166,8 @@ class Server:
 
     def _look_around(self) -> None:
         """Find reasons to end: a new installation, looked for while there is work; or no work for long enough."""
-        if self._looked != self._places.look_asked:
-            self._looked = self._places.look_asked
+        if self._looked != self._places.parent.looked:
+            self._looked = self._places.parent.looked
             try:
                 changed = stamp(self._distributions) != self._stamp
             except (OSError, ValueError):
@@ -214,9 +214,7 @@ def _stand_alone(passed: int) -> None:
     os.closerange(_STREAMS + passed, _ALL_DESCRIPTORS)
     # 0, 1 and 2 are taken, so that no other file gets their numbers.
     for number in (0, 1, 2):
-        try:
-            os.fstat(number)
-        except OSError:
+        if not is_open(number):
             os.open(os.devnull, os.O_RDWR)
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115

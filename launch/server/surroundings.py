@@ -10,7 +10,7 @@ from skel.context import Kept
 
 from .protocol import HandoffError
 
-__all__ = ["UMASK", "Caller", "Surroundings"]
+__all__ = ["UMASK", "Caller", "Surroundings", "is_open"]
 
 UMASK = 0o022
 """Of a worker without work; its working directory is the root folder."""
@@ -45,7 +45,7 @@ class Surroundings:
         self._umask = UMASK
         self._entered: list[tuple[int, int]] = []
         self._self, self._open = _opened("", os.O_DIRECTORY), _opened("fd", os.O_DIRECTORY)
-        self._files = {number for number in os.listdir(self._open) if _is_open(int(number))}
+        self._files = {number for number in os.listdir(self._open) if is_open(int(number))}
         self._blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
     def is_own_network(self, caller: Caller) -> bool:
@@ -121,7 +121,8 @@ def _identity(place: str | int) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _is_open(fd: int) -> bool:
+def is_open(fd: int) -> bool:
+    """Tell whether this process has a file of that number open."""
     try:
         os.fstat(fd)
     except OSError:

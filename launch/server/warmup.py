@@ -5,7 +5,6 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from launch.installation import modules
 from launch.launcher import find_plugin, launcher_bytes
@@ -14,7 +13,7 @@ from lean.syscalls import CLONE_NEWNET, mount_nowhere, setns, unshare
 from skel.context import Context
 from skel.dispatch import dispatch
 
-__all__ = ["Attachment", "load_all", "pod_on_a_node", "run_once", "warm_up"]
+__all__ = ["warm_up"]
 
 
 def warm_up(log: Callable[[str], None], others: Mapping[str, str]) -> None:
@@ -22,10 +21,10 @@ def warm_up(log: Callable[[str], None], others: Mapping[str, str]) -> None:
 
     The collector is off from here on, since a plugin allocates little. Workers call it when they have no work.
     """
-    load_all(log, others)
+    _load_all(log, others)
     try:
-        with pod_on_a_node() as attachment:
-            run_once(attachment, log)
+        with _pod_on_a_node() as (environ, config):
+            _run_once(environ, config, log)
     except OSError as error:
         log(f"no warm-up: {error}")
     gc.collect()
@@ -33,7 +32,7 @@ def warm_up(log: Callable[[str], None], others: Mapping[str, str]) -> None:
     gc.disable()
 
 
-def load_all(log: Callable[[str], None], others: Mapping[str, str]) -> None:
+def _load_all(log: Callable[[str], None], others: Mapping[str, str]) -> None:
     """Import every module that a plugin's process might, and the plugins of other distributions (`others`).
 
     One that cannot be imported costs those verbs that need it, as in a process of their own.
@@ -49,31 +48,27 @@ def load_all(log: Callable[[str], None], others: Mapping[str, str]) -> None:
             log(f"the plugin {name}, {target}, cannot be imported: {error}")
 
 
-class Attachment(NamedTuple):
-    """The input of the bridge plugin for a pod, but for CNI_COMMAND."""
-
-    environ: dict[str, str]
-    config: dict[str, object]
-
-
 @contextmanager
-def pod_on_a_node() -> Iterator[Attachment]:
-    """Be on a node with a pod: namespaces and files that go with this block, or with this process. Raises OSError."""
+def _pod_on_a_node() -> Iterator[tuple[dict[str, str], dict[str, object]]]:
+    """Be on a node with a pod: namespaces and files that go with this block, or with this process. Raises OSError.
+
+    Yields the environment of the bridge plugin for the pod, but for CNI_COMMAND, and its configuration.
+    """
     with _opened(mount_nowhere("tmpfs")) as root, _pod_namespace() as netns:
         folder = _path_of(root)
         launcher = os.path.join(folder, "host-local")
         with open(launcher, "wb") as file:
             file.write(launcher_bytes(socket=""))
         os.chmod(launcher, 0o700)
-        yield Attachment(
-            environ={
+        yield (
+            {
                 "CNI_CONTAINERID": "warm-up",
                 "CNI_IFNAME": "eth0",
                 "CNI_NETNS": netns,
                 "CNI_PATH": folder,
                 "PATH": os.defpath,
             },
-            config={
+            {
                 "cniVersion": "1.1.0",
                 "name": "warm-up",
                 "cni.dev/valid-attachments": [],
@@ -89,18 +84,16 @@ def pod_on_a_node() -> Iterator[Attachment]:
         )
 
 
-def run_once(attachment: Attachment, log: Callable[[str], None]) -> None:
+def _run_once(environ: Mapping[str, str], config: Mapping[str, object], log: Callable[[str], None]) -> None:
     """Attach a pod and detach it: much of what Python and pyroute2 do, they do at the first use.
 
     Failures, as on a kernel without bridges, are logged; each worker meets them again.
     """
     for name in PLUGINS:
         dispatch(load(name), {"CNI_COMMAND": "VERSION"}, lambda: b"{}")
-    config = attachment.config
     for verb in ("STATUS", "ADD", "CHECK", "DEL", "GC"):
         context = Context(find_plugin=find_plugin)
-        environ = {**attachment.environ, "CNI_COMMAND": verb}
-        outcome = dispatch(load("bridge"), environ, json.dumps(config).encode, context)
+        outcome = dispatch(load("bridge"), {**environ, "CNI_COMMAND": verb}, json.dumps(config).encode, context)
         context.finish()
         context.kept.close()
         if outcome.code != 0:

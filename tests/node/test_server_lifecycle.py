@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 from launch.installation import modules
-from launch.server.protocol import encode_request
 from tests.cli import ROOT
 from tests.installations import build_id_of, copied, evaluated
 from tests.nodes import HANG, until, with_enough_time
-from tests.server_client import client, request_for
+from tests.server_client import client, encode_request, request_for
 from tests.servers import Server, running_server, write_launchers
 
 VERSION = {"CNI_COMMAND": "VERSION"}

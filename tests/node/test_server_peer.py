@@ -26,12 +26,11 @@ from launch.server.peer import (
     own_identity,
     want_credentials,
 )
-from launch.server.protocol import encode_request
 from skel import SUPPORTED
 from tests.attachments import Network, bridge_config
 from tests.cli import ROOT
 from tests.nodes import HANG, Node, until
-from tests.server_client import request_for
+from tests.server_client import encode_request, request_for
 from tests.servers import Server, running_server, write_launchers
 
 VERSION = {"CNI_COMMAND": "VERSION"}
@@ -40,7 +39,7 @@ VERSIONS = {"cniVersion": "1.1.0", "supportedVersions": list(SUPPORTED)}
 UNKNOWN_OPTION = 0x7FFE
 SO_PEERNAME = 28
 WAYS = ("pidfd", "folder")
-WITHOUT_PIDFD = f"import launch.server.peer; launch.server.peer.judge.__defaults__ = ({UNKNOWN_OPTION},)"
+WITHOUT_PIDFD = f"import launch.server.peer; launch.server.peer.judge.__wrapped__.__defaults__ = ({UNKNOWN_OPTION},)"
 
 pytestmark = pytest.mark.sudo
 
@@ -160,11 +159,11 @@ def test_caller_that_has_ended_is_not_taken_for_its_child(connected: Callable[..
     until(caller.has_ended)
     before = open_files()
 
-    with pytest.raises(PeerError, match="gone"):  # not waited for yet
-        judge(connection, own_identity(), option)
+    with pytest.raises(PeerError, match="gone"), judge(connection, own_identity(), option):  # not waited for yet
+        pass
     caller.process.wait()
-    with pytest.raises(PeerError, match="gone"):
-        judge(connection, own_identity(), option)
+    with pytest.raises(PeerError, match="gone"), judge(connection, own_identity(), option):
+        pass
 
     assert open_files() == before
 
@@ -256,8 +255,8 @@ def test_process_that_the_kernel_has_no_descriptor_of_any_more_has_ended(connect
     with pytest.raises(OSError, match="Invalid argument"):
         connection.getsockopt(socket.SOL_SOCKET, SO_PEERNAME, 4)
 
-    with pytest.raises(PeerError, match="gone"):
-        judge(connection, own_identity(), SO_PEERNAME)
+    with pytest.raises(PeerError, match="gone"), judge(connection, own_identity(), SO_PEERNAME):
+        pass
 
 
 def with_label(own: Identity) -> Identity:
@@ -295,8 +294,8 @@ def test_server_with_another_identity_serves_nobody(
 ) -> None:
     _, connection = connected()
 
-    with pytest.raises(PeerError, match=why):
-        judge(connection, change(own_identity()), option)
+    with pytest.raises(PeerError, match=why), judge(connection, change(own_identity()), option):
+        pass
 
 
 OWN_GROUPS = "from launch.server.peer import own_identity; print(own_identity().groups)"

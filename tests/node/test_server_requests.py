@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from launch.launcher import launcher_bytes
-from launch.server.protocol import encode_request
 from netlink.namespace import entered, open_namespace
 from skel import SUPPORTED
 from tests.attachments import Network, bridge_config
 from tests.nodes import HANG, Node, until
-from tests.server_client import Client, client, request_for
+from tests.server_client import Client, client, encode_request, request_for
 from tests.servers import Server, running_server, write_launchers
 
 VERSION = {"CNI_COMMAND": "VERSION"}

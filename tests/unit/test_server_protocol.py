@@ -12,9 +12,8 @@ from launch.server.protocol import (
     decode_request,
     decode_signal,
     encode_answer,
-    encode_request,
 )
-from tests.server_client import encode_environment
+from tests.server_client import encode_environment, encode_request
 
 REQUEST = Request(
     build_id=bytes(range(16)),

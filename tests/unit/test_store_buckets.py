@@ -16,9 +16,6 @@ PODS = 400
 WIDE = 120
 """Interfaces of one container: their lines fill more than a bucket."""
 
-BEFORE_BUCKETS = SEAL - (1 << 28)
-"""The seal of an index of plain lines."""
-
 
 @pytest.fixture
 def net(tmp_path: Path) -> HostLocal:
@@ -167,24 +164,3 @@ def test_a_container_id_longer_than_a_bucket_is_released(net: HostLocal) -> None
     net.succeed("DEL", "x" * 2 * BUCKET)
 
     assert set(net.reservations().values()) == {"other\r\neth0"}
-
-
-@pytest.mark.parametrize("others", [0, 100])
-@pytest.mark.parametrize("verb", ["ADD", "CHECK", "DEL"])
-def test_an_index_of_plain_lines_is_made_again(net: HostLocal, verb: str, others: int) -> None:
-    for number in range(others):
-        net.write(f"10.0.1.{number}", f"other{number}\r\neth0")
-    net.add("a")
-    # A multiple of a bucket: its size does not tell it from a table.
-    net.write(".owners", "a@eth0 10.0.0.2,2001:db8::2\n".ljust(4 * BUCKET, "\n"))
-    for sealed in (net.folder / ".owners", net.folder):
-        os.utime(sealed, (BEFORE_BUCKETS, BEFORE_BUCKETS))
-
-    if verb == "ADD":
-        assert net.fail("ADD", "a")[0] == 100
-    else:
-        net.succeed(verb, "a")
-
-    assert net.index().keys() == owners(net)
-    assert len(net.index()) == others + (verb != "DEL")
-    assert net.is_sealed()
