@@ -20,7 +20,17 @@ from harness.runtime.sandbox import create_sandbox
 from harness.snapshot import Snapshot, differences, take
 from netlink.namespace import remove_namespace
 
-__all__ = ["BARE_PATH", "HANG", "Neighbours", "Node", "PluginRun", "until", "veth_between", "with_enough_time"]
+__all__ = [
+    "BARE_PATH",
+    "HANG",
+    "Neighbours",
+    "Node",
+    "PluginRun",
+    "until",
+    "until_usable",
+    "veth_between",
+    "with_enough_time",
+]
 
 T = TypeVar("T")
 
@@ -255,7 +265,26 @@ def veth_between(one: Node, other: Node, number: int = 0) -> Neighbours:
         # nodad: the addresses are known to be free, and usable at once without it.
         node.run(["ip", "address", "add", f"{neighbours.ipv6[end]}/64", "dev", ifname, "nodad"])
         node.run(["ip", "link", "set", ifname, "up"])
+    for node in (one, other):
+        until_usable(node, ifname)
     return neighbours
+
+
+def until_usable(node: Node, ifname: str, netns: str | None = None) -> None:
+    """Wait until packets can be sent and received on a link that is up, of the node or of the pod `netns`.
+
+    A worker of the kernel activates a link's queue, joins the IPv6 groups of an address and makes its local route, some
+    time after `ip` has returned: seconds later while many network namespaces end. Until then packets are dropped.
+    """
+
+    def is_usable() -> bool:
+        (link,) = node.ip("address", "show", "dev", ifname, netns=netns)
+        addresses = {each["local"] for each in link["addr_info"] if each["family"] == "inet6"}
+        routes = {route["dst"] for route in node.ip("-6", "route", "show", "table", "local", netns=netns)}
+        has_link_local = any(address.startswith("fe80:") for address in addresses)
+        return link["operstate"] == "UP" and has_link_local and addresses <= routes
+
+    until(is_usable)
 
 
 _MOUNTS_SCRIPT = """

@@ -6,14 +6,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from launch.plugin_list import PLUGINS
 from tests.cli import ROOT
 from tests.nodes import HANG, until
 
-__all__ = ["Server", "children", "running_server", "served_only", "write_launchers"]
+__all__ = ["Server", "children", "open_files", "running_server", "served_only", "write_launchers"]
 
 
 _numbers = itertools.count()
@@ -44,6 +44,14 @@ class Server:
     def workers(self) -> set[int]:
         """Those at work and those without."""
         return children(self.pid)
+
+    def worker_names(self) -> list[str]:
+        """The workers' names in /proc/PID/comm; a worker that ends meanwhile has none."""
+        names = []
+        for pid in self.workers():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                names.append(Path(f"/proc/{pid}/comm").read_text().rstrip("\n"))
+        return names
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and wait for the end; return the exit code."""
@@ -120,6 +128,15 @@ def served_only(launcher: bytes) -> bytes:
     assert launcher.count(interpreter + b"\0") == 1
     # Of the same length, so that the launcher stays as it is otherwise.
     return launcher.replace(interpreter + b"\0", b"/nonexistent".ljust(len(interpreter), b"-") + b"\0")
+
+
+def open_files(pid: int) -> list[Path]:
+    """The targets of a process's descriptors, but of those that it closes meanwhile."""
+    found = []
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found.append(path.readlink())
+    return found
 
 
 def children(pid: int) -> set[int]:

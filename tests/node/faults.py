@@ -2,8 +2,8 @@
 
 import errno
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,36 @@ from launch.plugin_list import resolve
 from netlink.namespace import entered, open_namespace
 from netlink.socket import NetlinkError, Socket
 from skel import Outcome, dispatch
-from tests.nodes import Node
+from tests.nodes import HANG, Node
 
-__all__ = ["INJECTED", "answer_lost_at", "dispatched", "failing_at", "failing_once"]
+__all__ = [
+    "INJECTED",
+    "KEPT",
+    "FaultAt",
+    "answer_lost_at",
+    "dispatched",
+    "failing_at",
+    "failing_once",
+    "fails_at_every_step",
+    "owners",
+]
+
+FaultAt = Callable[[int], AbstractContextManager[list[str]]]
+"""`failing_at` or `answer_lost_at`."""
 
 INJECTED = "fault injected by the test"
+KEPT = [
+    "node/sysctl/*",
+    "files/*networks",
+    "files/*networks/net",
+    "files/*/lock",
+    "files/*last_reserved_ip*",
+    "files/*/.owners",
+]
+"""Differences that an undone ADD leaves on purpose.
+
+ip_forward stays on: another program may rely on it by now. Traces of a reservation that is none any more stay, too.
+"""
 
 
 class InjectedError(NetlinkError):
@@ -70,6 +95,34 @@ def _fault_at(step: int, error: InjectedError, *, sends_first: bool) -> Iterator
         yield seen
     finally:
         Socket._send = send  # type: ignore[method-assign]
+
+
+def fails_at_every_step(node: Node, bin_dir: Path, config: Mapping[str, Any], fault_at: FaultAt) -> int:
+    """Have ADD of the pod `one` fail at each request to the kernel in turn; return the number of requests.
+
+    Raises AssertionError if one leaves anything on the node or in the pod. The last ADD has succeeded.
+    """
+    before, links = node.state(), node.ip("link", netns=f"{node.path}-one")
+    step = 0
+    while True:
+        step += 1
+        with fault_at(step) as seen:
+            outcome = dispatched(node, bin_dir, "ADD", config, "one")
+        if outcome.code == 0:
+            assert len(seen) < step
+            return step
+
+        assert INJECTED.encode() in outcome.stdout, outcome
+        assert b"undoing" not in outcome.stderr, outcome
+        node.assert_same_state(before, ignore=KEPT, within=HANG)
+        assert node.ip("link", netns=f"{node.path}-one") == links, step
+        assert "id-one" not in owners(node), step
+
+
+def owners(node: Node) -> str:
+    """Return the container IDs that the index of the reservations names."""
+    index = node.var_lib_cni / "networks/net/.owners"
+    return index.read_text() if index.exists() else ""
 
 
 def failing_once(monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> None:

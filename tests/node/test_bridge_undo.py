@@ -1,7 +1,5 @@
 """An ADD of the bridge plugin that fails, at whatever step, leaves the node as it found it."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from ipaddress import ip_interface
 from pathlib import Path
 from typing import Any
@@ -18,19 +16,9 @@ from plugins.bridge.gateways import ensure_gateways
 from plugins.bridge.undo import BridgeUndo
 from skel import Undo
 from tests.attachments import Network, bridge_config
-from tests.node.faults import INJECTED, answer_lost_at, dispatched, failing_at
+from tests.node.faults import KEPT, FaultAt, answer_lost_at, failing_at, fails_at_every_step, owners
 from tests.node.firewall import inside
 from tests.nodes import HANG, Node
-
-# ip_forward stays on: another program may rely on it by now. A reservation's traces that are no reservation stay, too.
-KEPT = [
-    "node/sysctl/*",
-    "files/*networks",
-    "files/*networks/net",
-    "files/*/lock",
-    "files/*last_reserved_ip*",
-    "files/*/.owners",
-]
 
 
 def have_a_bridge(node: Node) -> None:
@@ -43,42 +31,18 @@ def have_a_bridge(node: Node) -> None:
 
 @pytest.mark.parametrize("existing", [False, True])
 @pytest.mark.parametrize("fault_at", [failing_at, answer_lost_at])
-def test_at_every_request_to_the_kernel(
-    node: Node, direct_bin_dir: Path, fault_at: Callable[[int], AbstractContextManager[list[str]]], *, existing: bool
-) -> None:
+def test_at_every_request_to_the_kernel(node: Node, direct_bin_dir: Path, fault_at: FaultAt, *, existing: bool) -> None:
     keys = {"promiscMode": True, "forceAddress": True} if existing else {"hairpinMode": True}
     config = bridge_config(ipMasq=True, macspoofchk=True, isDefaultGateway=True, **keys)
     if existing:
         have_a_bridge(node)
     node.pod_namespace("one")
-    before = node.state()
-    pod_before = pod_state(node)
-    step = 0
-    while True:
-        step += 1
-        with fault_at(step) as seen:
-            outcome = dispatched(node, direct_bin_dir, "ADD", config, "one")
-        if outcome.code == 0:
-            break
 
-        assert INJECTED.encode() in outcome.stdout, outcome
-        assert b"undoing" not in outcome.stderr, outcome
-        node.assert_same_state(before, ignore=KEPT, within=HANG)
-        assert pod_state(node) == pod_before, step
-        assert "id-one" not in owners(node), step
-
-    assert len(seen) < step
-    assert step > 12
+    assert fails_at_every_step(node, direct_bin_dir, config, fault_at) > 12
 
 
 def pod_state(node: Node) -> list[Any]:
     return [link["ifname"] for link in node.ip("link", "show", netns=f"{node.path}-one")]
-
-
-def owners(node: Node) -> str:
-    """Whom the index of the reservations names."""
-    index = node.var_lib_cni / "networks/net/.owners"
-    return index.read_text() if index.exists() else ""
 
 
 @pytest.fixture

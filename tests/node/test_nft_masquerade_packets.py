@@ -9,7 +9,7 @@ import pytest
 
 from firewall.owner import Owner
 from tests.node.firewall import inside, masquerade, socket_in, unmasquerade
-from tests.nodes import Neighbours, Node, veth_between
+from tests.nodes import Neighbours, Node, until_usable, veth_between
 
 pytestmark = pytest.mark.sudo
 
@@ -63,6 +63,9 @@ def wiring(make_node: Callable[[], Node]) -> Wiring:
         neighbour.run(["ip", "address", "add", remote, "dev", wire.ifname, *(["nodad"] if version == 6 else [])])
     forwarding = "echo 1 > /proc/sys/net/ipv4/ip_forward; echo 1 > /proc/sys/net/ipv6/conf/all/forwarding"
     node.run(["sh", "-c", forwarding])
+    until_usable(neighbour, wire.ifname)
+    until_usable(node, "host0")
+    until_usable(node, "eth0", pod)
     return wiring
 
 

@@ -20,7 +20,7 @@ from tests.node.firewall import (
     socket_in,
     spoof_checked,
 )
-from tests.nodes import Node
+from tests.nodes import Node, until_usable
 
 pytestmark = pytest.mark.sudo
 
@@ -79,6 +79,10 @@ def bridge(node: Node) -> Bridge:
         node.run(["ip", "link", "set", f"port{number}", "master", "br0", "up"])
         node.run(["ip", "link", "set", "eth0", "up"], netns=pod)
     node.run(["ip", "link", "set", "eth0", "address", MAC], netns=pods[0])
+    for ifname in ("port1", "port2", "br0"):
+        until_usable(node, ifname)
+    for pod in pods:
+        until_usable(node, "eth0", pod)
     return Bridge(node, pods)
 
 

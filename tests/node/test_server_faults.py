@@ -202,7 +202,7 @@ def test_killed_server_takes_no_execution_along(place: Place) -> None:
     launcher, worker = place.start_add()
 
     place.server.stop(signal.SIGKILL)
-    place.let_go()
+    until(place.let_go)
 
     code, result = answered(launcher)
     assert (code, len(result["ips"])) == (0, 2)
@@ -425,7 +425,7 @@ def test_server_that_is_told_to_end_finishes_what_it_has_begun(place: Place) -> 
 
     until(lambda: not place.server.socket.exists())
     until(lambda: place.server.workers() == {worker})
-    place.let_go()
+    until(place.let_go)
     code, result = answered(launcher)
     assert (code, len(result["ips"])) == (0, 2)
     assert place.server.process.wait(HANG) == 0
@@ -441,6 +441,6 @@ def test_server_that_is_told_twice_ends_at_once(place: Place) -> None:
     place.server.process.terminate()
 
     assert place.server.process.wait(HANG) == 0
-    place.let_go()
+    until(place.let_go)
     code, result = answered(launcher)
     assert (code, len(result["ips"])) == (0, 2)

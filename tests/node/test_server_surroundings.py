@@ -73,7 +73,7 @@ os.chdir(cwd)
 if os.listdir(".") == []:
     os.rmdir(os.getcwd())
 os.umask(0o027)
-os.nice(4)
+os.setpriority(os.PRIO_PROCESS, 0, 4)
 os.setgroups([4, 24])
 resource.setrlimit(resource.RLIMIT_NOFILE, (900, 1100))
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -94,13 +94,14 @@ os.execve(program, [program], {**environ, **dict(variable.split("=") for variabl
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server with other namespaces, limits, environment, umask and working directory than any caller here."""
     folder = tmp_path_factory.mktemp("elsewhere")
-    odd = "ulimit -S -n 500; echo 77 >/proc/self/oom_score_adj; mount -t tmpfs none /mnt; exec nice -n 2 " + '"$@"'
+    odd = "ulimit -S -n 500; echo 77 >/proc/self/oom_score_adj; mount -t tmpfs none /mnt; exec " + '"$@"'
     with running_server(
         folder,
         prefix=["unshare", "--net", "--mount", "sh", "-c", odd, "sh"],
         env={"PATH": "/nonsense:/usr/bin:/bin", "LANG": "xx_XX", "SERVER": "its own", "TMPDIR": str(folder)},
         cwd=str(folder),
         umask=0o077,
+        prelude="import os; os.setpriority(os.PRIO_PROCESS, 0, 2)",
     ) as running:
         yield running
 

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ import pytest
 from tests.installations import build_id_of, copied, evaluated
 from tests.nodes import HANG, Node, until
 from tests.server_client import Client, client, request_for
-from tests.servers import Server, running_server, served_only, write_launchers
+from tests.servers import Server, open_files, running_server, served_only, write_launchers
 
 pytestmark = pytest.mark.sudo
 
@@ -82,17 +82,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Obedient]:
         yield made
 
 
-def open_files(place: Obedient, pid: int) -> list[str]:
+def own_files(place: Obedient, pid: int) -> list[str]:
     """Of the server, or of a worker that has no work any more, without the installation's.
 
     After a call the server lists the folders of its installation, to notice an upgrade.
     """
     until(lambda: Path(f"/proc/{pid}/comm").read_text() in {"cni-worker\n", "cni-serve\n"})
-    found = []
-    for path in Path(f"/proc/{pid}/fd").iterdir():
-        with suppress(FileNotFoundError):  # closed since it was listed
-            found.append(path.readlink())
-    return sorted(str(path) for path in found if not path.is_relative_to(place.root))
+    return sorted(str(path) for path in open_files(pid) if not path.is_relative_to(place.root))
 
 
 def namespaces(pid: int) -> list[str]:
@@ -102,10 +98,10 @@ def namespaces(pid: int) -> list[str]:
 def test_one_worker_serves_two_hundred_requests_with_the_same_files(tmp_path: Path) -> None:
     with obedient(tmp_path, "--workers", "1", "--most", "1") as place:
         first = [place.worker() for _ in range(10)]
-        files = open_files(place, first[0]), open_files(place, place.server.pid)
+        files = own_files(place, first[0]), own_files(place, place.server.pid)
         more = [place.worker() for _ in range(189)]
 
-        assert (open_files(place, first[0]), open_files(place, place.server.pid)) == files
+        assert (own_files(place, first[0]), own_files(place, place.server.pid)) == files
         assert place.worker() == first[0]
         assert {*first, *more} == {first[0]}
         assert place.worker() != first[0]
@@ -204,7 +200,7 @@ def test_sockets_are_kept_for_calls_from_the_servers_network_namespace_alone(
     assert place.answer(code) == kept
     assert elsewhere.partition(",")[0] == kept.partition(",")[0]
     assert elsewhere != kept
-    assert elsewhere.rpartition(" ")[2] not in str(open_files(place, place.worker()))
+    assert elsewhere.rpartition(" ")[2] not in str(own_files(place, place.worker()))
 
 
 def test_answer_comes_before_what_the_kernel_still_does_and_a_drain_waits_for_that(tmp_path: Path) -> None:
@@ -235,7 +231,7 @@ def test_del_and_gc_come_after_an_add_whose_launcher_was_killed(tmp_path: Path, 
         stopped = int((tmp_path / "pid").read_text())
         with place.caller() as launcher:
             place.begin(launcher, code, {"CNI_COMMAND": verb, **ATTACHMENT})
-            (other,) = place.server.workers() - {stopped}
+            (other,) = until(lambda: place.server.workers() - {stopped})
             until(lambda: "nanosleep" in Path(f"/proc/{other}/wchan").read_text())
             os.kill(stopped, signal.SIGCONT)
 

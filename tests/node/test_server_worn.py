@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,9 +15,8 @@ from harness.conformance.trial import Extent
 from harness.libcni.networks import parse_network_list
 from harness.snapshot import differences
 from launch.launcher import launcher_bytes
-from tests.cli import ROOT
-from tests.nodes import HANG, Node, until
-from tests.servers import write_launchers
+from tests.nodes import HANG, Node
+from tests.servers import running_server, write_launchers
 
 pytestmark = pytest.mark.sudo
 
@@ -43,15 +40,11 @@ OTHER = {
     "bridge": "br7",
     "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.9.0.0/16"}]]},
 }
-# One worker, which ends after so many requests.
-SERVER = """
-import sys
-sys.path[:0] = {path!r}
+# A worker ends after so many requests.
+PRELUDE = """
 from launch.server import worker
 assert worker._MOST_REQUESTS
 worker._MOST_REQUESTS = {most}
-from launch.server.server import main
-sys.exit(main())
 """
 
 
@@ -59,18 +52,10 @@ sys.exit(main())
 def serving(folder: Path, most: int, prefix: list[str]) -> Iterator[Path]:
     """Run a server with one worker at a time; yield a CNI_PATH of launchers that ask it."""
     folder.mkdir()
-    socket, log = folder / "server.sock", folder / "server.log"
-    program = SERVER.format(path=[str(ROOT), *sys.path], most=most)
-    command = [*prefix, sys.executable, "-I", "-c", program, "--socket", str(socket), "--workers", "1", "--most", "1"]
-    with log.open("wb") as stderr:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr, env={}, cwd="/")
-    try:
-        until(lambda: "listening at" in log.read_text() or process.poll() is not None)
-        yield write_launchers(folder / "bin", launcher_bytes(socket=str(socket)))
-    finally:
-        process.terminate()
-        process.wait(HANG)
-    assert "left to the launcher" not in log.read_text()
+    prelude = PRELUDE.format(most=most)
+    with running_server(folder, "--workers", "1", "--most", "1", prefix=prefix, prelude=prelude) as server:
+        yield write_launchers(folder / "bin", launcher_bytes(socket=str(server.socket), patience=HANG))
+    assert "left to the launcher" not in server.log()
 
 
 def serve(node: Node, bin_dir: Path, rounds: int) -> None:

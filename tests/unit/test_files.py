@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.files import LockHeldError, locked, write_atomically
+from tests.nodes import HANG
 
 
 def test_write_replaces_and_leaves_nothing_else(tmp_path: Path) -> None:
@@ -91,6 +92,6 @@ def test_who_waits_for_a_lock_whose_folder_goes_gets_a_new_one(tmp_path: Path) -
         waiter.start()
         path.unlink()
         path.parent.rmdir()
-    waiter.join(10)
+    waiter.join(HANG)
 
     assert got_it.is_set()

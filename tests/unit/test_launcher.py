@@ -102,7 +102,7 @@ def test_an_unknown_name_is_refused_in_one_line(renamed: Path, verb: str) -> Non
     ran = run([renamed], {"CNI_COMMAND": verb} if verb else {})
 
     assert (ran.returncode, ran.stdout) == (1, b"")
-    assert re.fullmatch(r"unknown: [^\n]*bridge, host-local, loopback, macvlan, noop, ptp\n", ran.stderr.decode())
+    assert re.fullmatch(rf"unknown: [^\n]*{', '.join(sorted(PLUGINS))}\n", ran.stderr.decode())
 
 
 def test_the_name_is_that_of_the_link(bin_dir: Path, tmp_path: Path) -> None:

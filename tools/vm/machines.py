@@ -80,7 +80,8 @@ def _machine(name: str, kernel: Kernel, root: Path, command: str) -> Machine:
 
 
 def _write_job(machine: Machine, script: str, *arguments: str) -> None:
-    shutil.copy2(Path(__file__).with_name(script), machine.exchange)
+    for name in (script, "debian.sh"):  # which the jobs of systemd source
+        shutil.copy2(Path(__file__).with_name(name), machine.exchange)
     command = shlex.join(["bash", f"/vm/{script}", *arguments])
     (machine.exchange / "job").write_text(f"exec {command}\n")
 

@@ -3,23 +3,10 @@
 # turns the machine off.
 #
 #   package.sh CHECKOUT ARGUMENT...     ARGUMENTs are pytest's; /vm has checkout.tar, the package, and pytest
-set -uo pipefail
-checkout=$1
-shift
-exec </dev/null >/dev/console 2>&1
-export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8
+source /vm/debian.sh
 
-finish() {
-    echo "$1" >/vm/exit-code
-    sync
-    poweroff --force --force
-}
-trap 'finish 125' EXIT
-
-set -e
-mkdir -p "$checkout/build"
-tar -xf /vm/checkout.tar -C "$checkout"
-ln -s /vm/cni-harness_*.deb "$checkout/build/"
+mkdir -p build
+ln -s /vm/cni-harness_*.deb build/
 # The root is an overlay file system, above which containerd could make none of its own.
 systemctl stop containerd
 mkdir -p /var/lib/containerd
@@ -28,10 +15,5 @@ systemctl start containerd
 # Pods get a copy of it, and an installer would have written it.
 [ -e /etc/hosts ] || echo '127.0.0.1 localhost' >/etc/hosts
 
-cd "$checkout"
-export CNI_HARNESS_TEST_MACHINE=package PYTHONDONTWRITEBYTECODE=1
-set +e
-PYTHONPATH=/vm/pytest python3 -m pytest -p no:cacheprovider --junitxml /vm/junit.xml "$@"
-code=$?
-trap - EXIT
-finish "$code"
+export PYTHONDONTWRITEBYTECODE=1
+run_tests package python3 "$@"
