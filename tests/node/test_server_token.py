@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from launch.launcher import launcher_bytes, launcher_text
-from tests.nodes import HANG
+from tests.nodes import HANG, until
 from tests.servers import running_server, write_launchers
 from tests.unit.test_launcher_accepted import DIED
 
@@ -57,6 +57,7 @@ def test_call_is_executed_once_or_not_at_all(
     config = {"cniVersion": "1.1.0", "name": "n", "type": "host-local", "ipam": ipam}
     with running_server(tmp_path, prelude=PRELUDE.format(before=before or "pass", after=after or "pass")) as server:
         assert callable(content)
+        until(lambda: server.worker_names() == ["cni-worker"] * 4)  # or patience may end before a worker accepts
         bin_dir = write_launchers(tmp_path / "bin", content(socket=str(server.socket), patience=patience))
         environ = {
             "CNI_COMMAND": "ADD",
