@@ -7,13 +7,9 @@ from typing import Any
 
 from tests.nodes import Node, PluginRun
 
-__all__ = ["DUAL_STACK", "SHARED_BY_PODS", "Network", "bridge_config"]
+__all__ = ["DUAL_STACK", "KEPT_BY_NODE", "SHARED_BY_PODS", "Network", "bridge_config"]
 
-SHARED_BY_PODS = [
-    "node/link/br0",
-    "node/vlan/* dev br0",
-    "node/address/*",
-    "node/route/*",
+KEPT_BY_NODE = [
     "node/sysctl/*",
     "files/*networks",
     "files/*networks/net",
@@ -21,6 +17,13 @@ SHARED_BY_PODS = [
     "files/*last_reserved_ip*",
     "files/*/.owners",
 ]
+"""Differences that an undone ADD leaves on purpose: for `ignore`.
+
+ip_forward stays on, because another program may rely on it by now. host-local keeps its folder, lock, index and the
+last reserved address.
+"""
+
+SHARED_BY_PODS = ["node/link/br0", "node/vlan/* dev br0", "node/address/*", "node/route/*", *KEPT_BY_NODE]
 """State that the first pod on a bridge makes for all of them, and the last one leaves: for `ignore`."""
 
 DUAL_STACK = {

@@ -13,11 +13,11 @@ from launch.plugin_list import resolve
 from netlink.namespace import entered, open_namespace
 from netlink.socket import NetlinkError, Socket
 from skel import Outcome, dispatch
+from tests.attachments import KEPT_BY_NODE
 from tests.nodes import HANG, Node
 
 __all__ = [
     "INJECTED",
-    "KEPT",
     "FaultAt",
     "answer_lost_at",
     "dispatched",
@@ -31,18 +31,6 @@ FaultAt = Callable[[int], AbstractContextManager[list[str]]]
 """`failing_at` or `answer_lost_at`."""
 
 INJECTED = "fault injected by the test"
-KEPT = [
-    "node/sysctl/*",
-    "files/*networks",
-    "files/*networks/net",
-    "files/*/lock",
-    "files/*last_reserved_ip*",
-    "files/*/.owners",
-]
-"""Differences that an undone ADD leaves on purpose.
-
-ip_forward stays on: another program may rely on it by now. Traces of a reservation that is none any more stay, too.
-"""
 
 
 class InjectedError(NetlinkError):
@@ -114,7 +102,7 @@ def fails_at_every_step(node: Node, bin_dir: Path, config: Mapping[str, Any], fa
 
         assert INJECTED.encode() in outcome.stdout, outcome
         assert b"undoing" not in outcome.stderr, outcome
-        node.assert_same_state(before, ignore=KEPT, within=HANG)
+        node.assert_same_state(before, ignore=KEPT_BY_NODE, within=HANG)
         assert node.ip("link", netns=f"{node.path}-one") == links, step
         assert "id-one" not in owners(node), step
 

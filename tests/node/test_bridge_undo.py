@@ -15,8 +15,8 @@ from plugins.bridge.config import BridgeConfig
 from plugins.bridge.gateways import ensure_gateways
 from plugins.bridge.undo import BridgeUndo
 from skel import Undo
-from tests.attachments import Network, bridge_config
-from tests.node.faults import KEPT, FaultAt, answer_lost_at, failing_at, fails_at_every_step, owners
+from tests.attachments import KEPT_BY_NODE, Network, bridge_config
+from tests.node.faults import FaultAt, answer_lost_at, failing_at, fails_at_every_step, owners
 from tests.node.firewall import inside
 from tests.nodes import HANG, Node
 
@@ -58,7 +58,7 @@ def fails_without_trace(cold: tuple[Network, Snapshot], fragment: str, **keys: o
     error = network.fail("ADD", "one", **keys)
 
     assert fragment in error["msg"] + error.get("details", "")
-    network.node.assert_same_state(before, ignore=KEPT, within=HANG)
+    network.node.assert_same_state(before, ignore=KEPT_BY_NODE, within=HANG)
     assert pod_state(network.node) == ["lo"]
     assert "id-one" not in owners(network.node)
 
@@ -92,7 +92,7 @@ def test_the_interface_exists_in_the_pod(cold: tuple[Network, Snapshot]) -> None
 
     error = network.fail("ADD", "one")
     assert "eth0" in error["msg"]
-    network.node.assert_same_state(before, ignore=KEPT)
+    network.node.assert_same_state(before, ignore=KEPT_BY_NODE)
     assert pod_state(network.node) == ["lo", "eth0"]
 
 
