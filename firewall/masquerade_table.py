@@ -11,7 +11,8 @@ from firewall.owner import Owner
 from firewall.tables import Interface, Network
 from lean.hashing import sha256
 from lean.typing import Any, Final
-from netlink.nft_wire import INET, Element, counted, destination_outside, masquerading
+from netlink.nft_expressions import counted, destination_outside, masquerading
+from netlink.nft_wire import INET, Element
 from netlink.nftables import Chain, Hook, KeyType, LookUp, Netfilter, Table, Transaction
 
 __all__ = [

@@ -18,7 +18,8 @@ from collections.abc import Collection
 from firewall.owner import Owner
 from firewall.tables import Tables, attempts
 from lean.typing import Final, NamedTuple
-from netlink.nft_wire import BRIDGE, DROP, Element, incoming_port, matched, source_ethernet, verdict
+from netlink.nft_expressions import incoming_port, matched, source_ethernet, verdict
+from netlink.nft_wire import BRIDGE, DROP, Element
 from netlink.nftables import LOST_RACES, Chain, Hook, KeyType, Table, Transaction
 from netlink.socket import NetlinkError
 from skel.steps import Steps

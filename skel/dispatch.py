@@ -101,6 +101,10 @@ class _Call(Generic[C]):
 
     def answer(self) -> Verbatim:
         verb = read_verb(self.environ)
+        if verb == "REPAIR" and self.plugin.acts[verb] is None:
+            raise CniError(
+                Code.INVALID_ENVIRONMENT, f'unknown CNI_COMMAND: "{verb}"', f"{self.plugin.name} has no repair"
+            )
         if verb == "VERSION":
             stdin = b""
             with suppress(OSError):
@@ -112,7 +116,7 @@ class _Call(Generic[C]):
             message = f'CNI_NETNS: "{netns}" is a file descriptor of the plugin itself'
             details = "/proc/PID/fd/N names the same file in every process"
             return self._refuse_namespace(verb, CniError(Code.INVALID_ENVIRONMENT, message, details))
-        if verb in {"ADD", "DEL"} and is_own_namespace(self.environ, self.context.kept):
+        if verb in {"ADD", "DEL", "REPAIR"} and is_own_namespace(self.environ, self.context.kept):
             return self._refuse_namespace(verb, own_namespace_error(self.environ))
         return self._carried_out(self._args(verb, self.environ))
 
@@ -201,7 +205,7 @@ class _Call(Generic[C]):
             result = Result.decode_any(config.raw_prev_result)
             result.check_indices()
         except CniError as error:
-            if verb in {"ADD", "CHECK"}:
+            if verb in {"ADD", "CHECK", "REPAIR"}:
                 raise
             # DEL is best effort (SPEC.md section 2): a broken record must not keep a pod from going.
             self.log(f"ignoring an unreadable prevResult: {error}")

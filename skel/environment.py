@@ -20,9 +20,10 @@ __all__ = [
 
 _OWN_DESCRIPTORS = ("/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/", "/dev/stdin")
 
-VERBS = ("ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION")
+VERBS = ("ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION", "REPAIR")
+"""Those of the specification, and REPAIR, which is this project's own (docs/repair.md)."""
 
-_ATTACHMENT = frozenset({"ADD", "CHECK", "DEL"})
+_ATTACHMENT = frozenset({"ADD", "CHECK", "DEL", "REPAIR"})
 
 
 class _Variable(NamedTuple):
@@ -35,7 +36,7 @@ class _Variable(NamedTuple):
 # GC alone, and some runtimes' clean-up processes call DEL with almost no environment.
 _TABLE = (
     _Variable("CNI_CONTAINERID", _ATTACHMENT, check_container_id),
-    _Variable("CNI_NETNS", frozenset({"ADD", "CHECK"})),
+    _Variable("CNI_NETNS", frozenset({"ADD", "CHECK", "REPAIR"})),
     _Variable("CNI_IFNAME", _ATTACHMENT, check_ifname),
     _Variable("CNI_ARGS", frozenset()),
     _Variable("CNI_PATH", frozenset({"GC"})),

@@ -1,4 +1,4 @@
-"""A plugin is a declaration of its name, its configuration and its five functions."""
+"""A plugin is a declaration of its name, its configuration and a function for each verb."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -74,7 +74,8 @@ Versions = Callable[[Mapping[str, str], ReadStdin], Sequence[str]]
 class Plugin(Generic[C]):
     """A plugin: `add` returns a result, the others return when all is well; each raises when it is not.
 
-    A verb without a function succeeds and does nothing, as with the Go skeleton.
+    A verb without a function succeeds and does nothing, as with the Go skeleton. REPAIR is not in the specification:
+    without `repair` it is an unknown verb.
     """
 
     def __init__(  # noqa: PLR0913 -- a declaration, read top to bottom
@@ -87,12 +88,15 @@ class Plugin(Generic[C]):
         check: Act[C] | None = None,
         gc: Act[C] | None = None,
         status: Act[C] | None = None,
+        repair: Act[C] | None = None,
         env_args: Sequence[str] | None = (),
         versions: Sequence[str] | Versions = SUPPORTED,
         version: str = "0.1.0",
     ) -> None:
         """Declare a plugin.
 
+        `repair` puts back what other programs have removed of an attachment: firewall rules, the host's links and
+        routes. `args` are as of CHECK, with prevResult. It changes nothing that is in order, and leaves the pod alone.
         `env_args` are the keys of CNI_ARGS that it knows; others need IgnoreUnknown=1.
         Without any, CNI_ARGS is not read. None lets all pairs through. `versions` are those of the
         specification that it supports, `version` is its own.
@@ -100,7 +104,13 @@ class Plugin(Generic[C]):
         self.name = name
         self.config = config
         self.add = add
-        self.acts: dict[str, Act[C] | None] = {"DEL": delete, "CHECK": check, "GC": gc, "STATUS": status}
+        self.acts: dict[str, Act[C] | None] = {
+            "DEL": delete,
+            "CHECK": check,
+            "GC": gc,
+            "STATUS": status,
+            "REPAIR": repair,
+        }
         self.env_args = env_args
         self.versions = versions
         self.version = version

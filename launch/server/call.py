@@ -32,7 +32,7 @@ _ANSWER_SECONDS = struct.pack("@ll", 10, 0)
 _ABANDONED_SECONDS = 5.0
 """That a DEL or GC waits for earlier calls. One whose launcher was killed ends when its system call returns."""
 _PAUSE_SECONDS = 0.0005
-_LOCKING = ("ADD", "DEL", "CHECK", "GC")
+_LOCKING = ("ADD", "DEL", "CHECK", "GC", "REPAIR")
 """The verbs that may wait for a network's lock."""
 
 

@@ -29,10 +29,10 @@ def open_pod(args: Args[C]) -> Namespace:
 
 
 def refuse_own(args: Args[C], namespace: Namespace) -> None:
-    """Close `namespace` and raise CniError (8) if ADD or DEL would change the plugin's own network namespace.
+    """Close `namespace` and raise CniError (8) if ADD, DEL or REPAIR would change the plugin's own network namespace.
 
     The dispatcher has compared the path before; the file may have been replaced since.
     """
-    if args.verb in {"ADD", "DEL"} and is_own_namespace(args.environ, args.kept, namespace.fd):
+    if args.verb in {"ADD", "DEL", "REPAIR"} and is_own_namespace(args.environ, args.kept, namespace.fd):
         namespace.close()
         raise own_namespace_error(args.environ)

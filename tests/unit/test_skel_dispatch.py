@@ -539,7 +539,7 @@ def test_whatever_comes_there_is_one_answer(tmp_path: Path, seed: int) -> None:
     sample = Sample(tmp_path, behave=any_behaviour(chance))
     seen = set()
     for rounds in range(ROUNDS):
-        verb = chance.choice((*VERBS, "VERSION", "", "\udcff"))
+        verb = chance.choice((*VERBS, "VERSION", "REPAIR", "", "\udcff"))
         stdin = any_stdin(chance)
 
         outcome = sample.run(verb, stdin, any_environ(chance))

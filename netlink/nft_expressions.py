@@ -1,0 +1,143 @@
+"""Expressions of nftables rules, as the kernel takes them: each function returns a part of a rule.
+
+A rule is the parts joined: `[*source(4), *matched("blocked"), *verdict(DROP)]`. Expressions work on registers of 16
+bytes: one loads a value, the next compares it or looks it up.
+Interface: include/uapi/linux/netfilter/nf_tables.h.
+"""
+
+from ipaddress import IPv4Network, IPv6Network
+
+from netlink.nft_wire import IPV4, IPV6, Attributes
+
+__all__ = [
+    "IIFNAME",
+    "L4PROTO",
+    "LINK_HEADER",
+    "NETWORK_HEADER",
+    "NEXT_REGISTER",
+    "NFPROTO",
+    "OIFNAME",
+    "REGISTER",
+    "TRANSPORT_HEADER",
+    "compared",
+    "counted",
+    "destination_outside",
+    "expression",
+    "family_is",
+    "incoming_port",
+    "masked",
+    "masquerading",
+    "matched",
+    "meta",
+    "payload",
+    "source",
+    "source_ethernet",
+    "verdict",
+]
+
+REGISTER, NEXT_REGISTER = 1, 2
+"""Where values are loaded unless told otherwise, and the register behind it, for keys of two parts."""
+
+LINK_HEADER, NETWORK_HEADER, TRANSPORT_HEADER = 0, 1, 2  # NFT_PAYLOAD_*_HEADER
+IIFNAME, OIFNAME, NFPROTO, L4PROTO = 6, 7, 15, 16  # NFT_META_*
+
+_LIST_ITEM = 1
+_NAME, _DATA = 1, 2  # NFTA_EXPR_*
+_VALUE, _VERDICT = 1, 2  # NFTA_DATA_*
+_VERDICT_CODE, _VERDICT_CHAIN = 1, 2
+_VERDICT_REGISTER = 0
+_INVERTED = 1  # NFT_LOOKUP_F_INV
+_EQUAL, _UNEQUAL = 0, 1  # NFT_CMP_*
+_PROTOCOLS = {4: IPV4, 6: IPV6}
+# Offset of the source address in the IP header, and the length of an address, in bytes.
+_ADDRESSES = {4: (12, 4), 6: (8, 16)}
+_ETHERNET_SOURCE = (6, 6)
+
+
+def expression(name: str, *attributes: tuple[int, "int | str | bytes | Attributes"]) -> Attributes:
+    """One expression by its kernel name, with its attributes by their numbers."""
+    return [(_LIST_ITEM, [(_NAME, name), (_DATA, attributes)])]
+
+
+def meta(key: int, register: int = REGISTER) -> Attributes:
+    """Load a fact about the packet: `IIFNAME`, `L4PROTO`, …."""
+    return expression("meta", (1, register), (2, key))
+
+
+def payload(header: int, offset: int, length: int, register: int = REGISTER) -> Attributes:
+    """Load `length` bytes of the packet, from byte `offset` of a header (`NETWORK_HEADER`, …)."""
+    return expression("payload", (1, register), (2, header), (3, offset), (4, length))
+
+
+def masked(mask: bytes) -> Attributes:
+    """`& MASK`, for the value that was loaded."""
+    operands = (4, [(_VALUE, mask)]), (5, [(_VALUE, bytes(len(mask)))])  # (register & mask) ^ nothing
+    return expression("bitwise", (1, REGISTER), (2, REGISTER), (3, len(mask)), *operands)
+
+
+def compared(value: bytes, *, unequal: bool = False) -> Attributes:
+    """`== VALUE`, or `!= VALUE`: the rest of the rule is for packets that match."""
+    comparison = _UNEQUAL if unequal else _EQUAL
+    return expression("cmp", (1, REGISTER), (2, comparison), (3, [(_VALUE, value)]))
+
+
+def family_is(version: int) -> Attributes:
+    """`meta nfproto`: nft(8), too, puts it before a match on an IP header in a table of family inet."""
+    return [*meta(NFPROTO), *compared(bytes([_PROTOCOLS[version]]))]
+
+
+def source(version: int) -> Attributes:
+    """`ip saddr` or `ip6 saddr`, to be looked up."""
+    offset, length = _ADDRESSES[version]
+    return [*family_is(version), *payload(NETWORK_HEADER, offset, length)]
+
+
+def destination_outside(*networks: IPv4Network | IPv6Network) -> Attributes:
+    """`ip daddr != NETWORK` for each of one family's `networks`, or `ip6 daddr != NETWORK`."""
+    comparisons = [_outside(network) for network in networks]
+    return [*family_is(networks[0].version), *(expression for each in comparisons for expression in each)]
+
+
+def incoming_port() -> Attributes:
+    """`iifname`, to be looked up: in family bridge, the bridge's port that a frame came in by."""
+    return meta(IIFNAME)
+
+
+def source_ethernet() -> Attributes:
+    """`. ether saddr` behind `incoming_port`, for a look-up of both."""
+    return payload(LINK_HEADER, *_ETHERNET_SOURCE, register=NEXT_REGISTER)
+
+
+def matched(name: str, *, absent: bool = False, verdicts: bool = False) -> Attributes:
+    """`@NAME`, `!= @NAME` or `vmap @NAME`, for the key that the expressions before it have loaded."""
+    attributes: list[tuple[int, int | str]] = [(1, name), (2, REGISTER)]
+    if verdicts:
+        attributes.append((3, _VERDICT_REGISTER))
+    if absent:
+        attributes.append((5, _INVERTED))
+    return expression("lookup", *attributes)
+
+
+def counted(version: int, name: str) -> Attributes:
+    """`counter name ip saddr map @NAME` behind a match of the family: it matches if the map has the address."""
+    return [*payload(NETWORK_HEADER, *_ADDRESSES[version]), *expression("objref", (3, REGISTER), (4, name))]
+
+
+def verdict(code: int, chain: str = "") -> Attributes:
+    """`drop`, `accept`, or with `chain` `jump CHAIN` and `goto CHAIN`: the codes are in `netlink.nft_wire`."""
+    target: list[tuple[int, int | str]] = [(_VERDICT_CODE, code)]
+    if chain:
+        target.append((_VERDICT_CHAIN, chain))
+    return expression("immediate", (1, _VERDICT_REGISTER), (2, [(_VERDICT, target)]))
+
+
+def masquerading() -> Attributes:
+    """`masquerade`."""
+    return expression("masq")
+
+
+def _outside(network: IPv4Network | IPv6Network) -> Attributes:
+    offset, length = _ADDRESSES[network.version]
+    load = payload(NETWORK_HEADER, offset + length, length)
+    mask = [] if network.prefixlen == network.max_prefixlen else masked(network.netmask.packed)
+    return [*load, *mask, *compared(network.network_address.packed, unequal=True)]
