@@ -30,11 +30,18 @@ class Attached:
     executions: list[tuple[str, Ended]] = field(default_factory=list)
 
 
-def attached_to(netns: str) -> Attached:
+def attached_to(netns: str, capability_args: Mapping[str, object] | None = None) -> Attached:
     """Return an attachment of a new container, as containerd asks for one, before its ADD; `netns` is a path."""
     container_id = uuid.uuid4().hex + uuid.uuid4().hex
     args = pod_cni_args("default", f"pod-{container_id[:8]}", container_id, container_id[:32])
-    return Attached(Attachment(container_id=container_id, netns=netns, ifname=_IFNAME, cni_args=tuple(args.items())))
+    attachment = Attachment(
+        container_id=container_id,
+        netns=netns,
+        ifname=_IFNAME,
+        cni_args=tuple(args.items()),
+        capability_args=capability_args or {},
+    )
+    return Attached(attachment)
 
 
 class Caller:

@@ -15,7 +15,7 @@ from tools.bench.subjects import subjects
 
 __all__ = ["main"]
 
-_QUICK: Final = Extent(rounds=12, batches=3, batch=8, repetitions=3)
+_QUICK: Final = Extent(rounds=12, batches=3, batch=8, repetitions=3, pods_with_ports=100)
 
 
 def main(arguments: list[str]) -> int:

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Final
 
 from harness.bench.attachments import Attached, Caller, attached_to
@@ -13,12 +14,14 @@ from harness.bench.subjects import MASQUERADED, OURS, PLAIN, REFERENCE, Suite, d
 from harness.bench.suite_node import SuiteNode
 from harness.bench.summary import in_turns
 from harness.runtime.site import Site
-from tools.bench.rows import NO_WORK, NOTHING, Extent
+from tools.bench.networks import CHAIN, PORTS, chain, mapped_ports, ports
+from tools.bench.rows import NO_WORK, NOTHING, PORTS_OF_A_POD, Extent
 from tools.bench.subjects import DIRECT, FLOOR, PYTHON
 
 __all__ = ["Loops"]
 
 _WARM_UP: Final = 3
+_PODS_AT_ONCE: Final = 20
 
 
 class Loops:
@@ -29,7 +32,7 @@ class Loops:
         self._site = site
         self._suites = suites
         self._extent = extent
-        self._networks = {network.name: network for network in default_networks()}
+        self._networks = {network.name: network for network in (*default_networks(), chain(), ports())}
         self._recording = Recording()
         self._loops: dict[str, Callable[[], None]] = {
             "one": lambda: self._one(PLAIN, (OURS, REFERENCE, FLOOR)),
@@ -39,6 +42,8 @@ class Loops:
             "VERSION": self._version,
             "gone": self._gone,
             "growth": self._growth,
+            "chain": self._chain,
+            "ports": self._ports,
             "no server": self._no_server,
         }
 
@@ -104,6 +109,38 @@ class Loops:
                 for count in (1, self._extent.gone_at_once):
                     seconds = node.at_once("DEL", [attached_to("") for _ in range(count)])
                     self._recording.add(node.suite, Work(NOTHING, PLAIN, at_once=count), seconds)
+
+    def _chain(self) -> None:
+        """ADD and DEL of a list of six plugins, and the share of each."""
+        with ExitStack() as closing:
+            nodes = [self._node(name, CHAIN, closing).furnish(self._site) for name in (OURS, REFERENCE)]
+            self._whole_and_shares(nodes, ports_of_a_pod=1)
+
+    def _ports(self) -> None:
+        """ADD and DEL of a pod with many ports, on a node without others and on one with hundreds of such pods."""
+        count = self._extent.pods_with_ports
+        with ExitStack() as closing:
+            nodes = [self._node(OURS, PORTS, closing).furnish(self._site) for _ in range(2)]
+            full = nodes[-1]
+            for first in range(0, count, _PODS_AT_ONCE):
+                numbers = range(first + 1, min(first + _PODS_AT_ONCE, count) + 1)
+                full.at_once("ADD", [self._pod_with_ports(number, PORTS_OF_A_POD) for number in numbers])
+            full.pods = count
+            self._whole_and_shares(nodes, ports_of_a_pod=PORTS_OF_A_POD)
+
+    def _whole_and_shares(self, nodes: Sequence[SuiteNode], *, ports_of_a_pod: int) -> None:
+        for node in self._turns(nodes):
+            pod = self._pod_with_ports(0, ports_of_a_pod)
+            for verb in ("ADD", "DEL"):
+                work = Work(verb, node.caller.network.name, pods=node.pods)
+                self._recording.add(node.suite, work, node.at_once(verb, [pod]))
+                for plugin, ended in pod.executions:
+                    self._recording.add(node.suite, replace(work, plugin=plugin), ended.seconds)
+            node.settle()
+
+    def _pod_with_ports(self, number: int, count: int) -> Attached:
+        (netns,) = self._site.pods(1)
+        return attached_to(netns, mapped_ports(number, count))
 
     def _no_server(self) -> None:
         """VERSION and ADD in direct execution, beside an interpreter that does nothing."""

@@ -10,13 +10,16 @@ from harness.bench.recording import Recording, Work
 from harness.bench.subjects import MASQUERADED, OURS, PLAIN, REFERENCE
 from harness.bench.summary import Ratio, percentile
 from harness.table import Table
+from tools.bench.networks import CHAIN, CHAINED, PORTS
 from tools.bench.subjects import DIRECT, FLOOR, PYTHON
 
-__all__ = ["NOTHING", "NO_WORK", "Extent", "Judged", "Row", "chosen", "judged", "rows", "table"]
+__all__ = ["NOTHING", "NO_WORK", "PORTS_OF_A_POD", "Extent", "Judged", "Row", "chosen", "judged", "rows", "table"]
 
 NOTHING: Final = "DEL of a gone attachment"
 NO_WORK: Final = "start and end"
 """Verbs of works that CNI has no verb for."""
+
+PORTS_OF_A_POD: Final = 32
 
 _LOWER: Final = 25
 
@@ -37,6 +40,8 @@ class Extent:
     gone_at_once: int = 20
     elements: tuple[int, ...] = (5_000, 20_000)
     """Numbers of pods whose reservations and masquerading are on the node before."""
+    pods_with_ports: int = 500
+    """The number of pods with ports that are on the node before."""
     timeout: float = 120.0
     """Seconds for an execution, or for all that run at once."""
 
@@ -116,9 +121,26 @@ def rows(extent: Extent) -> list[Row]:
             0.8,
         ),
         *growth,
+        *_of_chain(),
+        *_of_ports(extent.pods_with_ports),
         Row("no server", "no server: VERSION, over bare Python", (DIRECT, version), (PYTHON, Work(NO_WORK)), 1.6),
         Row("no server", "no server: ADD, over bare Python", (DIRECT, add), (PYTHON, Work(NO_WORK)), 6.5),
     ]
+
+
+def _of_chain() -> Iterator[Row]:
+    for verb in ("ADD", "DEL"):
+        whole = Work(verb, CHAIN)
+        yield Row("chain", f"{verb} of the chain of six", (OURS, whole), (REFERENCE, whole), 0.4)
+        for plugin in CHAINED:
+            share = Work(verb, CHAIN, plugin=plugin)
+            yield Row("chain", f"{verb} of {plugin} in it", (OURS, share), (REFERENCE, share))
+
+
+def _of_ports(pods: int) -> Iterator[Row]:
+    few, many = (Work("ADD", PORTS, plugin="portmap", pods=count) for count in (0, pods))
+    name = f"ADD of portmap with {PORTS_OF_A_POD} ports beside {pods:,} such pods, over none"
+    yield Row("ports", name, (OURS, many), (OURS, few), 1.1)
 
 
 def _both(loop: str, name: str, work: Work, other: str, wall: float | None, cpu: float | None) -> Iterator[Row]:
@@ -160,7 +182,7 @@ def _cells(each: Judged) -> list[str]:
         each.row.work,
         _ms(each.ours),
         _ms(each.ours_lower),
-        "none" if each.row.loop == "growth" else each.row.theirs[0],
+        "none" if each.row.theirs[0] == each.row.ours[0] else each.row.theirs[0],
         _ms(each.theirs),
         _ms(each.theirs_lower),
         f"{each.ratio.value:.2f}",
