@@ -1,6 +1,7 @@
 """What kubelet says to a runtime: pods and containers over the Container Runtime Interface, version 1."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,12 +63,14 @@ class Cri:
         answer = self._images.ImageStatus(_messages.ImageStatusRequest(image=image), timeout=SECONDS)
         return bool(answer.image.id)
 
-    def run_pod(self, name: str) -> Pod:
-        """Run a pod without containers. Raises CriError."""
+    def run_pod(self, name: str, ports: Mapping[int, int] | None = None) -> Pod:
+        """Run a pod without containers; `ports` are TCP ports of the node, each with the pod's. Raises CriError."""
+        mappings = [_messages.PortMapping(host_port=host, container_port=own) for host, own in (ports or {}).items()]
         config = _messages.PodSandboxConfig(
             metadata=_messages.PodSandboxMetadata(name=name, uid=f"uid-{name}", namespace="tests"),
             hostname=name,
             dns_config=_messages.DNSConfig(servers=["192.0.2.53"]),
+            port_mappings=mappings,
             linux=_messages.LinuxPodSandboxConfig(cgroup_parent=self._cgroup_parent),
         )
         answer = self._runtime.RunPodSandbox(_messages.RunPodSandboxRequest(config=config), timeout=SECONDS)
