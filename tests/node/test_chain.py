@@ -134,7 +134,7 @@ def test_each_plugin_of_a_chain_does_its_work_on_both_interfaces(cli: Cli) -> No
 
 
 def test_check_fails_when_one_plugin_of_the_chain_has_lost_its_state(cli: Cli) -> None:
-    [pod] = cli.add("pod", "--network", "red", "--publish", "8080:80")
+    cli.add("pod", "--network", "red", "--publish", "8080:80")
 
     on_node(cli, "nft", "delete", "table", "inet", "cni_harness_portmap")
 
