@@ -12,7 +12,6 @@ from tests.runtime.oci import BUSYBOX
 # Storage in memory. No monitor of its own cgroups, no log daemon: neither is on a node of the tests.
 OPTIONS = ["--root=/run/podman/root", "--runroot=/run/podman/run", "--storage-driver=vfs", "--cgroup-manager=cgroupfs"]
 OPTIONS += ["--events-backend=file", "--network-backend=cni", "--log-level=error"]
-PLUGINS = {"bridge", "portmap", "firewall", "tuning"}
 KEPT = ["*cni-podman0*", "node/sysctl/*", "files/*"]
 
 
@@ -20,13 +19,8 @@ KEPT = ["*cni-podman0*", "node/sysctl/*", "files/*"]
 def podman(runtime_node: RuntimeNode, archives: list[Path]) -> Iterator[list[str]]:
     """The command line of Podman on a node with our plugins and no network list."""
     runtime_node.run(["sh", "-c", "rm -f /etc/cni/net.d/*"])
-    runtime_node.run(
-        [
-            "sh",
-            "-c",
-            'mkdir -p /etc/containers && echo \'{"default":[{"type":"insecureAcceptAnything"}]}\' > /etc/containers/policy.json',
-        ]
-    )
+    runtime_node.run(["mkdir", "-p", "/etc/containers"])
+    runtime_node.run(["tee", "/etc/containers/policy.json"], stdin='{"default": [{"type": "insecureAcceptAnything"}]}')
     command = ["podman", *OPTIONS]
     runtime_node.run([*command, "load", "--input", archives[1]])
     yield command
