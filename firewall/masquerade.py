@@ -7,6 +7,7 @@ through all backends.
 from collections.abc import Collection, Sequence
 
 from firewall import masquerade_iptables, masquerade_nft, masquerade_reference
+from firewall.iptables_program import find
 from firewall.owner import Owner
 from firewall.tables import Interface, Tables
 from lean.typing import TYPE_CHECKING, Final
@@ -15,7 +16,7 @@ from skel.steps import Steps
 if TYPE_CHECKING:
     from firewall.backend import Backend, Leftovers
 
-__all__ = ["apply", "collect", "holds", "remove"]
+__all__ = ["apply", "collect", "holds", "remove", "repair"]
 
 _DEFAULT: Final = "nftables"
 _BACKENDS: "Final[dict[str, Backend[Sequence[Interface]]]]" = {
@@ -28,6 +29,24 @@ _ALL: "Final[tuple[Leftovers[Sequence[Interface]], ...]]" = (*_BACKENDS.values()
 def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface], backend: str | None = None) -> None:
     """Masquerade traffic from `addresses` to anywhere but their subnets and multicast. Raises OSError."""
     _BACKENDS[backend or _DEFAULT].apply(tables, owner, addresses)
+
+
+def repair(
+    tables: Tables, owner: Owner, addresses: Sequence[Interface], backend: str | None = None, *, by_reference: bool
+) -> None:
+    """Put back the missing rules of `apply`, or those that the reference made of the same arguments. Raises OSError.
+
+    Rules in order stay as they are. Without `backend` the reference uses iptables, or nftables if the programs of
+    iptables are missing.
+    """
+    if by_reference and not backend:
+        backend = "iptables" if find("iptables", tables.environ) else "nftables"
+    if backend == "iptables":
+        masquerade_iptables.repair(tables, owner, addresses)
+    elif by_reference:
+        masquerade_reference.repair(tables, owner, addresses)
+    else:
+        apply(tables, owner, addresses, backend)
 
 
 def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) -> None:

@@ -21,7 +21,7 @@ from lean.typing import NamedTuple
 from netlink.nft_wire import IPV4, IPV6
 from netlink.nftables import Table
 
-__all__ = ["IptablesError", "apply", "collect", "holds", "remove"]
+__all__ = ["IptablesError", "apply", "collect", "holds", "remove", "repair"]
 
 _CHAIN_LENGTH = 28
 # Regular expressions. Importing `re` takes 3 ms and most calls find no iptables rules, so functions import it.
@@ -48,32 +48,52 @@ _FAMILIES = (
 )
 
 
+class _Wanted(NamedTuple):
+    """The rules for addresses of one family, as `iptables -S` shows them, without the `-A`."""
+
+    jumps: list[str]
+    subnets: list[str]
+    everything: str
+
+    def missing(self, rules: Collection[str], jumps: Collection[str]) -> list[str]:
+        """Return the changes that add the rules that are not among these of the chain, and of POSTROUTING."""
+        return [
+            # Rules for subnets must come before the rule for everything.
+            *(f"-I {rule}" for rule in self.subnets if rule not in rules),
+            *(f"-A {rule}" for rule in (self.everything,) if rule not in rules),
+            *(f"-A {jump}" for jump in self.jumps if jump not in jumps),
+        ]
+
+
 def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
     """Masquerade traffic from `addresses` to anywhere but their subnets and multicast. Raises IptablesError.
 
     All rules of a family are made at once, or none. Existing rules stay.
     """
     chain = _chain_name(owner.network, owner.container_id)
-    comment = f'-m comment --comment "{_escaped(_comment(owner))}"'
-    for family in _FAMILIES:
-        own = [address for address in addresses if address.version == family.version]
-        if not own:
-            continue
-        jumps = [f"POSTROUTING -s {address.ip}/{address.max_prefixlen} {comment} -j {chain}" for address in own]
-        subnets = dict.fromkeys(f"{chain} -d {address.network} {comment} -j ACCEPT" for address in own)
-        everything = f"{chain} ! -d {family.multicast} {comment} -j MASQUERADE"
+    for family, wanted in _wanted(chain, owner, addresses):
         program = _backend(tables, family, chain)
         present = _jumps(program, chain) if program else []
-        # Rules of the container's other interfaces stay. Rules for subnets must come before the rule for everything.
-        is_shared = any(jump not in jumps for jump in present)
+        # Rules of the container's other interfaces stay.
+        is_shared = any(jump not in wanted.jumps for jump in present)
         rules = _rules(program, chain) if program and is_shared else []
-        changes = [
-            *([] if is_shared else [f":{chain} - [0:0]"]),
-            *(f"-I {rule}" for rule in subnets if rule not in rules),
-            *(f"-A {rule}" for rule in (everything,) if rule not in rules),
-            *(f"-A {jump}" for jump in jumps if jump not in present),
-        ]
-        _restore(program or Program(family.program, tables.environ), changes)
+        changes = wanted.missing(rules, present)
+        _restore(
+            program or Program(family.program, tables.environ),
+            changes if is_shared else [f":{chain} - [0:0]", *changes],
+        )
+
+
+def repair(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
+    """Put back missing rules of `apply`; the others stay as they are. Raises IptablesError, NetlinkError."""
+    chain = _chain_name(owner.network, owner.container_id)
+    for family, wanted in _wanted(chain, owner, addresses):
+        program = _backend(tables, family, chain)
+        if program is None:
+            restoring = [f":{chain} - [0:0]", *wanted.missing([], [])]
+            _restore(Program(family.program, tables.environ), restoring)
+        elif changes := wanted.missing(_rules(program, chain), _jumps(program, chain)):
+            _restore(program, changes)
 
 
 def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) -> None:
@@ -120,6 +140,22 @@ def collect(tables: Tables, network: str, valid: Collection[Owner]) -> None:
                     failures.append(str(error.strerror))
     if failures:
         raise IptablesError(errno.EIO, "; ".join(failures))
+
+
+def _wanted(chain: str, owner: Owner, addresses: Sequence[Interface]) -> Iterator[tuple[_Family, _Wanted]]:
+    """Yield each family that has addresses, with its rules."""
+    comment = f'-m comment --comment "{_escaped(_comment(owner))}"'
+    for family in _FAMILIES:
+        own = [address for address in addresses if address.version == family.version]
+        if own:
+            yield (
+                family,
+                _Wanted(
+                    jumps=[f"POSTROUTING -s {each.ip}/{each.max_prefixlen} {comment} -j {chain}" for each in own],
+                    subnets=list(dict.fromkeys(f"{chain} -d {each.network} {comment} -j ACCEPT" for each in own)),
+                    everything=f"{chain} ! -d {family.multicast} {comment} -j MASQUERADE",
+                ),
+            )
 
 
 def _remove(

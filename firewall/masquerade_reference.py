@@ -1,21 +1,53 @@
-"""Leftovers of the reference plugins' nftables backend (containernetworking/plugins): recognized and removed.
+"""Rules of the reference plugins' nftables backend (containernetworking/plugins): recognized, repaired and removed.
 
 It keeps a rule for each address in a table of its own, with a comment that begins with a hash of the attachment.
 Everything happens in the network namespace of the socket. If that backend never ran, each function is one
 look-up.
 """
 
+from collections.abc import Sequence
+from ipaddress import ip_network
+
 from firewall.owner import Owner
-from firewall.tables import Tables, attempts
+from firewall.tables import Interface, Tables, attempts
 from lean.hashing import sha512
 from lean.typing import Final
-from netlink.nft_wire import INET
-from netlink.nftables import Rule, Table
+from netlink.nft_expressions import destination_inside, leaving, masquerading, verdict
+from netlink.nft_wire import GOTO, INET, RETURN
+from netlink.nftables import Hook, Rule, Table
 
-__all__ = ["holds", "remove"]
+__all__ = ["holds", "remove", "repair"]
 
 _TABLE: Final = "cni_plugins_masquerade"
 _CHAIN: Final = "masq_checks"
+_BASE_CHAIN = "postrouting"
+_HOOK = Hook("nat", 4, 100)  # NF_INET_POST_ROUTING; priority srcnat
+_MULTICAST = (ip_network("224.0.0.0/4"), ip_network("ff00::/8"))
+_COMMENT_LENGTH = 128
+"""Bytes; the reference cuts its comments there, as nft(8) refuses longer ones."""
+
+
+def repair(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
+    """Put back missing rules of an attachment, and the chains that lead to them. Raises NetlinkError."""
+    doing = f"restore the rules of {owner.container_id} in table {_TABLE}"
+    table = _table(tables)
+    for _ in attempts(doing):
+        base = table.chain(_BASE_CHAIN)
+        present = len(_rules(table, owner))
+        transaction = table.transaction()
+        if base is None or not table.has_rules(_BASE_CHAIN, base):
+            transaction.add_table()
+            transaction.add_chain(_CHAIN)
+            transaction.add_chain(_BASE_CHAIN, _HOOK)
+            returns = [[*destination_inside(network), *verdict(RETURN)] for network in _MULTICAST]
+            transaction.set_rules(_BASE_CHAIN, *returns, verdict(GOTO, _CHAIN))
+        if present < len(addresses):
+            for rule in _rules(table, owner):
+                transaction.delete_rule(_CHAIN, rule)
+            for address in addresses:
+                transaction.add_rule(_CHAIN, [*leaving(address), *masquerading()], _comment(owner))
+        if not transaction.messages or table.try_commit(transaction, doing):
+            return
 
 
 def holds(tables: Tables, owner: Owner, _: object) -> bool:
@@ -45,8 +77,17 @@ def _table(tables: Tables) -> Table:
 def _rules(table: Table, owner: Owner) -> list[Rule]:
     if table.uses() is None:
         return []
-    prefix = f"{_hash(owner.network)}-{_hash(f'{owner.ifname}:{owner.container_id}')}"
+    prefix = _identity(owner)
     return [rule for rule in table.rules(_CHAIN) if rule.comment.startswith(prefix)]
+
+
+def _identity(owner: Owner) -> str:
+    return f"{_hash(owner.network)}-{_hash(f'{owner.ifname}:{owner.container_id}')}"
+
+
+def _comment(owner: Owner) -> str:
+    names = f"net: {owner.network}, if: {owner.ifname}, id: {owner.container_id}".replace('"', "")
+    return f"{_identity(owner)}, {names}".encode()[:_COMMENT_LENGTH].decode(errors="ignore")
 
 
 def _hash(text: str) -> str:

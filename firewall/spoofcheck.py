@@ -12,7 +12,7 @@ from skel.steps import Steps
 if TYPE_CHECKING:
     from firewall.backend import Backend, Leftovers
 
-__all__ = ["apply", "collect", "holds", "remove"]
+__all__ = ["apply", "collect", "holds", "remove", "repair"]
 
 _BACKEND: "Final[Backend[Port]]" = spoofcheck_nft
 _ALL: "Final[tuple[Leftovers[Port], ...]]" = (_BACKEND, spoofcheck_reference)
@@ -21,6 +21,11 @@ _ALL: "Final[tuple[Leftovers[Port], ...]]" = (_BACKEND, spoofcheck_reference)
 def apply(tables: Tables, owner: Owner, port: str, mac: str) -> None:
     """Drop frames that enter through bridge port `port` from another MAC address than `mac`. Raises NetlinkError."""
     _BACKEND.apply(tables, owner, Port(port, mac))
+
+
+def repair(tables: Tables, owner: Owner, port: str, mac: str, *, by_reference: bool) -> None:
+    """Put back the missing rules of `apply`, or those that the reference made. Raises NetlinkError."""
+    (spoofcheck_reference.repair if by_reference else _BACKEND.apply)(tables, owner, Port(port, mac))
 
 
 def remove(tables: Tables, owner: Owner, port: str) -> None:

@@ -120,6 +120,10 @@ def status(args: Args[HostLocalConfig]) -> None:
             args.log(f"warning: {error.msg}")
 
 
+def repair(_: Args[HostLocalConfig]) -> None:
+    """Do nothing: reservations are files, which no firewall's reload takes."""
+
+
 PLUGIN = Plugin(
     "host-local",
     config=HostLocalConfig,
@@ -128,6 +132,7 @@ PLUGIN = Plugin(
     delete=delete,
     gc=gc,
     status=status,
+    repair=repair,
     env_args=("IP", "MAC"),  # MAC is for the interface plugin, which passes its CNI_ARGS on unchanged
     version=REFERENCE_RELEASE,
 )

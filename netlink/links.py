@@ -175,6 +175,15 @@ class LinkVerbs(RtnlSocket):
         """Give a link a text of at most 255 bytes that is only shown."""
         self._tried(change_link(ifindex, alias=alias), doing=f"set the alias of link {ifindex}")
 
+    def set_master(self, ifindex: int, master: int) -> None:
+        """Make a link a port of the bridge `master`, an ifindex."""
+        self._tried(change_link(ifindex, master=master), doing=f"make link {ifindex} a port of link {master}")
+
+    def set_port(self, ifindex: int, *, hairpin: bool, isolated: bool) -> None:
+        """Set a bridge port's hairpin mode, and its isolation from other isolated ports."""
+        request = change_port(ifindex, hairpin=hairpin, isolated=isolated)
+        self._tried(request, doing=f"set up bridge port {ifindex}")
+
     def rename(self, ifindex: int, name: str) -> None:
         """Give a link another name. Before Linux 6.2 it must be down (EBUSY). Raises NetlinkError: EEXIST."""
         self._tried(change_link(ifindex, name=name), doing=f"rename link {ifindex} to {name!r}")

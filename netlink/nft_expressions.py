@@ -5,7 +5,7 @@ bytes: one loads a value, the next compares it or looks it up.
 Interface: include/uapi/linux/netfilter/nf_tables.h.
 """
 
-from ipaddress import IPv4Network, IPv6Network
+from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
 
 from netlink.nft_wire import IPV4, IPV6, Attributes
 
@@ -21,10 +21,12 @@ __all__ = [
     "TRANSPORT_HEADER",
     "compared",
     "counted",
+    "destination_inside",
     "destination_outside",
     "expression",
     "family_is",
     "incoming_port",
+    "leaving",
     "masked",
     "masquerading",
     "matched",
@@ -94,8 +96,18 @@ def source(version: int) -> Attributes:
 
 def destination_outside(*networks: IPv4Network | IPv6Network) -> Attributes:
     """`ip daddr != NETWORK` for each of one family's `networks`, or `ip6 daddr != NETWORK`."""
-    comparisons = [_outside(network) for network in networks]
+    comparisons = [_destination(network, unequal=True) for network in networks]
     return [*family_is(networks[0].version), *(expression for each in comparisons for expression in each)]
+
+
+def destination_inside(network: IPv4Network | IPv6Network) -> Attributes:
+    """`ip daddr NETWORK` or `ip6 daddr NETWORK`."""
+    return [*family_is(network.version), *_destination(network, unequal=False)]
+
+
+def leaving(address: IPv4Interface | IPv6Interface) -> Attributes:
+    """`ip saddr ADDRESS ip daddr != NETWORK`, the address's own, or the same of ip6."""
+    return [*source(address.version), *compared(address.ip.packed), *_destination(address.network, unequal=True)]
 
 
 def incoming_port() -> Attributes:
@@ -103,9 +115,9 @@ def incoming_port() -> Attributes:
     return meta(IIFNAME)
 
 
-def source_ethernet() -> Attributes:
-    """`. ether saddr` behind `incoming_port`, for a look-up of both."""
-    return payload(LINK_HEADER, *_ETHERNET_SOURCE, register=NEXT_REGISTER)
+def source_ethernet(register: int = NEXT_REGISTER) -> Attributes:
+    """`ether saddr`; in the next register, behind `incoming_port`, it is `. ether saddr` for a look-up of both."""
+    return payload(LINK_HEADER, *_ETHERNET_SOURCE, register=register)
 
 
 def matched(name: str, *, absent: bool = False, verdicts: bool = False) -> Attributes:
@@ -136,8 +148,8 @@ def masquerading() -> Attributes:
     return expression("masq")
 
 
-def _outside(network: IPv4Network | IPv6Network) -> Attributes:
+def _destination(network: IPv4Network | IPv6Network, *, unequal: bool) -> Attributes:
     offset, length = _ADDRESSES[network.version]
     load = payload(NETWORK_HEADER, offset + length, length)
     mask = [] if network.prefixlen == network.max_prefixlen else masked(network.netmask.packed)
-    return [*load, *mask, *compared(network.network_address.packed, unequal=True)]
+    return [*load, *mask, *compared(network.network_address.packed, unequal=unequal)]

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable
 
 from lean.typing import NamedTuple
-from netlink.nft_wire import Attributes, Element, element_attributes, encode_message
+from netlink.nft_wire import Attributes, Element, commented, element_attributes, encode_message
 from netlink.wire import NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL
 
 __all__ = ["Hook", "KeyType", "Rule", "Transaction"]
@@ -89,7 +89,12 @@ class Transaction:
         """Replace all rules of `chain` by `rules`. Each is a sequence of expressions."""
         self._append(_DEL_RULE, 0, (2, chain))
         for rule in rules:
-            self._append(_NEW_RULE, NLM_F_CREATE | NLM_F_APPEND, (2, chain), (4, rule))
+            self.add_rule(chain, rule)
+
+    def add_rule(self, chain: str, rule: Attributes, comment: str = "") -> None:
+        """Append one rule, a sequence of expressions; `comment` is what nft(8) shows."""
+        userdata = [(7, commented(comment))] if comment else []
+        self._append(_NEW_RULE, NLM_F_CREATE | NLM_F_APPEND, (2, chain), (4, rule), *userdata)
 
     def delete_rule(self, chain: str, rule: Rule) -> None:
         """Delete one rule (else ENOENT)."""

@@ -20,11 +20,13 @@ __all__ = [
     "IPV4",
     "IPV6",
     "JUMP",
+    "RETURN",
     "SUBSYSTEM",
     "Attributes",
     "Element",
     "attributes_of",
     "comment_in",
+    "commented",
     "element_attributes",
     "elements_in",
     "encode_message",
@@ -33,7 +35,7 @@ __all__ = [
 
 SUBSYSTEM = 10  # NFNL_SUBSYS_NFTABLES
 INET, IPV4, BRIDGE, IPV6 = 1, 2, 7, 10  # NFPROTO_*
-DROP, ACCEPT, JUMP, GOTO = 0, 1, -3, -4  # NF_*, NFT_*
+DROP, ACCEPT, JUMP, GOTO, RETURN = 0, 1, -3, -4, -5  # NF_*, NFT_*
 
 Attributes = Sequence[tuple[int, "int | str | bytes | Attributes"]]
 """Attributes by their numbers; a number is 32 bits in network order, a text ends in NUL, a sequence is a nest."""
@@ -107,14 +109,19 @@ def comment_in(userdata: bytes) -> str:
     return ""
 
 
+def commented(comment: str) -> bytes:
+    """The user data of a rule or an element with this comment, which `comment_in` reads."""
+    record = comment.encode() + b"\0"
+    return bytes([_COMMENT, len(record)]) + record
+
+
 def _element(element: Element) -> Attributes:
     attributes: list[tuple[int, bytes | Attributes]] = [(_KEY, [(_VALUE, element.key)])]
     if element.chain:
         target: Attributes = [(_VERDICT_CODE, GOTO), (_VERDICT_CHAIN, element.chain)]
         attributes.append((_DATA, [(_VERDICT, target)]))
     if element.comment:
-        comment = element.comment.encode() + b"\0"
-        attributes.append((_USERDATA, bytes([_COMMENT, len(comment)]) + comment))
+        attributes.append((_USERDATA, commented(element.comment)))
     if element.counter:
         attributes.append((_OBJECT, element.counter.encode() + b"\0"))
     return attributes

@@ -60,14 +60,19 @@ class Socket(Closing):
     own. Not to be shared between threads.
     """
 
-    def __init__(self, protocol: int, namespace: Namespace | None = None, *, groups: int = 0) -> None:
-        """Open in `namespace`, or else the thread's own; `groups` is a bit mask of multicast groups. Raises OSError."""
+    def __init__(self, protocol: int, namespace: Namespace | None = None, *, groups: int = 0, buffer: int = 0) -> None:
+        """Open in `namespace`, or else the thread's own; `groups` is a bit mask of multicast groups. Raises OSError.
+
+        `buffer` is the size of the receive buffer in bytes, 0 for the kernel's default.
+        """
         with entered(namespace) if namespace else nullcontext():
             self._socket = _socket.socket(_socket.AF_NETLINK, _socket.SOCK_RAW, protocol)
         self._sequence = 0
         for option in (_NETLINK_CAP_ACK, _NETLINK_EXT_ACK, _NETLINK_GET_STRICT_CHK):
             self._socket.setsockopt(_SOL_NETLINK, option, 1)
         self._socket.setsockopt(_socket.SOL_SOCKET, _socket.SO_RCVTIMEO, struct.pack("@ll", _TIME_LIMIT, 0))
+        if buffer:
+            self._socket.setsockopt(_socket.SOL_SOCKET, _SO_RCVBUFFORCE, buffer)
         if groups:
             self._socket.bind((0, groups))
 
@@ -111,6 +116,18 @@ class Socket(Closing):
             except OSError as error:
                 if error.errno != errno.ENOBUFS:
                     raise
+
+    def pending(self) -> list[Frame]:
+        """Return all messages that have come, without waiting. Raises NetlinkError: ENOBUFS if any was lost."""
+        found: list[Frame] = []
+        while True:
+            try:
+                received = self._socket.recv(_RECEIVE_BUFFER, _socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return found
+            except OSError as error:
+                raise NetlinkError(error.errno, error.strerror) from error
+            found += frames(received)
 
     def namespace(self) -> Namespace:
         """Open the network namespace that this socket lives in. Raises OSError (EPERM without CAP_NET_ADMIN)."""

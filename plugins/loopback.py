@@ -59,6 +59,10 @@ def delete(args: Args[Config]) -> None:
         raise CniError(Code.IO_FAILURE, f"{LOOPBACK} in {args.netns}: {error.strerror}") from None
 
 
+def repair(_: Args[Config]) -> None:
+    """Do nothing: all of it is in the pod."""
+
+
 @contextmanager
 def _loopback(args: Args[Config]) -> Iterator[Loopback]:
     """Open `lo` of the pod. Raises CniError: 4 if CNI_NETNS is no network namespace, 5 if the kernel refuses."""
@@ -94,5 +98,6 @@ PLUGIN = Plugin(
     add=add,
     check=check,
     delete=delete,
+    repair=repair,
     version=REFERENCE_RELEASE,
 )

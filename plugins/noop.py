@@ -221,6 +221,7 @@ PLUGIN = Plugin(
     delete=act,
     gc=act,
     status=act,
+    repair=act,
     env_args=None,
     versions=versions,
     version="0.7.0",

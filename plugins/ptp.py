@@ -17,6 +17,7 @@ from skel import Address, Cidr, CniError, Code, IPConfig, with_length
 if TYPE_CHECKING:
     from netlink.request import Request
     from netlink.rtnl import Link
+    from skel.steps import Steps
 
 __all__ = ["PLUGIN", "PtpConfig", "PtpDriver"]
 
@@ -89,11 +90,10 @@ class PtpDriver(Driver[PtpConfig]):
     def after_ipam(self, gateways: list[Cidr]) -> None:
         """Give the host's end the gateway addresses, and the host the routes to the pod."""
         from netlink.addresses import add_address
-        from netlink.routes import add_route, new_route
+        from netlink.routes import add_route
 
         ifindex = self.port.ifindex
-        # As the reference has them: a route of this scope is no use as another route's gateway.
-        routes = [new_route(ifindex, _alone(ip.address.ip).network, scope=_RT_SCOPE_HOST) for ip in self.result.ips]
+        routes = _host_routes(ifindex, self.result.ips)
         addresses = [add_address(ifindex, gateway, nodad=True) for gateway in gateways]
         self.host.send(*addresses, *map(add_route, routes))
 
@@ -106,7 +106,6 @@ class PtpDriver(Driver[PtpConfig]):
     def verify(self) -> None:
         """Compare the host's end, its addresses and routes, and forwarding with the result."""
         from plugins.attach.forwarding import check_forwarding
-        from plugins.attach.pod_interface import FAMILIES
         from plugins.attach.veth_pair import check_host_end
 
         port = check_host_end(self.host, self.result, self.inner)
@@ -118,10 +117,46 @@ class PtpDriver(Driver[PtpConfig]):
             if gateway not in present:
                 raise CniError(Code.INTERNAL, f'gateway address {gateway} is missing on "{port.name}"')
         for ip in ips:
-            routes = self.host.routes(FAMILIES[ip.address.version], ifindex=port.ifindex)
-            if _alone(ip.address.ip).network not in {route.dst for route in routes}:
+            if not self._is_routed(port, ip):
                 raise CniError(Code.INTERNAL, f'route to {ip.address.ip} by "{port.name}" is missing')
         check_forwarding(gateways)
+
+    def repair(self, steps: "Steps") -> None:
+        """Put back the addresses and routes of the host's end, and forwarding."""
+        from plugins.attach.forwarding import forward
+
+        ips = [ip for ip in pod_ips(self.result, self.args.ifname, self.args.netns) if ip.gateway is not None]
+        steps.take(self._repair_host_end, ips)
+        steps.take(forward, _held(ips))
+
+    def _repair_host_end(self, ips: list[IPConfig]) -> None:
+        from netlink.addresses import add_address
+        from netlink.links import set_up
+        from netlink.routes import add_route
+        from plugins.attach.veth_pair import find_host_end
+
+        port = find_host_end(self.host, self.result, self.inner)
+        if not port.up:
+            self.host.send(set_up(port.ifindex))
+        present = {address.interface for address in self.host.addresses(port.ifindex)}
+        missing = [gateway for gateway in _held(ips) if gateway not in present]
+        self.host.send(*(add_address(port.ifindex, each, nodad=True, exist_ok=True) for each in missing))
+        lost = [ip for ip in ips if not self._is_routed(port, ip)]
+        self.host.send(*map(add_route, _host_routes(port.ifindex, lost)))
+
+    def _is_routed(self, port: "Link", ip: IPConfig) -> bool:
+        from plugins.attach.pod_interface import FAMILIES
+
+        routes = self.host.routes(FAMILIES[ip.address.version], ifindex=port.ifindex)
+        return _alone(ip.address.ip).network in {route.dst for route in routes}
+
+
+def _host_routes(ifindex: int, ips: list[IPConfig]) -> list[bytes]:
+    """Return the host's routes to a pod's addresses, encoded."""
+    from netlink.routes import new_route
+
+    # As the reference has them: a route of this scope is no use as another route's gateway.
+    return [new_route(ifindex, _alone(ip.address.ip).network, scope=_RT_SCOPE_HOST) for ip in ips]
 
 
 def _held(ips: list[IPConfig]) -> list[Cidr]:

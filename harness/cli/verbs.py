@@ -33,6 +33,7 @@ _GROUPS: Final[Mapping[str, Mapping[str, _Verb]]] = {
         "validate": _Verb("validate", "Check network lists and their plugins"),
         "status": _Verb("status", "Ask plugins whether they can serve an ADD"),
         "gc": _Verb("gc", "Free leftovers of pods that are not on record"),
+        "repair": _Verb("repair", "Put back what firewalls' reloads took from pods"),
     },
     "Node": {
         "snapshot": _Verb("snapshot", "Show the state of the node and its pods"),

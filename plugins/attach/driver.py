@@ -47,7 +47,7 @@ class Driver(Generic[C]):
 
     The sequence makes one for each call, so a driver may keep values for its later steps in attributes.
     ADD calls `make`, `gateways`, `pod_routes`, `after_ipam`, `wait_reachable`, in this order. CHECK calls `verify`, DEL
-    `unmake`, GC `stale` and STATUS `status`. Every step may raise CniError and OSError.
+    `unmake`, GC `stale`, STATUS `status` and REPAIR `repair`. Every step may raise CniError and OSError.
     """
 
     kind = "veth"
@@ -60,21 +60,23 @@ class Driver(Generic[C]):
     args: Args[C]
     config: C
 
-    # From `make` and `verify` on:
+    # From `make`, `verify` and `repair` on:
     host: "Rtnl"
     """Links of the host."""
     netns: "Namespace"
     """The pod's network namespace."""
     result: Result
-    """ADD's result as far as it is known; in `verify`, the previous result."""
+    """ADD's result as far as it is known; in `verify` and `repair`, the previous result."""
+
+    # In ADD and REPAIR:
+    undo: Undo
+    """Takes a failing ADD's steps back. Register an inverse before its step. In REPAIR it takes nothing back."""
 
     # In ADD alone:
-    undo: Undo
-    """Takes a failing ADD's steps back. Register an inverse before its step."""
     mac: str
     """The MAC that the pod's interface must get: requested, or random."""
 
-    # From `after_ipam` on, and in `verify`:
+    # From `after_ipam` on, and in `verify` and `repair`:
     pod: "Rtnl"
     """Links of the pod."""
     inner: "Link"
@@ -165,6 +167,13 @@ class Driver(Generic[C]):
         """Remove leftovers of attachments of this network that are not in `valid`, each in `steps.take`.
 
         The sequence removes their host veths, by alias, and their masquerading.
+        """
+
+    def repair(self, steps: "Steps") -> None:
+        """Put back what other programs have removed of the attachment on the host, each part in `steps.take`.
+
+        It changes nothing that is in order, and nothing in the pod. The sequence puts masquerading back. This does
+        nothing, for a driver whose links are in the pod alone.
         """
 
     def status(self) -> None:

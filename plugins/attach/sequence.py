@@ -1,4 +1,4 @@
-"""The sequence of an attachment: ADD, DEL, CHECK, GC and STATUS of every interface plugin, around a driver.
+"""The sequence of an attachment: each verb of every interface plugin, around a driver.
 
 Slow modules are imported where they are needed: a DEL of a pod that is gone ends with one look-up.
 """
@@ -40,6 +40,7 @@ def interface_plugin(
         check=lambda args: _check(driver(args)),
         gc=lambda args: _gc(driver(args)),
         status=lambda args: _status(driver(args)),
+        repair=lambda args: _repair(driver(args)),
         env_args=env_args,
         version=version,
     )
@@ -185,6 +186,13 @@ def _status(driver: Driver[Any]) -> None:
     driver.status()
     if driver.config.ipam.type:
         ipam_status(driver.args)
+
+
+def _repair(driver: Driver[Any]) -> None:
+    """Put back what other programs have removed of the attachment on the host."""
+    from plugins.attach.repair import repair
+
+    repair(driver)
 
 
 def _masquerades(driver: Driver[Any]) -> bool:

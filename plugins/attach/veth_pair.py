@@ -15,7 +15,7 @@ from netlink.socket import NetlinkError
 from plugins.attach.pod_interface import check_mac
 from skel import CniError, Code, Result
 
-__all__ = ["check_host_end", "delete_own", "free_names", "wait_up"]
+__all__ = ["check_host_end", "delete_own", "find_host_end", "free_names", "wait_up"]
 
 _UP_SECONDS = 2.5
 """How long the host's end may take to come up; the reference gives a bridge's port as much."""
@@ -59,14 +59,19 @@ def check_host_end(host: Rtnl, result: Result, inner: Link) -> Link:
 
     Raises CniError (999) if it is missing, down, or differs from the result.
     """
-    found = host.link(inner.peer_ifindex)
+    found = find_host_end(host, result, inner)
     for expected in result.interfaces:
-        if found is None or expected.sandbox or expected.name != found.name:
-            continue
-        if found.kind != "veth" or found.peer_ifindex != inner.ifindex:
-            continue
-        check_mac(expected, found)
-        if not found.up:
-            raise CniError(Code.INTERNAL, f'"{found.name}" is down')
-        return found
-    raise CniError(Code.INTERNAL, f'the host\'s end of "{inner.name}" is missing')
+        if not expected.sandbox and expected.name == found.name:
+            check_mac(expected, found)
+    if not found.up:
+        raise CniError(Code.INTERNAL, f'"{found.name}" is down')
+    return found
+
+
+def find_host_end(host: Rtnl, result: Result, inner: Link) -> Link:
+    """Return the host's end of the pod's interface, which the result lists. Raises CniError (999) if it is missing."""
+    found = host.link(inner.peer_ifindex)
+    listed = {interface.name for interface in result.interfaces if not interface.sandbox}
+    if found is None or found.kind != "veth" or found.peer_ifindex != inner.ifindex or found.name not in listed:
+        raise CniError(Code.INTERNAL, f'the host\'s end of "{inner.name}" is missing')
+    return found

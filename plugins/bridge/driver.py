@@ -134,6 +134,36 @@ class BridgeDriver(Driver[BridgeConfig]):
 
         steps.take(spoofcheck.collect, self.tables, self.config.name, valid)
 
+    def repair(self, steps: "Steps") -> None:
+        """Put back the bridge, its port and gateway addresses, forwarding, and the check of source MACs."""
+        config = self.config
+        ips = pod_ips(self.result, self.args.ifname, self.args.netns)
+        gateways = held_gateways(ips) if config.ipam.type and config.gateway else []
+        steps.take(self._repair_links, gateways)
+        if gateways:
+            from plugins.attach.forwarding import forward
+
+            steps.take(forward, gateways)
+        if config.mac_spoof_check:
+            steps.take(self._repair_spoof_check)
+
+    def _repair_links(self, gateways: list[Cidr]) -> None:
+        from plugins.bridge.repair import repair_gateways, repair_port
+
+        bridge = repair_port(self.host, self.config, self.result, self.inner, self.undo)
+        repair_gateways(self.host, self.config, bridge, gateways, self.undo)
+
+    def _repair_spoof_check(self) -> None:
+        from firewall import spoofcheck
+        from plugins.attach.origin import is_of_reference
+        from plugins.attach.veth_pair import find_host_end
+
+        port = find_host_end(self.host, self.result, self.inner).name
+        mac = next((each.mac for each in self.result.interfaces if each.sandbox and each.name == self.args.ifname), "")
+        by_reference = is_of_reference(self.args)
+        # The MAC that ADD gave: a pod that has taken another since must not pass.
+        spoofcheck.repair(self.tables, self.owner, port, mac or self.inner.mac, by_reference=by_reference)
+
     def status(self) -> None:
         """Raise CniError (50) if the bridge's name is another link's, or the bridge lacks VLAN filtering."""
         from plugins.bridge.host import check_available

@@ -25,6 +25,7 @@ __all__ = [
     "check_available",
     "connect",
     "ensure_bridge",
+    "keep_mac",
     "require_bridge",
     "tag",
     "wait_port_up",
@@ -42,14 +43,14 @@ class Connected(NamedTuple):
     """Of the bridge."""
 
 
-def ensure_bridge(host: Rtnl, config: BridgeConfig, undo: BridgeUndo) -> Link:
-    """Return the network's bridge, up; make it if it is missing. `connect` sets its MAC.
+def ensure_bridge(host: Rtnl, config: BridgeConfig, undo: BridgeUndo, *, mac: str = "") -> Link:
+    """Return the network's bridge, up; make it if it is missing, with `mac` or a random one. `connect` keeps its MAC.
 
     Raises CniError (7) if the name belongs to another kind of link or VLAN filtering is off, and NetlinkError.
     """
     found = host.link(config.bridge)
     if found is None:
-        found = _make_bridge(host, config, undo)
+        found = _make_bridge(host, config, undo, mac or random_mac())
     bridge = _usable(found, config)
     if config.promisc_mode and not bridge.promiscuous:
         undo.add_shared(host.set_promiscuous, bridge.ifindex, on=False)
@@ -114,7 +115,7 @@ def connect(  # noqa: PLR0913 -- the properties of a port, each by its name
     joined = _required(now.answer, bridge.name)  # with the MTU that it may have taken from the port
     # The bridge may lack a MAC of its own: then it has just taken another, or its MAC is one of its ports'.
     if joined.mac != bridge.mac or owner.answer != bridge.ifindex:
-        joined = _keep_mac(host, bridge, port, undo)
+        joined = keep_mac(host, bridge, port, undo)
     return Connected(joined, port, present.answer)
 
 
@@ -171,9 +172,8 @@ def _required(found: Link | None, name: str) -> Link:
     return found
 
 
-def _make_bridge(host: Rtnl, config: BridgeConfig, undo: BridgeUndo) -> Link | None:
+def _make_bridge(host: Rtnl, config: BridgeConfig, undo: BridgeUndo, mac: str) -> Link | None:
     """Make the network's bridge, unless another ADD is faster; return the link of its name."""
-    mac = random_mac()
     undo.add(_delete_unused_bridge, host, config.bridge, mac)
     found = find_link(config.bridge)
     undo.made_bridge = host.create_bridge(
@@ -202,7 +202,7 @@ def _write_if_possible(key: str, value: str) -> None:
         write_sysctl(key, value)
 
 
-def _keep_mac(host: Rtnl, before: Link, port: Link, undo: Undo) -> Link:
+def keep_mac(host: Rtnl, before: Link, port: Link, undo: Undo) -> Link:
     """Return the bridge with its MAC set, so that it keeps it; `before` is the bridge before it got `port`.
 
     A bridge whose MAC nobody has set, such as one of `ip link add`, takes the lowest of its ports', and loses it with

@@ -165,11 +165,12 @@ def macvlan(values: Values) -> Case:
 def changed(values: Values) -> Case:
     index, up, promiscuous = values.number(), values.perhaps(values.flag), values.perhaps(values.flag)
     mac, mtu, alias = values.perhaps(values.mac), values.perhaps(values.number), values.perhaps(lambda: values.text(60))
-    name = values.perhaps(values.ifname)
+    name, master = values.perhaps(values.ifname), values.perhaps(values.number)
     made = link_wire.change_link(
-        index, up=up, promiscuous=promiscuous, mac=mac or "", mtu=mtu or 0, alias=alias, name=name or ""
+        index, up=up, promiscuous=promiscuous, mac=mac or "", mtu=mtu or 0, alias=alias, name=name or "", master=master
     )
     attributes = [("IFLA_IFNAME", name), ("IFLA_MTU", mtu), ("IFLA_ADDRESS", mac), ("IFLA_IFALIAS", alias)]
+    attributes.append(("IFLA_MASTER", master))
     change = (IFF_UP if up is not None else 0) | (IFF_PROMISC if promiscuous is not None else 0)
     flags = (IFF_UP if up else 0) | (IFF_PROMISC if promiscuous else 0)
     return made, reference(ifinfmsg, RTM_NEWLINK, attributes, index=index, flags=flags, change=change)

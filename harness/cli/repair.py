@@ -1,0 +1,142 @@
+"""`cni-harness repair`: what other programs removed of live pods' networks is put back."""
+
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.options import Settings, needs_root, only_networks_option, say, verb, warn
+from harness.locations import DEFAULT_BIN_DIR
+from harness.output import seconds
+from harness.table import Table
+
+if TYPE_CHECKING:
+    from harness.libcni.repair import Repair
+    from harness.runtime.node import Node
+    from harness.runtime.node_repair import NodeRepair
+
+__all__ = ["command"]
+
+
+@verb("repair")
+@only_networks_option
+@click.option(
+    "--cache-dir",
+    "cache_dirs",
+    multiple=True,
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    metavar="DIR",
+    help="A runtime's cache of results; may be repeated.  [default: /var/lib/cni]",
+)
+@click.option("--watch", is_flag=True, help="Go on: repair whenever tables, chains' rules or bridges are deleted.")
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="How many containers at a time.",
+)
+def command(settings: Settings, *, names: tuple[str, ...], cache_dirs: tuple[Path, ...], watch: bool, jobs: int) -> int:
+    """Put back what every live attachment needs on the host: firewall rules, bridges, routes.
+
+    After `nft flush ruleset`, `iptables -F`, a reload of firewalld, or the deletion of a bridge. The attachments are
+    those that runtimes have cached. Each plugin is executed with REPAIR, a verb of this project's plugins: other
+    plugins answer with an error, which is shown, and the exit code is 1. Plugins are looked for in --bin-dir, then in
+    the folders that the pods' ADDs used.
+    """
+    from harness.cli.trace import trace_executions
+    from harness.libcni.cache import ResultCache
+    from harness.libcni.execute import Executor
+    from harness.runtime.node_repair import NodeRepair
+
+    needs_root("repair", "changes the node's firewall and links")
+    node = settings.open_node(threads=jobs)
+    node.must_exist()
+    folders = [*(settings.bin_dirs or (DEFAULT_BIN_DIR,)), *_folders_of_pods(node)]
+    executor = Executor([*dict.fromkeys(folders)], observe=trace_executions(settings.verbose), place=node.shell_words())
+    caches = [ResultCache(folder, warn=say) for folder in cache_dirs or (node.var_lib_cni,)]
+    repairing = NodeRepair(node, executor, caches, networks=names, jobs=jobs)
+    if watch:
+        _watch(node, repairing)
+    with node.in_use():
+        repairs = repairing.repair()
+    document = [_document(each) for each in repairs]
+    settings.emit({"attachments": document}, Table(_HEADINGS, [_row(each) for each in repairs], "REPAIR"))
+    return 1 if any(_is_failure(each) for each in repairs) else 0
+
+
+_HEADINGS = ("NETWORK", "CONTAINER ID", "INTERFACE", "REPAIR")
+
+
+def _watch(node: "Node", repairing: "NodeRepair") -> None:
+    """Repair at every loss, until a signal ends the program. Raises OSError."""
+    from harness.runtime.repair_watch import RepairWatch
+    from netlink.namespace import open_namespace
+    from netlink.nft_monitor import LossMonitor
+
+    known: set[str] = set()
+
+    def repair() -> None:
+        started = time.monotonic()
+        with node.in_use():
+            repairs = repairing.repair()
+        took = time.monotonic() - started
+        failed = {f"Error: {_title(each)}: {each.problem}" for each in repairs if _is_failure(each)}
+        say(f"Repaired {len(repairs)} attachments, {len(failed)} with errors, in {seconds(took)}")
+        # Other suites' plugins fail each time: once is enough.
+        for line in sorted(failed - known):
+            say(line)
+        known.clear()
+        known.update(failed)
+
+    def confirm() -> None:
+        with node.in_use():
+            for was, _ in repairing.confirm():
+                say(f"Removed again, as the runtime has deleted it: {_title(was)}")
+
+    with (
+        nullcontext() if node.netns is None else open_namespace(node.netns) as namespace,
+        LossMonitor(namespace) as monitor,
+    ):
+        RepairWatch(monitor, repair=repair, confirm=confirm).run()
+
+
+def _folders_of_pods(node: "Node") -> list[Path]:
+    pods = node.pods.all(on_error=warn)
+    return [Path(folder) for pod in pods for folder in pod.bin_dirs]
+
+
+def _is_failure(repair: "Repair") -> bool:
+    from harness.libcni.repair import Outcome
+
+    return repair.outcome is Outcome.FAILED or (repair.outcome is Outcome.DELETED and bool(repair.problem))
+
+
+def _title(repair: "Repair") -> str:
+    attachment = repair.cached.attachment
+    return f"{repair.cached.network}, container {attachment.container_id}, {attachment.ifname}"
+
+
+def _document(repair: "Repair") -> dict[str, object]:
+    attachment = repair.cached.attachment
+    return {
+        "network": repair.cached.network,
+        "containerID": attachment.container_id,
+        "ifname": attachment.ifname,
+        "netns": repair.netns,
+        "outcome": str(repair.outcome),
+        "error": repair.error,
+        "plugins": [{"type": each.plugin, "error": each.error} for each in repair.plugins],
+    }
+
+
+def _row(repair: "Repair") -> Sequence[str]:
+    attachment = repair.cached.attachment
+    problem = repair.problem
+    shown = str(repair.outcome) if not problem else f"{repair.outcome}: {problem}"
+    return [repair.cached.network, attachment.container_id, attachment.ifname, shown]

@@ -1,0 +1,52 @@
+"""REPAIR of every interface plugin: other programs' removals on the host are taken back, the pod is left alone.
+
+The verb is this project's own (docs/repair.md). An attachment in order is looked at, and nothing is changed. An
+attachment of the reference suite gets its firewall rules back in that suite's form, so that either suite's DEL finds
+them.
+"""
+
+from lean.typing import Any
+from plugins.attach.driver import Driver
+from plugins.attach.keys import MasqueradeConfig
+from plugins.attach.pod_ips import pod_ips
+from skel import CniError, Code
+from skel.steps import Steps
+
+__all__ = ["repair"]
+
+
+def repair(driver: Driver[Any]) -> None:
+    """Put back the driver's part of the host, then masquerading; go on past errors and report them together.
+
+    Raises CniError: 4 if the pod's network namespace is missing, 7 without prevResult, 999 if the pod has lost its
+    interface. Raises OSError.
+    """
+    from netlink.rtnl import Rtnl
+    from plugins.attach import pod_interface
+    from plugins.attach.pod_netns import open_pod
+
+    args = driver.args
+    if args.prev_result is None:
+        raise CniError(Code.INVALID_CONFIG, "prevResult: required key is missing")
+    driver.result = args.prev_result
+    with open_pod(args) as driver.netns, Rtnl() as driver.host:
+        with Rtnl(driver.netns) as driver.pod:
+            driver.inner = pod_interface.require_interface(driver.pod, args.ifname)
+        # Outside of a `with` block it takes nothing back: half a repair is better than none.
+        driver.undo = driver.open_undo()
+        with Steps() as steps:
+            driver.repair(steps)
+            if driver.config.ipam.type and isinstance(driver.config, MasqueradeConfig) and driver.config.ip_masq:
+                steps.take(_masquerade, driver)
+
+
+def _masquerade(driver: Driver[Any]) -> None:
+    from firewall import masquerade
+    from plugins.attach.origin import is_of_reference
+
+    args = driver.args
+    # A later plugin's addresses have no gateway, and nothing masquerades them.
+    own = pod_ips(driver.result, args.ifname, args.netns)
+    addresses = [ip.address for ip in own if ip.gateway is not None] or [ip.address for ip in own]
+    by_reference = is_of_reference(args)
+    masquerade.repair(driver.tables, driver.owner, addresses, driver.config.ip_masq_backend, by_reference=by_reference)

@@ -1,0 +1,68 @@
+"""REPAIR of the bridge plugin: a deleted bridge, ports that have lost it, its addresses.
+
+An undo is needed by the functions that ADD shares; nothing is taken back.
+"""
+
+from netlink.namespace import current_namespace
+from netlink.rtnl import Link, Rtnl
+from plugins.attach.veth_pair import find_host_end
+from plugins.bridge.config import BridgeConfig
+from plugins.bridge.gateways import ensure_gateways, ensure_vlan_gateway
+from plugins.bridge.host import ensure_bridge, keep_mac, tag
+from plugins.bridge.undo import BridgeUndo
+from skel import Cidr, CniError, Code, Result
+
+__all__ = ["repair_gateways", "repair_port"]
+
+
+def repair_port(host: Rtnl, config: BridgeConfig, result: Result, inner: Link, undo: BridgeUndo) -> Link:
+    """Make the bridge if it is missing, and have the host's end of the pod's pair be its port; return the bridge.
+
+    The new bridge gets the MAC of the old one, which is in the result: pods know it as their gateway's. Raises
+    CniError: 7 if the name belongs to another kind of link, 999 if the pair is missing; and NetlinkError.
+    """
+    port = find_host_end(host, result, inner)
+    macs = [each.mac for each in result.interfaces if each.name == config.bridge and not each.sandbox and each.mac]
+    bridge = ensure_bridge(host, config, undo, mac=next(iter(macs), ""))
+    _connect(host, config, port, bridge, undo)
+    return bridge
+
+
+def repair_gateways(host: Rtnl, config: BridgeConfig, bridge: Link, gateways: list[Cidr], undo: BridgeUndo) -> None:
+    """Give the bridge, or the interface of the configuration's VLAN, its missing gateway addresses.
+
+    Raises CniError (7) if it has another address of the same network, and NetlinkError.
+    """
+    holder = bridge
+    if gateways and config.vlan:
+        with current_namespace() as here:
+            holder = ensure_vlan_gateway(host, bridge, config, here, undo)
+        port = host.link(holder.peer_ifindex)
+        if port is None or port.peer_ifindex != holder.ifindex:
+            raise CniError(Code.INTERNAL, f'"{holder.name}" is no end of a veth pair in this network namespace')
+        _connect(host, config, port, bridge, undo, for_pod=False)
+    # Without `force`: the addresses of other pods' gateways stay.
+    ensure_gateways(host, holder, gateways, force=False, undo=undo)
+
+
+def _connect(
+    host: Rtnl, config: BridgeConfig, port: Link, bridge: Link, undo: BridgeUndo, *, for_pod: bool = True
+) -> None:
+    """Make the link a port of the bridge with the settings of the configuration, and set it up."""
+    has_joined = port.master != bridge.ifindex
+    hairpin, isolated = for_pod and config.hairpin_mode, for_pod and config.port_isolation
+    trunk = config.trunk_vlans() if for_pod else []
+    if has_joined:
+        host.set_master(port.ifindex, bridge.ifindex)
+        keep_mac(host, bridge, port, undo)
+        settings = port.details._replace(hairpin=False, isolated=False)
+    else:
+        settings = port.details
+    if (hairpin and not settings.hairpin) or (isolated and not settings.isolated):
+        host.set_port(
+            port.ifindex, hairpin=hairpin or bool(settings.hairpin), isolated=isolated or bool(settings.isolated)
+        )
+    if config.filters_vlans and (has_joined or not {config.vlan or 1, *trunk} <= {*host.vlans(port.ifindex)}):
+        tag(host, port, config, trunk)
+    if not port.up:
+        host.set_up(port.ifindex)

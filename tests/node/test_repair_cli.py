@@ -1,0 +1,280 @@
+"""`cni-harness repair`: all live attachments of a node, from what the runtime has cached."""
+
+import json
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.snapshot import differences, take
+from netlink.namespace import remove_namespace
+from tests.cli import REFERENCE_BIN_DIR, Cli, bridge_network
+from tests.nodes import HANG, until
+
+UNKNOWN = "unknown CNI_COMMAND: REPAIR"
+
+
+def on_node(cli: Cli, *command: str) -> str:
+    run = subprocess.run(
+        ["ip", "netns", "exec", cli.node, *command], capture_output=True, text=True, timeout=HANG, check=True
+    )
+    return run.stdout
+
+
+def rules(cli: Cli) -> dict[str, Any]:
+    """The node's tables, by section of a snapshot."""
+    sections = take({"node": f"/run/netns/{cli.node}"}, []).sections
+    return {name: dict(things) for name, things in sections.items() if name.startswith("node/nft ") and things}
+
+
+def outcomes(document: dict[str, Any]) -> list[str]:
+    return [each["outcome"] for each in document["attachments"]]
+
+
+def repaired(cli: Cli, *args: str, code: int = 0) -> dict[str, Any]:
+    """What `repair` prints, which ends with this code."""
+    run = cli.run("repair", *args, "-o", "json", check=False)
+    assert run.returncode == code, run
+    document: dict[str, Any] = json.loads(run.stdout)
+    return document
+
+
+def ipv4(pod: dict[str, Any]) -> str:
+    return str(pod["networks"][0]["result"]["ips"][0]["address"].partition("/")[0])
+
+
+@pytest.fixture
+def masquerading(own_cli: Cli) -> Cli:
+    own_cli.configure(bridge_network("net", ipMasq=True))
+    return own_cli
+
+
+def test_all_pods_are_repaired(masquerading: Cli) -> None:
+    cli = masquerading
+    pods = [f"p{number}" for number in range(5)]
+    cli.add(*pods)
+    before = rules(cli)
+    assert str(before).count("/eth0") >= len(pods), before
+
+    on_node(cli, "nft", "flush", "ruleset")
+    on_node(cli, "ip", "link", "delete", "net0")
+    document = repaired(cli)
+
+    assert outcomes(document) == ["ok"] * len(pods)
+    assert rules(cli) == before
+    cli.run("check")
+    assert outcomes(repaired(cli)) == ["ok"] * len(pods)
+    assert rules(cli) == before
+
+
+def test_only_the_named_network(own_cli: Cli) -> None:
+    cli = own_cli
+    cli.configure(bridge_network("one", ipMasq=True), bridge_network("two", ipMasq=True, subnet="10.78.0.0/16"))
+    cli.add("p1", "--network", "one", "--network", "two")
+    on_node(cli, "nft", "flush", "ruleset")
+
+    document = repaired(cli, "--network", "two")
+
+    assert [each["network"] for each in document["attachments"]] == ["two"]
+    assert "10.78.0.0-16" in str(rules(cli))
+    assert "10.77.0.0-16" not in str(rules(cli))
+
+
+def test_another_cache(masquerading: Cli, tmp_path: Path) -> None:
+    cli = masquerading
+    cli.add("p1")
+    before = rules(cli)
+    shutil.copytree(cli.var_lib_cni / "results", tmp_path / "cache" / "results")
+    shutil.rmtree(cli.var_lib_cni / "results")
+    on_node(cli, "nft", "flush", "ruleset")
+
+    assert repaired(cli) == {"attachments": []}
+    assert outcomes(repaired(cli, "--cache-dir", str(tmp_path / "cache"))) == ["ok"]
+    assert rules(cli) == before
+
+
+def test_a_cache_without_the_namespace(masquerading: Cli) -> None:
+    """As releases of libcni before 1.3 write it: the result alone says where the pod is."""
+    cli = masquerading
+    cli.add("p1")
+    before = rules(cli)
+    [path] = (cli.var_lib_cni / "results").iterdir()
+    entry = json.loads(path.read_text())
+    del entry["netns"]
+    path.write_text(json.dumps(entry))
+    on_node(cli, "nft", "flush", "ruleset")
+
+    assert outcomes(repaired(cli)) == ["ok"]
+    assert rules(cli) == before
+
+
+def test_the_references_attachments(reference_cli: Cli, direct_bin_dir: Path) -> None:
+    cli = reference_cli
+    cli.configure(bridge_network("net", ipMasq=True))
+    cli.add("p1", "p2")
+    before = sorted(on_node(cli, "iptables", "-t", "nat", "-S").splitlines())
+    on_node(cli, "iptables", "-t", "nat", "-F")
+
+    document = repaired(cli, code=1)
+
+    assert outcomes(document) == ["failed"] * 2
+    [plugin] = document["attachments"][0]["plugins"]
+    assert plugin["type"] == "bridge"
+    assert UNKNOWN in plugin["error"]
+    assert outcomes(repaired(cli, "--bin-dir", str(direct_bin_dir))) == ["ok"] * 2
+    assert sorted(on_node(cli, "iptables", "-t", "nat", "-S").splitlines()) == before
+    cli.run("del", "--all")
+    assert "CNI-" not in on_node(cli, "iptables", "-t", "nat", "-S")
+
+
+def test_plugins_of_both_suites_in_one_list(masquerading: Cli) -> None:
+    cli = masquerading
+    network = bridge_network("net", ipMasq=True)
+    network["plugins"].append({"type": "sbr"})
+    if not (REFERENCE_BIN_DIR / "sbr").exists():
+        pytest.skip(f"the reference plugins (Debian: containernetworking-plugins) are not in {REFERENCE_BIN_DIR}")
+    cli.plugin("sbr", f'exec {REFERENCE_BIN_DIR}/sbr "$@"')
+    cli.configure(network)
+    cli.add("p1")
+    before = rules(cli)
+    on_node(cli, "nft", "flush", "ruleset")
+
+    run = cli.run("repair", check=False)
+
+    assert run.returncode == 1
+    assert f"failed: plugin sbr: REPAIR failed with code 4: {UNKNOWN}" in run.stdout
+    assert rules(cli) == before
+
+
+def test_a_pod_that_is_gone_is_left(masquerading: Cli) -> None:
+    cli = masquerading
+    [gone, _] = cli.add("p1", "p2")
+    remove_namespace(gone["netns"])
+    on_node(cli, "nft", "flush", "ruleset")
+
+    document = repaired(cli)
+
+    found = {each["containerID"]: (each["outcome"], each["error"]) for each in document["attachments"]}
+    assert found[gone["containerID"]] == ("left", f"its network namespace is gone: {gone['netns']}")
+    assert sorted(outcome for outcome, _ in found.values()) == ["left", "ok"]
+    assert gone["containerID"] not in str(rules(cli))
+
+
+def test_a_pod_that_goes_meanwhile_gets_nothing_back(masquerading: Cli) -> None:
+    """The runtime has executed its DEL, and forgets the pod while the repair is under way."""
+    cli = masquerading
+    results = cli.var_lib_cni / "results"
+    network = bridge_network("net", ipMasq=True)
+    network["plugins"].append({"type": "late"})
+    answer = 'sed "s/.*\\"prevResult\\"://; s/}$//"'
+    cli.plugin("late", f"case $CNI_COMMAND in ADD) {answer} ;; REPAIR) rm {results}/* ;; esac\n")
+    cli.configure(network)
+    cli.add("p1")
+    on_node(cli, "nft", "flush", "ruleset")
+    on_node(cli, "ip", "link", "delete", "net0")
+
+    document = repaired(cli)
+
+    assert outcomes(document) == ["deleted"]
+    assert rules(cli) == {}
+    assert cli.ip("link", "show", "type", "veth") == []
+
+
+def test_no_cache_is_no_error(masquerading: Cli) -> None:
+    cli = masquerading
+    cli.add("p1")
+    cli.run("del", "p1")
+
+    assert repaired(cli) == {"attachments": []}
+
+
+def test_an_unknown_node(masquerading: Cli) -> None:
+    run = masquerading.run("repair", check=False)
+
+    assert (run.returncode, run.stderr.count("there is no node")) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        [["nft", "flush", "ruleset"]],
+        [["nft", "delete", "table", "inet", "cni_harness_masquerade"]],
+        [["nft", "flush", "table", "inet", "cni_harness_masquerade"]],
+        [["ip", "link", "delete", "net0"], ["nft", "flush", "ruleset"]],
+    ],
+    ids=lambda losses: " ".join(losses[0]),
+)
+def test_watch(masquerading: Cli, losses: list[list[str]]) -> None:
+    cli = masquerading
+    cli.add("p1", "p2")
+    before = rules(cli)
+    with cli.background("repair", "--watch") as watch:
+        assert watch.stderr is not None
+        first = watch.stderr.readline()
+        assert first.startswith("Repaired 2 attachments, 0 with errors"), first
+
+        for loss in losses:
+            on_node(cli, *loss)
+            until(lambda: rules(cli) == before)
+            until(lambda: [port.get("master") for port in cli.ip("link", "show", "type", "veth")] == ["net0"] * 2)
+        cli.run("check")
+        watch.send_signal(signal.SIGTERM)
+        said = watch.stderr.read()
+
+        assert watch.wait(HANG) == 128 + signal.SIGTERM
+    # Each loss has a repair; its own changes may be taken for another, once.
+    assert len(losses) <= said.count("Repaired 2 attachments, 0 with errors") <= 2 * len(losses) + 1
+    assert "Error" not in said
+
+
+def test_watch_sees_a_flush_by_iptables(reference_cli: Cli, direct_bin_dir: Path) -> None:
+    cli = reference_cli
+    cli.configure(bridge_network("net", ipMasq=True))
+    cli.add("p1", "p2")
+
+    def nat() -> list[str]:
+        return sorted(on_node(cli, "iptables", "-t", "nat", "-S").splitlines())
+
+    before = nat()
+    with cli.background("repair", "--watch", "--bin-dir", str(direct_bin_dir)) as watch:
+        assert watch.stderr is not None
+        watch.stderr.readline()
+        for removal in (["-F"], ["-F", "POSTROUTING"]):
+            on_node(cli, "iptables", "-t", "nat", *removal)
+            until(lambda: nat() == before)
+        watch.send_signal(signal.SIGTERM)
+        watch.wait(HANG)
+    cli.run("del", "--all")
+    assert "CNI-" not in on_node(cli, "iptables", "-t", "nat", "-S")
+
+
+def test_daily_work_is_no_loss(masquerading: Cli) -> None:
+    cli = masquerading
+    cli.add("p1", "p2")
+    with cli.background("repair", "--watch") as watch:
+        assert watch.stderr is not None
+        watch.stderr.readline()
+        cli.add("p3")
+        cli.run("del", "p3", "p2")
+        before = rules(cli)
+        on_node(cli, "nft", "flush", "ruleset")
+        until(lambda: rules(cli) == before)
+        watch.send_signal(signal.SIGTERM)
+        said = watch.stderr.read()
+
+    assert said.startswith("Repaired 1 attachments, 0 with errors")
+    assert said.count("Repaired") <= 2, said
+
+
+def test_nothing_is_changed_where_all_is_in_order(masquerading: Cli) -> None:
+    cli = masquerading
+    cli.add("p1", "p2")
+    places = {"node": f"/run/netns/{cli.node}"}
+    before = take(places, [cli.var_lib_cni])
+
+    repaired(cli)
+
+    assert [*differences(before, take(places, [cli.var_lib_cni]))] == []
