@@ -175,6 +175,11 @@ class LinkVerbs(RtnlSocket):
         """Give a link a text of at most 255 bytes that is only shown."""
         self._tried(change_link(ifindex, alias=alias), doing=f"set the alias of link {ifindex}")
 
+    def set_master(self, ifindex: int, master_ifindex: int) -> None:
+        """Put a link under a bridge or VRF; 0 takes it out. A VRF's takes it down and up again."""
+        doing = f"set the master of link {ifindex} to {master_ifindex}"
+        self._tried(change_master(ifindex, master_ifindex), doing=doing)
+
     def rename(self, ifindex: int, name: str) -> None:
         """Give a link another name. Before Linux 6.2 it must be down (EBUSY). Raises NetlinkError: EEXIST."""
         self._tried(change_link(ifindex, name=name), doing=f"rename link {ifindex} to {name!r}")
@@ -245,6 +250,11 @@ def change_port(ifindex: int, *, hairpin: bool, isolated: bool) -> bytes:
         nested(link_wire.IFLA_LINKINFO, text(link_wire.IFLA_INFO_SLAVE_KIND, "bridge"), settings),
         ifindex=ifindex,
     )
+
+
+def change_master(ifindex: int, master_ifindex: int) -> bytes:
+    """Put a link under a master, as `set_master` does."""
+    return link_message(link_wire.RTM_NEWLINK, number(link_wire.IFLA_MASTER, master_ifindex), ifindex=ifindex)
 
 
 def vlan_error(error: NetlinkError) -> NetlinkError:
