@@ -103,8 +103,13 @@ def test_two_interfaces_answer_where_they_were_asked(
 
     assert rules(first) == {"10.88.0.2": "100", "fd00:88::2": "101", "10.89.0.2": "102", "fd00:89::2": "103"}
     assert [routes(first, table) for table in ("100", "101", "102", "103")] == [*ours(0), *ours(1)]
-    until_usable(node, "eth0", netns=first.namespace("one"))
-    until_usable(node, "net1", netns=first.namespace("one"))
+    for ifname, netns in (
+        ("br0", None),
+        ("br1", None),
+        ("eth0", first.namespace("one")),
+        ("net1", first.namespace("one")),
+    ):
+        until_usable(node, ifname, netns)
     for address in rules(first):
         assert outside.run(["ping", "-c1", "-W2", address], check=False).returncode == 0, address
     first.check("one", results[0])
