@@ -28,7 +28,7 @@ def interface_plugin(
     config: type[C],
     driver: Callable[[Args[C]], Driver[C]],
     *,
-    env_args: Sequence[str] = ("MAC", "IP"),
+    env_args: Sequence[str] = ("MAC", "IP", "GATEWAY"),
     version: str = REFERENCE_RELEASE,
 ) -> Plugin[C]:
     """Declare an interface plugin; `driver` is its class of `Driver`, the rest is as of skel.Plugin."""
