@@ -9,6 +9,9 @@ PLUGINS = {
     "macvlan": "plugins.macvlan",
     "noop": "plugins.noop",
     "ptp": "plugins.ptp",
+    "sbr": "plugins.sbr",
+    "static": "ipam.static",
+    "vrf": "plugins.vrf",
 }
 """The plugins of this suite: the name of each executable, and the module that declares it as `PLUGIN`.
 

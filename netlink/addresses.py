@@ -9,7 +9,7 @@ from lean.typing import NamedTuple
 from netlink.request import DUMP, Request, RtnlSocket, change
 from netlink.wire import HEADER, NLM_F_CREATE, NLM_F_EXCL, Frame, attribute, message, number, uint32, values
 
-__all__ = ["Address", "AddressVerbs", "add_address", "list_addresses"]
+__all__ = ["Address", "AddressVerbs", "add_address", "list_addresses", "readd_address"]
 
 Interface = IPv4Interface | IPv6Interface
 
@@ -94,6 +94,12 @@ def add_address(
     harmless = (errno.EEXIST,) if exist_ok else ()
     request = new_address(ifindex, interface, nodad=nodad, noprefixroute=noprefixroute)
     return change(request, f"add address {interface} to link {ifindex}", harmless)
+
+
+def readd_address(address: Address) -> Request[bool]:
+    """Ask for an address that its link had before, without duplicate address detection; False if the link has it."""
+    noprefixroute = bool(address.flags & _IFA_F_NOPREFIXROUTE)
+    return add_address(address.ifindex, address.interface, nodad=True, noprefixroute=noprefixroute, exist_ok=True)
 
 
 def get_addresses(ifindex: int, family: int = 0) -> bytes:

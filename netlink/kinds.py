@@ -12,7 +12,7 @@ from netlink.link_wire import IFINFOMSG, attributes_of_link
 from netlink.namespace import Namespace
 from netlink.wire import flag, nested, number, uint32, value, values
 
-__all__ = ["MACVLAN_MODES", "NO_DETAILS", "Details", "bridge", "bridge_port", "details_of", "macvlan", "veth"]
+__all__ = ["MACVLAN_MODES", "NO_DETAILS", "Details", "bridge", "bridge_port", "details_of", "macvlan", "veth", "vrf"]
 
 MACVLAN_MODES: Final = {"private": 1, "vepa": 2, "bridge": 4, "passthru": 8}
 """The modes of a macvlan by the names of ip-link(8), as the kernel numbers them."""
@@ -21,6 +21,7 @@ _IFLA_BR_VLAN_FILTERING = 7
 _IFLA_BRPORT_MODE, _IFLA_BRPORT_ISOLATED = 4, 33
 _IFLA_MACVLAN_MODE, _IFLA_MACVLAN_BC_QUEUE_LEN = 1, 7
 _VETH_INFO_PEER = 1
+_IFLA_VRF_TABLE = 1
 
 
 class Details(NamedTuple):
@@ -33,6 +34,8 @@ class Details(NamedTuple):
     hairpin: bool = False
     """Of a bridge's port, as is `isolated`."""
     isolated: bool = False
+    vrf_table: int = 0
+    """The routing table of a VRF."""
 
 
 NO_DETAILS: Final = Details()
@@ -70,6 +73,11 @@ def veth(*, peer_name: str, peer_namespace: Namespace, peer_mac: str = "", peer_
     return nested(_VETH_INFO_PEER, IFINFOMSG.pack(0, 0, 0, 0, 0), given)
 
 
+def vrf(*, table: int) -> bytes:
+    """Return the settings of a VRF: the number of its routing table."""
+    return number(_IFLA_VRF_TABLE, table)
+
+
 def details_of(kind: str, data: bytes, port_data: bytes) -> Details:
     """Return the details in a link's IFLA_INFO_DATA, and in the IFLA_INFO_SLAVE_DATA of a bridge's port."""
     read = _READERS.get(kind)
@@ -90,4 +98,8 @@ def _macvlan(data: bytes) -> Details:
     return Details(macvlan_mode="".join(modes))
 
 
-_READERS: Mapping[str, Callable[[bytes], Details]] = {"bridge": _bridge, "macvlan": _macvlan}
+def _vrf(data: bytes) -> Details:
+    return Details(vrf_table=uint32(value(data, _IFLA_VRF_TABLE)))
+
+
+_READERS: Mapping[str, Callable[[bytes], Details]] = {"bridge": _bridge, "macvlan": _macvlan, "vrf": _vrf}

@@ -98,7 +98,7 @@ def change_link(  # noqa: PLR0913 - attributes that may change, each by its name
 ) -> bytes:
     """Change the given attributes; an alias is a text of at most 255 bytes that is only shown.
 
-    `master` is the ifindex of the bridge that the link becomes a port of, 0 for none.
+    `master` is the ifindex of the bridge or VRF that the link comes under, 0 for none.
     """
     flags = change = 0
     for wanted, bit in ((up, IFF_UP), (promiscuous, IFF_PROMISC)):

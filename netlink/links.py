@@ -176,8 +176,8 @@ class LinkVerbs(RtnlSocket):
         self._tried(change_link(ifindex, alias=alias), doing=f"set the alias of link {ifindex}")
 
     def set_master(self, ifindex: int, master: int) -> None:
-        """Make a link a port of the bridge `master`, an ifindex."""
-        self._tried(change_link(ifindex, master=master), doing=f"make link {ifindex} a port of link {master}")
+        """Put a link under the bridge or VRF of that ifindex; 0 takes it out. A VRF's takes it down and up again."""
+        self._tried(change_link(ifindex, master=master), doing=f"set the master of link {ifindex} to {master}")
 
     def set_port(self, ifindex: int, *, hairpin: bool, isolated: bool) -> None:
         """Set a bridge port's hairpin mode, and its isolation from other isolated ports."""

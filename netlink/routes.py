@@ -15,21 +15,42 @@ from lean.typing import Final, NamedTuple
 from netlink.request import Request, RtnlSocket, change
 from netlink.wire import HEADER, NLM_F_CREATE, NetlinkError, attribute, message, number, uint32, values
 
-__all__ = ["RT_SCOPE_UNIVERSE", "RT_TABLE_MAIN", "Route", "RouteVerbs", "add_route", "new_route", "routes_in"]
+__all__ = [
+    "RTMSG",
+    "RTM_NEWROUTE",
+    "RTNEXTHOP",
+    "RT_SCOPE_UNIVERSE",
+    "RT_TABLE_COMPAT",
+    "RT_TABLE_MAIN",
+    "Address",
+    "Network",
+    "Route",
+    "RouteVerbs",
+    "add_route",
+    "address_of",
+    "get_routes",
+    "network_of",
+    "new_route",
+    "routes_in",
+]
 
 RT_TABLE_MAIN: Final = 254
 RT_SCOPE_UNIVERSE: Final = 0
-_RT_TABLE_COMPAT = 252
-_RTM_NEWROUTE, _RTM_GETROUTE = 24, 26
+RT_TABLE_COMPAT: Final = 252
+"""In the header of a message about a table whose number has more than eight bits."""
+RTM_NEWROUTE: Final = 24
+_RTM_GETROUTE = 26
 _RTN_UNICAST = 1
 _RTPROT_BOOT = 3
 _RTA_DST, _RTA_OIF, _RTA_GATEWAY, _RTA_PRIORITY, _RTA_METRICS, _RTA_MULTIPATH, _RTA_TABLE = 1, 4, 5, 6, 8, 9, 15
 _RTAX_MTU, _RTAX_ADVMSS = 2, 8
 _IPV4 = 4
 
-_RTMSG = struct.Struct("=8BI")
-_RTNEXTHOP = struct.Struct("=HBBi")
-_BODY = HEADER.size + _RTMSG.size
+RTMSG: Final = struct.Struct("=8BI")
+"""struct rtmsg: family, dst_len, src_len, tos, table, protocol, scope, type, flags."""
+RTNEXTHOP: Final = struct.Struct("=HBBi")
+"""struct rtnexthop: length, flags, hops, ifindex."""
+_BODY = HEADER.size + RTMSG.size
 
 Network = IPv4Network | IPv6Network
 Address = IPv4Address | IPv6Address
@@ -134,34 +155,34 @@ def new_route(  # noqa: PLR0913 - the parts of a route, each by its name
             number(_RTA_TABLE, table),
         )
     )
-    fixed = _RTMSG.pack(
+    fixed = RTMSG.pack(
         AF_INET if dst.version == _IPV4 else AF_INET6,
         dst.prefixlen,
         0,
         0,
-        table if table <= RT_TABLE_MAIN else _RT_TABLE_COMPAT,
+        table if table <= RT_TABLE_MAIN else RT_TABLE_COMPAT,
         _RTPROT_BOOT,
         RT_SCOPE_UNIVERSE if scope is None else scope,
         _RTN_UNICAST,
         0,
     )
-    return message(_RTM_NEWROUTE, fixed + attributes, NLM_F_CREATE)
+    return message(RTM_NEWROUTE, fixed + attributes, NLM_F_CREATE)
 
 
 def get_routes(family: int, *, table: int | None = RT_TABLE_MAIN, ifindex: int = 0) -> bytes:
     """Ask for the routes of one table (None: of all), or those of them that leave through one link."""
     attributes = _numbers((_RTA_OIF, ifindex), (_RTA_TABLE, table or 0))
-    return message(_RTM_GETROUTE, _RTMSG.pack(family, *bytes(7), 0) + attributes)
+    return message(_RTM_GETROUTE, RTMSG.pack(family, *bytes(7), 0) + attributes)
 
 
 def routes_in(encoded: bytes) -> Iterator[Route]:
     """Yield the route in an RTM_NEWROUTE message; of a multipath route each of its paths."""
-    family, length, _, _, table, protocol, scope, kind, _ = _RTMSG.unpack_from(encoded, HEADER.size)
+    family, length, _, _, table, protocol, scope, kind, _ = RTMSG.unpack_from(encoded, HEADER.size)
     found = values(encoded, _BODY)
     metrics = values(found.get(_RTA_METRICS, b""))
     whole = Route(
-        dst=_network(family, found.get(_RTA_DST), length),
-        gateway=_address(found.get(_RTA_GATEWAY)),
+        dst=network_of(family, found.get(_RTA_DST), length),
+        gateway=address_of(found.get(_RTA_GATEWAY)),
         ifindex=uint32(found.get(_RTA_OIF)),
         mtu=uint32(metrics.get(_RTAX_MTU)),
         advmss=uint32(metrics.get(_RTAX_ADVMSS)),
@@ -175,20 +196,22 @@ def routes_in(encoded: bytes) -> Iterator[Route]:
         yield whole
         return
     paths, offset = found[_RTA_MULTIPATH], 0
-    while offset + _RTNEXTHOP.size <= len(paths):
-        size, _, _, ifindex = _RTNEXTHOP.unpack_from(paths, offset)
-        path = values(paths[offset : offset + size], _RTNEXTHOP.size)
-        yield whole._replace(gateway=_address(path.get(_RTA_GATEWAY)), ifindex=ifindex)
-        offset += max(_RTNEXTHOP.size, size + 3 & ~3)
+    while offset + RTNEXTHOP.size <= len(paths):
+        size, _, _, ifindex = RTNEXTHOP.unpack_from(paths, offset)
+        path = values(paths[offset : offset + size], RTNEXTHOP.size)
+        yield whole._replace(gateway=address_of(path.get(_RTA_GATEWAY)), ifindex=ifindex)
+        offset += max(RTNEXTHOP.size, size + 3 & ~3)
 
 
-def _network(family: int, packed: bytes | None, length: int) -> Network:
+def network_of(family: int, packed: bytes | None, length: int) -> Network:
+    """Return the network in an attribute, the family's whole space without one."""
     if family == AF_INET:
         return IPv4Network((packed or bytes(4), length))
     return IPv6Network((packed or bytes(16), length))
 
 
-def _address(packed: bytes | None) -> Address | None:
+def address_of(packed: bytes | None) -> Address | None:
+    """Return the address in an attribute, or None without one."""
     if not packed:
         return None
     return IPv4Address(packed) if len(packed) == _IPV4 else IPv6Address(packed)

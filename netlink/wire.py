@@ -21,6 +21,7 @@ __all__ = [
     "NLM_F_DUMP_INTR",
     "NLM_F_EXCL",
     "NLM_F_MULTI",
+    "NLM_F_REPLACE",
     "NLM_F_REQUEST",
     "DumpInterruptedError",
     "Frame",
@@ -51,6 +52,7 @@ NLM_F_MULTI: Final = 0x2
 NLM_F_ACK: Final = 0x4
 NLM_F_DUMP_INTR: Final = 0x10
 NLM_F_DUMP: Final = 0x300
+NLM_F_REPLACE: Final = 0x100
 NLM_F_EXCL: Final = 0x200
 NLM_F_CREATE: Final = 0x400
 NLM_F_APPEND: Final = 0x800

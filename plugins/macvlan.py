@@ -5,11 +5,12 @@ from collections.abc import Mapping
 
 from lean.typing import TYPE_CHECKING
 from plugins.attach.driver import Driver, Made
-from plugins.attach.keys import InterfaceConfig
+from plugins.attach.keys import AutoMtuConfig
 from plugins.attach.sequence import interface_plugin
 from skel import CniError, Code, boolean, choice, field, integer_between, interface_name, mac, optional
 
 if TYPE_CHECKING:
+    from netlink.path_mtu import PathMtu
     from netlink.rtnl import Link, Rtnl
 
 __all__ = ["PLUGIN", "MacvlanConfig", "MacvlanDriver"]
@@ -18,7 +19,7 @@ _DEFAULT_MODE = "bridge"
 _RTN_UNICAST = 1
 
 
-class MacvlanConfig(InterfaceConfig):
+class MacvlanConfig(AutoMtuConfig):
     """Keys of the reference plugin, with its defaults."""
 
     master: str | None = field(optional(interface_name), default=None)
@@ -39,6 +40,15 @@ class MacvlanDriver(Driver[MacvlanConfig]):
     kind = "macvlan"
     # Neighbours on the master's network may have the addresses, and the reference waits for the detection, too.
     dad = True
+
+    def path_mtu(self) -> "PathMtu":
+        """Return the master's MTU."""
+        from netlink.path_mtu import link_mtu
+        from netlink.rtnl import Rtnl
+
+        with Rtnl(self.netns if self.config.link_in_container else None) as rtnl:
+            master = self._master(rtnl)
+        return link_mtu(master.mtu, master.name, self.config.mtu_overhead)
 
     def make(self) -> Made:
         """Make the macvlan on its master."""

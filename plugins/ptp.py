@@ -25,10 +25,11 @@ _RT_SCOPE_LINK, _RT_SCOPE_HOST = 253, 254
 
 
 class PtpConfig(MasqueradeConfig):
-    """Keys of the reference plugin: `mtu`, `ipMasq`, `ipMasqBackend`."""
+    """Keys of the reference plugin: `mtu`, `ipMasq`, `ipMasqBackend`; and `mtuOverhead`."""
 
     def check_for_add(self) -> None:
         """Raise CniError (7) without an IPAM plugin: the pair would carry nothing."""
+        super().check_for_add()
         if not self.ipam.type:
             raise CniError(Code.INVALID_CONFIG, "ipam.type: required key is missing")
 

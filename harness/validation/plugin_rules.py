@@ -5,6 +5,7 @@ from typing import Any
 
 from harness.libcni.networks import PluginConfig
 from harness.validation.address_ranges import HOST_LOCAL, range_flaws
+from harness.validation.mtus import mtu_flaws
 
 __all__ = ["rule_flaws"]
 
@@ -22,6 +23,7 @@ def rule_flaws(
         yield from (f"{path} ({HOST_LOCAL}): {text}" for path, text in found)
         if not ipam.get("subnet") and not ipam.get("ranges") and "ipRanges" not in plugin.capabilities:
             yield f"{where}.ipam ({HOST_LOCAL}): there are no addresses: expected ranges or subnet"
+    yield from mtu_flaws(config, where, note)
     if plugin.type == "bridge":
         yield from _trunk_flaws(config.get("vlanTrunk"), f"{where}.vlanTrunk")
 

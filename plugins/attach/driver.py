@@ -15,7 +15,7 @@ A driver module imports `netlink` inside its methods or for type checkers alone:
 """
 
 from lean.typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
-from plugins.attach.keys import InterfaceConfig
+from plugins.attach.keys import AutoMtuConfig, InterfaceConfig
 from skel import Args, Cidr, Interface, Result, Undo
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from firewall.owner import Owner
     from firewall.tables import Tables
     from netlink.namespace import Namespace
+    from netlink.path_mtu import PathMtu
     from netlink.request import Request
     from netlink.rtnl import Link, Rtnl
     from skel.steps import Steps
@@ -110,6 +111,15 @@ class Driver(Generic[C]):
     def open_undo(self) -> Undo:
         """Return a new Undo for `self.undo`; `self.host` is open."""
         return Undo(self.args.log, self.args.interruption)
+
+    def path_mtu(self) -> "PathMtu | None":
+        """Return the MTU that `mtu: "auto"` stands for, less `mtuOverhead`: of the host's default routes.
+
+        None if there is no way out. `self.host` and `self.netns` are open.
+        """
+        from netlink.path_mtu import path_mtu
+
+        return path_mtu(self.host, self.config.mtu_overhead if isinstance(self.config, AutoMtuConfig) else 0)
 
     def make(self) -> Made:
         """Make the pod's interface, down, named CNI_IFNAME, with `self.mac`, and its counterparts on the host.

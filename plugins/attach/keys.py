@@ -19,17 +19,39 @@ from skel import (
     string,
 )
 
-__all__ = ["InterfaceConfig", "MasqueradeConfig", "mtu", "random_mac"]
+__all__ = ["AUTO", "MTU_MIN", "AutoMtuConfig", "InterfaceConfig", "MasqueradeConfig", "mtu", "random_mac"]
 
-_MTU_MIN, _MTU_MAX = 68, 65535
+AUTO = -1
+"""`mtu: "auto"`: the MTU of the way that the pod's packets take (plugins.attach.auto_mtu)."""
+MTU_MIN, _MTU_MAX = 68, 65535
+_ENCAPSULATIONS = ("vxlan", "geneve", "wireguard", "ipip")
 
 
 def mtu(value: object, path: str) -> int:
     """Read an MTU in bytes; 0 leaves it to the kernel. The bounds are the kernel's for Ethernet devices."""
     size = integer_between(0, _MTU_MAX, "an MTU in bytes")(value, path)
-    if 0 < size < _MTU_MIN:
-        raise expected(f"0 or an MTU of at least {_MTU_MIN} bytes", value, path)
+    if 0 < size < MTU_MIN:
+        raise expected(f"0 or an MTU of at least {MTU_MIN} bytes", value, path)
     return size
+
+
+def mtu_or_auto(value: object, path: str) -> int:
+    """Read an MTU in bytes, or AUTO."""
+    if value == "auto":
+        return AUTO
+    if isinstance(value, str):
+        raise expected('"auto" or an MTU in bytes', value, path)
+    return mtu(value, path)
+
+
+def mtu_overhead(value: object, path: str) -> int | str:
+    """Read the bytes that an overlay adds to a packet, or the name of its encapsulation."""
+    if isinstance(value, str) and value in _ENCAPSULATIONS:
+        return value
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MTU_MAX:
+        names = ", ".join(f'"{name}"' for name in _ENCAPSULATIONS)
+        raise expected(f"a number of bytes from 0 to {_MTU_MAX}, or one of {names}", value, path)
+    return value
 
 
 class _Mac(Record):
@@ -68,7 +90,19 @@ class InterfaceConfig(Config):
             raise CniError(Code.INVALID_ENVIRONMENT, error.msg) from None
 
 
-class MasqueradeConfig(InterfaceConfig):
+class AutoMtuConfig(InterfaceConfig):
+    """The keys of interface plugins that know `mtu: "auto"`."""
+
+    mtu: int = field(mtu_or_auto, default=0)
+    mtu_overhead: int | str = field(mtu_overhead, default=0)
+
+    def check_for_add(self) -> None:
+        """Raise CniError (7) for an overhead that nothing is taken from."""
+        if self.mtu_overhead and self.mtu != AUTO:
+            raise CniError(Code.INVALID_CONFIG, f'mtuOverhead: it needs mtu: "auto", got mtu: {self.mtu}')
+
+
+class MasqueradeConfig(AutoMtuConfig):
     """The keys of interface plugins whose pods reach the network through the host's routing."""
 
     # If DEL cannot read the key, it removes masquerading all the same.

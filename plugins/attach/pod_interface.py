@@ -134,12 +134,19 @@ def check_addresses_and_routes(pod: Rtnl, inner: Link, routes: Iterable[Route], 
     for address in addresses:
         if address not in present:
             raise CniError(Code.INTERNAL, f'address {address} is missing on "{inner.name}" in the container')
-    tables: dict[tuple[int, int], dict[Network, list[KernelRoute]]] = {}
-    for wanted in routes:
-        place = (FAMILIES[wanted.dst.version], RT_TABLE_MAIN if wanted.table is None else wanted.table)
+    tables: dict[tuple[int, int | None], dict[Network, list[KernelRoute]]] = {}
+
+    def is_present(wanted: Route, table: int | None) -> bool:
+        place = (FAMILIES[wanted.dst.version], table)
         if place not in tables:
             tables[place] = _routes(pod, *place)
-        if not any(_fulfils(route, wanted) for route in tables[place].get(wanted.dst, [])):
+        found = [route for route in tables[place].get(wanted.dst, []) if _fulfils(route, wanted)]
+        return any(table is not None or route.ifindex == inner.ifindex for route in found)
+
+    for wanted in routes:
+        # A later plugin of the list (sbr, vrf) may have moved the interface's routes to another table.
+        places = [RT_TABLE_MAIN, None] if wanted.table is None else [wanted.table]
+        if not any(is_present(wanted, table) for table in places):
             via = f" via {wanted.gw}" if wanted.gw else ""
             raise CniError(Code.INTERNAL, f"route to {wanted.dst}{via} is missing in the container")
 
@@ -175,8 +182,8 @@ def _routes_to_add(index: int, result: Result) -> list[Request[bool]]:
     return requests
 
 
-def _routes(pod: Rtnl, family: int, table: int) -> dict[Network, list[KernelRoute]]:
-    """Return the routes of one table by their destinations."""
+def _routes(pod: Rtnl, family: int, table: int | None) -> dict[Network, list[KernelRoute]]:
+    """Return the routes of one table, or with None of all, by their destinations."""
     found: dict[Network, list[KernelRoute]] = {}
     for route in pod.routes(family, table=table):
         found.setdefault(route.dst, []).append(route)

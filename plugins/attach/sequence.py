@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from lean.typing import TYPE_CHECKING, Any, TypeVar
 from plugins.attach.driver import Driver, interface_of
-from plugins.attach.keys import InterfaceConfig, MasqueradeConfig, random_mac
+from plugins.attach.keys import AUTO, InterfaceConfig, MasqueradeConfig, random_mac
 from plugins.attach.pod_ips import pod_ips
 from skel import Args, Cidr, CniError, Code, Plugin, Result
 from skel.delegate import ipam_add, ipam_check, ipam_delete, ipam_gc, ipam_status
@@ -28,7 +28,7 @@ def interface_plugin(
     config: type[C],
     driver: Callable[[Args[C]], Driver[C]],
     *,
-    env_args: Sequence[str] = ("MAC", "IP"),
+    env_args: Sequence[str] = ("MAC", "IP", "GATEWAY"),
     version: str = REFERENCE_RELEASE,
 ) -> Plugin[C]:
     """Declare an interface plugin; `driver` is its class of `Driver`, the rest is as of skel.Plugin."""
@@ -57,6 +57,10 @@ def _add(driver: Driver[Any]) -> Result:
     driver.config.check_for_add()
     driver.mac = driver.config.requested_mac(args.cni_args) or random_mac()
     with open_pod(args) as driver.netns, _kept_rtnl(args) as driver.host, driver.open_undo() as driver.undo:
+        if driver.config.mtu == AUTO:
+            from plugins.attach.auto_mtu import settle_mtu
+
+            settle_mtu(driver)
         made = driver.make()
         driver.result = Result(interfaces=made.interfaces)
         gateways = _reserve(driver) if driver.config.ipam.type else []
@@ -146,6 +150,10 @@ def _check(driver: Driver[Any]) -> None:
             driver.pod, result, args.ifname, args.netns, kind=driver.kind, may_be_down=driver.leaves_down
         )
         driver.verify()
+        if driver.config.mtu == AUTO:
+            from plugins.attach.auto_mtu import check_mtu
+
+            check_mtu(driver)
         addresses = [ip.address for ip in pod_ips(result, args.ifname, args.netns)]
         pod_interface.check_addresses_and_routes(driver.pod, driver.inner, result.routes, addresses)
     if driver.config.ipam.type and _masquerades(driver):

@@ -68,6 +68,7 @@ class BridgeConfig(MasqueradeConfig):
 
     def check_for_add(self) -> None:
         """Raise CniError (7) for keys that contradict each other."""
+        super().check_for_add()
         self.trunk_vlans()
         if self.hairpin_mode and self.promisc_mode:
             raise CniError(Code.INVALID_CONFIG, "hairpinMode: true and promiscMode: true exclude each other")

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from firewall.owner import Owner
+    from netlink.path_mtu import PathMtu
     from netlink.request import Request
     from netlink.rtnl import Address, Link
     from plugins.bridge.undo import BridgeUndo
@@ -36,6 +37,18 @@ class BridgeDriver(Driver[BridgeConfig]):
         super().__init__(args)
         self.dad = self.config.enable_dad
         self.leaves_down = self.config.disable_container_interface
+
+    def path_mtu(self) -> "PathMtu | None":
+        """Return the MTU of an existing bridge that is not the pods' gateway, and otherwise of the host's way out.
+
+        Such a bridge has the overhead taken off already, by the ADD that made it.
+        """
+        from netlink.path_mtu import link_mtu
+
+        bridge = None if self.config.gateway else self.host.link(self.config.bridge)
+        if bridge is None:
+            return super().path_mtu()
+        return link_mtu(bridge.mtu, bridge.name)
 
     def open_undo(self) -> "BridgeUndo":
         """Return an Undo that keeps changes of the bridge that other pods need by now."""

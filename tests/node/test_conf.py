@@ -38,6 +38,14 @@ EXPECTED = {
         ["10.90.0.1", "fd0d:6e1b:8b5d::1"],
     ),
     "50-macvlan": Seen({"lo": "", "eth0": "macvlan"}, ["10.91.0.2/24", "fd0d:6e1b:8b5e::2/64"], []),
+    "57-static": Seen(
+        {"lo": "", "eth0": "veth"},
+        ["10.92.0.9/24", "fd0d:6e1b:8b5f::9/64"],
+        ["10.92.0.1", "fd0d:6e1b:8b5f::1"],
+    ),
+    # Their default routes are in tables of their own.
+    "64-sbr": Seen({"lo": "", "eth0": "veth"}, ["10.93.0.2/24", "fd0d:6e1b:8b60::2/64"], []),
+    "65-vrf": Seen({"lo": "", "eth0": "veth", "blue": "vrf"}, ["10.94.0.2/24", "fd0d:6e1b:8b61::2/64"], []),
     "90-hostnetwork-noop": Seen({"lo": ""}, [], []),
     "99-loopback": Seen({"lo": ""}, [], []),
 }
@@ -54,7 +62,7 @@ KEPT = [
 
 
 # The options to make an interface by ip(8), for plugins whose kind not every kernel has.
-KINDS: dict[str, list[str]] = {}
+KINDS: dict[str, list[str]] = {"vrf": ["vrf", "table", "7"]}
 
 # Values of capabilities, as a runtime has them for a pod.
 CAPABILITIES: dict[str, Any] = {}

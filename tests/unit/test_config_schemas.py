@@ -12,10 +12,13 @@ from referencing import Registry, Resource
 from harness.libcni.networks import LIST_KEYS
 from ipam.host_local_config import HostLocalIpam
 from ipam.ranges import Range
+from ipam.static import StaticAddress, StaticIpam
 from plugins.bridge.config import BridgeConfig, VlanTrunk
 from plugins.macvlan import MacvlanConfig
 from plugins.noop import NoopConfig
 from plugins.ptp import PtpConfig
+from plugins.sbr import SbrConfig
+from plugins.vrf import VrfConfig
 from skel import DNS, Config, Record, Route
 from tests.cli import ROOT
 
@@ -42,6 +45,8 @@ def shared_keys() -> set[str]:
         ("macvlan", MacvlanConfig),
         ("noop", NoopConfig),
         ("ptp", PtpConfig),
+        ("sbr", SbrConfig),
+        ("vrf", VrfConfig),
     ],
 )
 def test_schema_of_a_plugin_has_the_keys_that_it_reads(name: str, config: type[Record]) -> None:
@@ -55,11 +60,13 @@ def test_schema_of_a_plugin_has_the_keys_that_it_reads(name: str, config: type[R
     [
         (DOCUMENTS["host-local.schema.json"], HostLocalIpam),
         (DOCUMENTS["host-local.schema.json"]["$defs"]["range"], Range),
+        (DOCUMENTS["static.schema.json"], StaticIpam),
+        (DOCUMENTS["static.schema.json"]["$defs"]["address"], StaticAddress),
         (DOCUMENTS["bridge.schema.json"]["properties"]["vlanTrunk"]["items"], VlanTrunk),
         (DOCUMENTS["common.schema.json"]["$defs"]["route"], Route),
         (DOCUMENTS["common.schema.json"]["$defs"]["dns"], DNS),
     ],
-    ids=["host-local", "range", "vlanTrunk", "route", "dns"],
+    ids=["host-local", "range", "static", "static address", "vlanTrunk", "route", "dns"],
 )
 def test_schema_of_a_section_has_the_keys_that_are_read(schema: dict[str, Any], config: type[Record]) -> None:
     assert set(schema["properties"]) == keys_of(config)

@@ -8,20 +8,22 @@ from typing import Any
 
 import pytest
 from pyroute2.netlink import nla, nlmsg
+from pyroute2.netlink.rtnl.fibmsg import fibmsg
 from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.ndmsg import ndmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from netlink import addresses as address_verbs
-from netlink import kinds, link, link_wire, links, routes
+from netlink import kinds, link, link_wire, links, route_copies, routes, rules
 from netlink.codec import Attributes, build
 from netlink.namespace import Namespace
 
 TIMES = 300
 RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK = 16, 17, 18
 RTM_NEWADDR, RTM_DELADDR, RTM_GETADDR = 20, 21, 22
-RTM_NEWROUTE, RTM_GETNEIGH = 24, 30
+RTM_NEWROUTE, RTM_DELROUTE, RTM_GETNEIGH = 24, 25, 30
+RTM_NEWRULE, RTM_DELRULE = 32, 33
 NLM_F_EXCL, NLM_F_CREATE = 0x200, 0x400
 NEW = NLM_F_CREATE | NLM_F_EXCL
 SKIP_STATS = ("IFLA_EXT_MASK", 8)
@@ -284,6 +286,55 @@ def route(values: Values) -> Case:
     return made, expected
 
 
+def vrf(values: Values) -> Case:
+    name, table, up = values.ifname(), values.number(), values.flag()
+    made = links.new_link("vrf", name, data=kinds.vrf(table=table), up=up)
+    linkinfo = [("IFLA_INFO_KIND", "vrf"), ("IFLA_INFO_DATA", {"attrs": [("IFLA_VRF_TABLE", table)]})]
+    attributes = [("IFLA_IFNAME", name), ("IFLA_LINKINFO", {"attrs": linkinfo})]
+    return made, reference(ifinfmsg, RTM_NEWLINK, attributes, NEW, flags=int(up), change=int(up))
+
+
+def of_rule(src: Any, table: int, priority: int | None, kind: int, nlm_flags: int) -> bytes:
+    attributes = [("FRA_SRC", str(src.network_address)), ("FRA_PRIORITY", priority), ("FRA_TABLE", table)]
+    return reference(
+        fibmsg,
+        kind,
+        attributes,
+        nlm_flags,
+        family=AF_INET if src.version == 4 else AF_INET6,
+        src_len=src.prefixlen,
+        table=table if table <= 254 else 252,
+        action=1,
+    )
+
+
+def new_rule(values: Values) -> Case:
+    src, table = values.network(values.version()), values.number()
+    return rules.new_rule(src, table), of_rule(src, table, None, RTM_NEWRULE, NEW)
+
+
+def old_rule(values: Values) -> Case:
+    src, table, priority = values.network(values.version()), values.number(), values.perhaps(values.number)
+    made = rules.old_rule(rules.Rule(src, table, priority or 0))
+    return made, of_rule(src, table, priority, RTM_DELRULE, 0)
+
+
+def copied_route(values: Values) -> Case:
+    """As the kernel describes a route, with attributes and flags of its own, and as it is asked for in a table."""
+    index, version, table = values.number(), values.version(), values.number()
+    dst, gateway = values.network(version), values.perhaps(lambda: values.address(version))
+    old, new = values.perhaps(lambda: values.address(version)), values.perhaps(lambda: values.address(version))
+    fixed = {"family": AF_INET if version == 4 else AF_INET6, "dst_len": dst.prefixlen, "proto": 2, "type": RTN_UNICAST}
+    first = [("RTA_DST", str(dst.network_address)), ("RTA_OIF", index), ("RTA_GATEWAY", gateway and str(gateway))]
+    described = [("RTA_TABLE", 254), *first, ("RTA_PREFSRC", old and str(old))]
+    copy = route_copies.route_copy(reference(rtmsg, RTM_NEWROUTE, described, table=254, flags=0x10 | 4, **fixed))
+    source = new or old
+    asked = [*first, ("RTA_PREFSRC", source and str(source)), ("RTA_TABLE", table)]
+    number = table if table <= 254 else 252
+    expected = reference(rtmsg, RTM_NEWROUTE, asked, NLM_F_CREATE, table=number, flags=4, **fixed)
+    return copy.written(RTM_NEWROUTE, NLM_F_CREATE, table, new), expected
+
+
 @pytest.mark.parametrize(
     "case",
     [
@@ -303,6 +354,10 @@ def route(values: Values) -> Case:
         new_address,
         deleted_address,
         route,
+        vrf,
+        new_rule,
+        old_rule,
+        copied_route,
     ],
 )
 def test_bytes_are_those_of_pyroute2(case: Callable[[Values], Case]) -> None:
@@ -322,3 +377,11 @@ def test_a_route_is_read_as_it_was_written() -> None:
 
         assert (dst, gateway, index, 9000, 0) == (read.dst, read.gateway, read.ifindex, read.mtu, read.advmss)
         assert table == read.table
+
+
+def test_a_rule_is_read_as_it_was_written() -> None:
+    values = Values()
+    for _ in range(TIMES):
+        rule = rules.Rule(values.network(values.version()), values.number(), values.number())
+
+        assert rule == rules.rule_in(rules.old_rule(rule))

@@ -32,8 +32,8 @@ def host_local(*ranges: object, **keys: object) -> dict[str, Any]:
     [
         (bridge(vlan=99999), ".vlan (bridge)", "expected a VLAN ID from 0 to 4094, got 99999"),
         (bridge(vlan=1.0), ".vlan (bridge)", "expected a VLAN ID from 0 to 4094, got 1.0"),
-        (bridge(mtu=60), ".mtu (bridge)", "expected 0 or an MTU from 68 to 65535 bytes, got 60"),
-        (bridge(mtu=-1), ".mtu (bridge)", "expected 0 or an MTU from 68 to 65535 bytes, got -1"),
+        (bridge(mtu=60), ".mtu (bridge)", 'expected 0 or an MTU from 68 to 65535 bytes, or "auto", got 60'),
+        (bridge(mtu=-1), ".mtu (bridge)", 'expected 0 or an MTU from 68 to 65535 bytes, or "auto", got -1'),
         (bridge(isGateway="true"), ".isGateway (bridge)", 'expected true or false, got "true"'),
         (bridge(ISGATEWAY=1), ".isGateway (bridge)", "expected true or false, got 1"),
         (

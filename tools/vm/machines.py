@@ -21,7 +21,8 @@ _CHECKOUT: Final = BUILD.parent
 _CACHE: Final = BUILD / "vm" / "cache"
 # First those that need a driver which small kernels lack; then the tests that use the kernel most.
 _TESTS: Final = (
-    *("vm/test_bridge_vlan", "vm/test_machine_with_containers", "node/test_bridge_keys", "node/test_netlink_links"),
+    *("vm/test_bridge_vlan", "vm/test_machine_with_containers", "vm/test_vrf", "node/test_conf"),
+    *("node/test_bridge_keys", "node/test_netlink_links"),
     *("node/test_bridge_connectivity", "node/test_bridge_delete", "node/test_bridge_gc", "node/test_bridge_masquerade"),
     *("node/test_netlink_addresses", "node/test_netlink_routes"),
     *("node/test_nft_masquerade_packets", "node/test_nft_spoofcheck", "node/test_nft_transaction"),
