@@ -5,7 +5,7 @@ It follows an interface plugin in a list and returns that plugin's result. All t
 
 from lean.typing import TYPE_CHECKING
 from plugins.chained import required_result
-from skel import Args, CniError, Code, Config, Plugin, Result, Undo, choice, field, optional, string
+from skel import Args, CniError, Code, Config, Plugin, Result, Undo, choice, expected, field, interface_name, optional, string
 from skel.steps import Steps
 from skel.versions import REFERENCE_RELEASE, SUPPORTED
 
@@ -17,13 +17,24 @@ if TYPE_CHECKING:
 __all__ = ["PLUGIN", "FirewallConfig"]
 
 _OPEN = "open"
+_CHAIN_MAX = 28
+"""Bytes in the name of a chain of iptables."""
+
+
+def _chain_name(value: object, path: str) -> str:
+    """Read the name of a chain of iptables; "" is absent."""
+    name = string(value, path)
+    is_plain = name.isascii() and name.isprintable() and not any(character in name for character in " \"'\\")
+    if len(name) > _CHAIN_MAX or not is_plain or name.startswith(("-", "!")):
+        raise expected(f"the name of a chain of iptables, of at most {_CHAIN_MAX} characters", value, path)
+    return name
 
 
 class FirewallConfig(Config):
     """Keys of the reference plugin, with its defaults; its backends and `nftables`."""
 
     backend: str | None = field(optional(choice("nftables", "iptables", "firewalld")), default=None)
-    iptables_admin_chain_name: str = field(string, default="")
+    iptables_admin_chain_name: str = field(_chain_name, default="")
     firewalld_zone: str = field(string, default="")
     ingress_policy: str | None = field(optional(choice(_OPEN, "same-bridge", "isolated")), default=None)
 
@@ -123,7 +134,7 @@ def _ingress(args: Args[FirewallConfig]) -> "Ingress | None":
             return None
         message = f'ingressPolicy: "{policy}" needs a plugin before it that reports the bridge, such as bridge'
         raise CniError(Code.INVALID_CONFIG, message)
-    return Ingress(policy, host[0], host[1] if len(host) > 1 else "")
+    return Ingress(policy, interface_name(host[0], "prevResult.interfaces"), host[1] if len(host) > 1 else "")
 
 
 def _owner(args: Args[FirewallConfig]) -> "Owner":
