@@ -31,6 +31,7 @@ _TABLE: Final = "filter"
 _FORWARD: Final = "CNI-FORWARD"
 _STAGES: Final = ("CNI-ISOLATION-STAGE-1", "CNI-ISOLATION-STAGE-2")
 _JUMP = f'FORWARD -m comment --comment "CNI firewall plugin rules" -j {_FORWARD}'
+_POLICY = "(ingressPolicy: "
 _ANY_POLICY = "same-bridge|isolated"
 _ATTEMPTS = 5
 
@@ -44,6 +45,11 @@ class _Filter:
         lines = listing.splitlines()
         self.chains = {line.split()[1] for line in lines if not line.startswith("-A ")}
         self.rules = Counter(line.removeprefix("-A ") for line in lines if line.startswith("-A "))
+        self._effects = set(map(_effect, self.rules))
+
+    def has(self, rule: str) -> bool:
+        """Tell whether a rule is there, whichever policy its comment names: releases of the reference differ."""
+        return _effect(rule) in self._effects
 
 
 def apply(tables: Tables, owner: Owner, admission: Admission) -> None:
@@ -133,8 +139,8 @@ def _missing(present: _Filter, addresses: Sequence[Interface], admission: Admiss
     if not present.rules[_JUMP]:
         changes.append(f"-I {_JUMP}")
         # The jump for isolation comes first: packets that are accepted here pass no other rule.
-        first = _isolation_jump()
-        changes += [line for _ in range(present.rules[first]) for line in (f"-D {first}", f"-I {first}")]
+        first = [rule for rule in present.rules if _effect(rule) == _effect(_isolation_jump())]
+        changes += [line for rule in first for line in (f"-D {rule}", f"-I {rule}")]
     if not present.rules[admin]:
         changes.append(f"-I {admin}")
     changes += [f"-A {rule}" for rule in _pod_rules(addresses) if not present.rules[rule]]
@@ -152,8 +158,8 @@ def _isolation(present: _Filter, ingress: Ingress) -> list[str]:
     appended = [f"{stage} {_comment(_ANY_POLICY)} -j RETURN" for stage in _STAGES]
     return [
         *_new_chains(present, _STAGES),
-        *(f"-I {rule}" for rule in inserted if not present.rules[rule]),
-        *(f"-A {rule}" for rule in appended if not present.rules[rule]),
+        *(f"-I {rule}" for rule in inserted if not present.has(rule)),
+        *(f"-A {rule}" for rule in appended if not present.has(rule)),
     ]
 
 
@@ -173,8 +179,14 @@ def _isolation_jump() -> str:
     return f"FORWARD {_comment(_ANY_POLICY)} -j {_STAGES[0]}"
 
 
+def _effect(rule: str) -> str:
+    """Return a rule without the policies in its comment."""
+    head, mark, tail = rule.partition(_POLICY)
+    return head + mark + tail[tail.find(")") :] if mark else rule
+
+
 def _comment(policy: str) -> str:
-    return f'-m comment --comment "CNI firewall plugin rules (ingressPolicy: {policy})"'
+    return f'-m comment --comment "CNI firewall plugin rules {_POLICY}{policy})"'
 
 
 def _by_family(addresses: Sequence[Interface]) -> Iterator[tuple[Family, list[Interface]]]:

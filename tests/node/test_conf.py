@@ -38,6 +38,11 @@ EXPECTED = {
         ["10.90.0.1", "fd0d:6e1b:8b5d::1"],
     ),
     "50-macvlan": Seen({"lo": "", "eth0": "macvlan"}, ["10.91.0.2/24", "fd0d:6e1b:8b5e::2/64"], []),
+    "61-firewall": Seen(
+        {"lo": "", "eth0": "veth"},
+        ["10.94.0.2/24", "fd0d:6e1b:8b61::2/64"],
+        ["10.94.0.1", "fd0d:6e1b:8b61::1"],
+    ),
     "90-hostnetwork-noop": Seen({"lo": ""}, [], []),
     "99-loopback": Seen({"lo": ""}, [], []),
 }
