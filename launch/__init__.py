@@ -4,6 +4,7 @@ __all__ = ["PLUGINS"]
 
 PLUGINS = {
     "bridge": "plugins.bridge",
+    "firewall": "plugins.firewall",
     "host-local": "ipam.host_local",
     "loopback": "plugins.loopback",
     "macvlan": "plugins.macvlan",

@@ -5,11 +5,13 @@ bytes: one loads a value, the next compares it or looks it up.
 Interface: include/uapi/linux/netfilter/nf_tables.h.
 """
 
+import struct
 from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
 
 from netlink.nft_wire import IPV4, IPV6, Attributes
 
 __all__ = [
+    "ESTABLISHED",
     "IIFNAME",
     "L4PROTO",
     "LINK_HEADER",
@@ -18,9 +20,12 @@ __all__ = [
     "NFPROTO",
     "OIFNAME",
     "REGISTER",
+    "RELATED",
     "TRANSPORT_HEADER",
     "compared",
+    "connection_state",
     "counted",
+    "destination",
     "destination_inside",
     "destination_outside",
     "expression",
@@ -43,7 +48,10 @@ REGISTER, NEXT_REGISTER = 1, 2
 LINK_HEADER, NETWORK_HEADER, TRANSPORT_HEADER = 0, 1, 2  # NFT_PAYLOAD_*_HEADER
 IIFNAME, OIFNAME, NFPROTO, L4PROTO = 6, 7, 15, 16  # NFT_META_*
 
+ESTABLISHED, RELATED = 1 << 1, 1 << 2  # NF_CT_STATE_BIT of IP_CT_*
+
 _LIST_ITEM = 1
+_CT_STATE = 0  # NFT_CT_STATE
 _NAME, _DATA = 1, 2  # NFTA_EXPR_*
 _VALUE, _VERDICT = 1, 2  # NFTA_DATA_*
 _VERDICT_CODE, _VERDICT_CHAIN = 1, 2
@@ -92,6 +100,18 @@ def source(version: int) -> Attributes:
     """`ip saddr` or `ip6 saddr`, to be looked up."""
     offset, length = _ADDRESSES[version]
     return [*family_is(version), *payload(NETWORK_HEADER, offset, length)]
+
+
+def destination(version: int) -> Attributes:
+    """`ip daddr` or `ip6 daddr`, to be looked up."""
+    offset, length = _ADDRESSES[version]
+    return [*family_is(version), *payload(NETWORK_HEADER, offset + length, length)]
+
+
+def connection_state(*states: int) -> Attributes:
+    """`ct state A,B`: the rest of the rule is for packets in one of these states (`ESTABLISHED`, `RELATED`)."""
+    load = expression("ct", (1, REGISTER), (2, _CT_STATE))
+    return [*load, *masked(struct.pack("=I", sum(states))), *compared(bytes(4), unequal=True)]
 
 
 def destination_outside(*networks: IPv4Network | IPv6Network) -> Attributes:

@@ -48,10 +48,12 @@ class KeyType(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A rule in a chain: the handle to delete it by, and the comment that nft(8) shows."""
+    """A rule in a chain: the handle to delete it by, the comment that nft(8) shows, its expressions as they came."""
 
     handle: bytes
     comment: str
+    expressions: bytes = b""
+    """See `netlink.nft_reading`."""
 
 
 class Transaction:
@@ -70,9 +72,9 @@ class Transaction:
         """Create the table."""
         self._append(_NEW_TABLE, NLM_F_CREATE, (2, 0))
 
-    def delete_table(self) -> None:
-        """Delete the table, if it is empty (else EBUSY)."""
-        self._append(_DEL_TABLE, _NLM_F_NONREC)
+    def delete_table(self, *, contents: bool = False) -> None:
+        """Delete the table: if it is empty (else EBUSY), or with `contents` all that is in it."""
+        self._append(_DEL_TABLE, 0 if contents else _NLM_F_NONREC)
 
     def add_chain(self, chain: str, hook: Hook | None = None) -> None:
         """Create a chain, or with `hook` a base chain whose policy is to accept."""

@@ -11,6 +11,7 @@ from lean.typing import NamedTuple, TypeVar
 from netlink.netfilter import LookUp, Netfilter
 from netlink.nft_transaction import Hook, KeyType, Rule, Transaction
 from netlink.nft_wire import (
+    ACCEPT,
     Attributes,
     Element,
     attributes_of,
@@ -40,6 +41,7 @@ T = TypeVar("T")
 # NFT_MSG_*
 _GET_TABLE, _GET_CHAIN, _GET_RULE, _GET_SET, _GET_ELEMENT, _GET_GENERATION, _GET_OBJECT = 1, 4, 7, 10, 13, 16, 19
 _COUNTER = 1  # NFT_OBJECT_COUNTER
+_POLICY = 5  # NFTA_CHAIN_POLICY
 _DUMP_ATTEMPTS = 10
 _FEW_USES = 16
 """A chain of ours with more uses than rules that it could have is in use: its rules need not be counted."""
@@ -52,10 +54,12 @@ ATTEMPTS = 200
 
 
 class Chain(NamedTuple):
-    """A chain: the number of its rules and of the jumps to it; the hook of a base chain."""
+    """A chain: the number of its rules and of the jumps to it; the hook and the policy of a base chain."""
 
     uses: int
     hook: Hook | None
+    policy: int = ACCEPT
+    """Of a base chain: `ACCEPT` or `DROP`."""
 
 
 class Table:
@@ -195,7 +199,11 @@ class Table:
     def rules(self, chain: str) -> list[Rule]:
         """Return the rules of `chain`; none if it is missing."""
         parts = self._list(_GET_RULE, f"list the rules of {chain}", (2, chain))
-        return [Rule(part[3], comment_in(part.get(7, b""))) for part in parts if part.get(2) == chain.encode() + b"\0"]
+        return [
+            Rule(part[3], comment_in(part.get(7, b"")), part.get(4, b""))
+            for part in parts
+            if part.get(2) == chain.encode() + b"\0"
+        ]
 
     def _question(
         self,
@@ -233,7 +241,7 @@ def _uses(reply: dict[int, bytes]) -> int:
 def _chain(reply: dict[int, bytes]) -> Chain:
     where = values(reply.get(4, b""))
     hook = Hook(string(reply[7]), number(where[1]), number(where[2])) if where else None
-    return Chain(number(reply[6]), hook)
+    return Chain(number(reply[6]), hook, number(reply[_POLICY]) if _POLICY in reply else ACCEPT)
 
 
 def _element(reply: dict[int, bytes]) -> Element:

@@ -46,6 +46,11 @@ EXPECTED = {
     # Their default routes are in tables of their own.
     "64-sbr": Seen({"lo": "", "eth0": "veth"}, ["10.93.0.2/24", "fd0d:6e1b:8b60::2/64"], []),
     "65-vrf": Seen({"lo": "", "eth0": "veth", "blue": "vrf"}, ["10.94.0.2/24", "fd0d:6e1b:8b61::2/64"], []),
+    "61-firewall": Seen(
+        {"lo": "", "eth0": "veth"},
+        ["10.94.0.2/24", "fd0d:6e1b:8b61::2/64"],
+        ["10.94.0.1", "fd0d:6e1b:8b61::1"],
+    ),
     "90-hostnetwork-noop": Seen({"lo": ""}, [], []),
     "99-loopback": Seen({"lo": ""}, [], []),
 }
@@ -63,6 +68,7 @@ KEPT = [
 
 # The options to make an interface by ip(8), for plugins whose kind not every kernel has.
 KINDS: dict[str, list[str]] = {"vrf": ["vrf", "table", "7"]}
+KINDS: dict[str, list[str]] = {}
 
 # Values of capabilities, as a runtime has them for a pod.
 CAPABILITIES: dict[str, Any] = {}

@@ -1,0 +1,151 @@
+"""Admission of a pod's traffic through the node's firewall, by the backend that `backend` names.
+
+Without a name, the node's own firewall decides: firewalld if it runs, as with the reference plugins; else nftables. No
+accept of nftables overrides another table's drop. So if iptables' chain FORWARD refuses packets of an address family,
+that family's rules of the reference plugins are made, too.
+
+Every backend has the pod in the table of `admission_nft`, which names its owner. A pod may have been added by the
+reference plugins, or with another `backend`. So removal and GC go through all backends.
+"""
+
+from collections.abc import Collection, Sequence
+
+from firewall import admission_firewalld, admission_iptables, admission_nft
+from firewall.admission_node import has_firewalld, is_refused
+from firewall.admission_subject import Admission, Ingress
+from firewall.iptables_program import find
+from firewall.iptables_variant import FAMILIES
+from firewall.owner import Owner
+from firewall.tables import Interface, Tables
+from lean.typing import Final
+from skel.steps import Steps
+
+__all__ = ["Admission", "Ingress", "apply", "collect", "lack", "missing", "remove"]
+
+NFTABLES: Final = "nftables"
+IPTABLES: Final = "iptables"
+FIREWALLD: Final = "firewalld"
+
+
+def apply(tables: Tables, owner: Owner, admission: Admission, *, as_reference: bool = False) -> None:
+    """Let the traffic of the addresses pass, and restrict the ingress. Raises OSError.
+
+    Existing rules stay. `as_reference` makes the rules of the reference plugins alone, which their DEL removes.
+    """
+    if as_reference:
+        _apply_as_reference(tables, owner, admission)
+        return
+    backend = _chosen(tables, admission)
+    own = admission._replace(ingress=None) if backend == IPTABLES else admission
+    admission_nft.apply(tables, owner, own)
+    if backend == IPTABLES:
+        admission_iptables.apply(tables, owner, admission)
+    elif backend == FIREWALLD:
+        admission_firewalld.apply(tables, owner, admission)
+    else:
+        refused = _refused(tables, admission)
+        if refused:
+            admission_iptables.apply(tables, owner, admission._replace(addresses=refused, ingress=None))
+
+
+def remove(tables: Tables, owner: Owner, admission: Admission) -> None:
+    """Remove the rules of `apply`, from any backend or plugin suite; no rules are fine. Raises OSError, CniError.
+
+    Without addresses in `admission`, all of the owner's go.
+    """
+    with Steps() as steps:
+        known = list(admission.addresses)
+        steps.take(lambda: known.extend(admission_nft.addresses_of(tables, owner)))
+        own = admission._replace(addresses=_distinct(known))
+        if own.addresses:
+            steps.take(admission_iptables.remove, tables, owner, own)
+            steps.take(_remove_from_firewalld, tables, owner, own)
+        # Last: it lists the addresses.
+        steps.take(admission_nft.remove, tables, owner, own)
+
+
+def missing(tables: Tables, owner: Owner, admission: Admission) -> list[str]:
+    """Return what the firewall lacks of the admission, in words; nothing if all is in force. Raises OSError."""
+    backend = _chosen(tables, admission)
+    alone = [admission._replace(addresses=[address], ingress=None) for address in admission.addresses]
+    lacks = [
+        f"{each.addresses[0].ip} is not admitted by {backend}"
+        for each in alone
+        if not _holds(tables, owner, each, backend)
+    ]
+    ingress = admission.ingress if admission.addresses else None
+    if ingress and not (
+        (backend != IPTABLES and admission_nft.restricts(tables, owner, ingress))
+        or admission_iptables.restricts(tables, owner, admission)
+    ):
+        lacks.append(f'ingressPolicy "{ingress.policy}" is not in force on "{ingress.bridge}"')
+    return lacks
+
+
+def collect(tables: Tables, network: str, valid: Collection[Owner], admission: Admission) -> None:
+    """Remove the rules of the network's attachments that are not in `valid`; go on past errors. O(n).
+
+    `admission` names the zone. Raises OSError, CniError.
+    """
+    stale = {owner for _, owner in admission_nft.admitted(tables) if owner.in_network(network) and owner not in valid}
+    with Steps() as steps:
+        for owner in stale:
+            steps.take(remove, tables, owner, admission._replace(addresses=(), ingress=None))
+
+
+def lack(tables: Tables, admission: Admission) -> str:
+    """Return why the backend cannot admit a pod now, or nothing. Raises OSError if the kernel has no nftables."""
+    if admission.backend == IPTABLES:
+        programs = [f"{family.program}{ending}" for family in FAMILIES for ending in ("", "-restore")]
+        absent = [program for program in programs if find(program, tables.environ) is None]
+        return f"no program {', '.join(absent)}" if absent else ""
+    if _chosen(tables, admission) == FIREWALLD:
+        if not admission_firewalld.has_zone(tables.environ, admission.zone):
+            return f'firewalld has no zone "{admission.zone}"'
+        return ""
+    admission_nft.admitted(tables)
+    return ""
+
+
+def _apply_as_reference(tables: Tables, owner: Owner, admission: Admission) -> None:
+    """Make the rules of the reference plugins, which have no backend for nftables."""
+    if _chosen(tables, admission) != FIREWALLD:
+        admission_iptables.apply(tables, owner, admission)
+        return
+    admission_firewalld.apply(tables, owner, admission)
+    if admission.ingress:
+        admission_iptables.restrict(tables, owner, admission)
+
+
+def _chosen(tables: Tables, admission: Admission) -> str:
+    if admission.backend:
+        return admission.backend
+    runs = has_firewalld(tables) and admission_firewalld.is_running(tables.environ)
+    return FIREWALLD if runs else NFTABLES
+
+
+def _refused(tables: Tables, admission: Admission) -> list[Interface]:
+    """Return the addresses whose packets iptables refuses, if the backend is not named."""
+    if admission.backend:
+        return []
+    versions = {address.version for address in admission.addresses}
+    refused = {version for version in versions if is_refused(tables, version)}
+    return [address for address in admission.addresses if address.version in refused]
+
+
+def _holds(tables: Tables, owner: Owner, admission: Admission, backend: str) -> bool:
+    if backend == FIREWALLD:
+        return admission_firewalld.holds(tables, owner, admission)
+    if backend == IPTABLES or _refused(tables, admission):
+        return admission_iptables.holds(tables, owner, admission)
+    # The reference plugins know no nftables.
+    return admission_nft.holds(tables, owner, admission) or admission_iptables.holds(tables, owner, admission)
+
+
+def _remove_from_firewalld(tables: Tables, owner: Owner, admission: Admission) -> None:
+    if admission.backend == FIREWALLD or has_firewalld(tables):
+        admission_firewalld.remove(tables, owner, admission)
+
+
+def _distinct(addresses: Sequence[Interface]) -> list[Interface]:
+    return list({address.ip: address for address in reversed(addresses)}.values())

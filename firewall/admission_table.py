@@ -1,0 +1,194 @@
+"""The tables of `firewall.admission_nft`: names, rules, and the look-up of one attachment's elements."""
+
+from collections.abc import Iterable
+
+from firewall.admission_subject import ISOLATED, Ingress
+from firewall.owner import Owner
+from firewall.tables import Address
+from lean.hashing import sha256
+from lean.typing import Any, Final
+from netlink.nft_expressions import (
+    ESTABLISHED,
+    IIFNAME,
+    NEXT_REGISTER,
+    OIFNAME,
+    RELATED,
+    connection_state,
+    destination,
+    matched,
+    meta,
+    source,
+    verdict,
+)
+from netlink.nft_wire import ACCEPT, BRIDGE, DROP, INET, JUMP, Attributes
+from netlink.nftables import Chain, Hook, KeyType, LookUp, Netfilter, Table, Transaction
+
+__all__ = [
+    "ADMIN",
+    "ATTACHMENTS",
+    "BRIDGES",
+    "FORWARD",
+    "HOOK",
+    "MEMBERS",
+    "OBJECTS",
+    "OWNERS",
+    "PODS",
+    "PORTS",
+    "SAME",
+    "Seen",
+    "counter_name",
+    "is_whole",
+    "name_key",
+    "open_ports",
+    "open_table",
+    "owner_key",
+    "pair_key",
+    "restore",
+    "restore_ports",
+]
+
+_TABLE: Final = "cni_harness_firewall"
+HOOK = Hook("filter", 2, 0)  # NF_INET_FORWARD, NF_BR_FORWARD; priority filter
+FORWARD: Final = "forward"
+ADMIN: Final = "admin"
+OWNERS: Final = "owners"
+PODS: Final = {4: "pods4", 6: "pods6"}
+MEMBERS: Final = "members"
+BRIDGES: Final = "bridges"
+SAME: Final = "same_bridge"
+ATTACHMENTS: Final = "attachments"
+PORTS: Final = "isolated_ports"
+OBJECTS: Final = 9
+"""The sets, the chains, and the counter of attachments: all but the counters of bridges."""
+
+_ADDRESSES = {4: KeyType(7, 4, 2), 6: KeyType(8, 16, 2)}  # ipv4_addr, ipv6_addr
+_NAME = KeyType(41, 16, 1)  # ifname
+_PAIR = KeyType(41 << 6 | 41, 32, 0)  # ifname . ifname
+
+
+def open_table(netfilter: Netfilter) -> Table:
+    """Return the table of admissions; nothing is asked yet."""
+    return Table(netfilter, INET, _TABLE)
+
+
+def open_ports(netfilter: Netfilter) -> Table:
+    """Return the table of isolated bridge ports; nothing is asked yet."""
+    return Table(netfilter, BRIDGE, _TABLE)
+
+
+def name_key(name: str) -> bytes:
+    """Return the key for an interface name."""
+    return name.encode().ljust(_NAME.length, b"\0")
+
+
+def pair_key(bridge: str) -> bytes:
+    """Return the key for traffic from a bridge to itself."""
+    return name_key(bridge) * 2
+
+
+def owner_key(owner: Owner) -> bytes:
+    """Return the key of an owner's elements. It is a hash, because a label may be longer than a key."""
+    return name_key(sha256(owner.label().encode()).hexdigest()[: _NAME.length - 1])
+
+
+def counter_name(ingress: Ingress) -> str:
+    """Return the name of the counter of a bridge's pods with this policy.
+
+    It has a hash of the bridge's name, which may have characters that nft(8) cannot read in a name.
+    """
+    return f"{ingress.policy}-{sha256(ingress.bridge.encode()).hexdigest()[:12]}"
+
+
+def is_whole(table: Table, chain: Chain | None, rules: int) -> bool:
+    """Tell whether a base chain has its hook and this number of rules. The rules hold the sets that they use."""
+    return chain is not None and chain.hook == HOOK and (chain.uses == rules or len(table.rules(FORWARD)) == rules)
+
+
+def restore(transaction: Transaction, base: Chain | None) -> None:
+    """Make what is missing of the table, and its rules anew. The chain of administrators keeps its rules."""
+    transaction.add_table()
+    transaction.add_counter(ATTACHMENTS)
+    for name in (OWNERS, MEMBERS):
+        transaction.add_set(name, _NAME, counters=True)
+    for version, name in PODS.items():
+        transaction.add_set(name, _ADDRESSES[version])
+    transaction.add_set(BRIDGES, _NAME)
+    transaction.add_set(SAME, _PAIR)
+    transaction.add_chain(ADMIN)
+    if base and base.hook != HOOK:
+        transaction.delete_chain(FORWARD)
+    transaction.add_chain(FORWARD, HOOK)
+    transaction.set_rules(FORWARD, *RULES)
+
+
+def restore_ports(transaction: Transaction, base: Chain | None) -> None:
+    """Make what is missing of the table of isolated ports, and its rules anew."""
+    transaction.add_table()
+    transaction.add_set(PORTS, _NAME)
+    if base and base.hook != HOOK:
+        transaction.delete_chain(FORWARD)
+    transaction.add_chain(FORWARD, HOOK)
+    transaction.set_rules(FORWARD, *PORT_RULES)
+
+
+def _rules() -> list[Attributes]:
+    between = [*meta(IIFNAME), *meta(OIFNAME, NEXT_REGISTER), *matched(SAME, absent=True)]
+    restricted = [*meta(IIFNAME), *matched(BRIDGES), *meta(OIFNAME), *matched(BRIDGES)]
+    rules: list[Attributes] = [verdict(JUMP, ADMIN), [*restricted, *between, *verdict(DROP)]]
+    for version, name in PODS.items():
+        state = connection_state(ESTABLISHED, RELATED)
+        rules.append([*destination(version), *matched(name), *state, *verdict(ACCEPT)])
+        rules.append([*source(version), *matched(name), *verdict(ACCEPT)])
+    return rules
+
+
+RULES: Final = _rules()
+PORT_RULES: Final = [[*meta(way), *matched(PORTS), *verdict(DROP)] for way in (IIFNAME, OIFNAME)]
+
+
+class Seen:
+    """The answers to one system call about an owner; all belong to `generation`, or to a later one."""
+
+    def __init__(
+        self, netfilter: Netfilter, owner: Owner, addresses: Iterable[Address], ingress: Ingress | None = None
+    ) -> None:
+        """Ask for the owner's elements, those of the addresses, and the state of a bridge. Raises NetlinkError."""
+        table, ports = open_table(netfilter), open_ports(netfilter)
+        generation, uses = table.generation_question(), table.uses_question()
+        base, admin = table.chain_question(FORWARD), table.chain_question(ADMIN)
+        count = table.counter_question(ATTACHMENTS)
+        listed = table.element_question(OWNERS, owner_key(owner))
+        member = table.element_question(MEMBERS, owner_key(owner))
+        pods = {ip: table.element_question(PODS[ip.version], ip.packed) for ip in dict.fromkeys(addresses)}
+        questions: list[LookUp[Any]] = [generation, uses, base, admin, count, listed, member, *pods.values()]
+        self.bridge = self.same = self.port = None
+        self.ports_base: Chain | None = None
+        self.counts: dict[str, int] = {}
+        """Of pods with each policy on the bridge."""
+        if ingress:
+            bridge = table.element_question(BRIDGES, name_key(ingress.bridge))
+            same = table.element_question(SAME, pair_key(ingress.bridge))
+            names = {policy: counter_name(ingress._replace(policy=policy)) for policy in POLICIES}
+            counters = {policy: table.counter_question(name) for policy, name in names.items()}
+            ports_base = ports.chain_question(FORWARD)
+            port = ports.element_question(PORTS, name_key(ingress.port))
+            # A kernel without nftables for bridges refuses to look there.
+            of_ports: list[LookUp[Any]] = [ports_base, port] if ingress.policy == ISOLATED else []
+            netfilter.look_up(*questions, bridge, same, *counters.values(), *of_ports)
+            self.bridge, self.same, self.port = bridge.found, same.found, port.found
+            self.ports_base = ports_base.found
+            self.counts = {policy: each.found for policy, each in counters.items() if each.found is not None}
+        else:
+            netfilter.look_up(*questions)
+        self.generation = generation.found or 0
+        self.uses = uses.found
+        self.base = base.found
+        self.admin = admin.found
+        self.count = count.found or 0
+        """Of attachments in the table."""
+        self.listed = listed.found
+        self.member = member.found
+        self.pods = {ip: question.found for ip, question in pods.items() if question.found}
+
+
+POLICIES: Final = ("same-bridge", ISOLATED)

@@ -1,0 +1,164 @@
+"""firewall: lets a pod's traffic pass the node's firewall, and restricts traffic between pods.
+
+It follows an interface plugin in a list and returns that plugin's result. All that it does is on the host.
+"""
+
+from lean.typing import TYPE_CHECKING
+from plugins.chained import required_result
+from skel import Args, CniError, Code, Config, Plugin, Result, Undo, choice, expected, field, interface_name, optional, string
+from skel.steps import Steps
+from skel.versions import REFERENCE_RELEASE, SUPPORTED
+
+if TYPE_CHECKING:
+    from firewall.admission import Admission, Ingress
+    from firewall.owner import Owner
+    from firewall.tables import Tables
+
+__all__ = ["PLUGIN", "FirewallConfig"]
+
+_OPEN = "open"
+_CHAIN_MAX = 28
+"""Bytes in the name of a chain of iptables."""
+
+
+def _chain_name(value: object, path: str) -> str:
+    """Read the name of a chain of iptables; "" is absent."""
+    name = string(value, path)
+    is_plain = name.isascii() and name.isprintable() and not any(character in name for character in " \"'\\")
+    if len(name) > _CHAIN_MAX or not is_plain or name.startswith(("-", "!")):
+        raise expected(f"the name of a chain of iptables, of at most {_CHAIN_MAX} characters", value, path)
+    return name
+
+
+class FirewallConfig(Config):
+    """Keys of the reference plugin, with its defaults; its backends and `nftables`."""
+
+    backend: str | None = field(optional(choice("nftables", "iptables", "firewalld")), default=None)
+    iptables_admin_chain_name: str = field(_chain_name, default="")
+    firewalld_zone: str = field(string, default="")
+    ingress_policy: str | None = field(optional(choice(_OPEN, "same-bridge", "isolated")), default=None)
+
+
+def add(args: Args[FirewallConfig]) -> Result:
+    """Admit the addresses of prevResult. Raises CniError (7), OSError."""
+    from firewall import admission
+
+    result = required_result(args)
+    asked = _admission(args)
+    tables, owner = _tables(args), _owner(args)
+    with Undo(args.log, args.interruption) as undo:
+        undo.add(admission.remove, tables, owner, asked)
+        admission.apply(tables, owner, asked)
+    return result
+
+
+def delete(args: Args[FirewallConfig]) -> None:
+    """Remove the admission, of any backend and suite; it needs neither prevResult nor the pod's network namespace."""
+    from firewall import admission
+
+    admission.remove(_tables(args), _owner(args), _admission(args))
+
+
+def check(args: Args[FirewallConfig]) -> None:
+    """Raise CniError (999) that names what the firewall lacks; also 7, OSError."""
+    from firewall import admission
+
+    required_result(args)
+    lacks = admission.missing(_tables(args), _owner(args), _admission(args))
+    if lacks:
+        raise CniError(Code.INTERNAL, "; ".join(lacks))
+
+
+def gc(args: Args[FirewallConfig]) -> None:
+    """Remove the admission of attachments of the network that are not valid; go on past errors."""
+    from firewall import admission
+    from firewall.owner import Owner
+
+    config = args.config
+    if config.valid_attachments is None:
+        args.log("GC without a list of valid attachments: nothing is removed")
+        return
+    valid = {Owner(config.name, each.container_id, each.ifname) for each in config.valid_attachments}
+    with Steps() as steps:
+        steps.take(lambda: admission.collect(_tables(args), config.name, valid, _admission(args)))
+
+
+def status(args: Args[FirewallConfig]) -> None:
+    """Raise CniError (50) if the backend cannot admit a pod now."""
+    from firewall import admission
+
+    try:
+        lack = admission.lack(_tables(args), _admission(args))
+    except OSError as error:
+        lack = error.strerror or str(error)
+    if lack:
+        raise CniError(Code.NOT_AVAILABLE, lack)
+
+
+def repair(args: Args[FirewallConfig]) -> None:
+    """Put back what is missing of the admission, in the form of the suite that made the attachment."""
+    from firewall import admission
+    from plugins.attach.origin import is_of_reference
+
+    required_result(args)
+    tables, owner, asked = _tables(args), _owner(args), _admission(args)
+    admission.apply(tables, owner, asked, as_reference=is_of_reference(args))
+
+
+def _admission(args: Args[FirewallConfig]) -> "Admission":
+    """Return what the configuration asks for, for the addresses in prevResult. Raises CniError (7)."""
+    from firewall.admission import Admission
+    from firewall.admission_subject import ADMIN_CHAIN, ZONE
+
+    config = args.config
+    return Admission(
+        # All of them, as with the reference.
+        addresses=[ip.address for ip in args.prev_result.ips] if args.prev_result else [],
+        ingress=_ingress(args),
+        backend=config.backend,
+        admin_chain=config.iptables_admin_chain_name or ADMIN_CHAIN,
+        zone=config.firewalld_zone or ZONE,
+    )
+
+
+def _ingress(args: Args[FirewallConfig]) -> "Ingress | None":
+    """Return the ingress policy, and the bridge and the port that prevResult names. Raises CniError (7)."""
+    from firewall.admission import Ingress
+
+    policy = args.config.ingress_policy
+    if policy is None or policy == _OPEN or args.prev_result is None:
+        return None
+    host = [interface.name for interface in args.prev_result.interfaces if not interface.sandbox]
+    if not host:
+        if args.verb == "DEL":
+            return None
+        message = f'ingressPolicy: "{policy}" needs a plugin before it that reports the bridge, such as bridge'
+        raise CniError(Code.INVALID_CONFIG, message)
+    return Ingress(policy, interface_name(host[0], "prevResult.interfaces"), host[1] if len(host) > 1 else "")
+
+
+def _owner(args: Args[FirewallConfig]) -> "Owner":
+    from firewall.owner import Owner
+
+    return Owner(args.config.name, args.container_id, args.ifname)
+
+
+def _tables(args: Args[FirewallConfig]) -> "Tables":
+    from plugins.attach.netfilter import firewall_of
+
+    return firewall_of(args)
+
+
+PLUGIN = Plugin(
+    "firewall",
+    config=FirewallConfig,
+    add=add,
+    delete=delete,
+    check=check,
+    gc=gc,
+    status=status,
+    repair=repair,
+    # CHECK came with 0.4.0, and with it the previous result in DEL.
+    versions=[version for version in SUPPORTED if version >= "0.4.0"],
+    version=REFERENCE_RELEASE,
+)

@@ -1,0 +1,130 @@
+"""The firewall plugin's ingress policies: which pods reach each other."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.node.firewall_chains import Chain, iptables_rules
+from tests.nodes import Node, until
+
+BACKENDS = ["nftables", "iptables"]
+
+
+def network(node: Node, bin_dir: Path, number: int, **keys: Any) -> Chain:
+    """A bridge of its own, with subnets of both families."""
+    ranges = [[{"subnet": f"10.8{number}.0.0/16"}], [{"subnet": f"fd00:8{number}::/64"}]]
+    ipam = {"type": "host-local", "ranges": ranges}
+    return Chain(node, bin_dir, keys, name=f"net{number}", bridge=f"br{number}", isDefaultGateway=True, ipam=ipam)
+
+
+def reaches(chain: Chain, pod: str, number: int, last: int = 2) -> list[bool]:
+    """Whether a pod reaches an address of network `number`, by family."""
+    return [chain.bridge.ping(pod, address) for address in (f"10.8{number}.0.{last}", f"fd00:8{number}::{last}")]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_same_bridge(node: Node, direct_bin_dir: Path, backend: str) -> None:
+    keys = {"ingressPolicy": "same-bridge", "backend": backend}
+    first, second = (network(node, direct_bin_dir, number, **keys) for number in (1, 2))
+    third = network(node, direct_bin_dir, 3, backend=backend)
+    first.add("one")
+    first.add("two")
+    second.add("other")
+    third.add("open")
+
+    assert reaches(first, "one", 1, last=3) == [True, True]
+    assert reaches(first, "one", 2) == [False, False]
+    assert reaches(second, "other", 1) == [False, False]
+    # As with the reference: a policy keeps restricted bridges apart, and lets others in.
+    assert reaches(third, "open", 1) == [True, True]
+    for chain, pod in ((first, "one"), (first, "two"), (second, "other")):
+        chain.succeed("CHECK", pod)
+
+    second.succeed("DEL", "other")
+    first.succeed("CHECK", "one")
+    if backend == "nftables":
+        assert reaches(first, "one", 2) == [True, True]
+
+
+def test_isolated_pods_reach_no_pod_of_their_bridge(node: Node, direct_bin_dir: Path) -> None:
+    chain = network(node, direct_bin_dir, 1, ingressPolicy="isolated")
+    other = network(node, direct_bin_dir, 2, ingressPolicy="same-bridge")
+    for pod in ("one", "two"):
+        chain.add(pod)
+    chain.attach("open")
+    other.add("other")
+
+    for address in ("10.81.0.3", "10.81.0.4", "10.82.0.2", "fd00:81::3"):
+        assert not chain.bridge.ping("one", address), address
+    for gateway in ("10.81.0.1", "fd00:81::1"):
+        assert chain.bridge.ping("one", gateway)
+    chain.succeed("CHECK", "one")
+
+    chain.succeed("DEL", "two")
+    chain.succeed("CHECK", "one")
+    chain.succeed("DEL", "one")
+    other.succeed("CHECK", "other")
+    other.succeed("DEL", "other")
+    assert node.nft() == []
+    assert chain.bridge.ping("one", "10.81.0.4")
+
+
+@pytest.mark.parametrize(
+    ("backend", "remove"),
+    [
+        ("nftables", "nft delete element inet cni_harness_firewall bridges { br1 }"),
+        ("nftables", "nft flush chain bridge cni_harness_firewall forward"),
+        ("nftables", "nft delete table bridge cni_harness_firewall"),
+        ("nftables", "nft flush map inet cni_harness_firewall members"),
+        ("iptables", "iptables -F CNI-ISOLATION-STAGE-1"),
+        ("iptables", "ip6tables -F CNI-ISOLATION-STAGE-2"),
+        ("iptables", "ip6tables -F FORWARD"),
+    ],
+)
+def test_check_finds_a_policy_that_is_gone_and_repair_mends_it(
+    node: Node, direct_bin_dir: Path, backend: str, remove: str
+) -> None:
+    chain = network(node, direct_bin_dir, 1, ingressPolicy="isolated", backend=backend)
+    chain.add("one")
+    node.run(remove.split())
+
+    error = chain.fail("CHECK", "one")
+
+    assert error["code"] == 999
+    assert 'ingressPolicy "isolated" is not in force on "br1"' in error["msg"]
+    chain.succeed("REPAIR", "one")
+    chain.succeed("CHECK", "one")
+    if backend == "iptables":
+        jumps = [rule.split()[-1] for rule in iptables_rules(node) if rule.startswith("-A FORWARD")]
+        assert jumps == ["CNI-ISOLATION-STAGE-1", "CNI-FORWARD"] * 2
+    chain.succeed("DEL", "one")
+    assert [entry for entry in node.nft() if "cni_harness" in str(entry)] == []
+
+
+def test_the_stricter_of_two_policies_on_a_bridge_counts(node: Node, direct_bin_dir: Path) -> None:
+    chain = network(node, direct_bin_dir, 1, ingressPolicy="same-bridge")
+    chain.add("one")
+    chain.add("two", ingressPolicy="isolated")
+
+    assert reaches(chain, "one", 1, last=3) == [False, False]
+    chain.succeed("CHECK", "one")
+    chain.succeed("CHECK", "two", ingressPolicy="isolated")
+    chain.succeed("DEL", "two", ingressPolicy="isolated")
+
+    # The pod looks for its neighbour again after a while.
+    until(lambda: reaches(chain, "one", 1, last=3) == [True, True])
+    chain.succeed("CHECK", "one")
+
+
+def test_a_policy_needs_a_bridge(node: Node, direct_bin_dir: Path) -> None:
+    chain = network(node, direct_bin_dir, 1, ingressPolicy="isolated")
+    chain.attach("one")
+    before = node.state()
+
+    result = {"cniVersion": "1.1.0", "ips": [{"address": "10.81.0.2/16"}]}
+    error = chain.fail("ADD", "one", prevResult=result)
+
+    assert (error["code"], "ingressPolicy" in error["msg"]) == (7, True)
+    node.assert_same_state(before)
+    chain.succeed("DEL", "one", prevResult=result)
