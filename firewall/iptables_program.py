@@ -2,13 +2,15 @@
 
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from lean.hashing import sha512
 from lean.typing import Final, NamedTuple
 
-__all__ = ["IptablesError", "Program", "find", "run"]
+__all__ = ["IptablesError", "Program", "chain_name", "escaped", "find", "restore", "rules", "run"]
 
 _DEFAULT_PATH: Final = "/usr/sbin:/sbin"
+_CHAIN_LENGTH: Final = 28
 
 
 class IptablesError(OSError):
@@ -55,3 +57,31 @@ def find(name: str, environ: Mapping[str, str]) -> str | None:
         if folder and os.access(candidate, os.X_OK):
             return candidate
     return None
+
+
+def rules(program: Program, table: str, chain: str) -> list[str]:
+    """Return the rules of `chain`, as `iptables -S` shows them, without the `-A`. Raises IptablesError."""
+    _, listing = run(program, ["-w", "-t", table, "-S", chain])
+    return [line.removeprefix("-A ") for line in listing.splitlines() if line.startswith("-A ")]
+
+
+def restore(program: Program, table: str, lines: Iterable[str]) -> None:
+    """Make the changes, each a line for iptables-restore(8), all or none. Raises IptablesError."""
+    script = "\n".join([f"*{table}", *lines, "COMMIT", ""])
+    run(program._replace(name=f"{program.name}-restore"), ["-w", "--noflush"], script)
+
+
+def chain_name(prefix: str, network: str, container_id: str) -> str:
+    """Return the name of a container's own chain, as the reference plugins make it."""
+    return prefix + sha512((network + container_id).encode()).hexdigest()[: _CHAIN_LENGTH - len(prefix)]
+
+
+def escaped(text: str) -> str:
+    """Return a text as it stands between quotes in a line for iptables-restore(8)."""
+    return "".join(_escaped_character(character) for character in text)
+
+
+def _escaped_character(character: str) -> str:
+    if character in '\\"':
+        return f"\\{character}"
+    return character if character.isprintable() else f"\\x{ord(character):02x}"

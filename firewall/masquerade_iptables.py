@@ -8,23 +8,20 @@ Everything happens in the network namespace of the calling thread, which is also
 """
 
 import errno
-import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Sequence
 from ipaddress import ip_network
 
-from firewall.iptables_program import IptablesError, Program, find, run
+from firewall.iptables_program import IptablesError, Program, chain_name, escaped, restore, rules, run
+from firewall.iptables_variant import FAMILIES, Family, default_program, program_with, programs_with
 from firewall.owner import Owner
 from firewall.tables import Interface, Network, Tables
-from lean.hashing import sha512
-from lean.typing import NamedTuple
-from netlink.nft_wire import IPV4, IPV6
 from netlink.nftables import Table
 
 __all__ = ["IptablesError", "apply", "collect", "holds", "remove"]
 
-_CHAIN_LENGTH = 28
+_TABLE = "nat"
 # Regular expressions. Importing `re` takes 3 ms and most calls find no iptables rules, so functions import it.
+_PREFIX = "CNI-"
 _CHAIN = r"CNI-[0-9a-f]{24}"
 _JUMP = rf'-A POSTROUTING .*--comment "((?:[^"\\]|\\.)*)" .*-j ({_CHAIN})'
 _COMMENT_LENGTH = 255
@@ -32,20 +29,7 @@ _COMMENT_LENGTH = 255
 _ATTEMPTS = 5
 _FEWEST_USES = 3
 """The least uses of a complete chain: a rule for the subnet of one address, the masquerade rule, and a jump."""
-
-
-class _Family(NamedTuple):
-    version: int
-    protocol: int
-    program: str
-    legacy_tables: str
-    multicast: str
-
-
-_FAMILIES = (
-    _Family(4, IPV4, "iptables", "/proc/thread-self/net/ip_tables_names", "224.0.0.0/4"),
-    _Family(6, IPV6, "ip6tables", "/proc/thread-self/net/ip6_tables_names", "ff00::/8"),
-)
+_MULTICAST = {4: "224.0.0.0/4", 6: "ff00::/8"}
 
 
 def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
@@ -53,27 +37,27 @@ def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
 
     All rules of a family are made at once, or none. Existing rules stay.
     """
-    chain = _chain_name(owner.network, owner.container_id)
-    comment = f'-m comment --comment "{_escaped(_comment(owner))}"'
-    for family in _FAMILIES:
+    chain = chain_name(_PREFIX, owner.network, owner.container_id)
+    comment = f'-m comment --comment "{escaped(_comment(owner))}"'
+    for family in FAMILIES:
         own = [address for address in addresses if address.version == family.version]
         if not own:
             continue
         jumps = [f"POSTROUTING -s {address.ip}/{address.max_prefixlen} {comment} -j {chain}" for address in own]
         subnets = dict.fromkeys(f"{chain} -d {address.network} {comment} -j ACCEPT" for address in own)
-        everything = f"{chain} ! -d {family.multicast} {comment} -j MASQUERADE"
-        program = _backend(tables, family, chain)
+        everything = f"{chain} ! -d {_MULTICAST[family.version]} {comment} -j MASQUERADE"
+        program = program_with(tables, family, _TABLE, chain)
         present = _jumps(program, chain) if program else []
         # Rules of the container's other interfaces stay. Rules for subnets must come before the rule for everything.
         is_shared = any(jump not in jumps for jump in present)
-        rules = _rules(program, chain) if program and is_shared else []
+        present_rules = rules(program, _TABLE, chain) if program and is_shared else []
         changes = [
             *([] if is_shared else [f":{chain} - [0:0]"]),
-            *(f"-I {rule}" for rule in subnets if rule not in rules),
-            *(f"-A {rule}" for rule in (everything,) if rule not in rules),
+            *(f"-I {rule}" for rule in subnets if rule not in present_rules),
+            *(f"-A {rule}" for rule in (everything,) if rule not in present_rules),
             *(f"-A {jump}" for jump in jumps if jump not in present),
         ]
-        _restore(program or Program(family.program, tables.environ), changes)
+        restore(program or default_program(tables, family), _TABLE, changes)
 
 
 def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) -> None:
@@ -82,10 +66,10 @@ def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) ->
     Without `addresses`, all rules of the container go. No program is run if the container has no chain. Raises
     IptablesError, NetlinkError.
     """
-    chain = _chain_name(owner.network, owner.container_id)
+    chain = chain_name(_PREFIX, owner.network, owner.container_id)
     versions = {address.version for address in addresses} or {4, 6}
-    for family in _FAMILIES:
-        program = _backend(tables, family, chain) if family.version in versions else None
+    for family in FAMILIES:
+        program = program_with(tables, family, _TABLE, chain) if family.version in versions else None
         if program:
             _remove(tables, program, family, chain, addresses)
 
@@ -97,9 +81,9 @@ def holds(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> bool:
     if the kernel has a nat table of the older iptables. It looks for the chain alone. Raises IptablesError,
     NetlinkError.
     """
-    chain = _chain_name(owner.network, owner.container_id)
+    chain = chain_name(_PREFIX, owner.network, owner.container_id)
     versions = {address.version for address in addresses}
-    return all(_is_whole(tables, family, chain) for family in _FAMILIES if family.version in versions)
+    return all(_is_whole(tables, family, chain) for family in FAMILIES if family.version in versions)
 
 
 def collect(tables: Tables, network: str, valid: Collection[Owner]) -> None:
@@ -109,10 +93,16 @@ def collect(tables: Tables, network: str, valid: Collection[Owner]) -> None:
     program is run if iptables has no chain that might have to go. A failure does not stop the removal of other
     chains. Raises IptablesError, which names all failures, and NetlinkError.
     """
-    keep = {_chain_name(network, owner.container_id) for owner in valid}
+    import re
+
+    keep = {chain_name(_PREFIX, network, owner.container_id) for owner in valid}
+
+    def is_other(chain: str) -> bool:
+        return bool(re.fullmatch(_CHAIN, chain)) and chain not in keep
+
     failures = []
-    for family in _FAMILIES:
-        for program in _programs(tables, family, keep):
+    for family in FAMILIES:
+        for program in programs_with(tables, family, _TABLE, is_other):
             for chain in sorted(_chains_of(program, network) - keep):
                 try:
                     _remove(tables, program, family, chain)
@@ -123,16 +113,16 @@ def collect(tables: Tables, network: str, valid: Collection[Owner]) -> None:
 
 
 def _remove(
-    tables: Tables, program: Program, family: _Family, chain: str, addresses: Collection[Interface] = ()
+    tables: Tables, program: Program, family: Family, chain: str, addresses: Collection[Interface] = ()
 ) -> None:
     for attempt in range(_ATTEMPTS):
         changes = _removal(program, chain, addresses)
         try:
             if changes:
-                _restore(program, changes)
+                restore(program, _TABLE, changes)
         except IptablesError:
             # The program made all changes or none. Another process may have removed a rule since the listing.
-            if not _backend(tables, family, chain):
+            if not program_with(tables, family, _TABLE, chain):
                 return
             if attempt == _ATTEMPTS - 1:
                 raise
@@ -153,8 +143,8 @@ def _removal(program: Program, chain: str, addresses: Collection[Interface]) -> 
         return []
     others = [source.network_address for jump, source in sources.items() if source and jump not in jumps]
     unused = tuple(f" -d {subnet}" for subnet in own if not any(address in subnet for address in others))
-    rules = [rule for rule in _rules(program, chain) if rule.partition(" -m ")[0].endswith(unused)]
-    return deletions + [f"-D {rule}" for rule in rules]
+    own_rules = [rule for rule in rules(program, _TABLE, chain) if rule.partition(" -m ")[0].endswith(unused)]
+    return deletions + [f"-D {rule}" for rule in own_rules]
 
 
 def _source(jump: str) -> Network | None:
@@ -162,44 +152,9 @@ def _source(jump: str) -> Network | None:
     return ip_network(words[2]) if words[1] == "-s" else None
 
 
-def _is_whole(tables: Tables, family: _Family, chain: str) -> bool:
+def _is_whole(tables: Tables, family: Family, chain: str) -> bool:
     uses = Table(tables.netfilter(), family.protocol, "nat").chain_uses(chain)
-    return _backend(tables, family, chain) is not None if uses is None else uses >= _FEWEST_USES
-
-
-def _backend(tables: Tables, family: _Family, chain: str) -> Program | None:
-    """Return the program that can change `chain`, or None if the chain does not exist."""
-    if Table(tables.netfilter(), family.protocol, "nat").chain_uses(chain) is not None:
-        return _of_backend(tables.environ, family, "nft")
-    if _has_legacy_nat(family):
-        program = _of_backend(tables.environ, family, "legacy")
-        if run(program, ["-w", "-t", "nat", "-S", chain], check=False)[0] == 0:
-            return program
-    return None
-
-
-def _programs(tables: Tables, family: _Family, keep: Collection[str]) -> Iterator[Program]:
-    """Return the programs that may know containers' chains besides the chains to `keep`."""
-    chains = Table(tables.netfilter(), family.protocol, "nat").chains()
-    import re
-
-    others = [chain for chain in chains if re.fullmatch(_CHAIN, chain) and chain not in keep]
-    if others:
-        yield _of_backend(tables.environ, family, "nft")
-    if _has_legacy_nat(family):
-        yield _of_backend(tables.environ, family, "legacy")
-
-
-def _of_backend(environ: Mapping[str, str], family: _Family, backend: str) -> Program:
-    name = f"{family.program}-{backend}"
-    return Program(name if find(name, environ) else family.program, environ)
-
-
-def _has_legacy_nat(family: _Family) -> bool:
-    if os.path.exists(family.legacy_tables):  # without the older iptables, an exception takes twice the time
-        with suppress(FileNotFoundError), open(family.legacy_tables, encoding="ascii") as tables:
-            return "nat" in tables.read().split()
-    return False
+    return program_with(tables, family, _TABLE, chain) is not None if uses is None else uses >= _FEWEST_USES
 
 
 def _chains_of(program: Program, network: str) -> set[str]:
@@ -210,46 +165,17 @@ def _chains_of(program: Program, network: str) -> set[str]:
     own: set[str] = set()
     others: set[str] = set()
     for comment, chain in re.findall(_JUMP, listing):
-        is_own = re.sub(r"\\(.)", r"\1", comment).startswith(f'name: "{_escaped(network)}" id: "')
+        is_own = re.sub(r"\\(.)", r"\1", comment).startswith(f'name: "{escaped(network)}" id: "')
         (own if is_own else others).add(chain)
     return own - others
 
 
 def _jumps(program: Program, chain: str) -> list[str]:
     """Return the rules of POSTROUTING that lead to `chain`, as `iptables -S` shows them, without the `-A`."""
-    return [rule for rule in _rules(program, "POSTROUTING") if rule.endswith(f" -j {chain}")]
-
-
-def _rules(program: Program, chain: str) -> list[str]:
-    """Return the rules of `chain`, as `iptables -S` shows them, without the `-A`."""
-    _, listing = run(program, ["-w", "-t", "nat", "-S", chain])
-    return [line.removeprefix("-A ") for line in listing.splitlines() if line.startswith("-A ")]
-
-
-def _restore(program: Program, lines: Iterable[str]) -> None:
-    script = "\n".join(["*nat", *lines, "COMMIT", ""])
-    run(program._replace(name=f"{program.name}-restore"), ["-w", "--noflush"], script)
-
-
-def _chain_name(network: str, container_id: str) -> str:
-    return "CNI-" + _hash(network + container_id, _CHAIN_LENGTH - 4)
+    return [rule for rule in rules(program, _TABLE, "POSTROUTING") if rule.endswith(f" -j {chain}")]
 
 
 def _comment(owner: Owner) -> str:
-    comment = f'name: "{_escaped(owner.network)}" id: "{_escaped(owner.container_id)}"'
+    comment = f'name: "{escaped(owner.network)}" id: "{escaped(owner.container_id)}"'
     # Shortened as iptables does it, so that an existing rule is recognized.
     return comment.encode()[:_COMMENT_LENGTH].decode(errors="ignore")
-
-
-def _escaped(text: str) -> str:
-    return "".join(_escaped_character(character) for character in text)
-
-
-def _escaped_character(character: str) -> str:
-    if character in '\\"':
-        return f"\\{character}"
-    return character if character.isprintable() else f"\\x{ord(character):02x}"
-
-
-def _hash(text: str, length: int) -> str:
-    return sha512(text.encode()).hexdigest()[:length]

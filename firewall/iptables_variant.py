@@ -1,0 +1,78 @@
+"""The two variants of the iptables programs: rules in nftables (current), or in tables of their own (legacy).
+
+A node's administrator chooses what `iptables` means. Chains may be in the other variant since an earlier time. So the
+variant that has a chain is looked up: in nftables by netlink, and by a program only if the kernel has a table of the
+older iptables.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from firewall.iptables_program import Program, find, run
+from firewall.tables import Tables
+from lean.typing import NamedTuple
+from netlink.nft_wire import IPV4, IPV6
+from netlink.nftables import Table
+
+__all__ = ["FAMILIES", "Family", "default_program", "program_of", "program_with", "programs_with"]
+
+
+class Family(NamedTuple):
+    """One family of addresses, as iptables has it."""
+
+    version: int
+    protocol: int
+    """Of its tables in nftables (NFPROTO_*)."""
+    program: str
+    legacy_tables: str
+    """The file that names the tables of the older iptables; it is missing if the kernel has none."""
+
+
+FAMILIES = (
+    Family(4, IPV4, "iptables", "/proc/thread-self/net/ip_tables_names"),
+    Family(6, IPV6, "ip6tables", "/proc/thread-self/net/ip6_tables_names"),
+)
+
+
+def default_program(tables: Tables, family: Family) -> Program:
+    """Return the program that makes new chains: the node's own choice of a variant."""
+    return Program(family.program, tables.environ)
+
+
+def program_with(tables: Tables, family: Family, table: str, chain: str) -> Program | None:
+    """Return the program that can change `chain` of `table` (nat, filter), or None if the chain does not exist.
+
+    Raises IptablesError, NetlinkError.
+    """
+    if Table(tables.netfilter(), family.protocol, table).chain_uses(chain) is not None:
+        return program_of(tables, family, "nft")
+    if _has_legacy(family, table):
+        program = program_of(tables, family, "legacy")
+        if run(program, ["-w", "-t", table, "-S", chain], check=False)[0] == 0:
+            return program
+    return None
+
+
+def programs_with(tables: Tables, family: Family, table: str, is_wanted: Callable[[str], object]) -> Iterator[Program]:
+    """Yield the programs that may have chains of `table` whose names `is_wanted` accepts. Raises NetlinkError.
+
+    The chains of the older iptables are not looked at: its program is yielded if the kernel has its table.
+    """
+    if any(map(is_wanted, Table(tables.netfilter(), family.protocol, table).chains())):
+        yield program_of(tables, family, "nft")
+    if _has_legacy(family, table):
+        yield program_of(tables, family, "legacy")
+
+
+def program_of(tables: Tables, family: Family, variant: str) -> Program:
+    """Return the program of a variant, `nft` or `legacy`; the family's only program if it has no variants."""
+    name = f"{family.program}-{variant}"
+    return Program(name if find(name, tables.environ) else family.program, tables.environ)
+
+
+def _has_legacy(family: Family, table: str) -> bool:
+    if os.path.exists(family.legacy_tables):  # without the older iptables, an exception takes twice the time
+        with suppress(FileNotFoundError), open(family.legacy_tables, encoding="ascii") as names:
+            return table in names.read().split()
+    return False
