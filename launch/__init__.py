@@ -8,6 +8,7 @@ PLUGINS = {
     "loopback": "plugins.loopback",
     "macvlan": "plugins.macvlan",
     "noop": "plugins.noop",
+    "portmap": "plugins.portmap",
     "ptp": "plugins.ptp",
 }
 """The plugins of this suite: the name of each executable, and the module that declares it as `PLUGIN`.
