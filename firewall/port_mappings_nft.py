@@ -44,26 +44,23 @@ from collections.abc import Collection, Iterable
 from firewall.owner import Owner
 from firewall.owner_key import OWNERS, owner_key
 from firewall.port_mapping import Forwarding, PortMapping
-from firewall.port_mappings_table import (
+from firewall.port_mappings_clashes import is_elsewhere, is_stale, refuse_rivals, refuse_taken
+from firewall.port_mappings_elements import (
     OBJECTS,
     Place,
     Seen,
     general_place,
-    is_whole,
     listing,
     mapping_in,
     open_table,
     parts_behind,
     place_of,
-    restore,
-    rivals_of,
     words,
 )
 from firewall.tables import Tables, attempts
 from netlink.netfilter import Netfilter
 from netlink.nft_wire import Element
 from netlink.nftables import LOST_RACES, Table, Transaction
-from skel import CniError, Code
 from skel.steps import Steps
 
 __all__ = ["apply", "collect", "forwarded", "holds", "remove"]
@@ -81,10 +78,12 @@ def apply(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
     is_damaged = has_lost = is_guarded = False
     for _ in attempts(doing):
         seen = _look(netfilter, table, owner, forwarding, wanted)
-        _refuse_taken(table, seen, owner, forwarding)
+        refuse_taken(table, seen, owner, forwarding)
         is_damaged = has_lost or not _is_whole(table, seen, forwarding)
         transaction = table.transaction()
         if is_damaged:
+            from firewall.port_mappings_rules import restore
+
             restore(transaction, seen, guards=not forwarding.conditions)
         _change(transaction, seen, owner, wanted)
         if not transaction.messages:
@@ -97,7 +96,7 @@ def apply(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
             break
         has_lost = not is_damaged
     if not is_guarded:
-        _refuse_rivals(table, owner, forwarding)
+        refuse_rivals(table, owner, forwarding)
     if forwarding.conditions and is_damaged:
         from firewall import port_mappings_conditions
 
@@ -126,7 +125,7 @@ def holds(tables: Tables, owner: Owner, forwarding: Forwarding) -> bool:
     listed = set(seen.words())
     return _is_whole(table, seen, forwarding) and all(
         (element := seen.elements.get(place_of(word)))
-        and (_is_elsewhere(element, owner) or (element.value == value and word in listed))
+        and (is_elsewhere(element, owner) or (element.value == value and word in listed))
         for word, value in wanted.items()
     )
 
@@ -167,6 +166,8 @@ def _look(netfilter: Netfilter, table: Table, owner: Owner, forwarding: Forwardi
 
 
 def _is_whole(table: Table, seen: Seen, forwarding: Forwarding) -> bool:
+    from firewall.port_mappings_rules import is_whole
+
     if not forwarding.conditions:
         return is_whole(table, seen)
     from firewall import port_mappings_conditions
@@ -184,8 +185,8 @@ def _change(transaction: Transaction, seen: Seen, owner: Owner, wanted: dict[str
         for place, word in places.items()
         if not (
             (present := seen.elements.get(place))
-            and _is_elsewhere(present, owner)
-            and not _is_stale(present, wanted[word])
+            and is_elsewhere(present, owner)
+            and not is_stale(present, wanted[word])
         )
     }
     for place, present in seen.elements.items():
@@ -202,61 +203,6 @@ def _change(transaction: Transaction, seen: Seen, owner: Owner, wanted: dict[str
         if seen.listed:
             transaction.delete_elements(OWNERS, seen.listed)
         transaction.add_elements(OWNERS, listed)
-
-
-def _is_elsewhere(element: Element, owner: Owner) -> bool:
-    """Tell whether an element is of another attachment of the owner's container, which may keep it."""
-    its = Owner.from_label(element.comment)
-    return its is not None and its != owner and _container(its) == _container(owner)
-
-
-def _container(owner: Owner) -> str:
-    parts = owner.label().split("/")
-    return parts[1]
-
-
-def _is_stale(element: Element, value: bytes) -> bool:
-    """Tell whether an element leads to the address of the pod: its owner is gone, since the address was reused."""
-    return not value or element.value[:-4] == value[:-4]
-
-
-def _refuse_taken(table: Table, seen: Seen, owner: Owner, forwarding: Forwarding) -> None:
-    """Raise CniError (999) if another container has one of the ports."""
-    for mapping in forwarding.mappings:
-        wanted = words(Forwarding(mappings=[mapping], snat=False))
-        ((word, value),) = wanted.items()
-        for place in (place_of(word), general_place(mapping)):
-            present = seen.elements.get(place)
-            if present and not _is_own(present, owner) and not _is_stale(present, value):
-                raise _taken(mapping, place, present)
-    _refuse_rivals(table, owner, forwarding, seen)
-
-
-def _refuse_rivals(table: Table, owner: Owner, forwarding: Forwarding, seen: Seen | None = None) -> None:
-    """Raise CniError (999) if another container has a port, that the pod gets on all addresses, on one of them."""
-    general = [mapping for mapping in forwarding.mappings if mapping.host_address is None]
-    if not general or (seen is not None and seen.uses is None):
-        return
-    rivals = {name: table.elements(name) for name in {rivals_of(mapping)[0] for mapping in general}}
-    for mapping in general:
-        name, ending = rivals_of(mapping)
-        for present in rivals[name]:
-            if not present.key.endswith(ending) or _is_own(present, owner):
-                continue
-            if present.value[:-4] != mapping.address.packed:
-                raise _taken(mapping, Place(name, present.key), present)
-
-
-def _is_own(element: Element, owner: Owner) -> bool:
-    return element.comment == owner.label() or _is_elsewhere(element, owner)
-
-
-def _taken(mapping: PortMapping, place: Place, element: Element) -> CniError:
-    its = mapping_in(place, element.value)
-    held = its.described() if its else "it"
-    holder = Owner.from_label(element.comment)
-    who = f'container "{holder.container_id}" of network "{holder.network}"' if holder else f'"{element.comment}"'
-    return CniError(Code.INTERNAL, f"host port {mapping.described()} is taken: {who} has {held}")
 
 
 def _remove(netfilter: Netfilter, table: Table, owner: Owner) -> list[PortMapping]:

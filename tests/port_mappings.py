@@ -17,10 +17,10 @@ def mapping(host_port: int, container_port: int, protocol: str = "tcp", **keys: 
 
 
 class Ports:
-    """A list of bridge and portmap on one node; `keys` are portmap's."""
+    """A list of bridge and portmap on one node; `keys` are portmap's, `interface` has those of bridge."""
 
     def __init__(self, node: Node, bin_dir: Path, name: str = "net", **keys: Any) -> None:
-        interface = keys.pop("interface", {"ipMasq": True})
+        interface = keys.pop("interface", {})
         self.node = node
         self.bridge = Network(node, bin_dir, bridge_config(name=name, **interface))
         self.portmap = Network(node, bin_dir, {"cniVersion": "1.1.0", "name": name, "type": "portmap", **keys})

@@ -210,7 +210,7 @@ def test_a_udp_flow_that_goes_on_reaches_the_pod_while_it_lives(
 def test_a_udp_flow_through_the_node_is_left_alone(make_node: Callable[[], Node], direct_bin_dir: Path) -> None:
     node, server = make_node(), make_node()
     wire = veth_between(node, server)
-    ports = Ports(node, direct_bin_dir, backend="nftables")
+    ports = Ports(node, direct_bin_dir, interface={"ipMasq": True})
     ports.attach("one")
     ports.attach("two")
     with (
