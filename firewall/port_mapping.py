@@ -35,6 +35,8 @@ class Forwarding(NamedTuple):
     """All ports that lead to a pod, and how their packets are treated."""
 
     mappings: Sequence[PortMapping] = ()
+    asked: Sequence[tuple[str, int]] = ()
+    """Protocols and ports of the host as they were asked for, also those for another family than the pod has."""
     pod: Sequence[Interface] = ()
     """The pod's addresses that ports lead to: at most one of each family."""
     interfaces: Mapping[Address, str] = {}

@@ -46,7 +46,7 @@ def apply(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
     chain = _chain(owner)
     for family in FAMILIES:
         part = _of_family(forwarding, family)
-        if not part.mappings:
+        if not part.pod:
             continue
         program = (
             program_with(tables, family, _TABLE, chain)
@@ -86,7 +86,7 @@ def remove(tables: Tables, owner: Owner, _: Forwarding | None = None) -> list[Po
 def holds(tables: Tables, owner: Owner, forwarding: Forwarding) -> bool:
     """Tell whether all rules are there; no program is run if the container has no chain. Raises OSError."""
     chain = _chain(owner)
-    parts = [(family, part) for family in FAMILIES if (part := _of_family(forwarding, family)).mappings]
+    parts = [(family, part) for family in FAMILIES if (part := _of_family(forwarding, family)).pod]
     for family, part in parts:
         program = program_with(tables, family, _TABLE, chain)
         if program is None:

@@ -79,8 +79,9 @@ def entry_rules(chain: str, owner: Owner, forwarding: Forwarding) -> list[str]:
     comment = f'-m comment --comment "{escaped(_comment(owner))}"'
     (conditions,) = forwarding.conditions.values() or [()]
     rules = []
-    for protocol in sorted({mapping.protocol for mapping in forwarding.mappings}):
-        ports = list(dict.fromkeys(each.host_port for each in forwarding.mappings if each.protocol == protocol))
+    # Those of both families, as the reference has them.
+    for protocol in sorted({protocol for protocol, _ in forwarding.asked}):
+        ports = [port for its, port in forwarding.asked if its == protocol]
         for start in range(0, len(ports), _PORTS_PER_RULE):
             listed = ",".join(map(str, ports[start : start + _PORTS_PER_RULE]))
             words = [f"{DNAT} -p {protocol} {comment} -m multiport --dports {listed}", *map(_quoted, conditions)]

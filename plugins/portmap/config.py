@@ -109,6 +109,7 @@ class PortmapConfig(Config):
         ]
         return Forwarding(
             mappings=list(dict.fromkeys(mappings)),
+            asked=[(each.protocol or "tcp", each.host_port) for each in self.runtime_config.port_mappings],
             pod=list(pod.values()),
             snat=self.snat,
             masquerade_all=self.masq_all,
