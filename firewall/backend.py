@@ -18,8 +18,8 @@ class Leftovers(Protocol[Subject_contra]):
     Each verb costs one look-up if there are none. All raise OSError, of which NetlinkError and IptablesError are kinds.
     """
 
-    def remove(self, tables: Tables, owner: Owner, subject: Subject_contra, /) -> None:
-        """Remove the owner's rules; it is no error if there are none."""
+    def remove(self, tables: Tables, owner: Owner, subject: Subject_contra, /) -> object:
+        """Remove the owner's rules; it is no error if there are none. A backend may return what it has removed."""
 
     def holds(self, tables: Tables, owner: Owner, subject: Subject_contra, /) -> bool:
         """Tell whether the owner's rules are complete and in force."""

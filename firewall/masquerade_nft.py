@@ -30,16 +30,15 @@ from ipaddress import ip_interface
 
 from firewall.masquerade_table import (
     OBJECTS_PER_SUBNET,
-    OWNERS,
     Seen,
     Subnets,
     interface_of,
     is_whole,
     name_of,
     open_table,
-    owner_key,
 )
 from firewall.owner import Owner
+from firewall.owner_key import OWNERS, owner_key
 from firewall.tables import Interface, Network, Tables, attempts
 from lean.typing import Final
 from netlink.nft_wire import Element

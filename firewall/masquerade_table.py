@@ -8,8 +8,8 @@ from contextlib import suppress
 from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
 
 from firewall.owner import Owner
+from firewall.owner_key import OWNER_KEY, OWNERS, owner_key
 from firewall.tables import Interface, Network
-from lean.hashing import sha256
 from lean.typing import Any, Final
 from netlink.nft_expressions import counted, destination_outside, masquerading
 from netlink.nft_wire import INET, Element
@@ -17,22 +17,18 @@ from netlink.nftables import Chain, Hook, KeyType, LookUp, Netfilter, Table, Tra
 
 __all__ = [
     "OBJECTS_PER_SUBNET",
-    "OWNERS",
     "Seen",
     "Subnets",
     "interface_of",
     "is_whole",
     "name_of",
     "open_table",
-    "owner_key",
 ]
 
-OWNERS: Final = "owners"
 OBJECTS_PER_SUBNET: Final = 3
 _TABLE: Final = "cni_harness_masquerade"
 _HOOK = Hook("nat", 4, 100)  # NF_INET_POST_ROUTING; priority srcnat
 _KEY_TYPES = {4: KeyType(7, 4, 2), 6: KeyType(8, 16, 2)}  # ipv4_addr, ipv6_addr
-_OWNER_KEY = KeyType(41, 16, 1)  # ifname: a text of at most 15 characters
 _MULTICAST: dict[int, Network] = {4: IPv4Network("224.0.0.0/4"), 6: IPv6Network("ff00::/8")}
 _PREFIX: Final = "subnet-"
 
@@ -58,11 +54,6 @@ def _network_of(name: str) -> Network:
 def interface_of(element: Element, network: Network) -> Interface:
     """Return the address of an element in the map of `network`, with the subnet's prefix."""
     return ip_interface((element.key, network.prefixlen))
-
-
-def owner_key(label: str) -> bytes:
-    """Return the key of an owner's element. It is a hash, because a label may be longer than a key."""
-    return sha256(label.encode()).hexdigest()[: _OWNER_KEY.length - 1].encode().ljust(_OWNER_KEY.length, b"\0")
 
 
 def is_whole(table: Table, network: Network, chain: Chain | None) -> bool:
@@ -149,7 +140,7 @@ class Subnets:
             found = {each: chain.found for each, chain in questions.items()}
             chains |= {each: chain for each, chain in found.items() if not is_whole(self._table, each, chain)}
         transaction.add_table()
-        transaction.add_set(OWNERS, _OWNER_KEY)
+        transaction.add_set(OWNERS, OWNER_KEY)
         for network, chain in chains.items():
             name = name_of(network)
             transaction.add_counter(name)

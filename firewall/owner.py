@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from lean.hashing import sha256
 from lean.typing import NamedTuple, Self
 
-__all__ = ["MAX_LABEL", "Owner"]
+__all__ = ["MAX_LABEL", "Owner", "quoted", "unquoted"]
 
 MAX_LABEL = 108
 """Bytes. The kernel keeps 253, but nft(8) refuses comments of more than 128, and so could not load its own output.
@@ -31,7 +31,7 @@ class Owner(NamedTuple):
         replaced by its hash, too. An owner always has the same label.
         """
         for candidate in self._candidates():
-            label = "/".join(_quoted(part) for part in candidate)
+            label = "/".join(quoted(part) for part in candidate)
             if len(label) <= MAX_LABEL:
                 return label
         raise ValueError(f"interface name {self.ifname!r} is too long")
@@ -43,7 +43,7 @@ class Owner(NamedTuple):
         It equals the original. A shortened part stays shortened.
         """
         parts = label.split("/")
-        return cls(*map(_unquoted, parts)) if len(parts) == _PARTS else None
+        return cls(*map(unquoted, parts)) if len(parts) == _PARTS else None
 
     def in_network(self, network: str) -> bool:
         """Tell whether the attachment is one of `network`, also if the label has only a hash of the name."""
@@ -67,14 +67,16 @@ class Owner(NamedTuple):
         )
 
 
-def _quoted(part: str) -> str:
+def quoted(part: str) -> str:
+    """Return a text in characters that nft(8) accepts within a comment."""
     encoded = part.encode()
     if _SAFE.issuperset(encoded):
         return part
     return "".join(chr(byte) if byte in _SAFE else f"%{byte:02X}" for byte in encoded)
 
 
-def _unquoted(part: str) -> str:
+def unquoted(part: str) -> str:
+    """Return the text of `quoted`."""
     first, *others = part.encode().split(b"%")
     return b"".join((first, *map(_unescaped, others))).decode(errors="replace")
 

@@ -9,6 +9,7 @@ PLUGINS = {
     "loopback": "plugins.loopback",
     "macvlan": "plugins.macvlan",
     "noop": "plugins.noop",
+    "portmap": "plugins.portmap",
     "ptp": "plugins.ptp",
     "sbr": "plugins.sbr",
     "static": "ipam.static",

@@ -7,6 +7,7 @@ Interface: include/uapi/linux/netfilter/nf_tables.h.
 
 import struct
 from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
+from sys import byteorder
 
 from netlink.nft_wire import IPV4, IPV6, Attributes
 
@@ -22,28 +23,37 @@ __all__ = [
     "REGISTER",
     "RELATED",
     "TRANSPORT_HEADER",
+    "WORD",
     "compared",
     "connection_state",
     "counted",
     "destination",
+    "destination_address",
     "destination_inside",
     "destination_outside",
+    "destination_port",
     "expression",
     "family_is",
     "incoming_port",
+    "is_destination_local",
+    "is_destination_rewritten",
     "leaving",
     "masked",
     "masquerading",
     "matched",
     "meta",
     "payload",
+    "rewrite_destination",
     "source",
     "source_ethernet",
+    "source_within",
     "verdict",
 ]
 
 REGISTER, NEXT_REGISTER = 1, 2
 """Where values are loaded unless told otherwise, and the register behind it, for keys of two parts."""
+WORD = 8
+"""The first of the registers of 4 bytes, which are parts of the others: REGISTER has those from 8 to 11."""
 
 LINK_HEADER, NETWORK_HEADER, TRANSPORT_HEADER = 0, 1, 2  # NFT_PAYLOAD_*_HEADER
 IIFNAME, OIFNAME, NFPROTO, L4PROTO = 6, 7, 15, 16  # NFT_META_*
@@ -62,6 +72,11 @@ _PROTOCOLS = {4: IPV4, 6: IPV6}
 # Offset of the source address in the IP header, and the length of an address, in bytes.
 _ADDRESSES = {4: (12, 4), 6: (8, 16)}
 _ETHERNET_SOURCE = (6, 6)
+_PORT = (2, 2)  # of the destination, in the headers of TCP, UDP and SCTP
+_FIB_ADDRESS_TYPE, _FIB_DESTINATION = 3, 2  # NFT_FIB_RESULT_ADDRTYPE, NFTA_FIB_F_DADDR
+_RTN_LOCAL = 2
+_CT_STATUS, _DESTINATION_NAT = 2, 1 << 5  # NFT_CT_STATUS, IPS_DST_NAT
+_NAT_DESTINATION = 1  # NFT_NAT_DNAT
 
 
 def expression(name: str, *attributes: tuple[int, "int | str | bytes | Attributes"]) -> Attributes:
@@ -112,6 +127,40 @@ def connection_state(*states: int) -> Attributes:
     """`ct state A,B`: the rest of the rule is for packets in one of these states (`ESTABLISHED`, `RELATED`)."""
     load = expression("ct", (1, REGISTER), (2, _CT_STATE))
     return [*load, *masked(struct.pack("=I", sum(states))), *compared(bytes(4), unequal=True)]
+def destination_address(version: int, register: int = REGISTER) -> Attributes:
+    """`ip daddr` or `ip6 daddr` behind a match of the family, to be looked up."""
+    offset, length = _ADDRESSES[version]
+    return payload(NETWORK_HEADER, offset + length, length, register)
+
+
+def destination_port(register: int = REGISTER) -> Attributes:
+    """`th dport`: of TCP, UDP or SCTP."""
+    return payload(TRANSPORT_HEADER, *_PORT, register)
+
+
+def source_within(network: IPv4Network | IPv6Network) -> Attributes:
+    """`ip saddr NETWORK` or `ip6 saddr NETWORK`, behind a match of the family."""
+    load = payload(NETWORK_HEADER, *_ADDRESSES[network.version])
+    return [*load, *masked(network.netmask.packed), *compared(network.network_address.packed)]
+
+
+def is_destination_local() -> Attributes:
+    """`fib daddr type local`: the packet is for an address of this host."""
+    load = expression("fib", (1, REGISTER), (2, _FIB_ADDRESS_TYPE), (3, _FIB_DESTINATION))
+    return [*load, *compared(_RTN_LOCAL.to_bytes(4, byteorder))]
+
+
+def is_destination_rewritten() -> Attributes:
+    """`ct status dnat`: the connection's destination was rewritten."""
+    load = expression("ct", (1, REGISTER), (2, _CT_STATUS))
+    return [*load, *masked(_DESTINATION_NAT.to_bytes(4, byteorder)), *compared(bytes(4), unequal=True)]
+
+
+def rewrite_destination(version: int) -> Attributes:
+    """`dnat ip to` or `dnat ip6 to`, behind a look-up that has loaded the address and the port."""
+    _, length = _ADDRESSES[version]
+    port = WORD + length // 4
+    return expression("nat", (1, _NAT_DESTINATION), (2, _PROTOCOLS[version]), (3, REGISTER), (5, port))
 
 
 def destination_outside(*networks: IPv4Network | IPv6Network) -> Attributes:
@@ -140,11 +189,16 @@ def source_ethernet(register: int = NEXT_REGISTER) -> Attributes:
     return payload(LINK_HEADER, *_ETHERNET_SOURCE, register=register)
 
 
-def matched(name: str, *, absent: bool = False, verdicts: bool = False) -> Attributes:
-    """`@NAME`, `!= @NAME` or `vmap @NAME`, for the key that the expressions before it have loaded."""
+def matched(name: str, *, absent: bool = False, verdicts: bool = False, values: bool = False) -> Attributes:
+    """`@NAME`, `!= @NAME`, `vmap @NAME` or `map @NAME`, for the key that the expressions before it have loaded.
+
+    With `values`, the key's value is loaded instead of it.
+    """
     attributes: list[tuple[int, int | str]] = [(1, name), (2, REGISTER)]
     if verdicts:
         attributes.append((3, _VERDICT_REGISTER))
+    if values:
+        attributes.append((3, REGISTER))
     if absent:
         attributes.append((5, _INVERTED))
     return expression("lookup", *attributes)

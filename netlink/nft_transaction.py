@@ -22,7 +22,7 @@ _NEW_OBJECT, _DEL_OBJECT = 18, 20
 
 _NLM_F_NONREC = 0x100  # of a deletion: refuse (EBUSY) unless empty
 _VERDICT_TYPE = 0xFFFFFF00 - (1 << 32)
-_KEY_BYTE_ORDER = 0  # NFTNL_UDATA_SET_KEYBYTEORDER
+_KEY_BYTE_ORDER, _VALUE_BYTE_ORDER = 0, 1  # NFTNL_UDATA_SET_*BYTEORDER
 _MAP, _OBJECT_MAP = 1 << 3, 1 << 6  # NFT_SET_MAP, NFT_SET_OBJECT
 _COUNTER = 1  # NFT_OBJECT_COUNTER
 
@@ -36,9 +36,9 @@ class Hook(NamedTuple):
 
 
 class KeyType(NamedTuple):
-    """The type of a set's keys: a data type of nft(8), the key's length in bytes, its byte order.
+    """The type of a set's keys, or of a map's values: a data type of nft(8), the length in bytes, the byte order.
 
-    Only nft(8) needs the number and the order, to show the key (and does so wrongly without): 1 is that of the host,
+    Only nft(8) needs the number and the order, to show them (and does so wrongly without): 1 is that of the host,
     2 that of the network, 0 that of each part.
     """
 
@@ -110,14 +110,26 @@ class Transaction:
         """Delete a counter, if no element leads to it (else EBUSY)."""
         self._append(_DEL_OBJECT, 0, (2, name), (3, _COUNTER))
 
-    def add_set(self, name: str, key: KeyType, *, verdicts: bool = False, counters: bool = False) -> None:
-        """Create a set of `key`s, or with `verdicts` or `counters` a map from keys to those."""
+    def add_set(
+        self,
+        name: str,
+        key: KeyType,
+        *,
+        verdicts: bool = False,
+        counters: bool = False,
+        value: KeyType | None = None,
+    ) -> None:
+        """Create a set of `key`s, or with `verdicts`, `counters` or a type of `value` a map from keys to those."""
         attributes: list[tuple[int, int | str | bytes]] = [(2, name), (4, key.number), (5, key.length)]
         if verdicts:
             attributes += [(3, _MAP), (6, _VERDICT_TYPE), (7, 0)]
         if counters:
             attributes += [(3, _OBJECT_MAP), (15, _COUNTER)]
-        attributes.append((13, struct.pack("=BBI", _KEY_BYTE_ORDER, 4, key.byte_order)))
+        orders = struct.pack("=BBI", _KEY_BYTE_ORDER, 4, key.byte_order)
+        if value:
+            attributes += [(3, _MAP), (6, value.number), (7, value.length)]
+            orders += struct.pack("=BBI", _VALUE_BYTE_ORDER, 4, value.byte_order)
+        attributes.append((13, orders))
         # The kernel requires the ID, although nothing in the transaction refers to it.
         self._append(_NEW_SET, NLM_F_CREATE, *attributes, (10, len(self.messages)))
 

@@ -70,12 +70,13 @@ def number(value: bytes) -> int:
 
 
 class Element(NamedTuple):
-    """An element of a set, of a map from keys to `goto CHAIN`, or of a map from keys to counters."""
+    """An element of a set, or of a map from keys to `goto CHAIN`, to counters or to other values."""
 
     key: bytes
     comment: str = ""
     chain: str = ""
     counter: str = ""
+    value: bytes = b""
 
 
 def element_attributes(elements: Iterable[Element]) -> Attributes:
@@ -89,12 +90,14 @@ def elements_in(nest: bytes, containing: bytes = b"") -> Iterator[Element]:
         if containing not in item:
             continue
         attributes = values(item)
-        target = values(values(attributes.get(_DATA, b"")).get(_VERDICT, b""))
+        content = values(attributes.get(_DATA, b""))
+        target = values(content.get(_VERDICT, b""))
         yield Element(
             key=values(attributes[_KEY])[_VALUE],
             comment=comment_in(attributes.get(_USERDATA, b"")),
             chain=string(target.get(_VERDICT_CHAIN, b"")),
             counter=string(attributes.get(_OBJECT, b"")),
+            value=content.get(_VALUE, b""),
         )
 
 
@@ -120,6 +123,8 @@ def _element(element: Element) -> Attributes:
     if element.chain:
         target: Attributes = [(_VERDICT_CODE, GOTO), (_VERDICT_CHAIN, element.chain)]
         attributes.append((_DATA, [(_VERDICT, target)]))
+    if element.value:
+        attributes.append((_DATA, [(_VALUE, element.value)]))
     if element.comment:
         attributes.append((_USERDATA, commented(element.comment)))
     if element.counter:

@@ -13,7 +13,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from lean.typing import Final, NamedTuple
 from netlink.request import Request, RtnlSocket, change
-from netlink.wire import HEADER, NLM_F_CREATE, NetlinkError, attribute, message, number, uint32, values
+from netlink.wire import HEADER, NLM_F_CREATE, Frame, NetlinkError, attribute, message, number, uint32, values
 
 __all__ = [
     "RTMSG",
@@ -51,6 +51,9 @@ RTMSG: Final = struct.Struct("=8BI")
 RTNEXTHOP: Final = struct.Struct("=HBBi")
 """struct rtnexthop: length, flags, hops, ifindex."""
 _BODY = HEADER.size + RTMSG.size
+
+_NO_ROUTE = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES, errno.EINVAL, errno.ENODATA})
+"""Answers to a look-up: no route, or one that is unreachable, prohibited or a black hole."""
 
 Network = IPv4Network | IPv6Network
 Address = IPv4Address | IPv6Address
@@ -93,6 +96,12 @@ class RouteVerbs(RtnlSocket):
             raise
         # A multipath route is given whole when one of its paths is asked for.
         return [route for frame in frames for route in routes_in(frame.encoded) if ifindex in {0, route.ifindex}]
+
+    def route_to(self, address: Address) -> Route | None:
+        """Return the route that a packet of this host to `address` takes; None if there is no route."""
+        return self._asked(
+            Request(get_route_to(address), f"look up the route to {address}", _first_route, harmless=_NO_ROUTE)
+        )
 
     def add_route(  # noqa: PLR0913 - the parts of a route, each by its name
         self,
@@ -173,6 +182,17 @@ def get_routes(family: int, *, table: int | None = RT_TABLE_MAIN, ifindex: int =
     """Ask for the routes of one table (None: of all), or those of them that leave through one link."""
     attributes = _numbers((_RTA_OIF, ifindex), (_RTA_TABLE, table or 0))
     return message(_RTM_GETROUTE, RTMSG.pack(family, *bytes(7), 0) + attributes)
+
+
+def get_route_to(address: Address) -> bytes:
+    """Ask for the route that a packet to `address` takes."""
+    family = AF_INET if address.version == _IPV4 else AF_INET6
+    fixed = _RTMSG.pack(family, address.max_prefixlen, *bytes(6), 0)
+    return message(_RTM_GETROUTE, fixed + attribute(_RTA_DST, address.packed))
+
+
+def _first_route(frames: list[Frame] | None) -> Route | None:
+    return next((route for frame in frames or () for route in routes_in(frame.encoded)), None)
 
 
 def routes_in(encoded: bytes) -> Iterator[Route]:

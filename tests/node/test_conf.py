@@ -68,7 +68,6 @@ KEPT = [
 
 # The options to make an interface by ip(8), for plugins whose kind not every kernel has.
 KINDS: dict[str, list[str]] = {"vrf": ["vrf", "table", "7"]}
-KINDS: dict[str, list[str]] = {}
 
 # Values of capabilities, as a runtime has them for a pod.
 CAPABILITIES: dict[str, Any] = {}

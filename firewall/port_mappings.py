@@ -1,0 +1,70 @@
+"""Ports of the host that lead to a pod, by the backend that `backend` names.
+
+A pod may have been added by the reference plugins, or with another `backend`. So all verbs but `apply` go through all
+backends.
+"""
+
+from collections.abc import Collection
+
+from firewall import port_mappings_iptables, port_mappings_nft, port_mappings_reference
+from firewall.owner import Owner
+from firewall.port_mapping import Forwarding, PortMapping
+from firewall.stale_connections import forget_misled, forget_of_pod
+from firewall.tables import Tables
+from lean.typing import TYPE_CHECKING, Final
+from skel.steps import Steps
+
+if TYPE_CHECKING:
+    from firewall.backend import Backend, Leftovers
+
+__all__ = ["apply", "collect", "missing", "remove"]
+
+_BACKENDS: "Final[dict[str, Backend[Forwarding]]]" = {
+    "nftables": port_mappings_nft,
+    "iptables": port_mappings_iptables,
+}
+_ALL: "Final[tuple[Leftovers[Forwarding], ...]]" = (*_BACKENDS.values(), port_mappings_reference)
+
+
+def apply(tables: Tables, owner: Owner, forwarding: Forwarding, backend: str) -> None:
+    """Lead the ports to the pod, also for UDP flows that go on. Raises OSError, and CniError for a port that is taken.
+
+    Call `remove` after an error.
+    """
+    _BACKENDS[backend].apply(tables, owner, forwarding)
+    forget_misled(tables, forwarding.mappings)
+
+
+def remove(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
+    """Remove the rules of `apply`, from any backend or plugin suite; no rules are fine. Raises OSError, CniError.
+
+    All of the owner's ports go. Those in `forwarding` may be incomplete. UDP flows to the pod end: their next packets
+    are for this host, or for the next pod.
+    """
+    removed: list[PortMapping] = []
+    with Steps() as steps:
+        for remove_from in (port_mappings_nft.remove, port_mappings_iptables.remove, port_mappings_reference.remove):
+            steps.take(lambda step=remove_from: removed.extend(step(tables, owner, forwarding)))  # type: ignore[misc]
+        # Last: a packet before would begin the flow to the pod again.
+        steps.take(forget_of_pod, tables, dict.fromkeys(removed))
+
+
+def missing(tables: Tables, owner: Owner, forwarding: Forwarding) -> list[PortMapping] | None:
+    """Return the ports that do not lead to the pod; None if all is in force, [] if the common rules are damaged.
+
+    Raises OSError.
+    """
+    if any(backend.holds(tables, owner, forwarding) for backend in _ALL):
+        return None
+    return [
+        mapping
+        for mapping in forwarding.mappings
+        if not any(backend.holds(tables, owner, forwarding._replace(mappings=[mapping])) for backend in _ALL)
+    ]
+
+
+def collect(tables: Tables, network: str, valid: Collection[Owner]) -> None:
+    """Remove the rules of the network's attachments that are not in `valid`. Raises OSError, CniError."""
+    with Steps() as steps:
+        for backend in _BACKENDS.values():
+            steps.take(backend.collect, tables, network, valid)

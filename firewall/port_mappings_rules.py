@@ -1,0 +1,152 @@
+"""The rules of `firewall.port_mappings_nft`, and the objects that they need: compared, and made if they are missing."""
+
+from collections.abc import Mapping
+from ipaddress import IPv4Network
+
+from firewall.owner_key import OWNER_KEY, OWNERS
+from firewall.port_mappings_elements import (
+    ADDRESS_PORTS,
+    ATTACHMENTS,
+    FORWARD,
+    MASQUERADE,
+    MASQUERADE_ALL,
+    OBJECTS,
+    PORTS,
+    VERSIONS,
+    Seen,
+)
+from netlink.nft_expressions import (
+    IIFNAME,
+    L4PROTO,
+    OIFNAME,
+    WORD,
+    destination_address,
+    destination_port,
+    family_is,
+    is_destination_local,
+    is_destination_rewritten,
+    masquerading,
+    matched,
+    meta,
+    rewrite_destination,
+    source_within,
+    verdict,
+)
+from netlink.nft_wire import JUMP, Attributes
+from netlink.nftables import Chain, Hook, KeyType, Table, Transaction
+
+__all__ = ["is_whole", "restore"]
+
+_HOOKS = {
+    "prerouting": Hook("nat", 0, -100),  # NF_INET_PRE_ROUTING; priority dstnat
+    "output": Hook("nat", 3, -100),  # NF_INET_LOCAL_OUT
+    "postrouting": Hook("nat", 4, 100),  # NF_INET_POST_ROUTING; priority srcnat
+}
+_GUARDS = ("prerouting", "output")
+_LOCALHOST = IPv4Network("127.0.0.0/8")
+
+# Data types of nft(8): a concatenation has 6 bits for each part, and each part fills multiples of 4 bytes.
+_ADDRESS = {4: KeyType(7, 4, 2), 6: KeyType(8, 16, 2)}
+_PROTOCOL, _PORT, _IFNAME = KeyType(12, 4, 2), KeyType(13, 4, 2), KeyType(41, 16, 1)
+
+
+def _concatenated(*parts: KeyType) -> KeyType:
+    number = 0
+    for part in parts:
+        number = number << 6 | part.number
+    return KeyType(number, sum(part.length for part in parts), 0)
+
+
+_MAPS = {
+    **{f"{PORTS}{version}": (_concatenated(_PROTOCOL, _PORT), version) for version in VERSIONS},
+    **{
+        f"{ADDRESS_PORTS}{version}": (_concatenated(_ADDRESS[version], _PROTOCOL, _PORT), version)
+        for version in VERSIONS
+    },
+}
+_SETS = {
+    f"{name}{version}": _concatenated(_ADDRESS[version], _IFNAME)
+    for name in (MASQUERADE, MASQUERADE_ALL)
+    for version in VERSIONS
+}
+
+
+def is_whole(table: Table, seen: Seen, guards: int = 1) -> bool:
+    """Tell whether the chains have their hooks and rules; `guards` is the number of those that the first two have."""
+    if seen.uses is None or seen.uses < OBJECTS:
+        return False
+    expected = {name: guards if name in _GUARDS else len(_RULES[name]) for name in _HOOKS}
+    hooked = all((chain := seen.chains[name]) and chain.hook == hook for name, hook in _HOOKS.items())
+    forward = seen.chains[FORWARD]
+    return (
+        hooked
+        and forward is not None
+        and _has(table, FORWARD, forward, len(_RULES[FORWARD]), jumps=guards * len(_GUARDS))
+        and all(_has(table, name, seen.chains[name], count) for name, count in expected.items())
+    )
+
+
+def _has(table: Table, name: str, chain: Chain | None, rules: int, jumps: int = 0) -> bool:
+    # While another process replaces all rules, the kernel counts too few uses for a moment.
+    return chain is not None and (chain.uses == rules + jumps or len(table.rules(name)) == rules)
+
+
+def restore(transaction: Transaction, seen: Seen, *, guards: bool = True) -> None:
+    """Make all objects and rules that are missing; without `guards`, but for the rules of the first two chains."""
+    transaction.add_table()
+    transaction.add_counter(ATTACHMENTS)
+    transaction.add_set(OWNERS, OWNER_KEY, counters=True)
+    for name, (key, version) in _MAPS.items():
+        transaction.add_set(name, key, value=_concatenated(_ADDRESS[version], _PORT))
+    for name, key in _SETS.items():
+        transaction.add_set(name, key)
+    for name, hook in _HOOKS.items():
+        chain = seen.chains[name]
+        if chain and chain.hook != hook:
+            transaction.delete_chain(name)
+    transaction.add_chain(FORWARD)
+    transaction.set_rules(FORWARD, *_RULES[FORWARD])
+    for name, hook in _HOOKS.items():
+        transaction.add_chain(name, hook)
+        if guards or name not in _GUARDS:
+            transaction.set_rules(name, *_RULES[name])
+
+
+def _forwarding_rules() -> list[Attributes]:
+    rules: list[Attributes] = []
+    for version in VERSIONS:
+        words_of_address = _ADDRESS[version].length // 4
+        ports = [*meta(L4PROTO, WORD), *destination_port(WORD + 1)]
+        address_ports = [
+            *destination_address(version),
+            *meta(L4PROTO, WORD + words_of_address),
+            *destination_port(WORD + words_of_address + 1),
+        ]
+        for name, key in ((ADDRESS_PORTS, address_ports), (PORTS, ports)):
+            look_up = matched(f"{name}{version}", values=True)
+            rules.append([*family_is(version), *key, *look_up, *rewrite_destination(version)])
+    return rules
+
+
+def _masquerading_rules() -> list[Attributes]:
+    rules: list[Attributes] = []
+    for version in VERSIONS:
+        dnat = [*family_is(version), *is_destination_rewritten()]
+        ifname = WORD + _ADDRESS[version].length // 4
+        # By the interface that the pod is on: its own packets, and those of its neighbours on a bridge, who would get
+        # the answer from an address that they did not ask.
+        for name, key in ((MASQUERADE, IIFNAME), (MASQUERADE_ALL, OIFNAME)):
+            pod = [*destination_address(version), *meta(key, ifname), *matched(f"{name}{version}")]
+            rules.append([*dnat, *pod, *masquerading()])
+    to_pod = [*destination_address(4), *meta(OIFNAME, WORD + 1), *matched(f"{MASQUERADE}4")]
+    rules.append([*family_is(4), *is_destination_rewritten(), *source_within(_LOCALHOST), *to_pod, *masquerading()])
+    return rules
+
+
+_GUARD = [*is_destination_local(), *verdict(JUMP, FORWARD)]
+_RULES: Mapping[str, list[Attributes]] = {
+    "prerouting": [_GUARD],
+    "output": [_GUARD],
+    FORWARD: _forwarding_rules(),
+    "postrouting": _masquerading_rules(),
+}

@@ -1,0 +1,149 @@
+"""The configuration of the portmap plugin: every key of the reference plugin's, typed and checked."""
+
+from lean.typing import TYPE_CHECKING
+from plugins.attach.pod_ips import pod_ips
+from skel import (
+    Address,
+    Args,
+    Cidr,
+    CniError,
+    Code,
+    Config,
+    Record,
+    address,
+    boolean,
+    choice,
+    expected,
+    field,
+    integer_between,
+    list_of,
+    optional,
+    record,
+    string,
+)
+
+if TYPE_CHECKING:
+    from firewall.port_mapping import Forwarding
+
+__all__ = ["PortMappingConfig", "PortmapConfig"]
+
+_NFTABLES, _IPTABLES = "nftables", "iptables"
+_PORT = integer_between(1, 65535, "a port")
+_DEFAULT_MARK_BIT = 13
+
+
+def _protocol(value: object, path: str) -> str:
+    return choice("tcp", "udp", "sctp")(value.lower() if isinstance(value, str) else value, path)
+
+
+def _condition(value: object, path: str) -> str:
+    text = string(value, path)
+    if any(character in text for character in "\n\0;"):
+        raise expected("a condition on one line, without a semicolon", value, path)
+    return text
+
+
+class PortMappingConfig(Record):
+    """One mapping, as a runtime sends it."""
+
+    host_port: int = field(_PORT)
+    container_port: int = field(_PORT)
+    protocol: str | None = field(optional(_protocol), default=None)
+    """None: TCP."""
+    host_ip: Address | None = field(optional(address), "hostIP", default=None)
+    """0.0.0.0 and :: stand for all addresses of their families, None for all."""
+
+
+class _RuntimeConfig(Record):
+    port_mappings: list[PortMappingConfig] = field(list_of(record(PortMappingConfig)), default=list)
+
+
+class PortmapConfig(Config):
+    """Keys of the reference plugin, with its defaults but for `backend`."""
+
+    backend: str | None = field(optional(choice(_NFTABLES, _IPTABLES)), default=None)
+    """None: nftables, unless a key is for iptables alone."""
+    snat: bool = field(boolean, default=True)
+    masq_all: bool = field(boolean, default=False)
+    mark_masq_bit: int | None = field(integer_between(0, 31, "a bit"), default=None)
+    external_set_mark_chain: str | None = field(optional(string), default=None)
+    conditions_v4: list[str] = field(list_of(_condition), default=list)
+    conditions_v6: list[str] = field(list_of(_condition), default=list)
+    runtime_config: _RuntimeConfig = field(record(_RuntimeConfig), default=_RuntimeConfig)
+
+    def chosen_backend(self) -> str:
+        """Return the backend for ADD."""
+        return self.backend or (_IPTABLES if _IPTABLES in self._needed_backends().values() else _NFTABLES)
+
+    def check_for_add(self) -> None:
+        """Raise CniError (7) for keys that contradict each other."""
+        if self.mark_masq_bit is not None and self.external_set_mark_chain is not None:
+            other = f'externalSetMarkChain is "{self.external_set_mark_chain}"'
+            raise CniError(Code.INVALID_CONFIG, f"markMasqBit: expected no value, as {other}, got {self.mark_masq_bit}")
+        backend = self.chosen_backend()
+        for key, needed in self._needed_backends().items():
+            if needed != backend:
+                values = {"externalSetMarkChain": self.external_set_mark_chain}
+                value = values.get(key) or (self.conditions_v4 if key == "conditionsV4" else self.conditions_v6)
+                raise expected(f'no value for {needed}, as backend is "{backend}"', value, key)
+        self._check_mappings()
+
+    def programs(self) -> tuple[str, ...]:
+        """Return the programs that ADD runs."""
+        if self.chosen_backend() == _IPTABLES:
+            return ("iptables", "iptables-save", "iptables-restore")
+        return ("nft",) if self._conditions() else ()
+
+    def forwarding(self, args: Args["PortmapConfig"]) -> "Forwarding":
+        """Return the ports for the pod's addresses in prevResult: the first of each family, as with the reference."""
+        from firewall.port_mapping import Forwarding, PortMapping
+
+        pod: dict[int, Cidr] = {}
+        for ip in pod_ips(args.prev_result, args.ifname, args.netns):
+            pod.setdefault(ip.address.version, ip.address)
+        mappings = [
+            PortMapping(each.protocol or "tcp", each.host_port, own.ip, each.container_port, _specific(each.host_ip))
+            for own in pod.values()
+            for each in self.runtime_config.port_mappings
+            if each.host_ip is None or each.host_ip.version == own.version
+        ]
+        return Forwarding(
+            mappings=list(dict.fromkeys(mappings)),
+            asked=[(each.protocol or "tcp", each.host_port) for each in self.runtime_config.port_mappings],
+            pod=list(pod.values()),
+            snat=self.snat,
+            masquerade_all=self.masq_all,
+            mark_bit=_DEFAULT_MARK_BIT if self.mark_masq_bit is None else self.mark_masq_bit,
+            set_mark_chain=self.external_set_mark_chain,
+            conditions=self._conditions(),
+        )
+
+    def _conditions(self) -> dict[int, list[str]]:
+        conditions = {4: self.conditions_v4, 6: self.conditions_v6}
+        return {
+            version: words for version, listed in conditions.items() if (words := [each for each in listed if each])
+        }
+
+    def _needed_backends(self) -> dict[str, str]:
+        """Return the backend for each key that is for one alone."""
+        needed = {}
+        if self.external_set_mark_chain is not None:
+            needed["externalSetMarkChain"] = _IPTABLES
+        for version, words in self._conditions().items():
+            # Arguments of iptables begin with a hyphen or an exclamation mark, words of nft(8) do not.
+            needed[f"conditionsV{version}"] = _IPTABLES if words[0][0] in "-!" else _NFTABLES
+        return needed
+
+    def _check_mappings(self) -> None:
+        """Raise CniError (7) if one port of the host is to lead to two ports of the pod."""
+        targets: dict[tuple[str, int, Address | None, int], int] = {}
+        for index, each in enumerate(self.runtime_config.port_mappings):
+            for version in (4, 6) if each.host_ip is None else (each.host_ip.version,):
+                port = (each.protocol or "tcp", each.host_port, _specific(each.host_ip), version)
+                if targets.setdefault(port, each.container_port) != each.container_port:
+                    path = f"runtimeConfig.portMappings[{index}].hostPort"
+                    raise expected(f"a port that no mapping before has ({port[0]})", each.host_port, path)
+
+
+def _specific(host_ip: Address | None) -> Address | None:
+    return None if host_ip is None or host_ip.is_unspecified else host_ip
