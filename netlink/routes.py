@@ -187,7 +187,7 @@ def get_routes(family: int, *, table: int | None = RT_TABLE_MAIN, ifindex: int =
 def get_route_to(address: Address) -> bytes:
     """Ask for the route that a packet to `address` takes."""
     family = AF_INET if address.version == _IPV4 else AF_INET6
-    fixed = _RTMSG.pack(family, address.max_prefixlen, *bytes(6), 0)
+    fixed = RTMSG.pack(family, address.max_prefixlen, *bytes(6), 0)
     return message(_RTM_GETROUTE, fixed + attribute(_RTA_DST, address.packed))
 
 
