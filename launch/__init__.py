@@ -3,12 +3,14 @@
 __all__ = ["PLUGINS"]
 
 PLUGINS = {
+    "bandwidth": "plugins.bandwidth",
     "bridge": "plugins.bridge",
     "host-local": "ipam.host_local",
     "loopback": "plugins.loopback",
     "macvlan": "plugins.macvlan",
     "noop": "plugins.noop",
     "ptp": "plugins.ptp",
+    "tuning": "plugins.tuning",
 }
 """The plugins of this suite: the name of each executable, and the module that declares it as `PLUGIN`.
 

@@ -12,10 +12,12 @@ from referencing import Registry, Resource
 from harness.libcni.networks import LIST_KEYS
 from ipam.host_local_config import HostLocalIpam
 from ipam.ranges import Range
+from plugins.bandwidth.config import BandwidthConfig
 from plugins.bridge.config import BridgeConfig, VlanTrunk
 from plugins.macvlan import MacvlanConfig
 from plugins.noop import NoopConfig
 from plugins.ptp import PtpConfig
+from plugins.tuning.config import TuningConfig
 from skel import DNS, Config, Record, Route
 from tests.cli import ROOT
 
@@ -37,11 +39,13 @@ def shared_keys() -> set[str]:
 @pytest.mark.parametrize(
     ("name", "config"),
     [
+        ("bandwidth", BandwidthConfig),
         ("bridge", BridgeConfig),
         ("loopback", Config),
         ("macvlan", MacvlanConfig),
         ("noop", NoopConfig),
         ("ptp", PtpConfig),
+        ("tuning", TuningConfig),
     ],
 )
 def test_schema_of_a_plugin_has_the_keys_that_it_reads(name: str, config: type[Record]) -> None:
