@@ -3,6 +3,7 @@
 __all__ = ["PLUGINS"]
 
 PLUGINS = {
+    "bandwidth": "plugins.bandwidth",
     "bridge": "plugins.bridge",
     "firewall": "plugins.firewall",
     "host-local": "ipam.host_local",
@@ -14,6 +15,7 @@ PLUGINS = {
     "sbr": "plugins.sbr",
     "static": "ipam.static",
     "vrf": "plugins.vrf",
+    "tuning": "plugins.tuning",
 }
 """The plugins of this suite: the name of each executable, and the module that declares it as `PLUGIN`.
 

@@ -41,6 +41,10 @@ class Link(NamedTuple):
     """"UP", "DOWN", "LOWERLAYERDOWN", "UNKNOWN", … (RFC 2863)."""
     promiscuous: bool
     """Whether it is set so; a bridge's ports are promiscuous without it."""
+    allmulticast: bool
+    """Whether it is set to take all multicast frames."""
+    tx_queue_len: int
+    """Packets."""
     master: int
     """The ifindex of the bridge that it is a port of, or 0."""
     peer_ifindex: int
@@ -90,6 +94,8 @@ def link_in(frame: Frame) -> Link:
         up=bool(flags & link_wire.IFF_UP),
         oper_state=_OPER_STATES[attribute(_IFLA_OPERSTATE, b"\0")[0]],
         promiscuous=bool(flags & link_wire.IFF_PROMISC),
+        allmulticast=bool(flags & link_wire.IFF_ALLMULTI),
+        tx_queue_len=uint32(attribute(link_wire.IFLA_TXQLEN)),
         master=uint32(attribute(link_wire.IFLA_MASTER)),
         peer_ifindex=uint32(attribute(link_wire.IFLA_LINK)),
         alias=string(attribute(link_wire.IFLA_IFALIAS, b"")),

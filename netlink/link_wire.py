@@ -11,6 +11,7 @@ from netlink.namespace import Namespace
 from netlink.wire import hardware_address, message, number, text
 
 __all__ = [
+    "IFF_ALLMULTI",
     "IFF_PROMISC",
     "IFF_UP",
     "IFINFOMSG",
@@ -27,6 +28,7 @@ __all__ = [
     "IFLA_LINKINFO",
     "IFLA_MASTER",
     "IFLA_MTU",
+    "IFLA_TXQLEN",
     "IFNAME_LENGTH",
     "RTM_NEWLINK",
     "attributes_of_link",
@@ -39,6 +41,7 @@ __all__ = [
 
 IFF_UP: Final = 0x1
 IFF_PROMISC: Final = 0x100
+IFF_ALLMULTI: Final = 0x200
 IFNAME_LENGTH: Final = 15
 """Bytes in the longest name of a link; alternative names may be longer."""
 
@@ -49,6 +52,7 @@ IFLA_IFNAME: Final = 3
 IFLA_MTU: Final = 4
 IFLA_LINK: Final = 5
 IFLA_MASTER: Final = 10
+IFLA_TXQLEN: Final = 13
 IFLA_LINKINFO: Final = 18
 IFLA_IFALIAS: Final = 20
 IFLA_AF_SPEC: Final = 26
@@ -89,8 +93,10 @@ def change_link(  # noqa: PLR0913 - attributes that may change, each by its name
     *,
     up: bool | None = None,
     promiscuous: bool | None = None,
+    allmulticast: bool | None = None,
     mac: str = "",
     mtu: int = 0,
+    tx_queue_len: int | None = None,
     alias: str | None = None,
     name: str = "",
     namespace: Namespace | None = None,
@@ -98,17 +104,19 @@ def change_link(  # noqa: PLR0913 - attributes that may change, each by its name
 ) -> bytes:
     """Change the given attributes; an alias is a text of at most 255 bytes that is only shown.
 
-    `master` is the ifindex of the bridge or VRF that the link comes under, 0 for none.
+    `mtu` is in bytes, `tx_queue_len` in packets. `master` is the ifindex of the bridge or VRF that the link comes under, 0
+    for none.
     """
     flags = change = 0
-    for wanted, bit in ((up, IFF_UP), (promiscuous, IFF_PROMISC)):
+    for wanted, bit in ((up, IFF_UP), (promiscuous, IFF_PROMISC), (allmulticast, IFF_ALLMULTI)):
         if wanted is not None:
             change |= bit
             flags |= bit if wanted else 0
     shown = b"" if alias is None else text(IFLA_IFALIAS, alias)
+    queue = b"" if tx_queue_len is None else number(IFLA_TXQLEN, tx_queue_len)
     attributes = attributes_of_link(name=name, mtu=mtu, mac=mac, namespace=namespace)
     above = b"" if master is None else number(IFLA_MASTER, master)
-    return link_message(RTM_NEWLINK, attributes, shown, above, ifindex=ifindex, flags=flags, change=change)
+    return link_message(RTM_NEWLINK, attributes, queue, shown, above, ifindex=ifindex, flags=flags, change=change)
 
 
 def attributes_of_link(*, name: str, mtu: int, mac: str, namespace: Namespace | None) -> bytes:

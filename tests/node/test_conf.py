@@ -50,6 +50,15 @@ EXPECTED = {
         {"lo": "", "eth0": "veth"},
         ["10.94.0.2/24", "fd0d:6e1b:8b61::2/64"],
         ["10.94.0.1", "fd0d:6e1b:8b61::1"],
+    "62-bandwidth": Seen(
+        {"lo": "", "eth0": "veth"},
+        ["10.97.0.2/24", "fd0d:6e1b:8b62::2/64"],
+        ["10.97.0.1", "fd0d:6e1b:8b62::1"],
+    ),
+    "63-tuning": Seen(
+        {"lo": "", "eth0": "veth"},
+        ["10.98.0.2/24", "fd0d:6e1b:8b63::2/64"],
+        ["10.98.0.1", "fd0d:6e1b:8b63::1"],
     ),
     "90-hostnetwork-noop": Seen({"lo": ""}, [], []),
     "99-loopback": Seen({"lo": ""}, [], []),
@@ -75,6 +84,12 @@ CAPABILITIES: dict[str, Any] = {}
 
 def requests(network: Path) -> list[list[dict[str, Any]]]:
     """The configurations of the list's plugins in order, for each version that a runtime may choose."""
+Chain = list[dict[str, Any]]
+"""The configurations of a list's plugins."""
+
+
+def requests(network: Path) -> list[Chain]:
+    """The configurations of the list's plugins, for each version that a runtime may choose."""
     listed = json.loads(network.read_text())
     versions = listed.get("cniVersions", [listed["cniVersion"]])
     assert listed["cniVersion"] in versions
@@ -94,8 +109,15 @@ def runtime_config(plugin: dict[str, Any]) -> dict[str, Any]:
 
 REQUESTS = [
     pytest.param(network.stem, request, id=f"{network.stem}-{request[0]['cniVersion']}")
+        [{**plugin, "name": listed["name"], "cniVersion": version} for plugin in listed["plugins"]]
+        for version in versions
+    ]
+
+
+REQUESTS = [
+    pytest.param(network.stem, chain, id=f"{network.stem}-{chain[0]['cniVersion']}")
     for network in LISTS
-    for request in requests(network)
+    for chain in requests(network)
 ]
 
 
@@ -151,6 +173,7 @@ def test_every_list_is_expected_here() -> None:
 
 
 @pytest.mark.parametrize(("network", "plugins"), REQUESTS)
+@pytest.mark.parametrize(("network", "chain"), REQUESTS)
 def test_a_list_gives_a_pod_its_network_and_takes_it_back(
     node: Node,
     make_node: Callable[[], Node],
@@ -165,6 +188,12 @@ def test_a_list_gives_a_pod_its_network_and_takes_it_back(
     pod = Pod(node, bin_dir, "pod")
     node.run(["ip", "link", "set", "lo", "up" if network != "99-loopback" else "down"], netns=pod.netns)
     if plugins[0]["type"] == "macvlan":
+    chain: Chain,
+) -> None:
+    first = chain[0]
+    pod = node.pod_namespace("pod")
+    node.run(["ip", "link", "set", "lo", "up" if first["type"] != "loopback" else "down"], netns=pod)
+    if first["type"] == "macvlan":
         veth_between(node, make_node())
         node.run(["ip", "route", "add", "default", "via", "192.0.2.2"])
     before = node.state()
@@ -185,6 +214,30 @@ def test_a_list_gives_a_pod_its_network_and_takes_it_back(
 def test_pods_of_the_layer_2_list_reach_each_other_with_addresses_of_their_own(node: Node, bin_dir: Path) -> None:
     [plugins] = requests(next(path for path in LISTS if path.stem == "30-bridge-l2"))
     pods = [Pod(node, bin_dir, name) for name in ("a", "b")]
+    result: dict[str, Any] = {}
+    for config in chain:
+        added = call("ADD", {**config, **result}, pod)
+        assert added.code == 0, added
+        result = {"prevResult": added.stdout}
+
+    assert look(node, pod) == EXPECTED[network]
+    for gateway in EXPECTED[network].gateways:
+        node.run(["ping", "-c1", "-W2", gateway], netns=pod)
+    if first["cniVersion"] >= "0.4.0":
+        for config in chain:
+            assert call("CHECK", {**config, **result}, pod).code == 0
+
+    for config in reversed(chain):
+        assert call("DEL", {**config, **result}, pod) == (0, None, "")
+    assert look(node, pod) == Seen({} if network == "99-loopback" else {"lo": ""}, [], [])
+    node.assert_same_state(before, ignore=KEPT)
+
+
+def test_pods_of_the_layer_2_list_reach_each_other_with_addresses_of_their_own(
+    node: Node, call: Callable[..., PluginRun]
+) -> None:
+    [[config]] = requests(next(path for path in LISTS if path.stem == "30-bridge-l2"))
+    pods = [node.pod_namespace(name) for name in ("a", "b")]
     for number, pod in enumerate(pods, start=1):
         pod.add(plugins)
         node.run(["ip", "address", "add", f"192.0.2.{number}/24", "dev", "eth0"], netns=pod.netns)

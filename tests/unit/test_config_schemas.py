@@ -13,12 +13,14 @@ from harness.libcni.networks import LIST_KEYS
 from ipam.host_local_config import HostLocalIpam
 from ipam.ranges import Range
 from ipam.static import StaticAddress, StaticIpam
+from plugins.bandwidth.config import BandwidthConfig
 from plugins.bridge.config import BridgeConfig, VlanTrunk
 from plugins.macvlan import MacvlanConfig
 from plugins.noop import NoopConfig
 from plugins.ptp import PtpConfig
 from plugins.sbr import SbrConfig
 from plugins.vrf import VrfConfig
+from plugins.tuning.config import TuningConfig
 from skel import DNS, Config, Record, Route
 from tests.cli import ROOT
 
@@ -40,6 +42,7 @@ def shared_keys() -> set[str]:
 @pytest.mark.parametrize(
     ("name", "config"),
     [
+        ("bandwidth", BandwidthConfig),
         ("bridge", BridgeConfig),
         ("loopback", Config),
         ("macvlan", MacvlanConfig),
@@ -47,6 +50,7 @@ def shared_keys() -> set[str]:
         ("ptp", PtpConfig),
         ("sbr", SbrConfig),
         ("vrf", VrfConfig),
+        ("tuning", TuningConfig),
     ],
 )
 def test_schema_of_a_plugin_has_the_keys_that_it_reads(name: str, config: type[Record]) -> None:

@@ -27,7 +27,7 @@ RTM_NEWRULE, RTM_DELRULE = 32, 33
 NLM_F_EXCL, NLM_F_CREATE = 0x200, 0x400
 NEW = NLM_F_CREATE | NLM_F_EXCL
 SKIP_STATS = ("IFLA_EXT_MASK", 8)
-IFF_UP, IFF_PROMISC = 0x1, 0x100
+IFF_UP, IFF_PROMISC, IFF_ALLMULTI = 0x1, 0x100, 0x200
 RTPROT_BOOT, RTN_UNICAST = 3, 1
 
 Case = tuple[bytes, bytes]
@@ -167,14 +167,31 @@ def macvlan(values: Values) -> Case:
 def changed(values: Values) -> Case:
     index, up, promiscuous = values.number(), values.perhaps(values.flag), values.perhaps(values.flag)
     mac, mtu, alias = values.perhaps(values.mac), values.perhaps(values.number), values.perhaps(lambda: values.text(60))
-    name, master = values.perhaps(values.ifname), values.perhaps(values.number)
+    name, queue = values.perhaps(values.ifname), values.perhaps(values.number)
+    allmulticast, master = values.perhaps(values.flag), values.perhaps(values.number)
     made = link_wire.change_link(
-        index, up=up, promiscuous=promiscuous, mac=mac or "", mtu=mtu or 0, alias=alias, name=name or "", master=master
+        index,
+        up=up,
+        promiscuous=promiscuous,
+        allmulticast=allmulticast,
+        mac=mac or "",
+        mtu=mtu or 0,
+        tx_queue_len=queue,
+        alias=alias,
+        name=name or "",
+        master=master,
     )
-    attributes = [("IFLA_IFNAME", name), ("IFLA_MTU", mtu), ("IFLA_ADDRESS", mac), ("IFLA_IFALIAS", alias)]
-    attributes.append(("IFLA_MASTER", master))
-    change = (IFF_UP if up is not None else 0) | (IFF_PROMISC if promiscuous is not None else 0)
-    flags = (IFF_UP if up else 0) | (IFF_PROMISC if promiscuous else 0)
+    attributes = [
+        ("IFLA_IFNAME", name),
+        ("IFLA_MTU", mtu),
+        ("IFLA_ADDRESS", mac),
+        ("IFLA_TXQLEN", queue),
+        ("IFLA_IFALIAS", alias),
+        ("IFLA_MASTER", master),
+    ]
+    bits = {IFF_UP: up, IFF_PROMISC: promiscuous, IFF_ALLMULTI: allmulticast}
+    change = sum(bit for bit, wanted in bits.items() if wanted is not None)
+    flags = sum(bit for bit, wanted in bits.items() if wanted)
     return made, reference(ifinfmsg, RTM_NEWLINK, attributes, index=index, flags=flags, change=change)
 
 

@@ -1,0 +1,180 @@
+"""tuning: changes kernel parameters and the interface of a pod that an earlier plugin of the list has made.
+
+ADD saves the values before, and DEL restores them. Nothing changes on the host.
+"""
+
+from lean.typing import TYPE_CHECKING
+from plugins.chained import required_result
+from plugins.tuning.config import TuningConfig, Wanted
+from skel import Args, CniError, Code, Plugin, Result
+from skel.versions import REFERENCE_RELEASE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from netlink.link import Link
+    from netlink.request import Request
+    from netlink.rtnl import Rtnl
+
+__all__ = ["PLUGIN", "TuningConfig"]
+
+
+def _add(args: Args[TuningConfig]) -> Result:
+    """Change the pod; return prevResult with the MAC and the MTU that it has now. A failure leaves nothing."""
+    from netlink.namespace import entered
+    from netlink.rtnl import Rtnl
+    from plugins.attach.pod_netns import open_pod
+    from plugins.tuning.saved import Saved, SavedFile, decoded, encoded
+    from plugins.tuning.sysctls import check_allowed, parameters
+    from skel import Undo
+
+    result, wanted = required_result(args), args.config.wanted(args.cni_args)
+    check_allowed(wanted.sysctl)
+    file = SavedFile(args.config.data_dir, args.container_id, args.ifname)
+    with open_pod(args) as netns, Rtnl(netns) as pod, Undo(args.log, args.interruption) as undo:
+        link = _interface(args, pod)
+        with entered(netns):
+            found = parameters(wanted.sysctl, args.ifname)
+        saved = Saved.of(args.config.name, wanted, link, found)
+        if not saved.is_empty():
+            before = file.read()
+            # The list has this plugin twice, or an ADD was killed: the oldest values are the pod's own.
+            oldest = decoded(before, args.log) if before else Saved()
+            undo.add(file.write, before) if before else undo.add(file.remove)
+            file.write(encoded(saved.under(oldest)))
+            undo.add(saved.put_back, pod, netns, args.ifname, args.log)
+        with entered(netns):
+            for each in found:
+                if each.previous is None or not each.is_as_wanted:
+                    each.write()
+        for requests in _changes(link, wanted):
+            pod.send(*requests)
+        if wanted.is_about_link:
+            _tell(args, result, _interface(args, pod))
+    return result
+
+
+def _delete(args: Args[TuningConfig]) -> None:
+    """Restore the values, if the pod still exists, and forget them."""
+    from plugins.tuning.saved import SavedFile
+
+    file = SavedFile(args.config.data_dir, args.container_id, args.ifname)
+    content = file.read()
+    if content is None:
+        return
+    if args.netns:
+        _put_back(args, content)
+    file.remove()
+
+
+def _put_back(args: Args[TuningConfig], content: bytes) -> None:
+    from netlink.rtnl import Rtnl
+    from plugins.attach.pod_netns import open_pod
+    from plugins.tuning.saved import decoded
+
+    try:
+        namespace = open_pod(args)
+    except CniError as error:
+        if error.code == Code.INVALID_NETNS:
+            raise
+        return  # the namespace is gone, and its values with it
+    with namespace as netns, Rtnl(netns) as pod:
+        decoded(content, args.log).put_back(pod, netns, args.ifname, args.log)
+
+
+def _check(args: Args[TuningConfig]) -> None:
+    """Raise CniError (999) for a value that is not as configured."""
+    from netlink.namespace import entered
+    from netlink.rtnl import Rtnl
+    from plugins.attach.pod_netns import open_pod
+    from plugins.tuning.sysctls import parameters
+
+    required_result(args)
+    wanted = args.config.wanted(args.cni_args)
+    with open_pod(args) as netns, Rtnl(netns) as pod:
+        with entered(netns):
+            found = parameters(wanted.sysctl, args.ifname)
+        link = _interface(args, pod)
+    for each in found:
+        if not each.is_as_wanted:
+            raise _differs(f"sysctl.{each.key}", each.previous, each.value)
+    for key, present, configured in (
+        ("mac", link.mac, wanted.mac or None),
+        ("promisc", link.promiscuous, wanted.promisc or None),
+        ("mtu", link.mtu, wanted.mtu or None),
+        ("allmulti", link.allmulticast, wanted.allmulti),
+        ("txQLen", link.tx_queue_len, wanted.tx_queue_len),
+    ):
+        if configured is not None and present != configured:
+            raise _differs(f'{key} of "{args.ifname}"', present, configured)
+
+
+def _gc(args: Args[TuningConfig]) -> None:
+    """Forget the values of attachments that are no longer valid."""
+    valid = args.config.valid_attachments
+    if valid is None:
+        args.log("GC without a list of valid attachments: nothing is removed")
+        return
+    from plugins.tuning.saved import collect
+
+    collect(args.config.data_dir, args.config.name, {(each.container_id, each.ifname) for each in valid}, args.log)
+
+
+def _repair(args: Args[TuningConfig]) -> None:
+    """Do nothing: all changes are in the pod, which REPAIR leaves alone."""
+    del args
+
+
+def _interface(args: Args[TuningConfig], pod: "Rtnl") -> "Link":
+    link = pod.link(args.ifname)
+    if link is None:
+        raise CniError(Code.INTERNAL, f'interface "{args.ifname}" is missing in the container')
+    return link
+
+
+def _changes(link: "Link", wanted: Wanted) -> "Iterator[list[Request[bool]]]":
+    """Yield changes of the pod's interface. The MTU comes last: one below 1280 takes the IPv6 addresses away."""
+    from netlink.link_wire import change_link
+    from netlink.request import change
+
+    ifindex, name = link.ifindex, link.name
+    first = []
+    if wanted.mac:
+        first.append(change(change_link(ifindex, mac=wanted.mac), f'mac: set {wanted.mac} on "{name}"'))
+    if wanted.promisc:
+        first.append(change(change_link(ifindex, promiscuous=True), f'promisc: set true on "{name}"'))
+    if wanted.allmulti is not None:
+        request = change_link(ifindex, allmulticast=wanted.allmulti)
+        first.append(change(request, f'allmulti: set {str(wanted.allmulti).lower()} on "{name}"'))
+    if wanted.tx_queue_len is not None:
+        request = change_link(ifindex, tx_queue_len=wanted.tx_queue_len)
+        first.append(change(request, f'txQLen: set {wanted.tx_queue_len} on "{name}"'))
+    yield first
+    if wanted.mtu:
+        yield [change(change_link(ifindex, mtu=wanted.mtu), f'mtu: set {wanted.mtu} on "{name}"')]
+
+
+def _tell(args: Args[TuningConfig], result: Result, link: "Link") -> None:
+    """Give the pod's interface in the result its MAC and MTU."""
+    for interface in result.interfaces:
+        if interface.name == args.ifname and interface.sandbox:
+            interface.mac = link.mac
+            interface.mtu = link.mtu if interface.mtu else 0
+
+
+def _differs(what: str, present: object, configured: object) -> CniError:
+    shown = [str(each).lower() if isinstance(each, bool) else each for each in (present, configured)]
+    return CniError(Code.INTERNAL, f"{what} is {shown[0]}, the configuration says {shown[1]}")
+
+
+PLUGIN = Plugin(
+    "tuning",
+    config=TuningConfig,
+    add=_add,
+    delete=_delete,
+    check=_check,
+    gc=_gc,
+    repair=_repair,
+    env_args=("MAC", "IP"),
+    version=REFERENCE_RELEASE,
+)
