@@ -5,10 +5,12 @@ __all__ = ["PLUGINS"]
 PLUGINS = {
     "bridge": "plugins.bridge",
     "host-local": "ipam.host_local",
+    "ipvlan": "plugins.ipvlan",
     "loopback": "plugins.loopback",
     "macvlan": "plugins.macvlan",
     "noop": "plugins.noop",
     "ptp": "plugins.ptp",
+    "vlan": "plugins.vlan",
 }
 """The plugins of this suite: the name of each executable, and the module that declares it as `PLUGIN`.
 

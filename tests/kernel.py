@@ -7,7 +7,7 @@ import pytest
 
 from tests.nodes import Node
 
-__all__ = ["IS_FULL", "has_vlan_filtering", "lacking"]
+__all__ = ["IS_FULL", "has_link_kind", "has_vlan_filtering", "lacking"]
 
 IS_FULL = os.environ.get("CNI_HARNESS_TEST_KERNEL") == "full"
 """Whether whoever runs the tests has promised a kernel with all drivers, as `make test-vm` does."""
@@ -19,6 +19,20 @@ def has_vlan_filtering(node: Node) -> bool:
     tried = node.run(probe, check=False)
     if tried.returncode == 0:
         node.run(["ip", "link", "delete", "probe"])
+    assert tried.returncode == 0 or not IS_FULL, tried.stderr
+    return tried.returncode == 0
+
+
+def has_link_kind(node: Node, kind: str, *options: str) -> bool:
+    """Tell whether the kernel makes links of a kind: "ipvlan", "vlan" with the options "id", "7", ….
+
+    Raises AssertionError for one that the machine was promised to have, and has not.
+    """
+    node.run(["ip", "link", "add", "below", "type", "veth", "peer", "beside"])
+    tried = node.run(["ip", "link", "add", "link", "below", "name", "probe", "type", kind, *options], check=False)
+    if tried.returncode == 0:
+        node.run(["ip", "link", "delete", "probe"])
+    node.run(["ip", "link", "delete", "below"])
     assert tried.returncode == 0 or not IS_FULL, tried.stderr
     return tried.returncode == 0
 

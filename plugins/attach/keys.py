@@ -19,7 +19,7 @@ from skel import (
     string,
 )
 
-__all__ = ["InterfaceConfig", "MasqueradeConfig", "mtu", "random_mac"]
+__all__ = ["InterfaceConfig", "MasqueradeConfig", "PairConfig", "mtu", "random_mac"]
 
 _MTU_MIN, _MTU_MAX = 68, 65535
 
@@ -74,6 +74,13 @@ class MasqueradeConfig(InterfaceConfig):
     # If DEL cannot read the key, it removes masquerading all the same.
     ip_masq: bool = field(boolean, default=False, unreadable=True)
     ip_masq_backend: str | None = field(optional(choice("nftables", "iptables")), default=None)
+
+
+class PairConfig(MasqueradeConfig):
+    """The keys of interface plugins that connect the pod by a pair of links."""
+
+    device_type: str | None = field(optional(choice("veth", "netkit")), default=None)
+    """None: veth."""
 
 
 def random_mac(above: str = "") -> str:

@@ -58,7 +58,7 @@ def _add(driver: Driver[Any]) -> Result:
     with open_pod(args) as driver.netns, _kept_rtnl(args) as driver.host, driver.open_undo() as driver.undo:
         made = driver.make()
         driver.result = Result(interfaces=made.interfaces)
-        gateways = _reserve(driver) if driver.config.ipam.type else []
+        gateways = _reserve(driver) if driver.config.ipam.type else driver.without_ipam()
         _connect(driver, made.ifindex, gateways)
         driver.result.dns = driver.config.dns or driver.result.dns
     return driver.result
@@ -110,7 +110,7 @@ def _connect(driver: Driver[Any], ifindex: int, gateways: list[Cidr]) -> None:
             # Last: a packet that the announcement attracts passes all that was set up above.
             with args.interruption.waiting():
                 driver.wait_reachable()
-            pod_interface.announce(driver.pod, driver.inner)
+            driver.announce()
 
 
 def _delete(driver: Driver[Any]) -> None:

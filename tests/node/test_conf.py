@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import conf
+from tests.kernel import has_link_kind, lacking
 from tests.nodes import Node, PluginRun, until, veth_between
 
 LISTS = sorted(Path(conf.__file__).parent.glob("*.conflist"))
@@ -52,17 +53,34 @@ KEPT = [
 ]
 
 
-def requests(network: Path) -> list[dict[str, Any]]:
-    """The configuration of the list's only plugin, for each version that a runtime may choose."""
+# The options to make an interface by ip(8), for plugins whose kind not every kernel has.
+KINDS: dict[str, list[str]] = {}
+
+# Values of capabilities, as a runtime has them for a pod.
+CAPABILITIES: dict[str, Any] = {}
+
+
+def requests(network: Path) -> list[list[dict[str, Any]]]:
+    """The configurations of the list's plugins in order, for each version that a runtime may choose."""
     listed = json.loads(network.read_text())
-    [plugin] = listed["plugins"]
     versions = listed.get("cniVersions", [listed["cniVersion"]])
     assert listed["cniVersion"] in versions
-    return [{**plugin, "name": listed["name"], "cniVersion": version} for version in versions]
+    return [
+        [
+            {**plugin, "name": listed["name"], "cniVersion": version, **runtime_config(plugin)}
+            for plugin in listed["plugins"]
+        ]
+        for version in versions
+    ]
+
+
+def runtime_config(plugin: dict[str, Any]) -> dict[str, Any]:
+    asked = {key: CAPABILITIES[key] for key in plugin.get("capabilities", {}) if key in CAPABILITIES}
+    return {"runtimeConfig": asked} if asked else {}
 
 
 REQUESTS = [
-    pytest.param(network.stem, request, id=f"{network.stem}-{request['cniVersion']}")
+    pytest.param(network.stem, request, id=f"{network.stem}-{request[0]['cniVersion']}")
     for network in LISTS
     for request in requests(network)
 ]
@@ -79,55 +97,83 @@ def look(node: Node, pod: str) -> Seen:
     )
 
 
-@pytest.fixture
-def call(node: Node, bin_dir: Path) -> Callable[..., PluginRun]:
-    def call(verb: str, config: dict[str, Any], pod: str, name: str = "pod") -> PluginRun:
-        ifname = "lo" if config["type"] == "loopback" else "eth0"
-        return node.plugin(bin_dir, config["type"], verb, config, container_id=name, ifname=ifname, netns=pod)
+class Pod:
+    """A pod that the plugins of a list are executed for, as libcni does."""
 
-    return call
+    def __init__(self, node: Node, bin_dir: Path, name: str) -> None:
+        self.netns = node.pod_namespace(name)
+        self._node = node
+        self._bin_dir = bin_dir
+        self._name = name
+
+    def add(self, plugins: list[dict[str, Any]]) -> dict[str, Any] | None:
+        """ADD in order, each with the result of the one before; return the last."""
+        result = None
+        for plugin in plugins:
+            added = self._run("ADD", plugin, result)
+            assert added.code == 0, added
+            result = added.stdout
+        return result
+
+    def check(self, plugins: list[dict[str, Any]], result: dict[str, Any] | None) -> None:
+        """CHECK in order."""
+        for plugin in plugins:
+            assert self._run("CHECK", plugin, result) == (0, None, "")
+
+    def delete(self, plugins: list[dict[str, Any]], result: dict[str, Any] | None) -> None:
+        """DEL, the last plugin first."""
+        for plugin in reversed(plugins):
+            assert self._run("DEL", plugin, result) == (0, None, "")
+
+    def _run(self, verb: str, plugin: dict[str, Any], result: dict[str, Any] | None) -> PluginRun:
+        ifname = "lo" if plugin["type"] == "loopback" else "eth0"
+        config = plugin if result is None else {**plugin, "prevResult": result}
+        return self._node.plugin(
+            self._bin_dir, plugin["type"], verb, config, container_id=self._name, ifname=ifname, netns=self.netns
+        )
 
 
 def test_every_list_is_expected_here() -> None:
-    assert [network.stem for network in LISTS] == list(EXPECTED)
+    assert [network.stem for network in LISTS] == sorted(EXPECTED)
 
 
-@pytest.mark.parametrize(("network", "config"), REQUESTS)
+@pytest.mark.parametrize(("network", "plugins"), REQUESTS)
 def test_a_list_gives_a_pod_its_network_and_takes_it_back(
     node: Node,
     make_node: Callable[[], Node],
-    call: Callable[..., PluginRun],
+    bin_dir: Path,
     network: str,
-    config: dict[str, Any],
+    plugins: list[dict[str, Any]],
 ) -> None:
-    pod = node.pod_namespace("pod")
-    node.run(["ip", "link", "set", "lo", "up" if config["type"] != "loopback" else "down"], netns=pod)
-    if config["type"] == "macvlan":
+    for plugin in plugins:
+        kind = KINDS.get(plugin["type"])
+        if kind and not has_link_kind(node, *kind):
+            lacking(kind[0])
+    pod = Pod(node, bin_dir, "pod")
+    node.run(["ip", "link", "set", "lo", "up" if network != "99-loopback" else "down"], netns=pod.netns)
+    if plugins[0]["type"] == "macvlan":
         veth_between(node, make_node())
         node.run(["ip", "route", "add", "default", "via", "192.0.2.2"])
     before = node.state()
 
-    added = call("ADD", config, pod)
+    result = pod.add(plugins)
 
-    assert added.code == 0, added
-    assert look(node, pod) == EXPECTED[network]
+    assert look(node, pod.netns) == EXPECTED[network]
     for gateway in EXPECTED[network].gateways:
-        node.run(["ping", "-c1", "-W2", gateway], netns=pod)
-    if config["cniVersion"] >= "0.4.0":
-        assert call("CHECK", {**config, "prevResult": added.stdout}, pod).code == 0
+        node.run(["ping", "-c1", "-W2", gateway], netns=pod.netns)
+    if plugins[0]["cniVersion"] >= "0.4.0":
+        pod.check(plugins, result)
 
-    assert call("DEL", {**config, "prevResult": added.stdout}, pod) == (0, None, "")
-    assert look(node, pod) == Seen({} if network == "99-loopback" else {"lo": ""}, [], [])
+    pod.delete(plugins, result)
+    assert look(node, pod.netns) == Seen({} if network == "99-loopback" else {"lo": ""}, [], [])
     node.assert_same_state(before, ignore=KEPT)
 
 
-def test_pods_of_the_layer_2_list_reach_each_other_with_addresses_of_their_own(
-    node: Node, call: Callable[..., PluginRun]
-) -> None:
-    [config] = requests(next(path for path in LISTS if path.stem == "30-bridge-l2"))
-    pods = [node.pod_namespace(name) for name in ("a", "b")]
+def test_pods_of_the_layer_2_list_reach_each_other_with_addresses_of_their_own(node: Node, bin_dir: Path) -> None:
+    [plugins] = requests(next(path for path in LISTS if path.stem == "30-bridge-l2"))
+    pods = [Pod(node, bin_dir, name) for name in ("a", "b")]
     for number, pod in enumerate(pods, start=1):
-        assert call("ADD", config, pod, f"pod{number}").code == 0
-        node.run(["ip", "address", "add", f"192.0.2.{number}/24", "dev", "eth0"], netns=pod)
+        pod.add(plugins)
+        node.run(["ip", "address", "add", f"192.0.2.{number}/24", "dev", "eth0"], netns=pod.netns)
 
-    until(lambda: node.run(["ping", "-c1", "-W1", "192.0.2.2"], netns=pods[0], check=False).returncode == 0)
+    until(lambda: node.run(["ping", "-c1", "-W1", "192.0.2.2"], netns=pods[0].netns, check=False).returncode == 0)
