@@ -38,6 +38,8 @@ EXPECTED = {
         ["10.90.0.1", "fd0d:6e1b:8b5d::1"],
     ),
     "50-macvlan": Seen({"lo": "", "eth0": "macvlan"}, ["10.91.0.2/24", "fd0d:6e1b:8b5e::2/64"], []),
+    "51-ipvlan": Seen({"lo": "", "eth0": "ipvlan"}, ["10.92.0.2/24", "fd0d:6e1b:8b5f::2/64"], []),
+    "52-vlan": Seen({"lo": "", "eth0": "vlan"}, ["10.93.0.2/24", "fd0d:6e1b:8b60::2/64"], []),
     "90-hostnetwork-noop": Seen({"lo": ""}, [], []),
     "99-loopback": Seen({"lo": ""}, [], []),
 }
@@ -54,7 +56,10 @@ KEPT = [
 
 
 # The options to make an interface by ip(8), for plugins whose kind not every kernel has.
-KINDS: dict[str, list[str]] = {}
+KINDS: dict[str, list[str]] = {
+    "ipvlan": ["ipvlan"],
+    "vlan": ["vlan", "id", "7"],
+}
 
 # Values of capabilities, as a runtime has them for a pod.
 CAPABILITIES: dict[str, Any] = {}
@@ -151,9 +156,11 @@ def test_a_list_gives_a_pod_its_network_and_takes_it_back(
             lacking(kind[0])
     pod = Pod(node, bin_dir, "pod")
     node.run(["ip", "link", "set", "lo", "up" if network != "99-loopback" else "down"], netns=pod.netns)
-    if plugins[0]["type"] == "macvlan":
+    if plugins[0]["type"] in {"macvlan", "ipvlan"}:
         veth_between(node, make_node())
         node.run(["ip", "route", "add", "default", "via", "192.0.2.2"])
+    if plugins[0]["type"] == "vlan":
+        node.run(["ip", "link", "add", "eth0", "up", "type", "bridge"])
     before = node.state()
 
     result = pod.add(plugins)

@@ -13,9 +13,11 @@ from harness.libcni.networks import LIST_KEYS
 from ipam.host_local_config import HostLocalIpam
 from ipam.ranges import Range
 from plugins.bridge.config import BridgeConfig, VlanTrunk
+from plugins.ipvlan import IpvlanConfig
 from plugins.macvlan import MacvlanConfig
 from plugins.noop import NoopConfig
 from plugins.ptp import PtpConfig
+from plugins.vlan import VlanConfig
 from skel import DNS, Config, Record, Route
 from tests.cli import ROOT
 
@@ -38,10 +40,12 @@ def shared_keys() -> set[str]:
     ("name", "config"),
     [
         ("bridge", BridgeConfig),
+        ("ipvlan", IpvlanConfig),
         ("loopback", Config),
         ("macvlan", MacvlanConfig),
         ("noop", NoopConfig),
         ("ptp", PtpConfig),
+        ("vlan", VlanConfig),
     ],
 )
 def test_schema_of_a_plugin_has_the_keys_that_it_reads(name: str, config: type[Record]) -> None:

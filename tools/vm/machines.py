@@ -27,7 +27,7 @@ _TESTS: Final = (
     *("node/test_nft_masquerade_packets", "node/test_nft_spoofcheck", "node/test_nft_transaction"),
 )
 # Those that need a driver which Debian 12's own kernel lacks, too: netkit is in Linux from 6.7 on.
-_TESTS_OF_6_12: Final = ("vm/test_netkit",)
+_TESTS_OF_6_12: Final = ("node/test_netkit",)
 # Of the ways to execute a plugin the one through the server, which is bearable on an emulated processor.
 _SELECTED: Final = "not direct and not reference"
 _JOB_OF_SYSTEMD: Final = 'systemd.run="/bin/bash /vm/job" systemd.show_status=0'
