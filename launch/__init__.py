@@ -7,6 +7,7 @@ PLUGINS = {
     "bridge": "plugins.bridge",
     "firewall": "plugins.firewall",
     "host-local": "ipam.host_local",
+    "ipvlan": "plugins.ipvlan",
     "loopback": "plugins.loopback",
     "macvlan": "plugins.macvlan",
     "noop": "plugins.noop",
@@ -16,6 +17,7 @@ PLUGINS = {
     "static": "ipam.static",
     "vrf": "plugins.vrf",
     "tuning": "plugins.tuning",
+    "vlan": "plugins.vlan",
 }
 """The plugins of this suite: the name of each executable, and the module that declares it as `PLUGIN`.
 

@@ -5,14 +5,36 @@ no function here. Another kind is a function that writes its payload. To show it
 reads it, and a line in `_READERS`.
 """
 
+import struct
 from collections.abc import Callable, Mapping
 
 from lean.typing import Final, NamedTuple
 from netlink.link_wire import IFINFOMSG, attributes_of_link
 from netlink.namespace import Namespace
-from netlink.wire import flag, nested, number, uint32, value, values
+from netlink.wire import attribute, flag, nested, number, uint32, value, values
 
-__all__ = ["MACVLAN_MODES", "NO_DETAILS", "Details", "bridge", "bridge_port", "details_of", "macvlan", "veth", "vrf"]
+__all__ = [
+    "IPVLAN_MODES",
+    "MACVLAN_MODES",
+    "NO_DETAILS",
+    "PAIRS",
+    "Details",
+    "bridge",
+    "bridge_port",
+    "details_of",
+    "ipvlan",
+    "macvlan",
+    "netkit",
+    "veth",
+    "vlan",
+    "vrf",
+]
+
+PAIRS: Final = frozenset({"netkit", "veth"})
+"""Kinds of which two links are made at once, connected to each other, and deleted at once."""
+
+IPVLAN_MODES: Final = {"l2": 0, "l3": 1, "l3s": 2}
+"""The modes of an ipvlan by the names of ip-link(8), as the kernel numbers them."""
 
 MACVLAN_MODES: Final = {"private": 1, "vepa": 2, "bridge": 4, "passthru": 8}
 """The modes of a macvlan by the names of ip-link(8), as the kernel numbers them."""
@@ -20,8 +42,13 @@ MACVLAN_MODES: Final = {"private": 1, "vepa": 2, "bridge": 4, "passthru": 8}
 _IFLA_BR_VLAN_FILTERING = 7
 _IFLA_BRPORT_MODE, _IFLA_BRPORT_ISOLATED = 4, 33
 _IFLA_MACVLAN_MODE, _IFLA_MACVLAN_BC_QUEUE_LEN = 1, 7
+_IFLA_IPVLAN_MODE = 1
+_IFLA_VLAN_ID = 1
 _VETH_INFO_PEER = 1
 _IFLA_VRF_TABLE = 1
+_IFLA_NETKIT_PEER_INFO, _IFLA_NETKIT_MODE = 1, 5
+_NETKIT_L2 = 0
+_UINT16 = struct.Struct("=H")
 
 
 class Details(NamedTuple):
@@ -31,6 +58,10 @@ class Details(NamedTuple):
     """Of a bridge."""
     macvlan_mode: str = ""
     """One of MACVLAN_MODES."""
+    ipvlan_mode: str = ""
+    """One of IPVLAN_MODES."""
+    vlan_id: int = -1
+    """Of a VLAN interface; -1 for other kinds."""
     hairpin: bool = False
     """Of a bridge's port, as is `isolated`."""
     isolated: bool = False
@@ -64,13 +95,31 @@ def macvlan(*, mode: str, bcqueuelen: int = 0) -> bytes:
     return number(_IFLA_MACVLAN_MODE, MACVLAN_MODES[mode]) + queue
 
 
+def ipvlan(*, mode: str) -> bytes:
+    """Return the settings of an ipvlan; `mode` is one of IPVLAN_MODES, and becomes that of all on the same link."""
+    return attribute(_IFLA_IPVLAN_MODE, _UINT16.pack(IPVLAN_MODES[mode]))
+
+
+def vlan(*, vlan_id: int) -> bytes:
+    """Return the settings of a VLAN interface (802.1Q), of which a link has at most one for each ID."""
+    return attribute(_IFLA_VLAN_ID, _UINT16.pack(vlan_id))
+
+
 def veth(*, peer_name: str, peer_namespace: Namespace, peer_mac: str = "", peer_mtu: int = 0) -> bytes:
     """Return the settings of a veth pair, of which the peer is born, down, in `peer_namespace`.
 
     The peer cannot be born up: its driver refuses to open it until it has its other end.
     """
-    given = attributes_of_link(name=peer_name, mtu=peer_mtu, mac=peer_mac, namespace=peer_namespace)
-    return nested(_VETH_INFO_PEER, IFINFOMSG.pack(0, 0, 0, 0, 0), given)
+    return _peer(_VETH_INFO_PEER, peer_name, peer_namespace, peer_mac, peer_mtu)
+
+
+def netkit(*, peer_name: str, peer_namespace: Namespace, peer_mac: str = "", peer_mtu: int = 0) -> bytes:
+    """Return the settings of a netkit pair, with MACs and ARP (mode L2), of which both ends forward. Since Linux 6.7.
+
+    The peer is as of `veth`. Before Linux 6.12 the kernel refuses a MAC (EOPNOTSUPP).
+    """
+    peer = _peer(_IFLA_NETKIT_PEER_INFO, peer_name, peer_namespace, peer_mac, peer_mtu)
+    return peer + number(_IFLA_NETKIT_MODE, _NETKIT_L2)
 
 
 def vrf(*, table: int) -> bytes:
@@ -88,18 +137,43 @@ def details_of(kind: str, data: bytes, port_data: bytes) -> Details:
     return details._replace(hairpin=any(port(_IFLA_BRPORT_MODE, b"")), isolated=any(port(_IFLA_BRPORT_ISOLATED, b"")))
 
 
+def _peer(kind: int, name: str, namespace: Namespace, mac: str, mtu: int) -> bytes:
+    given = attributes_of_link(name=name, mtu=mtu, mac=mac, namespace=namespace)
+    return nested(kind, IFINFOMSG.pack(0, 0, 0, 0, 0), given)
+
+
 def _bridge(data: bytes) -> Details:
     return Details(vlan_filtering=True) if any(value(data, _IFLA_BR_VLAN_FILTERING)) else NO_DETAILS
 
 
 def _macvlan(data: bytes) -> Details:
-    number_of_mode = uint32(value(data, _IFLA_MACVLAN_MODE))
-    modes = [name for name, number in MACVLAN_MODES.items() if number == number_of_mode]
-    return Details(macvlan_mode="".join(modes))
+    return Details(macvlan_mode=_name(MACVLAN_MODES, uint32(value(data, _IFLA_MACVLAN_MODE))))
 
 
 def _vrf(data: bytes) -> Details:
     return Details(vrf_table=uint32(value(data, _IFLA_VRF_TABLE)))
 
 
-_READERS: Mapping[str, Callable[[bytes], Details]] = {"bridge": _bridge, "macvlan": _macvlan, "vrf": _vrf}
+def _ipvlan(data: bytes) -> Details:
+    return Details(ipvlan_mode=_name(IPVLAN_MODES, _uint16(value(data, _IFLA_IPVLAN_MODE))))
+
+
+def _vlan(data: bytes) -> Details:
+    return Details(vlan_id=_uint16(value(data, _IFLA_VLAN_ID)))
+
+
+def _uint16(content: bytes) -> int:
+    return int(_UINT16.unpack(content)[0])
+
+
+def _name(modes: Mapping[str, int], number_of_mode: int) -> str:
+    return "".join(name for name, number in modes.items() if number == number_of_mode)
+
+
+_READERS: Mapping[str, Callable[[bytes], Details]] = {
+    "bridge": _bridge,
+    "ipvlan": _ipvlan,
+    "macvlan": _macvlan,
+    "vlan": _vlan,
+    "vrf": _vrf,
+}

@@ -109,6 +109,7 @@ class LinkVerbs(RtnlSocket):
         *,
         peer_name: str,
         peer_namespace: Namespace,
+        kind: str = "veth",
         mtu: int = 0,
         mac: str = "",
         peer_mac: str = "",
@@ -121,13 +122,15 @@ class LinkVerbs(RtnlSocket):
     ) -> Link:
         """Make a veth pair, `name` here and `peer_name`, down, in `peer_namespace`; return the end that is here.
 
+        With `kind` "netkit" it is a netkit pair; Linux before 6.7 has none, before 6.12 none with a MAC (EOPNOTSUPP).
         It is a port of the bridge `master` (an ifindex) from the start. Without `mac` and `peer_mac` the MACs are
         random. `looks` are sent along with the last change. Raises NetlinkError, having made nothing (EEXIST if either
         name is taken), unless the kernel's answer was lost (ENOBUFS, ENOMEM, ETIMEDOUT).
         """
-        doing = f"create veth {name!r} with peer {peer_name!r}"
-        data = kinds.veth(peer_name=peer_name, peer_namespace=peer_namespace, peer_mac=peer_mac, peer_mtu=mtu)
-        request = new_link("veth", name, data=data, mtu=mtu, mac=mac, master=master, up=up)
+        doing = f"create {kind} {name!r} with peer {peer_name!r}"
+        settings = kinds.netkit if kind == "netkit" else kinds.veth
+        data = settings(peer_name=peer_name, peer_namespace=peer_namespace, peer_mac=peer_mac, peer_mtu=mtu)
+        request = new_link(kind, name, data=data, mtu=mtu, mac=mac, master=master, up=up)
         found = find_link(name)
         self.send(change(request, doing), found)
         made = found.answer

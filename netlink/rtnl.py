@@ -8,6 +8,7 @@ from time import monotonic
 from lean.typing import TypeVar
 from netlink.addresses import Address, AddressVerbs
 from netlink.bridge_ports import PortVerbs
+from netlink.kinds import PAIRS
 from netlink.link import Link
 from netlink.links import LinkVerbs, VlanFilteringUnsupportedError
 from netlink.routes import RT_TABLE_MAIN, Route, RouteVerbs
@@ -41,8 +42,8 @@ class DuplicateAddressError(OSError):
 
 def is_oper_up(link: Link) -> bool:
     """Tell whether a link is operational."""
-    # UNKNOWN: the driver reports no state, as for lo. For a veth, the kernel has not set the state yet.
-    states = {"UP"} if link.kind == "veth" else {"UP", "UNKNOWN"}
+    # UNKNOWN: the driver reports no state, as for lo. For a pair, the kernel has not set the state yet.
+    states = {"UP"} if link.kind in PAIRS else {"UP", "UNKNOWN"}
     return link.up and link.oper_state in states
 
 

@@ -1,4 +1,4 @@
-"""ptp: a veth pair routes between the pod and the host, without a bridge.
+"""ptp: a veth or netkit pair routes between the pod and the host, without a bridge.
 
 The host's end has each of the pod's gateways as an address of its own (/32, /128), and a route to each of the pod's
 addresses. The pod reaches the gateways directly, and even the other addresses of its network by way of a gateway.
@@ -9,7 +9,7 @@ from contextlib import suppress
 from lean.typing import TYPE_CHECKING
 from plugins.attach.driver import Driver, Made, interface_of
 from plugins.attach.gateways import held_gateways, set_gateways
-from plugins.attach.keys import MasqueradeConfig, random_mac
+from plugins.attach.keys import PairConfig, random_mac
 from plugins.attach.pod_ips import pod_ips
 from plugins.attach.sequence import interface_plugin
 from skel import Address, Cidr, CniError, Code, IPConfig, with_length
@@ -24,8 +24,8 @@ __all__ = ["PLUGIN", "PtpConfig", "PtpDriver"]
 _RT_SCOPE_LINK, _RT_SCOPE_HOST = 253, 254
 
 
-class PtpConfig(MasqueradeConfig):
-    """Keys of the reference plugin: `mtu`, `ipMasq`, `ipMasqBackend`; and `mtuOverhead`."""
+class PtpConfig(PairConfig):
+    """Keys of the reference plugin: `mtu`, `ipMasq`, `ipMasqBackend`; and `mtuOverhead`, `deviceType`."""
 
     def check_for_add(self) -> None:
         """Raise CniError (7) without an IPAM plugin: the pair would carry nothing."""
@@ -35,7 +35,7 @@ class PtpConfig(MasqueradeConfig):
 
 
 class PtpDriver(Driver[PtpConfig]):
-    """A veth pair with addresses and routes on both ends."""
+    """A pair with addresses and routes on both ends."""
 
     port: "Link"
     """The host's end."""
@@ -43,19 +43,24 @@ class PtpDriver(Driver[PtpConfig]):
     def make(self) -> Made:
         """Make the pair."""
         from netlink.sysctl import set_sysctl
-        from plugins.attach.veth_pair import delete_own, free_names
+        from plugins.attach.veth_pair import delete_own, free_names, make_pair
 
         name, mac = self.host_veth, random_mac()
         self.undo.add(delete_own, self.host, name, mac)
         with free_names(name, self.args.ifname, self.netns):
-            self.port = self.host.create_veth(
-                name,
-                peer_name=self.args.ifname,
-                peer_namespace=self.netns,
-                mac=mac,
-                peer_mac=self.mac,
-                mtu=self.config.mtu,
-                alias=self.owner.label(),
+            self.port = make_pair(
+                lambda kind: self.host.create_veth(
+                    name,
+                    kind=kind,
+                    peer_name=self.args.ifname,
+                    peer_namespace=self.netns,
+                    mac=mac,
+                    peer_mac=self.mac,
+                    mtu=self.config.mtu,
+                    alias=self.owner.label(),
+                ),
+                self.config.device_type,
+                self.args.log,
             )
         # The kernel looks for the pod from the link-local address: its duplicate address detection would delay the
         # first packets from other machines by up to two seconds, and the pod is the only neighbour.

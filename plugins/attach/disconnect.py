@@ -18,20 +18,22 @@ __all__ = ["disconnect"]
 C = TypeVar("C", bound=Config)
 
 
-def disconnect(args: Args[C], kind: str = "veth") -> None:
+def disconnect(args: Args[C], kind: str = "veth", passing_name: str = "") -> None:
     """Delete the pod's interface, which is of `kind`.
 
-    A veth pair is deleted by its host end; by the pod's if another suite has named the host's. Names and addresses
-    can be used again when this returns. A missing interface or network namespace is no error. Raises OSError, and
-    CniError (8) for the plugin's own network namespace.
+    A veth or netkit pair is deleted by its host end; by the pod's if another suite has named the host's. Another kind
+    may still have `passing_name`, if an ADD was killed. Names and addresses can be used again when this returns. A
+    missing interface or network namespace is no error. Raises OSError, and CniError (8) for the plugin's own network
+    namespace.
     """
     if kind == "veth" and _remove(args, host_veth_name(args.container_id, args.ifname)):
         return
     if args.netns:
-        _delete_in_pod(args, kind)
+        _delete_in_pod(args, kind, passing_name)
 
 
-def _delete_in_pod(args: Args[C], kind: str) -> None:
+def _delete_in_pod(args: Args[C], kind: str, passing_name: str) -> None:
+    from netlink.kinds import PAIRS
     from netlink.rtnl import Rtnl
     from plugins.attach.pod_netns import open_pod
 
@@ -43,9 +45,11 @@ def _delete_in_pod(args: Args[C], kind: str) -> None:
         return  # the namespace is gone, and its interfaces with it
     with namespace:
         with Rtnl(namespace) as pod:
-            inner = pod.link(args.ifname)
-        if inner is not None and inner.kind == kind and not _is_of_another(inner, args):
-            _remove(args, inner.ifindex, namespace)
+            found = [pod.link(name) for name in (args.ifname, passing_name) if name]
+        kinds = PAIRS if kind in PAIRS else {kind}
+        for inner in found:
+            if inner is not None and inner.kind in kinds and not _is_of_another(inner, args):
+                _remove(args, inner.ifindex, namespace)
 
 
 def _remove(args: Args[C], name_or_index: str | int, namespace: Namespace | None = None) -> bool:
@@ -54,15 +58,16 @@ def _remove(args: Args[C], name_or_index: str | int, namespace: Namespace | None
 
 
 def _is_of_another(inner: "Link", args: Args[C]) -> bool:
-    """Tell by the alias, a veth's is on the host, whether a pod's interface is another attachment's.
+    """Tell by the alias, a pair's is on the host, whether a pod's interface is another attachment's.
 
     /proc/PID/ns/net may be a later container's by now.
     """
     from firewall.owner import Owner
+    from netlink.kinds import PAIRS
     from netlink.rtnl import Rtnl
 
     alias = inner.alias
-    if inner.kind == "veth":
+    if inner.kind in PAIRS:
         with Rtnl() as host:
             port = host.link(inner.peer_ifindex)
         if port is None or port.peer_ifindex != inner.ifindex:

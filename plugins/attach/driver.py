@@ -47,8 +47,8 @@ class Driver(Generic[C]):
     """One call of an interface plugin: the steps that differ between kinds of interface.
 
     The sequence makes one for each call, so a driver may keep values for its later steps in attributes.
-    ADD calls `make`, `gateways`, `pod_routes`, `after_ipam`, `wait_reachable`, in this order. CHECK calls `verify`, DEL
-    `unmake`, GC `stale`, STATUS `status` and REPAIR `repair`. Every step may raise CniError and OSError.
+    ADD calls `make`, `gateways`, `pod_routes`, `after_ipam`, `wait_reachable`, `announce`, in this order. CHECK calls
+    `verify`, DEL `unmake`, GC `stale`, STATUS `status` and REPAIR `repair`. Every step may raise CniError and OSError.
     """
 
     kind = "veth"
@@ -128,6 +128,13 @@ class Driver(Generic[C]):
         """
         raise NotImplementedError
 
+    def without_ipam(self) -> list[Cidr]:
+        """Add addresses and routes to `self.result` in the place of an IPAM plugin; return gateways as `gateways` does.
+
+        By default there are none: the network is layer 2 only.
+        """
+        return []
+
     def gateways(self) -> list[Cidr]:
         """Complete the addresses and routes that IPAM gave to `self.result`; called if there is an IPAM plugin.
 
@@ -156,6 +163,12 @@ class Driver(Generic[C]):
 
         The DAD probe comes before `after_ipam`. A signal may end this wait (skel.Interruption).
         """
+
+    def announce(self) -> None:
+        """Tell the neighbours the MAC of the pod's addresses: the last step of ADD."""
+        from plugins.attach.pod_interface import announce
+
+        announce(self.pod, self.inner)
 
     def unmake(self, steps: "Steps") -> None:
         """Delete the attachment's links and the driver's own firewall rules, each in `steps.take`.

@@ -1,4 +1,4 @@
-"""The host's end of a pod's veth pair: found from the attachment alone.
+"""The host's end of a pod's veth or netkit pair: found from the attachment alone.
 
 Its name follows from the container ID and the interface name, so DEL needs neither the pod's namespace nor a record of
 the ADD. Its alias names the attachment, for people and for GC.
@@ -29,11 +29,12 @@ def collect_host_veths(network: str, valid: "Collection[Owner]") -> None:
     The alias finds them, so a pod that has lost its bridge is found, too.
     """
     from firewall.owner import Owner
+    from netlink.kinds import PAIRS
     from netlink.rtnl import Rtnl
     from skel.steps import Steps
 
     with Rtnl() as host, Steps() as steps:
         for link in host.links():
-            owner = Owner.from_label(link.alias) if link.kind == "veth" else None
+            owner = Owner.from_label(link.alias) if link.kind in PAIRS else None
             if owner is not None and owner.in_network(network) and owner not in valid:
                 steps.take(host.delete_link, link.ifindex)

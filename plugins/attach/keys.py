@@ -19,7 +19,16 @@ from skel import (
     string,
 )
 
-__all__ = ["AUTO", "MTU_MIN", "AutoMtuConfig", "InterfaceConfig", "MasqueradeConfig", "mtu", "random_mac"]
+__all__ = [
+    "AUTO",
+    "MTU_MIN",
+    "AutoMtuConfig",
+    "InterfaceConfig",
+    "MasqueradeConfig",
+    "PairConfig",
+    "mtu",
+    "random_mac",
+]
 
 AUTO = -1
 """`mtu: "auto"`: the MTU of the way that the pod's packets take (plugins.attach.auto_mtu)."""
@@ -108,6 +117,13 @@ class MasqueradeConfig(AutoMtuConfig):
     # If DEL cannot read the key, it removes masquerading all the same.
     ip_masq: bool = field(boolean, default=False, unreadable=True)
     ip_masq_backend: str | None = field(optional(choice("nftables", "iptables")), default=None)
+
+
+class PairConfig(MasqueradeConfig):
+    """The keys of interface plugins that connect the pod by a pair of links."""
+
+    device_type: str | None = field(optional(choice("veth", "netkit")), default=None)
+    """None: veth."""
 
 
 def random_mac(above: str = "") -> str:

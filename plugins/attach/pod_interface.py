@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 
 from netlink.addresses import add_address
+from netlink.kinds import PAIRS
 from netlink.link import find_link
 from netlink.links import notify_by_arp, set_up
 from netlink.namespace import Namespace, entered
@@ -86,10 +87,12 @@ def configure(  # noqa: PLR0913 -- the facts of the sequence, each by its name
         pod.send(*notify, *addresses, up, *routes, found)
         return _found(found, ifname)
     # The kernel sends one DAD probe, as soon as the interface is up. A port that does not forward yet would drop it.
-    pod.send(*notify, up)
+    # IPv4 addresses have none, and those that are there when the interface comes up are announced.
+    probed = [add for ip, add in zip(result.ips, addresses, strict=True) if ip.address.version == _IPV6]
+    pod.send(*notify, *(add for add in addresses if add not in probed), up)
     with waiting():
         wait_reachable()
-    pod.send(*addresses, up)
+    pod.send(*probed, up)
     with waiting():
         settled = not _has_ipv6(result) or pod.wait_addresses_settled(index, _DAD_SECONDS)
     if not settled:
@@ -114,7 +117,8 @@ def check_interface(pod: Rtnl, result: Result, ifname: str, netns: str, *, kind:
     if not expected:
         raise CniError(Code.INVALID_CONFIG, f'prevResult.interfaces: no "{ifname}" in the sandbox "{netns}"')
     inner = require_interface(pod, ifname)
-    if inner.kind != kind:
+    # A plugin may have made a pair of either kind.
+    if inner.kind != kind and not {inner.kind, kind} <= PAIRS:
         raise CniError(Code.INTERNAL, f'interface "{ifname}" in the container is no {kind} but "{inner.kind}"')
     if not (inner.up or may_be_down):
         raise CniError(Code.INTERNAL, f'interface "{ifname}" in the container is down')

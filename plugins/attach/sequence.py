@@ -63,7 +63,7 @@ def _add(driver: Driver[Any]) -> Result:
             settle_mtu(driver)
         made = driver.make()
         driver.result = Result(interfaces=made.interfaces)
-        gateways = _reserve(driver) if driver.config.ipam.type else []
+        gateways = _reserve(driver) if driver.config.ipam.type else driver.without_ipam()
         _connect(driver, made.ifindex, gateways)
         driver.result.dns = driver.config.dns or driver.result.dns
     return driver.result
@@ -115,7 +115,7 @@ def _connect(driver: Driver[Any], ifindex: int, gateways: list[Cidr]) -> None:
             # Last: a packet that the announcement attracts passes all that was set up above.
             with args.interruption.waiting():
                 driver.wait_reachable()
-            pod_interface.announce(driver.pod, driver.inner)
+            driver.announce()
 
 
 def _delete(driver: Driver[Any]) -> None:

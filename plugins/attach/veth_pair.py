@@ -1,13 +1,15 @@
-"""A veth pair between the host and the pod, as every plugin that uses one makes and checks it.
+"""A veth pair between the host and the pod, or a netkit pair, as every plugin that uses one makes and checks it.
 
-`Rtnl.create_veth` makes it, in `free_names`. Plugins give both ends a MAC, because udev(7) replaces a MAC that the
+`make_pair` makes it, in `free_names`. Plugins give both ends a MAC, because udev(7) replaces a MAC that the
 kernel chose, at any later moment.
 """
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from lean.typing import TypeVar
+from netlink.kinds import PAIRS
 from netlink.link import Link
 from netlink.namespace import Namespace
 from netlink.rtnl import Rtnl, is_oper_up
@@ -15,7 +17,9 @@ from netlink.socket import NetlinkError
 from plugins.attach.pod_interface import check_mac
 from skel import CniError, Code, Result
 
-__all__ = ["check_host_end", "delete_own", "find_host_end", "free_names", "wait_up"]
+__all__ = ["check_host_end", "delete_own", "find_host_end", "free_names", "make_pair", "wait_up"]
+
+T = TypeVar("T")
 
 _UP_SECONDS = 2.5
 """How long the host's end may take to come up; the reference gives a bridge's port as much."""
@@ -34,6 +38,21 @@ def free_names(name: str, peer: str, namespace: Namespace) -> Iterator[None]:
             raise
         message = f'cannot connect "{peer}" in {namespace.path} by "{name}": an interface of that name exists already'
         raise CniError(Code.INTERNAL, message) from None
+
+
+def make_pair(make: Callable[[str], T], device_type: str | None, log: Callable[[str], None]) -> T:
+    """Return what `make` makes with a pair of a kind, "netkit" if `device_type` says so, else "veth".
+
+    If the kernel has no netkit, or none with a MAC, it is a veth pair, and `log` gets a note. Raises NetlinkError.
+    """
+    if device_type == "netkit":
+        try:
+            return make("netkit")
+        except NetlinkError as error:
+            if error.errno != errno.EOPNOTSUPP:
+                raise
+            log(f"deviceType: this kernel has no netkit for pods, so the pair is veth: {error.strerror}")
+    return make("veth")
 
 
 def delete_own(host: Rtnl, name: str, mac: str) -> None:
@@ -72,6 +91,6 @@ def find_host_end(host: Rtnl, result: Result, inner: Link) -> Link:
     """Return the host's end of the pod's interface, which the result lists. Raises CniError (999) if it is missing."""
     found = host.link(inner.peer_ifindex)
     listed = {interface.name for interface in result.interfaces if not interface.sandbox}
-    if found is None or found.kind != "veth" or found.peer_ifindex != inner.ifindex or found.name not in listed:
+    if found is None or found.kind not in PAIRS or found.peer_ifindex != inner.ifindex or found.name not in listed:
         raise CniError(Code.INTERNAL, f'the host\'s end of "{inner.name}" is missing')
     return found

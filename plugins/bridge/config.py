@@ -1,6 +1,6 @@
 """The configuration of the bridge plugin: every key of the reference plugin's, typed and checked."""
 
-from plugins.attach.keys import MasqueradeConfig
+from plugins.attach.keys import PairConfig
 from skel import (
     CniError,
     Code,
@@ -27,8 +27,8 @@ class VlanTrunk(Record):
     max_id: int | None = field(_VLAN_ID, "maxID", default=None)
 
 
-class BridgeConfig(MasqueradeConfig):
-    """Keys of the reference plugin, with its defaults."""
+class BridgeConfig(PairConfig):
+    """Keys of the reference plugin, with its defaults, and `deviceType`."""
 
     bridge: str = field(interface_name, default="cni0")
     is_gateway: bool = field(boolean, default=False)

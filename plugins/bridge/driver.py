@@ -22,7 +22,7 @@ __all__ = ["BridgeDriver"]
 
 
 class BridgeDriver(Driver[BridgeConfig]):
-    """A veth pair between the pod and a bridge, which is made if it is missing."""
+    """A pair between the pod and a bridge, which is made if it is missing."""
 
     undo: "BridgeUndo"
     bridge: "Link"
@@ -59,24 +59,29 @@ class BridgeDriver(Driver[BridgeConfig]):
 
     def make(self) -> Made:
         """Make the bridge if it is missing, and the pair; put the port into its VLANs and check its source MACs."""
-        from plugins.attach.veth_pair import delete_own
+        from plugins.attach.veth_pair import delete_own, make_pair
         from plugins.bridge.host import connect, ensure_bridge, tag
 
         config, host, name = self.config, self.host, self.host_veth
         bridge = ensure_bridge(host, config, self.undo)
         port_mac = random_mac(above=bridge.mac)
         self.undo.add(delete_own, host, name, port_mac)
-        self.bridge, self.port, self.held = connect(
-            host,
-            bridge,
-            config,
-            self.undo,
-            name=name,
-            port_mac=port_mac,
-            peer=self.args.ifname,
-            namespace=self.netns,
-            mac=self.mac,
-            alias=self.owner.label(),
+        self.bridge, self.port, self.held = make_pair(
+            lambda kind: connect(
+                host,
+                bridge,
+                config,
+                self.undo,
+                name=name,
+                port_mac=port_mac,
+                peer=self.args.ifname,
+                namespace=self.netns,
+                mac=self.mac,
+                alias=self.owner.label(),
+                kind=kind,
+            ),
+            config.device_type,
+            self.args.log,
         )
         tag(host, self.port, config, config.trunk_vlans())
         if config.mac_spoof_check:

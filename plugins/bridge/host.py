@@ -85,9 +85,10 @@ def connect(  # noqa: PLR0913 -- the properties of a port, each by its name
     namespace: Namespace,
     mac: str = "",
     alias: str = "",
+    kind: str = "veth",
     for_pod: bool = True,
 ) -> Connected:
-    """Make a veth pair: `name`, a port of the bridge, and `peer` in `namespace`.
+    """Make a pair of a `kind`, "veth" or "netkit": `name`, a port of the bridge, and `peer` in `namespace`.
 
     `port_mac` comes from `random_mac` above the bridge's MAC; `delete_own` knows the port by it, should this fail.
     Without `port_mac` and `mac` they are random.
@@ -101,6 +102,7 @@ def connect(  # noqa: PLR0913 -- the properties of a port, each by its name
     with free_names(name, peer, namespace):
         port = host.create_veth(
             name,
+            kind=kind,
             peer_name=peer,
             peer_namespace=namespace,
             mac=port_mac or random_mac(above=bridge.mac),

@@ -15,12 +15,14 @@ from ipam.ranges import Range
 from ipam.static import StaticAddress, StaticIpam
 from plugins.bandwidth.config import BandwidthConfig
 from plugins.bridge.config import BridgeConfig, VlanTrunk
+from plugins.ipvlan import IpvlanConfig
 from plugins.macvlan import MacvlanConfig
 from plugins.noop import NoopConfig
 from plugins.ptp import PtpConfig
 from plugins.sbr import SbrConfig
 from plugins.vrf import VrfConfig
 from plugins.tuning.config import TuningConfig
+from plugins.vlan import VlanConfig
 from skel import DNS, Config, Record, Route
 from tests.cli import ROOT
 
@@ -44,6 +46,7 @@ def shared_keys() -> set[str]:
     [
         ("bandwidth", BandwidthConfig),
         ("bridge", BridgeConfig),
+        ("ipvlan", IpvlanConfig),
         ("loopback", Config),
         ("macvlan", MacvlanConfig),
         ("noop", NoopConfig),
@@ -51,6 +54,7 @@ def shared_keys() -> set[str]:
         ("sbr", SbrConfig),
         ("vrf", VrfConfig),
         ("tuning", TuningConfig),
+        ("vlan", VlanConfig),
     ],
 )
 def test_schema_of_a_plugin_has_the_keys_that_it_reads(name: str, config: type[Record]) -> None:

@@ -164,6 +164,23 @@ def macvlan(values: Values) -> Case:
     return made, reference(ifinfmsg, RTM_NEWLINK, attributes, NEW)
 
 
+def ipvlan(values: Values) -> Case:
+    name, mode, below = values.ifname(), values.random.choice([*kinds.IPVLAN_MODES]), values.number()
+    made = links.new_link("ipvlan", name, data=kinds.ipvlan(mode=mode), link=below)
+    settings = [("IFLA_IPVLAN_MODE", kinds.IPVLAN_MODES[mode])]
+    linkinfo = [("IFLA_INFO_KIND", "ipvlan"), ("IFLA_INFO_DATA", {"attrs": settings})]
+    attributes = [("IFLA_IFNAME", name), ("IFLA_LINK", below), ("IFLA_LINKINFO", {"attrs": linkinfo})]
+    return made, reference(ifinfmsg, RTM_NEWLINK, attributes, NEW)
+
+
+def vlan(values: Values) -> Case:
+    name, vlan_id, below = values.ifname(), values.random.randint(0, 4094), values.number()
+    made = links.new_link("vlan", name, data=kinds.vlan(vlan_id=vlan_id), link=below)
+    linkinfo = [("IFLA_INFO_KIND", "vlan"), ("IFLA_INFO_DATA", {"attrs": [("IFLA_VLAN_ID", vlan_id)]})]
+    attributes = [("IFLA_IFNAME", name), ("IFLA_LINK", below), ("IFLA_LINKINFO", {"attrs": linkinfo})]
+    return made, reference(ifinfmsg, RTM_NEWLINK, attributes, NEW)
+
+
 def changed(values: Values) -> Case:
     index, up, promiscuous = values.number(), values.perhaps(values.flag), values.perhaps(values.flag)
     mac, mtu, alias = values.perhaps(values.mac), values.perhaps(values.number), values.perhaps(lambda: values.text(60))
@@ -363,6 +380,8 @@ def copied_route(values: Values) -> Case:
         bridge,
         veth,
         macvlan,
+        ipvlan,
+        vlan,
         changed,
         port,
         notifying,

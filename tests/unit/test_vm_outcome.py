@@ -31,7 +31,7 @@ class Machine:
 @pytest.fixture
 def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs machines and returns the exit code and the suites that were written."""
-    monkeypatch.setattr(vm, "debian_kernel", lambda _: Kernel("6.1.0", tmp_path))
+    monkeypatch.setattr(vm, "debian_kernel", lambda *_: Kernel("6.1.0", tmp_path))
     monkeypatch.setattr(vm, "_JUNIT", tmp_path / "junit-vm.xml")
 
     def report(second: Any) -> tuple[int, list[dict[str, str | None]]]:

@@ -5,8 +5,8 @@ import sys
 from argparse import ArgumentParser
 from concurrent.futures import ThreadPoolExecutor
 
-from tools.vm.kernel import Kernel, debian_kernel
-from tools.vm.machines import BUILD, MACHINES
+from tools.vm.kernel import METAPACKAGE, Kernel, debian_kernel
+from tools.vm.machines import BUILD, KERNELS, MACHINES
 from tools.vm.outcome import Outcome, write_junit
 
 __all__ = ["main"]
@@ -28,14 +28,20 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(own)
 
     _JUNIT.unlink(missing_ok=True)
-    kernel = debian_kernel(BUILD / "vm" / "cache")
     names = options.machine or list(MACHINES)
+    # One after the other: apt works for one at a time.
+    kernels = {package: debian_kernel(BUILD / "vm" / "cache", package) for package in sorted(set(map(_kernel, names)))}
     with ThreadPoolExecutor(len(names)) as threads:
-        outcomes = list(threads.map(lambda name: _outcome(name, kernel, further, options.limit), names))
+        outcomes = list(threads.map(lambda name: _outcome(name, kernels[_kernel(name)], further, options.limit), names))
     write_junit(outcomes, _JUNIT)
     for outcome in outcomes:
         sys.stdout.write(f"{outcome}\n")
     return next((outcome.code for outcome in outcomes if outcome.code), 0)
+
+
+def _kernel(machine: str) -> str:
+    """Return the package of a machine's kernel."""
+    return KERNELS.get(machine, METAPACKAGE)
 
 
 def _outcome(name: str, kernel: Kernel, arguments: list[str], limit: float) -> Outcome:

@@ -4,12 +4,12 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-__all__ = ["Kernel", "debian_kernel"]
+__all__ = ["METAPACKAGE", "Kernel", "debian_kernel"]
 
-# Not the one for clouds, which has no 9p.
-_METAPACKAGE = "linux-image-amd64"
+METAPACKAGE: Final = "linux-image-amd64"
+"""Of the release's own kernel. Not the one for clouds, which has no 9p."""
 
 
 class Kernel(NamedTuple):
@@ -37,17 +37,23 @@ class Kernel(NamedTuple):
         return list(dict.fromkeys(Path(words[1]) for words in lines if words[0] == "insmod"))
 
 
-def debian_kernel(cache: Path) -> Kernel:
-    """Return the kernel that is in `cache`; if it is missing, fetch the newest one of this machine's Debian."""
+def debian_kernel(cache: Path, metapackage: str = METAPACKAGE) -> Kernel:
+    """Return the kernel that is in `cache`; if it is missing, fetch the newest one of this machine's Debian.
+
+    `metapackage` is the package that depends on it: "linux-image-6.12-amd64" is in the security archive of Debian 12.
+    Each has a folder of its own in `cache`. Raises LookupError if it is unknown, and CalledProcessError.
+    """
+    if metapackage != METAPACKAGE:
+        cache /= metapackage
     for kept in sorted(cache.glob("linux-image-*/complete")):
         return Kernel(kept.read_text(), kept.parent)
     cache.mkdir(parents=True, exist_ok=True)
     try:
-        package = _download(cache)
+        package = _download(cache, metapackage)
     except (LookupError, subprocess.CalledProcessError):
         # The machine's package lists are missing or too old.
         subprocess.run(["apt-get", "update", "--quiet=2"], check=True)
-        package = _download(cache)
+        package = _download(cache, metapackage)
     root = cache / package
     shutil.rmtree(root, ignore_errors=True)
     for archive in cache.glob(f"{package}_*.deb"):
@@ -59,13 +65,13 @@ def debian_kernel(cache: Path) -> Kernel:
     return kernel
 
 
-def _download(folder: Path) -> str:
+def _download(folder: Path, metapackage: str) -> str:
     """Put the archive of the package that the metapackage stands for into a folder; return the package's name."""
-    depends = ["apt-cache", "depends", _METAPACKAGE]
+    depends = ["apt-cache", "depends", metapackage]
     shown = subprocess.run(depends, stdout=subprocess.PIPE, text=True, check=True).stdout
     found = re.search(r"Depends: (linux-image-\S+)", shown)
     if found is None:
-        raise LookupError(f"{_METAPACKAGE} is unknown here")
+        raise LookupError(f"{metapackage} is unknown here")
     # apt's own user could not write below a folder of root's.
     download = ["apt-get", "download", "--quiet=2", "-o", "APT::Sandbox::User=root", found[1]]
     subprocess.run(download, cwd=folder, check=True)

@@ -13,7 +13,7 @@ from tools.vm.initramfs import make_initramfs
 from tools.vm.kernel import Kernel
 from tools.vm.machine import Machine
 
-__all__ = ["BUILD", "MACHINES"]
+__all__ = ["BUILD", "KERNELS", "MACHINES"]
 
 BUILD: Final = Path(__file__).parents[2] / "build"
 
@@ -27,6 +27,8 @@ _TESTS: Final = (
     *("node/test_netlink_addresses", "node/test_netlink_routes"),
     *("node/test_nft_masquerade_packets", "node/test_nft_spoofcheck", "node/test_nft_transaction"),
 )
+# Those that need a driver which Debian 12's own kernel lacks, too: netkit is in Linux from 6.7 on.
+_TESTS_OF_6_12: Final = ("node/test_netkit",)
 # Of the ways to execute a plugin the one through the server, which is bearable on an emulated processor.
 _SELECTED: Final = "not direct and not reference"
 _JOB_OF_SYSTEMD: Final = 'systemd.run="/bin/bash /vm/job" systemd.show_status=0'
@@ -35,8 +37,17 @@ _PYTEST: Final = ("--verbose", "--color=no", "--override-ini=timeout=600")
 
 def _tests(kernel: Kernel, arguments: Sequence[str]) -> Machine:
     """The host's root, with Debian's kernel: pytest runs from the host's environment."""
-    paths = [f"tests/{name}.py" for name in _TESTS]
-    machine = _machine("tests", kernel, Path("/"), "/bin/bash /vm/job")
+    return _testing("tests", _TESTS, kernel, arguments)
+
+
+def _tests_of_6_12(kernel: Kernel, arguments: Sequence[str]) -> Machine:
+    """The same with the newer kernel that Debian has for this release."""
+    return _testing("tests-6.12", _TESTS_OF_6_12, kernel, arguments)
+
+
+def _testing(name: str, tests: Sequence[str], kernel: Kernel, arguments: Sequence[str]) -> Machine:
+    paths = [f"tests/{each}.py" for each in tests]
+    machine = _machine(name, kernel, Path("/"), "/bin/bash /vm/job")
     _write_job(machine, "tests.sh", sys.executable, str(_CHECKOUT), *_PYTEST, "-k", _SELECTED, *paths, *arguments)
     return machine
 
@@ -89,7 +100,11 @@ def _write_job(machine: Machine, script: str, *arguments: str) -> None:
 
 MACHINES: Final[dict[str, Callable[[Kernel, Sequence[str]], Machine]]] = {
     "tests": _tests,
+    "tests-6.12": _tests_of_6_12,
     "node": _node,
     "package": _package,
 }
 """What makes each of them, given further arguments of pytest."""
+
+KERNELS: Final = {"tests-6.12": "linux-image-6.12-amd64"}
+"""The packages of the kernels of those that have another one than the release's own."""

@@ -1,0 +1,166 @@
+"""A pod's interface on top of another one, its master: the part that macvlan, ipvlan and vlan share.
+
+The master is on the host, or in the pod with `linkInContainer`. The interface is made by a request in the pod's
+namespace, with the number that the pod's namespace has for the master's. Older kernels, such as 6.1, still register it
+beside its master first, and refuse a name that is taken there. Then it is made under a name of the attachment's own, and
+renamed in the pod; DEL deletes either name.
+"""
+
+from _socket import AF_INET, AF_INET6
+
+from lean.typing import TYPE_CHECKING, TypeVar
+from plugins.attach.driver import Driver, Made
+from plugins.attach.keys import AutoMtuConfig
+from skel import CniError, Code, boolean, field, interface_name, optional
+
+if TYPE_CHECKING:
+    from netlink.namespace import Namespace
+    from netlink.path_mtu import PathMtu
+    from netlink.rtnl import Link, Rtnl
+    from skel.steps import Steps
+
+__all__ = ["MasterConfig", "OnMaster"]
+
+_RTN_UNICAST = 1
+
+
+class MasterConfig(AutoMtuConfig):
+    """The keys of every interface plugin with a master."""
+
+    master: str | None = field(optional(interface_name), default=None)
+    """None: the interface of the default route."""
+    link_in_container: bool = field(boolean, default=False)
+
+
+C = TypeVar("C", bound=MasterConfig)
+
+
+class OnMaster(Driver[C]):
+    """A link on a master; a driver of its kind has `kind`, `settings`, and what `verify` compares."""
+
+    # Neighbours on the master's network may have the addresses, and the reference waits for the detection, too.
+    dad = True
+
+    def settings(self) -> bytes:
+        """Return the settings of the kind, by a function of `netlink.kinds`."""
+        raise NotImplementedError
+
+    @property
+    def link_mac(self) -> str:
+        """The MAC to make the link with, "" for the kernel's choice. Raises CniError (4, 7)."""
+        return self.mac
+
+    def path_mtu(self) -> "PathMtu":
+        """Return the master's MTU."""
+        from netlink.path_mtu import link_mtu
+        from netlink.rtnl import Rtnl
+
+        with Rtnl(self.netns if self.config.link_in_container else None) as rtnl:
+            master = self.master(rtnl)
+        return link_mtu(master.mtu, master.name, self.config.mtu_overhead)
+
+    def make(self) -> Made:
+        """Make the link on its master."""
+        from netlink.namespace import current_namespace
+        from netlink.rtnl import Rtnl
+
+        ifname = self.args.ifname
+        with Rtnl(self.netns) as pod, current_namespace() as here:
+            beside = None if self.config.link_in_container else here
+            master = self.master(self.host if beside else pod)
+            if pod.link(ifname) is not None:
+                raise self._taken()
+            made = self._make(pod, ifname, master, beside)
+            if made is None:
+                made = self._make(pod, self.host_veth, master, beside)
+                if made is None:
+                    raise self.refusal(master)
+                self.undo.add(self._delete, made.ifindex)
+                pod.rename(made.ifindex, ifname)
+            pod.set_alias(made.ifindex, self.owner.label())
+        return Made([], made.ifindex)
+
+    def refusal(self, master: "Link") -> CniError:
+        """Return the error for a link that `master` has already."""
+        del master
+        return self._taken()
+
+    def unmake(self, steps: "Steps") -> None:
+        """Delete the interface in the pod, even if ADD was killed before it had its name."""
+        from plugins.attach.disconnect import disconnect
+
+        steps.take(disconnect, self.args, self.kind, self.host_veth)
+
+    def verify(self) -> None:
+        """The master must exist."""
+        self.master(self.pod if self.config.link_in_container else self.host)
+
+    def status(self) -> None:
+        """Raise CniError (50) if the master is missing. One in a pod is unknown here."""
+        from netlink.rtnl import Rtnl
+
+        if self.config.link_in_container:
+            return
+        with Rtnl() as host:
+            try:
+                self.master(host)
+            except CniError as error:
+                raise CniError(Code.NOT_AVAILABLE, error.msg) from None
+
+    def master(self, rtnl: "Rtnl") -> "Link":
+        """Return the master, which is in the namespace of `rtnl`. Raises CniError (7) as `usable` does."""
+        return self.usable(rtnl, self.config.master or _by_default_route(rtnl))
+
+    def usable(self, rtnl: "Rtnl", name_or_ifindex: str | int) -> "Link":
+        """Return a link that can be the master. Raises CniError (7) if it is missing, or its MTU is too low."""
+        master = rtnl.link(name_or_ifindex)
+        if master is None:
+            raise CniError(Code.INVALID_CONFIG, f'master: there is no interface "{name_or_ifindex}"')
+        if self.config.mtu > master.mtu:
+            message = f'mtu: expected at most {master.mtu}, the MTU of "{master.name}", got {self.config.mtu}'
+            raise CniError(Code.INVALID_CONFIG, message)
+        return master
+
+    def _make(self, pod: "Rtnl", name: str, master: "Link", beside: "Namespace | None") -> "Link | None":
+        """Make the link, down, in the pod; None, having changed nothing, if it exists already.
+
+        `beside` is the master's namespace, None for the pod's.
+        """
+        from netlink.link import find_link
+
+        back = self.undo.add(self._delete, name)
+        found = find_link(name)
+        if not pod.create_link(
+            self.kind,
+            name,
+            data=self.settings(),
+            link=master.ifindex,
+            link_namespace=beside,
+            mtu=self.config.mtu,
+            mac=self.link_mac,
+            looks=[found],
+        ):
+            self.undo.forget(back)
+            return None
+        if found.answer is None:
+            raise CniError(Code.INTERNAL, f'"{name}" in {self.netns.path} is gone')
+        return found.answer
+
+    def _taken(self) -> CniError:
+        message = f'cannot make "{self.args.ifname}" in {self.netns.path}: it exists already'
+        return CniError(Code.INTERNAL, message)
+
+    def _delete(self, name_or_ifindex: str | int) -> None:
+        from netlink.rtnl import Rtnl
+
+        with Rtnl(self.netns) as pod:
+            pod.delete_link(name_or_ifindex)
+
+
+def _by_default_route(rtnl: "Rtnl") -> int:
+    """Return the ifindex of the preferred default route, IPv4 first. Raises CniError (7)."""
+    for family in (AF_INET, AF_INET6):
+        routes = [route for route in rtnl.routes(family) if not route.dst.prefixlen and route.kind == _RTN_UNICAST]
+        if routes:
+            return min(routes, key=lambda route: route.priority).ifindex
+    raise CniError(Code.INVALID_CONFIG, "master: it is not set, and there is no default route to take it from")

@@ -1,0 +1,82 @@
+"""ipvlan: the pod's interface shares the MAC of an interface of the host, its master, and has addresses of its own.
+
+In a list, after a plugin that has made one interface, the plugin needs neither `master` nor `ipam`: it takes that
+interface, and the addresses and routes of its result.
+"""
+
+from lean.typing import TYPE_CHECKING
+from plugins.attach.on_master import MasterConfig, OnMaster
+from plugins.attach.sequence import interface_plugin
+from skel import Args, Cidr, CniError, Code, choice, field, optional
+
+if TYPE_CHECKING:
+    from netlink.rtnl import Link, Rtnl
+
+__all__ = ["PLUGIN", "IpvlanConfig", "IpvlanDriver"]
+
+_DEFAULT_MODE = "l2"
+
+
+class IpvlanConfig(MasterConfig):
+    """Keys of the reference plugin, with its defaults."""
+
+    mode: str | None = field(optional(choice("l2", "l3", "l3s")), default=None)
+
+
+class IpvlanDriver(OnMaster[IpvlanConfig]):
+    """An ipvlan, which is born in the pod."""
+
+    kind = "ipvlan"
+    link_mac = ""  # the kernel gives it the master's
+
+    def __init__(self, args: Args[IpvlanConfig]) -> None:
+        super().__init__(args)
+        self.mode = self.config.mode or _DEFAULT_MODE
+
+    def settings(self) -> bytes:
+        """Return the mode."""
+        from netlink.kinds import ipvlan
+
+        return ipvlan(mode=self.mode)
+
+    def without_ipam(self) -> list[Cidr]:
+        """Take the addresses and routes of the plugin before this one, as the pod's interface's."""
+        earlier = self.args.prev_result
+        if earlier is not None and earlier.ips:
+            self.result.ips, self.result.routes, self.result.dns = earlier.ips, earlier.routes, earlier.dns
+            for ip in self.result.ips:
+                ip.interface = len(self.result.interfaces)  # the pod's, which comes next
+        return []
+
+    def announce(self) -> None:
+        """Do nothing: the kernel has announced the addresses, and takes no MAC for an ipvlan."""
+
+    def verify(self) -> None:
+        """Compare the mode with the configuration; a master that it names must exist."""
+        if self.config.master:
+            super().verify()
+        mode = self.inner.details.ipvlan_mode
+        if mode != self.mode:
+            message = f'mode of "{self.inner.name}" is "{mode}", the configuration says "{self.mode}"'
+            raise CniError(Code.INTERNAL, message)
+
+    def status(self) -> None:
+        """Raise CniError (50) if a master that the configuration names is missing; another is unknown here."""
+        if self.config.master:
+            super().status()
+
+    def master(self, rtnl: "Rtnl") -> "Link":
+        """Return the master: without the key, the only interface of an ADD's prevResult. Raises CniError (7)."""
+        earlier = self.args.prev_result if self.args.verb == "ADD" else None
+        if self.config.master is None and earlier is not None:
+            if len(earlier.interfaces) != 1 or not earlier.interfaces[0].name:
+                names = ", ".join(f'"{interface.name}"' for interface in earlier.interfaces)
+                message = (
+                    f"master: it is not set, and prevResult.interfaces has not one interface but: {names or 'none'}"
+                )
+                raise CniError(Code.INVALID_CONFIG, message)
+            return self.usable(rtnl, earlier.interfaces[0].name)
+        return super().master(rtnl)
+
+
+PLUGIN = interface_plugin("ipvlan", IpvlanConfig, IpvlanDriver)
