@@ -4,11 +4,14 @@ __all__ = ["PLUGINS"]
 
 PLUGINS = {
     "bridge": "plugins.bridge",
+    "dummy": "plugins.dummy",
+    "host-device": "plugins.host_device",
     "host-local": "ipam.host_local",
     "loopback": "plugins.loopback",
     "macvlan": "plugins.macvlan",
     "noop": "plugins.noop",
     "ptp": "plugins.ptp",
+    "tap": "plugins.tap",
 }
 """The plugins of this suite: the name of each executable, and the module that declares it as `PLUGIN`.
 

@@ -20,6 +20,7 @@ _IFA_ADDRESS, _IFA_LOCAL, _IFA_BROADCAST, _IFA_FLAGS = 1, 2, 4, 8
 _IFA_F_NODAD, _IFA_F_NOPREFIXROUTE = 0x02, 0x200
 _IFA_F_DADFAILED = 0x08
 _IFA_F_TENTATIVE = 0x40
+_IFA_F_PERMANENT = 0x80
 _IPV4 = 4
 # A network of two addresses or one has none to spare for broadcasts (RFC 3021).
 _LONGEST_WITH_BROADCAST = 30
@@ -35,6 +36,11 @@ class Address(NamedTuple):
     """IFA_F_* of include/uapi/linux/if_addr.h."""
     scope: int
     """RT_SCOPE_*: 0 universe, 253 link, 254 host."""
+
+    @property
+    def permanent(self) -> bool:
+        """Whether it has no end: neither a router's advertisement nor a DHCP client has given it."""
+        return bool(self.flags & _IFA_F_PERMANENT)
 
     @property
     def tentative(self) -> bool:

@@ -21,6 +21,8 @@ _IFLA_BR_VLAN_FILTERING = 7
 _IFLA_BRPORT_MODE, _IFLA_BRPORT_ISOLATED = 4, 33
 _IFLA_MACVLAN_MODE, _IFLA_MACVLAN_BC_QUEUE_LEN = 1, 7
 _VETH_INFO_PEER = 1
+_IFLA_TUN_OWNER, _IFLA_TUN_GROUP, _IFLA_TUN_TYPE, _IFLA_TUN_MULTI_QUEUE = 1, 2, 3, 7
+_IFF_TAP = 2  # include/uapi/linux/if_tun.h
 
 
 class Details(NamedTuple):
@@ -33,6 +35,13 @@ class Details(NamedTuple):
     hairpin: bool = False
     """Of a bridge's port, as is `isolated`."""
     isolated: bool = False
+    is_tap: bool = False
+    """Of a tun: whether it carries Ethernet frames, as a tap."""
+    multi_queue: bool = False
+    """Of a tun, as are `owner` and `group`."""
+    owner: int | None = None
+    """The user ID that may open it, None for any."""
+    group: int | None = None
 
 
 NO_DETAILS: Final = Details()
@@ -90,4 +99,15 @@ def _macvlan(data: bytes) -> Details:
     return Details(macvlan_mode="".join(modes))
 
 
-_READERS: Mapping[str, Callable[[bytes], Details]] = {"bridge": _bridge, "macvlan": _macvlan}
+def _tun(data: bytes) -> Details:
+    found = values(data).get
+    owner, group = found(_IFLA_TUN_OWNER), found(_IFLA_TUN_GROUP)
+    return Details(
+        is_tap=found(_IFLA_TUN_TYPE, b"")[:1] == bytes([_IFF_TAP]),
+        multi_queue=any(found(_IFLA_TUN_MULTI_QUEUE, b"")),
+        owner=uint32(owner) if owner else None,
+        group=uint32(group) if group else None,
+    )
+
+
+_READERS: Mapping[str, Callable[[bytes], Details]] = {"bridge": _bridge, "macvlan": _macvlan, "tun": _tun}

@@ -94,8 +94,12 @@ def change_link(  # noqa: PLR0913 - attributes that may change, each by its name
     alias: str | None = None,
     name: str = "",
     namespace: Namespace | None = None,
+    master: int = 0,
 ) -> bytes:
-    """Change the given attributes; an alias is a text of at most 255 bytes that is only shown."""
+    """Change the given attributes; an alias is a text of at most 255 bytes that is only shown.
+
+    `master` is the ifindex of the bridge above.
+    """
     flags = change = 0
     for wanted, bit in ((up, IFF_UP), (promiscuous, IFF_PROMISC)):
         if wanted is not None:
@@ -103,7 +107,8 @@ def change_link(  # noqa: PLR0913 - attributes that may change, each by its name
             flags |= bit if wanted else 0
     shown = b"" if alias is None else text(IFLA_IFALIAS, alias)
     attributes = attributes_of_link(name=name, mtu=mtu, mac=mac, namespace=namespace)
-    return link_message(RTM_NEWLINK, attributes, shown, ifindex=ifindex, flags=flags, change=change)
+    above = number(IFLA_MASTER, master) if master else b""
+    return link_message(RTM_NEWLINK, attributes, shown, above, ifindex=ifindex, flags=flags, change=change)
 
 
 def attributes_of_link(*, name: str, mtu: int, mac: str, namespace: Namespace | None) -> bytes:

@@ -19,7 +19,7 @@ from skel import (
     string,
 )
 
-__all__ = ["InterfaceConfig", "MasqueradeConfig", "mtu", "random_mac"]
+__all__ = ["InterfaceConfig", "MasqueradeConfig", "RuntimeConfig", "mtu", "random_mac"]
 
 _MTU_MIN, _MTU_MAX = 68, 65535
 
@@ -37,6 +37,10 @@ class _Mac(Record):
     mac: str = field(string, default="")
 
 
+class RuntimeConfig(_Mac):
+    """The capabilities of every interface plugin."""
+
+
 class _Args(Record):
     cni: _Mac = field(record(_Mac), default=_Mac)
 
@@ -46,7 +50,7 @@ class InterfaceConfig(Config):
 
     mtu: int = field(mtu, default=0)
     args: _Args = field(record(_Args), default=_Args)
-    runtime_config: _Mac = field(record(_Mac), default=_Mac)
+    runtime_config: RuntimeConfig = field(record(RuntimeConfig), default=RuntimeConfig)
 
     def check_for_add(self) -> None:
         """Raise CniError (7) for keys that contradict each other: called by ADD and STATUS, before any change."""
