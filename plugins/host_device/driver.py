@@ -165,21 +165,23 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
         One that a killed call has left marked on the host, or a namespace that ended, gets its own name first. Raises
         CniError: 7 if the device is missing, 11 if another attachment has it.
         """
-        from plugins.host_device.giving_back import give_back, marked, restore
+        from plugins.host_device.giving_back import marked, restore
         from plugins.host_device.loan import is_mark, mark_of
         from plugins.host_device.lookup import find_device
 
-        log = self.args.log
         lent = {mark_of(owner): (owner, loan) for owner, loan in self.loans.of_all_networks()}
         wanted_ones = [(owner, loan) for owner, loan in lent.values() if loan.names(wanted)]
         for owner, loan in wanted_ones:
             if marked(self.host, mark_of(owner), loan.name) is not None:
-                give_back(owner, loan, "", log)
+                self._restore(owner, loan)
         device = find_device(self.host, wanted)
         if device is not None and any(map(is_mark, device.altnames)):
             # It has another device's name, which a namespace gave it that ended.
-            _, loan_of_it = next((lent[name] for name in device.altnames if name in lent), (None, None))
-            restore(self.host, device, loan_of_it, log)
+            owner_and_loan = next((lent[name] for name in device.altnames if name in lent), None)
+            if owner_and_loan is None:
+                restore(self.host, device, None, self.args.log)
+            else:
+                self._restore(*owner_and_loan)
             device = find_device(self.host, wanted)
         if device is not None:
             return device
@@ -189,6 +191,14 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
                 message = f'{wanted.key}: "{wanted.value}" is in use: it is {holder}, network "{owner.network}"'
                 raise CniError(Code.TRY_AGAIN_LATER, message)
         raise CniError(Code.INVALID_CONFIG, _missing(wanted))
+
+    def _restore(self, owner: "Owner", loan: "Loan") -> None:
+        """Give a marked device of the host, of any network, its own name and state."""
+        from plugins.host_device.giving_back import give_back
+        from plugins.host_device.loan import Loans
+
+        give_back(owner, loan, "", self.args.log)
+        Loans(owner.network, self.args.log).remove(owner.container_id, owner.ifname)
 
     def _return(self) -> None:
         """Take the attachment's device back, and wait for the kernel to give it back if its namespace is gone."""

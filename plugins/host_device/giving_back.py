@@ -109,9 +109,13 @@ def _state(host: Rtnl, link: Link, loan: Loan) -> list[Request[bool]]:
     requests = [change(settings, "restore MTU, MAC and bridge", ANY)]
     present = {address.interface for address in host.addresses(index)}
     requests += [
-        change(new_address(index, interface), f"restore the address {interface}", ANY)
-        for interface in loan.addresses
-        if interface not in present
+        change(
+            new_address(index, each.address, nodad=each.nodad, broadcast=each.broadcast),
+            f"restore the address {each.address}",
+            ANY,
+        )
+        for each in loan.addresses
+        if each.address not in present
     ]
     if loan.up:
         requests.append(change(change_link(index, up=True), "set it up", ANY))

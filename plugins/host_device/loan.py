@@ -50,6 +50,15 @@ _RTN_UNICAST = 1
 _SCOPE_LINK = 253
 
 
+class LentAddress(Record):
+    """An address of the device."""
+
+    address: Cidr = field(cidr)
+    nodad: bool = field(boolean, default=False)
+    """Without duplicate address detection."""
+    broadcast: bool = field(boolean, default=False)
+
+
 class LentRoute(Record):
     """A route of the host through the device."""
 
@@ -82,7 +91,7 @@ class Loan(Record):
     promiscuous: bool = field(boolean, default=False)
     master: str = field(string, default="")
     """The name of the bridge that it is a port of."""
-    addresses: list[Cidr] = field(list_of(cidr), default=list)
+    addresses: list[LentAddress] = field(list_of(record(LentAddress)), default=list)
     """Those without an end; DHCP clients and routers give the others again."""
     routes: list[LentRoute] = field(list_of(record(LentRoute)), default=list)
 
@@ -130,7 +139,7 @@ def loan_of(host: "Rtnl", link: "Link", wanted: "Wanted", netns: str) -> Loan:
         promiscuous=link.promiscuous,
         master=master.name if master else "",
         addresses=[
-            each.interface
+            LentAddress(address=each.interface, nodad=each.nodad, broadcast=each.broadcast)
             for each in host.addresses(link.ifindex)
             if each.permanent and not (each.scope == _SCOPE_LINK and each.interface.version == 6)  # noqa: PLR2004 -- IPv6
         ],
