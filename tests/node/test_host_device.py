@@ -9,8 +9,9 @@ import pytest
 
 from netlink.namespace import remove_namespace
 from tests.attachments import Network
+from tests.cli import REFERENCE_BIN_DIR
 from tests.node.faults import FaultAt, answer_lost_at, failing_at, fails_at_every_step
-from tests.nodes import Neighbours, Node, until, until_usable, veth_between
+from tests.nodes import HANG, Neighbours, Node, until, until_usable, veth_between
 
 IPAM = {
     "type": "host-local",
@@ -19,7 +20,6 @@ IPAM = {
         [{"subnet": "2001:db8::/64", "rangeStart": "2001:db8::10"}],
     ],
 }
-HANG = 3.0
 DEVICE = "uplink0"
 
 
@@ -39,15 +39,27 @@ def wire(node: Node, neighbour: Node) -> Neighbours:
 
 
 @pytest.fixture
-def network(node: Node, bin_dir: Path, wire: Neighbours) -> Network:
+def network(node: Node, direct_bin_dir: Path, wire: Neighbours) -> Network:
     """The device has addresses, a route and an alternative name; it is up."""
     assert wire.ifname == DEVICE
     node.run(["ip", "link", "set", DEVICE, "mtu", "1450"])
     node.run(["ip", "link", "property", "add", "dev", DEVICE, "altname", "enp0s31f6"])
     node.run(["ip", "route", "add", "203.0.113.0/24", "via", "192.0.2.2", "dev", DEVICE, "metric", "70"])
     node.run(["ip", "-6", "route", "add", "2001:db8:7::/48", "via", "2001:db8::2", "dev", DEVICE])
-    until_usable(node, DEVICE)
-    return Network(node, bin_dir, config())
+    return Network(node, direct_bin_dir, config())
+
+
+@pytest.fixture
+def either(network: Network, bin_dir: Path) -> Network:
+    """The same with both kinds of executables."""
+    return Network(network.node, bin_dir, network.config)
+
+
+@pytest.fixture
+def unplugged(node: Node, direct_bin_dir: Path) -> Network:
+    """The device has neither addresses nor a neighbour."""
+    node.run(["ip", "link", "add", DEVICE, "type", "veth", "peer", "name", "uplink1"])
+    return Network(node, direct_bin_dir, config(ipam={}))
 
 
 def names(node: Node, netns: str | None = None) -> set[str]:
@@ -77,36 +89,36 @@ def assert_back(network: Network, before: Any, netns: str | None = None) -> None
         assert names(network.node, netns) == {"lo"}
 
 
-def test_the_pod_has_the_device_and_reaches_the_neighbour(network: Network, wire: Neighbours) -> None:
-    [before] = network.node.ip("link", "show", DEVICE)
+def test_the_pod_has_the_device_and_reaches_the_neighbour(either: Network, wire: Neighbours) -> None:
+    [before] = either.node.ip("link", "show", DEVICE)
 
-    result = add(network)
+    result = add(either)
 
-    netns = network.namespace("one")
-    moved = link(network, netns)
-    assert DEVICE not in names(network.node)
+    netns = either.namespace("one")
+    moved = link(either, netns)
+    assert DEVICE not in names(either.node)
     assert (moved["ifindex"], moved["address"]) == (before["ifindex"], before["address"])
     assert result["interfaces"] == [{"name": "eth0", "mac": before["address"], "mtu": 1450, "sandbox": netns}]
     assert [ip["interface"] for ip in result["ips"]] == [0, 0]
     for address in (wire.ipv4[1], wire.ipv6[1]):
-        assert network.ping("one", address), address
+        assert either.ping("one", address), address
     assert moved["ifalias"] == DEVICE, "the reference plugin's DEL reads it"
-    network.succeed("CHECK", "one", prevResult=result)
+    either.succeed("CHECK", "one", prevResult=result)
 
 
 @pytest.mark.parametrize("way", ["with the result", "without", "again", "without the namespace's path"])
-def test_it_comes_back_as_it_was(network: Network, way: str) -> None:
-    netns = network.node.pod_namespace("one")
-    before = network.node.state()
-    result = network.succeed("ADD", "one")
+def test_it_comes_back_as_it_was(either: Network, way: str) -> None:
+    netns = either.node.pod_namespace("one")
+    before = either.node.state()
+    result = either.succeed("ADD", "one")
 
     if way == "without the namespace's path":
-        network.succeed("DEL", "one", netns="")
+        either.succeed("DEL", "one", netns="")
     for _ in range(2 if way == "again" else 1):
-        network.succeed("DEL", "one", **({"prevResult": result} if way == "with the result" else {}))
+        either.succeed("DEL", "one", **({"prevResult": result} if way == "with the result" else {}))
 
-    assert_back(network, before, netns)
-    assert list((network.node.var_lib_cni / "networks/net").glob("192.*")) == []
+    assert_back(either, before, netns)
+    assert list((either.node.var_lib_cni / "networks/net").glob("192.*")) == []
 
 
 def test_one_that_was_down_comes_back_down(network: Network) -> None:
@@ -186,15 +198,15 @@ def test_its_name_is_taken_when_it_comes_back(network: Network) -> None:
     assert_back(network, before, netns)
 
 
-def test_the_pods_name_is_taken(network: Network) -> None:
-    netns = network.node.pod_namespace("one")
-    network.node.run(["ip", "link", "add", "eth0", "type", "bridge"], netns=netns)
-    before = network.node.state()
+def test_the_pods_name_is_taken(unplugged: Network) -> None:
+    netns = unplugged.node.pod_namespace("one")
+    unplugged.node.run(["ip", "link", "add", "eth0", "type", "bridge"], netns=netns)
+    before = unplugged.node.state()
 
-    assert "exists already" in network.fail("ADD", "one")["msg"]
+    assert "exists already" in unplugged.fail("ADD", "one")["msg"]
 
-    network.node.assert_same_state(before)
-    assert names(network.node, netns) == {"lo", "eth0"}
+    unplugged.node.assert_same_state(before)
+    assert names(unplugged.node, netns) == {"lo", "eth0"}
 
 
 def test_a_second_add_fails_and_changes_nothing(network: Network, wire: Neighbours) -> None:
@@ -298,42 +310,42 @@ def test_gc_gives_a_device_without_a_record_its_name_back(network: Network) -> N
 
 
 @pytest.mark.parametrize("content", [None, "{", '{"name": 7}', "[]"])
-def test_a_lost_record(network: Network, content: str | None) -> None:
-    add(network)
-    [path] = network.node.var_lib_cni.glob("host-device/*/*")
+def test_a_lost_record(unplugged: Network, content: str | None) -> None:
+    add(unplugged)
+    [path] = unplugged.node.var_lib_cni.glob("host-device/*/*")
     path.unlink() if content is None else path.write_text(content)
 
-    ran = network.run("DEL", "one")
+    ran = unplugged.run("DEL", "one")
 
     assert (ran.code, "ignoring a record" in ran.stderr) == (0, content is not None), ran
-    assert names(network.node) == {"lo", DEVICE}
-    assert records(network.node) == []
+    assert names(unplugged.node) == {"lo", DEVICE, "uplink1"}
+    assert records(unplugged.node) == []
 
 
-def test_a_record_of_an_earlier_boot(network: Network) -> None:
-    add(network)
-    [path] = network.node.var_lib_cni.glob("host-device/*/*")
+def test_a_record_of_an_earlier_boot(unplugged: Network) -> None:
+    add(unplugged)
+    [path] = unplugged.node.var_lib_cni.glob("host-device/*/*")
     stored = json.loads(path.read_text()) | {"boot": "earlier", "kind": ""}
-    remove_namespace(network.namespace("one"))
-    until(lambda: network.node.run(["ip", "link", "show", DEVICE], check=False).returncode)
+    remove_namespace(unplugged.namespace("one"))
+    until(lambda: unplugged.node.run(["ip", "link", "show", DEVICE], check=False).returncode)
     path.write_text(json.dumps(stored))
 
-    assert network.run("DEL", "one", netns="").code == 0
-    assert records(network.node) == []
+    assert unplugged.run("DEL", "one", netns="").code == 0
+    assert records(unplugged.node) == []
 
 
-def test_hardware_that_does_not_come_back_stays_on_record(network: Network) -> None:
-    add(network)
-    [path] = network.node.var_lib_cni.glob("host-device/*/*")
+def test_hardware_that_does_not_come_back_stays_on_record(unplugged: Network) -> None:
+    add(unplugged)
+    [path] = unplugged.node.var_lib_cni.glob("host-device/*/*")
     stored = json.loads(path.read_text())
     del stored["kind"]
-    remove_namespace(network.namespace("one"))
+    remove_namespace(unplugged.namespace("one"))
     path.write_text(json.dumps(stored))
 
-    ran = network.run("DEL", "one")
+    ran = unplugged.run("DEL", "one")
 
     assert (ran.code, "GC or the next ADD" in ran.stderr) == (0, True), ran
-    assert records(network.node) == ["id-one:eth0"]
+    assert records(unplugged.node) == ["id-one:eth0"]
 
 
 # Which device
@@ -367,16 +379,16 @@ def test_by_name_and_by_mac(network: Network, key: str) -> None:
     assert DEVICE in names(network.node)
 
 
-def test_by_kernel_path(network: Network) -> None:
+def test_by_kernel_path(unplugged: Network) -> None:
     """All virtual interfaces are those of one device in sysfs, and the first one by name is taken."""
-    network.node.run(["ip", "link", "add", "a-first", "type", "veth", "peer", "name", "z-last"])
+    unplugged.node.run(["ip", "link", "add", "a-first", "type", "veth", "peer", "name", "z-last"])
     path = {"device": None, "kernelpath": "/sys/devices/virtual", "ipam": {}}
 
-    add(network, **path)
+    add(unplugged, **path)
 
-    assert names(network.node) >= {"z-last", DEVICE}
-    network.succeed("DEL", "one", **path)
-    assert "a-first" in names(network.node)
+    assert names(unplugged.node) >= {"z-last", DEVICE}
+    unplugged.succeed("DEL", "one", **path)
+    assert "a-first" in names(unplugged.node)
 
 
 @pytest.mark.parametrize(
@@ -408,18 +420,18 @@ def test_by_kernel_path(network: Network) -> None:
     ],
 )
 def test_wrong_keys_are_told_and_no_obstacle_to_del(
-    network: Network, keys: dict[str, Any], code: int, told: str
+    unplugged: Network, keys: dict[str, Any], code: int, told: str
 ) -> None:
-    network.node.pod_namespace("one")
-    before = network.node.state()
+    unplugged.node.pod_namespace("one")
+    before = unplugged.node.state()
 
-    error = network.fail("ADD", "one", **keys)
+    error = unplugged.fail("ADD", "one", **keys)
 
     assert (error["code"], told in error["msg"]) == (code, True), error
-    network.node.assert_same_state(before, ignore=["files/*networks*"])
-    add(network, "two")
-    assert network.run("DEL", "two", **keys).code == 0
-    assert DEVICE in names(network.node)
+    unplugged.node.assert_same_state(before, ignore=["files/*networks*"])
+    add(unplugged, "two")
+    assert unplugged.run("DEL", "two", **keys).code == 0
+    assert DEVICE in names(unplugged.node)
 
 
 @pytest.mark.parametrize("mtu", [1300, 1500])
@@ -459,20 +471,20 @@ def test_check_tells_damage(network: Network, damage: str, told: str) -> None:
     assert (error["code"], told in error["msg"]) == (999, True), error
 
 
-def test_check_tells_another_device(network: Network) -> None:
-    result = add(network, ipam={})
-    netns, address = network.namespace("one"), result["interfaces"][0]["mac"]
-    network.node.run(["ip", "link", "set", "eth0", "down", "name", "away"], netns=netns)
-    network.node.run(["ip", "link", "add", "eth0", "address", address, "up", "type", "bridge"], netns=netns)
+def test_check_tells_another_device(unplugged: Network) -> None:
+    result = add(unplugged, ipam={})
+    netns, address = unplugged.namespace("one"), result["interfaces"][0]["mac"]
+    unplugged.node.run(["ip", "link", "set", "eth0", "down", "name", "away"], netns=netns)
+    unplugged.node.run(["ip", "link", "add", "eth0", "address", address, "up", "type", "bridge"], netns=netns)
 
-    error = network.fail("CHECK", "one", ipam={}, prevResult=result)
+    error = unplugged.fail("CHECK", "one", ipam={}, prevResult=result)
 
     assert error["msg"] == f'"eth0" in the container is not the device "{DEVICE}" of the host'
 
 
-def test_status(network: Network) -> None:
+def test_status(unplugged: Network) -> None:
     def status(**keys: Any) -> tuple[int, object]:
-        ran = network.node.plugin(network.bin_dir, "host-device", "STATUS", network.config | keys)
+        ran = unplugged.node.plugin(unplugged.bin_dir, "host-device", "STATUS", unplugged.config | keys)
         return ran.code, ran.stdout and ran.stdout["code"]
 
     assert status() == (0, None)
@@ -481,7 +493,7 @@ def test_status(network: Network) -> None:
     assert status(hwaddr="02:00:00:00:00:99") == (1, 7)
     assert status(device=None, capabilities={"deviceID": True}) == (0, None)
     assert status(ipam={"type": "no-such-plugin"})[0] == 1
-    add(network)
+    add(unplugged)
     assert status() == (0, None), "a pod has it"
 
 
@@ -510,3 +522,47 @@ def test_at_every_request_to_the_kernel(node: Node, direct_bin_dir: Path, fault_
     until_usable(node, "dev7")
 
     assert fails_at_every_step(node, direct_bin_dir, config(device="dev7", ipam=ipam, mtu=1400), fault_at) > 15
+
+
+# Mixed use with the reference plugin (Debian's)
+
+
+@pytest.fixture
+def reference(network: Network) -> Network:
+    if not (REFERENCE_BIN_DIR / "host-device").exists():
+        pytest.skip(f"the reference plugins (Debian: containernetworking-plugins) are not in {REFERENCE_BIN_DIR}")
+    network.config["cniVersion"] = "1.0.0"
+    return Network(network.node, REFERENCE_BIN_DIR, network.config)
+
+
+def test_ours_checks_and_gives_back_the_device_of_the_references_pod(reference: Network, network: Network) -> None:
+    netns = network.node.pod_namespace("one")
+    result = reference.succeed("ADD", "one")
+
+    network.succeed("CHECK", "one", prevResult=result)
+    network.succeed("DEL", "one", prevResult=result)
+    network.succeed("DEL", "one", prevResult=result)
+
+    back = link(network, None, DEVICE)
+    assert ("ifalias" in back, back["altnames"], back["mtu"]) == (False, ["enp0s31f6"], 1450)
+    assert names(network.node, netns) == {"lo"}
+    assert list((network.node.var_lib_cni / "networks/net").glob("192.*")) == []
+
+
+def test_the_reference_checks_and_gives_back_the_device_of_our_pod(reference: Network, network: Network) -> None:
+    """Its mark and its record stay, and our next call clears them."""
+    netns = network.node.pod_namespace("one")
+    before = network.node.state()
+    result = network.succeed("ADD", "one")
+
+    reference.succeed("CHECK", "one", prevResult=result)
+    reference.succeed("DEL", "one", prevResult=result)
+    assert names(network.node) == {"lo", DEVICE}
+    assert names(network.node, netns) == {"lo"}
+
+    network.add("two")
+    assert records(network.node) == ["id-two:eth0"]
+    network.succeed("DEL", "two")
+    remove_namespace(network.namespace("two"))
+    until_usable(network.node, DEVICE)
+    network.node.assert_same_state(before, ignore=["files/*networks*", "node/namespace/*"], within=HANG)

@@ -13,9 +13,12 @@ from harness.libcni.networks import LIST_KEYS
 from ipam.host_local_config import HostLocalIpam
 from ipam.ranges import Range
 from plugins.bridge.config import BridgeConfig, VlanTrunk
+from plugins.dummy import DummyConfig
+from plugins.host_device.config import HostDeviceConfig
 from plugins.macvlan import MacvlanConfig
 from plugins.noop import NoopConfig
 from plugins.ptp import PtpConfig
+from plugins.tap import TapConfig
 from skel import DNS, Config, Record, Route
 from tests.cli import ROOT
 
@@ -38,10 +41,13 @@ def shared_keys() -> set[str]:
     ("name", "config"),
     [
         ("bridge", BridgeConfig),
+        ("dummy", DummyConfig),
+        ("host-device", HostDeviceConfig),
         ("loopback", Config),
         ("macvlan", MacvlanConfig),
         ("noop", NoopConfig),
         ("ptp", PtpConfig),
+        ("tap", TapConfig),
     ],
 )
 def test_schema_of_a_plugin_has_the_keys_that_it_reads(name: str, config: type[Record]) -> None:

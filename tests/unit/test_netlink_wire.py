@@ -14,7 +14,7 @@ from pyroute2.netlink.rtnl.ndmsg import ndmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from netlink import addresses as address_verbs
-from netlink import kinds, link, link_wire, links, routes
+from netlink import altnames, kinds, link, link_wire, links, routes
 from netlink.codec import Attributes, build
 from netlink.namespace import Namespace
 
@@ -162,14 +162,49 @@ def macvlan(values: Values) -> Case:
     return made, reference(ifinfmsg, RTM_NEWLINK, attributes, NEW)
 
 
+def dummy(values: Values) -> Case:
+    name, mtu, mac = values.ifname(), values.perhaps(values.number), values.mac()
+    attributes = [("IFLA_IFNAME", name), ("IFLA_MTU", mtu), ("IFLA_ADDRESS", mac)]
+    attributes += [("IFLA_LINKINFO", {"attrs": [("IFLA_INFO_KIND", "dummy")]})]
+    return links.new_link("dummy", name, mtu=mtu or 0, mac=mac), reference(ifinfmsg, RTM_NEWLINK, attributes, NEW)
+
+
+class naming(nlmsg):  # type: ignore[misc]  # noqa: N801 - as pyroute2 names its classes
+    """A link's alternative names as they are sent: pyroute2 does not set NLA_F_NESTED, which the kernel requires."""
+
+    fields = ifinfmsg.fields
+    nla_map = ((52 | 0x8000, "IFLA_PROP_LIST", "proplist"),)
+    proplist = ifinfmsg.proplist
+
+
+def named(values: Values) -> Case:
+    index, name = values.number(), values.text(100)
+    names = [("IFLA_PROP_LIST", {"attrs": [("IFLA_ALT_IFNAME", name)]})]
+    return altnames.new_altname(index, name), reference(naming, 108, names, NEW | 0x800, index=index)
+
+
+def unnamed(values: Values) -> Case:
+    index, name = values.number(), values.text(100)
+    names = [("IFLA_PROP_LIST", {"attrs": [("IFLA_ALT_IFNAME", name)]})]
+    return altnames.old_altname(index, name), reference(naming, 109, names, index=index)
+
+
 def changed(values: Values) -> Case:
     index, up, promiscuous = values.number(), values.perhaps(values.flag), values.perhaps(values.flag)
     mac, mtu, alias = values.perhaps(values.mac), values.perhaps(values.number), values.perhaps(lambda: values.text(60))
-    name = values.perhaps(values.ifname)
+    name, master = values.perhaps(values.ifname), values.perhaps(values.number)
     made = link_wire.change_link(
-        index, up=up, promiscuous=promiscuous, mac=mac or "", mtu=mtu or 0, alias=alias, name=name or ""
+        index,
+        up=up,
+        promiscuous=promiscuous,
+        mac=mac or "",
+        mtu=mtu or 0,
+        alias=alias,
+        name=name or "",
+        master=master or 0,
     )
     attributes = [("IFLA_IFNAME", name), ("IFLA_MTU", mtu), ("IFLA_ADDRESS", mac), ("IFLA_IFALIAS", alias)]
+    attributes += [("IFLA_MASTER", master)]
     change = (IFF_UP if up is not None else 0) | (IFF_PROMISC if promiscuous is not None else 0)
     flags = (IFF_UP if up else 0) | (IFF_PROMISC if promiscuous else 0)
     return made, reference(ifinfmsg, RTM_NEWLINK, attributes, index=index, flags=flags, change=change)
@@ -294,6 +329,9 @@ def route(values: Values) -> Case:
         bridge,
         veth,
         macvlan,
+        dummy,
+        named,
+        unnamed,
         changed,
         port,
         notifying,
