@@ -6,6 +6,8 @@ PLUGINS = {
     "bandwidth": "plugins.bandwidth",
     "bridge": "plugins.bridge",
     "firewall": "plugins.firewall",
+    "dummy": "plugins.dummy",
+    "host-device": "plugins.host_device",
     "host-local": "ipam.host_local",
     "ipvlan": "plugins.ipvlan",
     "loopback": "plugins.loopback",
@@ -18,6 +20,7 @@ PLUGINS = {
     "vrf": "plugins.vrf",
     "tuning": "plugins.tuning",
     "vlan": "plugins.vlan",
+    "tap": "plugins.tap",
 }
 """The plugins of this suite: the name of each executable, and the module that declares it as `PLUGIN`.
 

@@ -20,6 +20,7 @@ _IFA_ADDRESS, _IFA_LOCAL, _IFA_BROADCAST, _IFA_FLAGS = 1, 2, 4, 8
 _IFA_F_NODAD, _IFA_F_NOPREFIXROUTE = 0x02, 0x200
 _IFA_F_DADFAILED = 0x08
 _IFA_F_TENTATIVE = 0x40
+_IFA_F_PERMANENT = 0x80
 _IPV4 = 4
 # A network of two addresses or one has none to spare for broadcasts (RFC 3021).
 _LONGEST_WITH_BROADCAST = 30
@@ -35,6 +36,18 @@ class Address(NamedTuple):
     """IFA_F_* of include/uapi/linux/if_addr.h."""
     scope: int
     """RT_SCOPE_*: 0 universe, 253 link, 254 host."""
+    broadcast: bool
+    """Whether it has an address for broadcasts (IPv4)."""
+
+    @property
+    def nodad(self) -> bool:
+        """Whether duplicate address detection is skipped."""
+        return bool(self.flags & _IFA_F_NODAD)
+
+    @property
+    def permanent(self) -> bool:
+        """Whether it has no end: neither a router's advertisement nor a DHCP client has given it."""
+        return bool(self.flags & _IFA_F_PERMANENT)
 
     @property
     def tentative(self) -> bool:
@@ -107,14 +120,16 @@ def get_addresses(ifindex: int, family: int = 0) -> bytes:
     return message(_RTM_GETADDR, _IFADDRMSG.pack(family, 0, 0, 0, ifindex))
 
 
-def new_address(ifindex: int, interface: Interface, *, nodad: bool = False, noprefixroute: bool = False) -> bytes:
-    """Add an address, with the network's broadcast address if it is IPv4.
+def new_address(
+    ifindex: int, interface: Interface, *, nodad: bool = False, noprefixroute: bool = False, broadcast: bool = True
+) -> bytes:
+    """Add an address, with the network's broadcast address if it is IPv4 and `broadcast` is true.
 
     IPv6: `nodad` skips duplicate address detection. `noprefixroute`: the kernel adds no route to the network.
     """
     flags = (_IFA_F_NODAD if nodad else 0) | (_IFA_F_NOPREFIXROUTE if noprefixroute else 0)
     attributes = number(_IFA_FLAGS, flags)
-    if interface.version == _IPV4 and interface.network.prefixlen <= _LONGEST_WITH_BROADCAST:
+    if broadcast and interface.version == _IPV4 and interface.network.prefixlen <= _LONGEST_WITH_BROADCAST:
         attributes += attribute(_IFA_BROADCAST, interface.network.broadcast_address.packed)
     return message(_RTM_NEWADDR, _own(ifindex, interface) + attributes, NLM_F_CREATE | NLM_F_EXCL)
 
@@ -145,4 +160,5 @@ def _address(frame: Frame) -> Address:
         ifindex=ifindex,
         flags=uint32(attribute[_IFA_FLAGS]) if _IFA_FLAGS in attribute else flags,
         scope=scope,
+        broadcast=_IFA_BROADCAST in attribute,
     )

@@ -49,6 +49,8 @@ _IFLA_VRF_TABLE = 1
 _IFLA_NETKIT_PEER_INFO, _IFLA_NETKIT_MODE = 1, 5
 _NETKIT_L2 = 0
 _UINT16 = struct.Struct("=H")
+_IFLA_TUN_OWNER, _IFLA_TUN_GROUP, _IFLA_TUN_TYPE, _IFLA_TUN_MULTI_QUEUE = 1, 2, 3, 7
+_IFF_TAP = 2  # include/uapi/linux/if_tun.h
 
 
 class Details(NamedTuple):
@@ -67,6 +69,13 @@ class Details(NamedTuple):
     isolated: bool = False
     vrf_table: int = 0
     """The routing table of a VRF."""
+    is_tap: bool = False
+    """Of a tun: whether it carries Ethernet frames, as a tap."""
+    multi_queue: bool = False
+    """Of a tun, as are `owner` and `group`."""
+    owner: int | None = None
+    """The user ID that may open it, None for any."""
+    group: int | None = None
 
 
 NO_DETAILS: Final = Details()
@@ -170,10 +179,22 @@ def _name(modes: Mapping[str, int], number_of_mode: int) -> str:
     return "".join(name for name, number in modes.items() if number == number_of_mode)
 
 
+def _tun(data: bytes) -> Details:
+    found = values(data).get
+    owner, group = found(_IFLA_TUN_OWNER), found(_IFLA_TUN_GROUP)
+    return Details(
+        is_tap=found(_IFLA_TUN_TYPE, b"")[:1] == bytes([_IFF_TAP]),
+        multi_queue=any(found(_IFLA_TUN_MULTI_QUEUE, b"")),
+        owner=uint32(owner) if owner else None,
+        group=uint32(group) if group else None,
+    )
+
+
 _READERS: Mapping[str, Callable[[bytes], Details]] = {
     "bridge": _bridge,
     "ipvlan": _ipvlan,
     "macvlan": _macvlan,
+    "tun": _tun,
     "vlan": _vlan,
     "vrf": _vrf,
 }

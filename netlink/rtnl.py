@@ -71,6 +71,13 @@ class Rtnl(LinkVerbs, PortVerbs, AddressVerbs, RouteVerbs):
 
         return self._wait(found_up, _RTMGRP_LINK, timeout_s)
 
+    def wait_link(self, name: str, timeout_s: float) -> Link | None:
+        """Wait at most `timeout_s` seconds for a link of that name or alternative name; None if there is none.
+
+        Raises NetlinkError.
+        """
+        return self._wait(lambda: self.link(name), _RTMGRP_LINK, timeout_s)
+
     def wait_addresses_settled(self, ifindex: int, timeout_s: float) -> bool:
         """Wait at most `timeout_s` seconds for duplicate address detection to end; False if it has not.
 

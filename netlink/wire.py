@@ -12,6 +12,7 @@ from lean.typing import Final, NamedTuple
 
 __all__ = [
     "HEADER",
+    "NLA_F_NESTED",
     "NLMSG_DONE",
     "NLMSG_ERROR",
     "NLM_F_ACK",
@@ -56,6 +57,8 @@ NLM_F_REPLACE: Final = 0x100
 NLM_F_EXCL: Final = 0x200
 NLM_F_CREATE: Final = 0x400
 NLM_F_APPEND: Final = 0x800
+NLA_F_NESTED: Final = 0x8000
+"""A flag in the number of an attribute that holds others; newer requests require it."""
 _NLM_F_CAPPED = 0x100
 _NLM_F_ACK_TLVS = 0x200
 _NLMSGERR_ATTR_MSG = 1

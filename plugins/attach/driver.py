@@ -40,7 +40,10 @@ class Made(NamedTuple):
     interfaces: list[Interface]
     """Those on the host, for the result, in order. The sequence appends the pod's."""
     ifindex: int
-    """Of the pod's interface, in the pod's network namespace."""
+    """Of the pod's interface, in the pod's network namespace; 0 if the kernel has none.
+
+    Then nothing is configured, and the result has the interface's name and the addresses alone.
+    """
 
 
 class Driver(Generic[C]):
@@ -51,8 +54,11 @@ class Driver(Generic[C]):
     `verify`, DEL `unmake`, GC `stale`, STATUS `status` and REPAIR `repair`. Every step may raise CniError and OSError.
     """
 
-    kind = "veth"
-    """The kernel's name for the kind of the pod's interface: CHECK requires it, DEL deletes no other kind in a pod."""
+    kind: str | None = "veth"
+    """The kernel's name for the kind of the pod's interface: CHECK requires it, DEL deletes no other kind in a pod.
+
+    None for an interface of any kind, which the driver's own `unmake` takes from the pod.
+    """
     dad = False
     """Whether the pod's IPv6 addresses get duplicate address detection."""
     leaves_down = False
@@ -100,6 +106,11 @@ class Driver(Generic[C]):
         from plugins.attach.netfilter import firewall_of
 
         return firewall_of(self.args)
+
+    @property
+    def has_link(self) -> bool:
+        """Whether the kernel has an interface for the pod: a program of the pod may drive a device by itself."""
+        return True
 
     @property
     def host_veth(self) -> str:
@@ -177,7 +188,8 @@ class Driver(Generic[C]):
         """
         from plugins.attach.disconnect import disconnect
 
-        steps.take(disconnect, self.args, self.kind)
+        if self.kind is not None:
+            steps.take(disconnect, self.args, self.kind)
 
     def verify(self) -> None:
         """Compare the host with the result. Raises CniError (999) for a difference.

@@ -26,6 +26,7 @@ __all__ = [
     "InterfaceConfig",
     "MasqueradeConfig",
     "PairConfig",
+    "RuntimeConfig",
     "mtu",
     "random_mac",
 ]
@@ -68,6 +69,10 @@ class _Mac(Record):
     mac: str = field(string, default="")
 
 
+class RuntimeConfig(_Mac):
+    """The capabilities of every interface plugin."""
+
+
 class _Args(Record):
     cni: _Mac = field(record(_Mac), default=_Mac)
 
@@ -77,7 +82,7 @@ class InterfaceConfig(Config):
 
     mtu: int = field(mtu, default=0)
     args: _Args = field(record(_Args), default=_Args)
-    runtime_config: _Mac = field(record(_Mac), default=_Mac)
+    runtime_config: RuntimeConfig = field(record(RuntimeConfig), default=RuntimeConfig)
 
     def check_for_add(self) -> None:
         """Raise CniError (7) for keys that contradict each other: called by ADD and STATUS, before any change."""

@@ -111,14 +111,17 @@ def announce(pod: Rtnl, inner: Link) -> None:
     pod.set_mac(inner.ifindex, inner.mac)
 
 
-def check_interface(pod: Rtnl, result: Result, ifname: str, netns: str, *, kind: str, may_be_down: bool) -> Link:
-    """Return the pod's interface. Raises CniError: 7 if `result` lacks it, 999 if it is missing, or differs."""
+def check_interface(pod: Rtnl, result: Result, ifname: str, netns: str, *, kind: str | None, may_be_down: bool) -> Link:
+    """Return the pod's interface. Raises CniError: 7 if `result` lacks it, 999 if it is missing, or differs.
+
+    `kind` is None if any will do.
+    """
     expected = [interface for interface in result.interfaces if (interface.name, interface.sandbox) == (ifname, netns)]
     if not expected:
         raise CniError(Code.INVALID_CONFIG, f'prevResult.interfaces: no "{ifname}" in the sandbox "{netns}"')
     inner = require_interface(pod, ifname)
     # A plugin may have made a pair of either kind.
-    if inner.kind != kind and not {inner.kind, kind} <= PAIRS:
+    if kind is not None and inner.kind != kind and not {inner.kind, kind} <= PAIRS:
         raise CniError(Code.INTERNAL, f'interface "{ifname}" in the container is no {kind} but "{inner.kind}"')
     if not (inner.up or may_be_down):
         raise CniError(Code.INTERNAL, f'interface "{ifname}" in the container is down')

@@ -10,7 +10,7 @@ from lean.typing import TYPE_CHECKING, Any, TypeVar
 from plugins.attach.driver import Driver, interface_of
 from plugins.attach.keys import AUTO, InterfaceConfig, MasqueradeConfig, random_mac
 from plugins.attach.pod_ips import pod_ips
-from skel import Args, Cidr, CniError, Code, Plugin, Result
+from skel import Args, Cidr, CniError, Code, Interface, Plugin, Result
 from skel.delegate import ipam_add, ipam_check, ipam_delete, ipam_gc, ipam_status
 from skel.steps import Steps
 from skel.versions import REFERENCE_RELEASE
@@ -64,7 +64,10 @@ def _add(driver: Driver[Any]) -> Result:
         made = driver.make()
         driver.result = Result(interfaces=made.interfaces)
         gateways = _reserve(driver) if driver.config.ipam.type else driver.without_ipam()
-        _connect(driver, made.ifindex, gateways)
+        if made.ifindex:
+            _connect(driver, made.ifindex, gateways)
+        else:
+            driver.result.interfaces.append(Interface(name=args.ifname, sandbox=args.netns))
         driver.result.dns = driver.config.dns or driver.result.dns
     return driver.result
 
@@ -145,6 +148,8 @@ def _check(driver: Driver[Any]) -> None:
     if result is None:
         raise CniError(Code.INVALID_CONFIG, "prevResult: required key is missing")
     driver.result = result
+    if not driver.has_link:
+        return
     with open_pod(args) as driver.netns, Rtnl() as driver.host, Rtnl(driver.netns) as driver.pod:
         driver.inner = pod_interface.check_interface(
             driver.pod, result, args.ifname, args.netns, kind=driver.kind, may_be_down=driver.leaves_down

@@ -23,6 +23,12 @@ from plugins.sbr import SbrConfig
 from plugins.vrf import VrfConfig
 from plugins.tuning.config import TuningConfig
 from plugins.vlan import VlanConfig
+from plugins.dummy import DummyConfig
+from plugins.host_device.config import HostDeviceConfig
+from plugins.macvlan import MacvlanConfig
+from plugins.noop import NoopConfig
+from plugins.ptp import PtpConfig
+from plugins.tap import TapConfig
 from skel import DNS, Config, Record, Route
 from tests.cli import ROOT
 
@@ -47,6 +53,8 @@ def shared_keys() -> set[str]:
         ("bandwidth", BandwidthConfig),
         ("bridge", BridgeConfig),
         ("ipvlan", IpvlanConfig),
+        ("dummy", DummyConfig),
+        ("host-device", HostDeviceConfig),
         ("loopback", Config),
         ("macvlan", MacvlanConfig),
         ("noop", NoopConfig),
@@ -55,6 +63,7 @@ def shared_keys() -> set[str]:
         ("vrf", VrfConfig),
         ("tuning", TuningConfig),
         ("vlan", VlanConfig),
+        ("tap", TapConfig),
     ],
 )
 def test_schema_of_a_plugin_has_the_keys_that_it_reads(name: str, config: type[Record]) -> None:

@@ -15,7 +15,7 @@ from pyroute2.netlink.rtnl.ndmsg import ndmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from netlink import addresses as address_verbs
-from netlink import kinds, link, link_wire, links, route_copies, routes, rules
+from netlink import altnames, kinds, link, link_wire, links, route_copies, routes, rules
 from netlink.codec import Attributes, build
 from netlink.namespace import Namespace
 
@@ -179,6 +179,33 @@ def vlan(values: Values) -> Case:
     linkinfo = [("IFLA_INFO_KIND", "vlan"), ("IFLA_INFO_DATA", {"attrs": [("IFLA_VLAN_ID", vlan_id)]})]
     attributes = [("IFLA_IFNAME", name), ("IFLA_LINK", below), ("IFLA_LINKINFO", {"attrs": linkinfo})]
     return made, reference(ifinfmsg, RTM_NEWLINK, attributes, NEW)
+
+
+def dummy(values: Values) -> Case:
+    name, mtu, mac = values.ifname(), values.perhaps(values.number), values.mac()
+    attributes = [("IFLA_IFNAME", name), ("IFLA_MTU", mtu), ("IFLA_ADDRESS", mac)]
+    attributes += [("IFLA_LINKINFO", {"attrs": [("IFLA_INFO_KIND", "dummy")]})]
+    return links.new_link("dummy", name, mtu=mtu or 0, mac=mac), reference(ifinfmsg, RTM_NEWLINK, attributes, NEW)
+
+
+class naming(nlmsg):  # type: ignore[misc]  # noqa: N801 - as pyroute2 names its classes
+    """A link's alternative names as they are sent: pyroute2 does not set NLA_F_NESTED, which the kernel requires."""
+
+    fields = ifinfmsg.fields
+    nla_map = ((52 | 0x8000, "IFLA_PROP_LIST", "proplist"),)
+    proplist = ifinfmsg.proplist
+
+
+def named(values: Values) -> Case:
+    index, name = values.number(), values.text(100)
+    names = [("IFLA_PROP_LIST", {"attrs": [("IFLA_ALT_IFNAME", name)]})]
+    return altnames.new_altname(index, name), reference(naming, 108, names, NEW | 0x800, index=index)
+
+
+def unnamed(values: Values) -> Case:
+    index, name = values.number(), values.text(100)
+    names = [("IFLA_PROP_LIST", {"attrs": [("IFLA_ALT_IFNAME", name)]})]
+    return altnames.old_altname(index, name), reference(naming, 109, names, index=index)
 
 
 def changed(values: Values) -> Case:
@@ -382,6 +409,9 @@ def copied_route(values: Values) -> Case:
         macvlan,
         ipvlan,
         vlan,
+        dummy,
+        named,
+        unnamed,
         changed,
         port,
         notifying,

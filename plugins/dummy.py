@@ -1,0 +1,37 @@
+"""dummy: the pod has addresses on an interface that leads nowhere; packets to other machines on it are dropped."""
+
+from plugins.attach.driver import Made
+from plugins.attach.keys import InterfaceConfig
+from plugins.attach.pod_born import PodBorn
+from plugins.attach.sequence import interface_plugin
+from skel import CniError, Code
+
+__all__ = ["PLUGIN", "DummyConfig", "DummyDriver"]
+
+
+class DummyConfig(InterfaceConfig):
+    """Keys of the specification, and the MTU and MAC of every interface plugin."""
+
+    def check_for_add(self) -> None:
+        """Raise CniError (7) without an IPAM plugin: an interface without addresses is of no use."""
+        if not self.ipam.type:
+            raise CniError(Code.INVALID_CONFIG, "ipam.type: required key is missing")
+
+
+class DummyDriver(PodBorn[DummyConfig]):
+    """A dummy in the pod."""
+
+    kind = "dummy"
+
+    def make(self) -> Made:
+        """Make the dummy."""
+        from netlink.rtnl import Rtnl
+
+        with Rtnl(self.netns) as pod:
+            made = self.give_birth(
+                pod, lambda: pod.create_link("dummy", self.args.ifname, mtu=self.config.mtu, mac=self.mac)
+            )
+        return Made([], made.ifindex)
+
+
+PLUGIN = interface_plugin("dummy", DummyConfig, DummyDriver)

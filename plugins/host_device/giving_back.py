@@ -1,0 +1,174 @@
+"""Taking a lent device home: from the pod, or from where the kernel has put it when the pod's namespace ended."""
+
+import errno
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from lean.typing import TYPE_CHECKING
+from netlink.addresses import new_address
+from netlink.altnames import delete_altname
+from netlink.link_wire import change_link
+from netlink.namespace import Namespace, current_namespace, open_namespace
+from netlink.request import ANY, Request, change
+from netlink.routes import new_route
+from netlink.rtnl import Link, NetlinkError, Rtnl
+from plugins.host_device.loan import Loan, is_mark, mark_of
+from skel import CniError, Code
+from skel.names import ifname_flaw
+
+if TYPE_CHECKING:
+    from firewall.owner import Owner
+
+__all__ = ["give_back", "give_back_of_reference", "marked", "restore"]
+
+
+def marked(rtnl: Rtnl, mark: str, guess: str = "") -> Link | None:
+    """Return the link with the alternative name `mark`, which may have the name `guess`; None if there is none.
+
+    Before Linux 6.6 a link that has moved is not found by its alternative names, but shows them.
+    """
+    for name in (mark, guess):
+        found = rtnl.link(name) if name else None
+        if found is not None and mark in found.altnames:
+            return found
+    return next((link for link in rtnl.links() if mark in link.altnames), None)
+
+
+def give_back(owner: "Owner", loan: Loan | None, netns: str, log: Callable[[str], None]) -> bool:
+    """Move the device that is lent to `owner` to the host, as it was; False if it is in no namespace that is known.
+
+    It is looked for in the pod, at `netns` and where the record says, then on the host. `log` is told of what could not
+    be restored. Raises CniError (999) if another interface of the host has the device's name, and OSError.
+    """
+    mark = mark_of(owner)
+    with current_namespace() as home, Rtnl() as host:
+        for namespace in _namespaces((netns, loan.netns if loan else ""), home):
+            with namespace, Rtnl(namespace) as pod:
+                inner = marked(pod, mark, owner.ifname)
+                if inner is not None:
+                    _move_home(pod, inner, _original_name(inner, loan), home)
+                    break
+        found = marked(host, mark, loan.name if loan else "")
+        if found is None:
+            return False
+        restore(host, found, loan, log)
+    return True
+
+
+def give_back_of_reference(ifname: str, netns: str, log: Callable[[str], None]) -> None:
+    """Move a device that the reference plugin has put into the pod to the host, under its name, down.
+
+    An interface without an alias that is a name is none of its devices. Raises as `give_back`.
+    """
+    with current_namespace() as home:
+        for namespace in _namespaces((netns,), home):
+            with namespace, Rtnl(namespace) as pod, Rtnl() as host:
+                inner = pod.link(ifname)
+                if inner is None or ifname_flaw(inner.alias) or any(map(is_mark, inner.altnames)):
+                    return
+                _move_home(pod, inner, inner.alias, home)
+                found = host.link(inner.alias)
+                if found is not None:
+                    restore(host, found, None, log)
+
+
+def restore(host: Rtnl, link: Link, loan: Loan | None, log: Callable[[str], None]) -> None:
+    """Give a device that is on the host its name, state, addresses and routes, and take the mark away.
+
+    Without a record it gets its name alone, and stays down. Raises CniError (999) if its name is taken, and OSError.
+    """
+    name = _original_name(link, loan)
+    if link.name != name:
+        host.set_down(link.ifindex)
+        try:
+            host.rename(link.ifindex, name)
+        except NetlinkError as error:
+            raise _taken(error, name) from None
+    marks = [delete_altname(link.ifindex, each) for each in link.altnames if is_mark(each)]
+    # The mark goes last: until then a call that was killed is repeated.
+    state = [] if loan is None else _state(host, link, loan)
+    alias = change(change_link(link.ifindex, alias=loan.alias if loan else ""), f"set the alias of {name!r}")
+    host.send(*state, alias)
+    for request in state:
+        if not request.answer:
+            log(f'"{name}" is back on the host, but the kernel refused to {request.doing}')
+    host.send(*marks)
+
+
+def _state(host: Rtnl, link: Link, loan: Loan) -> list[Request[bool]]:
+    """Return the requests for all that the kernel forgot; it may refuse each of them."""
+    index = link.ifindex
+    master = host.link(loan.master) if loan.master else None
+    settings = change_link(
+        index,
+        mtu=loan.mtu if loan.mtu != link.mtu else 0,
+        mac=loan.mac if loan.mac != link.mac else "",
+        promiscuous=loan.promiscuous,
+        master=master.ifindex if master else 0,
+    )
+    requests = [change(settings, "restore MTU, MAC and bridge", ANY)]
+    present = {address.interface for address in host.addresses(index)}
+    requests += [
+        change(
+            new_address(index, each.address, nodad=each.nodad, broadcast=each.broadcast),
+            f"restore the address {each.address}",
+            ANY,
+        )
+        for each in loan.addresses
+        if each.address not in present
+    ]
+    if loan.up:
+        requests.append(change(change_link(index, up=True), "set it up", ANY))
+        for route in loan.routes:
+            encoded = new_route(
+                index,
+                route.dst,
+                gateway=route.gw,
+                mtu=route.mtu,
+                advmss=route.advmss,
+                priority=route.priority,
+                table=route.table,
+                scope=route.scope,
+            )
+            requests.append(change(encoded, f"restore the route to {route.dst}", ANY))
+    return requests
+
+
+def _move_home(pod: Rtnl, inner: Link, name: str, home: Namespace) -> None:
+    """Move a device from the pod to the host under its name. Raises CniError (999) if the host has such a name."""
+    index = inner.ifindex
+    down = change(change_link(index, up=False), f"set link {index} down")
+    # In the pod first: programs of the host that watch for devices never see it under the pod's name.
+    renamed = change(change_link(index, name=name), f"rename link {index}", (errno.EEXIST,))
+    pod.send(down, renamed)
+    try:
+        pod.move_link(index, home, name)
+    except NetlinkError as error:
+        raise _taken(error, name) from None
+
+
+def _taken(error: NetlinkError, name: str) -> Exception:
+    if error.errno != errno.EEXIST:
+        return error
+    message = f'the device "{name}" cannot have its name back: another interface of the host has it'
+    return CniError(Code.INTERNAL, message)
+
+
+def _original_name(link: Link, loan: Loan | None) -> str:
+    """Return the name that a device had on the host: of the record, of its alias, or its present one."""
+    if loan is not None:
+        return loan.name
+    return link.name if ifname_flaw(link.alias) else link.alias
+
+
+def _namespaces(paths: Iterable[str], home: Namespace) -> Iterable[Namespace]:
+    """Yield the open namespaces at `paths` that exist, once each, without the host's."""
+    seen = {home.identity}
+    for path in dict.fromkeys(filter(None, paths)):
+        with suppress(OSError):
+            namespace = open_namespace(path)
+            if namespace.identity in seen:
+                namespace.close()
+                continue
+            seen.add(namespace.identity)
+            yield namespace
