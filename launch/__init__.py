@@ -1,9 +1,10 @@
 """How a plugin becomes a process: the executables of a bin dir, the server, the installation, the list of plugins."""
 
-__all__ = ["PLUGINS"]
+__all__ = ["DAEMONS", "PLUGINS"]
 
 PLUGINS = {
     "bridge": "plugins.bridge",
+    "dhcp": "ipam.dhcp",
     "host-local": "ipam.host_local",
     "loopback": "plugins.loopback",
     "macvlan": "plugins.macvlan",
@@ -14,3 +15,6 @@ PLUGINS = {
 
 The table is here because `launch.version` needs the names, and must load no other module.
 """
+
+DAEMONS = {"dhcp": "ipam.dhcp_daemon.program"}
+"""Plugins with a daemon, which `NAME daemon` runs: the module with its `main`, a function of the other arguments."""

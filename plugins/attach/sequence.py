@@ -22,6 +22,9 @@ __all__ = ["interface_plugin"]
 
 C = TypeVar("C", bound=InterfaceConfig)
 
+_SPEAK_THROUGH_POD = {"dhcp"}
+"""IPAM plugins whose DEL needs the pod's interface."""
+
 
 def interface_plugin(
     name: str,
@@ -117,6 +120,7 @@ def _delete(driver: Driver[Any]) -> None:
     """Delete the links, the firewall rules, then the reservation; go on past errors and report them together."""
     args = driver.args
     with Steps() as steps:
+        steps.take(_release_through_pod, args)
         # While the links exist, IPAM must not give their addresses to another pod. So the links go first.
         driver.unmake(steps)
         if _masquerades(driver):
@@ -189,6 +193,15 @@ def _status(driver: Driver[Any]) -> None:
 
 def _masquerades(driver: Driver[Any]) -> bool:
     return isinstance(driver.config, MasqueradeConfig) and driver.config.ip_masq
+
+
+def _release_through_pod(args: Args[Any]) -> None:
+    """Call an IPAM plugin that tells its server, through the pod's interface, before the interface goes.
+
+    It takes the address from the interface first. Its second DEL, after the links, finds nothing to do.
+    """
+    if args.config.ipam.type in _SPEAK_THROUGH_POD:
+        ipam_delete(args)
 
 
 def _with_ipam(args: Args[Any], call: Callable[[Args[Any]], None]) -> None:
