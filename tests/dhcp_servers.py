@@ -148,7 +148,9 @@ def kea(node: Node, version: int, seconds: int, **keys: Any) -> Iterator[DhcpSer
     if version == 4:
         subnet["option-data"] = [{"name": "routers", "data": "192.0.2.2"}]
     else:
-        keys = {"preferred-lifetime": seconds, **keys}
+        # Otherwise it writes its identity below /var/lib/kea.
+        identity = {"type": "EN", "enterprise-id": 2495, "identifier": "0102030405060708", "persist": False}
+        keys = {"preferred-lifetime": seconds, "server-id": identity, **keys}
     config = {
         f"Dhcp{version}": {
             "interfaces-config": {"interfaces": ["uplink0"]},

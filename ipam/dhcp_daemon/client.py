@@ -188,6 +188,7 @@ class LeaseClient:
             if self._is_exchange(action):
                 self._xid = int.from_bytes(os.urandom(3))
             self._last, self._since = action, now
+        self.flaw = ""
         self.wire.send(*self._message(action, now - self._since))
 
     def _restore(self) -> None:

@@ -19,6 +19,8 @@ _CLIENT_ID, _SERVER_ID, _IA_NA, _IA_ADDR, _OPTIONS, _ELAPSED, _STATUS = 1, 2, 3,
 _OPTION = struct.Struct("!HH")
 _IA = struct.Struct("!4sII")
 _ADDRESS = struct.Struct("!16sII")
+_SOL_MAX_RT = (82).to_bytes(2)
+"""An option that every client asks for (RFC 8415 section 18.2.1); kea drops messages that ask for none."""
 _MOST_CENTISECONDS = 0xFFFF
 _SINGLE = 128
 
@@ -38,7 +40,7 @@ def message(kind: int, xid: int, duid: bytes, iaid: bytes, *, terms: Terms | Non
             _option(_SERVER_ID, bytes.fromhex(terms.server)) if server and terms is not None else b"",
             _option(_IA_NA, _IA.pack(iaid, 0, 0) + address),
             _option(_ELAPSED, min(int(elapsed * 100), _MOST_CENTISECONDS).to_bytes(2)),
-            _option(_OPTIONS, b"") if kind != RELEASE else b"",
+            _option(_OPTIONS, _SOL_MAX_RT) if kind != RELEASE else b"",
         )
     )
 

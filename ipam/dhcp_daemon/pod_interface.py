@@ -76,12 +76,10 @@ class PodInterface:
     @staticmethod
     def is_ready(opened: Opened, version: int, *, set_up: bool) -> bool:
         """Tell whether a packet of IP `version` can be sent now; `set_up` a link that is down. Raises OSError."""
-        if not opened.link.up and not set_up:
-            return False
-        if not opened.link.up:
-            if version == _IPV6:
-                with entered(opened.namespace):
-                    _speed_up_detection(opened.link.name)
+        if set_up and version == _IPV6:
+            with entered(opened.namespace):
+                _prepare_ipv6(opened.link.name)
+        if set_up and not opened.link.up:
             opened.rtnl.set_up(opened.link.ifindex)
             return False
         if not is_oper_up(opened.link):
@@ -111,11 +109,12 @@ class PodInterface:
                     )
 
 
-def _speed_up_detection(ifname: str) -> None:
-    """Have duplicate address detection of the link-local address take 0.2 s instead of up to 2."""
+def _prepare_ipv6(ifname: str) -> None:
+    """Have a link-local address, as DHCPv6 needs; its duplicate address detection takes 0.2 s instead of up to 2."""
     settings = {
         f"net/ipv6/conf/{ifname}/router_solicitation_delay": "0",
         f"net/ipv6/neigh/{ifname}/retrans_time_ms": "200",
+        f"net/ipv6/conf/{ifname}/disable_ipv6": "0",
     }
     for key, value in settings.items():
         with suppress(OSError):  # /proc/sys may be read-only
