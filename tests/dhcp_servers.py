@@ -114,8 +114,8 @@ def _running(node: Node, args: list[Any], ready: str, env: dict[str, str] | None
 
 
 @contextmanager
-def dnsmasq(node: Node, *options: str, leases: str = "2m") -> Iterator[DhcpServer]:
-    """Run dnsmasq on a node's uplink0, with the addresses from .50 on."""
+def dnsmasq(node: Node, *options: str, last: str = "192.0.2.250") -> Iterator[DhcpServer]:
+    """Run dnsmasq on a node's uplink0, with the addresses from 192.0.2.50 to `last`; leases last 2 minutes."""
     command = [
         DNSMASQ,
         "--keep-in-foreground",
@@ -123,7 +123,7 @@ def dnsmasq(node: Node, *options: str, leases: str = "2m") -> Iterator[DhcpServe
         "--port=0",
         "--interface=uplink0",
         "--except-interface=lo",
-        f"--dhcp-range=192.0.2.50,192.0.2.250,255.255.255.0,{leases}",
+        f"--dhcp-range=192.0.2.50,{last},255.255.255.0,2m",
         "--dhcp-authoritative",
         "--dhcp-no-override",
         "--no-ping",

@@ -1,13 +1,15 @@
 """Each network list that the project ships serves a pod, by the plugins as a runtime executes them."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 import conf
+from tests.dhcp_servers import dnsmasq, running_daemon
 from tests.nodes import Node, PluginRun, until, veth_between
 
 LISTS = sorted(Path(conf.__file__).parent.glob("*.conflist"))
@@ -37,6 +39,7 @@ EXPECTED = {
         ["10.90.0.1", "fd0d:6e1b:8b5d::1"],
     ),
     "50-macvlan": Seen({"lo": "", "eth0": "macvlan"}, ["10.91.0.2/24", "fd0d:6e1b:8b5e::2/64"], []),
+    "56-dhcp": Seen({"lo": "", "eth0": "macvlan"}, ["192.0.2.50/24"], ["192.0.2.2"]),
     "90-hostnetwork-noop": Seen({"lo": ""}, [], []),
     "99-loopback": Seen({"lo": ""}, [], []),
 }
@@ -49,6 +52,7 @@ KEPT = [
     "node/sysctl/*.cni-*",
     "node/sysctl/net.ip*forward*",
     "files/*/networks*",
+    "files/*dhcp*",
 ]
 
 
@@ -88,6 +92,12 @@ def call(node: Node, bin_dir: Path) -> Callable[..., PluginRun]:
     return call
 
 
+@pytest.fixture
+def exits() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
 def test_every_list_is_expected_here() -> None:
     assert [network.stem for network in LISTS] == list(EXPECTED)
 
@@ -99,12 +109,18 @@ def test_a_list_gives_a_pod_its_network_and_takes_it_back(
     call: Callable[..., PluginRun],
     network: str,
     config: dict[str, Any],
+    direct_bin_dir: Path,
+    exits: ExitStack,
 ) -> None:
     pod = node.pod_namespace("pod")
     node.run(["ip", "link", "set", "lo", "up" if config["type"] != "loopback" else "down"], netns=pod)
     if config["type"] == "macvlan":
-        veth_between(node, make_node())
+        veth_between(node, neighbour := make_node())
         node.run(["ip", "route", "add", "default", "via", "192.0.2.2"])
+        if config["ipam"]["type"] == "dhcp":
+            exits.enter_context(dnsmasq(neighbour, last="192.0.2.50"))
+            daemon = exits.enter_context(running_daemon(node, direct_bin_dir))
+            config = {**config, "ipam": config["ipam"] | daemon.ipam()}
     before = node.state()
 
     added = call("ADD", config, pod)

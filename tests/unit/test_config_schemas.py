@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
 from harness.libcni.networks import LIST_KEYS
+from ipam.dhcp_config import DhcpIpam, ProvidedOption, RequestedOption
 from ipam.host_local_config import HostLocalIpam
 from ipam.ranges import Range
 from plugins.bridge.config import BridgeConfig, VlanTrunk
@@ -53,13 +54,16 @@ def test_schema_of_a_plugin_has_the_keys_that_it_reads(name: str, config: type[R
 @pytest.mark.parametrize(
     ("schema", "config"),
     [
+        (DOCUMENTS["dhcp.schema.json"], DhcpIpam),
+        (DOCUMENTS["dhcp.schema.json"]["$defs"]["provided"], ProvidedOption),
+        (DOCUMENTS["dhcp.schema.json"]["$defs"]["requested"], RequestedOption),
         (DOCUMENTS["host-local.schema.json"], HostLocalIpam),
         (DOCUMENTS["host-local.schema.json"]["$defs"]["range"], Range),
         (DOCUMENTS["bridge.schema.json"]["properties"]["vlanTrunk"]["items"], VlanTrunk),
         (DOCUMENTS["common.schema.json"]["$defs"]["route"], Route),
         (DOCUMENTS["common.schema.json"]["$defs"]["dns"], DNS),
     ],
-    ids=["host-local", "range", "vlanTrunk", "route", "dns"],
+    ids=["dhcp", "provided", "requested", "host-local", "range", "vlanTrunk", "route", "dns"],
 )
 def test_schema_of_a_section_has_the_keys_that_are_read(schema: dict[str, Any], config: type[Record]) -> None:
     assert set(schema["properties"]) == keys_of(config)
