@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from skel import (
+    UNKNOWN,
     Config,
     IpamConfig,
     Record,
@@ -91,7 +92,7 @@ def absolute_path(value: object, path: str) -> str:
 class DhcpIpam(IpamConfig):
     """The `ipam` section: the reference's keys, and those for IPv6."""
 
-    daemon_socket_path: str = field(absolute_path, default="")
+    daemon_socket_path: str = field(absolute_path, default="", unreadable=UNKNOWN)
     provide: list[ProvidedOption] = field(list_of(record(ProvidedOption)), default=list)
     request: list[RequestedOption] = field(list_of(record(RequestedOption)), default=list)
     priority: int = field(integer_between(0, 0xFFFFFFFF, "a priority"), default=0)
@@ -99,7 +100,7 @@ class DhcpIpam(IpamConfig):
     ipv4: bool = field(boolean, default=True)
     ipv6: bool = field(boolean, default=False)
     """Also an IPv6 address, by DHCPv6."""
-    data_dir: str = field(absolute_path, default="")
+    data_dir: str = field(absolute_path, default="", unreadable=UNKNOWN)
     """The folder of the daemon's leases, if it was started with another one than the default."""
 
     @property

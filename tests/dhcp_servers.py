@@ -3,7 +3,7 @@
 import json
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ class Daemon:
     def __init__(self, node: Node, bin_dir: Path, *flags: str) -> None:
         """Start it on the node; `flags` are further ones."""
         self.node = node
+        self.bin_dir = bin_dir
         self.socket = node.folder / "dhcp.sock"
         self.data_dir = node.folder / "dhcp"
         self._log = node.folder / "dhcp.log"
@@ -55,6 +56,14 @@ class Daemon:
         self.process.terminate()
         return self.process.wait(HANG)
 
+    def sockets(self) -> int:
+        """How many sockets it has open but for the one that it listens on: the plugin's, and those in pods."""
+        links = []
+        for path in Path(f"/proc/{self.process.pid}/fd").iterdir():
+            with suppress(FileNotFoundError):  # closed meanwhile
+                links.append(str(path.readlink()))
+        return sum(link.startswith("socket:") for link in links) - 1
+
     def files(self) -> list[str]:
         """The attachments with leases on disk, as paths below its folder."""
         return sorted(str(path.relative_to(self.data_dir)) for path in self.data_dir.glob("*/*"))
@@ -78,8 +87,17 @@ def running_daemon(node: Node, bin_dir: Path, *flags: str) -> Iterator[Daemon]:
 class DhcpServer:
     """A DHCP server on a node: its log."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self._process = process
         self._log = log
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.terminate()
+        try:
+            self._process.wait(HANG)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
 
     def log(self) -> str:
         """Its output until now."""
@@ -101,16 +119,13 @@ def _running(node: Node, args: list[Any], ready: str, env: dict[str, str] | None
             stdout=output,
             stderr=subprocess.STDOUT,
         )
+    server = DhcpServer(process, log)
     try:
         until(lambda: ready in log.read_text() or process.poll() is not None)
         assert process.poll() is None, log.read_text()
-        yield DhcpServer(log)
+        yield server
     finally:
-        process.terminate()
-        try:
-            process.wait(HANG)
-        except subprocess.TimeoutExpired:
-            process.kill()
+        server.stop()
 
 
 @contextmanager

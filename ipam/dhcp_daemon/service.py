@@ -106,8 +106,9 @@ class _Conversation:
             if self._pending is not None:
                 self._leases.abandon(self._pending)
         elif self._read.startswith(_FOREIGN):
-            self._log("the reference's dhcp plugin asks: it is told to go")
-            self._send(FOREIGN_ANSWER)
+            if b"\n\n" in self._read:  # to its end: an unread rest would make the close a reset
+                self._log("the reference's dhcp plugin asks: it is told to go")
+                self._send(FOREIGN_ANSWER)
         elif b"\n" in part:
             self._ask(self._read)
 

@@ -23,7 +23,7 @@ __all__ = ["interface_plugin"]
 C = TypeVar("C", bound=InterfaceConfig)
 
 _SPEAK_THROUGH_POD = {"dhcp"}
-"""IPAM plugins whose DEL needs the pod's interface."""
+"""IPAM plugins whose DEL needs the pod's interface. They take the addresses from it before they release them."""
 
 
 def interface_plugin(
@@ -120,7 +120,7 @@ def _delete(driver: Driver[Any]) -> None:
     """Delete the links, the firewall rules, then the reservation; go on past errors and report them together."""
     args = driver.args
     with Steps() as steps:
-        steps.take(_release_through_pod, args)
+        steps.take(_release, args, through_pod=True)
         # While the links exist, IPAM must not give their addresses to another pod. So the links go first.
         driver.unmake(steps)
         if _masquerades(driver):
@@ -129,7 +129,7 @@ def _delete(driver: Driver[Any]) -> None:
             addresses = [ip.address for ip in pod_ips(args.prev_result, args.ifname, args.netns)]
             # The owner within the step: reading the network's name may raise its decoding error.
             steps.take(lambda: masquerade.remove(driver.tables, driver.owner, addresses))
-        steps.take(_with_ipam, args, ipam_delete)
+        steps.take(_release, args, through_pod=False)
 
 
 def _check(driver: Driver[Any]) -> None:
@@ -195,13 +195,10 @@ def _masquerades(driver: Driver[Any]) -> bool:
     return isinstance(driver.config, MasqueradeConfig) and driver.config.ip_masq
 
 
-def _release_through_pod(args: Args[Any]) -> None:
-    """Call an IPAM plugin that tells its server, through the pod's interface, before the interface goes.
-
-    It takes the address from the interface first. Its second DEL, after the links, finds nothing to do.
-    """
-    if args.config.ipam.type in _SPEAK_THROUGH_POD:
-        ipam_delete(args)
+def _release(args: Args[Any], *, through_pod: bool) -> None:
+    """Call the IPAM plugin's DEL at its time: before the links go, if it tells a server through the pod's interface."""
+    if (args.config.ipam.type in _SPEAK_THROUGH_POD) == through_pod:
+        _with_ipam(args, ipam_delete)
 
 
 def _with_ipam(args: Args[Any], call: Callable[[Args[Any]], None]) -> None:
