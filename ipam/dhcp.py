@@ -47,7 +47,6 @@ def delete(args: Args[DhcpConfig]) -> None:
         container_id=args.container_id,
         ifname=args.ifname,
         netns=_absolute(args.netns),
-        versions=[4, 6],
         expected=_noted(args),
     )
     try:

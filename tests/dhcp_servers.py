@@ -22,9 +22,11 @@ class Daemon:
         """Start it on the node; `flags` are further ones."""
         self.node = node
         self.bin_dir = bin_dir
-        self.socket = node.folder / "dhcp.sock"
-        self.data_dir = node.folder / "dhcp"
-        self._log = node.folder / "dhcp.log"
+        folder = node.folder.with_name(f"{node.name}-dhcp")  # beside the node's: its log is no change of the node
+        folder.mkdir()
+        self.socket = folder / "dhcp.sock"
+        self.data_dir = folder / "leases"
+        self._log = folder / "dhcp.log"
         self._command = [bin_dir / "dhcp", "daemon", "-socketpath", self.socket, "-datadir", self.data_dir, *flags]
         self.process = self._started()
 

@@ -14,7 +14,7 @@ from .store import Key, LeaseStore, Noted, boot_id
 
 __all__ = ["DaemonOptions", "Leases"]
 
-_SWEEP_SECONDS = 10.0
+_SWEEP_SECONDS = 5.0
 """Between two looks for network namespaces that are gone."""
 _LAST_WORD_SECONDS = 3.0
 """For the server's answer about a lease of another daemon, before it is released."""
@@ -120,6 +120,7 @@ class Leases:
                 self._drop(attachment, tell_server=True)
             reply(None, None)
 
+        question.versions = sorted({address.version for address in question.expected})
         attachment = self._made(question, pod)
         self._hold(attachment)
         self._wait(attachment, release, _LAST_WORD_SECONDS)

@@ -10,7 +10,9 @@ import pytest
 
 from netlink.namespace import remove_namespace
 from tests.attachments import Network
+from tests.cli import REFERENCE_BIN_DIR
 from tests.dhcp_servers import Daemon, DhcpServer, dnsmasq, running_daemon
+from tests.node.faults import failing_at, fails_at_every_step
 from tests.nodes import HANG, Node, until, veth_between
 
 
@@ -158,7 +160,7 @@ def test_without_a_server_nothing_is_left(node: Node, neighbour: Node, direct_bi
         error = network.fail("ADD", "one")
 
         assert (error["code"], error["msg"]) == (11, 'no DHCPv4 server answers on "eth0" within 1 s')
-        node.assert_same_state(before, ignore=["files/*/dhcp.log"])
+        node.assert_same_state(before)
         assert node.ip("link", "show", "type", "macvlan", netns=network.namespace("one")) == []
 
 
@@ -247,7 +249,7 @@ def test_status_fails_only_after_longer_than_a_restart_takes(direct: Network, da
 
 def test_another_program_listens(direct: Network, daemon: Daemon) -> None:
     """The reference's daemon, which speaks HTTP; and the reference's plugin asks ours."""
-    reference = Path("/usr/lib/cni/dhcp")
+    reference = REFERENCE_BIN_DIR / "dhcp"
     if not reference.exists():
         pytest.skip("the reference plugins (Debian: containernetworking-plugins) are not here")
     old = direct.config | {"cniVersion": "1.0.0"}
@@ -262,3 +264,78 @@ def test_another_program_listens(direct: Network, daemon: Daemon) -> None:
         until(socket.exists)
         error = direct.fail("ADD", "one", ipam=daemon.ipam(daemonSocketPath=str(socket)))
     assert (error["code"], "another program than the DHCP daemon of cni-harness listens" in error["msg"]) == (7, True)
+
+
+def test_a_failing_add_has_no_lease(
+    node: Node, direct: Network, daemon: Daemon, server: DhcpServer, direct_bin_dir: Path
+) -> None:
+    node.pod_namespace("one")
+
+    assert fails_at_every_step(node, direct_bin_dir, direct.config, failing_at) > 8
+
+    # The last one has succeeded.
+    assert daemon.files() == ["net/id-one:eth0"]
+    direct.succeed("DEL", "one")
+    assert (daemon.files(), daemon.stop()) == ([], 0)
+    assert daemon.log().splitlines()[-1].endswith("ends, 0 attachments have leases")
+    assert server.count("DHCPACK(uplink0)") == server.count("DHCPRELEASE(uplink0)")
+
+
+def test_a_lease_that_cannot_be_noted_is_no_lease(direct: Network, daemon: Daemon, server: DhcpServer) -> None:
+    daemon.data_dir.write_text("no folder")
+    direct.node.pod_namespace("one")
+
+    error = direct.fail("ADD", "one")
+
+    assert (error["code"], "the DHCP daemon cannot note the lease" in error["msg"]) == (5, True)
+    assert server.count("DHCPRELEASE(uplink0)") == 1
+    daemon.data_dir.unlink()
+
+
+def test_pods_of_the_reference(node: Node, direct: Network, daemon: Daemon, server: DhcpServer) -> None:
+    """Its daemon forgets all leases when it ends: ours asks the server for them, and releases them."""
+    if not (REFERENCE_BIN_DIR / "dhcp").exists():
+        pytest.skip("the reference plugins (Debian: containernetworking-plugins) are not here")
+    socket = daemon.socket.with_name("reference.sock")
+    old = {"cniVersion": "1.0.0", "ipam": {"type": "dhcp", "daemonSocketPath": str(socket)}}
+    reference = Network(node, REFERENCE_BIN_DIR, direct.config | old)
+    with node.background([REFERENCE_BIN_DIR / "dhcp", "daemon", "-socketpath", socket]):
+        until(socket.exists)
+        results = {pod: reference.add(pod) for pod in ("one", "two", "three")}
+        addresses = {pod: direct.addresses(pod)[0] for pod in results}
+
+    direct.succeed("CHECK", "one", prevResult=results["one"])
+    assert daemon.files() == ["net/id-one:eth0"]
+    for pod in ("one", "two"):
+        direct.succeed("DEL", pod, prevResult=results[pod])
+        assert server.count(f"DHCPRELEASE(uplink0) {addresses[pod]}") == 1
+    assert daemon.files() == []
+
+    # An address that is not the pod's, as the server knows it, is refused.
+    ips = [{"address": f"{addresses['one']}/24", "interface": 0}]
+    node.run(["ip", "address", "add", f"{addresses['one']}/24", "dev", "eth0"], netns=direct.namespace("three"))
+    ran = node.plugin(
+        direct.bin_dir,
+        "dhcp",
+        "CHECK",
+        direct.config | {"prevResult": results["three"] | {"ips": ips}},
+        container_id="id-three",
+        ifname="eth0",
+        netns=direct.namespace("three"),
+    )
+    assert (ran.code, ran.stdout["code"]) == (1, 101)
+
+
+def test_pods_of_ours_are_deleted_by_the_reference(node: Node, direct: Network, daemon: Daemon) -> None:
+    if not (REFERENCE_BIN_DIR / "dhcp").exists():
+        pytest.skip("the reference plugins (Debian: containernetworking-plugins) are not here")
+    result = direct.add("one")
+    socket = daemon.socket.with_name("reference.sock")
+    old = {"cniVersion": "1.0.0", "ipam": {"type": "dhcp", "daemonSocketPath": str(socket)}}
+    with node.background([REFERENCE_BIN_DIR / "dhcp", "daemon", "-socketpath", socket]):
+        until(socket.exists)
+        Network(node, REFERENCE_BIN_DIR, direct.config | old).succeed("DEL", "one", prevResult=result)
+    remove_namespace(direct.namespace("one"))
+
+    # The daemon finds that the pod is gone.
+    until(lambda: daemon.files() == [])
