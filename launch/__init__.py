@@ -1,6 +1,6 @@
 """How a plugin becomes a process: the executables of a bin dir, the server, the installation, the list of plugins."""
 
-__all__ = ["PLUGINS"]
+__all__ = ["DAEMONS", "PLUGINS"]
 
 PLUGINS = {
     "bandwidth": "plugins.bandwidth",
@@ -8,6 +8,7 @@ PLUGINS = {
     "firewall": "plugins.firewall",
     "dummy": "plugins.dummy",
     "host-device": "plugins.host_device",
+    "dhcp": "ipam.dhcp",
     "host-local": "ipam.host_local",
     "ipvlan": "plugins.ipvlan",
     "loopback": "plugins.loopback",
@@ -26,3 +27,6 @@ PLUGINS = {
 
 The table is here because `launch.version` needs the names, and must load no other module.
 """
+
+DAEMONS = {"dhcp": "ipam.dhcp_daemon.program"}
+"""Plugins with a daemon, which `NAME daemon` runs: the module with its `main`, a function of the other arguments."""

@@ -269,6 +269,15 @@ void *memset(void *to, int byte, size_t size)
     return to;
 }
 
+int strcmp(const char *one, const char *other)
+{
+    while (*one && *one == *other) {
+        one++;
+        other++;
+    }
+    return (unsigned char)*one - (unsigned char)*other;
+}
+
 size_t strlen(const char *text)
 {
     size_t size = 0;

@@ -22,6 +22,8 @@
 enum {
     /* Exit code of a launcher that launch.launcher has not filled in. */
     NOT_INSTALLED = 121,
+    /* Arguments for a plugin's daemon; there are fewer flags. */
+    ARGUMENTS = 32,
 };
 
 /* Filled in by launch.launcher, in the bytes of a copy of the file; the strings are ended by NUL each. */
@@ -89,11 +91,20 @@ static int fail(const char *what, const char *whom, uint32_t closed)
     return 1;
 }
 
-/* Become the plugin: the interpreter, with the program that finds it by this name. */
-static int execute(const char *interpreter, const char *program, const char *name, char **environ_, uint32_t closed)
+/* Runtimes give no arguments: only `NAME daemon` has some, which runs a plugin's daemon. */
+static int is_daemon(int argc, char **argv)
 {
-    const char *arguments[] = {interpreter, "-IS", "-c", program, name, NULL};
+    return argc > 1 && !strcmp(argv[1], "daemon");
+}
 
+/* Become the plugin: the interpreter, with the program that finds it by this name; `given` are its arguments, or NULL. */
+static int execute(const char *interpreter, const char *program, const char *name, char **given, char **environ_,
+                   uint32_t closed)
+{
+    const char *arguments[ARGUMENTS + 6] = {interpreter, "-IS", "-c", program, name};
+
+    for (int number = 0; given && given[number] && number < ARGUMENTS; number++)
+        arguments[5 + number] = given[number];
     execve(interpreter, (char *const *)arguments, environ_);
     if (errno == E2BIG)
         return fail("the environment is too large for executing ", interpreter, closed);
@@ -118,6 +129,8 @@ int main(int argc, char **argv, char **environ_)
         say(STDERR_FILENO, request.name, ": `cni-harness install` makes plugins of this", "\n");
         return NOT_INSTALLED;
     }
+    if (is_daemon(argc, argv))
+        return execute(interpreter, program, request.name, argv + 1, environ_, request.closed);
     switch (have_served(socket_path, settings->patience_ms, &request, &code)) {
     case SERVED:
         return code;
@@ -126,5 +139,5 @@ int main(int argc, char **argv, char **environ_)
     case UNSERVED:
         break;
     }
-    return execute(interpreter, program, request.name, environ_, request.closed);
+    return execute(interpreter, program, request.name, NULL, environ_, request.closed);
 }

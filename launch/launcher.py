@@ -133,7 +133,7 @@ def _program(name: str, question: tuple[str, bytes, float] | None = None) -> str
     if question is not None:
         lines += [
             "from launch.client import hand_over",
-            f"code = hand_over({name}, *{question!r})",
+            f"code = None if sys.argv[1:2] == ['daemon'] else hand_over({name}, *{question!r})",
             "if code is not None:",
             "    posix._exit(code)",
         ]
@@ -229,11 +229,15 @@ def main(path: str, others: Mapping[str, str] | None = None, read: bytes = b"") 
 
     from skel.process import main as run_plugin
 
-    from .plugin_list import PLUGINS, load
+    from .plugin_list import DAEMONS, PLUGINS, load, load_daemon
 
     others = others or {}
     names = [*PLUGINS, *others]
-    if name in names:
+    # After -c and the name that the compiled launcher gives, or after the script.
+    arguments = sys.argv[2 if sys.argv[0] == "-c" else 1 :]
+    if name in DAEMONS and arguments[:1] == ["daemon"]:
+        code = load_daemon(name)(arguments[1:])
+    elif name in names:
         code = run_plugin(load(name, others), partial(find_plugin, others=others), read)
     else:
         code = 1

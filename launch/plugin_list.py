@@ -8,15 +8,15 @@ This module alone imports plugins. It does so by strings, which import-linter do
 (tests/unit/test_imports_by_string.py).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 
-from launch import PLUGINS
+from launch import DAEMONS, PLUGINS
 from lean.typing import NoReturn
 from skel.config import Config
 from skel.plugin import Plugin
 
-__all__ = ["PLUGINS", "load", "load_modules", "resolve"]
+__all__ = ["DAEMONS", "PLUGINS", "load", "load_daemon", "load_modules", "resolve"]
 
 
 def load(name: str, others: Mapping[str, str] | None = None) -> Plugin[Config]:
@@ -45,6 +45,12 @@ def resolve(name: str, others: Mapping[str, str] | None = None) -> Plugin[Config
         message = f"{target} is no skel.Plugin but {type(found).__name__}"
         raise TypeError(message)
     return found
+
+
+def load_daemon(name: str) -> Callable[[Sequence[str]], int]:
+    """Return the function that runs a plugin's daemon with arguments. Raises KeyError, and what importing raises."""
+    run: Callable[[Sequence[str]], int] = import_module(DAEMONS[name]).main
+    return run
 
 
 def load_modules(names: Iterable[str], log: Callable[[str], None]) -> None:

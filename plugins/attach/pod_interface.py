@@ -200,7 +200,8 @@ def _routes(pod: Rtnl, family: int, table: int | None) -> dict[Network, list[Ker
 def _fulfils(route: KernelRoute, wanted: Route) -> bool:
     # A later plugin may have changed the default route: the reference accepts that, too.
     is_default = wanted.dst == default_network(wanted.dst.version)
-    return is_default or wanted.gw in {None, route.gateway}
+    # The kernel, and DHCP servers, understand 0.0.0.0 as no gateway.
+    return is_default or wanted.gw in {None, route.gateway} or wanted.gw.is_unspecified
 
 
 def _set_parameters(ifname: str, *, ipv6: bool, dad: bool) -> None:

@@ -22,6 +22,9 @@ __all__ = ["interface_plugin"]
 
 C = TypeVar("C", bound=InterfaceConfig)
 
+_SPEAK_THROUGH_POD = {"dhcp"}
+"""IPAM plugins whose DEL needs the pod's interface. They take the addresses from it before they release them."""
+
 
 def interface_plugin(
     name: str,
@@ -125,6 +128,7 @@ def _delete(driver: Driver[Any]) -> None:
     """Delete the links, the firewall rules, then the reservation; go on past errors and report them together."""
     args = driver.args
     with Steps() as steps:
+        steps.take(_release, args, through_pod=True)
         # While the links exist, IPAM must not give their addresses to another pod. So the links go first.
         driver.unmake(steps)
         if _masquerades(driver):
@@ -133,7 +137,7 @@ def _delete(driver: Driver[Any]) -> None:
             addresses = [ip.address for ip in pod_ips(args.prev_result, args.ifname, args.netns)]
             # The owner within the step: reading the network's name may raise its decoding error.
             steps.take(lambda: masquerade.remove(driver.tables, driver.owner, addresses))
-        steps.take(_with_ipam, args, ipam_delete)
+        steps.take(_release, args, through_pod=False)
 
 
 def _check(driver: Driver[Any]) -> None:
@@ -210,6 +214,12 @@ def _repair(driver: Driver[Any]) -> None:
 
 def _masquerades(driver: Driver[Any]) -> bool:
     return isinstance(driver.config, MasqueradeConfig) and driver.config.ip_masq
+
+
+def _release(args: Args[Any], *, through_pod: bool) -> None:
+    """Call the IPAM plugin's DEL at its time: before the links go, if it tells a server through the pod's interface."""
+    if (args.config.ipam.type in _SPEAK_THROUGH_POD) == through_pod:
+        _with_ipam(args, ipam_delete)
 
 
 def _with_ipam(args: Args[Any], call: Callable[[Args[Any]], None]) -> None:

@@ -1,13 +1,15 @@
 """Each network list that the project ships serves a pod, by the plugins as a runtime executes them."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 import conf
+from tests.dhcp_servers import dnsmasq, running_daemon
 from tests.kernel import has_link_kind, lacking
 from tests.nodes import HANG, Node, PluginRun, until, veth_between
 
@@ -43,6 +45,7 @@ EXPECTED = {
     "53-tap": Seen({"lo": "", "eth0": "tun"}, ["10.94.0.2/24", "fd0d:6e1b:8b61::2/64"], []),
     "54-host-device": Seen({"lo": "", "eth0": "veth"}, ["10.95.0.2/24", "fd0d:6e1b:8b62::2/64"], []),
     "55-dummy": Seen({"lo": "", "eth0": "dummy"}, ["10.96.0.2/24", "fd0d:6e1b:8b63::2/64"], []),
+    "56-dhcp": Seen({"lo": "", "eth0": "macvlan"}, ["192.0.2.50/24"], ["192.0.2.2"]),
     "57-static": Seen(
         {"lo": "", "eth0": "veth"},
         ["10.92.0.9/24", "fd0d:6e1b:8b5f::9/64"],
@@ -78,6 +81,7 @@ KEPT = [
     "node/sysctl/*.cni-*",
     "node/sysctl/net.ip*forward*",
     "files/*/networks*",
+    "files/*dhcp*",
 ]
 
 
@@ -161,6 +165,12 @@ class Pod:
         )
 
 
+@pytest.fixture
+def exits() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
 def test_every_list_is_expected_here() -> None:
     assert [network.stem for network in LISTS] == sorted(EXPECTED)
 
@@ -172,6 +182,8 @@ def test_a_list_gives_a_pod_its_network_and_takes_it_back(
     bin_dir: Path,
     network: str,
     plugins: list[dict[str, Any]],
+    direct_bin_dir: Path,
+    exits: ExitStack,
 ) -> None:
     for plugin in plugins:
         kind = KINDS.get(plugin["type"])
@@ -179,13 +191,16 @@ def test_a_list_gives_a_pod_its_network_and_takes_it_back(
             lacking(kind[0])
     pod = Pod(node, bin_dir, "pod")
     node.run(["ip", "link", "set", "lo", "up" if network != "99-loopback" else "down"], netns=pod.netns)
-    if plugins[0]["type"] in {"macvlan", "ipvlan"}:
-        veth_between(node, make_node())
+    first = plugins[0]
+    if first["type"] in {"macvlan", "ipvlan", "host-device"}:
+        veth_between(node, neighbour := make_node())
         node.run(["ip", "route", "add", "default", "via", "192.0.2.2"])
-    if plugins[0]["type"] == "vlan":
+        if first["ipam"]["type"] == "dhcp":
+            exits.enter_context(dnsmasq(neighbour, last="192.0.2.50"))
+            daemon = exits.enter_context(running_daemon(node, direct_bin_dir))
+            plugins = [{**first, "ipam": first["ipam"] | daemon.ipam()}]
+    if first["type"] == "vlan":
         node.run(["ip", "link", "add", "eth0", "up", "type", "bridge"])
-    if plugins[0]["type"] == "host-device":
-        veth_between(node, make_node())
     before = node.state()
 
     result = pod.add(plugins)

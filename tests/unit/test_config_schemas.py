@@ -10,25 +10,23 @@ from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 
 from harness.libcni.networks import LIST_KEYS
+from ipam.dhcp_config import DhcpIpam, ProvidedOption, RequestedOption
 from ipam.host_local_config import HostLocalIpam
 from ipam.ranges import Range
 from ipam.static import StaticAddress, StaticIpam
 from plugins.bandwidth.config import BandwidthConfig
 from plugins.bridge.config import BridgeConfig, VlanTrunk
+from plugins.dummy import DummyConfig
+from plugins.host_device.config import HostDeviceConfig
 from plugins.ipvlan import IpvlanConfig
 from plugins.macvlan import MacvlanConfig
 from plugins.noop import NoopConfig
 from plugins.ptp import PtpConfig
 from plugins.sbr import SbrConfig
-from plugins.vrf import VrfConfig
+from plugins.tap import TapConfig
 from plugins.tuning.config import TuningConfig
 from plugins.vlan import VlanConfig
-from plugins.dummy import DummyConfig
-from plugins.host_device.config import HostDeviceConfig
-from plugins.macvlan import MacvlanConfig
-from plugins.noop import NoopConfig
-from plugins.ptp import PtpConfig
-from plugins.tap import TapConfig
+from plugins.vrf import VrfConfig
 from skel import DNS, Config, Record, Route
 from tests.cli import ROOT
 
@@ -75,6 +73,9 @@ def test_schema_of_a_plugin_has_the_keys_that_it_reads(name: str, config: type[R
 @pytest.mark.parametrize(
     ("schema", "config"),
     [
+        (DOCUMENTS["dhcp.schema.json"], DhcpIpam),
+        (DOCUMENTS["dhcp.schema.json"]["$defs"]["provided"], ProvidedOption),
+        (DOCUMENTS["dhcp.schema.json"]["$defs"]["requested"], RequestedOption),
         (DOCUMENTS["host-local.schema.json"], HostLocalIpam),
         (DOCUMENTS["host-local.schema.json"]["$defs"]["range"], Range),
         (DOCUMENTS["static.schema.json"], StaticIpam),
@@ -83,7 +84,10 @@ def test_schema_of_a_plugin_has_the_keys_that_it_reads(name: str, config: type[R
         (DOCUMENTS["common.schema.json"]["$defs"]["route"], Route),
         (DOCUMENTS["common.schema.json"]["$defs"]["dns"], DNS),
     ],
-    ids=["host-local", "range", "static", "static address", "vlanTrunk", "route", "dns"],
+    ids=[
+        *("dhcp", "provided", "requested", "host-local", "range", "static", "static address"),
+        *("vlanTrunk", "route", "dns"),
+    ],
 )
 def test_schema_of_a_section_has_the_keys_that_are_read(schema: dict[str, Any], config: type[Record]) -> None:
     assert set(schema["properties"]) == keys_of(config)

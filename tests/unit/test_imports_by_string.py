@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from launch.installation import PACKAGES
-from launch.plugin_list import PLUGINS
+from launch.plugin_list import DAEMONS, PLUGINS
 from tests.cli import ROOT
 
 ROOMS = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests", "tools"}
@@ -135,7 +135,7 @@ def test_only_the_plugin_list_names_plugins(everything: dict[str, Found]) -> Non
         and not path.startswith(("plugins/", "ipam/"))  # "ipam.ranges" is a key, too
     }
 
-    assert naming == {"launch/__init__.py": set(PLUGINS.values())}
+    assert naming == {"launch/__init__.py": {*PLUGINS.values(), *DAEMONS.values()}}
 
 
 def test_rooms_name_only_modules_that_they_may_import(everything: dict[str, Found]) -> None:

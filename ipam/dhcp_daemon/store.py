@@ -1,0 +1,100 @@
+"""Leases on disk: a file for each attachment, below a folder for each network.
+
+Every file is written whole under a new name, then renamed. So the daemon may be killed at any point, and the next one
+goes on with every lease. A lease of an earlier boot is over: its pod is gone.
+"""
+
+import os
+from collections.abc import Iterator
+
+import skel.decoders as read
+from skel import CniError, Record, field
+from skel.names import check_network_name
+from skel.state_file import StateFiles
+
+from .terms import Terms
+
+__all__ = ["DATA_DIR", "Held", "Key", "LeaseStore", "Noted", "boot_id"]
+
+DATA_DIR = "/var/lib/cni/dhcp"
+
+Key = tuple[str, str, str]
+"""An attachment: network, container ID, interface name."""
+
+
+class Held(Record):
+    """A lease: its terms, and when they were asked for, in seconds of CLOCK_BOOTTIME."""
+
+    terms: Terms = field(read.record(Terms))
+    obtained_ms: int = field(read.integer)
+
+
+class Noted(Record):
+    """An attachment's file."""
+
+    boot: str = field(read.string)
+    netns: str = field(read.string)
+    """The path, as in CNI_NETNS."""
+    device: int = field(read.integer)
+    inode: int = field(read.integer)
+    """Of the network namespace, which tells it from a later one at that path."""
+    request: dict[str, object] = field(read.dict_of(read.raw))
+    """The plugin's request, with the options of its configuration."""
+    leases: list[Held] = field(read.list_of(read.record(Held)))
+
+
+class LeaseStore:
+    """The files of all attachments. Every function raises OSError."""
+
+    def __init__(self, folder: str) -> None:
+        """Note the folder; `write` makes it."""
+        self.folder = folder
+
+    def write(self, key: Key, noted: Noted) -> None:
+        """Note an attachment's leases, in place of those before."""
+        network, container_id, ifname = key
+        self._files(network).write(container_id, ifname, noted.encode())
+
+    def remove(self, key: Key) -> None:
+        """Forget an attachment's leases, if any."""
+        network, container_id, ifname = key
+        self._files(network).remove(container_id, ifname)
+
+    def has(self, key: Key) -> bool:
+        """Tell whether leases of an attachment are noted."""
+        network, container_id, ifname = key
+        return (container_id, ifname) in self._files(network).attachments()
+
+    def attachments(self, network: str) -> list[tuple[str, str]]:
+        """Return container ID and interface name of each attachment to a network that has leases."""
+        return self._files(network).attachments()
+
+    def all(self) -> Iterator[tuple[Key, Noted | CniError]]:
+        """Yield every attachment, with the error of a file that cannot be read."""
+        try:
+            networks = sorted(os.listdir(self.folder))
+        except FileNotFoundError:
+            return
+        for network in networks:
+            if not os.path.isdir(os.path.join(self.folder, network)):
+                continue
+            files = self._files(network)
+            for container_id, ifname in files.attachments():
+                key = (network, container_id, ifname)
+                try:
+                    yield key, Noted.decode(files.read(container_id, ifname))
+                except CniError as error:
+                    yield key, error
+
+    def _files(self, network: str) -> StateFiles:
+        check_network_name(network)
+        return StateFiles(os.path.join(self.folder, network))
+
+
+def boot_id() -> str:
+    """Return the kernel's name for this boot, "" if it does not tell."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

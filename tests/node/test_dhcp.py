@@ -1,0 +1,341 @@
+"""The dhcp plugin and its daemon, against real servers in a neighbouring node."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from netlink.namespace import remove_namespace
+from tests.attachments import Network
+from tests.cli import REFERENCE_BIN_DIR
+from tests.dhcp_servers import Daemon, DhcpServer, dnsmasq, running_daemon
+from tests.node.faults import failing_at, fails_at_every_step
+from tests.nodes import HANG, Node, until, veth_between
+
+
+@pytest.fixture
+def neighbour(node: Node, make_node: Callable[[], Node]) -> Node:
+    """The machine of the server: 192.0.2.2."""
+    made = make_node()
+    veth_between(node, made)
+    return made
+
+
+@pytest.fixture
+def server(neighbour: Node) -> Iterator[DhcpServer]:
+    with dnsmasq(neighbour) as running:
+        yield running
+
+
+@pytest.fixture
+def daemon(node: Node, direct_bin_dir: Path) -> Iterator[Daemon]:
+    with running_daemon(node, direct_bin_dir) as running:
+        yield running
+
+
+def config(daemon: Daemon, **ipam: Any) -> dict[str, Any]:
+    return {
+        "cniVersion": "1.1.0",
+        "name": "net",
+        "type": "macvlan",
+        "master": "uplink0",
+        "ipam": daemon.ipam(**ipam),
+    }
+
+
+@pytest.fixture
+def direct(node: Node, direct_bin_dir: Path, server: DhcpServer, daemon: Daemon) -> Network:
+    """The network, for tests of what the daemon does."""
+    assert server
+    return Network(node, direct_bin_dir, config(daemon))
+
+
+@pytest.fixture
+def network(node: Node, bin_dir: Path, server: DhcpServer, daemon: Daemon) -> Network:
+    assert server
+    return Network(node, bin_dir, config(daemon))
+
+
+def test_a_pod_has_a_lease_until_it_is_deleted(network: Network, server: DhcpServer, daemon: Daemon) -> None:
+    result = network.add("one")
+
+    [address] = network.addresses("one")
+    [ip] = result["ips"]
+    assert ip == {"address": f"{address}/24", "gateway": "192.0.2.2", "interface": 0}
+    assert result["routes"] == [{"dst": "0.0.0.0/0", "gw": "192.0.2.2"}]
+    assert network.ping("one", "192.0.2.2")
+    assert daemon.files() == ["net/id-one:eth0"]
+    network.succeed("CHECK", "one", prevResult=result)
+
+    network.succeed("DEL", "one", prevResult=result)
+    assert server.count(f"DHCPRELEASE(uplink0) {address}") == 1
+    assert daemon.files() == []
+    network.succeed("DEL", "one", prevResult=result)
+
+
+def test_a_pod_that_is_gone_is_deleted(direct: Network, daemon: Daemon) -> None:
+    result = direct.add("one")
+    remove_namespace(direct.namespace("one"))
+
+    direct.succeed("DEL", "one", prevResult=result, netns="")
+
+    assert daemon.files() == []
+    direct.succeed("DEL", "one", prevResult=result, netns=direct.namespace("one"))
+
+
+def test_options_are_provided_and_requested(direct: Network, server: DhcpServer) -> None:
+    direct.config["ipam"] |= {
+        "provide": [
+            {"option": "host-name", "value": "nobody", "fromArg": "K8S_POD_NAME"},
+            {"option": "60", "value": "a-class"},
+        ],
+        "request": [{"skipDefault": False}, {"option": "121"}, {"option": "ntp-servers"}],
+        "priority": 77,
+    }
+
+    result = direct.add("one", args="IgnoreUnknown=1;K8S_POD_NAME=web-0")
+
+    assert server.count("client provides name: web-0") > 0
+    assert server.count("vendor class: a-class") > 0
+    assert server.count("requested options: 121:classless-static-route, 42:ntp-server") > 0
+    assert result["routes"] == [{"dst": "0.0.0.0/0", "gw": "192.0.2.2", "priority": 77}]
+    [route] = direct.node.ip("route", "show", "default", netns=direct.namespace("one"))
+    assert route["metric"] == 77
+
+
+def test_classless_routes_come_instead_of_the_router(node: Node, neighbour: Node, daemon: Daemon) -> None:
+    network = Network(node, daemon.bin_dir, config(daemon, request=[{"option": "121"}]))
+    routes = "--dhcp-option=121,10.9.0.0/16,192.0.2.2,10.8.0.0/16,0.0.0.0"
+    with dnsmasq(neighbour, routes):
+        result = network.add("one")
+
+        assert result["routes"] == [
+            {"dst": "10.9.0.0/16", "gw": "192.0.2.2"},
+            {"dst": "10.8.0.0/16", "gw": "0.0.0.0", "scope": 253},
+        ]
+        found = {each["dst"]: each for each in node.ip("route", netns=network.namespace("one"))}
+        assert found["10.9.0.0/16"]["gateway"] == "192.0.2.2"
+        assert (found["10.8.0.0/16"]["scope"], "gateway" in found["10.8.0.0/16"]) == ("link", False)
+        network.succeed("CHECK", "one", prevResult=result)
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"provide": [{"option": "hostname"}]}, "ipam.provide[0].option: expected the name of a DHCP option"),
+        ({"provide": [{"option": "12", "value": "x" * 256}]}, "ipam.provide[0].value: expected a value of at most 255"),
+        ({"provide": [{"option": "53", "value": "x"}]}, "ipam.provide[0].option: expected an option that a client"),
+        ({"request": [{"option": "256"}]}, "ipam.request[0].option: expected"),
+        ({"priority": -1}, "ipam.priority: expected a priority from 0"),
+        ({"ipv4": False}, "ipam.ipv6: expected true if ipam.ipv4 is false, got false"),
+        ({"daemonSocketPath": "dhcp.sock"}, "ipam.daemonSocketPath: expected an absolute path"),
+    ],
+)
+def test_a_bad_key_is_named_and_nothing_is_changed(
+    node: Node, direct_bin_dir: Path, neighbour: Node, daemon: Daemon, keys: dict[str, Any], words: str
+) -> None:
+    assert neighbour
+    network = Network(node, direct_bin_dir, config(daemon, **keys))
+    node.pod_namespace("one")
+    before = node.state()
+
+    error = network.fail("ADD", "one")
+
+    assert (error["code"], error["msg"][: len(words)]) == (7, words)
+    node.assert_same_state(before)
+    # Without a key that says where the lease is, DEL must not say that it is gone.
+    assert network.run("DEL", "one").code == int("daemonSocketPath" in keys)
+
+
+def test_without_a_server_nothing_is_left(node: Node, neighbour: Node, direct_bin_dir: Path) -> None:
+    assert neighbour
+    with running_daemon(node, direct_bin_dir, "-resendtimeout", "1s") as daemon:
+        network = Network(node, direct_bin_dir, config(daemon))
+        node.pod_namespace("one")
+        before = node.state()
+
+        error = network.fail("ADD", "one")
+
+        assert (error["code"], error["msg"]) == (11, 'no DHCPv4 server answers on "eth0" within 1 s')
+        node.assert_same_state(before)
+        assert node.ip("link", "show", "type", "macvlan", netns=network.namespace("one")) == []
+
+
+def test_an_add_that_nobody_waits_for_is_undone(direct: Network, daemon: Daemon, server: DhcpServer) -> None:
+    direct.add("one")
+    server.stop()
+    direct.node.pod_namespace("two")
+    environ = {
+        "CNI_COMMAND": "ADD",
+        "CNI_CONTAINERID": "id-two",
+        "CNI_IFNAME": "eth0",
+        "CNI_NETNS": direct.namespace("two"),
+        "CNI_PATH": str(direct.bin_dir),
+    }
+    command = direct.node.command([direct.bin_dir / "macvlan"])
+    with subprocess.Popen(command, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(direct.config).encode())
+        process.stdin.close()
+        until(lambda: daemon.sockets() > 1)  # one in the pod
+        process.kill()
+        process.wait(HANG)
+
+    until(lambda: daemon.sockets() == 0)
+    assert daemon.files() == ["net/id-one:eth0"]
+
+
+def test_gc_releases_the_leases_of_attachments_that_are_gone(direct: Network, daemon: Daemon) -> None:
+    for pod in ("one", "two", "three"):
+        direct.add(pod)
+    other = direct.config | {"name": "other"}
+    direct.node.pod_namespace("four")
+    direct.succeed("ADD", "four", **other)
+    direct.config |= {"cni.dev/valid-attachments": [{"containerID": "id-two", "ifname": "eth0"}]}
+
+    direct.succeed("GC", "one")
+
+    assert daemon.files() == ["net/id-two:eth0", "other/id-four:eth0"]
+    daemon.kill()
+    ran = direct.run("GC", "one", **{"cni.dev/valid-attachments": []})
+    assert (ran.code, daemon.files()) == (0, ["other/id-four:eth0"])
+    assert "the DHCP server is not told that 1 leases end" in ran.stderr
+
+
+def test_leases_of_pods_that_are_gone_end_with_the_start_of_the_daemon(direct: Network, daemon: Daemon) -> None:
+    for pod in ("one", "two"):
+        direct.add(pod)
+    daemon.kill()
+    remove_namespace(direct.namespace("one"))
+    (daemon.data_dir / "net" / "id-three:eth0").write_text("{")
+
+    daemon.restart()
+
+    assert daemon.files() == ["net/id-two:eth0"]
+    direct.succeed("DEL", "two")
+
+
+def test_without_the_daemon(direct: Network, daemon: Daemon) -> None:
+    result = direct.add("one")
+    daemon.kill()
+
+    for verb in ("CHECK", "ADD"):
+        ifname = "eth0" if verb == "CHECK" else "eth1"
+        error = direct.fail(verb, "one", prevResult=result, ifname=ifname)
+        assert (error["code"], "no DHCP daemon listens at" in error["msg"]) == (11, True)
+    ran = direct.run("DEL", "one", prevResult=result)
+    assert (ran.code, daemon.files()) == (0, [])
+    assert "the DHCP server is not told that the lease ends" in ran.stderr
+
+
+def test_status_fails_only_after_longer_than_a_restart_takes(direct: Network, daemon: Daemon) -> None:
+    direct.succeed("STATUS", "one")
+    daemon.kill()
+    away = daemon.socket.with_name("dhcp.sock.away")
+
+    ran = direct.run("STATUS", "one")
+    assert (ran.code, "warning: no DHCP daemon listens" in ran.stderr) == (0, True)
+    away.write_text(f"{float(away.read_text()) - 31}")
+    error = direct.fail("STATUS", "one")
+    assert (error["code"], "so it is for 31 s" in error["msg"]) == (50, True)
+
+    daemon.restart()
+    direct.succeed("STATUS", "one")
+    assert not away.exists()
+
+
+def test_another_program_listens(direct: Network, daemon: Daemon) -> None:
+    """The reference's daemon, which speaks HTTP; and the reference's plugin asks ours."""
+    reference = REFERENCE_BIN_DIR / "dhcp"
+    if not reference.exists():
+        pytest.skip("the reference plugins (Debian: containernetworking-plugins) are not here")
+    old = direct.config | {"cniVersion": "1.0.0"}
+    direct.node.pod_namespace("one")
+    ran = direct.node.plugin(
+        reference.parent, "dhcp", "ADD", old, container_id="id", ifname="eth0", netns=direct.namespace("one")
+    )
+    assert "501 this is the DHCP daemon of cni-harness" in ran.stdout["msg"], ran
+
+    socket = direct.node.folder / "foreign.sock"
+    with direct.node.background([reference, "daemon", "-socketpath", socket]):
+        until(socket.exists)
+        error = direct.fail("ADD", "one", ipam=daemon.ipam(daemonSocketPath=str(socket)))
+    assert (error["code"], "another program than the DHCP daemon of cni-harness listens" in error["msg"]) == (7, True)
+
+
+def test_a_failing_add_has_no_lease(
+    node: Node, direct: Network, daemon: Daemon, server: DhcpServer, direct_bin_dir: Path
+) -> None:
+    node.pod_namespace("one")
+
+    assert fails_at_every_step(node, direct_bin_dir, direct.config, failing_at) > 8
+
+    # The last one has succeeded.
+    assert daemon.files() == ["net/id-one:eth0"]
+    direct.succeed("DEL", "one")
+    assert (daemon.files(), daemon.stop()) == ([], 0)
+    assert daemon.log().splitlines()[-1].endswith("ends, 0 attachments have leases")
+    assert server.count("DHCPACK(uplink0)") == server.count("DHCPRELEASE(uplink0)")
+
+
+def test_a_lease_that_cannot_be_noted_is_no_lease(direct: Network, daemon: Daemon, server: DhcpServer) -> None:
+    daemon.data_dir.write_text("no folder")
+    direct.node.pod_namespace("one")
+
+    error = direct.fail("ADD", "one")
+
+    assert (error["code"], "the DHCP daemon cannot note the lease" in error["msg"]) == (5, True)
+    assert server.count("DHCPRELEASE(uplink0)") == 1
+    daemon.data_dir.unlink()
+
+
+def test_pods_of_the_reference(node: Node, direct: Network, daemon: Daemon, server: DhcpServer) -> None:
+    """Its daemon forgets all leases when it ends: ours asks the server for them, and releases them."""
+    if not (REFERENCE_BIN_DIR / "dhcp").exists():
+        pytest.skip("the reference plugins (Debian: containernetworking-plugins) are not here")
+    socket = daemon.socket.with_name("reference.sock")
+    old = {"cniVersion": "1.0.0", "ipam": {"type": "dhcp", "daemonSocketPath": str(socket)}}
+    reference = Network(node, REFERENCE_BIN_DIR, direct.config | old)
+    with node.background([REFERENCE_BIN_DIR / "dhcp", "daemon", "-socketpath", socket]):
+        until(socket.exists)
+        results = {pod: reference.add(pod) for pod in ("one", "two", "three")}
+        addresses = {pod: direct.addresses(pod)[0] for pod in results}
+
+    direct.succeed("CHECK", "one", prevResult=results["one"])
+    assert daemon.files() == ["net/id-one:eth0"]
+    for pod in ("one", "two"):
+        direct.succeed("DEL", pod, prevResult=results[pod])
+        assert server.count(f"DHCPRELEASE(uplink0) {addresses[pod]}") == 1
+    assert daemon.files() == []
+
+    # An address that is not the pod's, as the server knows it, is refused.
+    ips = [{"address": f"{addresses['one']}/24", "interface": 0}]
+    node.run(["ip", "address", "add", f"{addresses['one']}/24", "dev", "eth0"], netns=direct.namespace("three"))
+    ran = node.plugin(
+        direct.bin_dir,
+        "dhcp",
+        "CHECK",
+        direct.config | {"prevResult": results["three"] | {"ips": ips}},
+        container_id="id-three",
+        ifname="eth0",
+        netns=direct.namespace("three"),
+    )
+    assert (ran.code, ran.stdout["code"]) == (1, 101)
+
+
+def test_pods_of_ours_are_deleted_by_the_reference(node: Node, direct: Network, daemon: Daemon) -> None:
+    if not (REFERENCE_BIN_DIR / "dhcp").exists():
+        pytest.skip("the reference plugins (Debian: containernetworking-plugins) are not here")
+    result = direct.add("one")
+    socket = daemon.socket.with_name("reference.sock")
+    old = {"cniVersion": "1.0.0", "ipam": {"type": "dhcp", "daemonSocketPath": str(socket)}}
+    with node.background([REFERENCE_BIN_DIR / "dhcp", "daemon", "-socketpath", socket]):
+        until(socket.exists)
+        Network(node, REFERENCE_BIN_DIR, direct.config | old).succeed("DEL", "one", prevResult=result)
+    remove_namespace(direct.namespace("one"))
+
+    # The daemon finds that the pod is gone.
+    until(lambda: daemon.files() == [])
