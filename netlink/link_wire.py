@@ -104,8 +104,8 @@ def change_link(  # noqa: PLR0913 - attributes that may change, each by its name
 ) -> bytes:
     """Change the given attributes; an alias is a text of at most 255 bytes that is only shown.
 
-    `mtu` is in bytes, `tx_queue_len` in packets. `master` is the ifindex of the bridge or VRF that the link comes under, 0
-    for none.
+    `mtu` is in bytes, `tx_queue_len` in packets. `master` is the ifindex of the bridge or VRF that the link comes
+    under, 0 for none.
     """
     flags = change = 0
     for wanted, bit in ((up, IFF_UP), (promiscuous, IFF_PROMISC), (allmulticast, IFF_ALLMULTI)):

@@ -38,9 +38,6 @@ class PodBorn(Driver[C]):
         pod.set_alias(made.ifindex, self.owner.label())
         return made
 
-    def repair(self) -> None:
-        """Do nothing: the host has no part of this interface."""
-
     def _delete(self) -> None:
         from netlink.rtnl import Rtnl
 

@@ -156,9 +156,6 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
         if found is None and not any(loan.names(wanted) for _, loan in self.loans.of_all_networks()):
             raise CniError(Code.NOT_AVAILABLE, _missing(wanted))
 
-    def repair(self) -> None:
-        """Do nothing: the host has no part of this interface."""
-
     def _free_device(self, wanted: Wanted) -> "Link":
         """Return the host's device, which no pod has; the node's lock is held.
 
