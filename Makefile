@@ -36,7 +36,8 @@ RUNNABLE = $(VENV)/.runnable-$(PROJECT)
 DOCUMENTED = $(VENV)/.documented-$(PROJECT)
 
 NEEDS := $(PYTHON)=python3 ip=iproute2 nft=nftables
-TEST_NEEDS := $(NEEDS) arping=iputils-arping conntrack=conntrack iptables=iptables jq=jq json_pp=perl ping=iputils-ping \
+TEST_NEEDS := $(NEEDS) arping=iputils-arping conntrack=conntrack dbus-daemon=dbus-daemon dnsmasq=dnsmasq-base \
+	firewalld=firewalld iperf3=iperf3 iptables=iptables jq=jq json_pp=perl ping=iputils-ping \
 	ps=procps rsync=rsync tcpdump=tcpdump vagrant=vagrant /usr/lib/cni/bridge=containernetworking-plugins cc=gcc \
 	/usr/include/stdlib.h=libc6-dev
 BENCH_NEEDS := $(NEEDS) iptables=iptables /usr/lib/cni/bridge=containernetworking-plugins cc=gcc \
@@ -45,7 +46,7 @@ BENCH_NEEDS := $(NEEDS) iptables=iptables /usr/lib/cni/bridge=containernetworkin
 WHEEL_NEEDS := $(PYTHON)=python3 cc=gcc /usr/include/stdlib.h=libc6-dev aarch64-linux-gnu-gcc=gcc-aarch64-linux-gnu \
 	/usr/aarch64-linux-gnu/include/stdlib.h=libc6-dev-arm64-cross
 # Another package's busybox needs libraries, which an image made of it would lack.
-RUNTIME_NEEDS := $(NEEDS) containerd=containerd runc=runc /usr/share/doc/busybox-static=busybox-static \
+RUNTIME_NEEDS := $(NEEDS) containerd=containerd podman=podman runc=runc /usr/share/doc/busybox-static=busybox-static \
 	iptables=iptables ping=iputils-ping ps=procps $(WHEEL_NEEDS) \
 	/usr/lib/cni/bridge=containernetworking-plugins qemu-aarch64-static=qemu-user-static
 VM_NEEDS := qemu-system-x86_64=qemu-system-x86 modprobe=kmod cpio=cpio mmdebstrap=mmdebstrap \
