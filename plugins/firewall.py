@@ -7,7 +7,7 @@ from lean.typing import TYPE_CHECKING
 from plugins.chained import required_result
 from skel import Args, CniError, Code, Config, Plugin, Result, Undo, choice, expected, field, interface_name, optional, string
 from skel.steps import Steps
-from skel.versions import REFERENCE_RELEASE, SUPPORTED
+from skel.versions import REFERENCE_RELEASE
 
 if TYPE_CHECKING:
     from firewall.admission import Admission, Ingress
@@ -158,7 +158,5 @@ PLUGIN = Plugin(
     gc=gc,
     status=status,
     repair=repair,
-    # CHECK came with 0.4.0, and with it the previous result in DEL.
-    versions=[version for version in SUPPORTED if version >= "0.4.0"],
     version=REFERENCE_RELEASE,
 )

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli import ROOT
 from tests.node.faults import FaultAt, answer_lost_at, failing_at, fails_at_every_step
 from tests.node.firewall_chains import Chain, firewall_config, iptables_rules
+from tests.node.test_start_up import SLOW, loaded_by
 from tests.nodes import Neighbours, Node, veth_between
 
 TABLE = ["nft", "list", "table", "inet", "cni_harness_firewall"]
@@ -263,15 +263,7 @@ echo "$config" | CNI_COMMAND=$2 {direct_bin_dir}/firewall
     assert elements(node) == ""
 
 
-def test_the_list_of_the_project_is_tested_as_a_chain() -> None:
-    listed = json.loads((ROOT / "conf" / "61-firewall.conflist").read_text())
-
-    assert [plugin["type"] for plugin in listed["plugins"]] == ["bridge", "firewall"]
-
-
 def test_start_up_loads_nothing_slow(node: Node, python_bin_dir: Path) -> None:
-    from tests.node.test_start_up import SLOW, loaded_by
-
     config = firewall_config(prevResult={"cniVersion": "1.1.0", "ips": [{"address": "10.88.0.2/16"}]})
     for verb in ("ADD", "CHECK", "DEL", "STATUS"):
         loaded = loaded_by(node, python_bin_dir, verb, config)

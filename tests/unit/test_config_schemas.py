@@ -13,6 +13,7 @@ from harness.libcni.networks import LIST_KEYS
 from ipam.host_local_config import HostLocalIpam
 from ipam.ranges import Range
 from plugins.bridge.config import BridgeConfig, VlanTrunk
+from plugins.firewall import FirewallConfig
 from plugins.macvlan import MacvlanConfig
 from plugins.noop import NoopConfig
 from plugins.ptp import PtpConfig
@@ -38,6 +39,7 @@ def shared_keys() -> set[str]:
     ("name", "config"),
     [
         ("bridge", BridgeConfig),
+        ("firewall", FirewallConfig),
         ("loopback", Config),
         ("macvlan", MacvlanConfig),
         ("noop", NoopConfig),
