@@ -55,6 +55,8 @@ def remove(tables: Tables, owner: Owner, admission: Admission) -> None:
     """
     with Steps() as steps:
         known = list(admission.addresses)
+        # Runtimes repeat DEL with the same result, when the address may be a new pod's.
+        steps.take(lambda: _subtract(known, admission_nft.others(tables, owner, known)))
         steps.take(lambda: known.extend(admission_nft.addresses_of(tables, owner)))
         own = admission._replace(addresses=_distinct(known))
         if own.addresses:
@@ -145,6 +147,10 @@ def _holds(tables: Tables, owner: Owner, admission: Admission, backend: str) -> 
 def _remove_from_firewalld(tables: Tables, owner: Owner, admission: Admission) -> None:
     if admission.backend == FIREWALLD or has_firewalld(tables):
         admission_firewalld.remove(tables, owner, admission)
+
+
+def _subtract(addresses: list[Interface], others: Collection[Interface]) -> None:
+    addresses[:] = [each for each in addresses if each not in others]
 
 
 def _distinct(addresses: Sequence[Interface]) -> list[Interface]:

@@ -5,7 +5,21 @@ It follows an interface plugin in a list and returns that plugin's result. All t
 
 from lean.typing import TYPE_CHECKING
 from plugins.chained import required_result
-from skel import Args, CniError, Code, Config, Plugin, Result, Undo, choice, expected, field, interface_name, optional, string
+from skel import (
+    Args,
+    CniError,
+    Code,
+    Config,
+    Plugin,
+    Result,
+    Undo,
+    choice,
+    expected,
+    field,
+    interface_name,
+    optional,
+    string,
+)
 from skel.steps import Steps
 from skel.versions import REFERENCE_RELEASE
 

@@ -72,7 +72,9 @@ def test_a_pod_passes_a_firewall_that_refuses_all(
     assert [chain.bridge.ping("one", target) for target in targets] == [False, False]
 
 
-def test_a_rule_that_rejects_is_a_refusal_too(node: Node, direct_bin_dir: Path, outside: tuple[Node, Neighbours]) -> None:
+def test_a_rule_that_rejects_is_a_refusal_too(
+    node: Node, direct_bin_dir: Path, outside: tuple[Node, Neighbours]
+) -> None:
     chain = Chain(node, direct_bin_dir, isDefaultGateway=True)
     node.run(["iptables", "-A", "FORWARD", "-j", "REJECT"])
 
@@ -158,6 +160,20 @@ def test_del_needs_neither_result_nor_namespace(node: Node, direct_bin_dir: Path
     assert [rule for rule in iptables_rules(node) if "-d " in rule or "-s " in rule] == []
 
 
+@pytest.mark.parametrize("backend", ["nftables", "iptables"])
+def test_a_late_del_leaves_the_next_pod_with_the_address_alone(node: Node, direct_bin_dir: Path, backend: str) -> None:
+    chain = Chain(node, direct_bin_dir, {"backend": backend})
+    chain.add("one")
+    chain.succeed("DEL", "one")
+    chain.attach("two")
+    chain.results["two"]["ips"] = chain.results["one"]["ips"]
+    chain.adder.succeed("ADD", "two", prevResult=chain.results["two"])
+
+    chain.succeed("DEL", "one")
+
+    chain.succeed("CHECK", "two")
+
+
 def test_gc_removes_what_is_not_valid(node: Node, direct_bin_dir: Path) -> None:
     for program in BOTH:
         node.run([program, "-P", "FORWARD", "DROP"])
@@ -216,7 +232,7 @@ def test_the_administrators_chain_comes_first_and_stays(
     ],
 )
 def test_a_bad_key_is_named_and_changes_nothing(
-    node: Node, direct_bin_dir: Path, keys: dict[str, object], words: list[str]
+    node: Node, direct_bin_dir: Path, keys: dict[str, Any], words: list[str]
 ) -> None:
     chain = Chain(node, direct_bin_dir)
     chain.attach("one")
@@ -269,4 +285,3 @@ def test_start_up_loads_nothing_slow(node: Node, python_bin_dir: Path) -> None:
         loaded = loaded_by(node, python_bin_dir, verb, config)
 
         assert {module.partition(".")[0] for module in loaded} & (SLOW | {"jeepney"}) == set(), verb
-

@@ -58,7 +58,9 @@ def test_an_isolated_bridge_has_the_references_rules(node: Node, direct_bin_dir:
     ]
 
 
-@pytest.mark.parametrize("keys", [IPTABLES, {}, {"ingressPolicy": "same-bridge"}], ids=["iptables", "default", "policy"])
+@pytest.mark.parametrize(
+    "keys", [IPTABLES, {}, {"ingressPolicy": "same-bridge"}], ids=["iptables", "default", "policy"]
+)
 def test_the_references_pods_are_checked_and_removed(node: Node, direct_bin_dir: Path, keys: dict[str, str]) -> None:
     chain = Chain(node, direct_bin_dir, keys, of_reference=True)
     chain.add("other")
