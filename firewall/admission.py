@@ -67,7 +67,13 @@ def remove(tables: Tables, owner: Owner, admission: Admission) -> None:
 
 
 def missing(tables: Tables, owner: Owner, admission: Admission) -> list[str]:
-    """Return what the firewall lacks of the admission, in words; nothing if all is in force. Raises OSError."""
+    """Return what the firewall lacks of the admission, in words; nothing if all is in force. Raises OSError.
+
+    If the owner's addresses are known, others in `admission` are a later plugin's, which ADD has not admitted.
+    """
+    listed = {address.ip for address in admission_nft.addresses_of(tables, owner)}
+    own = [address for address in admission.addresses if address.ip in listed]
+    admission = admission._replace(addresses=own or admission.addresses)
     backend = _chosen(tables, admission)
     alone = [admission._replace(addresses=[address], ingress=None) for address in admission.addresses]
     lacks = [
