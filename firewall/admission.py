@@ -55,6 +55,8 @@ def remove(tables: Tables, owner: Owner, admission: Admission) -> None:
     """
     with Steps() as steps:
         known = list(admission.addresses)
+        # Runtimes repeat DEL with the same result, when the address may be a new pod's.
+        steps.take(lambda: _subtract(known, admission_nft.others(tables, owner, known)))
         steps.take(lambda: known.extend(admission_nft.addresses_of(tables, owner)))
         own = admission._replace(addresses=_distinct(known))
         if own.addresses:
@@ -65,7 +67,13 @@ def remove(tables: Tables, owner: Owner, admission: Admission) -> None:
 
 
 def missing(tables: Tables, owner: Owner, admission: Admission) -> list[str]:
-    """Return what the firewall lacks of the admission, in words; nothing if all is in force. Raises OSError."""
+    """Return what the firewall lacks of the admission, in words; nothing if all is in force. Raises OSError.
+
+    If the owner's addresses are known, others in `admission` are a later plugin's, which ADD has not admitted.
+    """
+    listed = {address.ip for address in admission_nft.addresses_of(tables, owner)}
+    own = [address for address in admission.addresses if address.ip in listed]
+    admission = admission._replace(addresses=own or admission.addresses)
     backend = _chosen(tables, admission)
     alone = [admission._replace(addresses=[address], ingress=None) for address in admission.addresses]
     lacks = [
@@ -145,6 +153,10 @@ def _holds(tables: Tables, owner: Owner, admission: Admission, backend: str) -> 
 def _remove_from_firewalld(tables: Tables, owner: Owner, admission: Admission) -> None:
     if admission.backend == FIREWALLD or has_firewalld(tables):
         admission_firewalld.remove(tables, owner, admission)
+
+
+def _subtract(addresses: list[Interface], others: Collection[Interface]) -> None:
+    addresses[:] = [each for each in addresses if each not in others]
 
 
 def _distinct(addresses: Sequence[Interface]) -> list[Interface]:

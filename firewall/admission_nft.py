@@ -63,7 +63,7 @@ from lean.typing import Final
 from netlink.nft_wire import Element
 from netlink.nftables import LOST_RACES, Transaction
 
-__all__ = ["addresses_of", "admitted", "apply", "holds", "remove", "restricts"]
+__all__ = ["addresses_of", "admitted", "apply", "holds", "others", "remove", "restricts"]
 
 _COMMENT_MAX: Final = 125
 """Bytes. nft(8) refuses comments of more than 128, and so could not load its own output."""
@@ -174,6 +174,12 @@ def addresses_of(tables: Tables, owner: Owner) -> list[Interface]:
     """Return the addresses that the table lists for an owner, without their networks. Raises NetlinkError."""
     seen = Seen(tables.netfilter(), owner, ())
     return [ip_interface(ip) for ip in _known(tables, owner, seen)]
+
+
+def others(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> list[Interface]:
+    """Return the addresses that are another owner's by now. Raises NetlinkError."""
+    seen = Seen(tables.netfilter(), owner, _alone(addresses))
+    return [each for each in addresses if (found := seen.pods.get(each.ip)) and found.comment != owner.label()]
 
 
 def admitted(tables: Tables) -> list[tuple[Interface, Owner]]:

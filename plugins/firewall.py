@@ -21,7 +21,7 @@ from skel import (
     string,
 )
 from skel.steps import Steps
-from skel.versions import REFERENCE_RELEASE, SUPPORTED
+from skel.versions import REFERENCE_RELEASE
 
 if TYPE_CHECKING:
     from firewall.admission import Admission, Ingress
@@ -172,7 +172,5 @@ PLUGIN = Plugin(
     gc=gc,
     status=status,
     repair=repair,
-    # CHECK came with 0.4.0, and with it the previous result in DEL.
-    versions=[version for version in SUPPORTED if version >= "0.4.0"],
     version=REFERENCE_RELEASE,
 )

@@ -22,7 +22,13 @@ class Chain:
     """A network of bridge and firewall; each plugin is of a suite of its own."""
 
     def __init__(
-        self, node: Node, bin_dir: Path, keys: Mapping[str, Any] | None = None, *, of_reference: bool = False, **bridge: Any
+        self,
+        node: Node,
+        bin_dir: Path,
+        keys: Mapping[str, Any] | None = None,
+        *,
+        of_reference: bool = False,
+        **bridge: Any,
     ) -> None:
         """`keys` are those of the firewall plugin, `bridge` those of the bridge's.
 

@@ -58,7 +58,9 @@ def test_an_isolated_bridge_has_the_references_rules(node: Node, direct_bin_dir:
     ]
 
 
-@pytest.mark.parametrize("keys", [IPTABLES, {}, {"ingressPolicy": "same-bridge"}], ids=["iptables", "default", "policy"])
+@pytest.mark.parametrize(
+    "keys", [IPTABLES, {}, {"ingressPolicy": "same-bridge"}], ids=["iptables", "default", "policy"]
+)
 def test_the_references_pods_are_checked_and_removed(node: Node, direct_bin_dir: Path, keys: dict[str, str]) -> None:
     chain = Chain(node, direct_bin_dir, keys, of_reference=True)
     chain.add("other")
@@ -172,3 +174,19 @@ def test_status_names_a_missing_program(node: Node, direct_bin_dir: Path) -> Non
     error = chain.ours.fail("STATUS", "", extra_env={"PATH": "/usr/bin:/bin"})
 
     assert (error["code"], error["msg"].startswith("no program iptables")) == (50, True)
+
+
+def test_a_family_that_fails_takes_the_other_with_it(node: Node, direct_bin_dir: Path, tmp_path: Path) -> None:
+    (tmp_path / "ip6tables-restore").write_text("#!/bin/sh\necho refused >&2\nexit 2\n")
+    (tmp_path / "ip6tables-restore").chmod(0o755)
+    for program in ("iptables", "ip6tables"):
+        node.run([program, "-P", "FORWARD", "DROP"])
+    chain = Chain(node, direct_bin_dir)
+    result = chain.attach("one")
+
+    path = {"extra_env": {"PATH": f"{tmp_path}:/usr/sbin:/usr/bin:/bin"}}
+    error = chain.fail("ADD", "one", prevResult=result, **path)
+
+    assert "ip6tables-restore -w --noflush: exit code 2: refused" in error["msg"]
+    assert of_pods(node) == []
+    assert "cni_harness" not in str(node.nft())

@@ -19,6 +19,7 @@ from plugins.bridge.config import BridgeConfig, VlanTrunk
 from plugins.dummy import DummyConfig
 from plugins.host_device.config import HostDeviceConfig
 from plugins.ipvlan import IpvlanConfig
+from plugins.firewall import FirewallConfig
 from plugins.macvlan import MacvlanConfig
 from plugins.noop import NoopConfig
 from plugins.ptp import PtpConfig
@@ -53,6 +54,7 @@ def shared_keys() -> set[str]:
         ("ipvlan", IpvlanConfig),
         ("dummy", DummyConfig),
         ("host-device", HostDeviceConfig),
+        ("firewall", FirewallConfig),
         ("loopback", Config),
         ("macvlan", MacvlanConfig),
         ("noop", NoopConfig),
