@@ -2,8 +2,8 @@
 
 The master is on the host, or in the pod with `linkInContainer`. The interface is made by a request in the pod's
 namespace, with the number that the pod's namespace has for the master's. Older kernels, such as 6.1, still register it
-beside its master first, and refuse a name that is taken there. Then it is made under a name of the attachment's own, and
-renamed in the pod; DEL deletes either name.
+beside its master first, and refuse a name that is taken there. Then it is made under a name of the attachment's own,
+and renamed in the pod; DEL deletes either name.
 """
 
 from _socket import AF_INET, AF_INET6
