@@ -68,12 +68,10 @@ class IpvlanDriver(OnMaster[IpvlanConfig]):
     def master(self, rtnl: "Rtnl") -> "Link":
         """Return the master: without the key, the only interface of an ADD's prevResult. Raises CniError (7)."""
         earlier = self.args.prev_result if self.args.verb == "ADD" else None
-        if self.config.master is None and earlier is not None:
+        if not self.config.master and earlier is not None:
             if len(earlier.interfaces) != 1 or not earlier.interfaces[0].name:
-                names = ", ".join(f'"{interface.name}"' for interface in earlier.interfaces)
-                message = (
-                    f"master: it is not set, and prevResult.interfaces has not one interface but: {names or 'none'}"
-                )
+                names = ", ".join(f'"{interface.name}"' for interface in earlier.interfaces) or "none"
+                message = f"master: it is not set, and prevResult.interfaces must have one interface, got {names}"
                 raise CniError(Code.INVALID_CONFIG, message)
             return self.usable(rtnl, earlier.interfaces[0].name)
         return super().master(rtnl)

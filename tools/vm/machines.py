@@ -25,6 +25,8 @@ _TESTS: Final = (
     *("node/test_bridge_keys", "node/test_netlink_links"),
     *("node/test_bridge_connectivity", "node/test_bridge_delete", "node/test_bridge_gc", "node/test_bridge_masquerade"),
     *("node/test_netlink_addresses", "node/test_netlink_routes"),
+    *("node/test_ipvlan", "node/test_vlan", "conformance/test_own_sublinks"),
+    "node/test_macvlan::test_the_host_has_an_interface_of_the_same_name",
     *("node/test_nft_masquerade_packets", "node/test_nft_spoofcheck", "node/test_nft_transaction"),
 )
 # Those that need a driver which Debian 12's own kernel lacks, too: netkit is in Linux from 6.7 on.
@@ -46,7 +48,8 @@ def _tests_of_6_12(kernel: Kernel, arguments: Sequence[str]) -> Machine:
 
 
 def _testing(name: str, tests: Sequence[str], kernel: Kernel, arguments: Sequence[str]) -> Machine:
-    paths = [f"tests/{each}.py" for each in tests]
+    named = [each.partition("::") for each in tests]
+    paths = [f"tests/{path}.py{separator}{test}" for path, separator, test in named]
     machine = _machine(name, kernel, Path("/"), "/bin/bash /vm/job")
     _write_job(machine, "tests.sh", sys.executable, str(_CHECKOUT), *_PYTEST, "-k", _SELECTED, *paths, *arguments)
     return machine
