@@ -10,6 +10,7 @@ All of this is in the pod, and ends with it: GC and REPAIR have nothing to do.
 from collections.abc import Iterable
 
 from lean.typing import TYPE_CHECKING
+from plugins.attach.gateways import default_network
 from plugins.attach.pod_ips import pod_ips
 from plugins.chained import required_result
 from skel import (
@@ -100,8 +101,12 @@ def check(args: Args[SbrConfig]) -> None:
     with open_pod(args) as netns, Rtnl(netns) as pod:
         link = require_interface(pod, args.ifname)
         rules = list_rules(pod)
+        # A later plugin may have added addresses: those come without a gateway.
+        own = [ip for ip in ips if ip.gateway is not None] or ips
         for ip in ips:
             tables = [table for table in _tables_of(ip, rules) if config.table in {None, table}]
+            if not tables and ip not in own:
+                continue
             if not tables:
                 where = "a table" if config.table is None else f"table {config.table}"
                 raise CniError(Code.INTERNAL, f"rule from {ip.address.ip} to {where} is missing in the container")
@@ -110,7 +115,10 @@ def check(args: Args[SbrConfig]) -> None:
 
 
 def delete(args: Args[SbrConfig]) -> None:
-    """Delete the rules from the interface's addresses, if the pod still exists. Raises CniError (8)."""
+    """Delete the rules from the interface's addresses, and put its routes back. Raises CniError (8).
+
+    A pod that is gone is no error.
+    """
     from plugins.attach.pod_netns import pod_if_left
 
     netns = pod_if_left(args)
@@ -120,11 +128,15 @@ def delete(args: Args[SbrConfig]) -> None:
     from netlink.rules import delete_rule, list_rules
 
     with netns, Rtnl(netns) as pod:
-        # The path of the namespace may be another pod's by now: only without a result, the interface itself is asked.
+        link = pod.link(args.ifname)
+        # The path of the namespace may be another pod's by now: the interface is asked for lack of a result alone.
         sources = {_alone(ip.address.ip) for ip in pod_ips(args.prev_result, args.ifname, "")}
-        if args.prev_result is None and (link := pod.link(args.ifname)) is not None:
+        if not sources and link is not None:
             sources = {_alone(each.interface.ip) for each in pod.addresses(link.ifindex)}
         rules = [rule for rule in list_rules(pod) if rule.src in sources and args.config.table in {None, rule.table}]
+        if link is not None and args.config.table is None:
+            for table in dict.fromkeys(rule.table for rule in rules):
+                _return(pod, args.config, link, args.prev_result, table)
         pod.send(*map(delete_rule, rules))
 
 
@@ -164,7 +176,6 @@ def _separate(
 def _fill(pod: "Rtnl", config: SbrConfig, link: "Link", ip: IPConfig, copies: "list[RouteCopy]", table: int) -> None:
     """Give an address its table: the copies, and a default route, which may have been lost before."""
     from netlink.routes import add_route, new_route
-    from plugins.attach.gateways import default_network
 
     default = default_network(ip.address.version)
     gateway = config.gateway(default.version)
@@ -203,6 +214,23 @@ def _leave_main(pod: "Rtnl", config: SbrConfig, link: "Link", ips: list[IPConfig
     pod.send(*(copy.delete() for copy in reversed(going)))
 
 
+def _return(pod: "Rtnl", config: SbrConfig, link: "Link", result: Result | None, table: int) -> None:
+    """Move an address's routes back to the main table; default routes only if the result has them, too.
+
+    A route of another interface to the same destination stays.
+    """
+    from netlink.route_copies import copy_routes
+    from netlink.routes import RT_TABLE_MAIN
+
+    copies = copy_routes(pod, link.ifindex, table)
+    known = {route.dst for route in result.routes} if result is not None else set()
+    lost = {default_network(gateway.version) for gateway in config.gateways}
+    hinted = {copy.route.dst for copy in copy_routes(pod, link.ifindex)}
+    back = [copy for copy in copies if copy.route.dst.prefixlen or copy.route.dst in known - lost]
+    pod.send(*(copy.add(RT_TABLE_MAIN, replace=copy.route.dst in hinted) for copy in back))
+    pod.send(*(copy.delete() for copy in reversed(copies)))
+
+
 def _belongs(copy: "RouteCopy", ip: IPConfig, ips: Iterable[IPConfig]) -> bool:
     """Tell whether a route is one for packets from an address: by its source or gateway, if these tell."""
     if copy.route.dst.version != ip.address.version:
@@ -219,8 +247,6 @@ def _expected_routes(
     config: SbrConfig, result: Result, ip: IPConfig, ips: Iterable[IPConfig]
 ) -> dict[Network, Address | None]:
     """Return the destinations of an address's table by `result`, with their gateways where it says one."""
-    from plugins.attach.gateways import default_network
-
     default = default_network(ip.address.version)
     routes: dict[Network, Address | None] = {} if ip.gateway is None else {default: ip.gateway}
     if ip.address.network.prefixlen < ip.address.max_prefixlen:
@@ -241,12 +267,15 @@ def _check_table(
     from netlink.route_copies import copy_routes
 
     present = {(copy.route.dst, copy.route.gateway) for copy in copy_routes(pod, link.ifindex, table)}
+    main = copy_routes(pod, link.ifindex)
+    later = {copy.route.dst for copy in main} - {ip.address.network}  # a later plugin may have made them
     for dst, gateway in routes.items():
-        if (dst, gateway) not in present and (gateway is not None or all(dst != known for known, _ in present)):
+        found = (dst, gateway) in present or (gateway is None and any(dst == known for known, _ in present))
+        if not found and dst not in later:
             via = f" via {gateway}" if gateway else ""
             raise CniError(Code.INTERNAL, f"route to {dst}{via} is missing in table {table} of the container")
     if config.add_source_hints:
-        hints = {(copy.route.dst, copy.source) for copy in copy_routes(pod, link.ifindex)}
+        hints = {(copy.route.dst, copy.source) for copy in main}
         if (ip.address.network, ip.address.ip) not in hints:
             message = f"route to {ip.address.network} from {ip.address.ip} is missing in the container's main table"
             raise CniError(Code.INTERNAL, message)
