@@ -11,9 +11,9 @@ from netlink.rtnl import Rtnl
 from netlink.rules import Rule
 from skel import Interruption
 
-__all__ = ["free_tables", "is_link_local", "lock", "put_back"]
+__all__ = ["KERNELS_OWN", "free_tables", "is_link_local", "lock", "put_back"]
 
-_KERNELS_OWN = range(253, 256)
+KERNELS_OWN = range(253, 256)
 """Tables default, main and local."""
 
 
@@ -31,7 +31,7 @@ def free_tables(pod: Rtnl, rules: Iterable[Rule], first: int) -> Iterator[int]:
 
     Raises NetlinkError.
     """
-    used = {*_KERNELS_OWN, *(rule.table for rule in rules), *(link.details.vrf_table for link in pod.links())}
+    used = {*KERNELS_OWN, *(rule.table for rule in rules), *(link.details.vrf_table for link in pod.links())}
     for family in (AF_INET, AF_INET6):
         used |= {route.table for route in pod.routes(family, table=None)}
     return (table for table in range(first, 1 << 32) if table not in used)

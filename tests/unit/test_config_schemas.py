@@ -17,7 +17,7 @@ from plugins.bridge.config import BridgeConfig, VlanTrunk
 from plugins.macvlan import MacvlanConfig
 from plugins.noop import NoopConfig
 from plugins.ptp import PtpConfig
-from plugins.sbr import SbrConfig
+from plugins.sbr.config import SbrConfig
 from plugins.vrf import VrfConfig
 from skel import DNS, Config, Record, Route
 from tests.cli import ROOT
