@@ -106,7 +106,7 @@ def delete(args: Args[VrfConfig]) -> None:
 
     The interface keeps its addresses and routes. A pod that is gone is no error.
     """
-    from plugins.attach.pod_netns import pod_if_left
+    from plugins.attach.left_pod import pod_if_left
 
     netns = pod_if_left(args)
     if netns is None:

@@ -65,7 +65,7 @@ def delete(args: Args[SbrConfig]) -> None:
 
     A pod that is gone is no error.
     """
-    from plugins.attach.pod_netns import pod_if_left
+    from plugins.attach.left_pod import pod_if_left
 
     netns = pod_if_left(args)
     if netns is None:
