@@ -43,9 +43,12 @@ def is_link_local(copy: RouteCopy) -> bool:
 
 
 def put_back(pod: Rtnl, ifindex: int, before: Iterable[RouteCopy]) -> None:
-    """Give a link the routes in the main table that it had `before`, and no others. Raises NetlinkError."""
+    """Give a link the routes in the main table that it had `before`, and no others. Raises NetlinkError.
+
+    The kernel may have made that of link-local addresses meanwhile: it stays.
+    """
     wanted = list(before)
     known = {(copy.route, copy.source) for copy in wanted}
-    present = copy_routes(pod, ifindex, RT_TABLE_MAIN)
+    present = [copy for copy in copy_routes(pod, ifindex, RT_TABLE_MAIN) if not is_link_local(copy)]
     pod.send(*(copy.delete() for copy in reversed(present) if (copy.route, copy.source) not in known))
     pod.send(*(copy.add() for copy in wanted))

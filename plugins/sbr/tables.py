@@ -1,6 +1,7 @@
 """The routing tables and rules of an interface's addresses."""
 
 from collections.abc import Iterable
+from ipaddress import IPv6Network
 
 from netlink.route_copies import RouteCopy, copy_routes, route_copy
 from netlink.routes import RT_TABLE_MAIN, add_route, new_route
@@ -15,6 +16,9 @@ __all__ = ["check_table", "expected_routes", "give_back", "host_network", "put_r
 
 _FIRST_TABLE = 100
 _RT_SCOPE_LINK = 253
+_IPV4 = 4
+_LINK_LOCAL = IPv6Network("fe80::/64")
+_KERNELS_PRIORITY = 256
 
 
 def separate(pod: Rtnl, undo: Undo, config: SbrConfig, link: Link, ips: list[IPConfig], rules: list[Rule]) -> None:
@@ -40,6 +44,9 @@ def _fill(pod: Rtnl, config: SbrConfig, link: Link, ip: IPConfig, copies: list[R
     elif all(copy.route.dst != default for copy in copies):
         gateway = ip.gateway
     requests = [copy.add(table) for copy in copies]
+    if default.version != _IPV4 and not any(map(is_link_local, copies)):
+        # The kernel makes it some time after the interface came up. Neighbours ask from link-local addresses.
+        requests.append(add_route(new_route(link.ifindex, _LINK_LOCAL, priority=_KERNELS_PRIORITY, table=table)))
     if gateway is not None:
         requests.append(add_route(new_route(link.ifindex, default, gateway=gateway, table=table)))
     pod.send(*requests)
@@ -79,7 +86,8 @@ def give_back(pod: Rtnl, config: SbrConfig, link: Link, result: Result | None, t
     known = {route.dst for route in result.routes} if result is not None else set()
     lost = {default_network(gateway.version) for gateway in config.gateways}
     hinted = {copy.route.dst for copy in copy_routes(pod, link.ifindex)}
-    back = [copy for copy in copies if copy.route.dst.prefixlen or copy.route.dst in known - lost]
+    going = [copy for copy in copies if not is_link_local(copy)]
+    back = [copy for copy in going if copy.route.dst.prefixlen or copy.route.dst in known - lost]
     pod.send(*(copy.add(RT_TABLE_MAIN, replace=copy.route.dst in hinted) for copy in back))
     pod.send(*(copy.delete() for copy in reversed(copies)))
 
