@@ -61,7 +61,7 @@ def add(args: Args[VrfConfig]) -> Result:
         if link.master:
             raise CniError(Code.INTERNAL, f'"{link.name}" is in {_name_of(pod, link.master)} already')
         vrf = _find(pod, args.config) or _make(pod, undo, args.config)
-        kept = _Kept(pod, link)
+        kept = _Kept(pod, link, _RT_TABLE_MAIN)
         undo.add(kept.leave)
         kept.enter(vrf)
         with args.interruption.waiting():
@@ -102,8 +102,11 @@ def check(args: Args[VrfConfig]) -> None:
 
 
 def delete(args: Args[VrfConfig]) -> None:
-    """Take the interface out of the VRF, and delete a VRF without interfaces. Raises CniError (8)."""
-    from plugins.attach.pod_netns import pod_if_left
+    """Take the interface out of the VRF, and delete a VRF without interfaces. Raises CniError (8).
+
+    The interface keeps its addresses and routes. A pod that is gone is no error.
+    """
+    from plugins.attach.left_pod import pod_if_left
 
     netns = pod_if_left(args)
     if netns is None:
@@ -118,7 +121,7 @@ def delete(args: Args[VrfConfig]) -> None:
             return
         link = pod.link(args.ifname)
         if link is not None and link.master == vrf.ifindex:
-            pod.set_master(link.ifindex, 0)
+            _Kept(pod, link, vrf.details.vrf_table).leave()
         _delete_if_unused(pod, vrf.name)
 
 
@@ -128,13 +131,17 @@ def nothing(args: Args[VrfConfig]) -> None:
 
 
 class _Kept:
-    """An interface's IPv6 addresses and routes, written again when it has changed its VRF."""
+    """An interface's IPv6 addresses and routes, written again when it has changed its VRF.
 
-    def __init__(self, pod: "Rtnl", link: "Link") -> None:
+    Routes of its present `table` go into the new one; those of other tables, such as sbr's, stay there.
+    """
+
+    def __init__(self, pod: "Rtnl", link: "Link", table: int) -> None:
         from netlink.route_copies import copy_routes
 
         self._pod = pod
         self._link = link
+        self._table = table
         self._addresses: list[Address] = [each for each in pod.addresses(link.ifindex) if _is_flushed(each)]
         self._routes: list[RouteCopy] = copy_routes(pod, link.ifindex, None)
 
@@ -151,12 +158,12 @@ class _Kept:
             self._write(_RT_TABLE_MAIN)
 
     def _write(self, table: int) -> None:
-        """Write the addresses, then the routes, those of the main table into `table`."""
+        """Write the addresses, then the routes, those of the old table into `table`."""
         from netlink.addresses import readd_address
 
         self._pod.send(*map(readd_address, self._addresses))
         self._pod.send(
-            *(copy.add(table if copy.route.table == _RT_TABLE_MAIN else copy.route.table) for copy in self._routes)
+            *(copy.add(table if copy.route.table == self._table else copy.route.table) for copy in self._routes)
         )
 
 

@@ -11,9 +11,9 @@ from netlink.rtnl import Rtnl
 from netlink.rules import Rule
 from skel import Interruption
 
-__all__ = ["free_tables", "is_link_local", "lock", "put_back"]
+__all__ = ["KERNELS_OWN", "free_tables", "is_link_local", "lock", "put_back"]
 
-_KERNELS_OWN = range(253, 256)
+KERNELS_OWN = range(253, 256)
 """Tables default, main and local."""
 
 
@@ -31,7 +31,7 @@ def free_tables(pod: Rtnl, rules: Iterable[Rule], first: int) -> Iterator[int]:
 
     Raises NetlinkError.
     """
-    used = {*_KERNELS_OWN, *(rule.table for rule in rules), *(link.details.vrf_table for link in pod.links())}
+    used = {*KERNELS_OWN, *(rule.table for rule in rules), *(link.details.vrf_table for link in pod.links())}
     for family in (AF_INET, AF_INET6):
         used |= {route.table for route in pod.routes(family, table=None)}
     return (table for table in range(first, 1 << 32) if table not in used)
@@ -43,9 +43,12 @@ def is_link_local(copy: RouteCopy) -> bool:
 
 
 def put_back(pod: Rtnl, ifindex: int, before: Iterable[RouteCopy]) -> None:
-    """Give a link the routes in the main table that it had `before`, and no others. Raises NetlinkError."""
+    """Give a link the routes in the main table that it had `before`, and no others. Raises NetlinkError.
+
+    The kernel may have made that of link-local addresses meanwhile: it stays.
+    """
     wanted = list(before)
     known = {(copy.route, copy.source) for copy in wanted}
-    present = copy_routes(pod, ifindex, RT_TABLE_MAIN)
+    present = [copy for copy in copy_routes(pod, ifindex, RT_TABLE_MAIN) if not is_link_local(copy)]
     pod.send(*(copy.delete() for copy in reversed(present) if (copy.route, copy.source) not in known))
     pod.send(*(copy.add() for copy in wanted))

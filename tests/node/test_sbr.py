@@ -59,6 +59,7 @@ def routes(chain: Chain, table: str, pod: str = "one") -> set[tuple[str, str, st
 
 def everything(chain: Chain, pod: str = "one") -> str:
     """All rules, routes and addresses of a pod."""
+    until_usable(chain.node, "eth0", chain.namespace(pod))
     script = "ip rule; ip -6 rule; ip route show table all; ip -6 route show table all | sort; ip -o address"
     return chain.node.run(["sh", "-c", script], netns=chain.namespace(pod)).stdout
 

@@ -99,3 +99,15 @@ def test_nor_does_one_of_loopback(node: Node, python_bin_dir: Path) -> None:
 
         assert "netlink.loopback" in loaded
         assert {module.partition(".")[0] for module in loaded} & SLOW == set()
+
+
+@pytest.mark.parametrize("keys", [{"type": "sbr"}, {"type": "vrf", "vrfname": "blue"}, {"type": "static"}], ids=str)
+def test_a_del_of_a_pod_that_is_gone_opens_no_namespace(
+    node: Node, python_bin_dir: Path, keys: dict[str, object]
+) -> None:
+    config = {"cniVersion": "1.1.0", "name": "net", **keys}
+
+    loaded = loaded_by(node, python_bin_dir, "DEL", config)
+
+    assert {module.partition(".")[0] for module in loaded} & SLOW == set()
+    assert not {"ctypes", "netlink.namespace"} & loaded

@@ -27,6 +27,7 @@ from plugins.sbr import SbrConfig
 from plugins.tap import TapConfig
 from plugins.tuning.config import TuningConfig
 from plugins.vlan import VlanConfig
+from plugins.sbr.config import SbrConfig
 from plugins.vrf import VrfConfig
 from skel import DNS, Config, Record, Route
 from tests.cli import ROOT

@@ -107,8 +107,11 @@ def test_the_interface_keeps_its_addresses_and_routes_in_the_vrf(chain: Chain) -
         assert ping(chain, "red0", gateway), gateway
     chain.check("one", result)
 
+    assert chain.last("DEL", "one", result).code == 0
+    assert (vrfs(chain), master(chain)) == ({}, None)
+    assert addresses(chain) == {"10.88.0.2", "fd00:88::2"}
+    assert routes(chain) == BEFORE
     chain.delete("one", result)
-    assert vrfs(chain) == {}
 
 
 def test_two_networks_with_the_same_addresses(make_chain: Callable[..., Chain]) -> None:
