@@ -7,25 +7,26 @@ loss. A chain that has lost rules and has none left was flushed.
 
 import errno
 import select
-from contextlib import nullcontext
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from time import monotonic
 
-from lean.typing import Final, NamedTuple
+from lean.typing import Final, NamedTuple, Self
 from netlink.link import link_in
 from netlink.link_wire import IFINFOMSG
 from netlink.namespace import Closing, Namespace, entered
 from netlink.netfilter import Netfilter
-from netlink.nft_wire import SUBSYSTEM, attributes_of
+from netlink.nft_wire import SUBSYSTEM, attributes_of, encode_message
 from netlink.nftables import Table
 from netlink.socket import NETLINK_NETFILTER, NETLINK_ROUTE, Socket
-from netlink.wire import HEADER, Frame, NetlinkError, string
+from netlink.wire import HEADER, DumpInterruptedError, Frame, NetlinkError, string
 
 __all__ = ["LossMonitor"]
 
 _NFTABLES_GROUP: Final = 1 << 6  # NFNLGRP_NFTABLES is the seventh
 _LINK_GROUP: Final = 0x1  # RTMGRP_LINK
-_DEL_TABLE, _DEL_CHAIN, _DEL_RULE = 2, 5, 8  # NFT_MSG_*
-_CHAIN_HOOK = 4  # NFTA_CHAIN_HOOK
+_DEL_TABLE, _NEW_CHAIN, _GET_CHAIN, _DEL_CHAIN, _DEL_RULE = 2, 3, 4, 5, 8  # NFT_MSG_*
+_CHAIN_NAME, _CHAIN_HOOK, _RULE_CHAIN = 3, 4, 2  # NFTA_CHAIN_NAME, NFTA_CHAIN_HOOK, NFTA_RULE_CHAIN
 _RTM_DELLINK = 17
 _BUFFER = 4 << 20
 """Bytes of notifications that may wait: a flush of thousands of rules is announced rule by rule."""
@@ -38,6 +39,11 @@ class _ChainName(NamedTuple):
     table: str
     chain: str
 
+    @classmethod
+    def of(cls, encoded: bytes, attributes: Mapping[int, bytes], name: int) -> Self:
+        """Return the chain in a message, of which attribute `name` is the chain's name."""
+        return cls(encoded[HEADER.size], string(attributes[1]), string(attributes[name]))
+
 
 class LossMonitor(Closing):
     """Waits for losses in one network namespace. Not to be shared between threads."""
@@ -48,6 +54,8 @@ class LossMonitor(Closing):
         self._links = Socket(NETLINK_ROUTE, namespace, groups=_LINK_GROUP, buffer=_BUFFER)
         with entered(namespace) if namespace else nullcontext():
             self._netfilter = Netfilter()
+        # The notification of a deleted chain does not say that it had a hook (since Linux 6.4).
+        self._base_chains = self._listed()
         self._poll = select.poll()
         for each in (self._rules, self._links):
             self._poll.register(each.fileno(), select.POLLIN)
@@ -88,17 +96,31 @@ class LossMonitor(Closing):
         for frame in _pending(self._rules):
             if frame is None:
                 lost = True
+                with suppress(DumpInterruptedError):
+                    self._base_chains = self._listed()
                 continue
             kind = frame.type - (SUBSYSTEM << 8)
-            if kind not in {_DEL_TABLE, _DEL_CHAIN, _DEL_RULE}:
+            if kind not in {_DEL_TABLE, _NEW_CHAIN, _DEL_CHAIN, _DEL_RULE}:
                 continue
             attributes = attributes_of(frame.encoded)
-            if kind == _DEL_RULE:
-                family = frame.encoded[HEADER.size]
-                flushed.add(_ChainName(family, string(attributes[1]), string(attributes[2])))
+            if kind == _DEL_TABLE:
+                lost = True
+            elif kind == _DEL_RULE:
+                flushed.add(_ChainName.of(frame.encoded, attributes, _RULE_CHAIN))
             else:
-                lost |= kind == _DEL_TABLE or _CHAIN_HOOK in attributes
+                chain = _ChainName.of(frame.encoded, attributes, _CHAIN_NAME)
+                if kind == _NEW_CHAIN and _CHAIN_HOOK in attributes:
+                    self._base_chains.add(chain)
+                elif kind == _DEL_CHAIN and chain in self._base_chains:
+                    self._base_chains.remove(chain)
+                    lost = True
         return lost
+
+    def _listed(self) -> set[_ChainName]:
+        """Return all chains with a hook. Raises NetlinkError."""
+        frames = self._netfilter.dump(encode_message(_GET_CHAIN, 0, 0, []), doing="list chains")
+        chains = [(frame.encoded, attributes_of(frame.encoded)) for frame in frames]
+        return {_ChainName.of(encoded, each, _CHAIN_NAME) for encoded, each in chains if _CHAIN_HOOK in each}
 
     def _read_links(self) -> bool:
         """Read the notifications of links; tell whether a bridge was deleted."""

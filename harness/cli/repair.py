@@ -96,8 +96,10 @@ def _watch(node: "Node", repairing: "NodeRepair") -> None:
 
     def confirm() -> None:
         with node.in_use():
-            for was, _ in repairing.confirm():
-                say(f"Removed again, as the runtime has deleted it: {_title(was)}")
+            # Most of these pods were deleted later, as any pod: only an error is news.
+            for _, now in repairing.confirm():
+                if now.problem:
+                    say(f"Error: {_title(now)}: {now.problem}")
 
     with (
         nullcontext() if node.netns is None else open_namespace(node.netns) as namespace,

@@ -3,22 +3,27 @@
 So a node that goes back to the reference plugins loses nothing: their DEL finds the rules.
 """
 
-from lean.typing import Any
+from contextlib import nullcontext
+
+from lean.typing import TYPE_CHECKING, Any
 from skel import Args
+
+if TYPE_CHECKING:
+    from netlink.rtnl import Rtnl
 
 __all__ = ["is_of_reference"]
 
 
-def is_of_reference(args: Args[Any]) -> bool:
+def is_of_reference(args: Args[Any], host: "Rtnl | None" = None) -> bool:
     """Tell whether the reference suite has made the host veths in prevResult: ours have an alias. Raises OSError.
 
-    False for an attachment without a veth on the host.
+    False for an attachment without a veth on the host. `host` is a socket that is open already.
     """
     from firewall.owner import Owner
     from netlink.rtnl import Rtnl
 
     result = args.prev_result
     names = [interface.name for interface in result.interfaces if not interface.sandbox] if result else []
-    with Rtnl() as host:
-        links = [link for name in names if (link := host.link(name)) is not None and link.kind == "veth"]
+    with Rtnl() if host is None else nullcontext(host) as rtnl:
+        links = [link for name in names if (link := rtnl.link(name)) is not None and link.kind == "veth"]
     return bool(links) and all(Owner.from_label(link.alias) is None for link in links)

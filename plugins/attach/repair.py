@@ -48,5 +48,5 @@ def _masquerade(driver: Driver[Any]) -> None:
     # A later plugin's addresses have no gateway, and nothing masquerades them.
     own = pod_ips(driver.result, args.ifname, args.netns)
     addresses = [ip.address for ip in own if ip.gateway is not None] or [ip.address for ip in own]
-    by_reference = is_of_reference(args)
+    by_reference = is_of_reference(args, driver.host)
     masquerade.repair(driver.tables, driver.owner, addresses, driver.config.ip_masq_backend, by_reference=by_reference)

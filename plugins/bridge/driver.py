@@ -178,7 +178,7 @@ class BridgeDriver(Driver[BridgeConfig]):
 
         port = find_host_end(self.host, self.result, self.inner).name
         mac = next((each.mac for each in self.result.interfaces if each.sandbox and each.name == self.args.ifname), "")
-        by_reference = is_of_reference(self.args)
+        by_reference = is_of_reference(self.args, self.host)
         # The MAC that ADD gave: a pod that has taken another since must not pass.
         spoofcheck.repair(self.tables, self.owner, port, mac or self.inner.mac, by_reference=by_reference)
 

@@ -1,5 +1,6 @@
 """REPAIR by interface plugins: what other programs removed on the host is put back, for pods of both suites."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from tests.attachments import DUAL_STACK, Network, bridge_config
 from tests.cli import REFERENCE_BIN_DIR
 from tests.kernel import has_vlan_filtering, lacking
+from tests.node.faults import dispatched, failing_at
 from tests.nodes import Neighbours, Node, until, veth_between
 
 OUTSIDE = Neighbours("uplink0", ("192.0.2.1", "192.0.2.2"), ("2001:db8:0::1", "2001:db8:0::2"))
@@ -231,6 +233,34 @@ def test_ports_of_vlans_come_back(node: Node, direct_bin_dir: Path) -> None:
     assert until(lambda: network.ping("one", "10.88.0.1"))
     for pod, result in results.items():
         network.succeed("CHECK", pod, prevResult=result)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_after_a_fault_at_any_request_the_next_repair_completes(node: Node, direct_bin_dir: Path, kind: str) -> None:
+    config = KINDS[kind] | {"cniVersion": "1.0.0"}
+    node.pod_namespace("one")
+    added = dispatched(node, direct_bin_dir, "ADD", config, "one")
+    assert added.code == 0, added
+    config = config | {"prevResult": json.loads(added.stdout)}
+    port = next(each["name"] for each in config["prevResult"]["interfaces"] if each["name"].startswith("veth"))
+    losses = [["nft", "flush", "ruleset"], ["ip", "address", "flush", "dev", port]]
+    losses += [["ip", "link", "set", port, "nomaster"]] if kind == "bridge" else []
+    step = failures = 0
+    while True:
+        step += 1
+        for loss in losses:
+            node.run(loss)
+        with failing_at(step) as seen:
+            faulty = dispatched(node, direct_bin_dir, "REPAIR", config, "one")
+        if len(seen) < step:
+            break
+        failures += faulty.code
+        again = dispatched(node, direct_bin_dir, "REPAIR", config, "one")
+        checked = dispatched(node, direct_bin_dir, "CHECK", config, "one")
+
+        assert (again.code, checked.code) == (0, 0), (step, faulty, again, checked)
+    assert faulty.code == 0, faulty
+    assert failures == step - 1 > 8
 
 
 def test_a_pod_without_its_interface_is_reported(node: Node, direct_bin_dir: Path) -> None:

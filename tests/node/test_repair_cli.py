@@ -183,6 +183,25 @@ def test_a_pod_that_goes_meanwhile_gets_nothing_back(masquerading: Cli) -> None:
     assert cli.ip("link", "show", "type", "veth") == []
 
 
+def test_a_pod_that_goes_after_its_repair_gets_nothing_back(masquerading: Cli) -> None:
+    """The runtime's DEL of the first pod was between the plugins and the cache when its repair ended."""
+    cli = masquerading
+    results = cli.var_lib_cni / "results"
+    network = bridge_network("net", ipMasq=True)
+    network["plugins"].append({"type": "late"})
+    answer = 'sed "s/.*\\"prevResult\\"://; s/}$//"'
+    others = f"for f in {results}/*; do case $f in *$CNI_CONTAINERID*) ;; *) rm $f ;; esac; done"
+    cli.plugin("late", f"case $CNI_COMMAND in ADD) {answer} ;; REPAIR) {others} ;; esac\n")
+    cli.configure(network)
+    cli.add("p1", "p2")
+    on_node(cli, "nft", "flush", "ruleset")
+
+    document = repaired(cli, "--jobs", "1")
+
+    assert outcomes(document) == ["deleted"] * 2
+    assert rules(cli) == {}
+
+
 def test_no_cache_is_no_error(masquerading: Cli) -> None:
     cli = masquerading
     cli.add("p1")

@@ -12,7 +12,7 @@ import sys
 import time
 from argparse import ArgumentParser
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -68,9 +68,9 @@ def main(arguments: list[str]) -> int:
         with _watching(command):
             watched = [_watched(node, counting) for _ in range(options.rounds)]
     ports = options.pods * options.ports if "portmap" in plugin_names() else 0
-    print(f"{options.pods} pods with {ports} host ports, {options.rounds} rounds, {os.cpu_count()} processors")
+    _say(f"{options.pods} pods with {ports} host ports, {options.rounds} rounds, {os.cpu_count()} processors")
     for title, taken in (("cni-harness repair", by_command), ("--watch, from the flush on", watched)):
-        print(f"{title}: median {median(taken) * 1000:.0f} ms, from {min(taken) * 1000:.0f} to {max(taken) * 1000:.0f}")
+        _say(f"{title}: median {median(taken) * 1000:.0f} ms, from {min(taken) * 1000:.0f} to {max(taken) * 1000:.0f}")
     return 0
 
 
@@ -150,8 +150,11 @@ def _watching(command: list[str]) -> Iterator[None]:
             yield
         finally:
             process.terminate()
-            with suppress(ValueError):
-                print((process.stderr.read() if process.stderr else "").rstrip())
+            _say(process.stderr.read().rstrip() if process.stderr is not None else "")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
 
 
 if __name__ == "__main__":
