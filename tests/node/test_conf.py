@@ -38,6 +38,11 @@ EXPECTED = {
         ["10.90.0.1", "fd0d:6e1b:8b5d::1"],
     ),
     "50-macvlan": Seen({"lo": "", "eth0": "macvlan"}, ["10.91.0.2/24", "fd0d:6e1b:8b5e::2/64"], []),
+    "60-portmap": Seen(
+        {"lo": "", "eth0": "veth"},
+        ["10.96.0.2/24", "fd0d:6e1b:8b66::2/64"],
+        ["10.96.0.1", "fd0d:6e1b:8b66::1"],
+    ),
     "90-hostnetwork-noop": Seen({"lo": ""}, [], []),
     "99-loopback": Seen({"lo": ""}, [], []),
 }
@@ -57,7 +62,9 @@ KEPT = [
 KINDS: dict[str, list[str]] = {}
 
 # Values of capabilities, as a runtime has them for a pod.
-CAPABILITIES: dict[str, Any] = {}
+CAPABILITIES: dict[str, Any] = {
+    "portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}],
+}
 
 
 def requests(network: Path) -> list[list[dict[str, Any]]]:

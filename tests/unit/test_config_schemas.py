@@ -15,6 +15,7 @@ from ipam.ranges import Range
 from plugins.bridge.config import BridgeConfig, VlanTrunk
 from plugins.macvlan import MacvlanConfig
 from plugins.noop import NoopConfig
+from plugins.portmap import PortmapConfig
 from plugins.ptp import PtpConfig
 from skel import DNS, Config, Record, Route
 from tests.cli import ROOT
@@ -41,6 +42,7 @@ def shared_keys() -> set[str]:
         ("loopback", Config),
         ("macvlan", MacvlanConfig),
         ("noop", NoopConfig),
+        ("portmap", PortmapConfig),
         ("ptp", PtpConfig),
     ],
 )
