@@ -4,7 +4,6 @@ from lean.typing import TYPE_CHECKING
 from plugins.chained import required_result
 from plugins.portmap.config import PortmapConfig
 from skel import Args, CniError, Code, Plugin, Result, Undo
-from skel.steps import Steps
 from skel.versions import REFERENCE_RELEASE
 
 if TYPE_CHECKING:
@@ -39,8 +38,7 @@ def delete(args: Args[PortmapConfig]) -> None:
     """Remove all ports of the attachment, and end the UDP flows through them. Raises CniError, OSError."""
     from firewall import port_mappings
 
-    with Steps() as steps:
-        steps.take(lambda: port_mappings.remove(_tables(args), _owner(args), args.config.forwarding(args)))
+    port_mappings.remove(_tables(args), _owner(args), args.config.forwarding(args))
 
 
 def check(args: Args[PortmapConfig]) -> None:
@@ -59,9 +57,9 @@ def check(args: Args[PortmapConfig]) -> None:
         raise CniError(Code.INTERNAL, f"host ports do not lead to the pod: {ports}")
     if missing is not None:
         raise CniError(Code.INTERNAL, "host ports do not lead to the pod: rules that all ports share are missing")
-    for interface in _localnet_interfaces(forwarding):
-        from netlink.sysctl import read_sysctl
+    from netlink.sysctl import read_sysctl
 
+    for interface in _localnet_interfaces(forwarding):
         if read_sysctl(_localnet(interface)) == "0":
             raise CniError(Code.INTERNAL, f"{_localnet(interface)} is 0: the ports do not work from 127.0.0.1")
 

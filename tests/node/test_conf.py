@@ -51,6 +51,11 @@ EXPECTED = {
         ["10.92.0.9/24", "fd0d:6e1b:8b5f::9/64"],
         ["10.92.0.1", "fd0d:6e1b:8b5f::1"],
     ),
+    "60-portmap": Seen(
+        {"lo": "", "eth0": "veth"},
+        ["10.96.0.2/24", "fd0d:6e1b:8b66::2/64"],
+        ["10.96.0.1", "fd0d:6e1b:8b66::1"],
+    ),
     "61-firewall": Seen(
         {"lo": "", "eth0": "veth"},
         ["10.94.0.2/24", "fd0d:6e1b:8b61::2/64"],
@@ -89,7 +94,9 @@ KEPT = [
 KINDS = {"dummy": ["dummy"], "ipvlan": ["ipvlan"], "vlan": ["vlan", "id", "7"], "vrf": ["vrf", "table", "7"]}
 
 # Values of capabilities, as a runtime has them for a pod.
-CAPABILITIES: dict[str, Any] = {}
+CAPABILITIES: dict[str, Any] = {
+    "portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}],
+}
 
 
 def requests(network: Path) -> list[list[dict[str, Any]]]:

@@ -14,7 +14,7 @@ MAPPINGS = [mapping(8080, 80), mapping(5353, 53, "udp", hostIP="192.0.2.1"), map
 CONDITIONS = {"conditionsV4": ["ip saddr 192.0.2.0/24"]}
 
 
-def config(node: Node, bin_dir: Path, **keys: object) -> dict[str, Any]:
+def config(node: Node, bin_dir: Path, **keys: Any) -> dict[str, Any]:
     """Attach the pod `one` to a bridge; return what portmap gets."""
     ports = Ports(node, bin_dir, **keys)
     ports.bridge.config["name"] = "bridged"  # whose reservations stay

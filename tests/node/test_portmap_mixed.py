@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,7 @@ def of_containers(node: Node) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("keys", [{}, {"snat": False}, {"markMasqBit": 7}], ids=str)
 def test_both_suites_make_the_same_rules_of_iptables(
-    make_node: Callable[[], Node], direct_bin_dir: Path, keys: dict[str, object]
+    make_node: Callable[[], Node], direct_bin_dir: Path, keys: dict[str, Any]
 ) -> None:
     made = []
     for bin_dir in (REFERENCE_BIN_DIR, direct_bin_dir):

@@ -90,6 +90,22 @@ def test_nor_does_another_interface_plugin(node: Node, python_bin_dir: Path, key
         assert {module.partition(".")[0] for module in loaded} & SLOW <= ({"threading"} if verb == "DEL" else set())
 
 
+def test_nor_does_portmap(node: Node, python_bin_dir: Path) -> None:
+    node.pod_namespace("pod")
+    result = {"cniVersion": "1.1.0", "ips": [{"address": "10.88.0.2/16"}, {"address": "fd00:88::2/64"}]}
+    asked = [{"hostPort": 8080, "containerPort": 80, "protocol": protocol} for protocol in ("tcp", "udp")]
+    config = {"cniVersion": "1.1.0", "name": "net", "type": "portmap", "prevResult": result}
+
+    for verb in ("ADD", "CHECK", "DEL", "DEL", "REPAIR"):
+        loaded = loaded_by(node, python_bin_dir, verb, {**config, "runtimeConfig": {"portMappings": asked}})
+
+        assert "firewall.port_mappings" in loaded
+        assert {module.partition(".")[0] for module in loaded} & SLOW == set()
+        assert ("firewall.port_mappings_rules" in loaded) == (verb != "DEL")
+    loaded = loaded_by(node, python_bin_dir, "STATUS", config)
+    assert {module.partition(".")[0] for module in loaded} & {*SLOW, "ctypes", "netlink", "firewall"} == set()
+
+
 def test_nor_does_one_of_loopback(node: Node, python_bin_dir: Path) -> None:
     node.pod_namespace("pod")
     config = {"cniVersion": "1.1.0", "name": "lo", "type": "loopback"}

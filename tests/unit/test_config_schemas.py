@@ -22,6 +22,7 @@ from plugins.ipvlan import IpvlanConfig
 from plugins.firewall import FirewallConfig
 from plugins.macvlan import MacvlanConfig
 from plugins.noop import NoopConfig
+from plugins.portmap import PortmapConfig
 from plugins.ptp import PtpConfig
 from plugins.sbr import SbrConfig
 from plugins.tap import TapConfig
@@ -59,6 +60,7 @@ def shared_keys() -> set[str]:
         ("loopback", Config),
         ("macvlan", MacvlanConfig),
         ("noop", NoopConfig),
+        ("portmap", PortmapConfig),
         ("ptp", PtpConfig),
         ("sbr", SbrConfig),
         ("vrf", VrfConfig),

@@ -1,6 +1,7 @@
 """Messages that are written here byte by byte, compared with those that pyroute2 makes of the same parameters."""
 
 import random
+import struct
 from collections.abc import Callable
 from ipaddress import ip_address, ip_interface, ip_network
 from socket import AF_BRIDGE, AF_INET, AF_INET6
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 from pyroute2.netlink import nla, nlmsg
+from pyroute2.netlink.nfnetlink.nfctsocket import nfct_msg
 from pyroute2.netlink.rtnl.fibmsg import fibmsg
 from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
@@ -15,14 +17,14 @@ from pyroute2.netlink.rtnl.ndmsg import ndmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
 
 from netlink import addresses as address_verbs
-from netlink import altnames, kinds, link, link_wire, links, route_copies, routes, rules
+from netlink import altnames, conntrack, kinds, link, link_wire, links, route_copies, routes, rules
 from netlink.codec import Attributes, build
 from netlink.namespace import Namespace
 
 TIMES = 300
 RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK = 16, 17, 18
 RTM_NEWADDR, RTM_DELADDR, RTM_GETADDR = 20, 21, 22
-RTM_NEWROUTE, RTM_DELROUTE, RTM_GETNEIGH = 24, 25, 30
+RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE, RTM_GETNEIGH = 24, 25, 26, 30
 RTM_NEWRULE, RTM_DELRULE = 32, 33
 NLM_F_EXCL, NLM_F_CREATE = 0x200, 0x400
 NEW = NLM_F_CREATE | NLM_F_EXCL
@@ -396,6 +398,31 @@ def copied_route(values: Values) -> Case:
     return copy.written(RTM_NEWROUTE, NLM_F_CREATE, table, new), expected
 
 
+def route_looked_up(values: Values) -> Case:
+    version = values.version()
+    address = values.address(version)
+    family, length = (AF_INET, 32) if version == 4 else (AF_INET6, 128)
+    expected = reference(rtmsg, RTM_GETROUTE, [("RTA_DST", str(address))], family=family, dst_len=length)
+    return routes.get_route_to(address), expected
+
+
+def connections(values: Values) -> Case:
+    version, port = values.version(), values.random.randrange(1, 65_536)
+    protocol = values.random.choice([6, 17, 132])
+    parts = [("CTA_PROTO_NUM", protocol), ("CTA_PROTO_DST_PORT", port)]
+    tuple_ = {"attrs": [("CTA_TUPLE_PROTO", {"attrs": parts})]}
+    # pyroute2 does not know CTA_FILTER: 12 bytes behind the rest.
+    made = conntrack.list_connections(version, protocol, port)
+    flags = (20, 25 | 0x8000, 8, 1, 1 << 3 | 1 << 5, 8, 2, 0)
+    attributes = [("CTA_TUPLE_ORIG", tuple_)]
+    expected = bytearray(
+        reference(nfct_msg, 1 << 8 | 1, attributes, nfgen_family=AF_INET if version == 4 else AF_INET6)
+    )
+    expected += struct.pack("=HHHHIHHI", *flags)
+    struct.pack_into("=I", expected, 0, len(expected))
+    return made, bytes(expected)
+
+
 @pytest.mark.parametrize(
     "case",
     [
@@ -424,6 +451,8 @@ def copied_route(values: Values) -> Case:
         new_rule,
         old_rule,
         copied_route,
+        route_looked_up,
+        connections,
     ],
 )
 def test_bytes_are_those_of_pyroute2(case: Callable[[Values], Case]) -> None:
