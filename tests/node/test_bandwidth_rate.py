@@ -28,7 +28,7 @@ KEYS = {
 
 
 @pytest.mark.parametrize("to_pod", [True, False], ids=["to the pod", "from the pod"])
-@pytest.mark.parametrize(("keys", "version"), zip(KEYS.values(), ADDRESSES, strict=True), ids=KEYS)
+@pytest.mark.parametrize(("keys", "version"), [*zip(KEYS.values(), ADDRESSES, strict=True)], ids=KEYS)
 def test_tcp(node: Node, direct_bin_dir: Path, keys: dict[str, Any], version: int, *, to_pod: bool) -> None:
     limited = Limited(node, direct_bin_dir, **keys)
     limited.add("one")

@@ -59,6 +59,7 @@ KEPT = [
     "node/sysctl/*.cni-*",
     "node/sysctl/net.ip*forward*",
     "files/*/networks*",
+    "files/*/tuning",
 ]
 
 
@@ -99,6 +100,8 @@ def look(node: Node, pod: str) -> Seen:
 def call(node: Node, bin_dir: Path) -> Callable[..., PluginRun]:
     def call(verb: str, config: dict[str, Any], pod: str, name: str = "pod") -> PluginRun:
         ifname = "lo" if config["type"] == "loopback" else "eth0"
+        if config["type"] == "tuning":
+            config = {**config, "dataDir": str(node.var_lib_cni / "tuning")}  # /run is the machine's
         return node.plugin(bin_dir, config["type"], verb, config, container_id=name, ifname=ifname, netns=pod)
 
     return call
