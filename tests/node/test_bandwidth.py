@@ -14,8 +14,13 @@ from tests.node.faults import FaultAt, answer_lost_at, dispatched, failing_at, f
 from tests.node.test_start_up import SLOW, loaded_by
 from tests.nodes import HANG, Node
 
-RATES = {"ingressRate": 8_000_000, "ingressBurst": 400_000, "egressRate": 16_000_000, "egressBurst": 800_000}
-SUBNETS = {"unshapedSubnets": ["192.0.2.0/24", "2001:db8::/33", "10.0.0.0/8"]}
+RATES: dict[str, Any] = {
+    "ingressRate": 8_000_000,
+    "ingressBurst": 400_000,
+    "egressRate": 16_000_000,
+    "egressBurst": 800_000,
+}
+SUBNETS: dict[str, Any] = {"unshapedSubnets": ["192.0.2.0/24", "2001:db8::/33", "10.0.0.0/8"]}
 IFB = "bwp" + sha512(b"netid-one").hexdigest()[:12]
 
 

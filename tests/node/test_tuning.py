@@ -15,13 +15,13 @@ from tests.node.test_start_up import SLOW, loaded_by
 from tests.nodes import HANG, Node
 
 MAC = "02:00:00:00:00:09"
-LINK = {"mac": MAC, "mtu": 1400, "promisc": True, "allmulti": True, "txQLen": 500}
-SYSCTL = {
+LINK: dict[str, Any] = {"mac": MAC, "mtu": 1400, "promisc": True, "allmulti": True, "txQLen": 500}
+SYSCTL: dict[str, str] = {
     "net.core.somaxconn": "777",
     "net/ipv4/ip_local_port_range": "20000 30000",
     "net.ipv4.conf.IFNAME.arp_filter": "1",
 }
-ALL = {**LINK, "sysctl": SYSCTL}
+ALL: dict[str, Any] = {**LINK, "sysctl": SYSCTL}
 WITHOUT_IPAM = bridge_config(isGateway=False, ipam={})
 
 
