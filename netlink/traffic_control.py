@@ -10,7 +10,7 @@ from _socket import htons
 from collections.abc import Iterable
 
 from lean.typing import Final, NamedTuple
-from netlink.request import Request, change
+from netlink.request import CHANGE, Request, change
 from netlink.wire import (
     HEADER,
     NLM_F_CREATE,
@@ -202,13 +202,13 @@ def new_redirection(ifindex: int, *, parent: int, priority: int, protocol: int, 
 def find_qdisc(ifindex: int, parent: int = ROOT) -> Request[TrafficClass | None]:
     """Ask for the qdisc at a place; the answer is None if there is none. The kernel's own have the handle 0."""
     encoded = _message(_GET_QDISC, ifindex, parent=parent, flags=_NLM_F_ECHO)
-    return Request(encoded, f"look up the qdisc of link {ifindex}", _first_class, harmless=_NONE)
+    return _look(encoded, f"look up the qdisc of link {ifindex}")
 
 
 def find_class(ifindex: int, handle: int) -> Request[TrafficClass | None]:
     """Ask for a class; the answer is None if it is missing."""
     encoded = _message(_GET_CLASS, ifindex, handle=handle, flags=_NLM_F_ECHO)
-    return Request(encoded, f"look up class {handle:#x} of link {ifindex}", _first_class, harmless=_NONE)
+    return _look(encoded, f"look up class {handle:#x} of link {ifindex}")
 
 
 def get_filters(ifindex: int, parent: int) -> bytes:
@@ -243,6 +243,11 @@ def mirred_targets_in(frame: Frame) -> list[int]:
     """Return the ifindexes that the actions of kind mirred in a message send packets to."""
     listed = value(frame.encoded[HEADER.size + len(_TCAMSG) :], _TCA_ACT_TAB)
     return [target for _, action in items(listed) if (target := _mirred_target(action))]
+
+
+def _look(encoded: bytes, doing: str) -> Request[TrafficClass | None]:
+    # The kernel is silent about the qdisc that a removed one leaves: so it acknowledges the request, too.
+    return Request(encoded, doing, _first_class, asks=CHANGE, harmless=_NONE)
 
 
 def _message(
@@ -309,9 +314,9 @@ def _first_class(frames: list[Frame] | None) -> TrafficClass | None:
 def _bucket(kind: str, options: dict[int, bytes]) -> Bucket | None:
     """Return the bucket of a tbf or a class of htb. Both structures begin with two rates, and the first counts."""
     of_kind = {"tbf": (_TCA_TBF_PARMS, _TCA_TBF_RATE64), "htb": (_TCA_HTB_PARMS, _TCA_HTB_RATE64)}
-    parameters, rate64 = of_kind.get(kind, (0, 0))
-    if parameters not in options:
+    if kind not in of_kind or of_kind[kind][0] not in options:
         return None
+    parameters, rate64 = of_kind[kind]
     encoded = options[parameters]
     rate = _RATESPEC.unpack_from(encoded)[-1]
     if rate64 in options:

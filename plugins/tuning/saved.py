@@ -68,7 +68,7 @@ class Saved(Record):
             try:
                 pod.send(change(encoded_change, f'restore {key} of "{ifname}"'))
             except NetlinkError as error:
-                log(error.strerror)
+                log(str(error.strerror))
         with entered(netns):
             restore(self.sysctl, log)
 

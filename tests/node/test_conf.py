@@ -87,6 +87,7 @@ KEPT = [
     "node/sysctl/net.ip*forward*",
     "files/*/networks*",
     "files/*dhcp*",
+    "files/*/tuning",
 ]
 
 
@@ -167,6 +168,8 @@ class Pod:
     def _run(self, verb: str, plugin: dict[str, Any], result: dict[str, Any] | None) -> PluginRun:
         ifname = "lo" if plugin["type"] == "loopback" else "eth0"
         config = plugin if result is None else {**plugin, "prevResult": result}
+        if config["type"] == "tuning":
+            config = {**config, "dataDir": str(self._node.var_lib_cni / "tuning")}  # /run is the machine's
         return self._node.plugin(
             self._bin_dir, plugin["type"], verb, config, container_id=self._name, ifname=ifname, netns=self.netns
         )

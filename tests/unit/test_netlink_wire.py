@@ -15,17 +15,21 @@ from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.ndmsg import ndmsg
 from pyroute2.netlink.rtnl.rtmsg import rtmsg
+from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
 from netlink import addresses as address_verbs
 from netlink import altnames, conntrack, kinds, link, link_wire, links, route_copies, routes, rules
+from netlink import traffic_control as tc
 from netlink.codec import Attributes, build
 from netlink.namespace import Namespace
+from netlink.wire import Frame
 
 TIMES = 300
 RTM_NEWLINK, RTM_DELLINK, RTM_GETLINK = 16, 17, 18
 RTM_NEWADDR, RTM_DELADDR, RTM_GETADDR = 20, 21, 22
 RTM_NEWROUTE, RTM_DELROUTE, RTM_GETROUTE, RTM_GETNEIGH = 24, 25, 26, 30
 RTM_NEWRULE, RTM_DELRULE = 32, 33
+RTM_NEWQDISC, RTM_DELQDISC = 36, 37
 NLM_F_EXCL, NLM_F_CREATE = 0x200, 0x400
 NEW = NLM_F_CREATE | NLM_F_EXCL
 SKIP_STATS = ("IFLA_EXT_MASK", 8)
@@ -423,9 +427,32 @@ def connections(values: Values) -> Case:
     return made, bytes(expected)
 
 
+def traffic(kind: int, name: str, options: Any = None, flags: int = 0, **fields: int) -> bytes:
+    attributes = [("TCA_KIND", name), ("TCA_OPTIONS", {"attrs": options} if options else None)]
+    return reference(tcmsg, kind, attributes, flags, **fields)
+
+
+def classes(values: Values) -> Case:
+    index, default, waiting = values.number(), values.number(), values.number()
+    made = tc.new_qdisc(index, "htb", tc.htb(default, waiting), handle=0x10000)
+    options = [
+        ("TCA_HTB_INIT", {"version": 3, "rate2quantum": 10, "defcls": default}),
+        ("TCA_HTB_DIRECT_QLEN", waiting),
+    ]
+    return made, traffic(RTM_NEWQDISC, "htb", options, NEW, index=index, handle=0x10000, parent=tc.ROOT)
+
+
+def removed_qdisc(values: Values) -> Case:
+    index, handle = values.number(), values.number()
+    made = tc.delete_qdisc(index, "ingress", parent=tc.INGRESS, handle=handle).message
+    return made, traffic(RTM_DELQDISC, "ingress", index=index, handle=handle, parent=tc.INGRESS)
+
+
 @pytest.mark.parametrize(
     "case",
     [
+        classes,
+        removed_qdisc,
         looked_up,
         looked_up_by_index,
         listed,
@@ -480,3 +507,17 @@ def test_a_rule_is_read_as_it_was_written() -> None:
         rule = rules.Rule(values.network(values.version()), values.number(), values.number())
 
         assert rule == rules.rule_in(rules.old_rule(rule))
+
+
+def test_a_filter_is_read_as_it_was_written() -> None:
+    values = Values()
+    for _ in range(TIMES):
+        index, class_id, priority = values.number(), values.number(), values.random.randint(1, 65_535)
+        keys = tuple(
+            tc.Key(values.number(), values.number(), 4 * number) for number in range(values.random.randint(1, 4))
+        )
+        made = tc.new_u32_filter(index, parent=1, priority=priority, protocol=0x86DD, class_id=class_id, keys=keys)
+        redirecting = tc.new_redirection(index, parent=1, priority=priority, protocol=3, target=index)
+
+        assert tc.filter_in(Frame(44, 0, 0, made)) == (priority, 0x86DD, class_id, keys, 0)
+        assert tc.filter_in(Frame(44, 0, 0, redirecting)) == (priority, 3, 0, (), index)

@@ -1,0 +1,58 @@
+"""bandwidth and tuning behind a bridge: the whole suite, and ADDs that are killed at any point."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.conformance.catalogue import Check, checks
+from harness.conformance.chaos import wreak
+from harness.conformance.finding import Outcome
+from harness.conformance.profile import Profile
+from harness.conformance.run import Extent, run_check
+from harness.conformance.subject import Subject, subjects_of
+from harness.libcni.networks import parse_network_list
+from tests.nodes import HANG
+
+pytestmark = pytest.mark.sudo
+
+BRIDGE = {
+    "type": "bridge",
+    "bridge": "br0",
+    "isGateway": True,
+    "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.66.0.0/24"}], [{"subnet": "2001:db8::/64"}]]},
+}
+PLUGINS: dict[str, dict[str, Any]] = {
+    "bandwidth": {"capabilities": {"bandwidth": True}, "egressRate": 8_000_000, "ingressRate": 8_000_000},
+    "tuning": {"capabilities": {"mac": True}, "sysctl": {"net.core.somaxconn": "500"}, "mtu": 1400, "promisc": True},
+}
+EXTENT = Extent(timeout=HANG, kills=20, killers=2)
+
+
+def subject(plugin: str, bin_dir: Path, tmp_path: Path) -> Subject:
+    """The plugin behind a bridge, with files of its own."""
+    files = {"dataDir": str(tmp_path / "tuning")} if plugin == "tuning" else {}
+    chain = [BRIDGE, {"type": plugin, **files, **PLUGINS[plugin]}]
+    text = json.dumps({"cniVersion": "1.1.0", "name": "own", "plugins": chain})
+    (found,) = subjects_of(parse_network_list(text.encode()), [bin_dir], profile=Profile.CHAINED, only=[plugin])
+    return found
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+@pytest.mark.parametrize(
+    "check", [check for check in checks() if Profile.CHAINED in check.profiles], ids=lambda check: check.id
+)
+def test_conformance(check: Check, plugin: str, direct_bin_dir: Path, tmp_path: Path) -> None:
+    examined = subject(plugin, direct_bin_dir, tmp_path)
+
+    finding = run_check(check, examined, state_dir=tmp_path / "state", extent=EXTENT)
+
+    assert finding.outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, finding.detail
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_nothing_is_left_of_a_killed_add(plugin: str, direct_bin_dir: Path, tmp_path: Path) -> None:
+    chaos = wreak(subject(plugin, direct_bin_dir, tmp_path), state_dir=tmp_path / "state", extent=EXTENT)
+
+    assert chaos.leaks == []
