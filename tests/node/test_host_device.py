@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from netlink.namespace import remove_namespace
+from plugins.host_device import loan
 from tests.attachments import Network
 from tests.cli import REFERENCE_BIN_DIR
 from tests.node.faults import FaultAt, answer_lost_at, failing_at, fails_at_every_step
@@ -301,7 +302,7 @@ def test_gc_gives_a_device_without_a_record_its_name_back(network: Network) -> N
     for path in network.node.var_lib_cni.glob("host-device/*/*"):
         path.unlink()
     put_back_by_the_kernel(network, "one")
-    keys = {"cni.dev/valid-attachments": []}
+    keys: dict[str, Any] = {"cni.dev/valid-attachments": []}
 
     assert network.node.plugin(network.bin_dir, "host-device", "GC", network.config | keys) == (0, None, "")
 
@@ -366,12 +367,13 @@ def test_two_pods_that_want_one_device(network: Network, wire: Neighbours) -> No
 @pytest.mark.parametrize("key", ["device", "alternative name", "hwaddr", "hwaddr, as Windows writes it"])
 def test_by_name_and_by_mac(network: Network, key: str) -> None:
     address = link(network, None, DEVICE)["address"]
-    named = {
+    keys: dict[str, dict[str, Any]] = {
         "device": {"device": DEVICE},
         "alternative name": {"device": "enp0s31f6"},
         "hwaddr": {"device": None, "hwaddr": address},
         "hwaddr, as Windows writes it": {"device": "", "hwaddr": address.upper().replace(":", "-")},
-    }[key]
+    }
+    named = keys[key]
 
     add(network, **named)
     assert link(network, network.namespace("one"))["address"] == address
@@ -382,7 +384,7 @@ def test_by_name_and_by_mac(network: Network, key: str) -> None:
 def test_by_kernel_path(unplugged: Network) -> None:
     """All virtual interfaces are those of one device in sysfs, and the first one by name is taken."""
     unplugged.node.run(["ip", "link", "add", "a-first", "type", "veth", "peer", "name", "z-last"])
-    path = {"device": None, "kernelpath": "/sys/devices/virtual", "ipam": {}}
+    path: dict[str, Any] = {"device": None, "kernelpath": "/sys/devices/virtual", "ipam": {}}
 
     add(unplugged, **path)
 
@@ -508,7 +510,11 @@ def test_a_failing_add_leaves_the_device_as_it_was(network: Network) -> None:
 
 
 @pytest.mark.parametrize("fault_at", [failing_at, answer_lost_at])
-def test_at_every_request_to_the_kernel(node: Node, direct_bin_dir: Path, fault_at: FaultAt) -> None:
+def test_at_every_request_to_the_kernel(
+    node: Node, direct_bin_dir: Path, fault_at: FaultAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loan, "_LOCKED", str(node.var_lib_cni))
+    monkeypatch.setattr(loan, "_FOLDER", str(node.var_lib_cni / "host-device"))
     node.pod_namespace("one")
     for command in [
         "ip link add dev7 mtu 1450 type veth peer name dev8",
