@@ -3,6 +3,8 @@
 Nothing of an attachment is on the host while the pod has the device, so REPAIR has nothing to do.
 """
 
+import errno
+
 from lean.typing import TYPE_CHECKING
 from plugins.attach.driver import Driver, Made
 from plugins.host_device.config import HostDeviceConfig, Wanted
@@ -22,6 +24,8 @@ _RETURN_SECONDS = 2.5
 """How long the kernel may take to put hardware back to the host when a namespace has ended."""
 _CARRIER_SECONDS = 4.0
 """How long a network card may take to find its neighbour: then its IPv6 addresses are probed."""
+_REFUSALS = errno.EBUSY, errno.EOPNOTSUPP, errno.EPERM, errno.EINVAL, errno.EADDRNOTAVAIL
+"""Errors of drivers that do not set the MAC of a device that is up, or is virtualized."""
 
 
 class HostDeviceDriver(Driver[HostDeviceConfig]):
@@ -96,7 +100,9 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
 
         try:
             super().announce()
-        except NetlinkError as error:  # drivers that do not change the MAC of a device that is up
+        except NetlinkError as error:
+            if error.errno not in _REFUSALS:
+                raise
             self.args.log(f"neighbours are not told of the pod's addresses: {error.strerror}")
 
     def unmake(self, steps: "Steps") -> None:

@@ -100,6 +100,6 @@ def test_a_kernel_without_dummies_and_verbs_that_need_none(network: Network) -> 
     network.succeed("DEL", "one")
     network.succeed("DEL", "one", netns="")
     network.succeed("STATUS", "one")
-    keys = {"cni.dev/valid-attachments": []}
+    keys: dict[str, Any] = {"cni.dev/valid-attachments": []}
     assert network.node.plugin(network.bin_dir, "dummy", "GC", network.config | keys).code == 0
     assert names(network.node, netns) == {"lo"}

@@ -1,16 +1,21 @@
 """The host-device plugin: an interface of the host moves into the pod and comes back as it was."""
 
+import itertools
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from netlink.namespace import remove_namespace
+from netlink.socket import Socket
+from plugins.host_device import loan
 from tests.attachments import Network
 from tests.cli import REFERENCE_BIN_DIR
-from tests.node.faults import FaultAt, answer_lost_at, failing_at, fails_at_every_step
+from tests.node.faults import FaultAt, answer_lost_at, dispatched, failing_at, fails_at_every_step
 from tests.nodes import HANG, Neighbours, Node, until, until_usable, veth_between
 
 IPAM = {
@@ -301,7 +306,7 @@ def test_gc_gives_a_device_without_a_record_its_name_back(network: Network) -> N
     for path in network.node.var_lib_cni.glob("host-device/*/*"):
         path.unlink()
     put_back_by_the_kernel(network, "one")
-    keys = {"cni.dev/valid-attachments": []}
+    keys: dict[str, Any] = {"cni.dev/valid-attachments": []}
 
     assert network.node.plugin(network.bin_dir, "host-device", "GC", network.config | keys) == (0, None, "")
 
@@ -366,12 +371,13 @@ def test_two_pods_that_want_one_device(network: Network, wire: Neighbours) -> No
 @pytest.mark.parametrize("key", ["device", "alternative name", "hwaddr", "hwaddr, as Windows writes it"])
 def test_by_name_and_by_mac(network: Network, key: str) -> None:
     address = link(network, None, DEVICE)["address"]
-    named = {
+    keys: dict[str, dict[str, Any]] = {
         "device": {"device": DEVICE},
         "alternative name": {"device": "enp0s31f6"},
         "hwaddr": {"device": None, "hwaddr": address},
         "hwaddr, as Windows writes it": {"device": "", "hwaddr": address.upper().replace(":", "-")},
-    }[key]
+    }
+    named = keys[key]
 
     add(network, **named)
     assert link(network, network.namespace("one"))["address"] == address
@@ -382,7 +388,7 @@ def test_by_name_and_by_mac(network: Network, key: str) -> None:
 def test_by_kernel_path(unplugged: Network) -> None:
     """All virtual interfaces are those of one device in sysfs, and the first one by name is taken."""
     unplugged.node.run(["ip", "link", "add", "a-first", "type", "veth", "peer", "name", "z-last"])
-    path = {"device": None, "kernelpath": "/sys/devices/virtual", "ipam": {}}
+    path: dict[str, Any] = {"device": None, "kernelpath": "/sys/devices/virtual", "ipam": {}}
 
     add(unplugged, **path)
 
@@ -508,7 +514,11 @@ def test_a_failing_add_leaves_the_device_as_it_was(network: Network) -> None:
 
 
 @pytest.mark.parametrize("fault_at", [failing_at, answer_lost_at])
-def test_at_every_request_to_the_kernel(node: Node, direct_bin_dir: Path, fault_at: FaultAt) -> None:
+def test_at_every_request_to_the_kernel(
+    node: Node, direct_bin_dir: Path, fault_at: FaultAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loan, "_LOCKED", str(node.var_lib_cni))
+    monkeypatch.setattr(loan, "_FOLDER", str(node.var_lib_cni / "host-device"))
     node.pod_namespace("one")
     for command in [
         "ip link add dev7 mtu 1450 type veth peer name dev8",
@@ -522,6 +532,54 @@ def test_at_every_request_to_the_kernel(node: Node, direct_bin_dir: Path, fault_
     until_usable(node, "dev7")
 
     assert fails_at_every_step(node, direct_bin_dir, config(device="dev7", ipam=ipam, mtu=1400), fault_at) > 15
+
+
+@pytest.mark.parametrize("sends_first", [True, False])
+def test_add_is_killed_at_every_request_to_the_kernel(
+    node: Node, direct_bin_dir: Path, monkeypatch: pytest.MonkeyPatch, *, sends_first: bool
+) -> None:
+    """DEL gives the device back, wherever the ADD has left it."""
+    monkeypatch.setattr(loan, "_LOCKED", str(node.var_lib_cni))
+    monkeypatch.setattr(loan, "_FOLDER", str(node.var_lib_cni / "host-device"))
+    netns = node.pod_namespace("one")
+    node.run(["ip", "link", "add", "dev7", "type", "veth", "peer", "name", "dev8"])
+    node.run(["ip", "address", "add", "192.0.2.1/24", "dev", "dev7"])
+    before = node.state()
+    keys = config(device="dev7", ipam={})
+
+    step, survived = 0, False
+    while not survived:
+        step += 1
+        child = os.fork()
+        if child == 0:
+            with killed_at(step, sends_first=sends_first):
+                os._exit(dispatched(node, direct_bin_dir, "ADD", keys, "one").code)
+        survived = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+        for _ in range(2):
+            assert dispatched(node, direct_bin_dir, "DEL", keys, "one").code == 0
+        node.assert_same_state(before, within=HANG)
+        assert names(node, netns) == {"lo"}
+
+    assert step > 10
+
+
+@contextmanager
+def killed_at(step: int, *, sends_first: bool) -> Iterator[None]:
+    """End this process at its netlink request number `step`, after or before the kernel has it."""
+    calls = itertools.count(1)
+    send = Socket._send
+
+    def send_or_end(self: Socket, packet: bytes | bytearray) -> None:
+        is_last = next(calls) == step
+        if not is_last or sends_first:
+            send(self, packet)
+        if is_last:
+            os._exit(9)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Socket, "_send", send_or_end)
+        yield
 
 
 # Mixed use with the reference plugin (Debian's)

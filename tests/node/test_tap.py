@@ -4,14 +4,14 @@ import fcntl
 import os
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from netlink import tap
-from netlink.namespace import entered, open_namespace
+from netlink.namespace import Namespace, entered, open_namespace
 from tests.attachments import Network
 from tests.node.faults import FaultAt, answer_lost_at, dispatched, failing_at, fails_at_every_step
 from tests.nodes import Node, until
@@ -74,7 +74,7 @@ def test_a_program_reads_the_pods_frames_and_answers_them(network: Network) -> N
                 asked = arp_request(fd)
                 return asked if asked and asked[38:42] == bytes([10, 92, 0, 77]) else None
 
-            request = until(from_the_ping)
+            request = until(from_the_ping) or b""
             machine = bytes.fromhex("020000000077")
             answer = request[6:12] + machine + request[12:20] + b"\0\2"
             os.write(fd, answer + machine + request[38:42] + request[6:12] + request[28:32])
@@ -86,7 +86,7 @@ def test_a_program_reads_the_pods_frames_and_answers_them(network: Network) -> N
                     return None
                 return frame if frame[12:14] == b"\x08\0" and frame[34:35] == b"\x08" else None
 
-            packet = until(echo)
+            packet = until(echo) or b""
             # An echo reply has the request's bytes, with its type and so its checksum changed.
             checksum = (int.from_bytes(packet[36:38]) + 0x800) % 0xFFFF
             reply = packet[6:12] + packet[:6] + packet[12:26] + packet[30:34] + packet[26:30]
@@ -215,11 +215,10 @@ def test_a_foreign_interface_is_never_adopted(network: Network, foreign: str) ->
 def test_nor_is_one_that_comes_between(node: Node, direct_bin_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The look for the name sees none, and the kernel refuses to make a second one."""
     netns = node.pod_namespace("one")
-    entering = tap.entered
 
-    def enter_after_another(namespace: Any) -> Any:
+    def enter_after_another(namespace: Namespace) -> AbstractContextManager[None]:
         node.run(["ip", "tuntap", "add", "mode", "tap", "name", "eth0"], netns=netns)
-        return entering(namespace)
+        return entered(namespace)
 
     monkeypatch.setattr(tap, "entered", enter_after_another)
 
