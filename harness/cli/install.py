@@ -34,7 +34,8 @@ _FIRST = "10-cni-harness.conflist"
 @click.option(
     "--units/--no-units",
     default=None,
-    help="Have systemd start the server when it is needed.  [with systemd, the default --state-dir, and no package]",
+    help="Have systemd start the server and the DHCP daemon when they are needed.  "
+    "[with systemd, the default --state-dir, and no package]",
 )
 @click.option("--unit-dir", type=click.Path(file_okay=False, path_type=Path), hidden=True, help="For a look at them.")
 def command(
@@ -59,7 +60,8 @@ def command(
     if units is None:
         units = systemd.is_systemd_running() and settings.state_dir == DEFAULT_STATE_DIR and not systemd.are_packaged()
     if units:
-        files |= systemd.units((unit_dir or systemd.UNIT_DIR).absolute())
+        folder = (unit_dir or systemd.UNIT_DIR).absolute()
+        files |= systemd.units(folder) | systemd.dhcp_units(folder)
     # After the plugins: containerd uses a list as soon as it exists.
     if conf is not None:
         files |= _list(conf, settings.conf_dir or DEFAULT_CONF_DIR)

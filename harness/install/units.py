@@ -1,4 +1,4 @@
-"""The server's systemd units: a socket that always exists, and a server that its first connection starts.
+"""The systemd units of the server and of the DHCP daemon: a socket that always exists, and a process behind it.
 
 After an upgrade or a kill, the next launcher starts the server anew. Until then launchers wait in the socket's queue.
 After too long a wait they execute their plugin by themselves.
@@ -13,7 +13,7 @@ from harness.install.commands import CommandError, run
 from harness.install.files import Content
 from launch.installation import DEFAULT_SOCKET, command
 
-__all__ = ["UNIT_DIR", "are_packaged", "disabled", "enable", "is_systemd_running", "units"]
+__all__ = ["UNIT_DIR", "are_packaged", "dhcp_units", "disabled", "enable", "is_systemd_running", "units"]
 
 UNIT_DIR: Final = Path("/etc/systemd/system")
 
@@ -58,6 +58,41 @@ TasksMax=infinity
 """
 
 
+_DHCP_SOCKET: Final = f"{_NAME}-dhcp.socket"
+_DHCP_SERVICE: Final = f"{_NAME}-dhcp.service"
+
+_DHCP_SOCKET_UNIT: Final = """\
+[Unit]
+Description=Socket of the DHCP daemon of the CNI plugins of cni-harness
+# The reference's, which has the same path.
+Conflicts=cni-dhcp.socket
+
+[Socket]
+ListenStream=/run/cni/dhcp.sock
+SocketMode=0600
+DirectoryMode=0755
+Backlog=4096
+RemoveOnStop=yes
+
+[Install]
+WantedBy=sockets.target
+"""
+
+_DHCP_SERVICE_UNIT: Final = """\
+[Unit]
+Description=DHCP daemon of the CNI plugins of cni-harness
+Requires={socket}
+After={socket}
+StartLimitIntervalSec=0
+
+[Service]
+ExecStart={command}
+# Leases run out without it.
+Restart=always
+RestartSec=1
+"""
+
+
 def is_systemd_running() -> bool:
     """Tell whether systemd is this machine's first process (sd_booted(3))."""
     return Path("/run/systemd/system").is_dir()
@@ -81,10 +116,21 @@ def units(folder: Path, socket: str = DEFAULT_SOCKET, arguments: Sequence[str] |
     return {folder / name: Content(text.encode(), 0o644) for name, text in files.items()}
 
 
+def dhcp_units(folder: Path) -> dict[Path, Content]:
+    """Return the unit files of the DHCP daemon for `folder`. Raises ValueError as `units` does."""
+    service = " ".join(map(_quoted, [*command("launch.daemons"), "dhcp"]))
+    files = {
+        _DHCP_SOCKET: _DHCP_SOCKET_UNIT,
+        _DHCP_SERVICE: _DHCP_SERVICE_UNIT.format(socket=_DHCP_SOCKET, command=service),
+    }
+    return {folder / name: Content(text.encode(), 0o644) for name, text in files.items()}
+
+
 def enable(*, changed: bool) -> None:
     """Have systemd listen from now on; if any unit was `changed`, stop the running server. Raises CommandError.
 
-    Running requests then finish by themselves, and the next launcher gets a new server.
+    Running requests then finish by themselves, and the next launcher gets a new server. A running DHCP daemon is
+    started anew, with all its leases.
     """
     run("systemctl", "daemon-reload")
     with suppress(CommandError):  # systemd does not know the units yet
@@ -92,6 +138,10 @@ def enable(*, changed: bool) -> None:
     run("systemctl", "enable", "--now", _SOCKET)
     if changed:
         run("systemctl", "stop", _SERVICE)
+    if (UNIT_DIR / _DHCP_SOCKET).exists():
+        run("systemctl", "enable", "--now", _DHCP_SOCKET)
+        if changed:
+            run("systemctl", "try-restart", _DHCP_SERVICE)
 
 
 @contextmanager
@@ -109,7 +159,7 @@ def disabled(files: Sequence[Path]) -> Iterator[None]:
 
 
 def _disable() -> None:
-    there = [name for name in (_SOCKET, _SERVICE) if (UNIT_DIR / name).exists()]
+    there = [name for name in (_SOCKET, _SERVICE, _DHCP_SOCKET, _DHCP_SERVICE) if (UNIT_DIR / name).exists()]
     for name in (_SOCKET, _SERVICE):
         if name not in there:
             with suppress(CommandError):  # systemd does not know the unit any more

@@ -1,8 +1,10 @@
 """The dhcp plugin and its daemon, against real servers in a neighbouring node."""
 
 import json
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -259,10 +261,10 @@ def test_another_program_listens(direct: Network, daemon: Daemon) -> None:
     )
     assert "501 this is the DHCP daemon of cni-harness" in ran.stdout["msg"], ran
 
-    socket = direct.node.folder / "foreign.sock"
-    with direct.node.background([reference, "daemon", "-socketpath", socket]):
-        until(socket.exists)
-        error = direct.fail("ADD", "one", ipam=daemon.ipam(daemonSocketPath=str(socket)))
+    path = direct.node.folder / "foreign.sock"
+    with direct.node.background([reference, "daemon", "-socketpath", path]):
+        until(path.exists)
+        error = direct.fail("ADD", "one", ipam=daemon.ipam(daemonSocketPath=str(path)))
     assert (error["code"], "another program than the DHCP daemon of cni-harness listens" in error["msg"]) == (7, True)
 
 
@@ -296,11 +298,11 @@ def test_pods_of_the_reference(node: Node, direct: Network, daemon: Daemon, serv
     """Its daemon forgets all leases when it ends: ours asks the server for them, and releases them."""
     if not (REFERENCE_BIN_DIR / "dhcp").exists():
         pytest.skip("the reference plugins (Debian: containernetworking-plugins) are not here")
-    socket = daemon.socket.with_name("reference.sock")
-    old = {"cniVersion": "1.0.0", "ipam": {"type": "dhcp", "daemonSocketPath": str(socket)}}
+    path = daemon.socket.with_name("reference.sock")
+    old = {"cniVersion": "1.0.0", "ipam": {"type": "dhcp", "daemonSocketPath": str(path)}}
     reference = Network(node, REFERENCE_BIN_DIR, direct.config | old)
-    with node.background([REFERENCE_BIN_DIR / "dhcp", "daemon", "-socketpath", socket]):
-        until(socket.exists)
+    with node.background([REFERENCE_BIN_DIR / "dhcp", "daemon", "-socketpath", path]):
+        until(path.exists)
         results = {pod: reference.add(pod) for pod in ("one", "two", "three")}
         addresses = {pod: direct.addresses(pod)[0] for pod in results}
 
@@ -330,12 +332,32 @@ def test_pods_of_ours_are_deleted_by_the_reference(node: Node, direct: Network, 
     if not (REFERENCE_BIN_DIR / "dhcp").exists():
         pytest.skip("the reference plugins (Debian: containernetworking-plugins) are not here")
     result = direct.add("one")
-    socket = daemon.socket.with_name("reference.sock")
-    old = {"cniVersion": "1.0.0", "ipam": {"type": "dhcp", "daemonSocketPath": str(socket)}}
-    with node.background([REFERENCE_BIN_DIR / "dhcp", "daemon", "-socketpath", socket]):
-        until(socket.exists)
+    path = daemon.socket.with_name("reference.sock")
+    old = {"cniVersion": "1.0.0", "ipam": {"type": "dhcp", "daemonSocketPath": str(path)}}
+    with node.background([REFERENCE_BIN_DIR / "dhcp", "daemon", "-socketpath", path]):
+        until(path.exists)
         Network(node, REFERENCE_BIN_DIR, direct.config | old).succeed("DEL", "one", prevResult=result)
     remove_namespace(direct.namespace("one"))
 
     # The daemon finds that the pod is gone.
     until(lambda: daemon.files() == [])
+
+
+def test_systemd_hands_the_socket_over(node: Node, direct_bin_dir: Path, neighbour: Node, tmp_path: Path) -> None:
+    """A question that came before the daemon is answered."""
+    assert neighbour
+    path = tmp_path / "dhcp.sock"
+    script = 'exec 3<&"$1" && shift && LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"'
+    daemon = [direct_bin_dir / "dhcp", "daemon", "-datadir", tmp_path / "leases"]
+    keys = {"type": "dhcp", "daemonSocketPath": str(path)}
+    network = Network(node, direct_bin_dir, {"cniVersion": "1.1.0", "name": "net", "type": "dhcp", "ipam": keys})
+    with socket.socket(socket.AF_UNIX) as listening, ThreadPoolExecutor() as pool:
+        listening.bind(str(path))
+        listening.listen()
+        gc = pool.submit(network.succeed, "GC", "one", **{"cni.dev/valid-attachments": []})
+        command = ["bash", "-c", script, "bash", str(listening.fileno()), *map(str, daemon)]
+        with subprocess.Popen(command, pass_fds=[listening.fileno()]) as process:
+            assert gc.result(HANG) is None
+            process.terminate()
+            assert process.wait(HANG) == 0
+    assert path.exists()

@@ -29,3 +29,32 @@ def test_no_verb_loads_what_is_slow_to_load(tmp_path: Path) -> None:
     )
 
     assert HEAVY & set(ran.stdout.split()) == set()
+
+
+DHCP = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from skel.dispatch import dispatch
+from ipam.dhcp import PLUGIN
+ipam = {"type": "dhcp", "daemonSocketPath": sys.argv[2] + "/dhcp.sock", "dataDir": sys.argv[2] + "/leases"}
+environ = {"CNI_CONTAINERID": "pod", "CNI_IFNAME": "eth0", "CNI_NETNS": "/none", "CNI_PATH": "/none"}
+for verb, code in (("STATUS", 0), ("ADD", 1), ("DEL", 0)):
+    config = {"cniVersion": "1.1.0", "name": "net", "ipam": ipam}
+    outcome = dispatch(PLUGIN, {**environ, "CNI_COMMAND": verb}, lambda: json.dumps(config).encode())
+    assert outcome.code == code, outcome
+print(*sys.modules)
+"""
+
+
+def test_nor_does_dhcp_which_leaves_the_work_to_its_daemon(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", DHCP, str(Path(__file__).parents[2]), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = set(ran.stdout.split())
+
+    assert "ipam.dhcp_daemon.protocol" in loaded
+    assert (HEAVY | {"argparse", "ctypes", "random", "selectors", "socket"}) & loaded == set()
+    assert not any(name.startswith("netlink") for name in loaded)

@@ -65,8 +65,10 @@ def test_units_are_installed_and_taken_back(cli: Cli, tmp_path: Path) -> None:
 
     cli.run("install", "--units", "--unit-dir", str(folder))
 
-    assert sorted(path.name for path in folder.iterdir()) == ["cni-harness.service", "cni-harness.socket"]
-    assert exec_start(folder / "cni-harness.service")[:3] == [sys.executable, "-IS", "-c"]
+    names = ["cni-harness-dhcp.service", "cni-harness-dhcp.socket", "cni-harness.service", "cni-harness.socket"]
+    assert sorted(path.name for path in folder.iterdir()) == names
+    for service in names[::2]:
+        assert exec_start(folder / service)[:3] == [sys.executable, "-IS", "-c"]
     cli.run("uninstall")
     assert not folder.exists()
 
@@ -83,7 +85,7 @@ def test_systemd_understands_them(cli: Cli, tmp_path: Path) -> None:
     cli.run("install", "--units", "--unit-dir", str(tmp_path / "units"))
 
     run = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", tmp_path / "units" / "cni-harness.socket"],
+        ["systemd-analyze", "verify", "--man=no", *sorted((tmp_path / "units").glob("*.socket"))],
         capture_output=True,
         text=True,
         check=False,
@@ -105,6 +107,9 @@ def test_odd_folders_survive_the_unit(cli: Cli, tmp_path: Path) -> None:
 
     assert str(tree) in service[-1].replace("\\'", "'")
     assert "--idle-exit" in run.stdout
+    service = exec_start(tmp_path / "units" / "cni-harness-dhcp.service")
+    run = subprocess.run([*service, "--help"], capture_output=True, text=True, env={}, cwd="/", check=True)
+    assert "-socketpath" in run.stdout
 
 
 def test_systemd_is_told_to_listen(told: Path) -> None:
@@ -121,6 +126,22 @@ def test_server_of_the_installation_before_is_sent_away(told: Path) -> None:
     enable(changed=True)
 
     assert told.read_text().splitlines()[-1] == "stop cni-harness.service"
+
+
+def test_dhcp_daemon_of_the_installation_before_is_started_anew(told: Path, unit_dir: Path, tmp_path: Path) -> None:
+    install(units.units(unit_dir) | units.dhcp_units(unit_dir), tmp_path / "state")
+
+    enable(changed=True)
+
+    assert told.read_text().splitlines()[-2:] == [
+        "enable --now cni-harness-dhcp.socket",
+        "try-restart cni-harness-dhcp.service",
+    ]
+    told.write_text("")
+    with disabled(installed(tmp_path / "state")):
+        uninstall(tmp_path / "state")
+    names = "cni-harness.socket cni-harness.service cni-harness-dhcp.socket cni-harness-dhcp.service"
+    assert told.read_text().splitlines() == [f"disable --now {names}", "daemon-reload"]
 
 
 def test_systemd_is_told_before_the_units_go_and_after(told: Path) -> None:

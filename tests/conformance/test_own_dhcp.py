@@ -1,0 +1,61 @@
+"""macvlan with dhcp: the suite, on nodes with a DHCP server."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.conformance.catalogue import Check, checks
+from harness.conformance.finding import Outcome
+from harness.conformance.profile import Profile
+from harness.conformance.run import Extent, run_check
+from harness.conformance.subject import subjects_of
+from harness.libcni.networks import parse_network_list
+from tests.dhcp_servers import Daemon, running_daemon
+from tests.nodes import HANG, Node
+
+pytestmark = pytest.mark.sudo
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory, direct_bin_dir: Path) -> Iterator[Daemon]:
+    """For all nodes: it finds pods by the paths of their network namespaces."""
+    node = Node(tmp_path_factory.mktemp("daemon"))
+    try:
+        with running_daemon(node, direct_bin_dir, "-resendtimeout", "3s") as running:
+            yield running
+    finally:
+        node.close()
+
+
+@pytest.fixture
+def extent(tmp_path: Path) -> Extent:
+    """On each node there is an uplink, for a master, and a server behind it."""
+    program = tmp_path / "server.sh"
+    program.write_text(
+        "#!/bin/sh -e\n"
+        "ip link add uplink0 type veth peer name uplink1\n"
+        "ip link set uplink0 up\n"
+        "ip address add 10.66.0.1/24 dev uplink1\n"
+        "ip link set uplink1 up\n"
+        "exec dnsmasq --conf-file --port=0 --interface=uplink1 --except-interface=lo --pid-file --no-ping --user=root"
+        f" --dhcp-range=10.66.0.10,10.66.0.200,2m --dhcp-authoritative --dhcp-leasefile={tmp_path}/leases\n"
+    )
+    program.chmod(0o755)
+    return Extent(timeout=HANG, preparation=program, kills=10, killers=2)
+
+
+@pytest.mark.parametrize(
+    "check", [check for check in checks() if Profile.INTERFACE in check.profiles], ids=lambda check: check.id
+)
+def test_conformance(check: Check, direct_bin_dir: Path, tmp_path: Path, extent: Extent, daemon: Daemon) -> None:
+    keys = {"type": "macvlan", "master": "uplink0", "ipam": daemon.ipam(), "capabilities": {"mac": True}}
+    text = json.dumps({"cniVersion": "1.1.0", "name": "own", "plugins": [keys]})
+    (subject,) = subjects_of(
+        parse_network_list(text.encode()), [direct_bin_dir], profile=Profile.INTERFACE, only=["macvlan"]
+    )
+
+    finding = run_check(check, subject, state_dir=tmp_path / "state", extent=extent)
+
+    assert finding.outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, finding.detail
