@@ -127,6 +127,8 @@ def connection_state(*states: int) -> Attributes:
     """`ct state A,B`: the rest of the rule is for packets in one of these states (`ESTABLISHED`, `RELATED`)."""
     load = expression("ct", (1, REGISTER), (2, _CT_STATE))
     return [*load, *masked(struct.pack("=I", sum(states))), *compared(bytes(4), unequal=True)]
+
+
 def destination_address(version: int, register: int = REGISTER) -> Attributes:
     """`ip daddr` or `ip6 daddr` behind a match of the family, to be looked up."""
     offset, length = _ADDRESSES[version]

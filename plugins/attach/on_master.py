@@ -38,6 +38,7 @@ C = TypeVar("C", bound=MasterConfig)
 class OnMaster(Driver[C]):
     """A link on a master; a driver of its kind has `kind`, `settings`, and what `verify` compares."""
 
+    kind: str
     # Neighbours on the master's network may have the addresses, and the reference waits for the detection, too.
     dad = True
 

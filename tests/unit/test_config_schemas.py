@@ -17,18 +17,17 @@ from ipam.static import StaticAddress, StaticIpam
 from plugins.bandwidth.config import BandwidthConfig
 from plugins.bridge.config import BridgeConfig, VlanTrunk
 from plugins.dummy import DummyConfig
+from plugins.firewall import FirewallConfig
 from plugins.host_device.config import HostDeviceConfig
 from plugins.ipvlan import IpvlanConfig
-from plugins.firewall import FirewallConfig
 from plugins.macvlan import MacvlanConfig
 from plugins.noop import NoopConfig
 from plugins.portmap import PortmapConfig
 from plugins.ptp import PtpConfig
-from plugins.sbr import SbrConfig
+from plugins.sbr.config import SbrConfig
 from plugins.tap import TapConfig
 from plugins.tuning.config import TuningConfig
 from plugins.vlan import VlanConfig
-from plugins.sbr.config import SbrConfig
 from plugins.vrf import VrfConfig
 from skel import DNS, Config, Record, Route
 from tests.cli import ROOT
