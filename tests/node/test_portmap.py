@@ -197,6 +197,7 @@ def test_a_udp_flow_that_goes_on_reaches_the_pod_while_it_lives(
         node.run(["nft", "add table ip t; add chain ip t c { type nat hook prerouting priority 0; }"])
         assert answers(own)
         assert answers(own)
+        ports.add("three", mapping(9090, 90))  # so that the last pod's rules do not go with all others
         ports.add("one", mapping(5353, 53, "udp"))
         assert answers(one)
         ports.succeed("DEL", "one", runtimeConfig=None, prevResult=None)
