@@ -1,7 +1,7 @@
-"""Traffic control: queueing disciplines (qdiscs), their classes and filters, as messages and as objects.
+"""Traffic control: queueing disciplines (qdiscs) and their classes, as messages and as objects.
 
-Wire format: include/uapi/linux/rtnetlink.h, pkt_sched.h, pkt_cls.h and tc_act/tc_mirred.h; names are theirs. A handle
-is a number of 32 bits, the major and the minor half: 1:30 of tc(8) is 0x10030. Rates are in bytes per second.
+Wire format: include/uapi/linux/rtnetlink.h and pkt_sched.h; names are theirs. A handle is a number of 32 bits, the
+major and the minor half: 1:30 of tc(8) is 0x10030. Rates are in bytes per second.
 """
 
 import errno

@@ -17,6 +17,7 @@ from pyroute2.netlink.rtnl.tcmsg import tcmsg
 from netlink import addresses as address_verbs
 from netlink import kinds, link, link_wire, links, routes
 from netlink import traffic_control as tc
+from netlink import traffic_filters as filters
 from netlink.codec import Attributes, build
 from netlink.namespace import Namespace
 from netlink.wire import Frame
