@@ -13,23 +13,25 @@ from netlink.traffic_control import (
     INGRESS_HANDLE,
     ROOT,
     Bucket,
-    Filter,
-    Key,
     bfifo,
     delete_qdisc,
-    filter_in,
     find_class,
     find_qdisc,
-    get_actions,
-    get_filters,
     htb,
     htb_class,
-    mirred_targets_in,
     new_class,
     new_qdisc,
+    tbf,
+)
+from netlink.traffic_filters import (
+    Filter,
+    Key,
+    filter_in,
+    get_actions,
+    get_filters,
+    mirred_targets_in,
     new_redirection,
     new_u32_filter,
-    tbf,
 )
 
 __all__ = ["Shape", "flaw", "is_redirected", "redirect", "redirect_targets", "shape", "stop_redirecting", "unshape"]

@@ -1,13 +1,11 @@
-"""Traffic control: queueing disciplines (qdiscs), their classes and filters, as messages and as objects.
+"""Traffic control: queueing disciplines (qdiscs) and their classes, as messages and as objects.
 
-Wire format: include/uapi/linux/rtnetlink.h, pkt_sched.h, pkt_cls.h and tc_act/tc_mirred.h; names are theirs. A handle
-is a number of 32 bits, the major and the minor half: 1:30 of tc(8) is 0x10030. Rates are in bytes per second.
+Wire format: include/uapi/linux/rtnetlink.h and pkt_sched.h; names are theirs. A handle is a number of 32 bits, the
+major and the minor half: 1:30 of tc(8) is 0x10030. Rates are in bytes per second.
 """
 
 import errno
 import struct
-from _socket import htons
-from collections.abc import Iterable
 
 from lean.typing import Final, NamedTuple
 from netlink.request import CHANGE, Request, change
@@ -17,14 +15,10 @@ from netlink.wire import (
     NLM_F_EXCL,
     Frame,
     attribute,
-    items,
     message,
-    nested,
     number,
     string,
     text,
-    uint32,
-    value,
     values,
 )
 
@@ -32,25 +26,21 @@ __all__ = [
     "INGRESS",
     "INGRESS_HANDLE",
     "ROOT",
+    "TCA_KIND",
+    "TCA_OPTIONS",
+    "TCMSG",
     "Bucket",
-    "Filter",
-    "Key",
     "TrafficClass",
     "bfifo",
     "delete_qdisc",
-    "filter_in",
     "find_class",
     "find_qdisc",
-    "get_actions",
-    "get_filters",
     "htb",
     "htb_class",
-    "mirred_targets_in",
     "new_class",
     "new_qdisc",
-    "new_redirection",
-    "new_u32_filter",
     "tbf",
+    "traffic_message",
 ]
 
 ROOT: Final = 0xFFFFFFFF
@@ -60,25 +50,17 @@ INGRESS_HANDLE: Final = 0xFFFF0000
 
 _NEW_QDISC, _DEL_QDISC, _GET_QDISC = 36, 37, 38
 _NEW_CLASS, _GET_CLASS = 40, 42
-_NEW_FILTER, _GET_FILTER, _GET_ACTION = 44, 46, 50
 _NLM_F_REPLACE = 0x100
 _NLM_F_ECHO = 0x8
 """Without it the kernel answers a look-up to the subscribers of its notifications alone."""
-_TCA_KIND, _TCA_OPTIONS = 1, 2
+TCA_KIND, TCA_OPTIONS = 1, 2
 _TCA_TBF_PARMS, _TCA_TBF_RATE64 = 1, 4
 _TCA_HTB_PARMS, _TCA_HTB_INIT, _TCA_HTB_DIRECT_QLEN, _TCA_HTB_RATE64, _TCA_HTB_CEIL64 = 1, 2, 5, 6, 7
-_TCA_U32_CLASSID, _TCA_U32_SEL, _TCA_U32_ACT = 1, 5, 7
-_TCA_ACT_TAB, _TCA_ACT_KIND, _TCA_ACT_OPTIONS = 1, 1, 2
-_TCA_MIRRED_PARMS = 2
-_TC_U32_TERMINAL = 1
-_TC_ACT_STOLEN = 4
-_TCA_EGRESS_REDIR = 1
 _HTB_VERSION, _HTB_RATE_TO_QUANTUM = 3, 10
 _UINT32_MAX: Final = 0xFFFFFFFF
 
-_TCMSG = struct.Struct("=B3xiIII")
+TCMSG = struct.Struct("=B3xiIII")
 """struct tcmsg: family, ifindex, handle, parent, info."""
-_TCAMSG = bytes(4)
 _RATESPEC = struct.Struct("=BBHhHI")
 """struct tc_ratespec: cell_log, linklayer, overhead, cell_align, mpu, rate."""
 _TBF_NUMBERS = struct.Struct("=III")
@@ -86,12 +68,6 @@ _TBF_NUMBERS = struct.Struct("=III")
 _HTB_NUMBERS = struct.Struct("=IIIII")
 """The end of struct tc_htb_opt: buffer, cbuffer, quantum, level, prio; two rates come before."""
 _HTB_GLOBAL = struct.Struct("=IIIII")
-_SELECTOR = struct.Struct("=BBBxHHhhI")
-"""struct tc_u32_sel: flags, offshift, nkeys, offmask, off, offoff, hoff, hmask."""
-_KEY = struct.Struct("!II")
-_KEY_OFFSETS = struct.Struct("=ii")
-_MIRRED = struct.Struct("=IIiiiiI")
-"""struct tc_mirred: index, capab, action, refcnt, bindcnt, eaction, ifindex."""
 _NONE = (errno.ENOENT, errno.EINVAL, errno.ENODEV)
 
 
@@ -106,15 +82,6 @@ class Bucket(NamedTuple):
     """Bytes that may wait for tokens."""
 
 
-class Key(NamedTuple):
-    """A word of a packet that a u32 filter compares."""
-
-    mask: int
-    value: int
-    offset: int
-    """From the network header, in bytes."""
-
-
 class TrafficClass(NamedTuple):
     """A qdisc or a class, as far as this project makes them."""
 
@@ -122,18 +89,6 @@ class TrafficClass(NamedTuple):
     handle: int
     bucket: Bucket | None
     """Of a tbf, or a class of htb."""
-
-
-class Filter(NamedTuple):
-    """A u32 filter."""
-
-    priority: int
-    protocol: int
-    """ETH_P_*."""
-    class_id: int
-    keys: tuple[Key, ...]
-    redirected_to: int
-    """The ifindex that packets are redirected to, or 0."""
 
 
 def tbf(bucket: Bucket) -> bytes:
@@ -184,21 +139,6 @@ def new_class(ifindex: int, kind: str, options: bytes, *, parent: int, handle: i
     return _message(_NEW_CLASS, ifindex, kind, options, handle=handle, parent=parent, flags=NLM_F_CREATE | NLM_F_EXCL)
 
 
-def new_u32_filter(
-    ifindex: int, *, parent: int, priority: int, protocol: int, class_id: int, keys: Iterable[Key]
-) -> bytes:
-    """Make a filter that puts packets which match all `keys` into a class."""
-    options = number(_TCA_U32_CLASSID, class_id) + _selector(tuple(keys))
-    return _new_filter(ifindex, parent, priority, protocol, options)
-
-
-def new_redirection(ifindex: int, *, parent: int, priority: int, protocol: int, target: int) -> bytes:
-    """Make a filter that redirects all packets to the link `target`, as if that sent them."""
-    parameters = _MIRRED.pack(0, 0, _TC_ACT_STOLEN, 0, 0, _TCA_EGRESS_REDIR, target)
-    action = text(_TCA_ACT_KIND, "mirred") + nested(_TCA_ACT_OPTIONS, attribute(_TCA_MIRRED_PARMS, parameters))
-    return _new_filter(ifindex, parent, priority, protocol, _selector(()) + nested(_TCA_U32_ACT, nested(1, action)))
-
-
 def find_qdisc(ifindex: int, parent: int = ROOT) -> Request[TrafficClass | None]:
     """Ask for the qdisc at a place; the answer is None if there is none. The kernel's own have the handle 0."""
     encoded = _message(_GET_QDISC, ifindex, parent=parent, flags=_NLM_F_ECHO)
@@ -211,40 +151,6 @@ def find_class(ifindex: int, handle: int) -> Request[TrafficClass | None]:
     return _look(encoded, f"look up class {handle:#x} of link {ifindex}")
 
 
-def get_filters(ifindex: int, parent: int) -> bytes:
-    """Ask for all filters of a qdisc, by a dump."""
-    return _message(_GET_FILTER, ifindex, parent=parent)
-
-
-def get_actions(kind: str) -> bytes:
-    """Ask for all actions of a kind in the network namespace, by a dump; those of filters are among them."""
-    return message(_GET_ACTION, _TCAMSG + nested(_TCA_ACT_TAB, nested(1, text(_TCA_ACT_KIND, kind))))
-
-
-def filter_in(frame: Frame) -> Filter | None:
-    """Return the filter that a message describes; None for one of another kind, or a table of filters."""
-    _, _, _, _, info = _TCMSG.unpack_from(frame.encoded, HEADER.size)
-    found = values(frame.encoded, HEADER.size + _TCMSG.size)
-    options = values(found.get(_TCA_OPTIONS, b""))
-    if string(found.get(_TCA_KIND, b"")) != "u32" or _TCA_U32_SEL not in options:
-        return None
-    actions = (action for _, action in items(options.get(_TCA_U32_ACT, b"")))
-    targets = [target for action in actions if (target := _mirred_target(action))]
-    return Filter(
-        priority=info >> 16,
-        protocol=htons(info & 0xFFFF),
-        class_id=uint32(options.get(_TCA_U32_CLASSID)),
-        keys=_keys(options[_TCA_U32_SEL]),
-        redirected_to=targets[0] if targets else 0,
-    )
-
-
-def mirred_targets_in(frame: Frame) -> list[int]:
-    """Return the ifindexes that the actions of kind mirred in a message send packets to."""
-    listed = value(frame.encoded[HEADER.size + len(_TCAMSG) :], _TCA_ACT_TAB)
-    return [target for _, action in items(listed) if (target := _mirred_target(action))]
-
-
 def _look(encoded: bytes, doing: str) -> Request[TrafficClass | None]:
     # The kernel is silent about the qdisc that a removed one leaves: so it acknowledges the request, too.
     return Request(encoded, doing, _first_class, asks=CHANGE, harmless=_NONE)
@@ -253,20 +159,15 @@ def _look(encoded: bytes, doing: str) -> Request[TrafficClass | None]:
 def _message(
     kind: int, ifindex: int, name: str = "", options: bytes = b"", *, handle: int = 0, parent: int = 0, flags: int = 0
 ) -> bytes:
-    return _with_info(kind, ifindex, name, options, handle=handle, parent=parent, flags=flags, info=0)
+    return traffic_message(kind, ifindex, name, options, handle=handle, parent=parent, flags=flags, info=0)
 
 
-def _with_info(  # noqa: PLR0913 - the fields of a message, each by its name
+def traffic_message(  # noqa: PLR0913 - the fields of a message, each by its name
     kind: int, ifindex: int, name: str, options: bytes, *, handle: int, parent: int, flags: int, info: int
 ) -> bytes:
-    attributes = (text(_TCA_KIND, name) if name else b"") + (attribute(_TCA_OPTIONS, options) if options else b"")
-    return message(kind, _TCMSG.pack(0, ifindex, handle, parent, info) + attributes, flags)
-
-
-def _new_filter(ifindex: int, parent: int, priority: int, protocol: int, options: bytes) -> bytes:
-    info = priority << 16 | htons(protocol)
-    flags = NLM_F_CREATE | NLM_F_EXCL
-    return _with_info(_NEW_FILTER, ifindex, "u32", options, handle=0, parent=parent, flags=flags, info=info)
+    """Return a message of type `kind` about a qdisc, a class or a filter of the kind `name`."""
+    attributes = (text(TCA_KIND, name) if name else b"") + (attribute(TCA_OPTIONS, options) if options else b"")
+    return message(kind, TCMSG.pack(0, ifindex, handle, parent, info) + attributes, flags)
 
 
 def _rate(rate: int) -> bytes:
@@ -277,37 +178,12 @@ def _rate64(kind: int, rate: int) -> bytes:
     return attribute(kind, struct.pack("=Q", rate)) if rate > _UINT32_MAX else b""
 
 
-def _selector(keys: tuple[Key, ...]) -> bytes:
-    keys = keys or (Key(0, 0, 0),)
-    encoded = _SELECTOR.pack(_TC_U32_TERMINAL, 0, len(keys), 0, 0, 0, 0, 0)
-    for key in keys:
-        encoded += _KEY.pack(key.mask, key.value) + _KEY_OFFSETS.pack(key.offset, 0)
-    return attribute(_TCA_U32_SEL, encoded)
-
-
-def _keys(selector: bytes) -> tuple[Key, ...]:
-    found = []
-    for number_of_key in range(selector[2]):
-        at = _SELECTOR.size + number_of_key * (_KEY.size + _KEY_OFFSETS.size)
-        mask, wanted = _KEY.unpack_from(selector, at)
-        offset, _ = _KEY_OFFSETS.unpack_from(selector, at + _KEY.size)
-        if mask:
-            found.append(Key(mask, wanted, offset))
-    return tuple(found)
-
-
-def _mirred_target(action: bytes) -> int:
-    parameters = value(value(action, _TCA_ACT_OPTIONS), _TCA_MIRRED_PARMS)
-    is_mirred = string(value(action, _TCA_ACT_KIND)) == "mirred" and parameters
-    return int(_MIRRED.unpack_from(parameters)[-1]) if is_mirred else 0
-
-
 def _first_class(frames: list[Frame] | None) -> TrafficClass | None:
     if not frames:
         return None
-    _, _, handle, _, _ = _TCMSG.unpack_from(frames[0].encoded, HEADER.size)
-    found = values(frames[0].encoded, HEADER.size + _TCMSG.size)
-    kind, options = string(found.get(_TCA_KIND, b"")), values(found.get(_TCA_OPTIONS, b""))
+    _, _, handle, _, _ = TCMSG.unpack_from(frames[0].encoded, HEADER.size)
+    found = values(frames[0].encoded, HEADER.size + TCMSG.size)
+    kind, options = string(found.get(TCA_KIND, b"")), values(found.get(TCA_OPTIONS, b""))
     return TrafficClass(kind, handle, _bucket(kind, options))
 
 

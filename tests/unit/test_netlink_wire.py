@@ -20,6 +20,7 @@ from pyroute2.netlink.rtnl.tcmsg import tcmsg
 from netlink import addresses as address_verbs
 from netlink import altnames, conntrack, kinds, link, link_wire, links, route_copies, routes, rules
 from netlink import traffic_control as tc
+from netlink import traffic_filters as filters
 from netlink.codec import Attributes, build
 from netlink.namespace import Namespace
 from netlink.wire import Frame
@@ -514,10 +515,10 @@ def test_a_filter_is_read_as_it_was_written() -> None:
     for _ in range(TIMES):
         index, class_id, priority = values.number(), values.number(), values.random.randint(1, 65_535)
         keys = tuple(
-            tc.Key(values.number(), values.number(), 4 * number) for number in range(values.random.randint(1, 4))
+            filters.Key(values.number(), values.number(), 4 * number) for number in range(values.random.randint(1, 4))
         )
-        made = tc.new_u32_filter(index, parent=1, priority=priority, protocol=0x86DD, class_id=class_id, keys=keys)
-        redirecting = tc.new_redirection(index, parent=1, priority=priority, protocol=3, target=index)
+        made = filters.new_u32_filter(index, parent=1, priority=priority, protocol=0x86DD, class_id=class_id, keys=keys)
+        redirecting = filters.new_redirection(index, parent=1, priority=priority, protocol=3, target=index)
 
-        assert tc.filter_in(Frame(44, 0, 0, made)) == (priority, 0x86DD, class_id, keys, 0)
-        assert tc.filter_in(Frame(44, 0, 0, redirecting)) == (priority, 3, 0, (), index)
+        assert filters.filter_in(Frame(44, 0, 0, made)) == (priority, 0x86DD, class_id, keys, 0)
+        assert filters.filter_in(Frame(44, 0, 0, redirecting)) == (priority, 3, 0, (), index)
