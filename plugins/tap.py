@@ -81,6 +81,7 @@ class TapDriver(PodBorn[TapConfig]):
                 ifname,
                 self.netns,
                 config.selinux_context,
+                self.args.environ,
                 multi_queue=config.multi_queue,
                 owner=config.owner,
                 group=config.group,

@@ -7,6 +7,7 @@ plugin does. The policy must allow the label to run it.
 
 import os
 import subprocess
+from collections.abc import Mapping
 
 from netlink.namespace import Namespace, entered
 from skel import CniError, Code
@@ -22,6 +23,7 @@ def create_labelled_tap(
     name: str,
     namespace: Namespace,
     context: str,
+    environ: Mapping[str, str],
     *,
     multi_queue: bool = False,
     owner: int | None = None,
@@ -29,6 +31,7 @@ def create_labelled_tap(
 ) -> bool:
     """Make a tap, as netlink.tap.create_tap does, by a process with the SELinux label `context`.
 
+    `environ` is the call's: its PATH has ip(8), or one of the usual folders has.
     Raises CniError: 7 without SELinux or for a label that the policy does not know, 999 if ip(8) fails; and OSError.
     """
     command = ["ip", "tuntap", "add", "mode", "tap", "name", name]
@@ -44,7 +47,7 @@ def create_labelled_tap(
                 capture_output=True,
                 text=True,
                 check=False,
-                env={"PATH": f"{os.environ.get('PATH', '')}:{_FOLDERS}"},
+                env={"PATH": f"{environ.get('PATH', '')}:{_FOLDERS}"},
             )
     except FileNotFoundError:
         raise CniError(Code.INTERNAL, 'selinuxContext: the program "ip" is missing, which makes the tap') from None
