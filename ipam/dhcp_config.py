@@ -1,4 +1,4 @@
-"""The configuration of dhcp: what it has the daemon send to the server, and ask for."""
+"""The configuration of dhcp: the options that the daemon sends to the server and asks for."""
 
 from collections.abc import Mapping
 

@@ -27,7 +27,15 @@ class Daemon:
         self.socket = folder / "dhcp.sock"
         self.data_dir = folder / "leases"
         self._log = folder / "dhcp.log"
-        self._command = [bin_dir / "dhcp", "daemon", "-socketpath", self.socket, "-datadir", self.data_dir, *flags]
+        self._command: list[str | Path] = [
+            bin_dir / "dhcp",
+            "daemon",
+            "-socketpath",
+            self.socket,
+            "-datadir",
+            self.data_dir,
+        ]
+        self._command += flags
         self.process = self._started()
 
     def _started(self) -> subprocess.Popen[bytes]:

@@ -133,7 +133,7 @@ def read_reply(packet: bytes, xid: int, mac: bytes) -> Reply | None:
 
 
 def _terms(address: IPv4Address, options: Mapping[int, bytes], server: str) -> Terms:
-    """Return the terms in a server's options. Raises ValueError that says what is missing or wrong."""
+    """Return the terms in a server's options. Raises ValueError that names the missing or wrong option."""
     mask = options.get(_MASK, b"")
     if len(mask) != len(address.packed):
         raise ValueError("the server sends no subnet mask (option 1)")
@@ -196,7 +196,7 @@ def _encoded(options: Mapping[int, bytes]) -> bytes:
 
 
 def _decoded(field: bytes) -> dict[int, bytes]:
-    """Read options; the pieces of one are joined. What is cut off is left out."""
+    """Read options; the pieces of one are joined. An option that is cut off is left out."""
     options: dict[int, bytes] = {}
     offset = 0
     while offset < len(field) and field[offset] != _END:

@@ -24,7 +24,7 @@ DISCOVER is SOLICIT, OFFER is ADVERTISE, ACK is REPLY with the address, NAK is R
      |             v                   |
      '----------- lost <---------------'
 
-    from every state: STOP, the pod is deleted (with a RELEASE of what it has); GONE, its namespace or interface is
+    from every state: STOP, the pod is deleted (with a RELEASE of its address); GONE, its namespace or interface is
     gone; then the state is ENDED, which has no way out.
 
 Here is no input and no output: `Lease.on` takes an event and returns the actions, which are for `attachment`.
@@ -70,7 +70,7 @@ class Event:
 
 
 class Action:
-    """What the owner of a lease is to do, in order."""
+    """Orders to the owner of a lease."""
 
     DISCOVER = "discover"
     REQUEST = "request"
@@ -153,7 +153,7 @@ class Lease:
         self._limits = limits
         self.state = State.INIT
         self.terms: Terms | None = None
-        """What the server has granted; what it has offered, in REQUESTING; in REBOOTING, what is to be verified."""
+        """The server's grant; in REQUESTING its offer; in REBOOTING the address that it is asked about."""
         self.obtained = 0.0
         """When the message was sent that `terms` answer, in the seconds of the clock that all times here have."""
         self.lost: Terms | None = None

@@ -212,7 +212,7 @@ class Leases:
         self._held.pop(attachment.key, None)
         try:
             (attachment.stop if tell_server else attachment.abandon)(boot_time())
-        except OSError as error:
+        except (CniError, OSError) as error:
             self._log(f"{'/'.join(attachment.key)}: its file stays: {error}")
 
     def _sweep(self) -> None:

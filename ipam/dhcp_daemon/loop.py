@@ -46,7 +46,7 @@ class Loop:
         self._selector.unregister(file)
 
     def turn(self) -> None:
-        """Wait for the next event, and call what is due."""
+        """Wait for the next event, and call all functions whose time has come."""
         wait = min(_LONGEST, max(0.0, self._times[0][0] - boot_time())) if self._times else None
         for key, _ in self._selector.select(wait):
             if key.fileobj in self._selector.get_map():  # an earlier call may have closed it

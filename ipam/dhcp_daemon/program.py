@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import sys
+import traceback
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Sequence
 from contextlib import suppress
@@ -71,7 +72,10 @@ def main(arguments: Sequence[str]) -> int:
             return 1
         _log(f"listening at {path}, {len(leases)} attachments have leases")
         while not over:
-            loop.turn()
+            try:
+                loop.turn()
+            except Exception:  # noqa: BLE001 -- a mistake about one pod must not cost the others their leases
+                _log(traceback.format_exc())
     # The leases stay: pods run on, and the next daemon renews them.
     _log(f"ends, {len(leases)} attachments have leases")
     with suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""macvlan with dhcp: the suite, on nodes with a DHCP server."""
+"""macvlan with dhcp: the checks of the suite that leases matter for, on nodes with a DHCP server."""
 
 import json
 from collections.abc import Iterator
@@ -16,6 +16,30 @@ from tests.dhcp_servers import Daemon, running_daemon
 from tests.nodes import HANG, Node
 
 pytestmark = pytest.mark.sudo
+
+CHOSEN = {
+    "add-late-failure-leaves-nothing",
+    "check-address-missing",
+    "check-after-add",
+    "check-later-address",
+    "check-never-added",
+    "check-reservation-missing",
+    "containerd-stops",
+    "crio-check-after-every-add",
+    "del-after-failed-add",
+    "del-files-gone",
+    "del-netns-gone",
+    "del-releases-address",
+    "del-twice",
+    "gc-keeps-other-network",
+    "gc-keeps-valid",
+    "gc-removes-stale",
+    "gc-then-add",
+    "nerdctl-namespace-of-process",
+    "parallel-add",
+    "status-ready",
+}
+"""macvlan with host-local has the whole suite, in test_own_ptp_macvlan.py."""
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +70,11 @@ def extent(tmp_path: Path) -> Extent:
     return Extent(timeout=HANG, preparation=program, kills=10, killers=2)
 
 
-@pytest.mark.parametrize(
-    "check", [check for check in checks() if Profile.INTERFACE in check.profiles], ids=lambda check: check.id
-)
+def test_all_chosen_checks_exist() -> None:
+    assert {check.id for check in checks() if Profile.INTERFACE in check.profiles} >= CHOSEN
+
+
+@pytest.mark.parametrize("check", [check for check in checks() if check.id in CHOSEN], ids=lambda check: check.id)
 def test_conformance(check: Check, direct_bin_dir: Path, tmp_path: Path, extent: Extent, daemon: Daemon) -> None:
     keys = {"type": "macvlan", "master": "uplink0", "ipam": daemon.ipam(), "capabilities": {"mac": True}}
     text = json.dumps({"cniVersion": "1.1.0", "name": "own", "plugins": [keys]})
