@@ -37,6 +37,7 @@ DOCUMENTED = $(VENV)/.documented-$(PROJECT)
 
 NEEDS := $(PYTHON)=python3 ip=iproute2 nft=nftables
 TEST_NEEDS := $(NEEDS) arping=iputils-arping conntrack=conntrack dbus-daemon=dbus-daemon dnsmasq=dnsmasq-base \
+	kea-dhcp4=kea-dhcp4-server kea-dhcp6=kea-dhcp6-server \
 	firewalld=firewalld iperf3=iperf3 iptables=iptables jq=jq json_pp=perl ping=iputils-ping \
 	ps=procps rsync=rsync tcpdump=tcpdump vagrant=vagrant /usr/lib/cni/bridge=containernetworking-plugins cc=gcc \
 	/usr/include/stdlib.h=libc6-dev

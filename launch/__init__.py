@@ -5,10 +5,10 @@ __all__ = ["DAEMONS", "PLUGINS"]
 PLUGINS = {
     "bandwidth": "plugins.bandwidth",
     "bridge": "plugins.bridge",
-    "firewall": "plugins.firewall",
-    "dummy": "plugins.dummy",
-    "host-device": "plugins.host_device",
     "dhcp": "ipam.dhcp",
+    "dummy": "plugins.dummy",
+    "firewall": "plugins.firewall",
+    "host-device": "plugins.host_device",
     "host-local": "ipam.host_local",
     "ipvlan": "plugins.ipvlan",
     "loopback": "plugins.loopback",
@@ -18,10 +18,10 @@ PLUGINS = {
     "ptp": "plugins.ptp",
     "sbr": "plugins.sbr",
     "static": "ipam.static",
-    "vrf": "plugins.vrf",
+    "tap": "plugins.tap",
     "tuning": "plugins.tuning",
     "vlan": "plugins.vlan",
-    "tap": "plugins.tap",
+    "vrf": "plugins.vrf",
 }
 """The plugins of this suite: the name of each executable, and the module that declares it as `PLUGIN`.
 

@@ -35,7 +35,6 @@ _RT_TABLE_MAIN = 254
 _IPV4 = 4
 _USABLE_SECONDS = 5.0
 _RT_SCOPE_UNIVERSE = 0
-_VERSIONS = ("0.3.1", "0.4.0", "1.0.0", "1.1.0")
 """The reference's: it refuses older ones."""
 
 
@@ -223,6 +222,5 @@ PLUGIN = Plugin(
     gc=nothing,
     status=nothing,
     repair=nothing,
-    versions=_VERSIONS,
     version=REFERENCE_RELEASE,
 )

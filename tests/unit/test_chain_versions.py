@@ -65,12 +65,13 @@ def test_below_1_1_0_nothing_is_said_of_containerd() -> None:
     assert found == "plugins[0].type: plugin old does not speak version 1.0.0, only 0.4.0"
 
 
-def test_own_list_with_debians_portmap(bin_dir: Path) -> None:
+def test_own_list_with_debians_portmap(bin_dir: Path, tmp_path: Path) -> None:
+    (tmp_path / "bridge").symlink_to(bin_dir / "bridge")
     document = json.loads((ROOT / "conf" / "10-cni-harness.conflist").read_text())
     document["plugins"].append({"type": "portmap", "capabilities": {"portMappings": True}})
     network = parse_network_list(json.dumps(document).encode())
 
-    (found,) = unspoken_versions(network, partial(plugin_versions, Executor([bin_dir, REFERENCE_BIN_DIR])))
+    (found,) = unspoken_versions(network, partial(plugin_versions, Executor([tmp_path, REFERENCE_BIN_DIR])))
 
     assert found.startswith("plugins[1].type: plugin portmap does not speak version 1.1.0")
 

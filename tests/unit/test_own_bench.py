@@ -74,6 +74,9 @@ def test_every_target_is_a_row() -> None:
         ("20 of these at once", 0.8),
         ("ADD with `ipMasq` beside 5,000 masqueraded, over none", 1.1),
         ("ADD with `ipMasq` beside 20,000 masqueraded, over none", 1.1),
+        ("ADD of the chain of six", 0.4),
+        ("DEL of the chain of six", 0.4),
+        ("ADD of portmap with 32 ports beside 500 such pods, over none", 1.1),
         ("no server: VERSION, over bare Python", 1.6),
         ("no server: ADD, over bare Python", 6.5),
     }
