@@ -35,7 +35,6 @@ _RT_TABLE_MAIN = 254
 _IPV4 = 4
 _USABLE_SECONDS = 5.0
 _RT_SCOPE_UNIVERSE = 0
-"""The reference's: it refuses older ones."""
 
 
 class VrfConfig(Config):

@@ -66,7 +66,8 @@ def test_below_1_1_0_nothing_is_said_of_containerd() -> None:
 
 
 def test_own_list_with_debians_portmap(bin_dir: Path, tmp_path: Path) -> None:
-    (tmp_path / "bridge").symlink_to(bin_dir / "bridge")
+    for name in ("bridge", "host-local"):
+        (tmp_path / name).symlink_to(bin_dir / name)
     document = json.loads((ROOT / "conf" / "10-cni-harness.conflist").read_text())
     document["plugins"].append({"type": "portmap", "capabilities": {"portMappings": True}})
     network = parse_network_list(json.dumps(document).encode())
