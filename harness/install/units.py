@@ -116,9 +116,12 @@ def units(folder: Path, socket: str = DEFAULT_SOCKET, arguments: Sequence[str] |
     return {folder / name: Content(text.encode(), 0o644) for name, text in files.items()}
 
 
-def dhcp_units(folder: Path) -> dict[Path, Content]:
-    """Return the unit files of the DHCP daemon for `folder`. Raises ValueError as `units` does."""
-    service = " ".join(map(_quoted, [*command("launch.daemons"), "dhcp"]))
+def dhcp_units(folder: Path, arguments: Sequence[str] | None = None) -> dict[Path, Content]:
+    """Return the unit files of the DHCP daemon for `folder`. Raises ValueError as `units` does.
+
+    The command in `arguments` starts the daemon: by default this installation's.
+    """
+    service = " ".join(map(_quoted, [*command("launch.daemons"), "dhcp"] if arguments is None else arguments))
     files = {
         _DHCP_SOCKET: _DHCP_SOCKET_UNIT,
         _DHCP_SERVICE: _DHCP_SERVICE_UNIT.format(socket=_DHCP_SOCKET, command=service),

@@ -7,7 +7,7 @@ from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Final
 
-from harness.install.units import units
+from harness.install.units import dhcp_units, units
 from tools.deb.run import output, run
 
 __all__ = ["PYTHONS", "fill_tree"]
@@ -29,8 +29,10 @@ def fill_tree(tree: Path, wheel: Path, man: Path) -> list[Distribution]:
     folder = tree / _FOLDER
     _unpack(wheel, folder)
     _copy(_HERE / "cni-harness", tree / "usr/bin/cni-harness", 0o755)
-    # It looks for the plugins of other packages when it starts.
-    for path, content in units(tree / "lib/systemd/system", arguments=["/usr/bin/cni-harness", "serve"]).items():
+    unit_dir = tree / "lib/systemd/system"
+    # The server looks for the plugins of other packages when it starts.
+    server = units(unit_dir, arguments=["/usr/bin/cni-harness", "serve"])
+    for path, content in (server | dhcp_units(unit_dir, ["/usr/lib/cni/dhcp", "daemon"])).items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.text)
         path.chmod(content.mode)
