@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.nodes import HANG, Node, until
@@ -22,8 +23,9 @@ class Daemon:
         """Start it on the node; `flags` are further ones."""
         self.node = node
         self.bin_dir = bin_dir
-        folder = node.folder.with_name(f"{node.name}-dhcp")  # beside the node's: its log is no change of the node
-        folder.mkdir()
+        # Short, since a socket's path has at most 107 bytes. And not the node's: its log is no change of the node.
+        self.folder = TemporaryDirectory(prefix="dhcp-")
+        folder = Path(self.folder.name)
         self.socket = folder / "dhcp.sock"
         self.data_dir = folder / "leases"
         self._log = folder / "dhcp.log"
@@ -92,6 +94,7 @@ def running_daemon(node: Node, bin_dir: Path, *flags: str) -> Iterator[Daemon]:
     finally:
         if daemon.process.poll() is None:
             daemon.stop()
+        daemon.folder.cleanup()
 
 
 class DhcpServer:

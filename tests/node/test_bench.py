@@ -173,7 +173,7 @@ def test_launchers_that_do_their_work_themselves_are_not_taken_for_served(site: 
     node.server.stop()
     node.one("ADD", attached_to(site.namespace()))
 
-    with pytest.raises(ServerError, match=rf"bridge is not served by process {node.server.pid}: "):
+    with pytest.raises(ServerError, match=rf"is not served by process {node.server.pid}: "):
         node.__exit__(None, None, None)
 
 

@@ -7,6 +7,7 @@ from tests.cli import ROOT
 from tests.nodes import Node
 
 OWN_LIST = "/conf/10-cni-harness.conflist"
+THEIRS = {"cniVersion": "1.0.0", "name": "theirs", "plugins": [{"type": "theirs"}]}
 
 
 def test_a_network_of_this_project_is_found_beside_those_of_the_folder(container_host: Node) -> None:
@@ -33,19 +34,23 @@ def test_a_network_of_the_folder_comes_before_one_of_this_project(container_host
 
 
 def test_the_error_for_a_missing_plugin_names_the_ways_out(container_host: Node) -> None:
+    container_host.run(["tee", "/etc/cni/net.d/05-theirs.conflist"], stdin=json.dumps(THEIRS))
+    script = "mkdir /opt/theirs && cat > /opt/theirs/theirs && chmod +x /opt/theirs/theirs"
+    container_host.run(["sh", "-c", script], stdin='#!/bin/sh\necho \'{"cniVersion": "1.0.0"}\'\n')
+
     failed = container_host.run(["cni-harness", "add", "pod1"], check=False)
 
     assert failed.returncode == 1
     error = failed.stderr.splitlines()[-1]
-    assert 'ADD failed: no executable "portmap" (searched: /opt/cni/bin, ' in error
-    assert "network podman (/etc/cni/net.d/87-podman-bridge.conflist) needs it" in error
+    assert 'no executable "theirs" (searched: /opt/cni/bin)' in error
+    assert "network theirs (/etc/cni/net.d/05-theirs.conflist) needs it" in error
     assert all(option in error for option in ("--bin-dir", "--network", "--conf-dir"))
     assert container_host.run(["cni-harness", "list", "-o", "json"]).stdout == '{\n  "pods": []\n}\n'
 
     # Each of them leads out.
     for pod, *way in (
         ("pod1", "--network", "bridge-ipv4"),
-        ("pod2", "--bin-dir", "/usr/lib/cni"),
+        ("pod2", "--bin-dir", "/opt/theirs"),
         ("pod3", "--conf-dir", str(ROOT / "conf")),
     ):
         container_host.run(["cni-harness", "add", pod, *way])
@@ -53,11 +58,13 @@ def test_the_error_for_a_missing_plugin_names_the_ways_out(container_host: Node)
 
 
 def test_status_names_them_too(container_host: Node) -> None:
+    container_host.run(["tee", "/etc/cni/net.d/05-theirs.conflist"], stdin=json.dumps(THEIRS))
+
     failed = container_host.run(["cni-harness", "status", "-o", "json"], check=False)
 
-    (podman,) = json.loads(failed.stdout)["networks"]
-    assert not podman["ready"]
-    assert all(option in podman["message"] for option in ("--bin-dir", "--network", "--conf-dir"))
+    theirs, podman = json.loads(failed.stdout)["networks"]
+    assert (theirs["ready"], podman["ready"]) == (False, True)
+    assert all(option in theirs["message"] for option in ("--bin-dir", "--network", "--conf-dir"))
 
 
 def test_a_name_that_nobody_knows_lists_both(container_host: Node) -> None:

@@ -61,7 +61,7 @@ def test_another_program_listens(direct: Network, daemon: Daemon) -> None:
     )
     assert "501 this is the DHCP daemon of cni-harness" in ran.stdout["msg"], ran
 
-    path = direct.node.folder / "foreign.sock"
+    path = daemon.socket.with_name("foreign.sock")
     with direct.node.background([reference, "daemon", "-socketpath", path]):
         until(path.exists)
         error = direct.fail("ADD", "one", ipam=daemon.ipam(daemonSocketPath=str(path)))

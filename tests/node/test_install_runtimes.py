@@ -194,7 +194,7 @@ def test_diverted_plugins_survive_the_next_version_of_the_package_and_uninstall_
     done = machine.harness("uninstall", "--bin-dir", str(DEBIANS), "-o", "json")
 
     assert sorted(json.loads(done.stdout)["restored"]) == [
-        f"{DEBIANS}/{n}" for n in ("bridge", "host-local", "loopback")
+        f"{DEBIANS}/{n}" for n in ("bridge", "host-local", "loopback", "portmap")
     ]
     assert machine.node.run([DEBIANS / "bridge"]).stdout == "the next version\n"
     assert machine.node.run(["dpkg-divert", "--list", f"{DEBIANS}/*"]).stdout == ""
@@ -280,14 +280,18 @@ def test_install_without_systemd_tells_of_serve(machine: Machine, *, with_system
 
 def test_install_warns_of_a_list_whose_plugin_speaks_no_1_1_0(machine: Machine) -> None:
     machine.write("/etc/containerd/config.toml", DEBIAN_TOML)
-    plugins = [{"type": "bridge", "ipam": {"type": "host-local"}}, {"type": "portmap"}]
+    plugins = [{"type": "bridge", "ipam": {"type": "host-local"}}, {"type": "old"}]
     network = {"cniVersions": ["1.0.0", "1.1.0"], "name": "mine", "plugins": plugins}
     machine.write("/etc/cni/net.d/05-mine.conflist", json.dumps(network))
+
+    machine.write(
+        str(DEBIANS / "old"), '#!/bin/sh\necho \'{"cniVersion": "1.0.0", "supportedVersions": ["1.0.0"]}\'\n', "0755"
+    )
 
     said = machine.harness("install", "--bin-dir", str(DEBIANS), "--divert").stderr
 
     [warning] = [line for line in said.splitlines() if line.startswith("Warning: ")]
-    assert "/etc/cni/net.d/05-mine.conflist: plugins[1].type: plugin portmap does not speak version 1.1.0" in warning
+    assert "/etc/cni/net.d/05-mine.conflist: plugins[1].type: plugin old does not speak version 1.1.0" in warning
 
 
 def test_the_commands_of_the_page_work_as_printed(machine: Machine) -> None:

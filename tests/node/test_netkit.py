@@ -9,7 +9,7 @@ import pytest
 from netlink.namespace import entered, open_namespace, remove_namespace
 from netlink.rtnl import NetlinkError, Rtnl
 from tests.attachments import DUAL_STACK, Network
-from tests.kernel import IS_FULL
+from tests.kernel import IS_FULL, lacking
 from tests.node.faults import FaultAt, answer_lost_at, failing_at, fails_at_every_step
 from tests.nodes import HANG, Node
 
@@ -160,7 +160,7 @@ def test_a_failing_add_leaves_nothing(
 def test_a_bridges_vlan(node: Node, bin_dir: Path, kind: str) -> None:
     """VLANs and hairpin are settings of the port, whatever its kind."""
     if kind != "netkit":
-        pytest.skip("veth pairs have tests of their own")
+        lacking("netkit")
     config = {"cniVersion": "1.1.0", "name": "net", "deviceType": "netkit", "ipam": DUAL_STACK, "vlan": 100}
     network = Network(node, bin_dir, config | CONFIGS["bridge"] | {"hairpinMode": True})
     result = network.add("one")

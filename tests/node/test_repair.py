@@ -111,7 +111,7 @@ def test_a_deleted_bridge_comes_back(
     adding = Network(connected, reference_bin_dir, BRIDGE) if by_reference else ours
     results = {pod: adding.add(pod) for pod in ("one", "two")}
     [other] = [ip["address"].split("/")[0] for ip in results["two"]["ips"] if "." in ip["address"]]
-    assert reaches_outside(ours, "one")
+    assert until(lambda: reaches_outside(ours, "one"))
     [bridge] = connected.ip("link", "show", "br0")
 
     connected.run(["ip", "link", "delete", "br0"])

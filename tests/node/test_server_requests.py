@@ -39,7 +39,7 @@ def test_request_is_served(server: Server) -> None:
     ("plugin", "changes", "why"),
     [
         ("noop", {"build_id": bytes(16)}, "another installation"),
-        ("tuning", {}, "no plugin of this suite: tuning"),
+        ("calico", {}, "no plugin of this suite: calico"),
         ("../noop", {}, "no plugin of this suite"),
         ("", {}, "no plugin of this suite"),
     ],

@@ -113,7 +113,10 @@ class Loops:
     def _chain(self) -> None:
         """ADD and DEL of a list of six plugins, and the share of each."""
         with ExitStack() as closing:
-            nodes = [self._node(name, CHAIN, closing).furnish(self._site) for name in (OURS, REFERENCE)]
+            nodes = [self._node(name, CHAIN, closing) for name in (OURS, REFERENCE)]
+            for node in nodes:
+                # Not `furnish`: the reference's sbr fails a DEL of a pod without the interface.
+                node.at_once("ADD", [attached_to(self._site.namespace(), mapped_ports(1))])
             self._whole_and_shares(nodes, ports_of_a_pod=1)
 
     def _ports(self) -> None:
@@ -124,23 +127,21 @@ class Loops:
             full = nodes[-1]
             for first in range(0, count, _PODS_AT_ONCE):
                 numbers = range(first + 1, min(first + _PODS_AT_ONCE, count) + 1)
-                full.at_once("ADD", [self._pod_with_ports(number, PORTS_OF_A_POD) for number in numbers])
+                pods = [attached_to(self._site.namespace(), mapped_ports(each, PORTS_OF_A_POD)) for each in numbers]
+                full.at_once("ADD", pods)
             full.pods = count
             self._whole_and_shares(nodes, ports_of_a_pod=PORTS_OF_A_POD)
 
     def _whole_and_shares(self, nodes: Sequence[SuiteNode], *, ports_of_a_pod: int) -> None:
         for node in self._turns(nodes):
-            pod = self._pod_with_ports(0, ports_of_a_pod)
+            (netns,) = self._site.pods(1)
+            pod = attached_to(netns, mapped_ports(0, ports_of_a_pod))
             for verb in ("ADD", "DEL"):
                 work = Work(verb, node.caller.network.name, pods=node.pods)
                 self._recording.add(node.suite, work, node.at_once(verb, [pod]))
                 for plugin, ended in pod.executions:
                     self._recording.add(node.suite, replace(work, plugin=plugin), ended.seconds)
             node.settle()
-
-    def _pod_with_ports(self, number: int, count: int) -> Attached:
-        (netns,) = self._site.pods(1)
-        return attached_to(netns, mapped_ports(number, count))
 
     def _no_server(self) -> None:
         """VERSION and ADD in direct execution, beside an interpreter that does nothing."""
