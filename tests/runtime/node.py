@@ -87,6 +87,11 @@ class RuntimeNode(Node):
         """Our command line, for whoever set the node up."""
         return ["env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "harness.cli.main", *args]
 
+    def fetched(self, url: str) -> str:
+        """Return the body of an HTTP answer that the node gets; AssertionError without one."""
+        script = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1], timeout=20).read().decode())"
+        return self.run([sys.executable, "-c", script, url]).stdout
+
     def processes(self) -> list[str]:
         """The command lines of all that runs here, but for the first process and this look at them."""
         listing = self.run(["ps", "-e", "-o", "pid=,args="]).stdout.splitlines()

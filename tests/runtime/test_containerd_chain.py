@@ -41,7 +41,8 @@ def chained(containerd: Containerd) -> Containerd:
     """Containerd with the chain as its network; it reads a changed list by itself."""
     (path,) = containerd.node.lists.glob("*cni-harness.conflist")
     path.write_text(json.dumps(CHAIN))
-    containerd.warm_up()
+    # The first pod with a port also sets the bridge's kernel parameter route_localnet, which stays.
+    containerd.remove(containerd.cri.run_pod("first", ports={8079: 79}).id)
     return containerd
 
 
@@ -57,11 +58,10 @@ def test_a_port_of_the_node_leads_to_the_pod(chained: Containerd) -> None:
     assert code == 0, printed
 
     for reached in ("127.0.0.1:8080", "10.86.0.1:8080", f"{address}:80"):
-        fetched = chained.node.run(["busybox", "wget", "-q", "-T", "20", "-O", "-", f"http://{reached}/index.html"])
-        assert fetched.stdout == "pod\n", reached
+        assert chained.node.fetched(f"http://{reached}/index.html") == "pod\n\n", reached
     queues = json.loads(chained.node.run(["tc", "-j", "qdisc", "show"]).stdout)
     assert [queue["kind"] for queue in queues].count("tbf") == 2
-    code, printed = chained.cri.execute(container, "sh", "-c", "read x < /proc/sys/net/core/somaxconn; echo $x")
+    code, printed = chained.cri.execute(container, "sh", "-c", "cat /proc/sys/net/core/somaxconn")
     assert (code, printed) == (0, "500\n")
 
     chained.remove(pod.id)

@@ -11,7 +11,7 @@ from tests.runtime.oci import BUSYBOX
 
 # Storage in memory. No monitor of its own cgroups, no log daemon: neither is on a node of the tests.
 OPTIONS = ["--root=/run/podman/root", "--runroot=/run/podman/run", "--storage-driver=vfs", "--cgroup-manager=cgroupfs"]
-OPTIONS += ["--events-backend=file", "--network-backend=cni", "--log-level=error"]
+OPTIONS += ["--events-backend=file", "--runtime=runc", "--network-backend=cni", "--log-level=error"]
 KEPT = ["*cni-podman0*", "node/sysctl/*", "files/*"]
 
 
@@ -32,14 +32,14 @@ def test_a_published_port_answers_and_nothing_is_left(runtime_node: RuntimeNode,
     listed = json.loads(node.run([*podman, "network", "inspect", "podman"]).stdout)
     assert listed[0]["driver"] == "bridge"
     serve = "mkdir -p /www && echo pod > /www/index.html && exec httpd -f -p 80 -h /www"
-    run = [*podman, "run", "--detach", "--publish=8080:80", "--cgroups=disabled", BUSYBOX, "sh", "-c"]
+    run = [*podman, "run", "--detach", "--publish=8080:80", BUSYBOX, "sh", "-c"]
     first = node.run([*run, serve]).stdout.strip()
     node.run([*podman, "rm", "--force", "--time=0", first])
     before = node.state()
 
     container = node.run([*run, serve]).stdout.strip()
-    answer = node.run(["busybox", "wget", "-q", "-T", "20", "-O", "-", "http://127.0.0.1:8080/index.html"])
+    answer = node.fetched("http://127.0.0.1:8080/index.html")
 
-    assert answer.stdout == "pod\n"
+    assert answer == "pod\n\n"
     node.run([*podman, "rm", "--force", "--time=0", container])
     node.assert_same_state(before, ignore=KEPT, within=60)
