@@ -12,7 +12,7 @@ from tests.attachments import Network
 from tests.cli import REFERENCE_BIN_DIR
 from tests.kernel import has_link_kind, lacking
 from tests.masters import IPAM, link_of, names, reserved, settings_of
-from tests.node.faults import FaultAt, answer_lost_at, failing_at, fails_at_every_step
+from tests.node.faults import failing_at, fails_at_every_step
 from tests.nodes import Neighbours, Node, until, veth_between
 
 BAD_KEYS: list[tuple[dict[str, Any], str]] = [
@@ -248,11 +248,10 @@ def test_the_result_has_the_shape_of_theirs(theirs: Network, network: Network) -
     assert settings_of(theirs, "theirs") == settings_of(network, "own")
 
 
-@pytest.mark.parametrize("fault_at", [failing_at, answer_lost_at])
-def test_a_failing_add_leaves_nothing(node: Node, wire: Neighbours, direct_bin_dir: Path, fault_at: FaultAt) -> None:
+def test_a_failing_add_leaves_nothing(node: Node, wire: Neighbours, direct_bin_dir: Path) -> None:
     """At every request to the kernel; with the interface's name taken on the host there are more."""
     assert wire.ifname == "uplink0"
     node.run(["ip", "link", "add", "eth0", "type", "bridge"])
     node.pod_namespace("one")
 
-    assert fails_at_every_step(node, direct_bin_dir, config(), fault_at) > 8
+    assert fails_at_every_step(node, direct_bin_dir, config(), failing_at) > 8

@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> int:
         own, further = arguments[:cut], arguments[cut + 1 :]
     parser = ArgumentParser(prog="python -m tools.vm", description=__doc__)
     parser.add_argument(
-        "--limit", type=float, default=1500.0, metavar="SECONDS", help="for each machine  [%(default)s]"
+        "--limit", type=float, default=2400.0, metavar="SECONDS", help="for each machine  [%(default)s]"
     )
     parser.add_argument("--machine", action="append", choices=MACHINES, help="which, where it is not to be all")
     options = parser.parse_args(own)
