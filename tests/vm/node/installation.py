@@ -3,7 +3,7 @@
 import json
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,12 @@ class Installation:
     def server(self) -> int:
         """The process ID of the server, 0 if none runs."""
         return int(self.unit(SERVICE).get("MainPID", "0"))
+
+    def is_serving(self) -> bool:
+        """Whether the server has loaded its code: then it takes its own name."""
+        with suppress(FileNotFoundError):
+            return Path(f"/proc/{self.server()}/comm").read_text() == "cni-serve\n"
+        return False
 
     def start_time(self) -> int:
         """When the server was started last, or was to be; microseconds."""
