@@ -1,10 +1,9 @@
 """The parts that chained plugins share: they configure an attachment that an earlier plugin of the list has made."""
 
 from lean.typing import Any
-from plugins.attach.pod_ips import pod_ips
-from skel import Args, Cidr, CniError, Code, Result
+from skel import Args, CniError, Code, Result
 
-__all__ = ["pod_addresses", "required_result"]
+__all__ = ["required_result"]
 
 
 def required_result(args: Args[Any]) -> Result:
@@ -16,8 +15,3 @@ def required_result(args: Args[Any]) -> Result:
         message = f"prevResult: required key is missing: {args.config.type} comes after an interface plugin in a list"
         raise CniError(Code.INVALID_CONFIG, message)
     return args.prev_result
-
-
-def pod_addresses(args: Args[Any]) -> list[Cidr]:
-    """Return the addresses of the pod's interface, as prevResult has them; none without a prevResult."""
-    return [ip.address for ip in pod_ips(args.prev_result, args.ifname, args.netns)]
