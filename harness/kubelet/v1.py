@@ -204,7 +204,7 @@ class V1EmptyDirVolume(Record):
 
 
 class V1HostPathVolume(Record):
-    """A file or folder of the node; `type` is empty, Directory, DirectoryOrCreate, File, FileOrCreate, Socket, …"""
+    """A file or folder of the node; `type` is empty or one of hostPath.type, such as Directory."""
 
     path: str = field(string, default="")
     type: str = field(string, default="")
