@@ -1,0 +1,98 @@
+"""Events of pods, as `kubectl describe` shows them: `events.jsonl` in the pod's folder, one JSON object a line."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from harness.files import write_atomically
+from harness.kubelet.formats import format_time
+from harness.kubelet.v1 import V1Pod
+from skel.decoders import integer, string
+from skel.errors import CniError
+from skel.record import Record, field
+
+__all__ = ["NORMAL", "WARNING", "Event", "EventRecorder"]
+
+NORMAL: Final = "Normal"
+WARNING: Final = "Warning"
+
+_FILE: Final = "events.jsonl"
+_MAXIMUM: Final = 256
+"""Events of a pod; an API server keeps events for an hour instead."""
+
+
+class Event(Record):
+    """An event; equal ones are counted. Times are RFC 3339 in UTC.
+
+    `field_path` is `spec.containers{NAME}` or `spec.initContainers{NAME}` for a container's event, else empty.
+    """
+
+    type: str = field(string)
+    reason: str = field(string)
+    message: str = field(string, default="")
+    field_path: str = field(string, default="")
+    count: int = field(integer, default=1)
+    first_timestamp: str = field(string, default="")
+    last_timestamp: str = field(string, default="")
+    pod: str = field(string, default="")
+    namespace: str = field(string, default="")
+    uid: str = field(string, default="")
+
+
+class EventRecorder:
+    """Writes events below `folder`, the parent of the pods' folders; for use by several threads of one process."""
+
+    def __init__(self, folder: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def event(self, pod: V1Pod, type: str, reason: str, message: str, field_path: str = "") -> None:
+        """Record an event of a pod, or count it if an equal one exists. Raises OSError."""
+        now = format_time(self._clock())
+        with self._lock:
+            events = self.of(pod.metadata.uid)
+            event = _equal(events, (type, reason, message, field_path))
+            if event is None:
+                event = Event(
+                    type=type,
+                    reason=reason,
+                    message=message,
+                    field_path=field_path,
+                    count=0,
+                    first_timestamp=now,
+                    pod=pod.metadata.name,
+                    namespace=pod.metadata.namespace,
+                    uid=pod.metadata.uid,
+                )
+            else:
+                events.remove(event)
+            event.count += 1
+            event.last_timestamp = now
+            events.append(event)
+            self._write(pod.metadata.uid, events[-_MAXIMUM:])
+
+    def of(self, uid: str) -> list[Event]:
+        """Return the events of a pod, the one that happened last at the end; unreadable lines are left out."""
+        try:
+            lines = (self._folder / uid / _FILE).read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return []
+        events: list[Event] = []
+        for line in lines:
+            with suppress(ValueError, CniError):
+                events.append(Event.decode(json.loads(line)))
+        return events
+
+    def _write(self, uid: str, events: list[Event]) -> None:
+        path = self._folder / uid / _FILE
+        path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+        write_atomically(path, "".join(json.dumps(event.encode()) + "\n" for event in events).encode())
+
+
+def _equal(events: list[Event], key: tuple[str, str, str, str]) -> Event | None:
+    return next((event for event in events if (event.type, event.reason, event.message, event.field_path) == key), None)

@@ -1,0 +1,55 @@
+"""The sandboxes and containers that a runtime has of one pod (kubelet's kubecontainer.PodStatus)."""
+
+from contextlib import suppress
+from typing import NamedTuple
+
+from harness.cri.messages import SANDBOX_READY, ContainerStatus, PodSandboxStatus
+from harness.cri.service import NotFoundError, RuntimeService
+from harness.kubelet.labels import POD_UID
+
+__all__ = ["RuntimePodStatus", "runtime_pod_status"]
+
+
+class RuntimePodStatus(NamedTuple):
+    """Sandboxes and containers of a pod, newest first by creation; `ips` are those of the newest sandbox if ready.
+
+    Name and namespace are empty if the runtime has no sandbox of the pod.
+    """
+
+    uid: str
+    name: str = ""
+    namespace: str = ""
+    ips: tuple[str, ...] = ()
+    sandboxes: tuple[PodSandboxStatus, ...] = ()
+    containers: tuple[ContainerStatus, ...] = ()
+
+    def of(self, container: str) -> list[ContainerStatus]:
+        """Return all attempts of the container of this name, newest first."""
+        return [status for status in self.containers if status.metadata.name == container]
+
+    def newest(self, container: str) -> ContainerStatus | None:
+        """Return the newest attempt of the container of this name."""
+        return next((status for status in self.containers if status.metadata.name == container), None)
+
+
+def runtime_pod_status(service: RuntimeService, uid: str) -> RuntimePodStatus:
+    """Ask a runtime for everything of one pod (kubelet's GetPodStatus). Raises RuntimeServiceError.
+
+    Sandboxes and containers that vanish between list and status are left out.
+    """
+    sandboxes: list[PodSandboxStatus] = []
+    for sandbox in service.list_pod_sandbox({POD_UID: uid}):
+        with suppress(NotFoundError):
+            sandboxes.append(service.pod_sandbox_status(sandbox.id))
+    containers: list[ContainerStatus] = []
+    for container in service.list_containers(labels={POD_UID: uid}):
+        with suppress(NotFoundError):
+            containers.append(service.container_status(container.id))
+    sandboxes.sort(key=lambda status: (status.created_at, status.metadata.attempt), reverse=True)
+    containers.sort(key=lambda status: (status.created_at, status.metadata.attempt), reverse=True)
+    if not sandboxes:
+        return RuntimePodStatus(uid, containers=tuple(containers))
+    newest = sandboxes[0]
+    ips = tuple(newest.ips) if newest.state is SANDBOX_READY else ()
+    name, namespace = newest.metadata.name, newest.metadata.namespace
+    return RuntimePodStatus(uid, name, namespace, ips, tuple(sandboxes), tuple(containers))
