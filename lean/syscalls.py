@@ -11,6 +11,9 @@ __all__ = [
     "CLONE_NEWNS",
     "MNT_DETACH",
     "MS_BIND",
+    "MS_NODEV",
+    "MS_NOEXEC",
+    "MS_NOSUID",
     "MS_PRIVATE",
     "MS_REC",
     "MS_SHARED",
@@ -27,6 +30,9 @@ __all__ = [
 CLONE_NEWNS = 0x00020000
 CLONE_NEWNET = 0x40000000
 
+MS_NOSUID = 0x2
+MS_NODEV = 0x4
+MS_NOEXEC = 0x8
 MS_BIND = 0x1000
 MS_REC = 0x4000
 MS_PRIVATE = 0x40000
@@ -69,9 +75,10 @@ def set_process_name(name: bytes) -> None:
         raise _error()
 
 
-def mount(source: str, target: str, flags: int, filesystem: str = "none") -> None:
-    """Mount, bind or change the propagation of `target`, as `flags` (MS_*) say."""
-    if _libc.mount(os.fsencode(source), os.fsencode(target), os.fsencode(filesystem), flags, None):
+def mount(source: str, target: str, flags: int, filesystem: str = "none", options: str = "") -> None:
+    """Mount, bind or change the propagation of `target`, as `flags` (MS_*) say; `options` are the file system's own."""
+    own = os.fsencode(options) if options else None
+    if _libc.mount(os.fsencode(source), os.fsencode(target), os.fsencode(filesystem), flags, own):
         raise _error(target)
 
 

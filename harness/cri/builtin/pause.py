@@ -1,0 +1,72 @@
+"""The pause process of a sandbox: it holds the sandbox's namespaces and reaps zombies; it does nothing else.
+
+Executed as a file by its path, with the standard library alone: `pause.py NETNS HOSTNAME KINDS`. NETNS is the path of a
+network namespace, empty for the caller's. KINDS are those of `ipc`, `uts` and `pid`, joined by commas, that the sandbox
+has for itself. The program prints the process ID of the pause process, which is a child of init, and ends.
+"""
+
+import ctypes
+import os
+import signal
+import socket
+import sys
+
+_CLONE_NEW = {"ipc": 0x08000000, "uts": 0x04000000, "pid": 0x20000000}  # include/uapi/linux/sched.h
+_CLONE_NEWNET = 0x40000000
+_PR_SET_NAME = 15
+
+
+def main(netns: str, hostname: str, kinds: str) -> None:
+    """Make the namespaces, start the pause process in them, and print its process ID."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if netns:
+        fd = os.open(netns, os.O_RDONLY | os.O_CLOEXEC)
+        _checked(libc.setns(fd, _CLONE_NEWNET))
+        os.close(fd)
+    own = [kind for kind in kinds.split(",") if kind]
+    flags = 0
+    for kind in own:
+        flags |= _CLONE_NEW[kind]
+    if flags:
+        _checked(libc.unshare(flags))
+    if hostname and "uts" in own:
+        socket.sethostname(hostname)
+    pid = os.fork()
+    if pid:
+        print(pid, flush=True)  # noqa: T201 - the answer to the caller
+        os._exit(0)
+    _pause(libc)
+
+
+def _pause(libc: ctypes.CDLL) -> None:
+    os.setsid()
+    os.chdir("/")
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+    libc.prctl(_PR_SET_NAME, b"pause")
+    # As process 1 of a PID namespace it gets only the signals that it waits for.
+    awaited = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    while signal.sigwait(awaited) == signal.SIGCHLD:
+        _reap()
+    os._exit(0)
+
+
+def _reap() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return
+
+
+def _checked(result: int) -> None:
+    if result:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:4])

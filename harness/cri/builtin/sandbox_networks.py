@@ -1,0 +1,151 @@
+"""The networks of sandboxes, by CNI: setupPodNetwork and teardownPodNetwork of containerd's CRI server."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from harness.cri.builtin.network_requests import LOOPBACK_LIST, network_plans
+from harness.cri.builtin.sandbox_store import SandboxRecord
+from harness.cri.messages import NETWORK_READY, RuntimeCondition
+from harness.cri.service import RuntimeServiceError
+from harness.libcni.attachment import Attachment
+from harness.libcni.cache import ResultCache
+from harness.libcni.execute import Execution, Executor, PluginError
+from harness.libcni.networks import NetworkError, NetworkList, load_networks, network_files, parse_network_list
+from harness.libcni.operations import Libcni
+from harness.output import message_of
+from harness.runtime.node import Node
+from harness.runtime.pods import PodNetwork
+from harness.runtime.sandbox import sandbox_exists
+from skel.errors import CniError
+
+__all__ = ["SandboxNetworks"]
+
+_EXPECTED = (PluginError, NetworkError, CniError, OSError)
+
+
+class SandboxNetworks:
+    """Executes the plugins of `bin_dirs` for the lists of `conf_dir`, on the node that `open_node` returns.
+
+    Safe to share between threads. Each operation uses the node for itself, so that GC waits for operations only.
+    """
+
+    def __init__(
+        self,
+        open_node: Callable[[], Node],
+        conf_dir: Path,
+        bin_dirs: Sequence[Path],
+        *,
+        observe: Callable[[Execution], None] | None = None,
+        warn: Callable[[str], None],
+    ) -> None:
+        self._open_node = open_node
+        self._conf_dir = conf_dir
+        self._bin_dirs = bin_dirs
+        self._observe = observe
+        self._warn = warn
+
+    def condition(self) -> RuntimeCondition:
+        """Return the condition NetworkReady; its words are containerd's."""
+        try:
+            first = self._networks()[0]
+            with self._node() as node:
+                node.run(self._libcni(node).status, first)
+        except _EXPECTED as error:
+            message = f"Network plugin returns error: {message_of(error)}"
+            return RuntimeCondition(
+                type=NETWORK_READY, status=False, reason="NetworkPluginNotReady", message=message
+            )
+        return RuntimeCondition(type=NETWORK_READY, status=True)
+
+    def plan(self, sandbox: SandboxRecord) -> list[PodNetwork]:
+        """Return the networks that a sandbox will get, with their arguments. Raises RuntimeServiceError."""
+        try:
+            networks = self._networks()
+        except NetworkError as error:
+            raise RuntimeServiceError(f'failed to setup network for sandbox "{sandbox.id}": {error}') from error
+        loopback = parse_network_list(LOOPBACK_LIST)
+        return [
+            PodNetwork(
+                name=plan.network.name,
+                ifname=plan.ifname,
+                config=plan.network.raw.decode(),
+                source=str(plan.network.source or ""),
+                cni_args=dict(plan.cni_args),
+                capability_args=dict(plan.capability_args),
+            )
+            for plan in network_plans(sandbox.config, sandbox.id, networks, loopback)
+        ]
+
+    def setup(self, sandbox: SandboxRecord) -> None:
+        """ADD each network in its order; the results and the addresses of eth0 go into the record.
+
+        Raises RuntimeServiceError. Networks that were added stay: `teardown` deletes them.
+        """
+        try:
+            with self._node() as node:
+                libcni = self._libcni(node)
+                for network in sandbox.networks:
+                    listed = parse_network_list(network.config.encode())
+                    network.result = node.run(libcni.add, listed, _attachment(sandbox, network))
+        except _EXPECTED as error:
+            raise RuntimeServiceError(f'failed to setup network for sandbox "{sandbox.id}": {message_of(error)}') from error
+        sandbox.ips = _pod_ips(sandbox.networks)
+        if not sandbox.ips:
+            raise RuntimeServiceError(f'failed to find network info for sandbox "{sandbox.id}"')
+
+    def teardown(self, sandbox: SandboxRecord) -> None:
+        """DEL each network in reverse order, past failures. Raises RuntimeServiceError, which has them all."""
+        failures = []
+        with self._node() as node:
+            for network in reversed(sandbox.networks):
+                try:
+                    libcni = self._libcni(node)
+                    listed = self._as_added(node, sandbox, network)
+                    node.run(libcni.delete, listed, _attachment(sandbox, network))
+                except _EXPECTED as error:
+                    failures.append(message_of(error))
+        if failures:
+            raise RuntimeServiceError(
+                f'failed to destroy network for sandbox "{sandbox.id}": {"; ".join(failures)}'
+            )
+
+    def _networks(self) -> list[NetworkList]:
+        if not network_files(self._conf_dir):
+            raise NetworkError(f"no network config found in {self._conf_dir}: cni plugin not initialized")
+        return load_networks(self._conf_dir)
+
+    @contextmanager
+    def _node(self) -> Iterator[Node]:
+        node = self._open_node()
+        with node.in_use():
+            yield node
+
+    def _libcni(self, node: Node) -> Libcni:
+        executor = Executor(list(self._bin_dirs), observe=self._observe, place=node.shell_words())
+        return Libcni(executor, ResultCache(node.var_lib_cni, warn=self._warn), warn=self._warn)
+
+    def _as_added(self, node: Node, sandbox: SandboxRecord, network: PodNetwork) -> NetworkList:
+        """Return the list as it was at ADD: "it should not change between ADD and DEL" (SPEC.md section 3)."""
+        cached = ResultCache(node.var_lib_cni, warn=self._warn).load(network.name, sandbox.id, network.ifname)
+        if cached is not None and cached.config:
+            with suppress(NetworkError):
+                return parse_network_list(cached.config)
+        return parse_network_list(network.config.encode())
+
+
+def _attachment(sandbox: SandboxRecord, network: PodNetwork) -> Attachment:
+    return Attachment(
+        container_id=sandbox.id,
+        # Empty if the namespace is gone, as after a reboot: SPEC.md has DEL succeed without one, not with a dead path.
+        netns=sandbox.netns if sandbox_exists(sandbox.netns) else "",
+        ifname=network.ifname,
+        cni_args=tuple(network.cni_args.items()),
+        capability_args=network.capability_args,
+    )
+
+
+def _pod_ips(networks: Iterable[PodNetwork]) -> list[str]:
+    """Return the addresses of eth0, IPv4 first, as containerd's selectPodIPs."""
+    found = [ip.address.ip for network in networks if network.ifname == "eth0" for ip in network.decoded().ips]
+    return [str(address) for address in sorted(found, key=lambda address: address.version)]

@@ -1,0 +1,153 @@
+"""Sandboxes, in the order of containerd 2: namespace, network, pause process; each failure takes all of it back."""
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from harness.cri.builtin.sandbox_files import make_sandbox_files, remove_sandbox_files
+from harness.cri.builtin.sandbox_networks import SandboxNetworks
+from harness.cri.builtin.sandbox_process import end_pause, is_running, start_pause
+from harness.cri.builtin.sandbox_states import SandboxEvent, SandboxState
+from harness.cri.builtin.sandbox_store import SandboxRecord, SandboxStore
+from harness.cri.messages import SANDBOX_NOTREADY, SANDBOX_READY, NamespaceMode, PodSandboxConfig, PodSandboxStatus
+from harness.cri.service import NotFoundError, RuntimeServiceError
+from harness.runtime.node import Node
+from harness.runtime.sandbox import create_sandbox, new_sandbox_path
+from netlink.namespace import remove_namespace
+
+__all__ = ["Sandboxes"]
+
+_NETNS = "/proc/thread-self/ns/net"
+
+
+class Sandboxes:
+    """The sandboxes of a node, and the RuntimeService's calls for them."""
+
+    def __init__(self, folder: Path, open_node: Callable[[], Node], networks: SandboxNetworks) -> None:
+        """Take over the sandboxes of an earlier process: each is ready if its pause process runs."""
+        self.store = SandboxStore(folder)
+        self._open_node = open_node
+        self._networks = networks
+        for sandbox in self.store.all():
+            if sandbox.state is SandboxState.MAKING:
+                self.store.change(sandbox, SandboxEvent.LEFT)
+
+    def run(self, config: PodSandboxConfig) -> str:
+        """Make a sandbox and return its ID. Raises RuntimeServiceError; then nothing remains, or an UNKNOWN sandbox."""
+        sandbox = SandboxRecord(id=secrets.token_hex(32), created_at=time.time_ns(), config=config)
+        try:
+            self.store.add(sandbox)
+            self._make(sandbox)
+            self.store.change(sandbox, SandboxEvent.MADE)
+        except BaseException as error:
+            with suppress(NotFoundError):
+                if self.store.get(sandbox.id) is sandbox:
+                    self._take_back(sandbox, error)
+            if isinstance(error, OSError):
+                raise RuntimeServiceError(f'failed to run sandbox "{sandbox.id}": {error}') from error
+            raise
+        return sandbox.id
+
+    def stop(self, sandbox_id: str) -> None:
+        """End the pause process, delete the networks, remove the namespace; may be repeated.
+
+        The containers have been stopped before. Raises RuntimeServiceError; the namespace stays if a DEL failed.
+        """
+        try:
+            sandbox = self.store.get(sandbox_id)
+        except NotFoundError:
+            return
+        self._unmake(sandbox)
+        if sandbox.state is not SandboxState.NOTREADY:
+            self.store.change(sandbox, SandboxEvent.ENDED)
+
+    def remove(self, sandbox_id: str) -> None:
+        """Stop a sandbox and forget it; its containers have been removed before. Raises RuntimeServiceError."""
+        with suppress(NotFoundError):
+            self.stop(sandbox_id)
+            self.store.change(self.store.get(sandbox_id), SandboxEvent.REMOVED)
+
+    def status(self, sandbox_id: str) -> PodSandboxStatus:
+        """Return a sandbox. Raises NotFoundError."""
+        return self._status(self.store.get(sandbox_id))
+
+    def list(self, labels: Mapping[str, str] | None = None) -> list[PodSandboxStatus]:
+        """Return the sandboxes with these labels, the oldest first."""
+        wanted = (labels or {}).items()
+        return [self._status(each) for each in self.store.all() if wanted <= each.config.labels.items()]
+
+    def ready(self, sandbox_id: str) -> SandboxRecord:
+        """Return a sandbox whose pause process runs. Raises RuntimeServiceError."""
+        sandbox = self.store.get(sandbox_id)
+        self._look(sandbox)
+        if sandbox.state is not SandboxState.READY:
+            raise RuntimeServiceError(f'sandbox container "{sandbox_id}" is not running')
+        return sandbox
+
+    def _make(self, sandbox: SandboxRecord) -> None:
+        config = sandbox.config
+        node = self._open_node()
+        with ExitStack() as stack:
+            stack.enter_context(node.in_use())
+            own_network = config.network == NamespaceMode.POD
+            if own_network:
+                sandbox.netns = new_sandbox_path()
+                sandbox.networks = self._networks.plan(sandbox)
+                # Before the namespace exists: a process that is killed here leaves nothing that is not on record.
+                self.store.write(sandbox)
+                create_sandbox(sandbox.netns, fixed=node.netns is not None)
+                self._networks.setup(sandbox)
+                self.store.write(sandbox)
+            sandbox.hostname = config.hostname or Path("/proc/sys/kernel/hostname").read_text().strip()
+            netns = sandbox.netns or (node.netns or "")
+            sandbox.pause = start_pause(config, netns, config.hostname)
+            self.store.write(sandbox)
+            make_sandbox_files(self.store.path(sandbox.id), config, sandbox.hostname)
+
+    def _take_back(self, sandbox: SandboxRecord, error: BaseException) -> None:
+        try:
+            self._unmake(sandbox)
+        except RuntimeServiceError as failure:
+            error.add_note(f"and taking it back: {failure}")
+            self.store.change(sandbox, SandboxEvent.LEFT)
+        else:
+            self.store.change(sandbox, SandboxEvent.TAKEN_BACK)
+
+    def _unmake(self, sandbox: SandboxRecord) -> None:
+        try:
+            if sandbox.pause is not None:
+                end_pause(sandbox.pause)
+            remove_sandbox_files(self.store.path(sandbox.id))
+            if sandbox.networks:
+                self._networks.teardown(sandbox)
+                sandbox.networks = []
+                self.store.write(sandbox)
+            if sandbox.netns:
+                remove_namespace(sandbox.netns)
+        except OSError as error:
+            raise RuntimeServiceError(f'failed to stop sandbox "{sandbox.id}": {error}') from error
+
+    def _look(self, sandbox: SandboxRecord) -> None:
+        """Notice a pause process that has ended."""
+        if sandbox.state is SandboxState.READY and (sandbox.pause is None or not is_running(sandbox.pause)):
+            self.store.change(sandbox, SandboxEvent.ENDED)
+
+    def _status(self, sandbox: SandboxRecord) -> PodSandboxStatus:
+        self._look(sandbox)
+        config = sandbox.config
+        info = {"netns": sandbox.netns} if sandbox.netns else {}
+        if sandbox.pause is not None:
+            info["pid"] = str(sandbox.pause.pid)
+        return PodSandboxStatus(
+            id=sandbox.id,
+            metadata=config.metadata,
+            state=SANDBOX_READY if sandbox.state is SandboxState.READY else SANDBOX_NOTREADY,
+            created_at=sandbox.created_at,
+            ips=list(sandbox.ips),
+            network=config.network,
+            labels=dict(config.labels),
+            annotations=dict(config.annotations),
+            info=info,
+        )
