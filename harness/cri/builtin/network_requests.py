@@ -41,7 +41,10 @@ def network_plans(
     metadata = config.metadata
     cni_args = pod_cni_args(metadata.namespace, metadata.name, sandbox_id, metadata.uid)
     capabilities = _capability_args(config)
-    plans = [NetworkPlan(loopback, "lo", cni_args, capabilities), NetworkPlan(networks[0], "eth0", cni_args, capabilities)]
+    plans = [
+        NetworkPlan(loopback, "lo", cni_args, capabilities),
+        NetworkPlan(networks[0], "eth0", cni_args, capabilities),
+    ]
     known = {network.name: network for network in networks}
     # A further network gets neither host ports nor bandwidth: both are the pod's, on its first interface.
     further = {name: value for name, value in capabilities.items() if name not in {"portMappings", "bandwidth"}}

@@ -53,9 +53,7 @@ class SandboxNetworks:
                 node.run(self._libcni(node).status, first)
         except _EXPECTED as error:
             message = f"Network plugin returns error: {message_of(error)}"
-            return RuntimeCondition(
-                type=NETWORK_READY, status=False, reason="NetworkPluginNotReady", message=message
-            )
+            return RuntimeCondition(type=NETWORK_READY, status=False, reason="NetworkPluginNotReady", message=message)
         return RuntimeCondition(type=NETWORK_READY, status=True)
 
     def plan(self, sandbox: SandboxRecord) -> list[PodNetwork]:
@@ -89,16 +87,23 @@ class SandboxNetworks:
                     listed = parse_network_list(network.config.encode())
                     network.result = node.run(libcni.add, listed, _attachment(sandbox, network))
         except _EXPECTED as error:
-            raise RuntimeServiceError(f'failed to setup network for sandbox "{sandbox.id}": {message_of(error)}') from error
+            raise RuntimeServiceError(
+                f'failed to setup network for sandbox "{sandbox.id}": {message_of(error)}'
+            ) from error
         sandbox.ips = _pod_ips(sandbox.networks)
         if not sandbox.ips:
             raise RuntimeServiceError(f'failed to find network info for sandbox "{sandbox.id}"')
 
-    def teardown(self, sandbox: SandboxRecord) -> None:
-        """DEL each network in reverse order, past failures. Raises RuntimeServiceError, which has them all."""
+    def teardown(self, sandbox: SandboxRecord, *, only_added: bool = False) -> None:
+        """DEL each network in reverse order, past failures. Raises RuntimeServiceError, which has them all.
+
+        With `only_added`, networks without a result are left out: libcni has undone the ADD that failed.
+        """
         failures = []
         with self._node() as node:
             for network in reversed(sandbox.networks):
+                if only_added and network.result is None:
+                    continue
                 try:
                     libcni = self._libcni(node)
                     listed = self._as_added(node, sandbox, network)
@@ -106,9 +111,7 @@ class SandboxNetworks:
                 except _EXPECTED as error:
                     failures.append(message_of(error))
         if failures:
-            raise RuntimeServiceError(
-                f'failed to destroy network for sandbox "{sandbox.id}": {"; ".join(failures)}'
-            )
+            raise RuntimeServiceError(f'failed to destroy network for sandbox "{sandbox.id}": {"; ".join(failures)}')
 
     def _networks(self) -> list[NetworkList]:
         if not network_files(self._conf_dir):

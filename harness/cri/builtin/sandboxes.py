@@ -19,8 +19,6 @@ from netlink.namespace import remove_namespace
 
 __all__ = ["Sandboxes"]
 
-_NETNS = "/proc/thread-self/ns/net"
-
 
 class Sandboxes:
     """The sandboxes of a node, and the RuntimeService's calls for them."""
@@ -108,20 +106,21 @@ class Sandboxes:
 
     def _take_back(self, sandbox: SandboxRecord, error: BaseException) -> None:
         try:
-            self._unmake(sandbox)
+            self._unmake(sandbox, failed=True)
         except RuntimeServiceError as failure:
             error.add_note(f"and taking it back: {failure}")
             self.store.change(sandbox, SandboxEvent.LEFT)
         else:
             self.store.change(sandbox, SandboxEvent.TAKEN_BACK)
 
-    def _unmake(self, sandbox: SandboxRecord) -> None:
+    def _unmake(self, sandbox: SandboxRecord, *, failed: bool = False) -> None:
+        """Remove all of a sandbox but its record; `failed` says that its ADD has failed, and been undone, just now."""
         try:
             if sandbox.pause is not None:
                 end_pause(sandbox.pause)
             remove_sandbox_files(self.store.path(sandbox.id))
             if sandbox.networks:
-                self._networks.teardown(sandbox)
+                self._networks.teardown(sandbox, only_added=failed)
                 sandbox.networks = []
                 self.store.write(sandbox)
             if sandbox.netns:
