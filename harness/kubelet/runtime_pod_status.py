@@ -31,6 +31,12 @@ class RuntimePodStatus(NamedTuple):
         """Return the newest attempt of the container of this name."""
         return next((status for status in self.containers if status.metadata.name == container), None)
 
+    def active(self) -> list[ContainerStatus]:
+        """Return the containers of the newest sandbox if that is ready, newest first."""
+        if not self.sandboxes or self.sandboxes[0].state is not SANDBOX_READY:
+            return []
+        return [status for status in self.containers if status.pod_sandbox_id == self.sandboxes[0].id]
+
 
 def runtime_pod_status(service: RuntimeService, uid: str) -> RuntimePodStatus:
     """Ask a runtime for everything of one pod (kubelet's GetPodStatus). Raises RuntimeServiceError.
