@@ -8,6 +8,7 @@ from harness.kubelet.container_statuses import StatusSources, container_statuses
 from harness.kubelet.formats import format_time
 from harness.kubelet.pod_conditions import pod_conditions, with_transition_times
 from harness.kubelet.pod_phase import pod_phase
+from harness.kubelet.pod_resources import qos_class
 from harness.kubelet.probe_results import ProbeResult, Probes
 from harness.kubelet.reason_cache import ReasonCache
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
@@ -46,6 +47,7 @@ def generate_api_pod_status(  # noqa: PLR0913 -- in kubelet, most of these are f
         host_ip=host_ip,
         pod_ip=ips[0] if ips else "",
         pod_ips=ips,
+        qos_class=qos_class(pod),
         start_time=before.start_time or time,
         container_statuses=container_statuses(sources, pod.spec.containers, before.container_statuses),
         init_container_statuses=init_container_statuses(sources, before.init_container_statuses),

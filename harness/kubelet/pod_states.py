@@ -1,22 +1,19 @@
 """The life cycle of a pod's worker (kubelet's pod_workers.go). No way leads back: a UID runs once.
 
-         ___ SYNCED, FAILED
+    --> sync  <-- SYNCED, FAILED
         |  |
-        v  |
-    --> sync ------ DELETED, KILLED, ENDED ------+
-        |                                        v
-        |                                   terminating <-- FAILED, DELETED, KILLED
-        |                                     |     |
-        |                                  STOPPED  |
-        |                                     v     |
-        |                                terminated | <---- FAILED, DELETED, KILLED
-        |                                     |     |
-        |                                  CLEANED  ORPHAN_STOPPED
-        |                                     v     v
-        +------ NEVER_STARTED ------------>  finished <---- DELETED, KILLED
+        |  +-- ENDED, DELETED, KILLED --> terminating  <-- FAILED, DELETED, KILLED
+        |                                 |         |
+        |                              STOPPED      |
+        |                                 v         |
+        |                            terminated  <--|-- FAILED, DELETED, KILLED
+        |                                 |         |
+        |                              CLEANED  ORPHAN_STOPPED
+        |                                 v         |
+        +-- NEVER_STARTED -----------> finished <---+
 
-Housekeeping forgets a finished worker when the manifest is gone, or wants the same UID once more. Each state but the
-last repeats one function until that succeeds: SyncPod, SyncTerminatingPod, SyncTerminatedPod.
+Each state but the last repeats one function until that succeeds: SyncPod, SyncTerminatingPod, SyncTerminatedPod. A
+finished worker ignores requests. Housekeeping forgets it when its manifest is gone, or wanted with the same UID again.
 """
 
 from enum import StrEnum
@@ -88,8 +85,6 @@ POD_LIFE: Final = Transitions(
         (_TERMINATED, PodEvent.DELETED): _TERMINATED,
         (_TERMINATED, PodEvent.KILLED): _TERMINATED,
         (_TERMINATED, PodEvent.CLEANED): _FINISHED,
-        (_FINISHED, PodEvent.DELETED): _FINISHED,
-        (_FINISHED, PodEvent.KILLED): _FINISHED,
     },
 )
 """The drawing above. In a later state, DELETED and KILLED can only shorten the grace period."""
