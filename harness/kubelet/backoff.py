@@ -35,6 +35,10 @@ class Backoff:
                 return False
             return self._clock() - since < entry.delay_s
 
+    def remaining_s(self, key: str, since: float) -> float:
+        """Return the seconds until the delay after the event at `since` has passed, 0 if it has."""
+        return max(0.0, since + self.get(key) - self._clock())
+
     def next(self, key: str, event: float) -> None:
         """Take the next delay for what follows the event at the time `event`: the initial one if the key is new."""
         with self._lock:

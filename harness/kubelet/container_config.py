@@ -1,0 +1,104 @@
+"""The request for a container (kubelet's generateContainerConfig, kuberuntime_container.go)."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from harness.cri.messages import ContainerConfig, ContainerMetadata, ContainerSecurity, Image, Mount
+from harness.kubelet.environment import expanded, variables
+from harness.kubelet.labels import container_annotations, container_labels
+from harness.kubelet.mounted_volume import MountedVolume
+from harness.kubelet.resources import container_resources
+from harness.kubelet.start_error import StartError
+from harness.kubelet.v1 import V1Container, V1Pod
+
+__all__ = ["container_config"]
+
+_HOSTS: Final = "/etc/hosts"
+
+
+def container_config(
+    pod: V1Pod,
+    container: V1Container,
+    *,
+    attempt: int,
+    image: Image | None,
+    volumes: Mapping[str, MountedVolume],
+    hosts_file: Path,
+    message_file: Path,
+    node_memory: int,
+) -> ContainerConfig:
+    """Return the request; `volumes` are those of the pod by name.
+
+    Raises StartError (CreateContainerConfigError), OSError.
+    """
+    envs = variables(container.env)
+    values = {each.key: each.value for each in envs}
+    return ContainerConfig(
+        metadata=ContainerMetadata(name=container.name, attempt=attempt),
+        image=image.id if image is not None else "",
+        command=[expanded(word, values) for word in container.command],
+        args=[expanded(word, values) for word in container.args],
+        working_dir=container.working_dir,
+        envs=envs,
+        mounts=_mounts(container, volumes, hosts_file, message_file),
+        labels=container_labels(pod, container),
+        annotations=container_annotations(pod, container, attempt),
+        log_path=f"{container.name}/{attempt}.log",
+        stdin=container.stdin,
+        stdin_once=container.stdin_once,
+        tty=container.tty,
+        resources=container_resources(pod, container, node_memory),
+        security=_security(pod, container, image),
+    )
+
+
+def _mounts(
+    container: V1Container, volumes: Mapping[str, MountedVolume], hosts_file: Path, message_file: Path
+) -> list[Mount]:
+    mounts = []
+    for mount in container.volume_mounts:
+        volume = volumes.get(mount.name)
+        if volume is None:
+            message = f'cannot find volume "{mount.name}" to mount into container "{container.name}"'
+            raise StartError("CreateContainerConfigError", message)
+        source = volume.path / mount.sub_path
+        if mount.sub_path:
+            source.mkdir(parents=True, exist_ok=True)
+        readonly = mount.read_only or volume.readonly
+        mounts.append(Mount(container_path=mount.mount_path, host_path=str(source), readonly=readonly))
+    if not any(mount.container_path == _HOSTS for mount in mounts):
+        mounts.append(Mount(container_path=_HOSTS, host_path=str(hosts_file)))
+    if container.termination_message_path:
+        mounts.append(Mount(container_path=container.termination_message_path, host_path=str(message_file)))
+    return mounts
+
+
+def _security(pod: V1Pod, container: V1Container, image: Image | None) -> ContainerSecurity:
+    own, of_pod = container.security_context, pod.spec.security_context
+    user = own.run_as_user if own.run_as_user is not None else of_pod.run_as_user
+    group = own.run_as_group if own.run_as_group is not None else of_pod.run_as_group
+    non_root = own.run_as_non_root if own.run_as_non_root is not None else of_pod.run_as_non_root
+    if non_root:
+        _refuse_root(user, image, container)
+    return ContainerSecurity(
+        privileged=own.privileged,
+        run_as_user=user,
+        run_as_group=group,
+        supplemental_groups=list(of_pod.supplemental_groups),
+        readonly_rootfs=own.read_only_root_filesystem,
+        no_new_privs=own.allow_privilege_escalation is False,
+        add_capabilities=list(own.capabilities.add),
+        drop_capabilities=list(own.capabilities.drop),
+    )
+
+
+def _refuse_root(user: int | None, image: Image | None, container: V1Container) -> None:
+    """Raise StartError for a container of root in a pod that demands another user (verifyRunAsNonRoot)."""
+    if user == 0:
+        message = f"container's runAsUser breaks non-root policy (container: {container.name})"
+    elif user is None and (image is None or image.user.partition(":")[0] in {"", "0", "root"}):
+        message = f"container has runAsNonRoot and image will run as root (container: {container.name})"
+    else:
+        return
+    raise StartError("CreateContainerConfigError", message)

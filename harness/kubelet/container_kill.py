@@ -1,0 +1,116 @@
+"""The end of containers and of pods (kubelet's killContainer and killContainersWithSyncResult)."""
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from harness.cri.messages import CONTAINER_RUNNING, ContainerStatus
+from harness.cri.service import NotFoundError, RuntimeService, RuntimeServiceError
+from harness.kubelet.events import NORMAL, WARNING, EventRecorder
+from harness.kubelet.handlers import OnNode
+from harness.kubelet.hooks import HookError, HookPlace, run_hook
+from harness.kubelet.v1 import V1Container, V1Pod
+
+__all__ = ["ContainerKiller", "container_of", "grace_period"]
+
+_LEAST_GRACE_S: Final = 2
+_PARALLEL: Final = 32
+
+
+def grace_period(pod: V1Pod) -> int:
+    """Return the seconds between a pod's stop signal and SIGKILL."""
+    for period in (pod.metadata.deletion_grace_period_seconds, pod.spec.termination_grace_period_seconds):
+        if period is not None:
+            return period
+    return _LEAST_GRACE_S
+
+
+def container_of(pod: V1Pod, name: str) -> V1Container | None:
+    """Return the container of this name in the pod's manifest."""
+    spec = pod.spec
+    listed = [*spec.containers, *spec.init_containers, *spec.ephemeral_containers]
+    return next((each for each in listed if each.name == name), None)
+
+
+class ContainerKiller:
+    """Ends containers as their pods ask for."""
+
+    def __init__(self, service: RuntimeService, *, events: EventRecorder, on_node: OnNode) -> None:
+        self._service = service
+        self._events = events
+        self._on_node = on_node
+
+    def kill(
+        self,
+        pod: V1Pod,
+        container: V1Container,
+        container_id: str,
+        *,
+        message: str = "",
+        grace_s: int | None = None,
+        ip: str,
+    ) -> None:
+        """Run the preStop hook and stop the container; the hook's seconds are part of the grace period.
+
+        A missing container is fine. Raises RuntimeServiceError.
+        """
+        path = f"spec.containers{{{container.name}}}"
+        self._events.event(pod, NORMAL, "Killing", message or f"Stopping container {container.name}", path)
+        left = grace_period(pod) if grace_s is None else grace_s
+        if container.lifecycle.pre_stop is not None and left > 0:
+            left -= self._pre_stop(pod, container, container_id, left, ip)
+        try:
+            self._service.stop_container(container_id, max(left, _LEAST_GRACE_S))
+        except NotFoundError:
+            return
+
+    def kill_all(
+        self, pod: V1Pod, containers: Sequence[ContainerStatus], *, grace_s: int | None = None, ip: str
+    ) -> None:
+        """End the running ones of these containers at once; then the sidecars, the last one first.
+
+        Raises an ExceptionGroup of RuntimeServiceErrors after all were tried.
+        """
+        running = [status for status in containers if status.state is CONTAINER_RUNNING]
+        sidecars = [each.name for each in pod.spec.init_containers if each.restart_policy == "Always"]
+        regular = [status for status in running if status.metadata.name not in sidecars]
+        errors = self._kill_each(pod, regular, grace_s, ip, parallel=True)
+        by_name = {status.metadata.name: status for status in running}
+        later = [by_name[name] for name in reversed(sidecars) if name in by_name]
+        errors += self._kill_each(pod, later, grace_s, ip, parallel=False)
+        if errors:
+            raise ExceptionGroup("containers of the pod could not be stopped", errors)
+
+    def _kill_each(
+        self, pod: V1Pod, statuses: Sequence[ContainerStatus], grace_s: int | None, ip: str, *, parallel: bool
+    ) -> list[RuntimeServiceError]:
+        def kill(status: ContainerStatus) -> RuntimeServiceError | None:
+            # A container that is in the manifest no more has no hook.
+            container = container_of(pod, status.metadata.name) or V1Container(name=status.metadata.name)
+            try:
+                self.kill(pod, container, status.id, grace_s=grace_s, ip=ip)
+            except RuntimeServiceError as error:
+                return error
+            return None
+
+        if parallel and len(statuses) > 1:
+            with ThreadPoolExecutor(min(len(statuses), _PARALLEL)) as pool:
+                answers = list(pool.map(kill, statuses))
+        else:
+            answers = [kill(status) for status in statuses]
+        return [error for error in answers if error is not None]
+
+    def _pre_stop(self, pod: V1Pod, container: V1Container, container_id: str, grace_s: int, ip: str) -> int:
+        """Run the hook for the grace period at most; return the whole seconds that it took."""
+        hook = container.lifecycle.pre_stop
+        if hook is None:
+            return 0
+        started = time.monotonic()
+        try:
+            place = HookPlace(self._service, ip, self._on_node)
+            run_hook(hook, pod, container, container_id, place, timeout_s=grace_s)
+        except HookError:
+            path = f"spec.containers{{{container.name}}}"
+            self._events.event(pod, WARNING, "FailedPreStopHook", "PreStopHook failed", path)
+        return int(time.monotonic() - started)

@@ -1,0 +1,165 @@
+"""The start of a container (kubelet's startContainer, kuberuntime_container.go)."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from harness.cri.messages import ContainerConfig, PodSandboxConfig
+from harness.cri.service import RuntimeService, RuntimeServiceError
+from harness.kubelet.container_config import container_config
+from harness.kubelet.container_images import ContainerImages
+from harness.kubelet.container_kill import ContainerKiller
+from harness.kubelet.events import NORMAL, WARNING, EventRecorder
+from harness.kubelet.handlers import OnNode
+from harness.kubelet.hooks import HookError, HookPlace, run_hook
+from harness.kubelet.hosts_file import write_hosts_file
+from harness.kubelet.labels import RESTART_COUNT
+from harness.kubelet.mounted_volume import MountedVolume
+from harness.kubelet.paths import KubeletPaths
+from harness.kubelet.runtime_pod_status import RuntimePodStatus
+from harness.kubelet.start_error import StartError
+from harness.kubelet.termination_message import new_message_file
+from harness.kubelet.v1 import V1Container, V1Pod
+
+__all__ = ["ContainerStarter", "PodSandbox", "field_path"]
+
+_LOG_NAME: Final = re.compile(r"(\d+)\.log")
+_LONGEST_NAME: Final = 255
+
+
+@dataclass(frozen=True)
+class PodSandbox:
+    """The sandbox that a container is started in."""
+
+    id: str
+    config: PodSandboxConfig
+    ips: tuple[str, ...]
+
+
+class _Recorder(Protocol):
+    def __call__(self, type: str, reason: str, message: str) -> None: ...
+
+
+def field_path(pod: V1Pod, container: V1Container) -> str:
+    """Return the path of a container in its pod, as events have it."""
+    kinds = {"spec.initContainers": pod.spec.init_containers, "spec.ephemeralContainers": pod.spec.ephemeral_containers}
+    kind = next((path for path, listed in kinds.items() if container in listed), "spec.containers")
+    return f"{kind}{{{container.name}}}"
+
+
+class ContainerStarter:
+    """Starts containers; safe to share between threads of different pods."""
+
+    def __init__(
+        self,
+        service: RuntimeService,
+        images: ContainerImages,
+        killer: ContainerKiller,
+        *,
+        paths: KubeletPaths,
+        events: EventRecorder,
+        on_node: OnNode,
+        node_memory: int,
+    ) -> None:
+        self._service = service
+        self._images = images
+        self._killer = killer
+        self._paths = paths
+        self._events = events
+        self._on_node = on_node
+        self._node_memory = node_memory
+
+    def start(
+        self,
+        pod: V1Pod,
+        container: V1Container,
+        sandbox: PodSandbox,
+        status: RuntimePodStatus,
+        volumes: Mapping[str, MountedVolume],
+    ) -> str:
+        """Create and start a container, run its postStart hook, and return its ID. Raises StartError, OSError."""
+
+        def record(type: str, reason: str, message: str) -> None:
+            self._events.event(pod, type, reason, message, field_path(pod, container))
+
+        try:
+            image = self._images.ensure(container, pod.metadata.uid, record)
+        except StartError as error:
+            record(WARNING, "Failed", f"Error: {error.reason}")
+            raise
+        attempt = self._attempt(pod, container, status)
+        uid = pod.metadata.uid
+        (self._paths.log(pod, container, attempt).parent).mkdir(mode=0o755, parents=True, exist_ok=True)
+        write_hosts_file(self._paths.hosts_file(uid), pod, sandbox.ips)
+        try:
+            config = container_config(
+                pod,
+                container,
+                attempt=attempt,
+                image=image,
+                volumes=volumes,
+                hosts_file=self._paths.hosts_file(uid),
+                message_file=new_message_file(self._paths.container(uid, container.name)),
+                node_memory=self._node_memory,
+            )
+        except StartError as error:
+            record(WARNING, "Failed", f"Error: {error.message}")
+            raise
+        container_id = self._create(config, sandbox, record)
+        self._begin(container_id, record)
+        self._link_log(pod, container, container_id, self._paths.log(pod, container, attempt))
+        self._post_start(pod, container, container_id, sandbox, record)
+        return container_id
+
+    def _create(self, config: ContainerConfig, sandbox: PodSandbox, record: _Recorder) -> str:
+        try:
+            container_id = self._service.create_container(sandbox.id, config, sandbox.config)
+        except RuntimeServiceError as error:
+            record(WARNING, "Failed", f"Error: {error}")
+            raise StartError("CreateContainerError", str(error)) from error
+        record(NORMAL, "Created", "Container created")
+        return container_id
+
+    def _begin(self, container_id: str, record: _Recorder) -> None:
+        try:
+            self._service.start_container(container_id)
+        except RuntimeServiceError as error:
+            record(WARNING, "Failed", f"Error: {error}")
+            raise StartError("RunContainerError", str(error)) from error
+        record(NORMAL, "Started", "Container started")
+
+    def _post_start(
+        self, pod: V1Pod, container: V1Container, container_id: str, sandbox: PodSandbox, record: _Recorder
+    ) -> None:
+        hook = container.lifecycle.post_start
+        if hook is None:
+            return
+        ip = next(iter(sandbox.ips), "127.0.0.1")
+        try:
+            run_hook(hook, pod, container, container_id, HookPlace(self._service, ip, self._on_node))
+        except HookError as error:
+            record(WARNING, "FailedPostStartHook", "PostStartHook failed")
+            self._killer.kill(pod, container, container_id, message="FailedPostStartHook", ip=ip)
+            raise StartError("PostStartHookError", str(error)) from error
+
+    def _attempt(self, pod: V1Pod, container: V1Container, status: RuntimePodStatus) -> int:
+        """Return the number of this start: one more than the newest container's, or than the newest log's."""
+        newest = status.newest(container.name)
+        if newest is not None:
+            return int(newest.annotations.get(RESTART_COUNT, newest.metadata.attempt)) + 1
+        folder = self._paths.log(pod, container, 0).parent
+        names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+        numbers = [int(match[1]) for name in names if (match := _LOG_NAME.fullmatch(name))]
+        return max(numbers, default=-1) + 1
+
+    def _link_log(self, pod: V1Pod, container: V1Container, container_id: str, log: Path) -> None:
+        """Link the log where log collectors look."""
+        if not log.exists():
+            return
+        name = f"{pod.metadata.name}_{pod.metadata.namespace}_{container.name}-{container_id}.log"
+        link = self._paths.container_logs / f"{name[: _LONGEST_NAME - len('.log')].removesuffix('.log')}.log"
+        link.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(log)

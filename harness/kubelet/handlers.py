@@ -1,0 +1,123 @@
+"""The actions of hooks and probes: a request or a connection from the node to a pod.
+
+They are made in the node's network namespace, as by a kubelet on its node (Kubernetes' probe/http, probe/tcp).
+"""
+
+import http.client
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+from harness.kubelet.v1 import V1Container, V1HTTPGetAction, V1TCPSocketAction
+
+__all__ = ["HandlerError", "OnNode", "Response", "connect", "container_port", "http_get"]
+
+T = TypeVar("T")
+
+_BODY_BYTES: Final = 10 * 1024
+_REDIRECTS: Final = 10
+_REDIRECTED: Final = range(300, 400)
+
+
+class OnNode(Protocol):
+    """Calls a function in a thread that is in the node's network namespace; returns its result, raises its error."""
+
+    def __call__(self, function: Callable[[], T]) -> T:
+        """Call it."""
+
+
+class HandlerError(Exception):
+    """The action could not be done; the text is for people."""
+
+
+class Response(NamedTuple):
+    """An answer; `body` has at most 10 KiB. `location` is a redirection to another host, which is not followed."""
+
+    status: int
+    body: str
+    location: str = ""
+
+
+def container_port(container: V1Container, port: int | str) -> int:
+    """Return the number of a port, which may be a name of the container's ports. Raises HandlerError."""
+    if isinstance(port, int):
+        return port
+    for each in container.ports:
+        if each.name == port:
+            return each.container_port
+    if port.isdecimal():
+        return int(port)
+    raise HandlerError(f"couldn't find port: {port} in container {container.name}")
+
+
+def http_get(
+    action: V1HTTPGetAction, container: V1Container, ip: str, *, timeout_s: float, agent: str, on_node: OnNode
+) -> Response:
+    """Send GET and return the answer; redirections on one host are followed, certificates are not verified.
+
+    Raises HandlerError, TimeoutError.
+    """
+    host = action.host or ip
+    port = container_port(container, action.port)
+    secure = action.scheme.upper() == "HTTPS"
+    headers = {"User-Agent": agent, "Accept": "*/*", "Connection": "close"}
+    headers |= {each.name: each.value for each in action.http_headers}
+    path = action.path if action.path.startswith("/") else f"/{action.path}"
+    url = f"{'https' if secure else 'http'}://{_bracketed(host)}:{port}"
+
+    def request() -> Response:
+        target = path
+        for _ in range(_REDIRECTS):
+            response = _request(host, port, target, headers, secure=secure, timeout_s=timeout_s)
+            location = response.location
+            if response.status not in _REDIRECTED or not location.startswith(("/", url)):
+                return response
+            target = location.removeprefix(url) or "/"
+        raise HandlerError(f'Get "{url}{path}": stopped after {_REDIRECTS} redirects')
+
+    try:
+        return on_node(request)
+    except TimeoutError:
+        raise
+    except (OSError, http.client.HTTPException) as error:
+        raise HandlerError(f'Get "{url}{path}": {_said(error, host, port)}') from error
+
+
+def connect(action: V1TCPSocketAction, container: V1Container, ip: str, *, timeout_s: float, on_node: OnNode) -> None:
+    """Open a connection and close it. Raises HandlerError, TimeoutError."""
+    host, port = action.host or ip, container_port(container, action.port)
+
+    def dial() -> None:
+        socket.create_connection((host, port), timeout=timeout_s).close()
+
+    try:
+        on_node(dial)
+    except TimeoutError:
+        raise
+    except OSError as error:
+        raise HandlerError(_said(error, host, port)) from error
+
+
+def _request(host: str, port: int, path: str, headers: dict[str, str], *, secure: bool, timeout_s: float) -> Response:
+    connection = (
+        http.client.HTTPSConnection(host, port, timeout=timeout_s, context=ssl._create_unverified_context())  # noqa: S323, SLF001 - kubelet verifies no pod's certificate
+        if secure
+        else http.client.HTTPConnection(host, port, timeout=timeout_s)
+    )
+    try:
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        body = answer.read(_BODY_BYTES).decode(errors="replace")
+        return Response(answer.status, body, answer.getheader("Location", ""))
+    finally:
+        connection.close()
+
+
+def _said(error: Exception, host: str, port: int) -> str:
+    reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+    return f"dial tcp {_bracketed(host)}:{port}: connect: {reason}" if isinstance(error, OSError) else reason
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

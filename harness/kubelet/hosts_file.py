@@ -1,0 +1,50 @@
+"""The hosts file of a pod's containers, which kubelet writes (its kubelet_pods.go, managedHostsFileContent)."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from harness.files import write_atomically
+from harness.kubelet.v1 import V1HostAlias, V1Pod
+
+__all__ = ["hosts_file_content", "pod_hostname", "write_hosts_file"]
+
+_HOST_FILE: Final = Path("/etc/hosts")
+_LONGEST_NAME: Final = 63
+_MANAGED: Final = """# Kubernetes-managed hosts file.
+127.0.0.1\tlocalhost
+::1\tlocalhost ip6-localhost ip6-loopback
+fe00::0\tip6-localnet
+fe00::0\tip6-mcastprefix
+fe00::1\tip6-allnodes
+fe00::2\tip6-allrouters
+"""
+
+
+def pod_hostname(pod: V1Pod) -> str:
+    """Return the host name of a pod: its own or the pod's name, of at most 63 characters."""
+    return (pod.spec.hostname or pod.metadata.name)[:_LONGEST_NAME].rstrip("-.")
+
+
+def hosts_file_content(pod: V1Pod, ips: Iterable[str], node_hosts: str) -> str:
+    """Return the file; a pod on the node's network has the node's lines."""
+    aliases = _aliases(pod.spec.host_aliases)
+    if pod.spec.host_network:
+        return f"# Kubernetes-managed hosts file (host network).\n{node_hosts}{aliases}"
+    hostname = pod_hostname(pod)
+    names = hostname
+    if pod.spec.subdomain:
+        names = f"{hostname}.{pod.spec.subdomain}.{pod.metadata.namespace}.svc.\t{hostname}"
+    return _MANAGED + "".join(f"{ip}\t{names}\n" for ip in ips) + aliases
+
+
+def write_hosts_file(path: Path, pod: V1Pod, ips: Iterable[str]) -> None:
+    """Write the file, as at each start of a container. Raises OSError."""
+    node_hosts = _HOST_FILE.read_text(errors="replace") if pod.spec.host_network and _HOST_FILE.exists() else ""
+    path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+    write_atomically(path, hosts_file_content(pod, ips, node_hosts).encode())
+
+
+def _aliases(aliases: Iterable[V1HostAlias]) -> str:
+    lines = ["\t".join((alias.ip, *alias.hostnames)) + "\n" for alias in aliases]
+    return "".join(["\n# Entries added by HostAliases.\n", *lines]) if lines else ""

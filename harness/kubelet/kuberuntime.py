@@ -1,0 +1,220 @@
+"""The steps from a pod's manifest to its containers (kubelet's kubeGenericRuntimeManager.SyncPod).
+
+1. Compute the actions. 2. Kill the pod if its sandbox changed. 3. Kill containers that should not run. 4. Create the
+sandbox. 5. Start ephemeral containers. 6. Start init containers, one at a time. 7. Start the other containers.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from harness.cri.messages import CONTAINER_EXITED, PodSandboxConfig
+from harness.cri.service import RuntimeService, RuntimeServiceError
+from harness.kubelet.backoff import Backoff
+from harness.kubelet.container_kill import ContainerKiller, container_of
+from harness.kubelet.container_start import ContainerStarter, PodSandbox, field_path
+from harness.kubelet.dns import PodDNS, pod_dns
+from harness.kubelet.events import NORMAL, WARNING, EventRecorder
+from harness.kubelet.formats import format_duration, format_pod
+from harness.kubelet.labels import container_hash
+from harness.kubelet.mounted_volume import MountedVolume
+from harness.kubelet.paths import KubeletPaths
+from harness.kubelet.pod_actions import PodActions, compute_pod_actions
+from harness.kubelet.probe_results import Probes
+from harness.kubelet.runtime_pod_status import RuntimePodStatus
+from harness.kubelet.sandbox_config import pod_sandbox_config
+from harness.kubelet.start_error import StartError
+from harness.kubelet.v1 import V1Container, V1Pod
+
+__all__ = ["CREATE_SANDBOX", "KILL_CONTAINER", "KILL_SANDBOX", "START_CONTAINER", "KubeRuntime", "SyncStep"]
+
+START_CONTAINER = "StartContainer"
+KILL_CONTAINER = "KillContainer"
+CREATE_SANDBOX = "CreatePodSandbox"
+KILL_SANDBOX = "KillPodSandbox"
+
+
+class SyncStep(NamedTuple):
+    """One action of a sync and its outcome; `reason` is empty if it succeeded.
+
+    `retry_s` are the seconds until a repetition makes sense, None if they are not known.
+    """
+
+    action: str
+    target: str
+    reason: str = ""
+    message: str = ""
+    retry_s: float | None = None
+
+    def in_words(self) -> str:
+        """Return the failure as kubelet logs it."""
+        return f'failed to "{self.action}" for "{self.target}" with {self.reason}: "{self.message}"'
+
+
+class KubeRuntime:
+    """Brings pods to the state of their manifests; safe to share between threads of different pods."""
+
+    def __init__(
+        self,
+        service: RuntimeService,
+        starter: ContainerStarter,
+        killer: ContainerKiller,
+        *,
+        backoff: Backoff,
+        events: EventRecorder,
+        paths: KubeletPaths,
+        probes: Probes,
+    ) -> None:
+        self._service = service
+        self._starter = starter
+        self._killer = killer
+        self._backoff = backoff
+        self._events = events
+        self._paths = paths
+        self._probes = probes
+
+    def sync_pod(
+        self, pod: V1Pod, status: RuntimePodStatus, volumes: Mapping[str, MountedVolume], *, cgroup_parent: str = ""
+    ) -> list[SyncStep]:
+        """Do what the pod lacks, and return each action with its outcome. Raises OSError."""
+        actions = compute_pod_actions(pod, status, self._probes)
+        if actions.create_sandbox and actions.sandbox_id:
+            message = "Pod sandbox changed, it will be killed and re-created."
+            self._events.event(pod, NORMAL, "SandboxChanged", message)
+        if actions.kill_pod:
+            if failed := self._kill_sandbox(pod, status):
+                return [failed]
+            if actions.create_sandbox:
+                self._remove_init_containers(pod, status, keep_newest=False)
+        else:
+            for each in actions.to_kill:
+                if failed := self._kill_one(pod, each.name, each.container_id, each.message, status):
+                    return [failed]
+            self._remove_init_containers(pod, status, keep_newest=True)
+        sandbox = self._sandbox(pod, status, actions, cgroup_parent)
+        if sandbox is None:
+            return []
+        if isinstance(sandbox, SyncStep):
+            return [sandbox]
+        return self._start_all(pod, sandbox, status, actions, volumes)
+
+    def kill_pod(self, pod: V1Pod, status: RuntimePodStatus, grace_s: int | None = None) -> None:
+        """Stop all containers, then all sandboxes. Raises RuntimeServiceError, ExceptionGroup."""
+        self._killer.kill_all(pod, status.containers, grace_s=grace_s, ip=_ip(status))
+        for sandbox in status.sandboxes:
+            self._service.stop_pod_sandbox(sandbox.id)
+
+    def _start_all(
+        self,
+        pod: V1Pod,
+        sandbox: PodSandbox,
+        status: RuntimePodStatus,
+        actions: PodActions,
+        volumes: Mapping[str, MountedVolume],
+    ) -> list[SyncStep]:
+        def started(containers: Sequence[V1Container], indexes: Iterable[int]) -> Iterator[SyncStep]:
+            for index in indexes:
+                yield self._start(pod, containers[index], sandbox, status, volumes)
+
+        spec = pod.spec
+        steps = [*started(spec.ephemeral_containers, actions.ephemeral_to_start)]
+        sidecars = {each.name for each in spec.init_containers if each.restart_policy == "Always"}
+        for step in started(spec.init_containers, actions.init_to_start):
+            steps.append(step)
+            if step.reason and step.target not in sidecars:
+                return steps
+        return [*steps, *started(spec.containers, actions.to_start)]
+
+    def _start(
+        self,
+        pod: V1Pod,
+        container: V1Container,
+        sandbox: PodSandbox,
+        status: RuntimePodStatus,
+        volumes: Mapping[str, MountedVolume],
+    ) -> SyncStep:
+        if waiting := self._in_backoff(pod, container, status):
+            return waiting
+        try:
+            self._starter.start(pod, container, sandbox, status, volumes)
+        except StartError as error:
+            return SyncStep(START_CONTAINER, container.name, error.reason, error.message)
+        return SyncStep(START_CONTAINER, container.name)
+
+    def _in_backoff(self, pod: V1Pod, container: V1Container, status: RuntimePodStatus) -> SyncStep | None:
+        """Return the failure of a container that ended a short time ago (kubelet's doBackOff)."""
+        ended = next((each for each in status.of(container.name) if each.state is CONTAINER_EXITED), None)
+        if ended is None:
+            return None
+        finished = ended.finished_at / 1e9
+        key = f"{format_pod(pod)}_{container.name}_{container_hash(container)}"
+        if not self._backoff.is_in_backoff_since(key, finished):
+            self._backoff.next(key, finished)
+            return None
+        delay = self._backoff.get(key)
+        message = f"Back-off restarting failed container {container.name} in pod {format_pod(pod)}"
+        self._events.event(pod, WARNING, "BackOff", message, field_path(pod, container))
+        told = f"back-off {format_duration(delay)} restarting failed container={container.name} pod={format_pod(pod)}"
+        retry_s = self._backoff.remaining_s(key, finished)
+        return SyncStep(START_CONTAINER, container.name, "CrashLoopBackOff", told, retry_s)
+
+    def _sandbox(
+        self, pod: V1Pod, status: RuntimePodStatus, actions: PodActions, cgroup_parent: str
+    ) -> PodSandbox | SyncStep | None:
+        """Return the sandbox to start containers in, made if it is missing; None if nothing is to be started."""
+        if not actions.create_sandbox and (actions.kill_pod or not actions.sandbox_id):
+            return None
+        dns = pod_dns(pod)
+        config = self._config(pod, actions.attempt, dns, cgroup_parent)
+        if not actions.create_sandbox:
+            return PodSandbox(actions.sandbox_id, config, status.ips)
+        for note in dns.notes:
+            self._events.event(pod, WARNING, note.reason, note.message)
+        self._paths.log_directory(pod).mkdir(mode=0o755, parents=True, exist_ok=True)
+        try:
+            sandbox_id = self._service.run_pod_sandbox(config)
+        except RuntimeServiceError as error:
+            self._events.event(pod, WARNING, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
+            message = f'Failed to create sandbox for pod "{format_pod(pod)}": {error}'
+            return SyncStep(CREATE_SANDBOX, format_pod(pod), "CreatePodSandboxError", message)
+        try:
+            ips = self._service.pod_sandbox_status(sandbox_id).ips
+        except RuntimeServiceError as error:
+            message = f"Unable to get pod sandbox status: {error}"
+            self._events.event(pod, WARNING, "FailedPodSandBoxStatus", message)
+            return SyncStep(CREATE_SANDBOX, format_pod(pod), "CreatePodSandboxError", message)
+        return PodSandbox(sandbox_id, config, tuple(ips))
+
+    def _config(self, pod: V1Pod, attempt: int, cgroup_parent: str) -> PodSandboxConfig:
+        dns = pod_dns(pod)
+        for note in dns.notes:
+            self._events.event(pod, WARNING, note.reason, note.message)
+        folder = str(self._paths.log_directory(pod))
+        return pod_sandbox_config(pod, attempt, dns=dns.config, log_directory=folder, cgroup_parent=cgroup_parent)
+
+    def _kill_sandbox(self, pod: V1Pod, status: RuntimePodStatus) -> SyncStep | None:
+        try:
+            self.kill_pod(pod, status)
+        except (RuntimeServiceError, ExceptionGroup) as error:
+            return SyncStep(KILL_SANDBOX, format_pod(pod), "KillPodSandboxError", str(error))
+        return None
+
+    def _kill_one(
+        self, pod: V1Pod, name: str, container_id: str, message: str, status: RuntimePodStatus
+    ) -> SyncStep | None:
+        container = container_of(pod, name) or V1Container(name=name)
+        try:
+            self._killer.kill(pod, container, container_id, message=message, ip=_ip(status))
+        except RuntimeServiceError as error:
+            return SyncStep(KILL_CONTAINER, name, "KillContainerError", str(error))
+        return None
+
+    def _remove_init_containers(self, pod: V1Pod, status: RuntimePodStatus, *, keep_newest: bool) -> None:
+        """Remove ended init containers: all before a new sandbox, else all but the newest of each name."""
+        for container in pod.spec.init_containers:
+            ended = [each for each in status.of(container.name) if each.state is CONTAINER_EXITED]
+            for each in ended[1:] if keep_newest else ended:
+                self._service.remove_container(each.id)
+
+
+def _ip(status: RuntimePodStatus) -> str:
+    return next(iter(status.ips), "127.0.0.1")

@@ -1,0 +1,47 @@
+"""Where kubelet keeps files: a folder per pod, and the containers' logs.
+
+Layout and modes are those of /var/lib/kubelet and /var/log/pods (kubelet's kubelet_getters.go).
+"""
+
+from pathlib import Path
+
+from harness.kubelet.v1 import V1Container, V1Pod
+
+__all__ = ["KubeletPaths"]
+
+_VOLUME_KINDS = {"empty_dir": "kubernetes.io~empty-dir", "config_map": "kubernetes.io~configmap"}
+
+
+class KubeletPaths:
+    """The files below a node's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "kubelet"
+        self.pods = self.root / "pods"
+        self.logs = self.root / "logs" / "pods"
+        self.container_logs = self.root / "logs" / "containers"
+
+    def pod(self, uid: str) -> Path:
+        """Return the folder of a pod."""
+        return self.pods / uid
+
+    def volume(self, uid: str, kind: str, name: str) -> Path:
+        """Return the folder of a volume; `kind` is `empty_dir` or `config_map`."""
+        return self.pod(uid) / "volumes" / _VOLUME_KINDS[kind] / name
+
+    def hosts_file(self, uid: str) -> Path:
+        """Return the file that containers see as /etc/hosts."""
+        return self.pod(uid) / "etc-hosts"
+
+    def container(self, uid: str, container: str) -> Path:
+        """Return the folder of a container's termination messages."""
+        return self.pod(uid) / "containers" / container
+
+    def log_directory(self, pod: V1Pod) -> Path:
+        """Return the folder of a pod's logs."""
+        metadata = pod.metadata
+        return self.logs / f"{metadata.namespace}_{metadata.name}_{metadata.uid}"
+
+    def log(self, pod: V1Pod, container: V1Container, attempt: int) -> Path:
+        """Return the log of one attempt of a container."""
+        return self.log_directory(pod) / container.name / f"{attempt}.log"

@@ -1,0 +1,62 @@
+"""A container's termination message: a file that it may write, or the end of its log (kubelet's getTerminationMessage).
+
+The limits are those of the API: 4096 bytes of the file, 2048 bytes or 80 lines of the log.
+"""
+
+import os
+import secrets
+from pathlib import Path
+from typing import Final
+
+from harness.cri.messages import CONTAINER_EXITED, ContainerStatus
+from harness.kubelet.labels import TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY
+
+__all__ = ["new_message_file", "termination_message"]
+
+_FILE_BYTES: Final = 4096
+_LOG_BYTES: Final = 2048
+_LOG_LINES: Final = 80
+_CRI_FIELDS: Final = 4
+
+
+def new_message_file(folder: Path) -> Path:
+    """Make the empty file for one start of a container, which any user may write to. Raises OSError."""
+    folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+    path = folder / secrets.token_hex(4)
+    path.touch(0o666)
+    path.chmod(0o666)
+    return path
+
+
+def termination_message(status: ContainerStatus) -> str:
+    """Return the runtime's message of an ended container, followed by the container's own. Raises OSError."""
+    if status.state is not CONTAINER_EXITED:
+        return status.message
+    own = _from_file(status)
+    falls_back = status.annotations.get(TERMINATION_MESSAGE_POLICY) == "FallbackToLogsOnError"
+    if not own and falls_back and status.exit_code and status.log_path:
+        own = _from_log(Path(status.log_path))
+    return ": ".join(filter(None, (status.message, own)))
+
+
+def _from_file(status: ContainerStatus) -> str:
+    inside = status.annotations.get(TERMINATION_MESSAGE_PATH, "")
+    for mount in status.mounts:
+        if inside and mount.container_path == inside:
+            return _end_of(Path(mount.host_path), _FILE_BYTES)
+    return ""
+
+
+def _from_log(path: Path) -> str:
+    lines = [line.split(" ", _CRI_FIELDS - 1)[-1] for line in _end_of(path, 4 * _LOG_BYTES).splitlines()]
+    return "\n".join(lines[-_LOG_LINES:])[-_LOG_BYTES:]
+
+
+def _end_of(path: Path, count: int) -> str:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - count))
+            return file.read(count).decode(errors="replace")
+    except FileNotFoundError:
+        return ""
