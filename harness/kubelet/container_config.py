@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from harness.cri.messages import ContainerConfig, ContainerMetadata, ContainerSecurity, Image, Mount
 from harness.kubelet.environment import expanded, variables
@@ -12,9 +12,16 @@ from harness.kubelet.resources import container_resources
 from harness.kubelet.start_error import StartError
 from harness.kubelet.v1 import V1Container, V1Pod
 
-__all__ = ["container_config"]
+__all__ = ["ContainerFiles", "container_config"]
 
 _HOSTS: Final = "/etc/hosts"
+
+
+class ContainerFiles(NamedTuple):
+    """The files that kubelet makes for a container: its hosts file, and the one for its termination message."""
+
+    hosts: Path
+    message: Path
 
 
 def container_config(
@@ -24,8 +31,7 @@ def container_config(
     attempt: int,
     image: Image | None,
     volumes: Mapping[str, MountedVolume],
-    hosts_file: Path,
-    message_file: Path,
+    files: ContainerFiles,
     node_memory: int,
 ) -> ContainerConfig:
     """Return the request; `volumes` are those of the pod by name.
@@ -41,7 +47,7 @@ def container_config(
         args=[expanded(word, values) for word in container.args],
         working_dir=container.working_dir,
         envs=envs,
-        mounts=_mounts(container, volumes, hosts_file, message_file),
+        mounts=_mounts(container, volumes, files),
         labels=container_labels(pod, container),
         annotations=container_annotations(pod, container, attempt),
         log_path=f"{container.name}/{attempt}.log",
@@ -53,9 +59,7 @@ def container_config(
     )
 
 
-def _mounts(
-    container: V1Container, volumes: Mapping[str, MountedVolume], hosts_file: Path, message_file: Path
-) -> list[Mount]:
+def _mounts(container: V1Container, volumes: Mapping[str, MountedVolume], files: ContainerFiles) -> list[Mount]:
     mounts = []
     for mount in container.volume_mounts:
         volume = volumes.get(mount.name)
@@ -68,9 +72,9 @@ def _mounts(
         readonly = mount.read_only or volume.readonly
         mounts.append(Mount(container_path=mount.mount_path, host_path=str(source), readonly=readonly))
     if not any(mount.container_path == _HOSTS for mount in mounts):
-        mounts.append(Mount(container_path=_HOSTS, host_path=str(hosts_file)))
+        mounts.append(Mount(container_path=_HOSTS, host_path=str(files.hosts)))
     if container.termination_message_path:
-        mounts.append(Mount(container_path=container.termination_message_path, host_path=str(message_file)))
+        mounts.append(Mount(container_path=container.termination_message_path, host_path=str(files.message)))
     return mounts
 
 

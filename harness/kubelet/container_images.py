@@ -53,9 +53,7 @@ class ContainerImages:
         record(NORMAL, "Pulling", f'Pulling image "{shown}"')
         started = time.monotonic()
         try:
-            image = self._images.image_status(self._images.pull_image(name))
-            if image is None:
-                raise RuntimeServiceError(f"{name} is not there after its pull")
+            image = self._pulled(name)
         except RuntimeServiceError as error:
             record(WARNING, "Failed", f'Failed to pull image "{shown}": {error}')
             self._backoff.next(key, time.time())
@@ -67,6 +65,12 @@ class ContainerImages:
         )
         record(NORMAL, "Pulled", message)
         self._failures.pop(key, None)
+        return image
+
+    def _pulled(self, name: str) -> Image:
+        image = self._images.image_status(self._images.pull_image(name))
+        if image is None:
+            raise RuntimeServiceError(f"{name} is not there after its pull")
         return image
 
     def _status(self, name: str, record: Recorder) -> Image | None:

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 from harness.cri.messages import ContainerConfig, PodSandboxConfig
 from harness.cri.service import RuntimeService, RuntimeServiceError
-from harness.kubelet.container_config import container_config
+from harness.kubelet.container_config import ContainerFiles, container_config
 from harness.kubelet.container_images import ContainerImages
 from harness.kubelet.container_kill import ContainerKiller
 from harness.kubelet.events import NORMAL, WARNING, EventRecorder
@@ -92,7 +92,9 @@ class ContainerStarter:
         attempt = self._attempt(pod, container, status)
         uid = pod.metadata.uid
         (self._paths.log(pod, container, attempt).parent).mkdir(mode=0o755, parents=True, exist_ok=True)
-        write_hosts_file(self._paths.hosts_file(uid), pod, sandbox.ips)
+        message_file = new_message_file(self._paths.container(uid, container.name))
+        files = ContainerFiles(self._paths.hosts_file(uid), message_file)
+        write_hosts_file(files.hosts, pod, sandbox.ips)
         try:
             config = container_config(
                 pod,
@@ -100,8 +102,7 @@ class ContainerStarter:
                 attempt=attempt,
                 image=image,
                 volumes=volumes,
-                hosts_file=self._paths.hosts_file(uid),
-                message_file=new_message_file(self._paths.container(uid, container.name)),
+                files=files,
                 node_memory=self._node_memory,
             )
         except StartError as error:

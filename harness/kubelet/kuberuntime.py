@@ -184,10 +184,7 @@ class KubeRuntime:
             return SyncStep(CREATE_SANDBOX, format_pod(pod), "CreatePodSandboxError", message)
         return PodSandbox(sandbox_id, config, tuple(ips))
 
-    def _config(self, pod: V1Pod, attempt: int, cgroup_parent: str) -> PodSandboxConfig:
-        dns = pod_dns(pod)
-        for note in dns.notes:
-            self._events.event(pod, WARNING, note.reason, note.message)
+    def _config(self, pod: V1Pod, attempt: int, dns: PodDNS, cgroup_parent: str) -> PodSandboxConfig:
         folder = str(self._paths.log_directory(pod))
         return pod_sandbox_config(pod, attempt, dns=dns.config, log_directory=folder, cgroup_parent=cgroup_parent)
 
