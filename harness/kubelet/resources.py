@@ -5,7 +5,7 @@ from typing import Final
 
 from harness.cri.messages import Resources
 from harness.cri.quantity import quantity_milli, quantity_value
-from harness.kubelet.qos import BEST_EFFORT, GUARANTEED, qos_class
+from harness.kubelet.pod_resources import BEST_EFFORT, GUARANTEED, qos_class
 from harness.kubelet.v1 import V1Container, V1Pod
 
 __all__ = ["container_resources", "cpu_quota", "cpu_shares", "memory_of_node"]

@@ -1,0 +1,75 @@
+"""Removal of ended containers, sandboxes and logs (kubelet's kuberuntime_gc.go)."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from harness.cri.messages import CONTAINER_RUNNING, SANDBOX_READY, Container
+from harness.cri.service import RuntimeService, RuntimeServiceError
+from harness.kubelet.labels import CONTAINER_NAME, POD_UID
+from harness.kubelet.paths import KubeletPaths
+
+__all__ = ["GarbageCollector"]
+
+
+class GarbageCollector:
+    """Removes what no pod needs. `warn` gets a line for each failure; the next collection tries again."""
+
+    def __init__(self, service: RuntimeService, paths: KubeletPaths, *, warn: Callable[[str], None]) -> None:
+        self._service = service
+        self._paths = paths
+        self._warn = warn
+
+    def collect(self, wanted: Callable[[str], bool]) -> None:
+        """Keep the newest ended attempt of each container, and the newest sandbox, of pods that are `wanted`.
+
+        Of other pods everything that does not run is removed. Raises RuntimeServiceError.
+        """
+        by_name: dict[tuple[str, str], list[Container]] = defaultdict(list)
+        for container in self._service.list_containers():
+            if container.state is not CONTAINER_RUNNING:
+                by_name[container.labels.get(POD_UID, ""), container.labels.get(CONTAINER_NAME, "")].append(container)
+        for (uid, _), ended in by_name.items():
+            ended.sort(key=lambda each: each.created_at, reverse=True)
+            self._remove_containers(ended[1:] if wanted(uid) else ended)
+        self._collect_sandboxes(wanted)
+        self._remove_dangling_links()
+
+    def remove_old(self, uid: str, name: str) -> None:
+        """Keep the newest ended attempt of one container, as after its end. Raises RuntimeServiceError."""
+        listed = self._service.list_containers(labels={POD_UID: uid, CONTAINER_NAME: name})
+        ended = [each for each in listed if each.state is not CONTAINER_RUNNING]
+        self._remove_containers(sorted(ended, key=lambda each: each.created_at, reverse=True)[1:])
+
+    def _collect_sandboxes(self, wanted: Callable[[str], bool]) -> None:
+        in_use = {each.pod_sandbox_id for each in self._service.list_containers()}
+        by_pod = defaultdict(list)
+        for sandbox in self._service.list_pod_sandbox():
+            by_pod[sandbox.metadata.uid].append(sandbox)
+        for uid, sandboxes in by_pod.items():
+            newest = max(sandboxes, key=lambda each: (each.created_at, each.metadata.attempt))
+            for sandbox in sandboxes:
+                if sandbox.state is SANDBOX_READY or sandbox.id in in_use or (wanted(uid) and sandbox is newest):
+                    continue
+                self._try(self._service.remove_pod_sandbox, sandbox.id)
+
+    def _remove_containers(self, containers: list[Container]) -> None:
+        for container in containers:
+            log = self._service.container_status(container.id).log_path
+            if self._try(self._service.remove_container, container.id) and log:
+                Path(log).unlink(missing_ok=True)
+
+    def _try(self, remove: Callable[[str], None], identifier: str) -> bool:
+        try:
+            remove(identifier)
+        except RuntimeServiceError as error:
+            self._warn(f"garbage collection: {error}")
+            return False
+        return True
+
+    def _remove_dangling_links(self) -> None:
+        for link in self._paths.container_logs.glob("*.log"):
+            if not link.exists():
+                with suppress(FileNotFoundError):
+                    link.unlink()

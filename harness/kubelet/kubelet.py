@@ -1,0 +1,207 @@
+"""The node's agent: it starts its parts in kubelet's order, and gives each pod of its sources to a worker (kubelet.go).
+
+Everything that happens comes to one loop as an event: manifests, changes of containers, probe results, ticks.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from harness.cri.messages import PodSandboxMetadata
+from harness.cri.service import RuntimeService, RuntimeServiceError
+from harness.kubelet.admission import NodeFacts, admit
+from harness.kubelet.api_status import is_terminal_phase
+from harness.kubelet.events import WARNING, EventRecorder
+from harness.kubelet.garbage import GarbageCollector
+from harness.kubelet.labels import POD_UID
+from harness.kubelet.pleg import CONTAINER_DIED, CONTAINER_REMOVED, Pleg, PodLifecycleEvent
+from harness.kubelet.pod_records import PodRecords
+from harness.kubelet.pod_resources import qos_class
+from harness.kubelet.pod_states import PodWorkerState, first_state
+from harness.kubelet.pod_workers import PodFunctions, PodWorkers
+from harness.kubelet.probe_results import Probes, ProbeUpdate
+from harness.kubelet.runtime_pod_status import runtime_pod_status
+from harness.kubelet.v1 import V1Metadata, V1Pod
+from harness.kubelet.v1_status import FAILED, V1PodStatus
+
+__all__ = ["Kubelet", "KubeletParts"]
+
+_HOUSEKEEPING_S: Final = 2.0
+_GARBAGE_S: Final = 60.0
+_ORPHAN_GRACE_S: Final = 1
+
+
+class KubeletParts(NamedTuple):
+    """The parts of a kubelet."""
+
+    service: RuntimeService
+    functions: PodFunctions
+    records: PodRecords
+    events: EventRecorder
+    garbage: GarbageCollector
+    probes: Probes
+    node: NodeFacts
+    say: Callable[[str], None]
+
+
+class Kubelet:
+    """A kubelet; `run` and `settle` are for one thread, the other methods for any."""
+
+    def __init__(self, parts: KubeletParts) -> None:
+        self._parts = parts
+        self._pods: dict[str, V1Pod] = {}
+        self._rejected: set[str] = set()
+        self._queue: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._workers = PodWorkers(parts.functions, on_error=self._log_error)
+        self._pleg = Pleg(parts.service, lambda event: self._queue.put(lambda: self._on_event(event)))
+        self._housekeeping_at = 0.0
+        self._garbage_at = time.monotonic() + _GARBAGE_S
+        self._stopped = threading.Event()
+        for results in parts.probes:
+            results.on_change(self._on_probe)
+
+    def start(self) -> None:
+        """Start the threads, after all that they need: PLEG, then the loop that `run` is."""
+        self._pleg.start()
+
+    def set_pods(self, pods: Sequence[V1Pod]) -> None:
+        """Have exactly these pods: new ones are admitted and started, missing ones are ended."""
+        self._queue.put(lambda: self._set_pods(pods))
+
+    def pods(self) -> list[tuple[V1Pod, V1PodStatus]]:
+        """Return the pods and their statuses, by namespace and name."""
+        pods = sorted(self._pods.values(), key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
+        return [(pod, self._parts.records.status(pod.metadata.uid) or V1PodStatus()) for pod in pods]
+
+    def stop(self) -> None:
+        """End `run`; may be called from a signal's handler. The pods stay."""
+        self._stopped.set()
+        self._queue.put(lambda: None)
+
+    def run(self, *, until: Callable[[], bool] = lambda: False) -> None:
+        """Handle events until `stop`, or until `until` is true (kubelet's syncLoop). Raises OSError."""
+        while not self._stopped.is_set() and not until():
+            wait = max(0.0, min(self._housekeeping_at, self._garbage_at) - time.monotonic())
+            try:
+                self._queue.get(timeout=min(wait, _HOUSEKEEPING_S))()
+            except queue.Empty:
+                self._tick()
+
+    def close(self) -> None:
+        """End all threads; the pods stay."""
+        self._workers.close()
+        self._pleg.close()
+
+    def worker_state(self, uid: str) -> PodWorkerState | None:
+        """Return the state of a pod's worker; None if it has none."""
+        return self._workers.state(uid)
+
+    def is_rejected(self, uid: str) -> bool:
+        """Tell whether admission has rejected a pod."""
+        return uid in self._rejected
+
+    def _set_pods(self, pods: Sequence[V1Pod]) -> None:
+        wanted = {pod.metadata.uid: pod for pod in pods}
+        for uid in [uid for uid in self._pods if uid not in wanted]:
+            self._remove(uid)
+        for pod in sorted(pods, key=lambda pod: pod.metadata.creation_timestamp):
+            uid = pod.metadata.uid
+            if uid not in self._pods:
+                self._add(pod)
+            elif self._pods[uid] != pod:
+                self._pods[uid] = pod
+                self._parts.records.add(pod)
+                self._workers.update(pod)
+
+    def _add(self, pod: V1Pod) -> None:
+        """Admit a pod and start its worker (HandlePodAdditions). A waiting one of its name keeps it from starting."""
+        parts, uid = self._parts, pod.metadata.uid
+        parts.records.add(pod)
+        active = list(self._active())
+        self._pods[uid] = pod
+        if (rejection := admit(pod, active, parts.node)) is not None:
+            self._rejected.add(uid)
+            parts.events.event(pod, WARNING, rejection.reason, rejection.message)
+            status = V1PodStatus(
+                phase=FAILED,
+                reason=rejection.reason,
+                message=f"Pod was rejected: {rejection.message}",
+                qos_class=qos_class(pod),
+            )
+            parts.records.set_status(uid, status)
+            return
+        before = parts.records.status(uid)
+        state = PodWorkerState.SYNC
+        if before is not None and is_terminal_phase(before.phase):
+            state = first_state(before.phase, runtime_pod_status(parts.service, uid))
+        self._workers.update(pod, state=state)
+
+    def _active(self) -> Iterable[V1Pod]:
+        for uid, pod in self._pods.items():
+            status = self._parts.records.status(uid)
+            if uid not in self._rejected and (status is None or not is_terminal_phase(status.phase)):
+                yield pod
+
+    def _remove(self, uid: str) -> None:
+        if uid in self._rejected:
+            self._rejected.discard(uid)
+            self._parts.records.remove(uid)
+        self._pods.pop(uid, None)
+        self._workers.kill(uid)
+
+    def _on_event(self, event: PodLifecycleEvent) -> None:
+        if event.type == CONTAINER_DIED and event.container:
+            self._warned(lambda: self._parts.garbage.remove_old(event.uid, event.container))
+        if event.type != CONTAINER_REMOVED:
+            self._workers.wake(event.uid)
+
+    def _on_probe(self, update: ProbeUpdate) -> None:
+        self._queue.put(lambda: self._workers.wake(update.pod_uid))
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        if now >= self._housekeeping_at:
+            self._warned(self._housekeep)
+            self._housekeeping_at = time.monotonic() + _HOUSEKEEPING_S
+        if now >= self._garbage_at:
+            self._warned(lambda: self._parts.garbage.collect(lambda uid: uid in self._pods))
+            self._garbage_at = time.monotonic() + _GARBAGE_S
+
+    def _housekeep(self) -> None:
+        """Forget pods that have ended and are not wanted; end those that nobody wants (HandlePodCleanups)."""
+        for uid in self._workers.uids():
+            if uid not in self._pods and self._workers.state(uid) is PodWorkerState.FINISHED:
+                self._parts.garbage.collect(uid.__ne__)
+                self._workers.forget(uid)
+                self._parts.records.remove(uid)
+        known = {*self._pods, *self._workers.uids()}
+        for pod in self._parts.records.pods():
+            if pod.metadata.uid not in known:
+                self._end_orphan(pod, None)
+                known.add(pod.metadata.uid)
+        for sandbox in self._parts.service.list_pod_sandbox():
+            if sandbox.labels.get(POD_UID, "") == sandbox.metadata.uid and sandbox.metadata.uid not in known:
+                known.add(sandbox.metadata.uid)
+                self._end_orphan(_pod_of(sandbox.metadata), _ORPHAN_GRACE_S)
+
+    def _end_orphan(self, pod: V1Pod, grace_s: int | None) -> None:
+        self._workers.update(pod, state=PodWorkerState.TERMINATING)
+        if grace_s is not None:
+            self._workers.kill(pod.metadata.uid, grace_s)
+
+    def _warned(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except RuntimeServiceError as error:
+            self._parts.say(str(error))
+
+    def _log_error(self, pod: V1Pod, message: str) -> None:
+        self._parts.say(f"pod {pod.metadata.namespace}/{pod.metadata.name}: {message}")
+        self._pleg.relist_now()
+
+
+def _pod_of(metadata: PodSandboxMetadata) -> V1Pod:
+    """Return a pod of which only the runtime knows: it can be ended, not started."""
+    return V1Pod(metadata=V1Metadata(name=metadata.name, namespace=metadata.namespace, uid=metadata.uid))

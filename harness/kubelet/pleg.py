@@ -1,0 +1,109 @@
+"""The pod life cycle event generator: each second it lists containers, and tells what changed (pleg/generic.go)."""
+
+import threading
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from harness.cri.messages import CONTAINER_EXITED, SANDBOX_READY
+from harness.cri.service import RuntimeService, RuntimeServiceError
+from harness.kubelet.labels import CONTAINER_NAME, POD_UID
+
+__all__ = ["CONTAINER_DIED", "CONTAINER_REMOVED", "CONTAINER_STARTED", "Pleg", "PodLifecycleEvent"]
+
+CONTAINER_STARTED: Final = "ContainerStarted"
+CONTAINER_DIED: Final = "ContainerDied"
+CONTAINER_REMOVED: Final = "ContainerRemoved"
+_CHANGED: Final = "ContainerChanged"
+
+_RUNNING: Final = "running"
+_EXITED: Final = "exited"
+_UNKNOWN: Final = "unknown"
+
+_PERIOD_S: Final = 1.0
+
+
+class PodLifecycleEvent(NamedTuple):
+    """A change of a container, or of a sandbox, of a pod; `container` is its name, empty for a sandbox."""
+
+    uid: str
+    type: str
+    container_id: str
+    container: str
+
+
+class Pleg(threading.Thread):
+    """Relists each second, or when it is asked to, and hands each change to `on_event`."""
+
+    def __init__(self, service: RuntimeService, on_event: Callable[[PodLifecycleEvent], None]) -> None:
+        super().__init__(name="pleg", daemon=True)
+        self._service = service
+        self._on_event = on_event
+        self._states: dict[str, tuple[str, str, str]] = {}
+        self._wanted = threading.Event()
+        self._ended = False
+        self.error = ""
+
+    def relist_now(self) -> None:
+        """Have the next relist begin at once."""
+        self._wanted.set()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._ended = True
+        self._wanted.set()
+        if self.is_alive():
+            self.join()
+
+    def run(self) -> None:
+        """Relist until `close`."""
+        while not self._ended:
+            self.relist()
+            self._wanted.wait(_PERIOD_S)
+            self._wanted.clear()
+
+    def relist(self) -> None:
+        """Compare all sandboxes and containers with those of the last time."""
+        try:
+            now = self._listed()
+        except RuntimeServiceError as error:
+            self.error = f"PLEG is not healthy: {error}"
+            return
+        self.error = ""
+        before, self._states = self._states, now
+        for key in dict.fromkeys([*before, *now]):
+            for type in _events(before.get(key), now.get(key)):
+                uid, container, _ = now.get(key) or before[key]
+                self._on_event(PodLifecycleEvent(uid, type, key, container))
+
+    def _listed(self) -> dict[str, tuple[str, str, str]]:
+        """Return pod UID, name and state of each container and sandbox by ID."""
+        found = {}
+        for sandbox in self._service.list_pod_sandbox():
+            state = _RUNNING if sandbox.state is SANDBOX_READY else _EXITED
+            found[sandbox.id] = (sandbox.metadata.uid, "", state)
+        for container in self._service.list_containers():
+            uid, name = container.labels.get(POD_UID, ""), container.labels.get(CONTAINER_NAME, "")
+            found[container.id] = (uid, name, _state(container.state))
+        return found
+
+
+def _state(state: str) -> str:
+    """Return the state in PLEG's terms, in which a created container is of unknown state."""
+    if state == CONTAINER_EXITED:
+        return _EXITED
+    return _RUNNING if state == "CONTAINER_RUNNING" else _UNKNOWN
+
+
+def _events(before: tuple[str, str, str] | None, now: tuple[str, str, str] | None) -> tuple[str, ...]:
+    """Return the types of events that lie between two states (generateEvents)."""
+    was = before[2] if before else ""
+    state = now[2] if now else ""
+    if was == state:
+        return ()
+    if state == _RUNNING:
+        return (CONTAINER_STARTED,)
+    if state == _EXITED:
+        return (CONTAINER_DIED,)
+    if state == _UNKNOWN:
+        return (_CHANGED,)
+    return (CONTAINER_REMOVED,) if was == _EXITED else (CONTAINER_DIED, CONTAINER_REMOVED)

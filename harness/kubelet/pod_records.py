@@ -1,0 +1,76 @@
+"""The pods that kubelet has taken on, and their statuses, in files: they outlive its process.
+
+Each pod's folder has `pod.json`, the pod with its defaults, and `status.json`, the status that was told last.
+"""
+
+import json
+import shutil
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from harness.files import write_atomically
+from harness.kubelet.paths import KubeletPaths
+from harness.kubelet.v1 import V1Pod
+from harness.kubelet.v1_status import V1PodStatus
+from skel.errors import CniError
+from skel.record import Record
+from skel.strict_json import decode_json
+
+__all__ = ["PodRecords"]
+
+
+class PodRecords:
+    """Pods and statuses by UID; safe to share between threads."""
+
+    def __init__(self, paths: KubeletPaths) -> None:
+        self._paths = paths
+        self._lock = threading.Lock()
+        self._statuses: dict[str, V1PodStatus] = {}
+
+    def add(self, pod: V1Pod) -> None:
+        """Write a pod, new or changed. Raises OSError."""
+        _write(self._paths.pod(pod.metadata.uid) / "pod.json", pod)
+
+    def pods(self) -> list[V1Pod]:
+        """Return all pods, by namespace and name. Unreadable ones are left out: an older release's."""
+        found = []
+        for path in self._paths.pods.glob("*/pod.json"):
+            with suppress(OSError, ValueError, CniError):
+                found.append(V1Pod.decode(decode_json(path.read_bytes())))
+        return sorted(found, key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
+
+    def set_status(self, uid: str, status: V1PodStatus) -> None:
+        """Keep a status; the file is written only if it changes. Raises OSError."""
+        with self._lock:
+            if self._statuses.get(uid) == status:
+                return
+            self._statuses[uid] = status
+        if self._paths.pod(uid).is_dir():
+            _write(self._paths.pod(uid) / "status.json", status)
+
+    def status(self, uid: str) -> V1PodStatus | None:
+        """Return the status that was kept last, by this process or an earlier one."""
+        with self._lock:
+            known = self._statuses.get(uid)
+        if known is not None:
+            return known
+        with suppress(OSError, ValueError, CniError):
+            return V1PodStatus.decode(decode_json((self._paths.pod(uid) / "status.json").read_bytes()))
+        return None
+
+    def remove(self, uid: str) -> None:
+        """Forget a pod: the record first, then its folder and logs. Raises OSError."""
+        with self._lock:
+            self._statuses.pop(uid, None)
+        folder = self._paths.pod(uid)
+        (folder / "pod.json").unlink(missing_ok=True)
+        if folder.is_dir():
+            shutil.rmtree(folder)
+        for logs in self._paths.logs.glob(f"*_{uid}"):
+            shutil.rmtree(logs, ignore_errors=True)
+
+
+def _write(path: Path, record: Record) -> None:
+    path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+    write_atomically(path, json.dumps(record.encode(), indent=1).encode() + b"\n")

@@ -1,0 +1,188 @@
+"""What a pod's worker does in each state: SyncPod, SyncTerminatingPod and SyncTerminatedPod (kubelet.go)."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple, Protocol
+
+from harness.cri.messages import CONTAINER_RUNNING
+from harness.cri.service import RuntimeService, RuntimeServiceError
+from harness.kubelet.api_status import generate_api_pod_status, is_terminal_phase
+from harness.kubelet.events import WARNING, EventRecorder
+from harness.kubelet.kuberuntime import START_CONTAINER, KubeRuntime
+from harness.kubelet.mounted_volume import MountedVolume
+from harness.kubelet.network_ready import NETWORK_NOT_READY
+from harness.kubelet.pod_records import PodRecords
+from harness.kubelet.probe_results import Probes
+from harness.kubelet.reason_cache import ReasonCache
+from harness.kubelet.runtime_pod_status import RuntimePodStatus, runtime_pod_status
+from harness.kubelet.v1 import V1Pod
+from harness.kubelet.v1_status import V1PodStatus
+
+__all__ = ["Cgroups", "PodSync", "ProbeWorkers", "SyncError", "VolumeError", "Volumes"]
+
+
+class VolumeError(Exception):
+    """A volume of a pod is not there; the text has kubelet's words."""
+
+
+class Volumes(Protocol):
+    """Makes the volumes of pods ready, and takes them down."""
+
+    def mount(self, pod: V1Pod) -> Mapping[str, MountedVolume]:
+        """Return the volumes by name; may be repeated. Raises VolumeError."""
+
+    def unmount(self, uid: str) -> None:
+        """Take down the volumes of a pod; a pod without any is fine. Raises OSError."""
+
+
+class Cgroups(Protocol):
+    """The control groups of pods."""
+
+    def ensure(self, pod: V1Pod) -> str:
+        """Return the pod's group as the runtime wants it, made if it is missing; empty where none can be made."""
+
+    def remove(self, uid: str) -> None:
+        """Remove the group of a pod; a missing one is fine. Raises OSError."""
+
+
+class ProbeWorkers(Protocol):
+    """The probes of pods."""
+
+    def add_pod(self, pod: V1Pod) -> None:
+        """Begin the probes of a pod; may be repeated."""
+
+    def stop_liveness_and_startup(self, uid: str) -> None:
+        """End the probes that could restart a container."""
+
+    def remove_pod(self, uid: str) -> None:
+        """End all probes of a pod."""
+
+
+class SyncError(Exception):
+    """A sync failed, and is to be repeated; `retry_s` are the seconds until then, None if they are not known."""
+
+    def __init__(self, message: str, retry_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_s = retry_s
+
+
+class _Parts(NamedTuple):
+    """What the functions of a worker use."""
+
+    service: RuntimeService
+    runtime: KubeRuntime
+    records: PodRecords
+    events: EventRecorder
+    volumes: Volumes
+    cgroups: Cgroups
+    probe_workers: ProbeWorkers
+    probes: Probes
+    reasons: ReasonCache
+    network_error: Callable[[], str | None]
+    runtime_name: str
+    host_ip: str
+
+
+class PodSync:
+    """The functions of workers; safe to share between the threads of different pods."""
+
+    Parts = _Parts
+
+    def __init__(self, parts: _Parts) -> None:
+        self._parts = parts
+
+    def sync(self, pod: V1Pod) -> bool:
+        """Bring a pod to the state of its manifest. True if it has ended by itself. Raises SyncError, OSError."""
+        parts = self._parts
+        status = self._runtime_status(pod)
+        told = self._tell(pod, status)
+        if is_terminal_phase(told.phase):
+            return True
+        if not pod.spec.host_network and (failure := parts.network_error()) is not None:
+            message = f"{NETWORK_NOT_READY}: {failure}"
+            parts.events.event(pod, WARNING, "NetworkNotReady", message)
+            raise SyncError(message)
+        cgroup_parent = self._ensure_cgroup(pod)
+        volumes = self._mount(pod)
+        parts.probe_workers.add_pod(pod)
+        steps = parts.runtime.sync_pod(pod, status, volumes, cgroup_parent=cgroup_parent)
+        uid = pod.metadata.uid
+        for step in steps:
+            if step.action == START_CONTAINER and step.reason:
+                parts.reasons.set(uid, step.target, step.reason, step.message)
+            elif step.action == START_CONTAINER:
+                parts.reasons.remove(uid, step.target)
+        if failed := [step for step in steps if step.reason]:
+            if steps:
+                self._tell(pod, self._runtime_status(pod))
+            retries = [step.retry_s for step in failed if step.retry_s is not None]
+            raise SyncError("; ".join(step.in_words() for step in failed), min(retries, default=None))
+        return False
+
+    def terminate(self, pod: V1Pod, grace_s: int | None) -> None:
+        """Stop all containers and sandboxes of a pod. Raises SyncError, OSError."""
+        parts, uid = self._parts, pod.metadata.uid
+        status = self._runtime_status(pod)
+        self._tell(pod, status)
+        parts.probe_workers.stop_liveness_and_startup(uid)
+        try:
+            parts.runtime.kill_pod(pod, status, grace_s)
+        except (RuntimeServiceError, ExceptionGroup) as error:
+            message = f"error killing pod: {_words(error)}"
+            parts.events.event(pod, WARNING, "FailedKillPod", message)
+            raise SyncError(message) from error
+        parts.probe_workers.remove_pod(uid)
+        after = self._runtime_status(pod)
+        if running := [each.id for each in after.containers if each.state is CONTAINER_RUNNING]:
+            raise SyncError(f"detected running containers after a successful KillPod, CRI violation: {running}")
+        self._tell(pod, after, terminal=True)
+
+    def finish(self, pod: V1Pod) -> None:
+        """Take down volumes and control group of a pod that has ended. Raises SyncError, OSError."""
+        parts, uid = self._parts, pod.metadata.uid
+        self._tell(pod, self._runtime_status(pod), terminal=True)
+        parts.volumes.unmount(uid)
+        parts.cgroups.remove(uid)
+
+    def _ensure_cgroup(self, pod: V1Pod) -> str:
+        try:
+            return self._parts.cgroups.ensure(pod)
+        except OSError as error:
+            message = f"unable to ensure pod container exists: {error}"
+            self._parts.events.event(pod, WARNING, "FailedCreatePodContainer", message)
+            raise SyncError(message) from error
+
+    def _mount(self, pod: V1Pod) -> Mapping[str, MountedVolume]:
+        try:
+            return self._parts.volumes.mount(pod)
+        except VolumeError as error:
+            self._parts.events.event(pod, WARNING, "FailedMount", str(error))
+            raise SyncError(str(error)) from error
+
+    def _runtime_status(self, pod: V1Pod) -> RuntimePodStatus:
+        try:
+            return runtime_pod_status(self._parts.service, pod.metadata.uid)
+        except RuntimeServiceError as error:
+            message = f"error determining status: {error}"
+            self._parts.events.event(pod, WARNING, "FailedSync", message)
+            raise SyncError(message) from error
+
+    def _tell(self, pod: V1Pod, status: RuntimePodStatus, *, terminal: bool = False) -> V1PodStatus:
+        parts, uid = self._parts, pod.metadata.uid
+        told = generate_api_pod_status(
+            pod,
+            status,
+            old=parts.records.status(uid),
+            reasons=parts.reasons,
+            probes=parts.probes,
+            runtime_name=parts.runtime_name,
+            host_ip=parts.host_ip,
+            now=datetime.now(UTC),
+            terminal=terminal,
+        )
+        parts.records.set_status(uid, told)
+        return told
+
+
+def _words(error: BaseException) -> str:
+    return "; ".join(map(str, error.exceptions)) if isinstance(error, ExceptionGroup) else str(error)

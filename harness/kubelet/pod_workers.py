@@ -1,0 +1,182 @@
+"""A worker per pod UID, each a thread: it goes through the life of `pod_states` (kubelet's pod_workers.go)."""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from harness.kubelet.network_ready import NETWORK_NOT_READY
+from harness.kubelet.pod_states import POD_LIFE, PodEvent, PodWorkerState
+from harness.kubelet.pod_sync import SyncError
+from harness.kubelet.v1 import V1Pod
+
+__all__ = ["PodFunctions", "PodWorkers"]
+
+_SYNC_FREQUENCY_S: Final = 60.0
+_BACKOFF_S: Final = 10.0
+_NETWORK_S: Final = 1.0
+_JITTER: Final = 0.5
+
+
+class PodFunctions(Protocol):
+    """The functions of a worker's states; each raises SyncError or OSError to be repeated later."""
+
+    def sync(self, pod: V1Pod) -> bool:
+        """Bring a pod to the state of its manifest; True if it has ended by itself."""
+
+    def terminate(self, pod: V1Pod, grace_s: int | None) -> None:
+        """Stop a pod."""
+
+    def finish(self, pod: V1Pod) -> None:
+        """Take down what remains of a stopped pod."""
+
+
+class _Worker(threading.Thread):
+    """One pod's worker."""
+
+    def __init__(
+        self, pod: V1Pod, functions: PodFunctions, state: PodWorkerState, *, on_error: Callable[[V1Pod, str], None]
+    ) -> None:
+        super().__init__(name=f"pod-{pod.metadata.name}", daemon=True)
+        self.pod = pod
+        self.state = state
+        self._functions = functions
+        self._on_error = on_error
+        self._changed = threading.Condition()
+        self._due = 0.0
+        self._kill = False
+        self._grace_s: int | None = None
+        self._ended = False
+        self.syncs = 0
+
+    def wake(self, pod: V1Pod | None = None) -> None:
+        """Have the worker look again now, with a changed manifest if one is given."""
+        with self._changed:
+            self.pod = pod or self.pod
+            self._due = 0.0
+            self._changed.notify()
+
+    def kill(self, grace_s: int | None) -> None:
+        """End the pod; a shorter grace period replaces a longer one."""
+        with self._changed:
+            self._kill = True
+            if grace_s is not None:
+                self._grace_s = grace_s if self._grace_s is None else min(self._grace_s, grace_s)
+            self._due = 0.0
+            self._changed.notify()
+
+    def end(self) -> None:
+        """End the thread after its present step; the pod stays as it is."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify()
+
+    def run(self) -> None:
+        """Go through the states until the last."""
+        while self.state is not PodWorkerState.FINISHED:
+            with self._changed:
+                while not self._ended and time.monotonic() < self._due:
+                    self._changed.wait(self._due - time.monotonic())
+                if self._ended:
+                    return
+                self._due = float("inf")
+            if self._kill and self.state is PodWorkerState.SYNC:
+                self.state = POD_LIFE.after(self.state, PodEvent.KILLED)
+            event, delay_s = self._step()
+            with self._changed:
+                self.state = POD_LIFE.after(self.state, event)
+                # A request that came meanwhile has set an earlier time.
+                self._due = min(self._due, time.monotonic() + delay_s)
+                self.syncs += 1
+
+    def _step(self) -> tuple[PodEvent, float]:
+        """Do the function of the state; return the outcome, and the seconds until the next step."""
+        pod = self.pod
+        try:
+            if self.state is PodWorkerState.SYNC:
+                ended = self._functions.sync(pod)
+                return (PodEvent.ENDED, 0.0) if ended else (PodEvent.SYNCED, _jittered(_SYNC_FREQUENCY_S))
+            if self.state is PodWorkerState.TERMINATING:
+                self._functions.terminate(pod, self._grace_s)
+                return PodEvent.STOPPED, 0.0
+            self._functions.finish(pod)
+        except (SyncError, OSError) as error:
+            self._on_error(pod, str(error))
+            return PodEvent.FAILED, _delay_s(error)
+        return PodEvent.CLEANED, 0.0
+
+
+class PodWorkers:
+    """The workers of all pods; methods may be called from any thread."""
+
+    def __init__(self, functions: PodFunctions, *, on_error: Callable[[V1Pod, str], None]) -> None:
+        self._functions = functions
+        self._on_error = on_error
+        self._lock = threading.Lock()
+        self._workers: dict[str, _Worker] = {}
+
+    def update(self, pod: V1Pod, *, state: PodWorkerState = PodWorkerState.SYNC) -> None:
+        """Start the worker of a new pod, in `state`, or wake that of a known one."""
+        with self._lock:
+            worker = self._workers.get(pod.metadata.uid)
+            if worker is None:
+                worker = _Worker(pod, self._functions, state, on_error=self._on_error)
+                self._workers[pod.metadata.uid] = worker
+                worker.start()
+                return
+        worker.wake(pod)
+
+    def wake(self, uid: str) -> None:
+        """Have the worker of a pod look again; an unknown UID is fine."""
+        worker = self._workers.get(uid)
+        if worker is not None:
+            worker.wake()
+
+    def kill(self, uid: str, grace_s: int | None = None) -> None:
+        """End a pod; an unknown UID is fine."""
+        worker = self._workers.get(uid)
+        if worker is not None:
+            worker.kill(grace_s)
+
+    def state(self, uid: str) -> PodWorkerState | None:
+        """Return the state of a pod's worker; None if it has none."""
+        worker = self._workers.get(uid)
+        return None if worker is None else worker.state
+
+    def syncs(self, uid: str) -> int:
+        """Return how many steps a worker has done."""
+        worker = self._workers.get(uid)
+        return 0 if worker is None else worker.syncs
+
+    def forget(self, uid: str) -> None:
+        """Forget a finished worker."""
+        with self._lock:
+            worker = self._workers.get(uid)
+            if worker is not None and worker.state is PodWorkerState.FINISHED:
+                del self._workers[uid]
+
+    def uids(self) -> list[str]:
+        """Return the UIDs of all workers."""
+        with self._lock:
+            return list(self._workers)
+
+    def close(self) -> None:
+        """End all threads after their present steps; the pods stay."""
+        with self._lock:
+            workers = list(self._workers.values())
+        for worker in workers:
+            worker.end()
+        for worker in workers:
+            worker.join()
+
+
+def _delay_s(error: Exception) -> float:
+    if isinstance(error, SyncError) and error.retry_s is not None:
+        return min(error.retry_s, _SYNC_FREQUENCY_S)
+    return _jittered(_NETWORK_S if NETWORK_NOT_READY in str(error) else _BACKOFF_S)
+
+
+def _jittered(seconds: float) -> float:
+    """Lengthen a time by up to the half, so that pods do not move in step."""
+    return seconds * (1 + random.random() * _JITTER)  # noqa: S311 - spreads load, keeps no secret
