@@ -1,0 +1,123 @@
+"""The calls of the Container Runtime Interface, answered by this process."""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version as distribution_version
+from pathlib import Path
+
+from harness.cri.builtin.containers import Containers
+from harness.cri.builtin.images import Images
+from harness.cri.builtin.sandbox_networks import SandboxNetworks
+from harness.cri.builtin.sandbox_view import SandboxView
+from harness.cri.builtin.sandboxes import Sandboxes
+from harness.cri.messages import (
+    RUNTIME_READY,
+    Container,
+    ContainerConfig,
+    ContainerStatus,
+    ExecSyncResult,
+    PodSandboxConfig,
+    PodSandboxStatus,
+    RuntimeCondition,
+    RuntimeStatus,
+    RuntimeVersion,
+)
+from harness.runtime.node import Node
+
+__all__ = ["RUNTIME_NAME", "BuiltinRuntime"]
+
+RUNTIME_NAME = "cni-harness"
+
+
+class BuiltinRuntime:
+    """A RuntimeService whose state is below `folder`; `images` is its ImageService."""
+
+    def __init__(self, folder: Path, open_node: Callable[[], Node], networks: SandboxNetworks) -> None:
+        """Take over the sandboxes and containers of an earlier process. Raises OSError."""
+        self._networks = networks
+        self._sandboxes = Sandboxes(folder / "sandboxes", open_node, networks)
+        self.images = Images(folder / "images", self._images_in_use)
+        self._containers = Containers(folder / "containers", self.images, self._view)
+        self._containers.recover()
+
+    def version(self) -> RuntimeVersion:
+        """Return this program's name and version."""
+        own = distribution_version("cni-harness")
+        return RuntimeVersion(runtime_name=RUNTIME_NAME, runtime_version=own, runtime_api_version="v1")
+
+    def status(self) -> RuntimeStatus:
+        """Return the conditions: the runtime is ready, the network if its list and plugins are."""
+        ready = RuntimeCondition(type=RUNTIME_READY, status=True)
+        return RuntimeStatus(conditions=[ready, self._networks.condition()])
+
+    def run_pod_sandbox(self, config: PodSandboxConfig) -> str:
+        """Make a sandbox. Raises RuntimeServiceError."""
+        return self._sandboxes.run(config)
+
+    def stop_pod_sandbox(self, pod_sandbox_id: str) -> None:
+        """Kill the containers of a sandbox, then stop it. Raises RuntimeServiceError."""
+        for container in self._containers.list_containers(pod_sandbox_id):
+            self._containers.stop_container(container.id, 0)
+        self._sandboxes.stop(pod_sandbox_id)
+
+    def remove_pod_sandbox(self, pod_sandbox_id: str) -> None:
+        """Stop and remove a sandbox and its containers. Raises RuntimeServiceError."""
+        self.stop_pod_sandbox(pod_sandbox_id)
+        for container in self._containers.list_containers(pod_sandbox_id):
+            self._containers.remove_container(container.id)
+        self._sandboxes.remove(pod_sandbox_id)
+
+    def pod_sandbox_status(self, pod_sandbox_id: str) -> PodSandboxStatus:
+        """Return a sandbox. Raises NotFoundError."""
+        return self._sandboxes.status(pod_sandbox_id)
+
+    def list_pod_sandbox(self, labels: Mapping[str, str] | None = None) -> list[PodSandboxStatus]:
+        """Return the sandboxes with these labels."""
+        return self._sandboxes.list(labels)
+
+    def create_container(self, pod_sandbox_id: str, config: ContainerConfig, sandbox: PodSandboxConfig) -> str:
+        """Create a container. Raises RuntimeServiceError."""
+        return self._containers.create_container(pod_sandbox_id, config, sandbox)
+
+    def start_container(self, container_id: str) -> None:
+        """Start a container. Raises RuntimeServiceError."""
+        self._containers.start_container(container_id)
+
+    def stop_container(self, container_id: str, timeout_s: int) -> None:
+        """Stop a container. Raises RuntimeServiceError."""
+        self._containers.stop_container(container_id, timeout_s)
+
+    def remove_container(self, container_id: str) -> None:
+        """Remove a container. Raises RuntimeServiceError."""
+        self._containers.remove_container(container_id)
+
+    def list_containers(self, pod_sandbox_id: str = "", labels: Mapping[str, str] | None = None) -> list[Container]:
+        """Return the containers of a sandbox, or of all, with these labels."""
+        return self._containers.list_containers(pod_sandbox_id, labels)
+
+    def container_status(self, container_id: str) -> ContainerStatus:
+        """Return a container. Raises NotFoundError."""
+        return self._containers.container_status(container_id)
+
+    def exec_sync(self, container_id: str, command: Sequence[str], timeout_s: float) -> ExecSyncResult:
+        """Run a command in a container. Raises RuntimeServiceError, TimeoutError."""
+        return self._containers.exec_sync(container_id, command, timeout_s)
+
+    def exec(self, container_id: str, command: Sequence[str], *, tty: bool, stdin: bool) -> int:
+        """Run a command in a container with this process's streams. Raises RuntimeServiceError."""
+        return self._containers.exec(container_id, command, tty=tty, stdin=stdin)
+
+    def _images_in_use(self) -> set[str]:
+        return self._containers.images_in_use()
+
+    def _view(self, sandbox_id: str) -> SandboxView:
+        sandbox = self._sandboxes.ready(sandbox_id)
+        folder = self._sandboxes.store.path(sandbox_id)
+        return SandboxView(
+            id=sandbox_id,
+            config=sandbox.config,
+            pause_pid=sandbox.pause.pid if sandbox.pause is not None else 0,
+            hostname_file=folder / "hostname",
+            hosts=folder / "hosts",
+            resolv_conf=folder / "resolv.conf",
+            shm=self._sandboxes.shm(sandbox_id),
+        )

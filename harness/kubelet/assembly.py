@@ -1,0 +1,155 @@
+"""A kubelet, put together for one node and one runtime."""
+
+import platform
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from harness.cri.service import ImageService, RuntimeService, RuntimeServiceError
+from harness.kubelet.admission import NodeFacts
+from harness.kubelet.backoff import Backoff
+from harness.kubelet.container_images import ContainerImages
+from harness.kubelet.container_kill import ContainerKiller
+from harness.kubelet.container_start import ContainerStarter
+from harness.kubelet.events import EventRecorder
+from harness.kubelet.garbage import GarbageCollector
+from harness.kubelet.handlers import OnNode
+from harness.kubelet.kubelet import Kubelet, KubeletParts
+from harness.kubelet.kuberuntime import KubeRuntime
+from harness.kubelet.network_ready import network_error
+from harness.kubelet.paths import KubeletPaths
+from harness.kubelet.pod_cgroups import PodCgroups
+from harness.kubelet.pod_records import PodRecords
+from harness.kubelet.pod_sync import PodSync
+from harness.kubelet.probe_results import ProbeResults, Probes
+from harness.kubelet.probes.manager import ProbeManager
+from harness.kubelet.reason_cache import ReasonCache
+from harness.kubelet.resources import memory_of_node
+from harness.kubelet.v1 import V1ConfigMap
+from harness.kubelet.volumes.manager import VolumeManager
+from harness.runtime.namespace_state import read_namespace_state
+from harness.runtime.node import Node
+from harness.runtime.node_snapshot import THIS_HOST
+
+__all__ = ["Assembled", "NodeChoice", "assemble"]
+
+T = TypeVar("T")
+
+ConfigMaps = Callable[[], Mapping[tuple[str, str], V1ConfigMap]]
+
+_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+class NodeChoice(NamedTuple):
+    """The node that a kubelet is on: its Kubernetes name, its folder, and how it is opened for an operation."""
+
+    name: str
+    folder: Path
+    open_node: Callable[[], Node]
+
+
+class Assembled(NamedTuple):
+    """A kubelet and those of its parts that the command line uses."""
+
+    kubelet: Kubelet
+    records: PodRecords
+    events: EventRecorder
+    paths: KubeletPaths
+    probe_manager: ProbeManager
+
+
+def assemble(
+    choice: NodeChoice,
+    service: RuntimeService,
+    images: ImageService,
+    *,
+    config_maps: ConfigMaps,
+    say: Callable[[str], None],
+) -> Assembled:
+    """Put a kubelet together; nothing is started. Raises OSError, RuntimeServiceError."""
+    paths = KubeletPaths(choice.folder)
+    records = PodRecords(paths)
+    events = EventRecorder(paths.pods)
+    probes = Probes(ProbeResults(), ProbeResults(), ProbeResults())
+    on_node = _on_node(choice.open_node)
+    node_memory = memory_of_node()
+    killer = ContainerKiller(service, events=events, on_node=on_node)
+    starter = ContainerStarter(
+        service,
+        ContainerImages(images, Backoff()),
+        killer,
+        paths=paths,
+        events=events,
+        on_node=on_node,
+        node_memory=node_memory,
+    )
+    runtime = KubeRuntime(
+        service, starter, killer, backoff=Backoff(), events=events, paths=paths, probes=probes
+    )
+    probe_manager = ProbeManager(
+        service, records=records, events=events, probes=probes, on_node=on_node
+    )
+    parts = PodSync.Parts(
+        service=service,
+        runtime=runtime,
+        records=records,
+        events=events,
+        volumes=VolumeManager(paths, config_maps),
+        cgroups=PodCgroups(say),
+        probe_workers=probe_manager,
+        probes=probes,
+        reasons=ReasonCache(),
+        network_error=lambda: _network_error(service),
+        runtime_name=service.version().runtime_name,
+        host_ip=_host_ip(choice.open_node()),
+    )
+    kubelet = Kubelet(
+        KubeletParts(
+            service=service,
+            functions=PodSync(parts),
+            records=records,
+            events=events,
+            garbage=GarbageCollector(service, paths, warn=say),
+            probes=probes,
+            node=_node_facts(choice.name, node_memory),
+            say=say,
+        )
+    )
+    return Assembled(kubelet, records, events, paths, probe_manager)
+
+
+def _on_node(open_node: Callable[[], Node]) -> OnNode:
+    def call(function: Callable[[], T]) -> T:
+        node = open_node()
+        with node.in_use():
+            return node.run(function)
+
+    return call
+
+
+def _network_error(service: RuntimeService) -> str | None:
+    try:
+        return network_error(service.status())
+    except RuntimeServiceError as error:
+        return str(error)
+
+
+def _node_facts(name: str, memory: int) -> NodeFacts:
+    import os
+
+    machine = platform.machine()
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": _ARCHITECTURES.get(machine, machine),
+    }
+    return NodeFacts(name, labels, {"cpu": (os.cpu_count() or 1) * 1000, "memory": memory})
+
+
+def _host_ip(node: Node) -> str:
+    """Return the node's first address, IPv4 before IPv6, that is neither loopback nor link-local; empty for none."""
+    with node.in_use():
+        state = read_namespace_state(node.netns or THIS_HOST)
+    addresses = [each.ip for listed in state.addresses.values() for each in listed] if state is not None else []
+    usable = [each for each in addresses if not each.is_loopback and not each.is_link_local]
+    return str(min(usable, key=lambda each: each.version)) if usable else ""
