@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from harness.cri.messages import PodSandboxConfig
-from harness.cri.quantity import QuantityError, quantity_value
 from harness.cri.service import RuntimeServiceError
 from harness.libcni.networks import NetworkList
+from harness.quantity import QuantityError, quantity_value
 from harness.runtime.kubernetes import pod_cni_args
 from harness.runtime.pod_plan import NetworkPlan
 from skel.names import ifname_flaw

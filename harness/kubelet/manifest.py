@@ -1,0 +1,122 @@
+"""Manifest files: pods and config maps from YAML or JSON, read strictly.
+
+Keys that the API does not know are errors in the words of `kubectl --validate=strict`: a misspelt key would otherwise
+have no effect and no message. kubelet itself ignores them, takes one pod of a file, and knows no config maps in files.
+"""
+
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from harness.kubelet.documents import ManifestError, read_documents
+from harness.kubelet.field_errors import aggregate, invalid, not_supported, quoted, required
+from harness.kubelet.name_rules import config_map_key_flaws
+from harness.kubelet.pod_validation import validate_metadata
+from harness.kubelet.v1 import V1ConfigMap, V1Pod
+from harness.kubelet.v1_object import V1Object, take_unknown_fields
+from skel.errors import CniError
+
+__all__ = ["LARGEST", "ManifestError", "Manifests", "config_map_of", "parse_manifests", "pod_of", "read_manifests"]
+
+T = TypeVar("T", bound=V1Object)
+
+LARGEST: Final = 10 * 2**20
+"""Bytes of a manifest file, as in kubelet."""
+
+
+class Manifests(NamedTuple):
+    """The objects of a manifest file."""
+
+    pods: list[V1Pod]
+    """As written: without defaults, and not yet validated."""
+
+    config_maps: dict[tuple[str, str], V1ConfigMap]
+    """By namespace and name."""
+
+    errors: list[str]
+    """One for each document that could not be read; the others count nevertheless."""
+
+
+def read_manifests(path: Path) -> Manifests:
+    """Return the pods and config maps of a file. Raises OSError."""
+    with path.open("rb") as file:
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        return Manifests([], {}, [f"more than {LARGEST} bytes"])
+    return parse_manifests(content)
+
+
+def parse_manifests(content: bytes) -> Manifests:
+    """Return the pods and config maps of a file's content."""
+    manifests = Manifests([], {}, [])
+    try:
+        documents = list(read_documents(content))
+    except ManifestError as error:
+        return Manifests([], {}, [str(error)])
+    for document in documents:
+        try:
+            _add(manifests, document)
+        except ManifestError as error:
+            manifests.errors.append(str(error))
+    if not documents:
+        manifests.errors.append("no object: the file is empty")
+    return manifests
+
+
+def pod_of(document: object) -> V1Pod:
+    """Read a pod. Raises ManifestError."""
+    return _decoded(V1Pod, document)
+
+
+def config_map_of(document: object) -> V1ConfigMap:
+    """Read and validate a config map (ValidateConfigMap). Raises ManifestError."""
+    config_map = _decoded(V1ConfigMap, document)
+    config_map.metadata.namespace = config_map.metadata.namespace or "default"
+    errors = list(validate_metadata(config_map.metadata))
+    for kind, keys in (("data", config_map.data), ("binaryData", config_map.binary_data)):
+        for key in keys:
+            errors += [invalid(f"{kind}[{key}]", key, flaw) for flaw in config_map_key_flaws(key)]
+            if kind == "data" and key in config_map.binary_data:
+                errors.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
+    if errors:
+        raise ManifestError(f"invalid config map: {aggregate(errors)}")
+    return config_map
+
+
+def _add(manifests: Manifests, document: object) -> None:
+    """Read one document into `manifests`. Raises ManifestError."""
+    if _kind_of(document) == "Pod":
+        manifests.pods.append(pod_of(document))
+        return
+    config_map = config_map_of(document)
+    key = (config_map.metadata.namespace, config_map.metadata.name)
+    if key in manifests.config_maps:
+        raise ManifestError(f'config map "{key[0]}/{key[1]}" is written twice')
+    manifests.config_maps[key] = config_map
+
+
+def _kind_of(document: object) -> str:
+    """Return Pod or ConfigMap. Raises ManifestError for any other document."""
+    if not isinstance(document, dict):
+        raise ManifestError("expected an object with apiVersion and kind")
+    for key, supported in (("apiVersion", ("v1",)), ("kind", ("ConfigMap", "Pod"))):
+        value = document.get(key)
+        if value is None or value == "":
+            raise ManifestError(str(required(key)))
+        if not isinstance(value, str):
+            raise ManifestError(str(invalid(key, value, "must be a string")))
+        if value not in supported:
+            raise ManifestError(str(not_supported(key, value, supported)))
+    return str(document["kind"])
+
+
+def _decoded(kind: type[T], document: object) -> T:
+    """Read a document strictly. Raises ManifestError: for a wrong type alone, or for all unknown keys."""
+    try:
+        decoded = kind.decode(document)
+    except CniError as error:
+        raise ManifestError(error.msg) from None
+    except RecursionError:
+        raise ManifestError("nested too deeply") from None
+    if unknown := take_unknown_fields(decoded):
+        raise ManifestError(", ".join(f"unknown field {quoted(path)}" for path in unknown))
+    return decoded

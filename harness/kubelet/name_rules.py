@@ -1,0 +1,207 @@
+"""Rules of the API server for names, ports, paths and addresses (apimachinery's util/validation and validate/content).
+
+Each function returns the flaws of a value in the API server's words; none is an empty list. Lengths are bytes.
+"""
+
+import ipaddress
+import re
+from typing import Final
+
+__all__ = [
+    "config_map_key_flaws",
+    "env_name_flaws",
+    "group_id_flaws",
+    "header_flaws",
+    "ip_flaws",
+    "label_flaws",
+    "label_value_flaws",
+    "local_path_flaws",
+    "port_name_flaws",
+    "port_number_flaws",
+    "qualified_name_flaws",
+    "range_flaw",
+    "relative_path_flaws",
+    "subdomain_flaws",
+    "subdomain_with_underscore_flaws",
+    "without_backsteps_flaws",
+]
+
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
+_LABEL_WITH_UNDERSCORE: Final = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN_WITH_UNDERSCORE: Final = rf"{_LABEL_WITH_UNDERSCORE}(\.{_LABEL_WITH_UNDERSCORE})*"
+_KEY: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_KEY_RULE: Final = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+)
+_HEADER: Final = "[-A-Za-z0-9]+"
+_CONFIG_MAP_KEY: Final = "[-._a-zA-Z0-9]+"
+
+_LONGEST_LABEL: Final = 63
+_LONGEST_SUBDOMAIN: Final = 253
+_LONGEST_PORT_NAME: Final = 15
+_LAST_PORT: Final = 65535
+_LAST_ID: Final = 2**31 - 1
+
+
+def label_flaws(value: str) -> list[str]:
+    """Judge an RFC 1123 label: names of containers and volumes, host names (IsDNS1123Label)."""
+    flaws = _length_flaws(value, _LONGEST_LABEL)
+    if not re.fullmatch(_LABEL, value):
+        if re.fullmatch(_SUBDOMAIN, value):
+            flaws.append("must not contain dots")
+        else:
+            flaws.append(
+                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
+                f"and end with an alphanumeric character{_examples(_LABEL, 'my-name', '123-abc')}"
+            )
+    return flaws
+
+
+def subdomain_flaws(value: str, unit: str = "characters") -> list[str]:
+    """Judge an RFC 1123 subdomain: names of pods and config maps (IsDNS1123Subdomain)."""
+    flaws = _length_flaws(value, _LONGEST_SUBDOMAIN, unit)
+    if not re.fullmatch(_SUBDOMAIN, value):
+        flaws.append(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
+            f"start and end with an alphanumeric character{_examples(_SUBDOMAIN, 'example.com')}"
+        )
+    return flaws
+
+
+def subdomain_with_underscore_flaws(value: str) -> list[str]:
+    """Judge a search domain (IsDNS1123SubdomainWithUnderscore)."""
+    flaws = _length_flaws(value, _LONGEST_SUBDOMAIN)
+    if not re.fullmatch(_SUBDOMAIN_WITH_UNDERSCORE, value):
+        flaws.append(
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and "
+            f"must start and end with an alphanumeric character{_examples(_SUBDOMAIN_WITH_UNDERSCORE, 'example.com')}"
+        )
+    return flaws
+
+
+def qualified_name_flaws(value: str) -> list[str]:
+    """Judge a key of a label, annotation or resource, with or without a prefix (IsQualifiedName)."""
+    rule = _KEY_RULE + _examples(_KEY, "MyName", "my.name", "123-abc")
+    *prefixes, name = value.split("/")
+    if len(prefixes) > 1:
+        return [f"a valid label key {rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
+    flaws = []
+    if prefixes:
+        of_prefix = subdomain_flaws(prefixes[0], "bytes") if prefixes[0] else ["must be non-empty"]
+        flaws = [f"prefix part {flaw}" for flaw in of_prefix]
+    of_name = _length_flaws(name, _LONGEST_LABEL, "bytes") if name else ["must be non-empty"]
+    flaws += [f"name part {flaw}" for flaw in of_name]
+    if not re.fullmatch(_KEY, name):
+        flaws.append(f"name part {rule}")
+    return flaws
+
+
+def label_value_flaws(value: str) -> list[str]:
+    """Judge the value of a label (IsValidLabelValue)."""
+    flaws = _length_flaws(value, _LONGEST_LABEL, "bytes")
+    if value and not re.fullmatch(_KEY, value):
+        flaws.append(
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
+            f"start and end with an alphanumeric character{_examples(f'({_KEY})?', 'MyValue', 'my_value', '12345')}"
+        )
+    return flaws
+
+
+def port_name_flaws(value: str) -> list[str]:
+    """Judge the name of a port (IsValidPortName)."""
+    flaws = _length_flaws(value, _LONGEST_PORT_NAME)
+    if not re.fullmatch("[-a-z0-9]+", value):
+        flaws.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not re.search("[a-z]", value):
+        flaws.append("must contain at least one letter (a-z)")
+    if "--" in value:
+        flaws.append("must not contain consecutive hyphens")
+    if value.startswith("-") or value.endswith("-"):
+        flaws.append("must not begin or end with a hyphen")
+    return flaws
+
+
+def port_number_flaws(value: int) -> list[str]:
+    """Judge the number of a port (IsValidPortNum)."""
+    return [] if 1 <= value <= _LAST_PORT else [range_flaw(1, _LAST_PORT)]
+
+
+def group_id_flaws(value: int) -> list[str]:
+    """Judge the number of a user or group (IsValidUserID, IsValidGroupID)."""
+    return [] if 0 <= value <= _LAST_ID else [range_flaw(0, _LAST_ID)]
+
+
+def range_flaw(low: int, high: int) -> str:
+    """Return what is asked of a number (InclusiveRangeError)."""
+    return f"must be between {low} and {high}, inclusive"
+
+
+def env_name_flaws(value: str) -> list[str]:
+    """Judge the name of an environment variable that is not empty (IsRelaxedEnvVarName)."""
+    if all(" " <= character <= "~" and character != "=" for character in value):
+        return []
+    return ["a valid environment variable name must consist only of printable ASCII characters other than '='"]
+
+
+def config_map_key_flaws(value: str) -> list[str]:
+    """Judge a key of a config map (IsConfigMapKey)."""
+    flaws = _length_flaws(value, _LONGEST_SUBDOMAIN)
+    if not re.fullmatch(_CONFIG_MAP_KEY, value):
+        examples = _examples(_CONFIG_MAP_KEY, "key.name", "KEY_NAME", "key-name")
+        flaws.append(f"a valid config key must consist of alphanumeric characters, '-', '_' or '.'{examples}")
+    if value in {".", ".."}:
+        flaws.append(f"must not be '{value}'")
+    elif value.startswith(".."):
+        flaws.append("must not start with '..'")
+    return flaws
+
+
+def header_flaws(value: str) -> list[str]:
+    """Judge the name of an HTTP header (IsHTTPHeaderName)."""
+    if re.fullmatch(_HEADER, value):
+        return []
+    return [f"a valid HTTP header must consist of alphanumeric characters or '-'{_examples(_HEADER, 'X-Header-Name')}"]
+
+
+def ip_flaws(value: str) -> list[str]:
+    """Judge an IP address (IsValidIPForLegacyField, strict since Kubernetes 1.36)."""
+    plain = value if ":" in value else re.sub(r"(^|\.)0+(?=[0-9])", r"\1", value)
+    try:
+        address = None if "%" in value else ipaddress.ip_address(plain)
+    except ValueError:
+        address = None
+    if address is None:
+        return ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
+    flaws = ["must not have leading 0s"] if plain != value else []
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+        flaws.append("must not be an IPv4-mapped IPv6 address")
+    return flaws
+
+
+def without_backsteps_flaws(path: str) -> list[str]:
+    """Judge a path that must not leave its folder (validatePathNoBacksteps)."""
+    return ["must not contain '..'"] if ".." in path.split("/") else []
+
+
+def relative_path_flaws(path: str) -> list[str]:
+    """Judge a path below a volume's folder (validateLocalDescendingPath)."""
+    flaws = ["must be a relative path"] if path.startswith("/") else []
+    return flaws + without_backsteps_flaws(path)
+
+
+def local_path_flaws(path: str) -> list[str]:
+    """Judge the path of a file in a volume; `..data` is the volume's own (ValidateLocalNonReservedPath)."""
+    flaws = relative_path_flaws(path)
+    if path.startswith("..") and not path.startswith("../"):
+        flaws.append("must not start with '..'")
+    return flaws
+
+
+def _length_flaws(value: str, limit: int, unit: str = "characters") -> list[str]:
+    return [f"must be no more than {limit} {unit}"] if len(value.encode()) > limit else []
+
+
+def _examples(pattern: str, *examples: str) -> str:
+    shown = " or ".join(f"'{example}', " for example in examples)
+    return f" (e.g. {shown}regex used for validation is '{pattern}')"

@@ -1,0 +1,250 @@
+"""The API server's rules for pods, in its order and words (ValidatePodCreate in core/validation/validation.go).
+
+Three rules are this project's own: `image` may be empty, a port's `hostIP` must be an address, and `hostUsers: false`
+and other systems than Linux are refused.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from harness.kubelet.container_validation import (
+    validate_containers,
+    validate_images,
+    validate_init_containers,
+    validate_user,
+)
+from harness.kubelet.field_errors import (
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
+from harness.kubelet.name_rules import (
+    group_id_flaws,
+    ip_flaws,
+    label_flaws,
+    label_value_flaws,
+    qualified_name_flaws,
+    range_flaw,
+    subdomain_flaws,
+    subdomain_with_underscore_flaws,
+)
+from harness.kubelet.v1 import V1Metadata, V1Pod, V1PodDNSConfig, V1PodSpec, V1Toleration
+from harness.kubelet.volume_validation import flaws_at, validate_volumes
+
+__all__ = ["validate_metadata", "validate_pod"]
+
+_RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
+_DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_OPERATORS: Final = ("Equal", "Exists")
+_MOST_NAMESERVERS: Final = 3
+_MOST_SEARCHES: Final = 32
+_LONGEST_SEARCHES: Final = 2048
+_LAST_INT32: Final = 2**31 - 1
+_MOST_ANNOTATIONS: Final = 256 * 1024
+"""Bytes of all annotations together."""
+_LONGEST_SYSCTL: Final = 253
+_SYSCTLS_OF_IPC: Final = frozenset(
+    (
+        *("kernel.sem", "kernel.shm", "kernel.shmall", "kernel.shmmax", "kernel.shmmni", "kernel.shm_rmid_forced"),
+        *("kernel.msg", "kernel.msgmax", "kernel.msgmnb", "kernel.msgmni"),
+    )
+)
+_SYSCTL_SEGMENT: Final = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SYSCTL: Final = rf"^({_SYSCTL_SEGMENT}[\./])*{_SYSCTL_SEGMENT}$"
+
+
+def validate_pod(pod: V1Pod) -> list[FieldError]:
+    """Return the faults of a pod, with defaults filled in; none is an empty list."""
+    return list(_of_pod(pod))
+
+
+def validate_metadata(metadata: V1Metadata) -> Iterator[FieldError]:
+    """Judge name, namespace, labels and annotations (ValidateObjectMeta)."""
+    if metadata.generate_name:
+        for flaw in subdomain_flaws(re.sub("-$", "a", metadata.generate_name)):
+            yield invalid("metadata.generateName", metadata.generate_name, flaw)
+    if not metadata.name:
+        yield required("metadata.name", "name or generateName is required")
+    else:
+        yield from flaws_at("metadata.name", metadata.name, subdomain_flaws)
+    if not metadata.namespace:
+        yield required("metadata.namespace")
+    else:
+        yield from flaws_at("metadata.namespace", metadata.namespace, label_flaws)
+    yield from _of_labels(metadata.labels, "metadata.labels")
+    for key in metadata.annotations:
+        for flaw in qualified_name_flaws(key.lower()):
+            yield invalid("metadata.annotations", key, flaw)
+    if sum(len(key.encode()) + len(text.encode()) for key, text in metadata.annotations.items()) > _MOST_ANNOTATIONS:
+        yield too_long("metadata.annotations", _MOST_ANNOTATIONS)
+
+
+def _of_pod(pod: V1Pod) -> Iterator[FieldError]:
+    yield from validate_metadata(pod.metadata)
+    yield from _of_spec(pod.spec)
+    yield from validate_images(pod.spec.containers, "spec.containers")
+    yield from validate_images(pod.spec.init_containers, "spec.initContainers")
+    if pod.spec.ephemeral_containers:
+        yield forbidden("spec.ephemeralContainers", "cannot be set on create")
+
+
+def _of_spec(spec: V1PodSpec) -> Iterator[FieldError]:
+    grace_period = spec.termination_grace_period_seconds
+    if grace_period is None:
+        yield required("spec.terminationGracePeriodSeconds")
+    volumes, errors = validate_volumes(spec.volumes, "spec.volumes")
+    yield from errors
+    yield from validate_containers(spec.containers, volumes, grace_period, "spec.containers")
+    init = spec.init_containers
+    yield from validate_init_containers(init, spec.containers, volumes, grace_period, "spec.initContainers")
+    yield from _of_host_network(spec)
+    yield from _of_choice(spec.restart_policy, _RESTART_POLICIES, "spec.restartPolicy")
+    yield from _of_choice(spec.dns_policy, _DNS_POLICIES, "spec.dnsPolicy")
+    yield from _of_labels(spec.node_selector, "spec.nodeSelector")
+    yield from _of_security(spec)
+    yield from _of_dns(spec.dns_config, spec.dns_policy)
+    if spec.host_users is False:
+        yield forbidden("spec.hostUsers", "this node has no user namespaces for pods")
+    yield from _of_names(spec)
+    for index, toleration in enumerate(spec.tolerations):
+        yield from _of_toleration(toleration, f"spec.tolerations[{index}]")
+    for index, alias in enumerate(spec.host_aliases):
+        yield from flaws_at(f"spec.hostAliases[{index}].ip", alias.ip, ip_flaws)
+        for number, hostname in enumerate(alias.hostnames):
+            yield from flaws_at(f"spec.hostAliases[{index}].hostnames[{number}]", hostname, subdomain_flaws)
+    if spec.priority_class_name:
+        yield from flaws_at("spec.priorityClassName", spec.priority_class_name, subdomain_flaws)
+    if spec.os.name not in {"", "linux"}:
+        yield not_supported("spec.os.name", spec.os.name, ("linux",))
+
+
+def _of_host_network(spec: V1PodSpec) -> Iterator[FieldError]:
+    for kind, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
+        for index, container in enumerate(containers):
+            for number, port in enumerate(container.ports):
+                place = f"spec.{kind}[{index}].ports[{number}]"
+                if port.host_ip:
+                    yield from flaws_at(f"{place}.hostIP", port.host_ip, ip_flaws)
+                if spec.host_network and kind == "containers" and port.host_port != port.container_port:
+                    detail = "must match `containerPort` when `hostNetwork` is true"
+                    yield invalid(f"{place}.hostPort", port.host_port, detail)
+
+
+def _of_choice(value: str, choices: tuple[str, ...], path: str) -> Iterator[FieldError]:
+    if not value:
+        yield required(path)
+    elif value not in choices:
+        yield not_supported(path, value, choices)
+
+
+def _of_names(spec: V1PodSpec) -> Iterator[FieldError]:
+    for key, name in (("serviceAccountName", spec.service_account_name), ("nodeName", spec.node_name)):
+        if name:
+            yield from flaws_at(f"spec.{key}", name, subdomain_flaws)
+    deadline = spec.active_deadline_seconds
+    if deadline is not None and not 1 <= deadline <= _LAST_INT32:
+        yield invalid("spec.activeDeadlineSeconds", deadline, range_flaw(1, _LAST_INT32))
+    for key, name in (("hostname", spec.hostname), ("subdomain", spec.subdomain)):
+        if name:
+            yield from flaws_at(f"spec.{key}", name, label_flaws)
+
+
+def _of_labels(labels: dict[str, str], path: str) -> Iterator[FieldError]:
+    for key, value in labels.items():
+        yield from flaws_at(path, key, qualified_name_flaws)
+        yield from flaws_at(path, value, label_value_flaws)
+
+
+def _of_security(spec: V1PodSpec) -> Iterator[FieldError]:
+    """Judge the security context of a pod (validatePodSpecSecurityContext)."""
+    context, path = spec.security_context, "spec.securityContext"
+    if context.fs_group is not None:
+        for flaw in group_id_flaws(context.fs_group):
+            yield invalid(f"{path}.fsGroup", context.fs_group, flaw)
+    yield from validate_user(context, path)
+    for index, group in enumerate(context.supplemental_groups):
+        for flaw in group_id_flaws(group):
+            yield invalid(f"{path}.supplementalGroups[{index}]", group, flaw)
+    if spec.share_process_namespace and spec.host_pid:
+        detail = "ShareProcessNamespace and HostPID cannot both be enabled"
+        yield invalid(f"{path}.shareProcessNamespace", value=True, detail=detail)
+    names: set[str] = set()
+    for index, sysctl in enumerate(context.sysctls):
+        yield from _of_sysctl(sysctl.name, names, spec, f"{path}.sysctls[{index}].name")
+        names.add(sysctl.name)
+
+
+def _of_sysctl(name: str, names: set[str], spec: V1PodSpec, path: str) -> Iterator[FieldError]:
+    if not name:
+        yield required(path)
+    elif len(name) > _LONGEST_SYSCTL or not re.fullmatch(_SYSCTL, name):
+        yield invalid(path, name, f"must have at most {_LONGEST_SYSCTL} characters and match regex {_SYSCTL}")
+    elif name in names:
+        yield duplicate(path, name)
+    dotted = name.replace("/", ".")
+    if spec.host_network and dotted.startswith("net."):
+        yield invalid(path, name, "may not be specified when 'hostNetwork' is true")
+    if spec.host_ipc and (dotted in _SYSCTLS_OF_IPC or dotted.startswith("fs.mqueue.")):
+        yield invalid(path, name, "may not be specified when 'hostIPC' is true")
+
+
+def _of_dns(config: V1PodDNSConfig | None, policy: str) -> Iterator[FieldError]:
+    """Judge the settings of the resolver (validatePodDNSConfig)."""
+    path = "spec.dnsConfig"
+    if config is None:
+        if policy == "None":
+            yield required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
+        return
+    if policy == "None" and not config.nameservers:
+        detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+        yield required(f"{path}.nameservers", detail)
+        return
+    if len(config.nameservers) > _MOST_NAMESERVERS:
+        detail = f"must not have more than {_MOST_NAMESERVERS} nameservers"
+        yield invalid(f"{path}.nameservers", config.nameservers, detail)
+    for index, server in enumerate(config.nameservers):
+        yield from flaws_at(f"{path}.nameservers[{index}]", server, ip_flaws)
+    yield from _of_searches(config.searches, f"{path}.searches")
+    for index, option in enumerate(config.options):
+        if not option.name:
+            yield required(f"{path}.options[{index}]", "must not be empty")
+
+
+def _of_searches(searches: list[str], path: str) -> Iterator[FieldError]:
+    if len(searches) > _MOST_SEARCHES:
+        yield invalid(path, searches, f"must not have more than {_MOST_SEARCHES} search paths")
+    if len(" ".join(searches).encode()) > _LONGEST_SEARCHES:
+        detail = f"must not have more than {_LONGEST_SEARCHES} characters (including spaces) in the search list"
+        yield invalid(path, searches, detail)
+    for index, search in enumerate(searches):
+        if search != ".":
+            yield from flaws_at(f"{path}[{index}]", search.removesuffix("."), subdomain_with_underscore_flaws)
+
+
+def _of_toleration(toleration: V1Toleration, path: str) -> Iterator[FieldError]:
+    """Judge a toleration (ValidateTolerations)."""
+    operator, effect = toleration.operator, toleration.effect
+    if toleration.key:
+        yield from flaws_at(f"{path}.key", toleration.key, qualified_name_flaws)
+    elif operator != "Exists":
+        detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        yield invalid(f"{path}.operator", operator, detail)
+    if toleration.toleration_seconds is not None and effect != "NoExecute":
+        yield invalid(f"{path}.effect", effect, "effect must be 'NoExecute' when `tolerationSeconds` is set")
+    if operator in {"", "Equal"}:
+        if flaws := label_value_flaws(toleration.value):
+            yield invalid(f"{path}.operator", toleration.value, ";".join(flaws))
+    elif operator == "Exists":
+        if toleration.value:
+            detail = "value must be empty when `operator` is 'Exists'"
+            yield invalid(f"{path}.operator", toleration.value, detail)
+    else:
+        yield not_supported(f"{path}.operator", operator, _OPERATORS)
+    if effect and effect not in _EFFECTS:
+        yield not_supported(f"{path}.effect", effect, _EFFECTS)
