@@ -83,12 +83,8 @@ def assemble(
         on_node=on_node,
         node_memory=node_memory,
     )
-    runtime = KubeRuntime(
-        service, starter, killer, backoff=Backoff(), events=events, paths=paths, probes=probes
-    )
-    probe_manager = ProbeManager(
-        service, records=records, events=events, probes=probes, on_node=on_node
-    )
+    runtime = KubeRuntime(service, starter, killer, backoff=Backoff(), events=events, paths=paths, probes=probes)
+    probe_manager = ProbeManager(service, records=records, events=events, probes=probes, on_node=on_node)
     parts = PodSync.Parts(
         service=service,
         runtime=runtime,

@@ -18,6 +18,9 @@ class KubeletPaths:
     def __init__(self, folder: Path) -> None:
         self.root = folder / "kubelet"
         self.pods = self.root / "pods"
+        self.config_maps = self.root / "config-maps"
+        self.lock = self.root / "lock"
+        self.socket = self.root / "kubelet.sock"
         self.logs = self.root / "logs" / "pods"
         self.container_logs = self.root / "logs" / "containers"
 

@@ -1,4 +1,4 @@
-"""The pods that kubelet has taken on, and their statuses, in files: they outlive its process.
+"""The pods that kubelet has taken on, their statuses and their config maps, in files: they outlive its process.
 
 Each pod's folder has `pod.json`, the pod with its defaults, and `status.json`, the status that was told last.
 """
@@ -6,12 +6,14 @@ Each pod's folder has `pod.json`, the pod with its defaults, and `status.json`, 
 import json
 import shutil
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 
 from harness.files import write_atomically
+from harness.kubelet.formats import format_time
 from harness.kubelet.paths import KubeletPaths
-from harness.kubelet.v1 import V1Pod
+from harness.kubelet.v1 import V1ConfigMap, V1Pod
 from harness.kubelet.v1_status import V1PodStatus
 from skel.errors import CniError
 from skel.record import Record
@@ -58,6 +60,28 @@ class PodRecords:
         with suppress(OSError, ValueError, CniError):
             return V1PodStatus.decode(decode_json((self._paths.pod(uid) / "status.json").read_bytes()))
         return None
+
+    def set_deleted(self, pod: V1Pod, grace_s: int | None) -> None:
+        """Note that a pod is to be ended, in `grace_s` seconds instead of its own grace period. Raises OSError."""
+        if not pod.metadata.deletion_timestamp:
+            pod.metadata.deletion_timestamp = format_time(time.time())
+        if grace_s is not None:
+            pod.metadata.deletion_grace_period_seconds = grace_s
+        self.add(pod)
+
+    def add_config_map(self, config_map: V1ConfigMap) -> None:
+        """Keep a config map, new or changed. Raises OSError."""
+        metadata = config_map.metadata
+        _write(self._paths.config_maps / f"{metadata.namespace}_{metadata.name}.json", config_map)
+
+    def config_maps(self) -> dict[tuple[str, str], V1ConfigMap]:
+        """Return the config maps that were kept, by namespace and name."""
+        found = {}
+        for path in self._paths.config_maps.glob("*.json"):
+            with suppress(OSError, ValueError, CniError):
+                each = V1ConfigMap.decode(decode_json(path.read_bytes()))
+                found[each.metadata.namespace, each.metadata.name] = each
+        return found
 
     def remove(self, uid: str) -> None:
         """Forget a pod: the record first, then its folder and logs. Raises OSError."""

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.cri.messages import Resources
-from harness.cri.quantity import quantity_milli, quantity_value
+from harness.quantity import quantity_milli, quantity_value
 from harness.kubelet.pod_resources import BEST_EFFORT, GUARANTEED, qos_class
 from harness.kubelet.v1 import V1Container, V1Pod
 

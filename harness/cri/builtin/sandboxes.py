@@ -23,13 +23,18 @@ __all__ = ["Sandboxes"]
 class Sandboxes:
     """The sandboxes of a node, and the RuntimeService's calls for them."""
 
-    def __init__(self, folder: Path, open_node: Callable[[], Node], networks: SandboxNetworks) -> None:
-        """Take over the sandboxes of an earlier process: each is ready if its pause process runs."""
+    def __init__(
+        self, folder: Path, open_node: Callable[[], Node], networks: SandboxNetworks, *, take_over: bool = True
+    ) -> None:
+        """Read the sandboxes of an earlier process: each is ready if its pause process runs.
+
+        With `take_over`, sandboxes that were being made are now left ones. Without, another process may be making them.
+        """
         self.store = SandboxStore(folder)
         self._open_node = open_node
         self._networks = networks
         for sandbox in self.store.all():
-            if sandbox.state is SandboxState.MAKING:
+            if take_over and sandbox.state is SandboxState.MAKING:
                 self.store.change(sandbox, SandboxEvent.LEFT)
 
     def run(self, config: PodSandboxConfig) -> str:
@@ -83,6 +88,11 @@ class Sandboxes:
         if sandbox.state is not SandboxState.READY:
             raise RuntimeServiceError(f'sandbox container "{sandbox_id}" is not running')
         return sandbox
+
+    def shm(self, sandbox_id: str) -> Path:
+        """Return the folder that containers see as /dev/shm: the sandbox's own, or the node's."""
+        own = self.store.path(sandbox_id) / "shm"
+        return own if own.is_dir() else Path("/dev/shm")
 
     def _make(self, sandbox: SandboxRecord) -> None:
         config = sandbox.config

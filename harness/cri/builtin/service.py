@@ -31,13 +31,19 @@ RUNTIME_NAME = "cni-harness"
 class BuiltinRuntime:
     """A RuntimeService whose state is below `folder`; `images` is its ImageService."""
 
-    def __init__(self, folder: Path, open_node: Callable[[], Node], networks: SandboxNetworks) -> None:
-        """Take over the sandboxes and containers of an earlier process. Raises OSError."""
+    def __init__(
+        self, folder: Path, open_node: Callable[[], Node], networks: SandboxNetworks, *, take_over: bool
+    ) -> None:
+        """Read the sandboxes and containers of an earlier process. Raises OSError.
+
+        With `take_over`, that process has ended, and what it left half done is noted as such.
+        """
         self._networks = networks
-        self._sandboxes = Sandboxes(folder / "sandboxes", open_node, networks)
+        self._sandboxes = Sandboxes(folder / "sandboxes", open_node, networks, take_over=take_over)
         self.images = Images(folder / "images", self._images_in_use)
         self._containers = Containers(folder / "containers", self.images, self._view)
-        self._containers.recover()
+        if take_over:
+            self._containers.recover()
 
     def version(self) -> RuntimeVersion:
         """Return this program's name and version."""
