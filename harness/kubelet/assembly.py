@@ -57,6 +57,11 @@ class Assembled(NamedTuple):
     paths: KubeletPaths
     probe_manager: ProbeManager
 
+    def close(self) -> None:
+        """End all threads; the pods stay as they are."""
+        self.kubelet.close()
+        self.probe_manager.close()
+
 
 def assemble(
     choice: NodeChoice,

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Final
 
 from harness.cri.messages import Resources
-from harness.quantity import quantity_milli, quantity_value
 from harness.kubelet.pod_resources import BEST_EFFORT, GUARANTEED, qos_class
 from harness.kubelet.v1 import V1Container, V1Pod
+from harness.quantity import quantity_milli, quantity_value
 
 __all__ = ["container_resources", "cpu_quota", "cpu_shares", "memory_of_node"]
 

@@ -92,7 +92,7 @@ class Sandboxes:
     def shm(self, sandbox_id: str) -> Path:
         """Return the folder that containers see as /dev/shm: the sandbox's own, or the node's."""
         own = self.store.path(sandbox_id) / "shm"
-        return own if own.is_dir() else Path("/dev/shm")
+        return own if own.is_dir() else Path("/dev/shm")  # noqa: S108 - the mount that containers get
 
     def _make(self, sandbox: SandboxRecord) -> None:
         config = sandbox.config

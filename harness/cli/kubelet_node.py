@@ -1,0 +1,141 @@
+"""What the verbs of kubelet share: the runtime, the lock, and the pods on record."""
+
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.options import Settings, say
+from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR
+
+if TYPE_CHECKING:
+    from harness.cri.service import ImageService, RuntimeService
+    from harness.kubelet.assembly import Assembled
+    from harness.kubelet.v1 import V1ConfigMap, V1Pod
+    from harness.kubelet.v1_status import V1PodStatus
+
+__all__ = [
+    "complete_manifest_pod",
+    "is_running",
+    "node_name",
+    "open_kubelet",
+    "pod_on_record",
+    "pods_on_record",
+    "runtime_endpoint_option",
+]
+
+runtime_endpoint_option = click.option(
+    "--runtime-endpoint",
+    envvar="CONTAINER_RUNTIME_ENDPOINT",
+    show_envvar=True,
+    default="",
+    metavar="URL",
+    help="The socket of a container runtime, as unix:///run/containerd/containerd.sock.  [default: this program's own]",
+)
+"""Adds --runtime-endpoint, the runtime behind the Container Runtime Interface."""
+
+
+def node_name(settings: Settings) -> str:
+    """Return the name that the node has in Kubernetes: that of --node, or the host's."""
+    return (settings.node or platform.node()).lower()
+
+
+def is_running(settings: Settings) -> bool:
+    """Tell whether a kubelet, or another verb in its place, works on the node now."""
+    from harness.files import LockHeldError, locked
+    from harness.kubelet.paths import KubeletPaths
+
+    lock = KubeletPaths(settings.open_node().folder).lock
+    if not lock.exists():
+        return False
+    try:
+        with locked(lock, wait=False):
+            return False
+    except LockHeldError:
+        return True
+
+
+@contextmanager
+def open_kubelet(
+    settings: Settings,
+    endpoint: str,
+    *,
+    config_maps: "Callable[[], Mapping[tuple[str, str], V1ConfigMap]]" = dict,
+    alone: bool = False,
+) -> "Iterator[Assembled]":
+    """Yield a kubelet for the node, which is not started.
+
+    `alone` takes the node's kubelet lock and takes over what an ended process left; without, nothing may be changed.
+    Raises ClickException if the lock is held, OSError, RuntimeServiceError.
+    """
+    from harness.files import LockHeldError, locked
+    from harness.kubelet.assembly import NodeChoice, assemble
+    from harness.kubelet.paths import KubeletPaths
+
+    folder = settings.open_node().folder
+    with ExitStack() as stack:
+        if alone:
+            try:
+                stack.enter_context(locked(KubeletPaths(folder).lock, wait=False))
+            except LockHeldError:
+                raise click.ClickException("another kubelet works on this node at this moment") from None
+        service, images = _runtime(settings, endpoint, stack, take_over=alone)
+        choice = NodeChoice(node_name(settings), folder, lambda: settings.open_node(threads=1))
+        yield assemble(choice, service, images, config_maps=config_maps, say=say)
+
+
+def pods_on_record(settings: Settings) -> "list[tuple[V1Pod, V1PodStatus]]":
+    """Return the pods that kubelet has taken on, with the statuses that it told last."""
+    from harness.kubelet.paths import KubeletPaths
+    from harness.kubelet.pod_records import PodRecords
+    from harness.kubelet.v1_status import V1PodStatus
+
+    records = PodRecords(KubeletPaths(settings.open_node().folder))
+    return [(pod, records.status(pod.metadata.uid) or V1PodStatus(phase="Pending")) for pod in records.pods()]
+
+
+def pod_on_record(settings: Settings, namespace: str, name: str) -> "tuple[V1Pod, V1PodStatus]":
+    """Return one pod. Raises ClickException if kubelet has none of that name."""
+    for pod, status in pods_on_record(settings):
+        if (pod.metadata.namespace, pod.metadata.name) == (namespace, name):
+            return pod, status
+    raise click.ClickException(f"there is no pod {namespace}/{name} of a manifest; `cni-harness get pods` lists them")
+
+
+def complete_manifest_pod(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of manifests' pods for the shell to complete."""
+    del param
+    settings = ctx.find_object(Settings) or Settings()
+    with suppress(Exception):
+        return [pod.metadata.name for pod, _ in pods_on_record(settings) if pod.metadata.name.startswith(incomplete)]
+    return []
+
+
+def _runtime(
+    settings: Settings, endpoint: str, stack: ExitStack, *, take_over: bool
+) -> "tuple[RuntimeService, ImageService]":
+    """Return the runtime's two services. Raises ClickException, OSError, RuntimeServiceError."""
+    from harness.cli.trace import trace_executions
+
+    if endpoint:
+        from harness.cri.remote.client import RemoteRuntime
+
+        remote = stack.enter_context(RemoteRuntime(endpoint))
+        return remote, remote.images
+    from harness.cri.builtin.sandbox_networks import SandboxNetworks
+    from harness.cri.builtin.service import BuiltinRuntime
+
+    def open_node():
+        return settings.open_node(threads=1)
+
+    networks = SandboxNetworks(
+        open_node,
+        settings.conf_dir or DEFAULT_CONF_DIR,
+        settings.bin_dirs or (DEFAULT_BIN_DIR,),
+        observe=trace_executions(settings.verbose),
+        warn=say,
+    )
+    runtime = BuiltinRuntime(settings.open_node().folder, open_node, networks, take_over=take_over)
+    return runtime, runtime.images

@@ -1,0 +1,194 @@
+"""`cni-harness run`: the pods of manifests, as a kubelet starts them, in one pass."""
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.kubelet_node import is_running, node_name, open_kubelet, pods_on_record, runtime_endpoint_option
+from harness.cli.kubelet_tables import POD_HEADINGS, pod_row
+from harness.cli.options import Settings, needs_root, say, verb
+from harness.table import Table
+
+if TYPE_CHECKING:
+    from harness.kubelet.assembly import Assembled
+    from harness.kubelet.events import Event
+    from harness.kubelet.v1 import V1ConfigMap, V1Pod
+    from harness.kubelet.v1_status import V1PodStatus
+
+__all__ = ["command"]
+
+_LOOK_S = 0.2
+
+
+@verb("run")
+@click.option(
+    "-f",
+    "--filename",
+    "paths",
+    multiple=True,
+    required=True,
+    type=click.Path(exists=True, path_type=Path),
+    metavar="FILE",
+    help="A manifest, YAML or JSON, or a folder of manifests; may be repeated.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    metavar="S",
+    help="How many seconds to wait until all pods are ready or have ended.",
+)
+@runtime_endpoint_option
+def command(settings: Settings, *, paths: tuple[Path, ...], timeout: float, runtime_endpoint: str) -> int:
+    """Run the pods of manifests until all are ready or have ended.
+
+    The steps are kubelet's, from the manifest to the containers' start, and so are the rules. The pods go on running:
+    `get pods`, `describe`, `logs`, `exec` and `delete` are for them, and `kubelet` restarts and probes them. The exit
+    code is 1 if a pod fails or is not ready in time.
+    """
+    from harness.kubelet.pod_records import PodRecords
+    from harness.kubelet.paths import KubeletPaths
+
+    needs_root("run", "makes network namespaces and containers")
+    pods, config_maps = _manifests(settings, paths)
+    records = PodRecords(KubeletPaths(settings.open_node().folder))
+    _refuse_taken_names(settings, pods)
+    for config_map in config_maps.values():
+        records.add_config_map(config_map)
+    for pod in pods:
+        records.add(pod)
+    uids = {pod.metadata.uid for pod in pods}
+    if is_running(settings):
+        failures = _wait(settings, uids, timeout)
+    else:
+        with open_kubelet(settings, runtime_endpoint, config_maps=records.config_maps, alone=True) as assembled:
+            failures = _pass(assembled, uids, timeout)
+    now = [(pod, status) for pod, status in pods_on_record(settings) if pod.metadata.uid in uids]
+    from harness.kubelet.server import pod_document
+
+    settings.emit(
+        {"pods": [pod_document(pod, status) for pod, status in now]},
+        Table(POD_HEADINGS, [pod_row(pod, status) for pod, status in now], "STATUS"),
+    )
+    for line in failures:
+        say(line)
+    return 1 if failures else 0
+
+
+def _manifests(
+    settings: Settings, paths: tuple[Path, ...]
+) -> "tuple[list[V1Pod], Mapping[tuple[str, str], V1ConfigMap]]":
+    """Read all manifests. Raises ClickException with every error, before anything is changed."""
+    from harness.kubelet.file_source import static_pods
+    from harness.kubelet.labels import CONFIG_SOURCE
+    from harness.kubelet.sources import RUN_SOURCE
+
+    pods: list[V1Pod] = []
+    config_maps: dict[tuple[str, str], V1ConfigMap] = {}
+    errors: list[str] = []
+    for path in paths:
+        state = static_pods(path, node_name(settings), suffix=False)
+        errors += [f"{file}: {error}" for file, found in state.errors.items() for error in found]
+        pods += state.pods
+        config_maps |= state.config_maps
+    if errors:
+        raise click.ClickException("; ".join(errors))
+    if not pods:
+        raise click.ClickException(f"no pod in {', '.join(map(str, paths))}")
+    for pod in pods:
+        pod.metadata.annotations[CONFIG_SOURCE] = RUN_SOURCE
+    return pods, config_maps
+
+
+def _refuse_taken_names(settings: Settings, pods: "list[V1Pod]") -> None:
+    known = {(pod.metadata.namespace, pod.metadata.name): pod.metadata.uid for pod, _ in pods_on_record(settings)}
+    for pod in pods:
+        uid = known.get((pod.metadata.namespace, pod.metadata.name), pod.metadata.uid)
+        if uid != pod.metadata.uid:
+            title = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            raise click.ClickException(
+                f"pod {title}: another pod of this name runs; `cni-harness delete {pod.metadata.name}` ends it"
+            )
+
+
+def _pass(assembled: "Assembled", uids: set[str], timeout: float) -> list[str]:
+    """Run the kubelet's loop until the pods are settled; return a line for each that is not ready."""
+    from harness.kubelet.sources import Sources
+
+    kubelet = assembled.kubelet
+    sources = Sources(assembled.records, kubelet.set_pods, manifests=None, node_name="", say=say)
+    look = _Look(uids, timeout, lambda: _of_records(assembled, uids))
+    kubelet.start()
+    try:
+        sources.look()
+        kubelet.run(until=look.is_over)
+    finally:
+        assembled.close()
+    return look.failures()
+
+
+def _wait(settings: Settings, uids: set[str], timeout: float) -> list[str]:
+    """Wait for the kubelet that is running to settle the pods."""
+    from harness.kubelet.events import EventRecorder
+    from harness.kubelet.paths import KubeletPaths
+
+    events = EventRecorder(KubeletPaths(settings.open_node().folder).pods)
+
+    def now() -> "list[tuple[V1Pod, V1PodStatus, list[Event]]]":
+        pods = [(pod, status) for pod, status in pods_on_record(settings) if pod.metadata.uid in uids]
+        return [(pod, status, events.of(pod.metadata.uid)) for pod, status in pods]
+
+    look = _Look(uids, timeout, now)
+    while not look.is_over():
+        time.sleep(_LOOK_S)
+    return look.failures()
+
+
+def _of_records(assembled: "Assembled", uids: set[str]) -> "list[tuple[V1Pod, V1PodStatus, list[Event]]]":
+    from harness.kubelet.v1_status import V1PodStatus
+
+    pods = [pod for pod in assembled.records.pods() if pod.metadata.uid in uids]
+    return [
+        (pod, assembled.records.status(pod.metadata.uid) or V1PodStatus(), assembled.events.of(pod.metadata.uid))
+        for pod in pods
+    ]
+
+
+class _Look:
+    """Looks at pods until each is ready, has ended or has failed, or the time is over."""
+
+    def __init__(
+        self, uids: set[str], timeout: float, now: "Callable[[], list[tuple[V1Pod, V1PodStatus, list[Event]]]]"
+    ) -> None:
+        self._uids = uids
+        self._timeout = timeout
+        self._until = time.monotonic() + timeout
+        self._now = now
+        self._next = 0.0
+
+    def is_over(self) -> bool:
+        """Look, five times a second at most."""
+        if time.monotonic() < self._next:
+            return False
+        self._next = time.monotonic() + _LOOK_S
+        from harness.kubelet.settled import failure_of, is_ready
+
+        settled = [pod for pod, status, events in self._now() if is_ready(status) or failure_of(status, events)]
+        return len(settled) == len(self._uids) or time.monotonic() >= self._until
+
+    def failures(self) -> list[str]:
+        """Return a line for each pod that is not as wanted."""
+        from harness.kubelet.settled import failure_of, is_ready
+
+        lines = []
+        for pod, status, events in self._now():
+            failure = failure_of(status, events)
+            if not failure and not is_ready(status):
+                failure = f"not ready after {self._timeout:g} s"
+            if failure:
+                lines.append(f"Error: pod {pod.metadata.namespace}/{pod.metadata.name}: {failure}")
+        return lines
