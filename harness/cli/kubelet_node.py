@@ -1,7 +1,6 @@
 """What the verbs of kubelet share: the runtime, the lock, and the pods on record."""
 
 import platform
-from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -11,10 +10,13 @@ from harness.cli.options import Settings, say
 from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
     from harness.cri.service import ImageService, RuntimeService
     from harness.kubelet.assembly import Assembled
     from harness.kubelet.v1 import V1ConfigMap, V1Pod
     from harness.kubelet.v1_status import V1PodStatus
+    from harness.runtime.node import Node
 
 __all__ = [
     "complete_manifest_pod",
@@ -127,7 +129,7 @@ def _runtime(
     from harness.cri.builtin.sandbox_networks import SandboxNetworks
     from harness.cri.builtin.service import BuiltinRuntime
 
-    def open_node():
+    def open_node() -> "Node":
         return settings.open_node(threads=1)
 
     networks = SandboxNetworks(

@@ -1,7 +1,6 @@
 """`cni-harness run`: the pods of manifests, as a kubelet starts them, in one pass."""
 
 import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,8 @@ from harness.cli.options import Settings, needs_root, say, verb
 from harness.table import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from harness.kubelet.assembly import Assembled
     from harness.kubelet.events import Event
     from harness.kubelet.v1 import V1ConfigMap, V1Pod
@@ -50,8 +51,8 @@ def command(settings: Settings, *, paths: tuple[Path, ...], timeout: float, runt
     `get pods`, `describe`, `logs`, `exec` and `delete` are for them, and `kubelet` restarts and probes them. The exit
     code is 1 if a pod fails or is not ready in time.
     """
-    from harness.kubelet.pod_records import PodRecords
     from harness.kubelet.paths import KubeletPaths
+    from harness.kubelet.pod_records import PodRecords
 
     needs_root("run", "makes network namespaces and containers")
     pods, config_maps = _manifests(settings, paths)

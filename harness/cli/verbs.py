@@ -25,8 +25,17 @@ _GROUPS: Final[Mapping[str, Mapping[str, _Verb]]] = {
         "del": _Verb("delete", "Delete pods, with everything made for them", "rm"),
         "check": _Verb("check", "CHECK pods: are their networks as ADD left them?"),
         "list": _Verb("list", "List pods", "ls"),
-        "inspect": _Verb("inspect", "Show one pod in full", "describe"),
+        "inspect": _Verb("inspect", "Show one pod's network in full"),
         "exec": _Verb("exec", "Run a command in a pod's network namespace"),
+    },
+    "Manifests": {
+        "run": _Verb("run", "Run the pods of manifests, step by step as kubelet"),
+        "get": _Verb("get", "List the pods of manifests"),
+        "describe": _Verb("describe", "Show a manifest's pod: containers, events"),
+        "logs": _Verb("logs", "Print the output of a manifest's container"),
+        "delete": _Verb("delete_pods", "End the pods of manifests"),
+        "kubelet": _Verb("kubelet", "Watch a folder of manifests, and keep its pods"),
+        "image": _Verb("image", "Load, list and remove images"),
     },
     "Networks": {
         "networks": _Verb("networks", "List the networks that are configured"),

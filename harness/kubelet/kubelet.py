@@ -94,6 +94,10 @@ class Kubelet:
         self._workers.close()
         self._pleg.close()
 
+    def health(self) -> str:
+        """Return why the kubelet is not well; empty if it is."""
+        return self._pleg.error
+
     def worker_state(self, uid: str) -> PodWorkerState | None:
         """Return the state of a pod's worker; None if it has none."""
         return self._workers.state(uid)

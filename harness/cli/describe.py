@@ -1,0 +1,139 @@
+"""`cni-harness describe`: one pod of a manifest, its containers, conditions and events."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.kubelet_node import complete_manifest_pod, pod_on_record
+from harness.cli.kubelet_tables import age
+from harness.cli.options import Settings, namespace_option, verb
+
+if TYPE_CHECKING:
+    from harness.kubelet.events import Event
+    from harness.kubelet.v1 import V1Container, V1Pod
+    from harness.kubelet.v1_status import V1ContainerState, V1ContainerStatus, V1PodStatus
+
+__all__ = ["command"]
+
+_WIDTH = 18
+
+
+@verb("describe")
+@click.argument("pod", shell_complete=complete_manifest_pod)
+@namespace_option
+def command(settings: Settings, *, pod: str, namespace: str) -> int:
+    """Show a pod of a manifest as `kubectl describe pod` does: containers, conditions, events.
+
+    `inspect` shows the network of a pod of `add`.
+    """
+    from harness.kubelet.events import EventRecorder
+    from harness.kubelet.paths import KubeletPaths
+    from harness.kubelet.server import pod_document
+
+    described, status = pod_on_record(settings, namespace, pod)
+    events = EventRecorder(KubeletPaths(settings.open_node().folder).pods).of(described.metadata.uid)
+    if settings.is_table:
+        click.echo("\n".join(_lines(described, status, events)))
+        return 0
+    from harness.table import Table
+
+    document = pod_document(described, status) | {"events": [each.encode() for each in events]}
+    settings.emit(document, Table((), []))
+    return 0
+
+
+def _lines(pod: "V1Pod", status: "V1PodStatus", events: "list[Event]") -> Iterator[str]:
+    metadata, spec = pod.metadata, pod.spec
+    yield _line("Name", metadata.name)
+    yield _line("Namespace", metadata.namespace)
+    yield _line("Node", "/".join(filter(None, (spec.node_name, status.host_ip))))
+    yield _line("Start Time", status.start_time)
+    yield _line("Labels", _pairs(metadata.labels))
+    yield _line("Annotations", _pairs(metadata.annotations))
+    yield _line("Status", status.phase)
+    if status.reason:
+        yield _line("Reason", status.reason)
+        yield _line("Message", status.message)
+    yield _line("IP", status.pod_ip)
+    yield from (_line("IPs" if number == 0 else "", ip) for number, ip in enumerate(status.pod_ips))
+    for title, containers, statuses in (
+        ("Init Containers", spec.init_containers, status.init_container_statuses),
+        ("Containers", spec.containers, status.container_statuses),
+        ("Ephemeral Containers", spec.ephemeral_containers, status.ephemeral_container_statuses),
+    ):
+        if containers:
+            yield f"{title}:"
+            by_name = {each.name: each for each in statuses}
+            for container in containers:
+                yield from _container(container, by_name.get(container.name))
+    yield "Conditions:"
+    for each in status.conditions:
+        told = f"  {each.reason}: {each.message}" if each.reason else ""
+        yield f"  {each.type:<28}{each.status}{told}"
+    yield _line("QoS Class", status.qos_class)
+    yield from _events(events)
+
+
+def _container(container: "V1Container", status: "V1ContainerStatus | None") -> Iterator[str]:
+    yield f"  {container.name}:"
+    yield _line("Image", container.image or "(the node's file system)", 4)
+    if status is not None:
+        yield _line("Container ID", status.container_id, 4)
+        yield _line("Image ID", status.image_id, 4)
+    for port in container.ports:
+        host = f" (host port {port.host_port})" if port.host_port else ""
+        yield _line("Port", f"{port.container_port}/{port.protocol}{host}", 4)
+    if container.command:
+        yield _line("Command", " ".join(container.command), 4)
+    if container.args:
+        yield _line("Args", " ".join(container.args), 4)
+    if status is None:
+        return
+    yield from _state("State", status.state)
+    if status.last_state != type(status.last_state)():
+        yield from _state("Last State", status.last_state)
+    yield _line("Ready", str(status.ready), 4)
+    yield _line("Restart Count", str(status.restart_count), 4)
+
+
+def _state(title: str, state: "V1ContainerState") -> Iterator[str]:
+    if state.running is not None:
+        yield _line(title, "Running", 4)
+        yield _line("Started", state.running.started_at, 6)
+    elif state.terminated is not None:
+        yield _line(title, "Terminated", 4)
+        yield _line("Reason", state.terminated.reason, 6)
+        if state.terminated.message:
+            yield _line("Message", state.terminated.message, 6)
+        yield _line("Exit Code", str(state.terminated.exit_code), 6)
+        yield _line("Started", state.terminated.started_at, 6)
+        yield _line("Finished", state.terminated.finished_at, 6)
+    else:
+        yield _line(title, "Waiting", 4)
+        if state.waiting is not None and state.waiting.reason:
+            yield _line("Reason", state.waiting.reason, 6)
+        if state.waiting is not None and state.waiting.message:
+            yield _line("Message", state.waiting.message, 6)
+
+
+def _events(events: "list[Event]") -> Iterator[str]:
+    if not events:
+        yield _line("Events", "<none>")
+        return
+    yield "Events:"
+    yield f"  {'Type':<9}{'Reason':<26}{'Age':<18}Message"
+    for each in events:
+        since = age(each.last_timestamp)
+        shown = f"{since} (x{each.count} over {age(each.first_timestamp)})" if each.count > 1 else since
+        where = f"{each.field_path}: " if each.field_path else ""
+        yield f"  {each.type:<9}{each.reason:<26}{shown:<18}{where}{each.message}"
+
+
+def _line(title: str, value: str, indent: int = 0) -> str:
+    head = f"{title}:" if title else ""
+    return f"{' ' * indent}{head:<{_WIDTH - indent}}{value or '<none>'}"
+
+
+def _pairs(pairs: dict[str, str]) -> str:
+    return f"\n{' ' * _WIDTH}".join(f"{key}={value}" for key, value in sorted(pairs.items()))

@@ -1,0 +1,36 @@
+"""`cni-harness get`: the pods of manifests."""
+
+import click
+
+from harness.cli.kubelet_node import complete_manifest_pod, pods_on_record
+from harness.cli.kubelet_tables import POD_HEADINGS, pod_row
+from harness.cli.options import Settings, verb
+from harness.table import Table
+
+__all__ = ["command"]
+
+
+@verb("get")
+@click.argument("kind", type=click.Choice(["pods", "pod", "po"]), default="pods")
+@click.argument("names", nargs=-1, metavar="[POD...]", shell_complete=complete_manifest_pod)
+@click.option("-n", "--namespace", default="", metavar="NS", help="Only pods of this namespace.  [default: all]")
+def command(settings: Settings, *, kind: str, names: tuple[str, ...], namespace: str) -> int:
+    """List the pods of manifests, as `kubectl get pods` does.
+
+    The statuses are those that kubelet told last: with no `cni-harness kubelet` running, nobody looks at the pods.
+    """
+    from harness.kubelet.server import pod_document
+
+    del kind
+    shown = [
+        (pod, status)
+        for pod, status in pods_on_record(settings)
+        if (not namespace or pod.metadata.namespace == namespace) and (not names or pod.metadata.name in names)
+    ]
+    if missing := set(names) - {pod.metadata.name for pod, _ in shown}:
+        raise click.ClickException(f'pods "{", ".join(sorted(missing))}" not found')
+    settings.emit(
+        {"pods": [pod_document(pod, status) for pod, status in shown]},
+        Table(POD_HEADINGS, [pod_row(pod, status) for pod, status in shown], "STATUS"),
+    )
+    return 0

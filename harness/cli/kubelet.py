@@ -1,0 +1,57 @@
+"""`cni-harness kubelet`: the node's agent, which goes on until a signal."""
+
+from pathlib import Path
+
+import click
+
+from harness.cli.kubelet_node import node_name, open_kubelet, runtime_endpoint_option
+from harness.cli.options import Settings, needs_root, say, verb
+
+__all__ = ["command"]
+
+
+@verb("kubelet")
+@click.option(
+    "--manifests",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="A folder of manifests, or one file, which is watched.  [default: only the pods of `run`]",
+)
+@runtime_endpoint_option
+def command(settings: Settings, *, manifests: Path | None, runtime_endpoint: str) -> int:
+    """Run the pods of a folder of manifests, and those of `run`, until a signal ends the program.
+
+    As a kubelet without an API server: containers are restarted, probes are made, ended containers are removed, and a
+    manifest that changes or goes has its pod replaced or ended. The pods go on running after the program's end, and the
+    next start takes them over. GET /healthz and /pods are answered at the socket `kubelet/kubelet.sock` in the state
+    folder.
+    """
+    from harness.kubelet.paths import KubeletPaths
+    from harness.kubelet.pod_records import PodRecords
+    from harness.kubelet.server import KubeletServer
+    from harness.kubelet.sources import Sources
+
+    needs_root("kubelet", "makes network namespaces and containers")
+    paths = KubeletPaths(settings.open_node().folder)
+    sources = Sources(
+        PodRecords(paths),
+        lambda pods: assembled.kubelet.set_pods(pods),
+        manifests=manifests,
+        node_name=node_name(settings),
+        say=say,
+    )
+    with open_kubelet(settings, runtime_endpoint, config_maps=sources.config_maps, alone=True) as assembled:
+        kubelet = assembled.kubelet
+        say("Starting kubelet.")
+        kubelet.start()
+        server = KubeletServer(paths.socket, kubelet.pods, kubelet.health)
+        try:
+            sources.look()
+            sources.start()
+            say("Starting kubelet main sync loop")
+            kubelet.run()
+        finally:
+            sources.close()
+            server.close()
+            assembled.close()
+    return 0

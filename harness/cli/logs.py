@@ -1,0 +1,94 @@
+"""`cni-harness logs`: the output of a container."""
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.kubelet_node import complete_manifest_pod, pod_on_record
+from harness.cli.options import Settings, namespace_option, verb
+
+if TYPE_CHECKING:
+    from harness.kubelet.v1 import V1Container, V1Pod
+
+__all__ = ["command"]
+
+_LOOK_S = 0.2
+_CRI_FIELDS = 4
+
+
+@verb("logs")
+@click.argument("pod", shell_complete=complete_manifest_pod)
+@click.option("-c", "--container", "name", default="", metavar="NAME", help="The container.  [default: the first]")
+@click.option("-f", "--follow", is_flag=True, help="Go on with each new line, until a signal or the log's end.")
+@click.option("-p", "--previous", is_flag=True, help="The attempt before the newest one.")
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last lines.  [default: all]")
+@click.option("--timestamps", is_flag=True, help="Begin each line with its time.")
+@namespace_option
+def command(
+    settings: Settings,
+    *,
+    pod: str,
+    name: str,
+    follow: bool,
+    previous: bool,
+    tail: int | None,
+    timestamps: bool,
+    namespace: str,
+) -> int:
+    """Print the output of a pod's container, as `kubectl logs` does."""
+    from harness.kubelet.paths import KubeletPaths
+
+    found, _ = pod_on_record(settings, namespace, pod)
+    container = _container(found, name)
+    folder = KubeletPaths(settings.open_node().folder).log(found, container, 0).parent
+    attempts = sorted((path for path in folder.glob("*.log") if path.stem.isdecimal()), key=lambda path: int(path.stem))
+    if len(attempts) < 1 + previous:
+        what = "previous terminated container" if previous else "container"
+        raise click.ClickException(f'{what} "{container.name}" in pod "{pod}" not found: it has no log')
+    log = attempts[-2 if previous else -1]
+    lines = log.read_bytes().splitlines(keepends=True)
+    for line in lines if tail is None else lines[len(lines) - tail :] if tail else []:
+        _print(line, timestamps=timestamps)
+    if follow and not previous:
+        for line in _followed(log, sum(map(len, lines))):
+            _print(line, timestamps=timestamps)
+    return 0
+
+
+def _container(pod: "V1Pod", name: str) -> "V1Container":
+    containers = [*pod.spec.containers, *pod.spec.init_containers, *pod.spec.ephemeral_containers]
+    for container in containers:
+        if container.name == (name or containers[0].name):
+            return container
+    known = ", ".join(each.name for each in containers)
+    raise click.ClickException(f"container {name} is not valid for pod {pod.metadata.name}; there are {known}")
+
+
+def _followed(log: Path, offset: int) -> Iterator[bytes]:
+    """Yield new lines until the file is removed."""
+    with log.open("rb") as file:
+        file.seek(offset)
+        while True:
+            line = file.readline()
+            if line.endswith(b"\n"):
+                yield line
+                continue
+            file.seek(-len(line), 1)
+            if not log.exists():
+                return
+            time.sleep(_LOOK_S)
+
+
+def _print(line: bytes, *, timestamps: bool) -> None:
+    """Print a line of the Container Runtime Interface's format: time, stream, P or F, text."""
+    fields = line.rstrip(b"\n").split(b" ", _CRI_FIELDS - 1)
+    if len(fields) < _CRI_FIELDS:
+        return
+    moment, stream, kind, text = fields
+    out = sys.stderr.buffer if stream == b"stderr" else sys.stdout.buffer
+    out.write((moment + b" " if timestamps else b"") + text + (b"" if kind == b"P" else b"\n"))
+    out.flush()
