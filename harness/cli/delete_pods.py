@@ -69,10 +69,7 @@ def command(
     records = PodRecords(KubeletPaths(settings.open_node().folder))
     for pod in wanted:
         records.set_deleted(pod, grace_period)
-    if busy:
-        left = _wait(settings, wanted)
-    else:
-        left = _end(settings, runtime_endpoint, wanted)
+    left = _wait(settings, wanted) if busy else _end(settings, runtime_endpoint, wanted)
     rows = [[pod.metadata.namespace, pod.metadata.name, "left" if pod in left else "deleted"] for pod in wanted]
     document = {"pods": [dict(zip(("namespace", "name", "outcome"), row, strict=True)) for row in rows]}
     settings.emit(document, Table(("NAMESPACE", "NAME", "OUTCOME"), rows))
@@ -85,7 +82,8 @@ def _end(settings: Settings, endpoint: str, wanted: "list[V1Pod]") -> "list[V1Po
 
     with open_kubelet(settings, endpoint, alone=True) as assembled:
         kubelet = assembled.kubelet
-        sources = Sources(assembled.records, kubelet.set_pods, manifests=None, node_name="", say=say)
+        sources = Sources(assembled.records, manifests=None, node_name="", say=say)
+        sources.on_pods = kubelet.set_pods
         kubelet.start()
         until = time.monotonic() + _patience_s(wanted)
         try:

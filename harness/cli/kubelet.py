@@ -33,15 +33,10 @@ def command(settings: Settings, *, manifests: Path | None, runtime_endpoint: str
 
     needs_root("kubelet", "makes network namespaces and containers")
     paths = KubeletPaths(settings.open_node().folder)
-    sources = Sources(
-        PodRecords(paths),
-        lambda pods: assembled.kubelet.set_pods(pods),
-        manifests=manifests,
-        node_name=node_name(settings),
-        say=say,
-    )
+    sources = Sources(PodRecords(paths), manifests=manifests, node_name=node_name(settings), say=say)
     with open_kubelet(settings, runtime_endpoint, config_maps=sources.config_maps, alone=True) as assembled:
         kubelet = assembled.kubelet
+        sources.on_pods = kubelet.set_pods
         say("Starting kubelet.")
         kubelet.start()
         server = KubeletServer(paths.socket, kubelet.pods, kubelet.health)

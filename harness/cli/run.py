@@ -121,7 +121,8 @@ def _pass(assembled: "Assembled", uids: set[str], timeout: float) -> list[str]:
     from harness.kubelet.sources import Sources
 
     kubelet = assembled.kubelet
-    sources = Sources(assembled.records, kubelet.set_pods, manifests=None, node_name="", say=say)
+    sources = Sources(assembled.records, manifests=None, node_name="", say=say)
+    sources.on_pods = kubelet.set_pods
     look = _Look(uids, timeout, lambda: _of_records(assembled, uids))
     kubelet.start()
     try:

@@ -19,7 +19,7 @@ _PERIOD_S: Final = 0.5
 
 
 class Sources(threading.Thread):
-    """Looks for changes twice a second, and hands all pods to `on_pods` after each.
+    """Looks for changes twice a second, and hands all pods to `on_pods`, which is set before, after each.
 
     Without a folder, every recorded pod is wanted: a single pass leaves the static pods of an ended kubelet alone.
     """
@@ -27,7 +27,6 @@ class Sources(threading.Thread):
     def __init__(
         self,
         records: PodRecords,
-        on_pods: Callable[[list[V1Pod]], None],
         *,
         manifests: Path | None,
         node_name: str,
@@ -35,7 +34,7 @@ class Sources(threading.Thread):
     ) -> None:
         super().__init__(name="sources", daemon=True)
         self._records = records
-        self._on_pods = on_pods
+        self.on_pods: Callable[[list[V1Pod]], None] = lambda _: None
         self._files = None if manifests is None else FileSource(manifests, node_name)
         self._say = say
         self._config_maps: dict[tuple[str, str], V1ConfigMap] = {}
@@ -61,7 +60,7 @@ class Sources(threading.Thread):
         pods = [*self._static, *recorded]
         if pods != self._last:
             self._last = pods
-            self._on_pods(pods)
+            self.on_pods(pods)
 
     def run(self) -> None:
         """Look until `close`."""
