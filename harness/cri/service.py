@@ -70,9 +70,7 @@ class RuntimeService(Protocol):
     def remove_container(self, container_id: str) -> None:
         """Remove a container, by force if it runs. A missing one is fine."""
 
-    def list_containers(
-        self, pod_sandbox_id: str = "", labels: Mapping[str, str] | None = None
-    ) -> list[Container]:
+    def list_containers(self, pod_sandbox_id: str = "", labels: Mapping[str, str] | None = None) -> list[Container]:
         """Return all containers of a sandbox, or of all sandboxes, that have these labels, without order."""
 
     def container_status(self, container_id: str) -> ContainerStatus:

@@ -70,7 +70,7 @@ _DEFAULT: Final = frozenset(
     ]
 )
 """The default of containerd (pkg/oci/spec.go, defaultUnixCaps)."""
-_LAST: Final = Path("/proc/sys/kernel/cap_last_cap")
+_STATUS: Final = Path("/proc/thread-self/status")
 
 
 def capabilities(add: Iterable[str], drop: Iterable[str], *, privileged: bool) -> set[str]:
@@ -78,7 +78,7 @@ def capabilities(add: Iterable[str], drop: Iterable[str], *, privileged: bool) -
 
     Raises ValueError for an unknown name.
     """
-    known = set(ALL[: int(_LAST.read_text()) + 1])
+    known = _known()
     if privileged:
         return known
     added = {name.upper().removeprefix("CAP_") for name in add}
@@ -92,6 +92,13 @@ def capabilities(add: Iterable[str], drop: Iterable[str], *, privileged: bool) -
 
 
 def dropped_numbers(allowed: set[str]) -> list[int]:
-    """Return the numbers of the kernel's capabilities that are not allowed."""
-    known = ALL[: int(_LAST.read_text()) + 1]
-    return [number for number, name in enumerate(known) if name not in allowed]
+    """Return the numbers of this process's capabilities that are not allowed."""
+    known = _known()
+    return [number for number, name in enumerate(ALL) if name in known - allowed]
+
+
+def _known() -> set[str]:
+    """Return the capabilities that this process may pass on: a container around it may lack some."""
+    lines = dict(line.split(":", 1) for line in _STATUS.read_text().splitlines())
+    bounding = int(lines["CapBnd"], 16)
+    return {name for number, name in enumerate(ALL) if bounding >> number & 1}

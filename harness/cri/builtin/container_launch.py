@@ -2,10 +2,10 @@
 
 | key of launch.json | meaning |
 | --- | --- |
-| `create`, `start`, `delete` | commands; an empty one is left out. `create` writes the PID into `pid` |
+| `create`, `start`, `delete` | commands for the folder `bundle`, or empty; `create` writes the PID into `../pid` |
 | `lower` | the image's files, relative to the container's folder; empty without an image |
 | `log_path`, `terminal`, `stdin` | the streams of the process |
-| `control_groups` | folders that the shim removes at the end |
+| `control_groups`, `limits` | folders that the shim makes, and removes at the end; the limits in them |
 """
 
 import json
@@ -97,6 +97,7 @@ def _with_image(place: ContainerPlace) -> dict[str, Any]:
         "start": runtime.start(record.id),
         "delete": runtime.delete(record.id),
         "control_groups": [],
+        "limits": {},
     }
 
 
@@ -105,7 +106,6 @@ def _without_image(place: ContainerPlace) -> dict[str, Any]:
     config = record.config
     process = _process(place, ImageConfig(), Path("/"))
     groups = control_groups.folders(control_group(record.id, sandbox))
-    control_groups.make(groups, _limits(config.resources))
     mounts = sandbox.mounts(config.mounts, readonly=config.security.readonly_rootfs)
     spec = {
         "join": sandbox.namespaces(),
@@ -135,10 +135,11 @@ def _without_image(place: ContainerPlace) -> dict[str, Any]:
     _write(folder.path / "host.json", spec)
     return {
         "lower": "",
-        "create": program(HOST_PROCESS, "create", "host.json", "create.log"),
+        "create": program(HOST_PROCESS, "create", "../host.json", "../create.log"),
         "start": [],
         "delete": [],
         "control_groups": groups,
+        "limits": _limits(config.resources),
     }
 
 

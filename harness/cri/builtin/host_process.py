@@ -1,7 +1,7 @@
 """The image-less mode: a command on the node's files, in the namespaces of a pod. A program, as `runc` is one.
 
-`create FILE` makes the process and writes its PID into the file `pid`; it ends when the process runs. `exec` runs
-another one beside it and ends with its exit code. Errors go to a log as those of `runc --log-format json` do.
+`create FILE` makes the process and writes its PID into the file `../pid`; it ends when the process runs. `exec`
+runs another one beside it and ends with its exit code. Errors go to a log as those of `runc --log-format json` do.
 """
 
 import errno
@@ -35,11 +35,12 @@ def main(verb: str, file: str, log: str) -> NoReturn:
     """Run `create` or `exec`; `file` is a JSON document (harness.cri.builtin.container_launch)."""
     with open(file, "rb") as opened:
         spec = json.load(opened)
-    try:
-        code = _create(spec) if verb == "create" else _execute(spec)
-    except (OSError, _ProcessError) as error:
-        write_whole(log, json.dumps({"level": "error", "msg": str(error)}).encode(), mode=0o600)
-        code = _FAILED
+    with open(log, "w") as errors:  # now: `exec` moves to other files
+        try:
+            code = _create(spec) if verb == "create" else _execute(spec)
+        except (OSError, _ProcessError) as error:
+            json.dump({"level": "error", "msg": str(error)}, errors)
+            code = _FAILED
     sys.exit(code)
 
 
@@ -53,7 +54,7 @@ def _create(spec: dict[str, Any]) -> int:
     if spec["new_pid_namespace"]:
         syscalls.unshare(CLONE_NEWPID)
     pid, failed = _forked(lambda: _become(spec))
-    write_whole("pid", str(pid).encode(), mode=0o600)
+    write_whole("../pid", str(pid).encode(), mode=0o600)
     if failed:
         raise _ProcessError(failed)
     return 0
@@ -70,7 +71,7 @@ def _become(spec: dict[str, Any]) -> NoReturn:
     syscalls.unshare(syscalls.CLONE_NEWNS)
     syscalls.mount("", "/", syscalls.MS_SLAVE | syscalls.MS_REC)
     enter_host_root(
-        os.getcwd(),
+        os.path.dirname(os.getcwd()),
         spec["mounts"],
         own_pids=spec["new_pid_namespace"] or "pid" in spec["join"],
         own_net="net" in spec["join"],
@@ -83,7 +84,7 @@ def _open_terminal() -> None:
     """Take a new terminal, and give its other end to the shim, as runc does (docs/terminals.md)."""
     master, slave = os.openpty()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.connect("console.sock")
+        connection.connect("../console.sock")
         socket.send_fds(connection, [b"pty"], [master])
     os.close(master)
     os.setsid()

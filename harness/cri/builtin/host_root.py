@@ -41,7 +41,7 @@ def enter_host_root(
     groups = copy_mount(_CONTROL_GROUPS) if own_net and os.path.isdir(_CONTROL_GROUPS) else -1
     layers = f"{folder}/upper"
     mount_with_options("tmpfs", layers, _MS_NOSUID | _MS_NODEV, "mode=755")
-    cover = _Layers(os.open(layers, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+    cover = _Layers(layers)
     root = f"{folder}/bundle/rootfs"
     cover.mount("/", root)
     old = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -62,14 +62,15 @@ def enter_host_root(
 class _Layers:
     """Overlays whose changes go into folders of one tmpfs."""
 
-    def __init__(self, folder: int) -> None:
-        self._folder = f"/proc/self/fd/{folder}"
+    def __init__(self, path: str) -> None:
+        self._path = path
+        folder = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._folder = f"/proc/self/fd/{folder}"  # the path leads nowhere once the root is another
         self._count = 0
-        self.device = 0
 
     def mount(self, lower: str, target: str) -> None:
         """Mount the files of `lower` with a new layer on `target`, and the mounts below `lower` again below it."""
-        submounts = [(path, copy_mount(path)) for path in _mounts_below(lower)]
+        submounts = [(path, copy_mount(path)) for path in _mounts_below(lower) if path != self._path]
         own = f"{self._folder}/{self._count}"
         self._count += 1
         os.makedirs(f"{own}/upper")

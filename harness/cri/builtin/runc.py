@@ -39,17 +39,17 @@ class OciRuntime:
         )
 
     def create(self, container_id: str, *, terminal: bool) -> list[str]:
-        """Return the command that makes a container of `bundle/` in its working folder, and writes the file `pid`."""
-        console = ["--console-socket", "console.sock"] if terminal else []
-        return [*self._words("create.log"), "create", "--bundle", "bundle", "--pid-file", "pid", *console, container_id]
+        """Return the command that makes a container of the bundle in its working folder, and writes `../pid`."""
+        console = ["--console-socket", "../console.sock"] if terminal else []
+        return [*self._words("../create.log"), "create", "--pid-file", "../pid", *console, container_id]
 
     def start(self, container_id: str) -> list[str]:
         """Return the command that lets a container's process run."""
-        return [*self._words("create.log"), "start", container_id]
+        return [*self._words("../create.log"), "start", container_id]
 
     def delete(self, container_id: str) -> list[str]:
         """Return the command that ends a container and removes its control group and state; a missing one is fine."""
-        return [*self._words("delete.log"), "delete", "--force", container_id]
+        return [*self._words("../delete.log"), "delete", "--force", container_id]
 
     def execute(self, container_id: str, command: list[str], *, log: str, pid_file: str, terminal: bool) -> list[str]:
         """Return the command that runs another process in a container, with the rights of its first one."""

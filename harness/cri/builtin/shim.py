@@ -14,7 +14,6 @@ import selectors
 import signal
 import socket
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from typing import Any, Final
@@ -70,6 +69,7 @@ class _Shim:
     def serve(self) -> None:
         try:
             self._mount_rootfs()
+            control_groups.make(self._launch["control_groups"], self._launch["limits"])
             pid = self._create()
             _write("process.json", _identity(pid))
             kills = control_groups.oom_kills(pid)
@@ -132,7 +132,7 @@ class _Shim:
             return
         if "stdin" not in streams:
             streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
-        process = subprocess.Popen(command, **streams)  # type: ignore[call-overload]  # numbers of open files
+        process = subprocess.Popen(command, cwd="bundle", **streams)  # type: ignore[call-overload]  # numbers of open files
         if process.wait():
             raise _StartError(f"{failure}: {_last_error('create.log') or f'exit status {process.returncode}'}")
 
@@ -177,9 +177,8 @@ class _Shim:
     def _clean_up(self) -> None:
         """End what the container left running, and remove its control groups."""
         if self._launch["delete"]:
-            subprocess.run(
-                self._launch["delete"], stdin=subprocess.DEVNULL, stdout=sys.stderr, stderr=sys.stderr, check=False
-            )
+            null = subprocess.DEVNULL
+            subprocess.run(self._launch["delete"], cwd="bundle", stdin=null, stdout=null, stderr=null, check=False)
         control_groups.remove(self._launch["control_groups"])
         while True:
             with open("/proc/thread-self/children", "rb") as file:
