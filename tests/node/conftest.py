@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.cri.messages import NamespaceMode
+from tests.builtin_containers import BUSYBOX, Pod, build_busybox, pause
 from tests.cli import REFERENCE_BIN_DIR, ROOT, Cli
 from tests.distributions import WITHOUT_REGISTRY
 from tests.nodes import Node
@@ -110,3 +112,39 @@ def container_host(fresh_machine: Node) -> Node:
     fresh_machine.run(["sh", "-c", "mkdir -p /etc/cni/net.d && echo 1 > /proc/sys/net/ipv4/ip_forward"])
     fresh_machine.run(["tee", "/etc/cni/net.d/87-podman-bridge.conflist"], stdin=json.dumps(PODMAN_LIST))
     return fresh_machine
+
+
+@pytest.fixture(scope="session")
+def busybox_layout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An OCI image layout with an image of Debian's busybox."""
+    return build_busybox(tmp_path_factory.mktemp("busybox"))
+
+
+@pytest.fixture(params=["image", "node-files"])
+def make_pod(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[bool], Pod]]:
+    """Makes a sandbox for containers, of an image under runc or on the node's files; True shares its processes."""
+    with ExitStack() as made:
+
+        def make(shared: bool) -> Pod:  # noqa: FBT001 -- one of two kinds
+            pid = made.enter_context(pause(own_pids=shared))
+            image = BUSYBOX if request.param == "image" else ""
+            mode = NamespaceMode.POD if shared else NamespaceMode.CONTAINER
+            pod = Pod(tmp_path / "pod", pid, image=image, pid=mode)
+            made.callback(pod.close)
+            if image:
+                pod.images.load(request.getfixturevalue("busybox_layout"))
+            return pod
+
+        yield make
+
+
+@pytest.fixture
+def pod(make_pod: Callable[[bool], Pod]) -> Pod:
+    """A sandbox whose containers have a PID namespace each."""
+    return make_pod(False)
+
+
+@pytest.fixture
+def shared_pod(make_pod: Callable[[bool], Pod]) -> Pod:
+    """A sandbox whose containers share its PID namespace."""
+    return make_pod(True)

@@ -1,0 +1,156 @@
+"""The files that tell the shim how to make a container: `launch.json`, with `config.json` or `host.json`.
+
+| key of launch.json | meaning |
+| --- | --- |
+| `create`, `start`, `delete` | commands for the folder `bundle`, or empty; `create` writes the PID into `../pid` |
+| `lower` | the image's files, relative to the container's folder; empty without an image |
+| `log_path`, `terminal`, `stdin` | the streams of the process |
+| `control_groups`, `limits` | folders that the shim makes, and removes at the end; the limits in them |
+"""
+
+import json
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from harness.cri.builtin import control_groups
+from harness.cri.builtin.capabilities import dropped_numbers
+from harness.cri.builtin.container_store import ContainerFolder, ContainerRecord
+from harness.cri.builtin.images import ImageConfig, Images
+from harness.cri.builtin.oci_spec import oci_spec
+from harness.cri.builtin.process_settings import ProcessSettings, process_settings
+from harness.cri.builtin.programs import HOST_PROCESS, program
+from harness.cri.builtin.runc import OciRuntime
+from harness.cri.builtin.sandbox_view import SandboxView
+from harness.cri.messages import NamespaceMode, Resources
+from harness.cri.service import ImageNotFoundError, RuntimeServiceError
+from harness.files import write_atomically
+
+__all__ = ["ContainerPlace", "control_group", "prepare", "signal_number"]
+
+_RTMIN: Final = "RTMIN+"
+
+
+class ContainerPlace(NamedTuple):
+    """A container, its sandbox, and the tools to make it."""
+
+    folder: ContainerFolder
+    record: ContainerRecord
+    sandbox: SandboxView
+    images: Images
+    runtime_state: Path
+
+
+def prepare(place: ContainerPlace) -> None:
+    """Write the files for the shim, `launch.json` last. Raises RuntimeServiceError, OSError."""
+    folder = place.folder
+    for path in (folder.rootfs, folder.path / "upper", folder.path / "work"):
+        path.mkdir(parents=True, exist_ok=True)
+    steps = _with_image(place) if place.record.image_id else _without_image(place)
+    config = place.record.config
+    streams = {"log_path": place.record.log_path, "terminal": config.tty, "stdin": config.stdin}
+    _write(folder.launch, steps | streams)
+
+
+def control_group(container_id: str, sandbox: SandboxView) -> str:
+    """Return the name of a container's control group: a path below each hierarchy's root."""
+    parent = sandbox.config.cgroup_parent.strip("/")
+    return f"{parent}/{container_id}" if parent else f"cni-harness-{container_id}"
+
+
+def signal_number(name: str) -> int:
+    """Return the number of a signal (`SIGTERM`, `TERM`, `SIGRTMIN+3` or `15`), SIGTERM for an empty name.
+
+    Raises RuntimeServiceError.
+    """
+    text = name.upper().removeprefix("SIG")
+    if not text:
+        return signal.SIGTERM
+    if text.isdecimal():
+        return int(text)
+    if text.startswith(_RTMIN) and text.removeprefix(_RTMIN).isdecimal():
+        return signal.SIGRTMIN + int(text.removeprefix(_RTMIN))
+    try:
+        return signal.Signals[f"SIG{text}"]
+    except KeyError:
+        raise RuntimeServiceError(f'failed to parse stop signal "{name}"') from None
+
+
+def _with_image(place: ContainerPlace) -> dict[str, Any]:
+    folder, record = place.folder, place.record
+    image = place.images.find(record.image_id)
+    if image is None:
+        raise ImageNotFoundError(f'image "{record.image_id}" not found')
+    root = place.images.rootfs(image.id)
+    runtime = OciRuntime.found(place.runtime_state)
+    group = f"/{control_group(record.id, place.sandbox)}" if control_groups.writable() else ""
+    process = _process(place, image.config, root)
+    _write(folder.bundle / "config.json", oci_spec(record.config, place.sandbox, process, control_group=group))
+    status = root.stat()  # the root folder of an overlay has the attributes of its upper layer
+    os.chown(folder.path / "upper", status.st_uid, status.st_gid)
+    (folder.path / "upper").chmod(status.st_mode & 0o7777)
+    return {
+        "lower": os.path.relpath(root, folder.path),
+        "create": runtime.create(record.id, terminal=record.config.tty),
+        "start": runtime.start(record.id),
+        "delete": runtime.delete(record.id),
+        "control_groups": [],
+        "limits": {},
+    }
+
+
+def _without_image(place: ContainerPlace) -> dict[str, Any]:
+    folder, record, sandbox = place.folder, place.record, place.sandbox
+    config = record.config
+    process = _process(place, ImageConfig(), Path("/"))
+    groups = control_groups.folders(control_group(record.id, sandbox))
+    mounts = sandbox.mounts(config.mounts, readonly=config.security.readonly_rootfs)
+    spec = {
+        "join": sandbox.namespaces(),
+        "new_pid_namespace": sandbox.config.pid is NamespaceMode.CONTAINER,
+        "mounts": [
+            {
+                "source": mount.host_path,
+                "target": mount.container_path,
+                "readonly": mount.readonly,
+                "propagation": mount.propagation,
+            }
+            for mount in mounts
+        ],
+        "readonly_root": config.security.readonly_rootfs,
+        "terminal": config.tty,
+        "oom_score_adj": config.resources.oom_score_adj,
+        "control_groups": groups,
+        "args": process.arguments,
+        "env": process.environment,
+        "cwd": process.folder,
+        "uid": process.user.uid,
+        "gid": process.user.gid,
+        "groups": list(process.user.groups),
+        "dropped_capabilities": dropped_numbers(process.capabilities),
+        "no_new_privileges": config.security.no_new_privs,
+    }
+    _write(folder.path / "host.json", spec)
+    return {
+        "lower": "",
+        "create": program(HOST_PROCESS, "create", "../host.json", "../create.log"),
+        "start": [],
+        "delete": [],
+        "control_groups": groups,
+        "limits": _limits(config.resources),
+    }
+
+
+def _process(place: ContainerPlace, image: ImageConfig, root: Path) -> ProcessSettings:
+    hostname = place.sandbox.config.hostname or os.uname().nodename
+    return process_settings(place.record.config, image, root, hostname, place.record.arguments)
+
+
+def _limits(wanted: Resources) -> dict[str, str]:
+    return control_groups.limits(wanted.cpu_period, wanted.cpu_quota, wanted.cpu_shares, wanted.memory_limit_in_bytes)
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> None:
+    write_atomically(path, json.dumps(document).encode(), mode=0o600)

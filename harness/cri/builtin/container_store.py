@@ -1,0 +1,214 @@
+"""The containers of a node as folders, `containers/<id>/` below the node's folder, each whole or not there.
+
+| file | writer | content |
+| --- | --- | --- |
+| `record.json` | CreateContainer | ContainerRecord; it never changes |
+| `launch.json` | StartContainer | how the shim makes the process; the container was started |
+| `shim.lock` | shim | empty; locked for as long as the shim lives |
+| `shim.json`, `process.json` | shim | PID and start time of the shim, and of the container's first process |
+| `exit.json` | shim | exit code, time and reason |
+| `bundle/`, `upper/`, `work/` | StartContainer, shim | OCI bundle, and what the container wrote to its image |
+
+A folder appears and disappears by rename(2), so a crash leaves a folder with a hidden name at worst.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, TypeVar
+
+from harness.cri.messages import ContainerConfig
+from harness.cri.service import NotFoundError, RuntimeServiceError
+from harness.files import locked, write_atomically
+from skel.decoders import integer, list_of, string
+from skel.decoders import record as record_of
+from skel.errors import CniError
+from skel.record import Record, field
+
+__all__ = ["ContainerFolder", "ContainerRecord", "ContainerStore", "Exit", "ProcessRecord"]
+
+_R = TypeVar("_R", bound=Record)
+
+# struct flock of 64-bit systems (asm-generic/fcntl.h): the lock of a whole file by its open file description.
+_FLOCK: Final = struct.Struct("hhqqi4x")
+_WRITE_LOCK: Final = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+
+_NEW: Final = ".new-"
+_REMOVED: Final = ".removed-"
+
+
+class ContainerRecord(Record):
+    """A container as it was created. `log_path` is absolute, or empty; `image_id` is empty in the image-less mode."""
+
+    id: str = field(string)
+    name: str = field(string)
+    pod_sandbox_id: str = field(string)
+    created_at: int = field(integer)
+    config: ContainerConfig = field(record_of(ContainerConfig))
+    image_id: str = field(string, default="")
+    log_path: str = field(string, default="")
+    stop_signal: int = field(integer)
+    arguments: list[str] = field(list_of(string))
+
+
+class ProcessRecord(Record):
+    """A process by PID and start time, in clock ticks since boot (proc_pid_stat(5), field 22)."""
+
+    pid: int = field(integer)
+    started: int = field(integer)
+    started_at: int = field(integer)
+
+
+class Exit(Record):
+    """The end of a container; the time is in nanoseconds since 1970."""
+
+    code: int = field(integer)
+    finished_at: int = field(integer)
+    reason: str = field(string, default="")
+    message: str = field(string, default="")
+
+
+class ContainerFolder:
+    """One container's folder."""
+
+    def __init__(self, path: Path) -> None:
+        """Take the folder, which may be missing."""
+        self.path = path
+        self.bundle = path / "bundle"
+        self.rootfs = self.bundle / "rootfs"
+        self.launch = path / "launch.json"
+        self._record: ContainerRecord | None = None
+
+    def record(self) -> ContainerRecord:
+        """Return the record. Raises NotFoundError, RuntimeServiceError if it cannot be read."""
+        if self._record is None:
+            self._record = _read(self.path / "record.json", ContainerRecord)
+        if self._record is None:
+            raise NotFoundError(f'container "{self.path.name}" not found')
+        return self._record
+
+    def exit(self) -> Exit | None:
+        """Return how the container ended, None if the shim has not written it."""
+        return _read(self.path / "exit.json", Exit)
+
+    def process(self) -> ProcessRecord | None:
+        """Return the container's first process, None if the shim has not made it."""
+        return _read(self.path / "process.json", ProcessRecord)
+
+    def shim(self) -> ProcessRecord | None:
+        """Return the shim's own process, None if it has not got so far."""
+        return _read(self.path / "shim.json", ProcessRecord)
+
+    def shim_is_alive(self) -> bool:
+        """Tell whether the shim, or a call in its place, holds the lock. It ends with its holder, however that ends."""
+        try:
+            fd = os.open(self.path / "shim.lock", os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _WRITE_LOCK)
+        finally:
+            os.close(fd)
+        kind: int = _FLOCK.unpack(answer)[0]
+        return kind != fcntl.F_UNLCK
+
+    def take_lock(self) -> int | None:
+        """Take the shim's lock and return its file descriptor, which the shim inherits; None if it is taken."""
+        try:
+            fd = os.open(self.path / "shim.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            raise NotFoundError(f'container "{self.path.name}" not found') from None
+        try:
+            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _WRITE_LOCK)
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        return fd
+
+    def write_exit(self, end: Exit) -> None:
+        """Store the end of a container whose shim cannot."""
+        write_atomically(self.path / "exit.json", json.dumps(end.encode()).encode(), mode=0o600)
+
+
+class ContainerStore:
+    """All containers of a node."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take the node's folder, and make nothing."""
+        self.folder = folder / "containers"
+        self._lock = folder / "containers.lock"
+
+    def add(self, record: ContainerRecord) -> ContainerFolder:
+        """Store a container. Raises RuntimeServiceError if another one has its name, as containerd does."""
+        with locked(self._lock):
+            for other in self.all():
+                if other.record().name == record.name:
+                    raise RuntimeServiceError(
+                        f'failed to reserve container name "{record.name}": name "{record.name}" is reserved for '
+                        f'"{other.record().id}"'
+                    )
+            new = self.folder / f"{_NEW}{record.id}"
+            new.mkdir(parents=True, mode=0o700)
+            write_atomically(new / "record.json", json.dumps(record.encode()).encode(), mode=0o600)
+            new.rename(self.folder / record.id)
+        return self.folder_of(record.id)
+
+    def folder_of(self, container_id: str) -> ContainerFolder:
+        """Return the folder of a container, which may be missing."""
+        if not container_id.isalnum():  # no path leads out of the store
+            raise NotFoundError(f'container "{container_id}" not found')
+        return ContainerFolder(self.folder / container_id)
+
+    def all(self) -> Iterator[ContainerFolder]:
+        """Yield the folders of all containers whose record can be read."""
+        for path in self._paths():
+            folder = ContainerFolder(path)
+            with suppress(RuntimeServiceError):  # it was removed meanwhile, or `leftovers` has it
+                folder.record()
+                yield folder
+
+    def remove(self, folder: ContainerFolder) -> None:
+        """Remove a container's folder; its process must have ended, and its mounts with its shim."""
+        hidden = self.folder / f"{_REMOVED}{folder.path.name}"
+        with suppress(FileNotFoundError):
+            folder.path.rename(hidden)
+        shutil.rmtree(hidden, ignore_errors=True)
+
+    def leftovers(self) -> list[ContainerFolder]:
+        """Return folders of crashed calls, and those whose record cannot be read. No other call may be running."""
+        found = []
+        for path in self._paths(hidden=True):
+            folder = ContainerFolder(path)
+            try:
+                folder.record()
+            except RuntimeServiceError:
+                found.append(folder)
+            else:
+                if path.name.startswith("."):
+                    found.append(folder)
+        return found
+
+    def discard(self, folder: ContainerFolder) -> None:
+        """Remove one of `leftovers`."""
+        shutil.rmtree(folder.path, ignore_errors=True)
+
+    def _paths(self, *, hidden: bool = False) -> list[Path]:
+        try:
+            paths = list(self.folder.iterdir())
+        except FileNotFoundError:
+            return []
+        return [path for path in paths if hidden or not path.name.startswith(".")]
+
+
+def _read(path: Path, kind: type[_R]) -> _R | None:
+    try:
+        return kind.decode(json.loads(path.read_bytes()), str(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (CniError, ValueError) as error:
+        raise RuntimeServiceError(f"{path}: {error}") from None

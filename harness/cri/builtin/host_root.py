@@ -1,0 +1,146 @@
+"""The files of a container without an image: those of the node, with a layer over them that takes all changes.
+
+The layer is in memory and ends with the container, so nothing that a container writes, and no mount point, reaches the
+node's root file system. Other file systems of the node (/run, /tmp, /home, …) appear as they are. Volumes, /etc/hosts
+and the other files of a pod are mounted on top. The steps need a mount namespace of their own, without shared mounts.
+"""
+
+import errno
+import os
+from contextlib import suppress
+from typing import Any, Final
+
+from harness.cri.builtin.process_calls import (
+    MS_MOVE,
+    MS_RDONLY,
+    MS_REMOUNT,
+    attach_mount,
+    copy_mount,
+    mount_with_options,
+    pivot_root,
+)
+from lean import syscalls
+
+__all__ = ["enter_host_root"]
+
+_MS_NOSUID: Final = 0x2
+_MS_NODEV: Final = 0x4
+_MS_NOEXEC: Final = 0x8
+_CONTROL_GROUPS: Final = "/sys/fs/cgroup"
+
+
+def enter_host_root(
+    folder: str, mounts: list[dict[str, Any]], *, own_pids: bool, own_net: bool, readonly: bool
+) -> None:
+    """Make the node's files, with `mounts` over them, the root of this process; it must have one thread.
+
+    `folder` is the container's. A mount has `source`, `target`, `readonly` and `propagation`. Raises OSError.
+    """
+    for mount in mounts:
+        mount["copy"] = _copy_of_source(mount["source"])
+    groups = copy_mount(_CONTROL_GROUPS) if own_net and os.path.isdir(_CONTROL_GROUPS) else -1
+    layers = f"{folder}/upper"
+    mount_with_options("tmpfs", layers, _MS_NOSUID | _MS_NODEV, "mode=755")
+    cover = _Layers(layers)
+    root = f"{folder}/bundle/rootfs"
+    cover.mount("/", root)
+    old = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    _pivot(root)
+    if own_pids:
+        mount_with_options("proc", "/proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
+    if own_net:
+        _mount_sysfs(groups)
+    for mount in mounts:
+        _mount(mount, cover)
+    os.fchdir(old)
+    syscalls.umount(".", syscalls.MNT_DETACH)
+    os.chdir("/")
+    if readonly:
+        syscalls.mount("", "/", MS_REMOUNT | syscalls.MS_BIND | MS_RDONLY)
+
+
+class _Layers:
+    """Overlays whose changes go into folders of one tmpfs."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        folder = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._folder = f"/proc/self/fd/{folder}"  # the path leads nowhere once the root is another
+        self._count = 0
+
+    def mount(self, lower: str, target: str) -> None:
+        """Mount the files of `lower` with a new layer on `target`, and the mounts below `lower` again below it."""
+        submounts = [(path, copy_mount(path)) for path in _mounts_below(lower) if path != self._path]
+        own = f"{self._folder}/{self._count}"
+        self._count += 1
+        os.makedirs(f"{own}/upper")
+        os.makedirs(f"{own}/work")
+        status = os.stat(lower)
+        os.chown(f"{own}/upper", status.st_uid, status.st_gid)
+        os.chmod(f"{own}/upper", status.st_mode & 0o7777)
+        os.chdir(lower)  # in the options of mount, a comma or a colon of the path would mean something else
+        mount_with_options("overlay", target, 0, f"lowerdir=.,upperdir={own}/upper,workdir={own}/work")
+        os.chdir("/")
+        for path, copy in submounts:
+            with suppress(FileNotFoundError):  # another mount hides it
+                attach_mount(copy, target.rstrip("/") + path[len(lower.rstrip("/")) :])
+
+    def make_target(self, path: str, *, is_folder: bool) -> None:
+        """Make a mount point; on another file system than the root's, in a new layer over the folder around it."""
+        if os.path.exists(path):
+            return
+        around = os.path.dirname(path)
+        while not os.path.exists(around):
+            around = os.path.dirname(around)
+        if os.stat(around).st_dev != os.stat("/").st_dev:
+            self.mount(around, around)
+        os.makedirs(path if is_folder else os.path.dirname(path), exist_ok=True)
+        if not is_folder:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+
+
+def _copy_of_source(path: str) -> int:
+    """Copy a mount's source; a missing one becomes a folder, as in containerd."""
+    if not os.path.exists(path):
+        os.makedirs(path, mode=0o755)
+    return copy_mount(path)
+
+
+def _mounts_below(folder: str) -> list[str]:
+    """Return the mount points below a folder, without those below other ones."""
+    prefix = folder.rstrip("/") + "/"
+    with open("/proc/self/mountinfo") as file:
+        found = {line.split()[4].encode().decode("unicode_escape") for line in file}
+    below = sorted(path for path in found if path.startswith(prefix) and path != "/")
+    return [path for path in below if not any(path.startswith(f"{other}/") for other in below)]
+
+
+def _pivot(root: str) -> None:
+    """Make the mount at `root` this process's root. The old root stays mounted, without a path."""
+    os.chdir(root)
+    try:
+        pivot_root(".", ".")
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # EINVAL: the machine's root is its initramfs
+            raise
+        syscalls.mount(".", "/", MS_MOVE)
+        os.chroot(".")
+    os.chdir("/")
+
+
+def _mount_sysfs(groups: int) -> None:
+    """Show the pod's network devices in /sys: those of the namespace that mounts it. Some machines forbid it."""
+    with suppress(OSError):
+        mount_with_options("sysfs", "/sys", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC | MS_RDONLY)
+        if groups >= 0:
+            attach_mount(groups, _CONTROL_GROUPS)
+
+
+def _mount(mount: dict[str, Any], cover: _Layers) -> None:
+    target = os.path.realpath(mount["target"])
+    cover.make_target(target, is_folder=os.path.isdir(f"/proc/self/fd/{mount['copy']}"))
+    attach_mount(mount["copy"], target)
+    if mount["propagation"] == "private":
+        syscalls.mount("", target, syscalls.MS_PRIVATE | syscalls.MS_REC)
+    if mount["readonly"]:
+        syscalls.mount("", target, MS_REMOUNT | syscalls.MS_BIND | MS_RDONLY)

@@ -1,0 +1,173 @@
+"""`config.json` of an OCI bundle, with containerd's defaults (pkg/oci/spec.go and mounts.go of containerd).
+
+Containers have no seccomp profile and no AppArmor profile, as by default in Kubernetes. A container without limits gets
+no control group of its own if the machine forbids that (harness.cri.builtin.control_groups).
+"""
+
+import os
+import stat
+from pathlib import Path
+from typing import Any, Final
+
+from harness.cri.builtin.process_settings import ProcessSettings
+from harness.cri.builtin.sandbox_view import SandboxView
+from harness.cri.messages import ContainerConfig, Mount, NamespaceMode
+
+__all__ = ["oci_spec"]
+
+_NAMESPACE_TYPES: Final = {"net": "network", "ipc": "ipc", "uts": "uts", "pid": "pid"}
+_CGROUP2: Final = Path("/sys/fs/cgroup/cgroup.controllers")
+
+_SAFE: Final = ["nosuid", "noexec", "nodev"]
+_SHM: Final = ["nosuid", "noexec", "nodev", "mode=1777", "size=65536k"]
+_DEFAULT_MOUNTS: Final = (
+    ("/proc", "proc", _SAFE),
+    ("/dev", "tmpfs", ["nosuid", "strictatime", "mode=755", "size=65536k"]),
+    ("/dev/pts", "devpts", ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"]),
+    ("/dev/shm", "tmpfs", _SHM),  # noqa: S108 -- the container's
+    ("/dev/mqueue", "mqueue", _SAFE),
+    ("/sys", "sysfs", [*_SAFE, "ro"]),
+    ("/sys/fs/cgroup", "cgroup", [*_SAFE, "relatime", "ro"]),
+)
+_MASKED: Final = [
+    *(f"/proc/{name}" for name in ("acpi", "asound", "interrupts", "kcore", "keys", "latency_stats")),
+    *(f"/proc/{name}" for name in ("timer_list", "timer_stats", "sched_debug", "scsi")),
+    "/sys/firmware",
+    "/sys/devices/virtual/powercap",
+]
+_READONLY: Final = [f"/proc/{name}" for name in ("bus", "fs", "irq", "sys", "sysrq-trigger")]
+_NODE_FILES: Final = ("/dev/pts", "/dev/shm", "/dev/mqueue", "/dev/fd")  # noqa: S108 -- folders that are left out
+
+
+def oci_spec(
+    config: ContainerConfig, sandbox: SandboxView, process: ProcessSettings, *, control_group: str
+) -> dict[str, Any]:
+    """Return the document (runtime-spec, config.md). An empty `control_group` is none, then there are no limits."""
+    security = config.security
+    linux: dict[str, Any] = {"namespaces": _namespaces(sandbox, privileged=security.privileged)}
+    if control_group:
+        linux["cgroupsPath"] = control_group
+        linux["resources"] = _resources(config)
+    if security.privileged:
+        linux["devices"] = _node_devices()
+    else:
+        linux |= {"maskedPaths": _MASKED, "readonlyPaths": _READONLY}
+    return {
+        "ociVersion": "1.0.2",
+        "process": _process(config, process),
+        "root": {"path": "rootfs", "readonly": security.readonly_rootfs},
+        "mounts": _mounts(config, sandbox),
+        "linux": linux,
+        "annotations": _annotations(config, sandbox),
+    }
+
+
+def _process(config: ContainerConfig, process: ProcessSettings) -> dict[str, Any]:
+    names = sorted(f"CAP_{name}" for name in process.capabilities)
+    return {
+        "terminal": config.tty,
+        "user": {
+            "uid": process.user.uid,
+            "gid": process.user.gid,
+            "additionalGids": list(process.user.groups),
+        },
+        "args": process.arguments,
+        "env": [f"{name}={value}" for name, value in process.environment.items()],
+        "cwd": process.folder,
+        "capabilities": dict.fromkeys(("bounding", "effective", "permitted"), names),
+        "noNewPrivileges": config.security.no_new_privs,
+        "oomScoreAdj": config.resources.oom_score_adj,
+    }
+
+
+def _namespaces(sandbox: SandboxView, *, privileged: bool) -> list[dict[str, str]]:
+    joined = [{"type": _NAMESPACE_TYPES[name], "path": path} for name, path in sandbox.namespaces().items()]
+    own = [{"type": "mount"}]
+    if sandbox.config.pid is NamespaceMode.CONTAINER:
+        own.append({"type": "pid"})
+    if _CGROUP2.exists() and not privileged:
+        own.append({"type": "cgroup"})
+    return joined + own
+
+
+def _mounts(config: ContainerConfig, sandbox: SandboxView) -> list[dict[str, Any]]:
+    asked = sandbox.mounts(config.mounts, readonly=config.security.readonly_rootfs)
+    taken = {mount.container_path.rstrip("/") for mount in asked}
+    mounts = [
+        {"destination": target, "type": kind, "source": kind, "options": _options(options, config)}
+        for target, kind, options in _DEFAULT_MOUNTS
+        if target not in taken and not ("/dev" in taken and target.startswith("/dev/"))
+    ]
+    return mounts + [_bind(mount) for mount in asked]
+
+
+def _options(options: list[str], config: ContainerConfig) -> list[str]:
+    if config.security.privileged:
+        return [option for option in options if option != "ro"]
+    return options
+
+
+def _bind(mount: Mount) -> dict[str, Any]:
+    """Return a bind mount; a missing source becomes a folder, and a symbolic link its target, as in containerd."""
+    if not Path(mount.host_path).exists():
+        Path(mount.host_path).mkdir(mode=0o755, parents=True)
+    return {
+        "destination": mount.container_path,
+        "type": "bind",
+        "source": os.path.realpath(mount.host_path),
+        "options": [
+            "rbind",
+            "rprivate" if mount.propagation == "private" else mount.propagation,
+            "ro" if mount.readonly else "rw",
+        ],
+    }
+
+
+def _resources(config: ContainerConfig) -> dict[str, Any]:
+    wanted = config.resources
+    cpu = {"period": wanted.cpu_period, "quota": wanted.cpu_quota, "shares": wanted.cpu_shares}
+    memory = {"limit": wanted.memory_limit_in_bytes}
+    resources: dict[str, Any] = {
+        "cpu": {name: value for name, value in cpu.items() if value},
+        "memory": {name: value for name, value in memory.items() if value},
+        "devices": [{"allow": config.security.privileged, "access": "rwm"}],
+    }
+    return {name: value for name, value in resources.items() if value}
+
+
+def _node_devices() -> list[dict[str, Any]]:
+    """Return all devices of the node, for a privileged container."""
+    devices = []
+    for folder, folders, names in os.walk("/dev"):
+        folders[:] = [name for name in folders if f"{folder}/{name}" not in _NODE_FILES]
+        for name in names:
+            path = f"{folder}/{name}"
+            status = os.lstat(path)
+            kind = "c" if stat.S_ISCHR(status.st_mode) else "b" if stat.S_ISBLK(status.st_mode) else ""
+            if kind and path != "/dev/console":
+                devices.append(
+                    {
+                        "path": path,
+                        "type": kind,
+                        "major": os.major(status.st_rdev),
+                        "minor": os.minor(status.st_rdev),
+                        "fileMode": stat.S_IMODE(status.st_mode),
+                        "uid": status.st_uid,
+                        "gid": status.st_gid,
+                    }
+                )
+    return devices
+
+
+def _annotations(config: ContainerConfig, sandbox: SandboxView) -> dict[str, str]:
+    pod = sandbox.config.metadata
+    prefix = "io.kubernetes.cri"
+    return {
+        f"{prefix}.container-type": "container",
+        f"{prefix}.container-name": config.metadata.name,
+        f"{prefix}.image-name": config.image,
+        f"{prefix}.sandbox-id": sandbox.id,
+        f"{prefix}.sandbox-namespace": pod.namespace,
+        f"{prefix}.sandbox-uid": pod.uid,
+        f"{prefix}.sandbox-name": pod.name,
+    }

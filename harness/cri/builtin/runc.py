@@ -1,0 +1,77 @@
+"""The OCI runtime, runc or crun: both have the same command line for what is used here.
+
+State is below the node's folder, so that two nodes share nothing. Errors are read from the log that `--log-format json`
+makes: the last line's `msg`.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from harness.cri.builtin import control_groups
+from harness.cri.service import RuntimeServiceError
+
+__all__ = ["OciRuntime", "last_error"]
+
+_NAMES: Final = ("runc", "crun")
+
+
+class OciRuntime:
+    """The commands of an OCI runtime, for containers of one node."""
+
+    def __init__(self, command: str, state: Path) -> None:
+        """Take the executable and the folder for its state."""
+        self.command = command
+        self._state = state
+
+    @classmethod
+    def found(cls, state: Path) -> "OciRuntime":
+        """Return the first runtime on the PATH. Raises RuntimeServiceError if there is none."""
+        for name in _NAMES:
+            if path := shutil.which(name):
+                return cls(path, state)
+        raise RuntimeServiceError(
+            "no OCI runtime: an image needs runc or crun (Debian: apt-get install runc); without an image, containers "
+            "run the node's own programs"
+        )
+
+    def create(self, container_id: str, *, terminal: bool) -> list[str]:
+        """Return the command that makes a container of the bundle in its working folder, and writes `../pid`."""
+        console = ["--console-socket", "../console.sock"] if terminal else []
+        return [*self._words("../create.log"), "create", "--pid-file", "../pid", *console, container_id]
+
+    def start(self, container_id: str) -> list[str]:
+        """Return the command that lets a container's process run."""
+        return [*self._words("../create.log"), "start", container_id]
+
+    def delete(self, container_id: str) -> list[str]:
+        """Return the command that ends a container and removes its control group and state; a missing one is fine."""
+        return [*self._words("../delete.log"), "delete", "--force", container_id]
+
+    def execute(self, container_id: str, command: list[str], *, log: str, pid_file: str, terminal: bool) -> list[str]:
+        """Return the command that runs another process in a container, with the rights of its first one."""
+        terminal_words = ["--tty", "--env", "TERM=xterm"] if terminal else []
+        return [*self._words(log), "exec", "--pid-file", pid_file, *terminal_words, container_id, *command]
+
+    def forget(self, container_id: str) -> None:
+        """Remove all that the runtime has of a container, its processes included."""
+        subprocess.run([*self._words(os.devnull), "delete", "--force", container_id], capture_output=True, check=False)
+
+    def _words(self, log: str) -> list[str]:
+        words = [self.command, "--root", str(self._state), "--log", log, "--log-format", "json"]
+        if control_groups.writable():
+            return words
+        # Without groups of its own, the container stays in those of the shim.
+        is_crun = Path(self.command).name == "crun"
+        return [*words, *(("--cgroup-manager", "disabled") if is_crun else ("--rootless", "true"))]
+
+
+def last_error(log: Path) -> str:
+    """Return the last message of a log, empty if it has none."""
+    try:
+        return str(json.loads(log.read_bytes().splitlines()[-1])["msg"])
+    except (OSError, IndexError, ValueError, KeyError):
+        return ""

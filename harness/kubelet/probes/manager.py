@@ -1,0 +1,131 @@
+"""The probes of all pods (kubelet's prober/prober_manager.go)."""
+
+import threading
+import time
+from typing import Final
+
+from harness.cri.messages import CONTAINER_RUNNING
+from harness.cri.service import RuntimeService, RuntimeServiceError
+from harness.kubelet.container_restart import should_container_be_restarted
+from harness.kubelet.container_start import field_path
+from harness.kubelet.events import WARNING, EventRecorder
+from harness.kubelet.handlers import OnNode
+from harness.kubelet.pod_records import PodRecords
+from harness.kubelet.probe_results import ProbeResult, Probes
+from harness.kubelet.probes.outcome import Outcome, probe_once
+from harness.kubelet.probes.worker import LIVENESS, READINESS, STARTUP, ContainerView, ProbeWorker
+from harness.kubelet.runtime_pod_status import RuntimePodStatus, runtime_pod_status
+from harness.kubelet.v1 import V1Container, V1Pod, V1Probe
+
+__all__ = ["ProbeManager"]
+
+_NODE_ADDRESS: Final = "127.0.0.1"
+
+Key = tuple[str, str, str]
+
+
+class ProbeManager:
+    """A worker for each probe; methods may be called from any thread."""
+
+    def __init__(
+        self,
+        service: RuntimeService,
+        *,
+        records: PodRecords,
+        events: EventRecorder,
+        probes: Probes,
+        on_node: OnNode,
+    ) -> None:
+        self._service = service
+        self._records = records
+        self._events = events
+        self._probes = probes
+        self._on_node = on_node
+        self._lock = threading.Lock()
+        self._workers: dict[Key, ProbeWorker] = {}
+
+    def add_pod(self, pod: V1Pod) -> None:
+        """Begin the probes of a pod that have not begun."""
+        sidecars = [each for each in pod.spec.init_containers if each.restart_policy == "Always"]
+        for container in (*pod.spec.containers, *sidecars):
+            for kind, probe in (
+                (STARTUP, container.startup_probe),
+                (READINESS, container.readiness_probe),
+                (LIVENESS, container.liveness_probe),
+            ):
+                if probe is not None:
+                    self._add(pod, container, kind, probe)
+
+    def stop_liveness_and_startup(self, uid: str) -> None:
+        """End the probes of a pod that could restart a container."""
+        self._stop(uid, {LIVENESS, STARTUP})
+
+    def remove_pod(self, uid: str) -> None:
+        """End all probes of a pod."""
+        self._stop(uid, {LIVENESS, STARTUP, READINESS})
+
+    def close(self) -> None:
+        """End all probes, and wait for their threads."""
+        with self._lock:
+            workers = list(self._workers.values())
+            self._workers.clear()
+        for worker in workers:
+            worker.stop()
+        for worker in workers:
+            worker.join()
+
+    def _add(self, pod: V1Pod, container: V1Container, kind: str, probe: V1Probe) -> None:
+        key = (pod.metadata.uid, container.name, kind)
+        with self._lock:
+            if key in self._workers and self._workers[key].is_alive():
+                return
+            results = {
+                STARTUP: self._probes.startup,
+                READINESS: self._probes.readiness,
+                LIVENESS: self._probes.liveness,
+            }
+            path = field_path(pod, container)
+            worker = ProbeWorker(
+                kind,
+                probe,
+                pod.metadata.uid,
+                results[kind],
+                view=lambda: self._view(pod, container),
+                execute=lambda container_id: self._execute(pod, container, probe, container_id),
+                tell=lambda reason, message: self._events.event(pod, WARNING, reason, message, path),
+                clock=time.time,
+            )
+            self._workers[key] = worker
+        worker.start()
+
+    def _stop(self, uid: str, kinds: set[str]) -> None:
+        with self._lock:
+            keys = [key for key in self._workers if key[0] == uid and key[2] in kinds]
+            workers = [self._workers.pop(key) for key in keys]
+        for worker in workers:
+            worker.stop()
+
+    def _status(self, pod: V1Pod) -> RuntimePodStatus | None:
+        try:
+            return runtime_pod_status(self._service, pod.metadata.uid)
+        except RuntimeServiceError:
+            return None
+
+    def _view(self, pod: V1Pod, container: V1Container) -> ContainerView | None:
+        status = self._status(pod)
+        newest = status.newest(container.name) if status is not None else None
+        if status is None or newest is None:
+            return None
+        result = self._probes.startup.get(newest.id)
+        return ContainerView(
+            newest.id,
+            running=newest.state is CONTAINER_RUNNING,
+            started=container.startup_probe is None or result is ProbeResult.SUCCESS,
+            started_at=newest.started_at / 1e9,
+            restarts=should_container_be_restarted(pod, container, status),
+        )
+
+    def _execute(self, pod: V1Pod, container: V1Container, probe: V1Probe, container_id: str) -> Outcome:
+        told = self._records.status(pod.metadata.uid)
+        ip = told.pod_ip if told is not None and told.pod_ip else _NODE_ADDRESS
+        return probe_once(probe, container, container_id, ip, service=self._service, on_node=self._on_node)

@@ -1,0 +1,81 @@
+"""A folder of files that changes as a whole (Kubernetes' volume/util/atomic_writer.go).
+
+The files are in a folder of a new name; the link `..data` leads to it, and each visible name is a link through that. A
+change replaces `..data` by rename(2), so readers see all old files or all new ones. A crash leaves a state that the next
+write completes.
+"""
+
+import os
+import secrets
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+__all__ = ["Projection", "write_atomically_into"]
+
+_DATA: Final = "..data"
+_NEW_DATA: Final = "..data_tmp"
+
+
+class Projection(NamedTuple):
+    """The content and the mode of a file."""
+
+    content: bytes
+    mode: int
+
+
+def write_atomically_into(folder: Path, files: Mapping[str, Projection]) -> bool:
+    """Have `folder` hold exactly `files`, by relative path; return False if it does already. Raises OSError."""
+    data = folder / _DATA
+    if _current(data) == dict(files):
+        _link_names(folder, files)
+        return False
+    before = data.readlink() if data.is_symlink() else None
+    new = folder / f"..{datetime.now(UTC):%Y_%m_%d_%H_%M_%S}.{secrets.randbelow(10**9)}"
+    new.mkdir(mode=0o755)
+    for name, file in files.items():
+        path = new / name
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        path.write_bytes(file.content)
+        path.chmod(file.mode)
+    (folder / _NEW_DATA).unlink(missing_ok=True)
+    (folder / _NEW_DATA).symlink_to(new.name)
+    (folder / _NEW_DATA).rename(data)
+    _link_names(folder, files)
+    _remove_others(folder, files, keep=new.name)
+    return before is not None or bool(files)
+
+
+def _current(data: Path) -> dict[str, Projection] | None:
+    """Return the files that are visible now; None if they were never written."""
+    if not data.is_dir():
+        return None
+    found = {}
+    for path in data.resolve().rglob("*"):
+        if path.is_file():
+            name = str(path.relative_to(data.resolve()))
+            found[name] = Projection(path.read_bytes(), path.stat().st_mode & 0o777)
+    return found
+
+
+def _link_names(folder: Path, files: Mapping[str, Projection]) -> None:
+    for name in {Path(path).parts[0] for path in files}:
+        link = folder / name
+        if not link.is_symlink():
+            link.symlink_to(Path(_DATA) / name)
+
+
+def _remove_others(folder: Path, files: Mapping[str, Projection], *, keep: str) -> None:
+    """Remove links to files that are gone, and folders of earlier writes."""
+    names = {Path(path).parts[0] for path in files}
+    for entry in os.scandir(folder):
+        if entry.name in {_DATA, keep} or entry.name in names:
+            continue
+        if entry.is_symlink():
+            with suppress(FileNotFoundError):
+                Path(entry.path).unlink()
+        elif entry.name.startswith("..") and entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)

@@ -1,0 +1,110 @@
+"""Makes the volumes of a pod ready before its containers start, and takes them down after their end."""
+
+import os
+import shutil
+import stat
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from harness.kubelet.mounted_volume import MountedVolume
+from harness.kubelet.paths import KubeletPaths
+from harness.kubelet.pod_sync import VolumeError
+from harness.kubelet.v1 import V1ConfigMap, V1ConfigMapVolume, V1EmptyDirVolume, V1HostPathVolume, V1Pod, V1Volume
+from harness.kubelet.volumes.atomic_writer import Projection, write_atomically_into
+from harness.quantity import quantity_value
+from lean import syscalls
+
+__all__ = ["VolumeManager"]
+
+_CHECKS: Final[Mapping[str, tuple[Callable[[int], bool], str]]] = {
+    "Directory": (stat.S_ISDIR, "a directory"),
+    "File": (stat.S_ISREG, "a file"),
+    "Socket": (stat.S_ISSOCK, "a socket file"),
+    "CharDevice": (stat.S_ISCHR, "a character device"),
+    "BlockDevice": (stat.S_ISBLK, "a block device"),
+}
+_MEMORY: Final = "Memory"
+_DEFAULT_MODE: Final = 0o644
+
+
+class VolumeManager:
+    """Volumes of the kinds emptyDir, hostPath and configMap; `config_maps` returns those that are known now."""
+
+    def __init__(self, paths: KubeletPaths, config_maps: Callable[[], Mapping[tuple[str, str], V1ConfigMap]]) -> None:
+        self._paths = paths
+        self._config_maps = config_maps
+
+    def mount(self, pod: V1Pod) -> Mapping[str, MountedVolume]:
+        """Return the volumes by name; a repetition completes what a crash left. Raises VolumeError."""
+        mounted = {}
+        for volume in pod.spec.volumes:
+            try:
+                mounted[volume.name] = self._mount(pod, volume)
+            except (OSError, VolumeError) as error:
+                told = f'MountVolume.SetUp failed for volume "{volume.name}" : {error}'
+                raise VolumeError(told) from error
+        return mounted
+
+    def unmount(self, uid: str) -> None:
+        """Take down the volumes of a pod; the files of hostPath stay. Raises OSError."""
+        folder = self._paths.pod(uid) / "volumes"
+        for volume in folder.glob("*/*"):
+            if os.path.ismount(volume):
+                syscalls.umount(str(volume), syscalls.MNT_DETACH)
+        if folder.is_dir():
+            shutil.rmtree(folder)
+
+    def _mount(self, pod: V1Pod, volume: V1Volume) -> MountedVolume:
+        if volume.host_path is not None:
+            return MountedVolume(_host_path(volume.host_path))
+        if volume.config_map is not None:
+            folder = self._paths.volume(pod.metadata.uid, "config_map", volume.name)
+            files = self._files_of(volume.config_map, pod.metadata.namespace)
+            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            write_atomically_into(folder, files)
+            return MountedVolume(folder, readonly=True)
+        folder = self._paths.volume(pod.metadata.uid, "empty_dir", volume.name)
+        _empty_dir(folder, volume.empty_dir or V1EmptyDirVolume())
+        return MountedVolume(folder)
+
+    def _files_of(self, volume: V1ConfigMapVolume, namespace: str) -> dict[str, Projection]:
+        config_map = self._config_maps().get((namespace, volume.name))
+        if config_map is None:
+            if volume.optional:
+                return {}
+            raise VolumeError(f'configmap "{volume.name}" not found')
+        contents = config_map.files()
+        mode = _DEFAULT_MODE if volume.default_mode is None else volume.default_mode
+        if not volume.items:
+            return {key: Projection(content, mode) for key, content in contents.items()}
+        files = {}
+        for item in volume.items:
+            if item.key in contents:
+                files[item.path] = Projection(contents[item.key], mode if item.mode is None else item.mode)
+            elif not volume.optional:
+                raise VolumeError(f"configmap references non-existent config key: {item.key}")
+        return files
+
+
+def _empty_dir(folder: Path, volume: V1EmptyDirVolume) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    if volume.medium == _MEMORY and not os.path.ismount(folder):
+        size = f"size={quantity_value(volume.size_limit)}," if volume.size_limit else ""
+        syscalls.mount("tmpfs", str(folder), 0, "tmpfs", f"{size}mode=777")
+    folder.chmod(0o777)
+
+
+def _host_path(volume: V1HostPathVolume) -> Path:
+    """Return the path after the checks of its type. Raises VolumeError, OSError."""
+    path = Path(volume.path)
+    kind = volume.type.removesuffix("OrCreate")
+    if volume.type == "DirectoryOrCreate":
+        path.mkdir(mode=0o755, parents=True, exist_ok=True)
+    elif volume.type == "FileOrCreate" and not path.exists():
+        path.touch(0o644)
+    if kind in _CHECKS:
+        is_kind, words = _CHECKS[kind]
+        if not path.exists() or not is_kind(path.stat().st_mode):
+            raise VolumeError(f"hostPath type check failed: {path} is not {words}")
+    return path
