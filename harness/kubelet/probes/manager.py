@@ -1,7 +1,6 @@
 """The probes of all pods (kubelet's prober/prober_manager.go)."""
 
 import threading
-import time
 from typing import Final
 
 from harness.cri.messages import CONTAINER_RUNNING
@@ -14,7 +13,7 @@ from harness.kubelet.pod_records import PodRecords
 from harness.kubelet.probe_results import ProbeResult, Probes
 from harness.kubelet.probes.outcome import Outcome, probe_once
 from harness.kubelet.probes.worker import LIVENESS, READINESS, STARTUP, ContainerView, ProbeWorker
-from harness.kubelet.runtime_pod_status import RuntimePodStatus, runtime_pod_status
+from harness.kubelet.runtime_pod_status import runtime_pod_status
 from harness.kubelet.v1 import V1Container, V1Pod, V1Probe
 
 __all__ = ["ProbeManager"]
@@ -84,17 +83,7 @@ class ProbeManager:
                 READINESS: self._probes.readiness,
                 LIVENESS: self._probes.liveness,
             }
-            path = field_path(pod, container)
-            worker = ProbeWorker(
-                kind,
-                probe,
-                pod.metadata.uid,
-                results[kind],
-                view=lambda: self._view(pod, container),
-                execute=lambda container_id: self._execute(pod, container, probe, container_id),
-                tell=lambda reason, message: self._events.event(pod, WARNING, reason, message, path),
-                clock=time.time,
-            )
+            worker = ProbeWorker(kind, probe, _Probed(self, pod, container, probe), results[kind])
             self._workers[key] = worker
         worker.start()
 
@@ -105,16 +94,14 @@ class ProbeManager:
         for worker in workers:
             worker.stop()
 
-    def _status(self, pod: V1Pod) -> RuntimePodStatus | None:
+    def view(self, pod: V1Pod, container: V1Container) -> ContainerView | None:
+        """Return a container's state; None if the runtime does not have it, or does not answer."""
         try:
-            return runtime_pod_status(self._service, pod.metadata.uid)
+            status = runtime_pod_status(self._service, pod.metadata.uid)
         except RuntimeServiceError:
             return None
-
-    def _view(self, pod: V1Pod, container: V1Container) -> ContainerView | None:
-        status = self._status(pod)
-        newest = status.newest(container.name) if status is not None else None
-        if status is None or newest is None:
+        newest = status.newest(container.name)
+        if newest is None:
             return None
         result = self._probes.startup.get(newest.id)
         return ContainerView(
@@ -125,7 +112,32 @@ class ProbeManager:
             restarts=should_container_be_restarted(pod, container, status),
         )
 
-    def _execute(self, pod: V1Pod, container: V1Container, probe: V1Probe, container_id: str) -> Outcome:
+    def execute(self, pod: V1Pod, container: V1Container, probe: V1Probe, container_id: str) -> Outcome:
+        """Execute a probe once."""
         told = self._records.status(pod.metadata.uid)
         ip = told.pod_ip if told is not None and told.pod_ip else _NODE_ADDRESS
         return probe_once(probe, container, container_id, ip, service=self._service, on_node=self._on_node)
+
+    def unhealthy(self, pod: V1Pod, container: V1Container, message: str) -> None:
+        """Record the event of a failed probe."""
+        self._events.event(pod, WARNING, "Unhealthy", message, field_path(pod, container))
+
+
+class _Probed:
+    """A container with one of its probes."""
+
+    def __init__(self, manager: ProbeManager, pod: V1Pod, container: V1Container, probe: V1Probe) -> None:
+        self.uid = pod.metadata.uid
+        self._manager = manager
+        self._pod = pod
+        self._container = container
+        self._probe = probe
+
+    def view(self) -> ContainerView | None:
+        return self._manager.view(self._pod, self._container)
+
+    def execute(self, container_id: str) -> Outcome:
+        return self._manager.execute(self._pod, self._container, self._probe, container_id)
+
+    def unhealthy(self, message: str) -> None:
+        self._manager.unhealthy(self._pod, self._container, message)

@@ -1,8 +1,8 @@
 """A folder of files that changes as a whole (Kubernetes' volume/util/atomic_writer.go).
 
-The files are in a folder of a new name; the link `..data` leads to it, and each visible name is a link through that. A
-change replaces `..data` by rename(2), so readers see all old files or all new ones. A crash leaves a state that the next
-write completes.
+The files are in a folder of a new name. The link `..data` leads to it, and each visible name is a link through that. A
+change replaces `..data` by rename(2), so readers see all old files or all new ones. After a crash the next write
+completes the state.
 """
 
 import os
