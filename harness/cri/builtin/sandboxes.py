@@ -81,13 +81,11 @@ class Sandboxes:
         wanted = (labels or {}).items()
         return [self._status(each) for each in self.store.all() if wanted <= each.config.labels.items()]
 
-    def ready(self, sandbox_id: str) -> SandboxRecord:
-        """Return a sandbox whose pause process runs. Raises RuntimeServiceError."""
+    def look(self, sandbox_id: str) -> tuple[SandboxRecord, bool]:
+        """Return a sandbox, and whether its pause process runs. Raises NotFoundError."""
         sandbox = self.store.get(sandbox_id)
         self._look(sandbox)
-        if sandbox.state is not SandboxState.READY:
-            raise RuntimeServiceError(f'sandbox container "{sandbox_id}" is not running')
-        return sandbox
+        return sandbox, sandbox.state is SandboxState.READY
 
     def shm(self, sandbox_id: str) -> Path:
         """Return the folder that containers see as /dev/shm: the sandbox's own, or the node's."""

@@ -41,7 +41,7 @@ class BuiltinRuntime:
         self._networks = networks
         self._sandboxes = Sandboxes(folder / "sandboxes", open_node, networks, take_over=take_over)
         self.images = Images(folder / "images", self._images_in_use)
-        self._containers = Containers(folder / "containers", self.images, self._view)
+        self._containers = Containers(folder, self.images, self._view)
         if take_over:
             self._containers.recover()
 
@@ -116,12 +116,12 @@ class BuiltinRuntime:
         return self._containers.images_in_use()
 
     def _view(self, sandbox_id: str) -> SandboxView:
-        sandbox = self._sandboxes.ready(sandbox_id)
+        sandbox, runs = self._sandboxes.look(sandbox_id)
         folder = self._sandboxes.store.path(sandbox_id)
         return SandboxView(
             id=sandbox_id,
             config=sandbox.config,
-            pause_pid=sandbox.pause.pid if sandbox.pause is not None else 0,
+            pause_pid=sandbox.pause.pid if runs and sandbox.pause is not None else 0,
             hostname_file=folder / "hostname",
             hosts=folder / "hosts",
             resolv_conf=folder / "resolv.conf",
