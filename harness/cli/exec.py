@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from harness.cli.kubelet_node import open_runtime, pod_on_record, pods_on_record, runtime_endpoint_option
 from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, say, verb
 from harness.runtime.resolv_conf import HOST_RESOLV_CONF
 
@@ -42,15 +43,32 @@ class _WithCommand(click.Command):
 @verb("exec", cls=_WithCommand)
 @click.argument("pod", shell_complete=complete_pod)
 @click.argument("arguments", nargs=-1, required=True, metavar="[--] COMMAND...", type=click.UNPROCESSED)
+@click.option("-c", "--container", "name", default="", metavar="NAME", help="The container of a manifest's pod.")
+@click.option("-i", "--stdin", is_flag=True, help="Pass standard input on to the command in a container.")
+@click.option("-t", "--tty", is_flag=True, help="Give the command in a container a terminal.")
 @namespace_option
-def command(settings: Settings, *, pod: str, arguments: tuple[str, ...], namespace: str) -> int:
-    """Run a command in a pod's network namespace, with the pod's resolv.conf.
+@runtime_endpoint_option
+def command(
+    settings: Settings,
+    *,
+    pod: str,
+    arguments: tuple[str, ...],
+    name: str,
+    stdin: bool,
+    tty: bool,
+    namespace: str,
+    runtime_endpoint: str,
+) -> int:
+    """Run a command in a pod: in its network namespace, or in a container if a manifest describes the pod.
 
-    Only network and resolv.conf are the pod's, files are the node's. The command replaces this program: its exit code
-    and signals are its own.
+    In a pod of `add`, only network and resolv.conf are the pod's, files are the node's. The command replaces this
+    program: its exit code and signals are its own.
     """
     needs_root("exec", "enters a network namespace")
-    record = settings.pod(namespace, pod)
+    record = settings.open_node().pods.read(namespace, pod)
+    if record is None and any(each.metadata.name == pod for each, _ in pods_on_record(settings)):
+        return _in_container(settings, runtime_endpoint, (namespace, pod, name), arguments, tty=tty, stdin=stdin)
+    record = record or settings.pod(namespace, pod)
     from netlink.namespace import NotANamespaceError, entered, open_namespace
 
     try:
@@ -60,6 +78,30 @@ def command(settings: Settings, *, pod: str, arguments: tuple[str, ...], namespa
     with entered(netns):
         _show_own_files(settings.open_node().pods.resolv_conf(record))
         return _become(arguments)
+
+
+def _in_container(
+    settings: Settings,
+    endpoint: str,
+    where: tuple[str, str, str],
+    arguments: tuple[str, ...],
+    *,
+    tty: bool,
+    stdin: bool,
+) -> int:
+    """Run the command in a container of a manifest's pod, given by namespace, pod and container."""
+    from harness.cri.messages import CONTAINER_RUNNING
+    from harness.kubelet.labels import CONTAINER_NAME, POD_UID
+
+    namespace, pod, name = where
+    found, _ = pod_on_record(settings, namespace, pod)
+    container = name or found.spec.containers[0].name
+    with open_runtime(settings, endpoint) as (service, _):
+        labels = {POD_UID: found.metadata.uid, CONTAINER_NAME: container}
+        running = [each for each in service.list_containers(labels=labels) if each.state is CONTAINER_RUNNING]
+        if not running:
+            raise click.ClickException(f'container "{container}" of pod {namespace}/{pod} does not run')
+        return service.exec(running[0].id, list(arguments), tty=tty, stdin=stdin)
 
 
 def _show_own_files(resolv_conf: Path) -> None:

@@ -23,6 +23,7 @@ __all__ = [
     "is_running",
     "node_name",
     "open_kubelet",
+    "open_runtime",
     "pod_on_record",
     "pods_on_record",
     "runtime_endpoint_option",
@@ -86,6 +87,13 @@ def open_kubelet(
         service, images = _runtime(settings, endpoint, stack, take_over=alone)
         choice = NodeChoice(node_name(settings), folder, lambda: settings.open_node(threads=1))
         yield assemble(choice, service, images, config_maps=config_maps, say=say)
+
+
+@contextmanager
+def open_runtime(settings: Settings, endpoint: str) -> "Iterator[tuple[RuntimeService, ImageService]]":
+    """Yield the runtime's two services, without taking anything over. Raises OSError, RuntimeServiceError."""
+    with ExitStack() as stack:
+        yield _runtime(settings, endpoint, stack, take_over=False)
 
 
 def pods_on_record(settings: Settings) -> "list[tuple[V1Pod, V1PodStatus]]":
