@@ -6,13 +6,11 @@ import re
 from pathlib import Path
 from typing import Final
 
+from harness.kubelet.labels import CONFIG_HASH, CONFIG_SOURCE
 from harness.kubelet.v1 import V1Container, V1EmptyDirVolume, V1Handler, V1Pod, V1Probe, V1Resources, V1Toleration
 from harness.quantity import parse_quantity
 
 __all__ = ["static_pod", "with_defaults"]
-
-CONFIG_SOURCE: Final = "kubernetes.io/config.source"
-CONFIG_HASH: Final = "kubernetes.io/config.hash"
 
 _FILE_MODE: Final = 0o644
 _GRACE_PERIOD: Final = 30

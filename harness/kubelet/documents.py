@@ -183,7 +183,7 @@ def _scalar(node: yaml.Node, path: str) -> object:
         return _BOOLEANS[text.lower()]
     if kind in {"int", "float"}:
         try:
-            number = _number(_integer(text) if kind == "int" else float(text.replace("_", "")), text)
+            number = _number(_integer(text) if kind == "int" else _float(text), text)
         except (ValueError, OverflowError) as error:
             raise ManifestError(f"{path or 'manifest'}: {error}") from None
         return int(number) if number == int(number) and abs(number) < _EXACT else number
@@ -201,6 +201,11 @@ def _integer(text: str) -> int:
         if digits.startswith(prefix) and len(digits) > len(prefix):
             return sign * int(digits.removeprefix(prefix), base)
     return sign * int(digits)
+
+
+def _float(text: str) -> float:
+    """Read a number in the notation of YAML: `.inf` and `.nan` have a point."""
+    return float(text.lower().replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
 
 
 def _number(number: float, text: str) -> float:

@@ -15,13 +15,13 @@ from typing import Final, NamedTuple
 
 from harness.kubelet.defaults import static_pod, with_defaults
 from harness.kubelet.field_errors import aggregate, quoted
+from harness.kubelet.formats import format_pod
+from harness.kubelet.labels import CONFIG_SEEN
 from harness.kubelet.manifest import read_manifests
 from harness.kubelet.pod_validation import validate_pod
 from harness.kubelet.v1 import V1ConfigMap, V1Pod
 
 __all__ = ["FileSource", "SourceState", "static_pods"]
-
-CONFIG_SEEN: Final = "kubernetes.io/config.seen"
 
 _FRESH_NS: Final = 2_000_000_000
 """A file that changed this recently may change again without another time stamp: some file systems count in seconds."""
@@ -193,7 +193,5 @@ def static_pods(path: Path, node_name: str, *, suffix: bool = True) -> SourceSta
 
 def _duplicate_pod(pod: V1Pod) -> str:
     """Return kubelet's words for a pod whose name another pod has, too."""
-    metadata = pod.metadata
-    full_name = f"{metadata.name}_{metadata.namespace}({metadata.uid})"
-    name = quoted(metadata.name)
-    return f"Error validating pod {full_name} from file due to duplicate pod name {name}, ignoring"
+    name = quoted(pod.metadata.name)
+    return f"Error validating pod {format_pod(pod)} from file due to duplicate pod name {name}, ignoring"
