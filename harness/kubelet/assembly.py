@@ -1,7 +1,9 @@
 """A kubelet, put together for one node and one runtime."""
 
+import os
 import platform
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
@@ -11,6 +13,7 @@ from harness.kubelet.backoff import Backoff
 from harness.kubelet.container_images import ContainerImages
 from harness.kubelet.container_kill import ContainerKiller
 from harness.kubelet.container_start import ContainerStarter
+from harness.kubelet.environment import EnvironmentSources
 from harness.kubelet.events import EventRecorder
 from harness.kubelet.garbage import GarbageCollector
 from harness.kubelet.handlers import OnNode
@@ -78,6 +81,9 @@ def assemble(
     probes = Probes(ProbeResults(), ProbeResults(), ProbeResults())
     on_node = _on_node(choice.open_node)
     node_memory = memory_of_node()
+    host_ip = _host_ip(choice.open_node())
+    capacity = {"cpu": Fraction(os.cpu_count() or 1), "memory": Fraction(node_memory)}
+    sources = EnvironmentSources((), host_ip, capacity, config_maps)
     killer = ContainerKiller(service, events=events, on_node=on_node)
     starter = ContainerStarter(
         service,
@@ -86,7 +92,7 @@ def assemble(
         paths=paths,
         events=events,
         on_node=on_node,
-        node_memory=node_memory,
+        sources=sources,
     )
     runtime = KubeRuntime(service, starter, killer, backoff=Backoff(), events=events, paths=paths, probes=probes)
     probe_manager = ProbeManager(service, records=records, events=events, probes=probes, on_node=on_node)
@@ -102,7 +108,7 @@ def assemble(
         reasons=ReasonCache(),
         network_error=lambda: _network_error(service),
         runtime_name=service.version().runtime_name,
-        host_ip=_host_ip(choice.open_node()),
+        host_ip=host_ip,
     )
     kubelet = Kubelet(
         KubeletParts(
@@ -136,8 +142,6 @@ def _network_error(service: RuntimeService) -> str | None:
 
 
 def _node_facts(name: str, memory: int) -> NodeFacts:
-    import os
-
     machine = platform.machine()
     labels = {
         "kubernetes.io/hostname": name,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from harness.cri.messages import ContainerConfig, ContainerMetadata, ContainerSecurity, Image, Mount
-from harness.kubelet.environment import expanded, variables
+from harness.kubelet.environment import EnvironmentSources, expanded, variables
 from harness.kubelet.labels import container_annotations, container_labels
 from harness.kubelet.mounted_volume import MountedVolume
 from harness.kubelet.resources import container_resources
@@ -15,6 +15,7 @@ from harness.kubelet.v1 import V1Container, V1Pod
 __all__ = ["ContainerFiles", "container_config"]
 
 _HOSTS: Final = "/etc/hosts"
+_PROPAGATIONS: Final = {"": "private", "None": "private", "HostToContainer": "rslave", "Bidirectional": "rshared"}
 
 
 class ContainerFiles(NamedTuple):
@@ -32,13 +33,13 @@ def container_config(
     image: Image | None,
     volumes: Mapping[str, MountedVolume],
     files: ContainerFiles,
-    node_memory: int,
+    sources: EnvironmentSources,
 ) -> ContainerConfig:
     """Return the request; `volumes` are those of the pod by name.
 
     Raises StartError (CreateContainerConfigError), OSError.
     """
-    envs = variables(container.env)
+    envs = variables(pod, container, sources)
     values = {each.key: each.value for each in envs}
     return ContainerConfig(
         metadata=ContainerMetadata(name=container.name, attempt=attempt),
@@ -47,30 +48,43 @@ def container_config(
         args=[expanded(word, values) for word in container.args],
         working_dir=container.working_dir,
         envs=envs,
-        mounts=_mounts(container, volumes, files),
+        mounts=_mounts(container, volumes, files, values),
         labels=container_labels(pod, container),
         annotations=container_annotations(pod, container, attempt),
         log_path=f"{container.name}/{attempt}.log",
         stdin=container.stdin,
         stdin_once=container.stdin_once,
         tty=container.tty,
-        resources=container_resources(pod, container, node_memory),
+        resources=container_resources(pod, container, int(sources.capacity["memory"])),
         security=_security(pod, container, image),
     )
 
 
-def _mounts(container: V1Container, volumes: Mapping[str, MountedVolume], files: ContainerFiles) -> list[Mount]:
+def _mounts(
+    container: V1Container, volumes: Mapping[str, MountedVolume], files: ContainerFiles, values: Mapping[str, str]
+) -> list[Mount]:
     mounts = []
     for mount in container.volume_mounts:
         volume = volumes.get(mount.name)
         if volume is None:
             message = f'cannot find volume "{mount.name}" to mount into container "{container.name}"'
             raise StartError("CreateContainerConfigError", message)
-        source = volume.path / mount.sub_path
-        if mount.sub_path:
-            source.mkdir(parents=True, exist_ok=True)
+        sub_path = mount.sub_path or expanded(mount.sub_path_expr, values)
+        if sub_path.startswith("/") or ".." in Path(sub_path).parts:
+            raise StartError("CreateContainerConfigError", f'subPath "{sub_path}" leaves volume "{mount.name}"')
+        source = volume.path / sub_path
+        if sub_path and not source.exists():
+            source.mkdir(parents=True)
         readonly = mount.read_only or volume.readonly
-        mounts.append(Mount(container_path=mount.mount_path, host_path=str(source), readonly=readonly))
+        propagation = _PROPAGATIONS[mount.mount_propagation]
+        mounts.append(
+            Mount(
+                container_path=mount.mount_path,
+                host_path=str(source),
+                readonly=readonly,
+                propagation=propagation,
+            )
+        )
     if not any(mount.container_path == _HOSTS for mount in mounts):
         mounts.append(Mount(container_path=_HOSTS, host_path=str(files.hosts)))
     if container.termination_message_path:
@@ -89,7 +103,7 @@ def _security(pod: V1Pod, container: V1Container, image: Image | None) -> Contai
         privileged=own.privileged,
         run_as_user=user,
         run_as_group=group,
-        supplemental_groups=list(of_pod.supplemental_groups),
+        supplemental_groups=[*of_pod.supplemental_groups, *([of_pod.fs_group] if of_pod.fs_group else [])],
         readonly_rootfs=own.read_only_root_filesystem,
         no_new_privs=own.allow_privilege_escalation is False,
         add_capabilities=list(own.capabilities.add),

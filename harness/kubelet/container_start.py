@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -11,6 +11,7 @@ from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.container_config import ContainerFiles, container_config
 from harness.kubelet.container_images import ContainerImages
 from harness.kubelet.container_kill import ContainerKiller
+from harness.kubelet.environment import EnvironmentSources
 from harness.kubelet.events import NORMAL, WARNING, EventRecorder
 from harness.kubelet.handlers import OnNode
 from harness.kubelet.hooks import HookError, HookPlace, run_hook
@@ -61,7 +62,7 @@ class ContainerStarter:
         paths: KubeletPaths,
         events: EventRecorder,
         on_node: OnNode,
-        node_memory: int,
+        sources: EnvironmentSources,
     ) -> None:
         self._service = service
         self._images = images
@@ -69,7 +70,7 @@ class ContainerStarter:
         self._paths = paths
         self._events = events
         self._on_node = on_node
-        self._node_memory = node_memory
+        self._sources = sources
 
     def start(
         self,
@@ -103,7 +104,7 @@ class ContainerStarter:
                 image=image,
                 volumes=volumes,
                 files=files,
-                node_memory=self._node_memory,
+                sources=replace(self._sources, ips=sandbox.ips or (self._sources.host_ip,)),
             )
         except StartError as error:
             record(WARNING, "Failed", f"Error: {error.message}")

@@ -1,18 +1,38 @@
-"""References to environment variables in commands, arguments and values: `$(NAME)`.
+"""A container's environment, and references to it: `$(NAME)` in commands, arguments and values.
 
 `$$(NAME)` is the text `$(NAME)`; an unknown name stays as it is (Kubernetes' third_party/forked/golang/expansion).
+Variables come from values, fields of the pod, resources of a container, and config maps (kubelet's
+makeEnvironmentVariables).
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
 from typing import Final
 
 from harness.cri.messages import KeyValue
-from harness.kubelet.v1 import V1EnvVar
+from harness.kubelet.container_kill import container_of
+from harness.kubelet.quantity import parse_quantity
+from harness.kubelet.start_error import StartError
+from harness.kubelet.v1 import V1ConfigMap, V1Container, V1EnvVar, V1Pod
+from harness.kubelet.v1_container import V1EnvFromSource, V1KeyRef, V1ResourceFieldRef
 
-__all__ = ["expanded", "variables"]
+__all__ = ["EnvironmentSources", "expanded", "variables"]
 
 _REFERENCE: Final = re.compile(r"\$(?:\$|\((?P<name>[^)]*)\))")
+_SUBSCRIPT: Final = re.compile(r"metadata\.(?P<map>labels|annotations)\['(?P<key>.*)'\]")
+
+
+@dataclass(frozen=True)
+class EnvironmentSources:
+    """What variables are made of, beside the manifest; `capacity` is the node's, in CPUs and bytes."""
+
+    ips: tuple[str, ...]
+    host_ip: str
+    capacity: Mapping[str, Fraction]
+    config_maps: Callable[[], Mapping[tuple[str, str], V1ConfigMap]]
 
 
 def expanded(text: str, values: Mapping[str, str]) -> str:
@@ -26,9 +46,91 @@ def expanded(text: str, values: Mapping[str, str]) -> str:
     return _REFERENCE.sub(value, text)
 
 
-def variables(declared: Iterable[V1EnvVar]) -> list[KeyValue]:
-    """Return the variables of a container; each may refer to earlier ones, and a later one of a name counts."""
+def variables(pod: V1Pod, container: V1Container, sources: EnvironmentSources) -> list[KeyValue]:
+    """Return the variables of a container; each may refer to earlier ones, and a later one of a name counts.
+
+    Raises StartError (CreateContainerConfigError) for a missing config map or key.
+    """
     values: dict[str, str] = {}
-    for each in declared:
-        values[each.name] = expanded(each.value, values)
+    for source in container.env_from:
+        values.update(_of_config_map(pod, source, sources))
+    for each in container.env:
+        if each.value_from is None:
+            values[each.name] = expanded(each.value, values)
+        elif (found := _value(pod, container, each, sources)) is not None:
+            values[each.name] = found
     return [KeyValue(key=name, value=value) for name, value in values.items()]
+
+
+def _of_config_map(pod: V1Pod, source: V1EnvFromSource, sources: EnvironmentSources) -> Iterator[tuple[str, str]]:
+    reference = source.config_map_ref
+    if reference is None:
+        return
+    config_map = sources.config_maps().get((pod.metadata.namespace, reference.name))
+    if config_map is not None:
+        yield from ((source.prefix + key, text) for key, text in config_map.data.items())
+    elif not reference.optional:
+        raise _missing(f'configmap "{reference.name}" not found')
+
+
+def _value(pod: V1Pod, container: V1Container, each: V1EnvVar, sources: EnvironmentSources) -> str | None:
+    """Return the value of a variable that refers to something; None if that is missing, and optional."""
+    source = each.value_from
+    if source is None:
+        return each.value
+    if source.field_ref is not None:
+        return _field(pod, source.field_ref.field_path, sources)
+    if source.resource_field_ref is not None:
+        return _resource(pod, container, source.resource_field_ref, sources.capacity)
+    if source.config_map_key_ref is not None:
+        return _key(pod, source.config_map_key_ref, sources)
+    return None
+
+
+def _field(pod: V1Pod, path: str, sources: EnvironmentSources) -> str:
+    metadata = pod.metadata
+    if match := _SUBSCRIPT.fullmatch(path):
+        pairs = metadata.labels if match["map"] == "labels" else metadata.annotations
+        return pairs.get(match["key"], "")
+    fields = {
+        "metadata.name": metadata.name,
+        "metadata.namespace": metadata.namespace,
+        "metadata.uid": metadata.uid,
+        "spec.nodeName": pod.spec.node_name,
+        "spec.serviceAccountName": pod.spec.service_account_name,
+        "status.hostIP": sources.host_ip,
+        "status.hostIPs": sources.host_ip,
+        "status.podIP": next(iter(sources.ips), ""),
+        "status.podIPs": ",".join(sources.ips),
+    }
+    return fields[path]
+
+
+def _resource(
+    pod: V1Pod, container: V1Container, reference: V1ResourceFieldRef, capacity: Mapping[str, Fraction]
+) -> str:
+    """Return a limit or request in units of the divisor, rounded up; without a limit the node's capacity counts."""
+    named = container_of(pod, reference.container_name) if reference.container_name else container
+    kind, _, name = reference.resource.partition(".")
+    quantities = {} if named is None else getattr(named.resources, kind)
+    if name in quantities:
+        amount = parse_quantity(quantities[name])
+    else:
+        amount = capacity.get(name, Fraction(0)) if kind == "limits" else Fraction(0)
+    divisor = parse_quantity(reference.divisor) if reference.divisor else Fraction(1)
+    return str(ceil(amount / (divisor or Fraction(1))))
+
+
+def _key(pod: V1Pod, reference: V1KeyRef, sources: EnvironmentSources) -> str | None:
+    config_map = sources.config_maps().get((pod.metadata.namespace, reference.name))
+    if config_map is None and not reference.optional:
+        raise _missing(f'configmap "{reference.name}" not found')
+    if config_map is not None and reference.key in config_map.data:
+        return config_map.data[reference.key]
+    if reference.optional:
+        return None
+    raise _missing(f"couldn't find key {reference.key} in ConfigMap {pod.metadata.namespace}/{reference.name}")
+
+
+def _missing(message: str) -> StartError:
+    return StartError("CreateContainerConfigError", message)

@@ -63,9 +63,11 @@ class VolumeManager:
             files = self._files_of(volume.config_map, pod.metadata.namespace)
             folder.mkdir(mode=0o755, parents=True, exist_ok=True)
             write_atomically_into(folder, files)
+            _own_by_group(folder, pod.spec.security_context.fs_group)
             return MountedVolume(folder, readonly=True)
         folder = self._paths.volume(pod.metadata.uid, "empty_dir", volume.name)
         _empty_dir(folder, volume.empty_dir or V1EmptyDirVolume())
+        _own_by_group(folder, pod.spec.security_context.fs_group)
         return MountedVolume(folder)
 
     def _files_of(self, volume: V1ConfigMapVolume, namespace: str) -> dict[str, Projection]:
@@ -93,6 +95,16 @@ def _empty_dir(folder: Path, volume: V1EmptyDirVolume) -> None:
         size = f"size={quantity_value(volume.size_limit)}," if volume.size_limit else ""
         syscalls.mount("tmpfs", str(folder), 0, "tmpfs", f"{size}mode=777")
     folder.chmod(0o777)
+
+
+def _own_by_group(folder: Path, group: int | None) -> None:
+    """Give a volume to the pod's fsGroup, new files included (volume.SetVolumeOwnership). Raises OSError."""
+    if group is None or folder.stat().st_gid == group:
+        return
+    for path in (*folder.rglob("*"), folder):
+        os.chown(path, -1, group, follow_symlinks=False)
+        if path.is_dir() and not path.is_symlink():
+            path.chmod(path.stat().st_mode | stat.S_ISGID | 0o070)
 
 
 def _host_path(volume: V1HostPathVolume) -> Path:
