@@ -118,4 +118,4 @@ def runtime(*containers: ContainerStatus, sandboxes: Sequence[PodSandboxStatus] 
 
 
 def dead_sandbox(attempt: int = 0) -> PodSandboxStatus:
-    return sandbox(attempt, SANDBOX_NOTREADY, ips=())
+    return sandbox(attempt, SANDBOX_NOTREADY)

@@ -227,6 +227,14 @@ def test_vanished_init_container_has_ended_if_a_regular_one_exists(own_policy: s
         )
 
 
+def test_regular_container_in_unknown_state_says_nothing_of_a_vanished_init_container() -> None:
+    with_init = pod(["bar"], initContainers=["foo"])
+
+    [status] = init_statuses(with_init, attempt("bar", CONTAINER_UNKNOWN))
+
+    assert status.state == V1ContainerState.decode({"waiting": {"reason": "PodInitializing"}})
+
+
 def test_old_statuses_are_not_changed() -> None:
     before = old(state={"terminated": ENDED})
     copy = V1ContainerStatus.decode(before.encode())
