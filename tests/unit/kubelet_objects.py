@@ -1,4 +1,4 @@
-"""Pods, and what a runtime has of them, for the tests of kubelet's rules."""
+"""Pods, and their sandboxes and containers in a runtime, for the tests of kubelet's rules."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -111,7 +111,7 @@ def exited(name: str, exit_code: int = 0, **keys: object) -> ContainerStatus:
 
 
 def runtime(*containers: ContainerStatus, sandboxes: Sequence[PodSandboxStatus] | None = None) -> RuntimePodStatus:
-    """What a runtime has: these containers, newest first, in one ready sandbox unless others are given."""
+    """A runtime's view of the pod: these containers, newest first, in one ready sandbox unless others are given."""
     found = (sandbox(),) if sandboxes is None else tuple(sandboxes)
     ips = tuple(found[0].ips) if found and found[0].state is SANDBOX_READY else ()
     return RuntimePodStatus(UID, "foo", "new", ips, found, containers)

@@ -4,6 +4,7 @@ import pytest
 
 from harness.cri.messages import CONTAINER_CREATED, CONTAINER_UNKNOWN, ContainerStatus
 from harness.kubelet.container_statuses import StatusSources, container_statuses, init_container_statuses
+from harness.kubelet.labels import RESTART_COUNT
 from harness.kubelet.reason_cache import ReasonCache
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_status import V1ContainerState, V1ContainerStatus
@@ -72,16 +73,19 @@ def test_state_is_that_of_the_newest_attempt(found: ContainerStatus, expected: d
 def test_last_state_is_that_of_the_attempt_before() -> None:
     found = (attempt("foo", number=2), exited("foo", 7, number=1), exited("foo", 1))
 
-    [status] = statuses(pod(["foo"]), *found)
+    for known in (found, found[:2]):
+        [status] = statuses(pod(["foo"]), *known)
 
-    assert status.state.running is not None
-    assert status.last_state.terminated is not None
-    assert status.last_state.terminated.exit_code == 7
-    assert status.restart_count == 2
+        assert status.state.running is not None
+        assert status.last_state.terminated is not None
+        assert status.last_state.terminated.exit_code == 7
+        assert status.restart_count == 2
 
 
-def test_restart_count_without_an_annotation_is_the_attempt() -> None:
+def test_restart_count_is_annotated_and_else_the_attempt() -> None:
     found = attempt("foo", number=4)
+    found.annotations[RESTART_COUNT] = "9"
+    assert statuses(pod(["foo"]), found)[0].restart_count == 9
     found.annotations = {}
 
     assert statuses(pod(["foo"]), found)[0].restart_count == 4
@@ -136,6 +140,42 @@ def test_removed_container_that_waited_keeps_count_and_last_state() -> None:
 
     assert status.state == V1ContainerState.decode({"waiting": {"reason": "ContainerCreating"}})
     assert (status.last_state, status.restart_count) == (before.last_state, 5)
+
+
+def test_removed_container_that_ran_keeps_an_earlier_end() -> None:
+    before = old(state=RUNNING, lastState={"terminated": ENDED}, restartCount=2)
+
+    [status] = statuses(pod(["foo"]), old=[before])
+
+    assert (status.last_state, status.restart_count) == (before.last_state, 2)
+
+
+def test_end_of_an_attempt_is_not_its_own_last_state() -> None:
+    before = old(state={"terminated": ENDED})
+
+    [status] = statuses(pod(["foo"], restartPolicy="Never"), exited("foo", 1, reason="Error"), old=[before])
+
+    assert status.state == before.state
+    assert status.last_state == V1ContainerState()
+
+
+def test_last_state_is_kept_although_the_runtime_forgot_it() -> None:
+    before = old(state=RUNNING, lastState={"terminated": ENDED})
+
+    assert statuses(pod(["foo"]), attempt("foo"), old=[before])[0].last_state == before.last_state
+
+
+def test_end_that_the_runtime_knows_is_told_as_it_was() -> None:
+    [status] = statuses(pod(["foo"]), exited("foo", 1, reason="Error"), old=[old(state=RUNNING, restartCount=0)])
+
+    assert status.state == V1ContainerState.decode({"terminated": ENDED})
+    assert status.restart_count == 0
+
+
+def test_container_in_unknown_state_that_waited_still_waits() -> None:
+    [status] = statuses(pod(["foo"]), attempt("foo", CONTAINER_UNKNOWN), old=[old(state={"waiting": {}})])
+
+    assert status.state == V1ContainerState.decode({"waiting": {}})
 
 
 def test_container_in_unknown_state_that_ran_has_ended_somehow() -> None:
@@ -208,6 +248,23 @@ def test_init_container_that_succeeded_stays_so_whatever_the_reason() -> None:
 
     assert status.state.terminated is not None
     assert status.state.terminated.reason == "Completed"
+
+
+def test_failed_init_container_waits_with_the_reason() -> None:
+    with_init = pod(["bar"], initContainers=["foo"], restartPolicy="Always")
+    found = runtime(exited("foo", 1, reason="Error"))
+
+    [status] = init_container_statuses(StatusSources(with_init, found, crashing(), "cri"), [])
+
+    assert status.state.waiting is not None
+    assert status.state.waiting.reason == "CrashLoopBackOff"
+    assert status.last_state == V1ContainerState.decode({"terminated": ENDED})
+
+
+def test_vanished_init_container_keeps_its_known_end() -> None:
+    before = old(state={"terminated": {**ENDED, "exitCode": 0, "reason": "Completed", "message": "bye"}})
+
+    assert init_statuses(pod(["bar"], initContainers=["foo"]), attempt("bar"), old=[before]) == [before]
 
 
 @pytest.mark.parametrize("own_policy", ["Never", "OnFailure", "Always"])

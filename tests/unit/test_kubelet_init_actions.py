@@ -47,6 +47,7 @@ def unknown(name: str) -> ContainerToKill:
         (AGAIN, (exited("init1", 1),), init(0)),
         (("Never",), (exited("init1", 1),), END),
         (AGAIN, (exited("init3", 1),), init(2)),
+        (AGAIN, (exited("foo1"), exited("foo2"), exited("foo3"), exited("init1", 1)), init(0)),
         (("Always",), (exited("init1", 0, reason="OOMKilled"),), init(0)),
         (("Never", "OnFailure"), (exited("init1", 0, reason="OOMKilled"),), END),
         # Unknown state.

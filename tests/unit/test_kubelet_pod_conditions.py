@@ -88,6 +88,13 @@ def test_ready_and_containers_ready(
     ("init", "statuses", "phase", "expected"),
     [
         ([], [status("a")], "Pending", ("True", "", "")),
+        ([], [], "Pending", ("True", "", "")),
+        (
+            ["i"],
+            [status("a")],
+            "Succeeded",
+            ("False", "ContainersNotInitialized", "containers with unknown status: [i]"),
+        ),
         (["i"], [], "Pending", ("False", "UnknownContainerStatuses", "")),
         (["i"], [status("a"), status("i", ready=True)], "Pending", ("True", "", "")),
         (

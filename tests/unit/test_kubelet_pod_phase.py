@@ -104,6 +104,7 @@ def test_running_container_without_the_status_of_its_init_container_is_pending(p
         (running("s", started=False), waiting("a"), False, "Pending"),
         # Before initialisation a sidecar that is not started holds the pod back, afterwards not.
         (running("s", started=False), running("a"), False, "Pending"),
+        (running("s", started=True), running("a"), False, "Running"),
         (running("s", started=False), running("a"), True, "Running"),
         (waiting("s"), running("a"), True, "Pending"),
         (waiting("s", 1), running("a"), True, "Running"),
@@ -163,6 +164,10 @@ def test_stopped_pod_has_ended_whatever_the_policy_unless_it_is_static(
 
     assert pod_phase(from_api, statuses, terminal=True) == expected
     assert pod_phase(from_file, statuses, terminal=True) == pod_phase(from_file, statuses)
+
+
+def test_pod_without_containers_is_pending() -> None:
+    assert pod_phase(pod([]), []) == "Pending"
 
 
 def test_stopped_pod_with_a_running_container_runs() -> None:
