@@ -72,10 +72,8 @@ def has_succeeded(container: V1Container, status: RuntimePodStatus) -> bool:
 
 
 def init_container_failed(newest: ContainerStatus) -> bool:
-    """Tell whether this attempt of an init container has failed; OOMKilled is a failure with any code."""
-    if newest.reason == "OOMKilled" or newest.state is CONTAINER_UNKNOWN:
-        return True
-    return newest.state is CONTAINER_EXITED and newest.exit_code != 0
+    """Tell whether an init container that has exited has failed; OOMKilled is a failure with any code."""
+    return newest.reason == "OOMKilled" or newest.exit_code != 0
 
 
 def any_regular_container_created(pod: V1Pod, status: RuntimePodStatus) -> bool:

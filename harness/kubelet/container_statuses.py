@@ -1,4 +1,4 @@
-"""The statuses of a pod's containers, from what the runtime has of them (kubelet's convertToAPIContainerStatuses)."""
+"""The statuses of a pod's containers, made of those in the runtime (kubelet's convertToAPIContainerStatuses)."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
@@ -43,7 +43,7 @@ _NS: Final = 1_000_000_000
 
 
 class StatusSources(NamedTuple):
-    """What the statuses of a pod's containers are made of. `runtime_name` begins container IDs."""
+    """The sources of the statuses of a pod's containers. `runtime_name` begins container IDs."""
 
     pod: V1Pod
     status: RuntimePodStatus

@@ -8,12 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from harness.files import write_atomically
 from harness.kubelet.formats import format_time
 from harness.kubelet.v1 import V1Pod
 from skel.decoders import integer, string
 from skel.errors import CniError
 from skel.record import Record, field
+from skel.state_file import write_whole
 
 __all__ = ["NORMAL", "WARNING", "Event", "EventRecorder"]
 
@@ -91,7 +91,8 @@ class EventRecorder:
     def _write(self, uid: str, events: list[Event]) -> None:
         path = self._folder / uid / _FILE
         path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-        write_atomically(path, "".join(json.dumps(event.encode()) + "\n" for event in events).encode())
+        content = "".join(json.dumps(event.encode()) + "\n" for event in events).encode()
+        write_whole(str(path), content, mode=0o644, durable=False)  # to flush would cost a sync of the disk each time
 
 
 def _equal(events: list[Event], key: tuple[str, str, str, str]) -> Event | None:

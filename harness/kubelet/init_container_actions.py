@@ -45,7 +45,7 @@ class InitContainerActions(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """What one init container asks for."""
+    """The wish of one init container."""
 
     start: bool = False
     done: bool = False
@@ -147,7 +147,7 @@ def _running_sidecar(container: V1Container, newest: ContainerStatus, probes: Pr
     if definition_changed(container, newest):
         kill = ContainerToKill(newest.id, name, f"Init container {name} definition changed")
         return _Step(start=True, done=True, kill=kill)
-    if container.liveness_probe is not None and probes.liveness.get(newest.id) is ProbeResult.FAILURE:
+    if probes.liveness.get(newest.id) is ProbeResult.FAILURE:
         kill = ContainerToKill(newest.id, name, f"Init container {name} failed liveness probe", LIVENESS_PROBE)
         return _Step(start=True, done=True, kill=kill)
     return _DONE

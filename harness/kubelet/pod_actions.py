@@ -1,4 +1,4 @@
-"""What is to be done so that a pod's containers become as its manifest wants (kubelet's computePodActions).
+"""The actions that bring a pod's containers to the state in its manifest (kubelet's computePodActions).
 
 A pure function: `kuberuntime` carries the actions out.
 """
@@ -16,7 +16,6 @@ from harness.kubelet.container_kills import (
 from harness.kubelet.container_restart import (
     NEVER,
     ON_FAILURE,
-    any_regular_container_created,
     has_succeeded,
     restarts_after_kill,
     should_container_be_restarted,
@@ -75,7 +74,7 @@ def _from_the_start(pod: V1Pod, status: RuntimePodStatus, actions: PodActions) -
         for index, container in enumerate(pod.spec.containers)
         if not (_runs_until_success(pod, container) and has_succeeded(container, status))
     )
-    if not to_start and any_regular_container_created(pod, status):
+    if pod.spec.containers and not to_start:
         return actions._replace(create_sandbox=False)
     if pod.spec.init_containers:
         return actions._replace(init_to_start=(0,))

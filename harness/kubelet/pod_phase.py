@@ -74,7 +74,7 @@ def _init_containers(pod: V1Pod, by_name: Mapping[str, V1ContainerStatus]) -> _I
             continue
         status = by_name.get(container.name)
         ended = None
-        if status is not None and status.state.running is None:
+        if status is not None:
             ended = status.state.terminated or (status.last_state.terminated if status.state.waiting else None)
         if ended is None:
             pending += 1

@@ -2,12 +2,11 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from fractions import Fraction
 from typing import Final
 
 from harness.kubelet.container_restart import is_sidecar
-from harness.kubelet.quantity import parse_quantity, quantity_in_milli, quantity_in_units
 from harness.kubelet.v1 import V1Container, V1Pod
+from harness.quantity import parse_quantity, quantity_milli, quantity_value
 
 __all__ = ["BEST_EFFORT", "BURSTABLE", "GUARANTEED", "pod_limits", "pod_requests", "qos_class"]
 
@@ -46,10 +45,7 @@ def _of_pod(pod: V1Pod, quantities: Callable[[V1Container], Mapping[str, str]]) 
 
 def _numbers(quantities: Mapping[str, str]) -> Counter[str]:
     return Counter(
-        {
-            name: quantity_in_milli(text) if name == "cpu" else quantity_in_units(text)
-            for name, text in quantities.items()
-        }
+        {name: quantity_milli(text) if name == "cpu" else quantity_value(text) for name, text in quantities.items()}
     )
 
 
@@ -64,14 +60,14 @@ def qos_class(pod: V1Pod) -> str:
     return GUARANTEED if limited and requests == limits else BURSTABLE
 
 
-def _sums(quantities: Iterable[Mapping[str, str]]) -> dict[str, Fraction]:
-    sums: dict[str, Fraction] = {}
+def _sums(quantities: Iterable[Mapping[str, str]]) -> dict[str, int]:
+    sums: dict[str, int] = {}
     for each in quantities:
         for name, value in _positive(each).items():
-            sums[name] = sums.get(name, Fraction()) + value
+            sums[name] = sums.get(name, 0) + value
     return sums
 
 
-def _positive(quantities: Mapping[str, str]) -> dict[str, Fraction]:
-    values = {name: parse_quantity(text) for name, text in quantities.items() if name in _FOR_QOS}
+def _positive(quantities: Mapping[str, str]) -> dict[str, int]:
+    values = {name: parse_quantity(text).nano for name, text in quantities.items() if name in _FOR_QOS}
     return {name: value for name, value in values.items() if value > 0}

@@ -28,7 +28,7 @@ __all__ = ["POD_LIFE", "PodEvent", "PodWorkerState", "first_state"]
 
 
 class PodWorkerState(StrEnum):
-    """What the worker of a pod does (kubelet's PodWorkerState, and its flag `finished`)."""
+    """The task of a pod's worker (kubelet's PodWorkerState, and its flag `finished`)."""
 
     SYNC = "sync"
     """Starts containers, and starts them again."""
