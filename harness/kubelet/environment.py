@@ -14,10 +14,10 @@ from typing import Final
 
 from harness.cri.messages import KeyValue
 from harness.kubelet.container_kill import container_of
-from harness.kubelet.quantity import parse_quantity
 from harness.kubelet.start_error import StartError
 from harness.kubelet.v1 import V1ConfigMap, V1Container, V1EnvVar, V1Pod
 from harness.kubelet.v1_container import V1EnvFromSource, V1KeyRef, V1ResourceFieldRef
+from harness.quantity import quantity_milli
 
 __all__ = ["EnvironmentSources", "expanded", "variables"]
 
@@ -114,10 +114,10 @@ def _resource(
     kind, _, name = reference.resource.partition(".")
     quantities = {} if named is None else getattr(named.resources, kind)
     if name in quantities:
-        amount = parse_quantity(quantities[name])
+        amount = Fraction(quantity_milli(quantities[name]), 1000)
     else:
         amount = capacity.get(name, Fraction(0)) if kind == "limits" else Fraction(0)
-    divisor = parse_quantity(reference.divisor) if reference.divisor else Fraction(1)
+    divisor = Fraction(quantity_milli(reference.divisor or "1"), 1000)
     return str(ceil(amount / (divisor or Fraction(1))))
 
 
