@@ -20,10 +20,10 @@ def is_of_reference(args: Args[Any], host: "Rtnl | None" = None) -> bool:
     False for an attachment without a veth on the host. `host` is a socket that is open already.
     """
     from firewall.owner import Owner
-    from netlink.rtnl import Rtnl
+    from plugins.attach.host_links import kept_rtnl
 
     result = args.prev_result
     names = [interface.name for interface in result.interfaces if not interface.sandbox] if result else []
-    with Rtnl() if host is None else nullcontext(host) as rtnl:
+    with kept_rtnl(args) if host is None else nullcontext(host) as rtnl:
         links = [link for name in names if (link := rtnl.link(name)) is not None and link.kind == "veth"]
     return bool(links) and all(Owner.from_label(link.alias) is None for link in links)

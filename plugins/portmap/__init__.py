@@ -99,12 +99,10 @@ def repair(args: Args[PortmapConfig]) -> None:
     forwarding = _with_interfaces(args)
     if not forwarding.mappings:
         return
-    tables, owner = _tables(args), _owner(args)
     _route_localnet(forwarding)
-    if port_mappings.missing(tables, owner, forwarding) is None:
-        return
-    backend = "iptables" if is_of_reference(args) else args.config.chosen_backend()
-    port_mappings.apply(tables, owner, forwarding, backend)
+    config, by_reference = args.config, is_of_reference(args)
+    backend = config.backend_of_reference(args.environ) if by_reference else config.chosen_backend()
+    port_mappings.repair(_tables(args), _owner(args), forwarding, backend, by_reference=by_reference)
 
 
 def _owner(args: Args[PortmapConfig]) -> "Owner":
@@ -124,10 +122,10 @@ def _with_interfaces(args: Args[PortmapConfig]) -> "Forwarding":
     forwarding = args.config.forwarding(args)
     if not forwarding.mappings:
         return forwarding
-    from netlink.rtnl import Rtnl
+    from plugins.attach.host_links import kept_rtnl
 
     interfaces = {}
-    with Rtnl() as host:
+    with kept_rtnl(args) as host:
         for own in forwarding.pod:
             route = host.route_to(own.ip)
             link = host.link(route.ifindex) if route and route.ifindex else None
