@@ -108,7 +108,14 @@ def call_for_all(plugin: Plugin[Any], config: dict[str, object]) -> Outcome:
 
 def test_each_listed_attachment_is_repaired_with_its_own_parameters() -> None:
     seen: list[Args[Ports]] = []
-    plugin = Plugin("sample", config=Ports, add=lambda _: Result(), delete=lambda _: None, repair=seen.append)
+    plugin = Plugin(
+        "sample",
+        config=Ports,
+        add=lambda _: Result(),
+        delete=lambda _: None,
+        repair=seen.append,
+        env_args=["K"],
+    )
 
     outcome = call_for_all(plugin, listed("c1", "c2"))
 
