@@ -1,5 +1,6 @@
 """REPAIR of all live attachments of a node, many at a time."""
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
@@ -106,7 +107,11 @@ class NodeRepair:
 
 
 def _slices(known: Iterable[_Known], jobs: int) -> list[list[list[_Known]]]:
-    """Divide the containers among the jobs; those of a slice have the same configurations, in the same order."""
+    """Divide the containers among the jobs; those of a slice have the same configurations, in the same order.
+
+    More than two slices for each processor would only cost more executions.
+    """
+    parts = min(jobs, 2 * (os.cpu_count() or 1))
     containers: dict[str, list[_Known]] = {}
     for each in known:
         containers.setdefault(each.cached.attachment.container_id, []).append(each)
@@ -115,7 +120,7 @@ def _slices(known: Iterable[_Known], jobs: int) -> list[list[list[_Known]]]:
         alike.setdefault(tuple(each.cached.config for each in attachments), []).append(attachments)
     slices = []
     for group in alike.values():
-        size = min(_MOST, -(-len(group) // jobs))
+        size = min(_MOST, -(-len(group) // parts))
         slices += [group[start : start + size] for start in range(0, len(group), size)]
     return slices
 

@@ -1,5 +1,6 @@
 """Sandboxes: the network namespaces of pods, named and mounted as containerd does."""
 
+import uuid
 from pathlib import Path
 from typing import Final
 
@@ -13,8 +14,6 @@ NETNS_DIR: Final = Path("/run/netns")
 
 def new_sandbox_path() -> str:
     """Return a path for a sandbox that does not exist yet: `/run/netns/cni-<uuid>`, containerd's form."""
-    import uuid
-
     return str(NETNS_DIR / f"cni-{uuid.uuid4()}")
 
 
