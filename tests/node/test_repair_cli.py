@@ -206,6 +206,29 @@ def test_a_pod_that_goes_after_its_repair_gets_nothing_back(masquerading: Cli) -
     assert rules(cli) == {}
 
 
+def test_a_pod_that_goes_meanwhile_has_its_del_before_the_next_repair(masquerading: Cli) -> None:
+    cli = masquerading
+    networks = [
+        bridge_network(name, ipMasq=True, subnet=f"10.{77 + at}.0.0/16") for at, name in enumerate(("n1", "n2"))
+    ]
+    networks[0]["plugins"].append({"type": "late"})
+    networks[1]["plugins"].append({"type": "look"})
+    answer = 'sed "s/.*\\"prevResult\\"://; s/}$//"'
+    cli.plugin("late", f"case $CNI_COMMAND in ADD) {answer} ;; REPAIR) rm {cli.var_lib_cni}/results/n1-* ;; esac\n")
+    seen = cli.folder / "seen"
+    cli.plugin("look", f"case $CNI_COMMAND in ADD) {answer} ;; REPAIR) nft list ruleset > {seen} ;; esac\n")
+    cli.configure(*networks)
+    cli.add("p1", "--network", "n1")
+    cli.add("p2", "--network", "n2")
+    on_node(cli, "nft", "flush", "ruleset")
+
+    document = repaired(cli, "--jobs", "1")
+
+    assert outcomes(document) == ["deleted", "ok"]
+    assert "10.78.0.0" in seen.read_text()
+    assert "10.77.0.0" not in seen.read_text()
+
+
 def test_one_of_many_goes_meanwhile(masquerading: Cli) -> None:
     """`late` does not know the list of attachments, and answers for none: it is executed for each."""
     cli = masquerading
