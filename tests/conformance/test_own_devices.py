@@ -49,7 +49,7 @@ def test_conformance(plugin: str, check: Check, direct_bin_dir: Path, tmp_path: 
 
 
 def test_nothing_is_left_of_a_killed_add(direct_bin_dir: Path, tmp_path: Path, extent: Extent) -> None:
-    """Of tap: a device can be in one pod only, and tests/node/test_host_device_crash.py kills its ADDs."""
+    """Of tap: a device can be in one pod only, and tests/node/host_device/test_crash.py kills its ADDs."""
     chaos = wreak(interface_plugin("tap", PLUGINS["tap"], direct_bin_dir, WIDE), state_dir=tmp_path, extent=extent)
 
     assert len(chaos.kills) >= KILLS * 0.9
