@@ -16,7 +16,9 @@ from tests.turns import turns
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option for tables."""
-    parser.addoption("--both-kinds", action="store_true", help="execute each row of a table directly and by a server")
+    parser.addoption(
+        "--both-kinds", action="store_true", help="execute all tests directly and by a server, none in turns"
+    )
 
 
 def pytest_configure() -> None:
@@ -34,9 +36,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Have the rows of a table take turns with both kinds of execution; `--both-kinds` executes each with both.
+    """Have rows of tables and tests of the command line take turns with both kinds of execution.
 
-    A test without other parameters than the kind runs with both. A row whose other kind is not collected stays.
+    All other tests run with both, as all do with `--both-kinds`. A test whose other kind is not collected stays.
     """
     if not config.getoption("both_kinds"):
         kept, left_out = turns(items)
@@ -71,7 +73,7 @@ def served_bin_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session", params=["direct", "served"])
 def bin_dir(request: pytest.FixtureRequest) -> Path:
-    """A folder for CNI_PATH: each test runs with both kinds of execution, and the rows of a table take turns."""
+    """A folder for CNI_PATH: tests run with both kinds of execution, or take turns with them (tests/turns.py)."""
     folder: Path = request.getfixturevalue(f"{request.param}_bin_dir")
     return folder
 

@@ -264,10 +264,11 @@ def veth_between(one: Node, other: Node, number: int = 0) -> Neighbours:
         # The addresses are known to be free. Duplicate address detection of the link-local one takes up to two seconds.
         node.run(["sysctl", "-qw", f"net.ipv6.conf.{ifname}.accept_dad=0"])
         node.run(["ip", "address", "add", f"{neighbours.ipv4[end]}/24", "dev", ifname])
-        node.run(["ip", "address", "add", f"{neighbours.ipv6[end]}/64", "dev", ifname])
+        node.run(["ip", "address", "add", f"{neighbours.ipv6[end]}/64", "dev", ifname, "nodad"])
         node.run(["ip", "link", "set", ifname, "up"])
     for node in (one, other):
         until_usable(node, ifname)
+        node.run(["sysctl", "-qw", f"net.ipv6.conf.{ifname}.accept_dad=1"])
     return neighbours
 
 

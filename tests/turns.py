@@ -1,4 +1,8 @@
-"""The kinds of execution of tests with a table: its rows are executed directly and by a server in turns."""
+"""The kinds of execution, directly and by a server, of tests that take turns with them.
+
+These are the rows of a table, and the tests of the command line in one file: they look at the harness, which executes
+files in either case.
+"""
 
 import re
 from collections import defaultdict
@@ -14,6 +18,8 @@ Item = TypeVar("Item", bound=pytest.Item)
 _KINDS: Final = ("direct", "served")
 _PARAMETERS: Final = {"bin_dir", "cli"}
 """The fixtures whose parameter is the kind of execution."""
+_COMMAND_LINE: Final = "make_cli"
+"""The fixture of all tests of the command line."""
 
 
 def turns(items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
@@ -22,10 +28,12 @@ def turns(items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         kinds = [parameters[name] for name in _PARAMETERS & parameters.keys()]
-        if len(parameters) > 1 and kinds and kinds[0] in _KINDS:
+        of_cli = _COMMAND_LINE in getattr(item, "fixturenames", ())
+        if kinds and kinds[0] in _KINDS and (of_cli or len(parameters) > 1):
             # The kind is one of the words between hyphens; without it, the name of both is the same.
             row = re.sub(rf"(?<=[\[-]){kinds[0]}(?=[\]-])", "", item.nodeid, count=1)
-            tables[item.nodeid.partition("[")[0]][row][kinds[0]] = item
+            table = item.nodeid.partition("::" if of_cli else "[")[0]
+            tables[table][row][kinds[0]] = item
     left_out: set[Item] = set()
     for rows in tables.values():
         for number, kinds_of_row in enumerate(sorted(rows.items())):

@@ -54,7 +54,7 @@ def own_cli(make_cli: Callable[[Path], Cli], bin_dir: Path) -> Cli:
 
 @pytest.fixture(params=["reference", "direct", "served"])
 def cli(request: pytest.FixtureRequest, make_cli: Callable[[Path], Cli]) -> Cli:
-    """A command line on a node of its own; each test runs with the reference's plugins and with both kinds of ours."""
+    """A command line on a node of its own; each test runs with the reference's plugins and with ours."""
     if request.param == "reference":
         made: Cli = request.getfixturevalue("reference_cli")
         return made

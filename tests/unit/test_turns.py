@@ -1,4 +1,4 @@
-"""The rows of a table of tests take turns with both kinds of execution."""
+"""The rows of a table, and tests of the command line, take turns with both kinds of execution."""
 
 import re
 import subprocess
@@ -28,6 +28,14 @@ def test_each_row_has_one_kind_and_the_table_both() -> None:
         "test_bcqueuelen[direct]",
         "test_bcqueuelen[served]",
     }
+
+
+def test_the_command_lines_tests_take_turns() -> None:
+    names = [re.findall("direct|served", name) for name in collected("tests/node/test_cli_inspect.py")]
+
+    kinds = Counter(kind for found in names for kind in found)
+    assert abs(kinds["direct"] - kinds["served"]) <= 1
+    assert len(set(collected("tests/node/test_cli_inspect.py", "--both-kinds"))) == len(names) + kinds.total()
 
 
 def test_each_row_has_both_kinds_if_that_is_wanted() -> None:
