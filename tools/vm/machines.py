@@ -21,12 +21,18 @@ _CHECKOUT: Final = BUILD.parent
 _CACHE: Final = BUILD / "vm" / "cache"
 # First those that need a driver which small kernels lack; then the tests that use the kernel most.
 _TESTS: Final = (
-    *("vm/test_vrf", "node/test_dummy", "node/test_ipvlan", "node/test_vlan", "conformance/test_own_sublinks"),
+    *(
+        "vm/test_vrf",
+        "node/test_dummy",
+        "node/test_ipvlan",
+        "node/test_vlan",
+        "node/test_sublinks",
+        "conformance/test_own_sublinks",
+    ),
     *(
         f"node/test_conf::test_a_list_gives_a_pod_its_network_and_takes_it_back[served-{each}-1.1.0]"
         for each in ("51-ipvlan", "52-vlan", "55-dummy", "65-vrf")
     ),
-    "node/test_macvlan::test_the_host_has_an_interface_of_the_same_name",
     *("vm/test_bridge_vlan", "vm/test_machine_with_containers"),
     *("node/test_bridge_keys", "node/test_netlink_links"),
     *("node/test_bridge_connectivity", "node/test_bridge_delete", "node/test_bridge_gc", "node/test_bridge_masquerade"),

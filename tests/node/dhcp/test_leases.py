@@ -1,6 +1,5 @@
 """The life of leases of a few seconds, against kea in a neighbouring node: renewed, rebound, lost and found."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,17 +7,9 @@ import pytest
 
 from tests.attachments import Network
 from tests.dhcp_servers import Daemon, kea, running_daemon
-from tests.nodes import Node, until, veth_between
+from tests.nodes import Node, until
 
 SECONDS = 6
-
-
-@pytest.fixture
-def neighbour(node: Node, make_node: Callable[[], Node]) -> Node:
-    """The machine of the server: 192.0.2.2."""
-    made = make_node()
-    veth_between(node, made)
-    return made
 
 
 def network_of(node: Node, bin_dir: Path, daemon: Daemon, **ipam: Any) -> Network:
