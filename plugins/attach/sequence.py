@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from lean.typing import TYPE_CHECKING, Any, TypeVar
 from plugins.attach.driver import Driver, interface_of
 from plugins.attach.keys import AUTO, InterfaceConfig, MasqueradeConfig, random_mac
+from plugins.attach.owners import valid_owners
 from plugins.attach.pod_ips import pod_ips
 from skel import Args, Cidr, CniError, Code, Interface, Plugin, Result
 from skel.delegate import ipam_add, ipam_check, ipam_delete, ipam_gc, ipam_status
@@ -177,15 +178,12 @@ def _check(driver: Driver[Any]) -> None:
 
 def _gc(driver: Driver[Any]) -> None:
     """Remove leftovers of attachments of this network that are no longer valid; go on past errors."""
-    from firewall.owner import Owner
     from plugins.attach.host_veth import collect_host_veths
 
     args, config = driver.args, driver.config
     with Steps() as steps:
-        if config.valid_attachments is None:
-            args.log("GC without a list of valid attachments: nothing is removed")
-        else:
-            valid = {Owner(config.name, each.container_id, each.ifname) for each in config.valid_attachments}
+        valid = valid_owners(args)
+        if valid is not None:
             if driver.kind == "veth":
                 steps.take(collect_host_veths, config.name, valid)
             if isinstance(config, MasqueradeConfig):
