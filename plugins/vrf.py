@@ -7,7 +7,7 @@ All of this is in the pod, and ends with it: GC and REPAIR have nothing to do.
 """
 
 from lean.typing import TYPE_CHECKING
-from plugins.chained import required_result
+from plugins.chained import nothing, required_result
 from skel import (
     Args,
     CniError,
@@ -104,9 +104,9 @@ def delete(args: Args[VrfConfig]) -> None:
 
     The interface keeps its addresses and routes. A pod that is gone is no error.
     """
-    from plugins.attach.left_pod import pod_if_left
+    from plugins.attach.pod_netns import open_pod_if_left
 
-    netns = pod_if_left(args)
+    netns = open_pod_if_left(args)
     if netns is None:
         return
     from netlink.rtnl import Rtnl
@@ -121,11 +121,6 @@ def delete(args: Args[VrfConfig]) -> None:
         if link is not None and link.master == vrf.ifindex:
             _Kept(pod, link, vrf.details.vrf_table).leave()
         _delete_if_unused(pod, vrf.name)
-
-
-def nothing(args: Args[VrfConfig]) -> None:
-    """Do nothing: the VRF and its table are in the pod's network namespace, and end with it."""
-    del args
 
 
 class _Kept:

@@ -27,6 +27,7 @@ __all__ = [
     "MasqueradeConfig",
     "PairConfig",
     "RuntimeConfig",
+    "mac_of_cni_args",
     "mtu",
     "random_mac",
 ]
@@ -96,12 +97,7 @@ class InterfaceConfig(Config):
         for asked, path in ((self.runtime_config.mac, "runtimeConfig.mac"), (self.args.cni.mac, "args.cni.mac")):
             if asked:
                 return mac(asked, path)
-        if not cni_args.get("MAC"):
-            return ""
-        try:
-            return mac(cni_args["MAC"], "CNI_ARGS: MAC")
-        except CniError as error:
-            raise CniError(Code.INVALID_ENVIRONMENT, error.msg) from None
+        return mac_of_cni_args(cni_args)
 
 
 class AutoMtuConfig(InterfaceConfig):
@@ -129,6 +125,16 @@ class PairConfig(MasqueradeConfig):
 
     device_type: str | None = field(optional(choice("veth", "netkit")), default=None)
     """None: veth."""
+
+
+def mac_of_cni_args(cni_args: Mapping[str, str]) -> str:
+    """Return MAC of CNI_ARGS, or "". Raises CniError (4)."""
+    if not cni_args.get("MAC"):
+        return ""
+    try:
+        return mac(cni_args["MAC"], "CNI_ARGS: MAC")
+    except CniError as error:
+        raise CniError(Code.INVALID_ENVIRONMENT, error.msg) from None
 
 
 def random_mac(above: str = "") -> str:

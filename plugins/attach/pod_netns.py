@@ -8,7 +8,7 @@ from netlink.namespace import Namespace, open_namespace
 from skel import Args, CniError, Code, Config
 from skel.environment import is_own_namespace, own_namespace_error
 
-__all__ = ["open_pod", "refuse_own"]
+__all__ = ["open_pod", "open_pod_if_left", "refuse_own"]
 
 C = TypeVar("C", bound=Config)
 
@@ -26,6 +26,18 @@ def open_pod(args: Args[C]) -> Namespace:
         raise CniError(Code.INVALID_ENVIRONMENT, message) from None
     refuse_own(args, namespace)
     return namespace
+
+
+def open_pod_if_left(args: Args[C]) -> Namespace | None:
+    """Open the pod's network namespace for a DEL; None if it is gone. Raises CniError (8) as `refuse_own`."""
+    if not args.netns:
+        return None
+    try:
+        return open_pod(args)
+    except CniError as error:
+        if error.code == Code.INVALID_NETNS:
+            raise
+        return None
 
 
 def refuse_own(args: Args[C], namespace: Namespace) -> None:

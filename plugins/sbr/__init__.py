@@ -7,8 +7,9 @@ already, and the plugin adds the rules alone.
 All of this is in the pod, and ends with it: GC and REPAIR have nothing to do.
 """
 
+from plugins.chained import nothing
 from plugins.sbr.config import SbrConfig
-from plugins.sbr.verbs import add, check, delete, nothing, status
+from plugins.sbr.verbs import add, check, delete, status
 from skel import Plugin
 from skel.versions import REFERENCE_RELEASE
 

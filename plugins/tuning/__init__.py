@@ -4,7 +4,8 @@ ADD saves the values before, and DEL restores them. Nothing changes on the host.
 """
 
 from lean.typing import TYPE_CHECKING
-from plugins.chained import required_result
+from plugins.attach.owners import valid_owners
+from plugins.chained import nothing, required_result
 from plugins.tuning.config import TuningConfig, Wanted
 from skel import Args, CniError, Code, Plugin, Result
 from skel.versions import REFERENCE_RELEASE
@@ -62,23 +63,20 @@ def _delete(args: Args[TuningConfig]) -> None:
     content = file.read()
     if content is None:
         return
-    if args.netns:
-        _put_back(args, content)
+    _put_back(args, content)
     file.remove()
 
 
 def _put_back(args: Args[TuningConfig], content: bytes) -> None:
+    from plugins.attach.pod_netns import open_pod_if_left
+
+    netns = open_pod_if_left(args)
+    if netns is None:
+        return
     from netlink.rtnl import Rtnl
-    from plugins.attach.pod_netns import open_pod
     from plugins.tuning.saved import decoded
 
-    try:
-        namespace = open_pod(args)
-    except CniError as error:
-        if error.code == Code.INVALID_NETNS:
-            raise
-        return  # the namespace is gone, and its values with it
-    with namespace as netns, Rtnl(netns) as pod:
+    with netns, Rtnl(netns) as pod:
         decoded(content, args.log).put_back(pod, netns, args.ifname, args.log)
 
 
@@ -111,18 +109,11 @@ def _check(args: Args[TuningConfig]) -> None:
 
 def _gc(args: Args[TuningConfig]) -> None:
     """Forget the values of attachments that are no longer valid."""
-    valid = args.config.valid_attachments
-    if valid is None:
-        args.log("GC without a list of valid attachments: nothing is removed")
-        return
-    from plugins.tuning.saved import collect
+    valid = valid_owners(args)
+    if valid is not None:
+        from plugins.tuning.saved import collect
 
-    collect(args.config.data_dir, args.config.name, {(each.container_id, each.ifname) for each in valid}, args.log)
-
-
-def _repair(args: Args[TuningConfig]) -> None:
-    """Do nothing: all changes are in the pod, which REPAIR leaves alone."""
-    del args
+        collect(args.config.data_dir, args.config.name, {(each.container_id, each.ifname) for each in valid}, args.log)
 
 
 def _interface(args: Args[TuningConfig], pod: "Rtnl") -> "Link":
@@ -174,7 +165,7 @@ PLUGIN = Plugin(
     delete=_delete,
     check=_check,
     gc=_gc,
-    repair=_repair,
+    repair=nothing,
     env_args=("MAC", "IP"),
     version=REFERENCE_RELEASE,
 )

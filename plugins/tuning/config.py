@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 
 from lean.typing import NamedTuple
-from plugins.attach.keys import mtu
+from plugins.attach.keys import mac_of_cni_args, mtu
 from skel import (
     UNKNOWN,
-    CniError,
-    Code,
     Config,
     Record,
     boolean,
@@ -98,9 +96,4 @@ class TuningConfig(Config):
             return mac(asked, "args.cni.mac") if asked else ""
         if self.runtime_config.mac:
             return mac(self.runtime_config.mac, "runtimeConfig.mac")
-        if not cni_args.get("MAC"):
-            return self.mac or ""
-        try:
-            return mac(cni_args["MAC"], "CNI_ARGS: MAC")
-        except CniError as error:
-            raise CniError(Code.INVALID_ENVIRONMENT, error.msg) from None
+        return mac_of_cni_args(cni_args) or self.mac or ""
