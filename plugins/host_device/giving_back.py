@@ -10,8 +10,8 @@ from netlink.altnames import delete_altname
 from netlink.link_wire import change_link
 from netlink.namespace import Namespace, current_namespace, open_namespace
 from netlink.request import ANY, Request, change
-from netlink.routes import new_route
 from netlink.rtnl import Link, NetlinkError, Rtnl
+from plugins.attach.pod_interface import encoded_route
 from plugins.host_device.loan import Loan, is_mark, mark_of
 from skel import CniError, Code
 from skel.names import ifname_flaw
@@ -120,17 +120,8 @@ def _state(host: Rtnl, link: Link, loan: Loan) -> list[Request[bool]]:
     if loan.up:
         requests.append(change(change_link(index, up=True), "set it up", ANY))
         for route in loan.routes:
-            encoded = new_route(
-                index,
-                route.dst,
-                gateway=route.gw,
-                mtu=route.mtu,
-                advmss=route.advmss,
-                priority=route.priority,
-                table=route.table,
-                scope=route.scope,
-            )
-            requests.append(change(encoded, f"restore the route to {route.dst}", ANY))
+            doing = f"restore the route to {route.dst}"
+            requests.append(change(encoded_route(index, route, route.gw), doing, ANY))
     return requests
 
 

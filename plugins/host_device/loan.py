@@ -11,22 +11,7 @@ from contextlib import contextmanager, suppress
 
 from lean.hashing import sha256
 from lean.typing import TYPE_CHECKING
-from skel import (
-    Address,
-    Cidr,
-    CniError,
-    Network,
-    Record,
-    address,
-    boolean,
-    cidr,
-    field,
-    integer,
-    list_of,
-    network,
-    record,
-    string,
-)
+from skel import Cidr, CniError, Record, Route, boolean, cidr, field, integer, list_of, record, string
 from skel.state_file import StateFiles
 
 if TYPE_CHECKING:
@@ -59,18 +44,6 @@ class LentAddress(Record):
     broadcast: bool = field(boolean, default=False)
 
 
-class LentRoute(Record):
-    """A route of the host through the device."""
-
-    dst: Network = field(network)
-    gw: Address | None = field(address, default=None)
-    mtu: int = field(integer, default=0)
-    advmss: int = field(integer, default=0)
-    priority: int = field(integer, default=0)
-    table: int = field(integer, default=0)
-    scope: int = field(integer, default=0)
-
-
 class Loan(Record):
     """A device as it was on the host; `mtu` in bytes."""
 
@@ -93,7 +66,7 @@ class Loan(Record):
     """The name of the bridge that it is a port of."""
     addresses: list[LentAddress] = field(list_of(record(LentAddress)), default=list)
     """Those without an end; DHCP clients and routers give the others again."""
-    routes: list[LentRoute] = field(list_of(record(LentRoute)), default=list)
+    routes: list[Route] = field(list_of(record(Route)), default=list)
 
     @property
     def is_of_this_boot(self) -> bool:
@@ -111,7 +84,7 @@ def loan_of(host: "Rtnl", link: "Link", wanted: "Wanted", netns: str) -> Loan:
     from plugins.attach.pod_interface import FAMILIES
 
     routes = [
-        LentRoute(
+        Route(
             dst=route.dst,
             gw=route.gateway,
             mtu=route.mtu,
