@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping
 
-from lean.typing import NamedTuple
+from lean.typing import ClassVar, NamedTuple
 
 from . import dhcpv4, dhcpv6
 from .dhcpv4 import Reply
@@ -221,7 +221,7 @@ class Client4(LeaseClient):
     """A lease of an IPv4 address."""
 
     version = 4
-    _KINDS = {  # noqa: RUF012 -- constant
+    _KINDS: ClassVar = {
         Action.DISCOVER: dhcpv4.DISCOVER,
         Action.REQUEST: dhcpv4.REQUEST,
         Action.VERIFY: dhcpv4.REQUEST,
@@ -263,7 +263,7 @@ class Client6(LeaseClient):
     """A lease of an IPv6 address."""
 
     version = 6
-    _KINDS = {  # noqa: RUF012 -- constant
+    _KINDS: ClassVar = {
         Action.DISCOVER: dhcpv6.SOLICIT,
         Action.REQUEST: dhcpv6.REQUEST,
         Action.VERIFY: dhcpv6.REBIND,
