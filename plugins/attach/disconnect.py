@@ -54,9 +54,9 @@ def _remove(args: Args[C], name_or_index: str | int, namespace: Namespace | None
 
 
 def _is_of_another(inner: "Link", args: Args[C]) -> bool:
-    """Tell by the alias, a pair's is on the host, whether a pod's interface is another attachment's.
+    """Tell by the alias whether a pod's interface is another attachment's. A pair has its alias on the host.
 
-    /proc/PID/ns/net may be a later container's by now.
+    CNI_NETNS may be /proc/PID/ns/net, and the PID a later container's by now.
     """
     from firewall.owner import Owner
     from netlink.kinds import PAIRS

@@ -124,7 +124,7 @@ class Driver(Generic[C]):
     def path_mtu(self) -> "PathMtu | None":
         """Return the MTU that `mtu: "auto"` stands for, less `mtuOverhead`: of the host's default routes.
 
-        None if there is no way out. `self.host` and `self.netns` are open.
+        None without a default route. `self.host` and `self.netns` are open.
         """
         from netlink.path_mtu import path_mtu
 

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 AUTO = -1
-"""`mtu: "auto"`: the MTU of the way that the pod's packets take (plugins.attach.auto_mtu)."""
+"""`mtu: "auto"`: the MTU of the path that the pod's packets take (plugins.attach.auto_mtu)."""
 MTU_MIN, _MTU_MAX = 68, 65535
 _ENCAPSULATIONS = ("vxlan", "geneve", "wireguard", "ipip")
 
@@ -107,7 +107,7 @@ class AutoMtuConfig(InterfaceConfig):
     mtu_overhead: int | str = field(mtu_overhead, default=0)
 
     def check_for_add(self) -> None:
-        """Raise CniError (7) for an overhead that nothing is taken from."""
+        """Raise CniError (7) for an overhead without `mtu: "auto"`."""
         if self.mtu_overhead and self.mtu != AUTO:
             raise CniError(Code.INVALID_CONFIG, f'mtuOverhead: it needs mtu: "auto", got mtu: {self.mtu}')
 

@@ -119,7 +119,7 @@ def _connect(driver: Driver[Any], ifindex: int, gateways: list[Cidr]) -> None:
             driver.undo.add(masquerade.remove, tables, owner, addresses)
             masquerade.apply(tables, owner, addresses, config.ip_masq_backend)
         if not driver.leaves_down:
-            # Last: a packet that the announcement attracts passes all that was set up above.
+            # Last: the announcement attracts packets, and they need everything above.
             with args.interruption.waiting():
                 driver.wait_reachable()
             driver.announce()
