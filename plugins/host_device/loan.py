@@ -1,8 +1,8 @@
 """The record of a device that is in a pod: how it was on the host.
 
 It is in two places. An alternative name on the device, the mark, says to which attachment it is lent: it stays with
-the device under any name, in any namespace. A file per attachment says what the kernel forgets when a device moves:
-addresses, routes and state. The alias is the original name, as the reference plugin has it.
+the device under any name, in any namespace. A file for each attachment has the parts that the kernel forgets when a
+device moves: addresses, routes and state. The alias is the original name, as the reference plugin has it.
 """
 
 import fcntl
@@ -65,7 +65,7 @@ class Loan(Record):
     master: str = field(string, default="")
     """The name of the bridge that it is a port of."""
     addresses: list[LentAddress] = field(list_of(record(LentAddress)), default=list)
-    """Those without an end; DHCP clients and routers give the others again."""
+    """Permanent ones; DHCP clients and routers give the others again."""
     routes: list[Route] = field(list_of(record(Route)), default=list)
 
     @property
@@ -116,7 +116,7 @@ def loan_of(host: "Rtnl", link: "Link", wanted: "Wanted", netns: str) -> Loan:
             for each in host.addresses(link.ifindex)
             if each.permanent and not (each.scope == _SCOPE_LINK and each.interface.version == 6)  # noqa: PLR2004 -- IPv6
         ],
-        # Those without a gateway come first: others are reached by them.
+        # Routes without a gateway come first: they make the gateways of the others reachable.
         routes=sorted(routes, key=lambda route: route.gw is not None),
     )
 
@@ -192,7 +192,7 @@ def mark_of(owner: "Owner") -> str:
 
 
 def network_mark(network: str) -> str:
-    """Return the begin of the marks of a network's attachments."""
+    """Return the beginning of the marks of a network's attachments."""
     return f"{_MARK}{_hash(network, 8)}-"
 
 
