@@ -1,6 +1,6 @@
 """firewall: lets a pod's traffic pass the node's firewall, and restricts traffic between pods.
 
-It follows an interface plugin in a list and returns that plugin's result. All that it does is on the host.
+It follows an interface plugin in a list and returns that plugin's result. It changes nothing in the pod.
 """
 
 from lean.typing import TYPE_CHECKING
@@ -74,7 +74,7 @@ def delete(args: Args[FirewallConfig]) -> None:
 
 
 def check(args: Args[FirewallConfig]) -> None:
-    """Raise CniError (999) that names what the firewall lacks; also 7, OSError."""
+    """Raise CniError (999) that names the missing parts of the admission; also 7, OSError."""
     from firewall import admission
 
     required_result(args)
@@ -107,7 +107,7 @@ def status(args: Args[FirewallConfig]) -> None:
 
 
 def repair(args: Args[FirewallConfig]) -> None:
-    """Put back what is missing of the admission, in the form of the suite that made the attachment."""
+    """Put back the missing parts of the admission, in the form of the suite that made the attachment."""
     from firewall import admission
     from plugins.attach.origin import is_of_reference
 
@@ -117,7 +117,7 @@ def repair(args: Args[FirewallConfig]) -> None:
 
 
 def _admission(args: Args[FirewallConfig]) -> "Admission":
-    """Return what the configuration asks for, for the addresses in prevResult. Raises CniError (7)."""
+    """Return the admission of the addresses in prevResult, as the configuration asks for it. Raises CniError (7)."""
     from firewall.admission import Admission
     from firewall.admission_subject import ADMIN_CHAIN, ZONE
 

@@ -1,7 +1,7 @@
 """vrf: puts the pod's interface into a VRF of the pod, which has a routing table of its own.
 
-The VRF is made for its first interface, and goes with its last one. The interface keeps its addresses and routes: the
-kernel drops both when an interface changes its VRF, but for a few, so they are written again, into the VRF's table.
+The VRF is made for its first interface, and deleted with its last one. The interface keeps its addresses and routes.
+The kernel drops most of them when an interface changes its VRF, so the plugin writes them again, into the VRF's table.
 
 All of this is in the pod, and ends with it: GC and REPAIR have nothing to do.
 """
@@ -90,7 +90,7 @@ def check(args: Args[VrfConfig]) -> None:
         ips = pod_ips(result, args.ifname, args.netns)
         families = {ip.address.version for ip in ips}
         table = vrf.details.vrf_table
-        # A route of a family that this interface has no address of is another interface's.
+        # If the interface has no address of a family, routes of that family are another interface's.
         routes = [
             Route(dst=route.dst, gw=route.gw, table=table if route.table is None else route.table)
             for route in result.routes

@@ -78,7 +78,7 @@ class Shaping(NamedTuple):
         self._complete(ifb)
 
     def _complete(self, ifb: Link) -> None:
-        """Shape what the IFB sends, and then have it send the pod's packets. Its alias names the owner."""
+        """Limit the packets that the IFB sends, then redirect the pod's packets to it. Its alias names the owner."""
         doing = f'set link "{ifb.name}" up'
         named = change(change_link(ifb.ifindex, up=True, alias=self.owner.label()), doing)
         shaped = shape(ifb.ifindex, self.from_pod[0], replace=True)

@@ -76,7 +76,7 @@ def delete(args: Args[SbrConfig]) -> None:
 
     with netns, Rtnl(netns) as pod:
         link = pod.link(args.ifname)
-        # The path of the namespace may be another pod's by now: the interface is asked for lack of a result alone.
+        # The path of the namespace may be another pod's by now: the interface's addresses count only without a result.
         sources = {host_network(ip.address.ip) for ip in pod_ips(args.prev_result, args.ifname, "")}
         if not sources and link is not None:
             sources = {host_network(each.interface.ip) for each in pod.addresses(link.ifindex)}

@@ -29,12 +29,12 @@ class Wanted(NamedTuple):
     sysctl: dict[str, str]
     """By their names in the configuration."""
     mac: str
-    """"" for that which it has."""
+    """Empty leaves it as it is."""
     promisc: bool
     mtu: int
-    """Bytes; 0 for that which it has."""
+    """Bytes; 0 leaves it as it is."""
     allmulti: bool | None
-    """None for as it is, as in `tx_queue_len`."""
+    """None leaves it as it is, as in `tx_queue_len`."""
     tx_queue_len: int | None
     """Packets."""
 

@@ -40,7 +40,7 @@ class Saved(Record):
 
     @classmethod
     def of(cls, network: str, wanted: Wanted, link: Link, found: Collection[Parameter]) -> "Saved":
-        """Return the present ones of the values that are to change."""
+        """Return the present values of all that is to change."""
         return cls(
             mac=link.mac if wanted.mac else "",
             promisc=link.promiscuous if wanted.promisc else None,
@@ -56,13 +56,13 @@ class Saved(Record):
         return self == Saved(network=self.network)
 
     def under(self, older: "Saved") -> "Saved":
-        """Return the values of both; where both have one, the older one counts."""
+        """Return the values of both; if both have one, the older one counts."""
         absent = vars(Saved())
         known = {name: value for name, value in vars(older).items() if value != absent[name]}
         return Saved(**{**vars(self), **known, "sysctl": self.sysctl | older.sysctl})
 
     def put_back(self, pod: Rtnl, netns: Namespace, ifname: str, log: Callable[[str], None]) -> None:
-        """Give a pod its values again. One that the kernel refuses is logged: it goes with the pod."""
+        """Give a pod its values again. A value that the kernel refuses is logged: it ends with the pod."""
         link = pod.link(ifname)
         for key, encoded_change in self._changes(link) if link is not None else ():
             try:
@@ -73,7 +73,7 @@ class Saved(Record):
             restore(self.sysctl, log)
 
     def _changes(self, link: Link) -> Iterator[tuple[str, bytes]]:
-        """Yield what differs: the key, and the message that changes it back."""
+        """Yield each difference: the key, and the message that changes it back."""
         if self.mtu not in {0, link.mtu}:
             yield "mtu", change_link(link.ifindex, mtu=self.mtu)
         if self.mac not in {"", link.mac}:
