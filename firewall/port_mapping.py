@@ -28,7 +28,7 @@ class PortMapping(NamedTuple):
         port = f"{self.host_port}/{self.protocol}"
         if self.host_address is None:
             return port
-        return f"{self.host_address}:{port}" if self.host_address.version == 4 else f"[{self.host_address}]:{port}"  # noqa: PLR2004
+        return f"{self.host_address}:{port}" if self.host_address.version == 4 else f"[{self.host_address}]:{port}"  # noqa: PLR2004 -- IPv4
 
 
 class Forwarding(NamedTuple):
@@ -50,4 +50,4 @@ class Forwarding(NamedTuple):
     set_mark_chain: str | None = None
     """With iptables, another program's chain that marks packets to masquerade."""
     conditions: Mapping[int, Sequence[str]] = {}
-    """By version, what else must be true of a packet, in the backend's own words."""
+    """By version, more conditions that a packet must meet, in the backend's own words."""

@@ -60,7 +60,7 @@ _QUESTIONS: Final = 64
 
 
 class Place(NamedTuple):
-    """Where an element is: the set or map, and the key."""
+    """The place of an element: the set or map, and the key."""
 
     name: str
     key: bytes

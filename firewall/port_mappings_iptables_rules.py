@@ -64,12 +64,12 @@ def own_rules(chain: str, forwarding: Forwarding) -> list[str]:
         if forwarding.snat:
             # The whole subnet: a neighbour of the pod would get the answer from an address that it did not ask.
             sources = [f"-s {address.network} " for address in forwarding.pod]
-            if mapping.address.version == 4:  # noqa: PLR2004
+            if mapping.address.version == 4:  # noqa: PLR2004 -- IPv4
                 sources.append("-s 127.0.0.1/32 ")
             if forwarding.masquerade_all:
                 sources = [""]
             rules += [f"{chain} {source}{match} -j {target}" for source in sources]
-        address = f"[{mapping.address}]" if mapping.address.version == 6 else str(mapping.address)  # noqa: PLR2004
+        address = f"[{mapping.address}]" if mapping.address.version == 6 else str(mapping.address)  # noqa: PLR2004 -- IPv6
         rules.append(f"{chain} {match} -j DNAT --to-destination {address}:{mapping.container_port}")
     return rules
 
