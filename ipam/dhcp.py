@@ -2,7 +2,7 @@
 
 ADD has the daemon get a lease through the pod's interface, DEL has it release the lease. CHECK asks it whether the
 lease is held, GC has it release those of attachments that are gone. STATUS tells whether the daemon is there.
-Configuration and results are the reference plugin's; `ipam.ipv6` is not in it. See `dhcp_daemon` for the daemon.
+Configuration and results are the reference plugin's, which has no `ipam.ipv6`. See `dhcp_daemon` for the daemon.
 """
 
 import os

@@ -32,7 +32,7 @@ class LeasedAttachment:
     if the attachment is gone.
     """
 
-    def __init__(  # noqa: PLR0913 -- what an attachment consists of
+    def __init__(  # noqa: PLR0913 -- the parts of an attachment
         self,
         question: Question,
         pod: PodInterface,

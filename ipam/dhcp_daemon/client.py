@@ -1,4 +1,4 @@
-"""One lease of one attachment: `Lease` decides, this does it, in the pod's network namespace."""
+"""The client of one lease: it carries out the actions of its `Lease`, in the pod's network namespace."""
 
 import hashlib
 import os
@@ -28,7 +28,7 @@ def client_id(container_id: str, network: str, ifname: str) -> str:
 
 
 class Surroundings(NamedTuple):
-    """What all leases of an attachment have in common."""
+    """The parts that all leases of an attachment share."""
 
     loop: Loop
     pod: PodInterface
@@ -61,7 +61,7 @@ class LeaseClient:
         self._look = 0.0
 
     def step(self, event: str, now: float, terms: Terms | None = None) -> None:
-        """Take an event of the lease, and do what follows from it. Raises nothing."""
+        """Take an event of the lease, and carry out the actions that follow. Raises nothing."""
         lost = self.lease.lost
         before = self.lease.state
         actions = self.lease.on(event, now, terms)
@@ -153,7 +153,7 @@ class LeaseClient:
         return self.lease.terms
 
     def _do(self, action: str, now: float) -> None:
-        """Do what the lease wants. Raises GoneError, OSError."""
+        """Carry out an action of the lease. Raises GoneError, OSError."""
         if action == Action.QUIET:
             self.close()
         elif action == Action.WITHDRAW:
