@@ -148,8 +148,8 @@ class Record:
     def decode(cls, value: object, path: str = "", *, tolerate: Tolerate | None = None) -> Self:
         """Read a record from a JSON object found at `path`.
 
-        Raises CniError (7) that names the path, what was expected and what was there. With `tolerate` it does so for
-        what is no object alone: each key that cannot be read is told there, and has its `unreadable` value.
+        Raises CniError (7) that names the path, the expected value and the present one. With `tolerate` it does so only
+        if `value` is no object: `tolerate` gets the error of each other key, which has its `unreadable` value.
         """
         if not isinstance(value, dict):
             raise expected("an object", value, path or "configuration")
