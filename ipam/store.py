@@ -25,7 +25,6 @@ empty or all zeros, a crash of the reference or a power failure left it. It is r
 busy disk. A power failure that loses reservations has also ended their pods.
 """
 
-import fcntl
 import ipaddress
 import os
 import stat
@@ -110,11 +109,7 @@ class Store:
         """Hold the folder's lock, after waiting for its holder; the call's `interruption` may end the wait."""
         lock, _ = open_regular(self._path("lock"), os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o750)
         try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                with interruption.waiting(for_lock=True):
-                    fcntl.flock(lock, fcntl.LOCK_EX)
+            interruption.lock(lock)
             self._index = Index(self.folder, self._boot)
             yield
         finally:

@@ -5,7 +5,6 @@ the device under any name, in any namespace. A file for each attachment has the 
 device moves: addresses, routes and state. The alias is the original name, as the reference plugin has it.
 """
 
-import fcntl
 import os
 from contextlib import contextmanager, suppress
 
@@ -176,11 +175,7 @@ def locked(interruption: "Interruption") -> "Iterator[None]":
     os.makedirs(_LOCKED, mode=0o755, exist_ok=True)
     lock = os.open(_LOCKED, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            with interruption.waiting(for_lock=True):
-                fcntl.flock(lock, fcntl.LOCK_EX)
+        interruption.lock(lock)
         yield
     finally:
         os.close(lock)
