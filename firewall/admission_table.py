@@ -35,7 +35,7 @@ __all__ = [
     "PODS",
     "PORTS",
     "SAME",
-    "Seen",
+    "SeenAdmission",
     "counter_name",
     "is_whole",
     "name_key",
@@ -146,7 +146,7 @@ RULES: Final = _rules()
 PORT_RULES: Final = [[*meta(way), *matched(PORTS), *verdict(DROP)] for way in (IIFNAME, OIFNAME)]
 
 
-class Seen:
+class SeenAdmission:
     """The answers to one system call about an owner; all belong to `generation`, or to a later one."""
 
     def __init__(
