@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from skel import Address, CniError, Code, IPConfig, Result, with_length
 
-from .client import Client4, Client6, LeaseClient, Surroundings, client_id
+from .client import Client4, Client6, LeaseClient, LeaseContext, client_id
 from .lease import Action, Event, Limits
 from .loop import Loop
 from .pod_interface import PodInterface
@@ -58,7 +58,7 @@ class LeasedAttachment:
             log(f"{identifier}: {text}")
 
         self._log = log_it
-        around = Surroundings(loop, pod, limits, log_it, identifier)
+        around = LeaseContext(loop, pod, limits, log_it, identifier)
         options = {int(code): bytes.fromhex(value) for code, value in question.options.items()}
         self.clients: list[LeaseClient] = [
             Client4(around, options, broadcast=broadcast) if version == _IPV4 else Client6(around)

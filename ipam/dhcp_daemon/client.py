@@ -14,7 +14,7 @@ from .pod_interface import GoneError, Opened, PodInterface
 from .sockets import Datagrams, Packets, Wire
 from .terms import Terms
 
-__all__ = ["Client4", "Client6", "LeaseClient", "Surroundings", "client_id"]
+__all__ = ["Client4", "Client6", "LeaseClient", "LeaseContext", "client_id"]
 
 _FIRST_LOOK, _LAST_LOOK = 0.02, 1.0
 """Seconds between two looks whether the interface can send."""
@@ -27,7 +27,7 @@ def client_id(container_id: str, network: str, ifname: str) -> str:
     return f"{container_id}/{network}/{ifname}"[:_MOST_BYTES]
 
 
-class Surroundings(NamedTuple):
+class LeaseContext(NamedTuple):
     """The parts that all leases of an attachment share."""
 
     loop: Loop
@@ -43,10 +43,10 @@ class LeaseClient:
 
     version = 0
 
-    def __init__(self, around: Surroundings) -> None:
-        self.pod = around.pod
-        self.lease = Lease(around.limits)
-        self._loop = around.loop
+    def __init__(self, context: LeaseContext) -> None:
+        self.pod = context.pod
+        self.lease = Lease(context.limits)
+        self._loop = context.loop
         self._armed = float("inf")
         self.wire: Wire | None = None
         self.told: Callable[[str], object] = lambda _: None
@@ -54,7 +54,7 @@ class LeaseClient:
         """Why the server's last answer, or the interface, is of no use."""
         self.mac = ""
         """Of the pod's interface when a message was last sent."""
-        self._log = around.log
+        self._log = context.log
         self._xid = 0
         self._last = ""
         self._since = 0.0
@@ -230,10 +230,10 @@ class Client4(LeaseClient):
         Action.RELEASE: dhcpv4.RELEASE,
     }
 
-    def __init__(self, around: Surroundings, options: Mapping[int, bytes], *, broadcast: bool) -> None:
+    def __init__(self, context: LeaseContext, options: Mapping[int, bytes], *, broadcast: bool) -> None:
         """`options` are the configuration's; `broadcast` asks for answers to all, as ipvlan needs."""
-        super().__init__(around)
-        self._client_id = b"\0" + around.identifier.encode()
+        super().__init__(context)
+        self._client_id = b"\0" + context.identifier.encode()
         self._options = options
         self._broadcast = broadcast
 
@@ -272,10 +272,10 @@ class Client6(LeaseClient):
         Action.RELEASE: dhcpv6.RELEASE,
     }
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, context: LeaseContext) -> None:
         """The DUID is of the attachment, as if each pod were a machine (DUID-UUID, RFC 6355)."""
-        super().__init__(around)
-        digest = hashlib.sha256(around.identifier.encode()).digest()
+        super().__init__(context)
+        digest = hashlib.sha256(context.identifier.encode()).digest()
         self._duid = b"\0\4" + digest[:16]
         self._iaid = digest[16:20]
 
