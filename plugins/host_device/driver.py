@@ -7,7 +7,7 @@ import errno
 
 from lean.typing import TYPE_CHECKING
 from plugins.attach.driver import Driver, Made
-from plugins.host_device.config import HostDeviceConfig, Wanted
+from plugins.host_device.config import HostDeviceConfig, WantedDevice
 from skel import CniError, Code
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
         if found is None and not any(loan.names(wanted) for _, loan in self.loans.of_all_networks()):
             raise CniError(Code.NOT_AVAILABLE, _missing(wanted))
 
-    def _free_device(self, wanted: Wanted) -> "Link":
+    def _free_device(self, wanted: WantedDevice) -> "Link":
         """Return the host's device, which no pod has; the node's lock is held.
 
         A device may be on the host with a mark, after a killed call or the end of a namespace: it gets its own name
@@ -265,5 +265,5 @@ def _is_home(loan: "Loan") -> bool:
     return found is not None and found.mac == loan.mac and not any(map(is_mark, found.altnames))
 
 
-def _missing(wanted: Wanted) -> str:
+def _missing(wanted: WantedDevice) -> str:
     return f'{wanted.key}: there is no interface for "{wanted.value}" on the host'

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from firewall.owner import Owner
     from netlink.rtnl import Link, Rtnl
-    from plugins.host_device.config import Wanted
+    from plugins.host_device.config import WantedDevice
     from skel import Interruption
 
 __all__ = ["Loan", "Loans", "is_mark", "loan_of", "locked", "mark_of", "network_mark"]
@@ -72,13 +72,13 @@ class Loan(Record):
         """Whether the device has been lent since the machine started."""
         return self.boot == _boot_id()
 
-    def names(self, wanted: "Wanted") -> bool:
+    def names(self, wanted: "WantedDevice") -> bool:
         """Tell whether a configuration names this device."""
         same = {"device": self.name, "hwaddr": self.mac, self.key: self.value}
         return same.get(wanted.key) == wanted.value
 
 
-def loan_of(host: "Rtnl", link: "Link", wanted: "Wanted", netns: str) -> Loan:
+def loan_of(host: "Rtnl", link: "Link", wanted: "WantedDevice", netns: str) -> Loan:
     """Return the record of a device that is about to move into the pod. Raises NetlinkError."""
     from plugins.attach.pod_interface import FAMILIES
 

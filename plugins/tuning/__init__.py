@@ -6,7 +6,7 @@ ADD saves the values before, and DEL restores them. Nothing changes on the host.
 from lean.typing import TYPE_CHECKING
 from plugins.attach.owners import valid_owners
 from plugins.chained import nothing, required_result
-from plugins.tuning.config import TuningConfig, Wanted
+from plugins.tuning.config import TuningConfig, WantedValues
 from skel import Args, CniError, Code, Plugin, Result
 from skel.versions import REFERENCE_RELEASE
 
@@ -25,7 +25,7 @@ def _add(args: Args[TuningConfig]) -> Result:
     from netlink.namespace import entered
     from netlink.rtnl import Rtnl
     from plugins.attach.pod_netns import open_pod
-    from plugins.tuning.saved import Saved, SavedFile, decoded, encoded
+    from plugins.tuning.saved import SavedFile, SavedValues, decoded, encoded
     from plugins.tuning.sysctls import check_allowed, parameters
     from skel import Undo
 
@@ -36,11 +36,11 @@ def _add(args: Args[TuningConfig]) -> Result:
         link = _interface(args, pod)
         with entered(netns):
             found = parameters(wanted.sysctl, args.ifname)
-        saved = Saved.of(args.config.name, wanted, link, found)
+        saved = SavedValues.of(args.config.name, wanted, link, found)
         if not saved.is_empty():
             before = file.read()
             # The list has this plugin twice, or an ADD was killed: the oldest values are the pod's own.
-            oldest = decoded(before, args.log) if before else Saved()
+            oldest = decoded(before, args.log) if before else SavedValues()
             undo.add(file.write, before) if before else undo.add(file.remove)
             file.write(encoded(saved.under(oldest)))
             undo.add(saved.put_back, pod, netns, args.ifname, args.log)
@@ -123,7 +123,7 @@ def _interface(args: Args[TuningConfig], pod: "Rtnl") -> "Link":
     return link
 
 
-def _changes(link: "Link", wanted: Wanted) -> "Iterator[list[Request[bool]]]":
+def _changes(link: "Link", wanted: WantedValues) -> "Iterator[list[Request[bool]]]":
     """Yield changes of the pod's interface. The MTU comes last: one below 1280 takes the IPv6 addresses away."""
     from netlink.link_wire import change_link
     from netlink.request import change

@@ -18,12 +18,12 @@ from skel import (
     string,
 )
 
-__all__ = ["TuningConfig", "Wanted"]
+__all__ = ["TuningConfig", "WantedValues"]
 
 _packets = integer_between(0, 2**32 - 1, "a number of packets")
 
 
-class Wanted(NamedTuple):
+class WantedValues(NamedTuple):
     """The values that a pod gets."""
 
     sysctl: dict[str, str]
@@ -74,14 +74,14 @@ class TuningConfig(Config):
     args: _Args = field(record(_Args), default=_Args)
     runtime_config: _RuntimeConfig = field(record(_RuntimeConfig), default=_RuntimeConfig)
 
-    def wanted(self, cni_args: Mapping[str, str]) -> Wanted:
+    def wanted(self, cni_args: Mapping[str, str]) -> WantedValues:
         """Return the pod's values: those of `args.cni` count first.
 
         A MAC is then the capability's (`runtimeConfig.mac`), then MAC of CNI_ARGS, then the key `mac`, as with the
         reference. Raises CniError for an invalid MAC: 4 if it is in CNI_ARGS, else 7.
         """
         asked = self.args.cni
-        return Wanted(
+        return WantedValues(
             sysctl=self.sysctl | (asked.sysctl or {}),
             mac=self._mac(cni_args),
             promisc=self.promisc if asked.promisc is None else asked.promisc,
