@@ -58,10 +58,10 @@ class LeasedAttachment:
             log(f"{identifier}: {text}")
 
         self._log = log_it
-        around = LeaseContext(loop, pod, limits, log_it, identifier)
+        context = LeaseContext(loop, pod, limits, log_it, identifier)
         options = {int(code): bytes.fromhex(value) for code, value in question.options.items()}
         self.clients: list[LeaseClient] = [
-            Client4(around, options, broadcast=broadcast) if version == _IPV4 else Client6(around)
+            Client4(context, options, broadcast=broadcast) if version == _IPV4 else Client6(context)
             for version in question.versions
         ]
         for client in self.clients:
