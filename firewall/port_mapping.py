@@ -28,7 +28,7 @@ class PortMapping(NamedTuple):
         port = f"{self.host_port}/{self.protocol}"
         if self.host_address is None:
             return port
-        return f"{self.host_address}:{port}" if self.host_address.version == 4 else f"[{self.host_address}]:{port}"  # noqa: PLR2004 -- IPv4
+        return f"{self.host_address}:{port}" if self.host_address.version == 4 else f"[{self.host_address}]:{port}"  # noqa: PLR2004
 
 
 class Forwarding(NamedTuple):

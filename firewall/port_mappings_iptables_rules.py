@@ -69,7 +69,7 @@ def own_rules(chain: str, forwarding: Forwarding) -> list[str]:
             if forwarding.masquerade_all:
                 sources = [""]
             rules += [f"{chain} {source}{match} -j {target}" for source in sources]
-        address = f"[{mapping.address}]" if mapping.address.version == 6 else str(mapping.address)  # noqa: PLR2004 -- IPv6
+        address = f"[{mapping.address}]" if mapping.address.version == 6 else str(mapping.address)  # noqa: PLR2004
         rules.append(f"{chain} {match} -j DNAT --to-destination {address}:{mapping.container_port}")
     return rules
 
