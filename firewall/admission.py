@@ -67,7 +67,7 @@ def remove(tables: Tables, owner: Owner, admission: Admission) -> None:
 
 
 def missing(tables: Tables, owner: Owner, admission: Admission) -> list[str]:
-    """Return what the firewall lacks of the admission, in words; nothing if all is in force. Raises OSError.
+    """Return the missing parts of the admission, in words; none if all is in force. Raises OSError.
 
     If the owner's addresses are known, others in `admission` are a later plugin's, which ADD has not admitted.
     """

@@ -133,7 +133,7 @@ def _programs(tables: Tables, family: Family, addresses: Sequence[Interface]) ->
 
 
 def _missing(present: _Filter, addresses: Sequence[Interface], admission: Admission) -> list[str]:
-    """Return the changes that add what is missing, as lines for iptables-restore(8)."""
+    """Return the changes that add the missing chains and rules, as lines for iptables-restore(8)."""
     admin = f'{_FORWARD} -m comment --comment "CNI firewall plugin admin overrides" -j {admission.admin_chain}'
     changes = _new_chains(present, (_FORWARD, admission.admin_chain))
     if not present.rules[_JUMP]:
@@ -148,7 +148,7 @@ def _missing(present: _Filter, addresses: Sequence[Interface], admission: Admiss
 
 
 def _isolation(present: _Filter, ingress: Ingress) -> list[str]:
-    """Return the changes that add what is missing of a bridge's ingress policy."""
+    """Return the changes that add the missing rules of a bridge's ingress policy."""
     first, second = _STAGES
     bridge = ingress.bridge
     inserted = [_isolation_jump(), f"{first} -i {bridge} ! -o {bridge} {_comment(ingress.policy)} -j {second}"]

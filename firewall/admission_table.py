@@ -35,7 +35,7 @@ __all__ = [
     "PODS",
     "PORTS",
     "SAME",
-    "Seen",
+    "SeenAdmission",
     "counter_name",
     "is_whole",
     "name_key",
@@ -105,7 +105,7 @@ def is_whole(table: Table, chain: Chain | None, rules: int) -> bool:
 
 
 def restore(transaction: Transaction, base: Chain | None) -> None:
-    """Make what is missing of the table, and its rules anew. The chain of administrators keeps its rules."""
+    """Make the missing objects of the table, and all rules anew. The chain of administrators keeps its rules."""
     transaction.add_table()
     transaction.add_counter(ATTACHMENTS)
     for name in (OWNERS, MEMBERS):
@@ -122,7 +122,7 @@ def restore(transaction: Transaction, base: Chain | None) -> None:
 
 
 def restore_ports(transaction: Transaction, base: Chain | None) -> None:
-    """Make what is missing of the table of isolated ports, and its rules anew."""
+    """Make the missing objects of the table of isolated ports, and all rules anew."""
     transaction.add_table()
     transaction.add_set(PORTS, _NAME)
     if base and base.hook != HOOK:
@@ -146,7 +146,7 @@ RULES: Final = _rules()
 PORT_RULES: Final = [[*meta(way), *matched(PORTS), *verdict(DROP)] for way in (IIFNAME, OIFNAME)]
 
 
-class Seen:
+class SeenAdmission:
     """The answers to one system call about an owner; all belong to `generation`, or to a later one."""
 
     def __init__(

@@ -50,4 +50,4 @@ class Forwarding(NamedTuple):
     set_mark_chain: str | None = None
     """With iptables, another program's chain that marks packets to masquerade."""
     conditions: Mapping[int, Sequence[str]] = {}
-    """By version, what else must be true of a packet, in the backend's own words."""
+    """By version, more conditions that a packet must meet, in the backend's own words."""

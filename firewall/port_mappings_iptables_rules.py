@@ -64,7 +64,7 @@ def own_rules(chain: str, forwarding: Forwarding) -> list[str]:
         if forwarding.snat:
             # The whole subnet: a neighbour of the pod would get the answer from an address that it did not ask.
             sources = [f"-s {address.network} " for address in forwarding.pod]
-            if mapping.address.version == 4:  # noqa: PLR2004
+            if mapping.address.version == 4:  # noqa: PLR2004 -- IPv4
                 sources.append("-s 127.0.0.1/32 ")
             if forwarding.masquerade_all:
                 sources = [""]

@@ -48,7 +48,7 @@ from firewall.port_mappings_clashes import is_elsewhere, is_stale, refuse_rivals
 from firewall.port_mappings_elements import (
     OBJECTS,
     Place,
-    Seen,
+    SeenPorts,
     general_place,
     listing,
     mapping_in,
@@ -121,7 +121,7 @@ def holds(tables: Tables, owner: Owner, forwarding: Forwarding) -> bool:
     netfilter = tables.netfilter()
     table = _table(netfilter, owner, forwarding)
     wanted = words(forwarding)
-    seen = Seen(netfilter, table, owner, wanted)
+    seen = SeenPorts(netfilter, table, owner, wanted)
     listed = set(seen.words())
     return _is_whole(table, seen, forwarding) and all(
         (element := seen.elements.get(place_of(word)))
@@ -159,13 +159,13 @@ def _own_tables(netfilter: Netfilter, network: str) -> list[Table]:
     return [open_table(netfilter), open_table(netfilter, network)]
 
 
-def _look(netfilter: Netfilter, table: Table, owner: Owner, forwarding: Forwarding, wanted: Iterable[str]) -> Seen:
-    seen = Seen(netfilter, table, owner, wanted)
+def _look(netfilter: Netfilter, table: Table, owner: Owner, forwarding: Forwarding, wanted: Iterable[str]) -> SeenPorts:
+    seen = SeenPorts(netfilter, table, owner, wanted)
     seen.look(general_place(mapping) for mapping in forwarding.mappings if mapping.host_address)
     return seen
 
 
-def _is_whole(table: Table, seen: Seen, forwarding: Forwarding) -> bool:
+def _is_whole(table: Table, seen: SeenPorts, forwarding: Forwarding) -> bool:
     from firewall.port_mappings_rules import is_whole
 
     if not forwarding.conditions:
@@ -176,7 +176,7 @@ def _is_whole(table: Table, seen: Seen, forwarding: Forwarding) -> bool:
     return is_whole(table, seen, guards) and port_mappings_conditions.are_met(table, forwarding.conditions)
 
 
-def _change(transaction: Transaction, seen: Seen, owner: Owner, wanted: dict[str, bytes]) -> None:
+def _change(transaction: Transaction, seen: SeenPorts, owner: Owner, wanted: dict[str, bytes]) -> None:
     """Add the wanted elements that are missing, and remove the owner's others."""
     label = owner.label()
     places = {place_of(word): word for word in wanted}
@@ -209,7 +209,7 @@ def _remove(netfilter: Netfilter, table: Table, owner: Owner) -> list[PortMappin
     doing = f"stop forwarding ports to {owner.container_id}"
     label = owner.label()
     for _ in attempts(doing):
-        seen = Seen(netfilter, table, owner)
+        seen = SeenPorts(netfilter, table, owner)
         if not seen.listed:
             return []
         own = {place: element for place, element in seen.elements.items() if element.comment == label}

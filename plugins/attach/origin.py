@@ -1,4 +1,4 @@
-"""Which suite has made an attachment: REPAIR puts firewall rules back in the form of that suite.
+"""The suite that has made an attachment: REPAIR puts firewall rules back in the form of that suite.
 
 So a node that goes back to the reference plugins loses nothing: their DEL finds the rules.
 """

@@ -9,6 +9,7 @@ from lean.typing import Any, TypeVar
 from plugins.attach.driver import Driver, interface_of
 from plugins.attach.host_links import kept_rtnl
 from plugins.attach.keys import AUTO, InterfaceConfig, MasqueradeConfig, random_mac
+from plugins.attach.owners import valid_owners
 from plugins.attach.pod_ips import pod_ips
 from skel import Args, Cidr, CniError, Code, Interface, Plugin, Result
 from skel.delegate import ipam_add, ipam_check, ipam_delete, ipam_gc, ipam_status
@@ -115,7 +116,7 @@ def _connect(driver: Driver[Any], ifindex: int, gateways: list[Cidr]) -> None:
             driver.undo.add(masquerade.remove, tables, owner, addresses)
             masquerade.apply(tables, owner, addresses, config.ip_masq_backend)
         if not driver.leaves_down:
-            # Last: a packet that the announcement attracts passes all that was set up above.
+            # Last: the announcement attracts packets, and they need everything above.
             with args.interruption.waiting():
                 driver.wait_reachable()
             driver.announce()
@@ -174,15 +175,12 @@ def _check(driver: Driver[Any]) -> None:
 
 def _gc(driver: Driver[Any]) -> None:
     """Remove leftovers of attachments of this network that are no longer valid; go on past errors."""
-    from firewall.owner import Owner
     from plugins.attach.host_veth import collect_host_veths
 
     args, config = driver.args, driver.config
     with Steps() as steps:
-        if config.valid_attachments is None:
-            args.log("GC without a list of valid attachments: nothing is removed")
-        else:
-            valid = {Owner(config.name, each.container_id, each.ifname) for each in config.valid_attachments}
+        valid = valid_owners(args)
+        if valid is not None:
             if driver.kind == "veth":
                 steps.take(collect_host_veths, config.name, valid)
             if isinstance(config, MasqueradeConfig):

@@ -197,13 +197,13 @@ class changing(nlmsg):  # type: ignore[misc]  # noqa: N801 - as pyroute2 names i
     fields = ifinfmsg.fields
     nla_map = ((26, "IFLA_AF_SPEC", "af_spec"),)
 
-    class af_spec(nla):  # type: ignore[misc]  # noqa: N801
+    class af_spec(nla):  # type: ignore[misc]  # noqa: N801 -- as pyroute2 names them
         nla_map = ((int(AF_INET), "AF_INET", "inet"),)
 
-        class inet(nla):  # type: ignore[misc]  # noqa: N801
+        class inet(nla):  # type: ignore[misc]  # noqa: N801 -- as pyroute2 names them
             nla_map = ((1, "IFLA_INET_CONF", "conf"),)
 
-            class conf(nla):  # type: ignore[misc]  # noqa: N801
+            class conf(nla):  # type: ignore[misc]  # noqa: N801 -- as pyroute2 names them
                 nla_map = ((22, "IPV4_DEVCONF_ARP_NOTIFY", "uint32"),)
 
 

@@ -57,7 +57,7 @@ def test_a_lease_is_renewed_rebound_lost_and_found(node: Node, neighbour: Node, 
 
 
 @pytest.mark.parametrize("ipv4", [True, False], ids=["dual stack", "IPv6 alone"])
-def test_ipv6(node: Node, neighbour: Node, direct_bin_dir: Path, ipv4: bool) -> None:  # noqa: FBT001
+def test_ipv6(node: Node, neighbour: Node, direct_bin_dir: Path, ipv4: bool) -> None:  # noqa: FBT001 -- a parameter of pytest
     with running_daemon(node, direct_bin_dir) as daemon, kea(neighbour, 6, SECONDS) as server:
         network = network_of(node, direct_bin_dir, daemon, ipv6=True, ipv4=ipv4)
         if ipv4:
