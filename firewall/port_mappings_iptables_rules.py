@@ -6,6 +6,7 @@ from itertools import pairwise
 from firewall.iptables_program import escaped
 from firewall.owner import Owner
 from firewall.port_mapping import Forwarding, PortMapping
+from firewall.tables import alone, with_port
 from lean.typing import Final
 
 __all__ = [
@@ -59,7 +60,7 @@ def own_rules(chain: str, forwarding: Forwarding) -> list[str]:
     target = forwarding.set_mark_chain or SET_MARK
     rules = []
     for mapping in forwarding.mappings:
-        host = "" if mapping.host_address is None else f"-d {ip_network(mapping.host_address)} "
+        host = "" if mapping.host_address is None else f"-d {alone(mapping.host_address)} "
         match = f"{host}-p {mapping.protocol} -m {mapping.protocol} --dport {mapping.host_port}"
         if forwarding.snat:
             # The whole subnet: a neighbour of the pod would get the answer from an address that it did not ask.
@@ -69,8 +70,8 @@ def own_rules(chain: str, forwarding: Forwarding) -> list[str]:
             if forwarding.masquerade_all:
                 sources = [""]
             rules += [f"{chain} {source}{match} -j {target}" for source in sources]
-        address = f"[{mapping.address}]" if mapping.address.version == 6 else str(mapping.address)  # noqa: PLR2004
-        rules.append(f"{chain} {match} -j DNAT --to-destination {address}:{mapping.container_port}")
+        target_port = with_port(mapping.address, mapping.container_port)
+        rules.append(f"{chain} {match} -j DNAT --to-destination {target_port}")
     return rules
 
 
