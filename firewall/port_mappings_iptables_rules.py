@@ -1,13 +1,17 @@
 """The rules of `firewall.port_mappings_iptables`, as iptables-save(8) shows them."""
 
+from collections.abc import Collection
 from ipaddress import ip_address, ip_network
 from itertools import pairwise
+from struct import unpack_from
 
 from firewall.iptables_program import escaped
 from firewall.owner import Owner
 from firewall.port_mapping import Forwarding, PortMapping
 from firewall.tables import alone, with_port
 from lean.typing import Final
+from netlink.nft_reading import matches
+from netlink.nftables import Rule
 
 __all__ = [
     "DNAT",
@@ -20,6 +24,8 @@ __all__ = [
     "entry_rules",
     "holder_of",
     "is_entry",
+    "is_for",
+    "is_unconditional",
     "mapped_by",
     "own_rules",
 ]
@@ -96,6 +102,21 @@ def is_entry(rule: str, chain: str, mapping: PortMapping) -> bool:
     if words[-1] != chain or "--dports" not in words or f"-p {mapping.protocol} " not in rule:
         return False
     return str(mapping.host_port) in words[words.index("--dports") + 1].split(",")
+
+
+def is_unconditional(rule: str) -> bool:
+    """Tell whether a rule of the common chain leads to a container's for all packets to its ports."""
+    # iptables-save(8) shows addresses and interfaces before the protocol, and other matches in their order.
+    return rule.startswith("-p ") and "--dports" in rule.split()[-4:-2]
+
+
+def is_for(rule: Rule, ports: Collection[int]) -> bool:
+    """Tell whether a rule of the common chain may be for one of these ports, whatever its protocol."""
+    found = matches(rule, "multiport")
+    if not found:
+        return True
+    # struct xt_multiport_v1: flags, count, 15 ports; in the machine's byte order.
+    return any(port in ports for info in found for port in unpack_from(f"={min(info[1], _PORTS_PER_RULE)}H", info, 2))
 
 
 def mapped_by(rule: str) -> PortMapping | None:

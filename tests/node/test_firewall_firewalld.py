@@ -16,6 +16,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("firewalld") is None, reason="no firewalld (Debian: firewalld)"),
 ]
 
+
 @pytest.fixture
 def firewalld(node: Node, tmp_path: Path) -> Iterator[Node]:
     """The node with firewalld."""
