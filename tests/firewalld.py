@@ -29,8 +29,8 @@ _BUS = """
 class Firewalld(NamedTuple):
     """The processes on a node, whose environment names the bus."""
 
-    bus: subprocess.Popen[bytes]
-    daemon: subprocess.Popen[bytes]
+    bus: subprocess.Popen[str]
+    daemon: subprocess.Popen[str]
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def running_firewalld(node: Node, folder: Path) -> Iterator[Firewalld]:
 
 
 @contextmanager
-def running_daemon(node: Node, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+def running_daemon(node: Node, folder: Path) -> Iterator[subprocess.Popen[str]]:
     """Run firewalld alone, on the bus that is there; it answers when the block begins."""
     (settings := folder / "firewalld").mkdir(exist_ok=True)
     log = ["--log-target", "file", "--log-file", str(folder / "firewalld.log")]

@@ -37,11 +37,9 @@ SAMPLE = {
     *("check-interface-other-mac", "check-never-added", "own-namespace", "keys-in-any-case", "version-result"),
 }
 """Checks that depend on the kind of interface; those of the protocol alone run with ptp and macvlan."""
-ENDS_WITH_ITS_NAMESPACE = {"del-netns-gone", "del-netns-empty", "nerdctl-last-del"}
-"""The kernel puts hardware back to the host; the device here is virtual, and the kernel removes it."""
 NEEDS_ITS_RECORD = {"del-files-gone"}
 """Without the record the device gets its name back, and stays down."""
-UNFIT = {"tap": set[str](), "host-device": ENDS_WITH_ITS_NAMESPACE | NEEDS_ITS_RECORD}
+UNFIT = {"tap": set[str](), "host-device": NEEDS_ITS_RECORD}
 KILLS = 16
 WIDE = "10.66.0.0/16"
 
