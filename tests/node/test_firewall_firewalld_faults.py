@@ -180,3 +180,4 @@ def test_without_its_bus_del_is_done(chain: Chain, firewalld: Firewalld, ask: Ca
         assert ask(verb, pod).startswith("no D-Bus at ")
     assert ask("DEL", "one") == ask("DEL", "new") == ""
     assert "cni_harness" not in str(chain.node.nft())
+    firewalld.daemon.wait(HANG)  # it ends with its bus

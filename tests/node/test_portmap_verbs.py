@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from firewall import iptables_program
+from firewall import iptables_program, port_mappings_iptables
 from launch.plugin_list import resolve
 from skel import dispatch
 from tests.attachments import Network
+from tests.node.faults import dispatched, failing_once
 from tests.nodes import Node
 from tests.port_mappings import Ports, connects, mapping, refuses
 
@@ -99,6 +100,27 @@ def test_the_other_backends_ports_of_another_protocol_address_or_condition_are_f
 
     for ports, pod in ((mine, "two"), (theirs, "one"), (narrow, "narrow")):
         ports.succeed("CHECK", pod)
+
+
+def test_no_program_is_run_for_ports_that_no_pod_has_by_iptables(
+    node: Node, direct_bin_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = Ports(
+        node, direct_bin_dir, name="theirs", interface={"bridge": "br1", "ipam": OTHER_IPAM}, backend="iptables"
+    )
+    theirs.add("one", mapping(8080, 80), mapping(8081, 81, "udp"))
+    mine = Ports(node, direct_bin_dir)
+    mine.attach("two")
+    sent = {**mine.portmap.config, "prevResult": mine.results["two"]}
+    codes = []
+
+    for port in (9090, 8081, 8080):
+        with monkeypatch.context() as patch:
+            failing_once(patch, port_mappings_iptables, "_listed")
+            sent["runtimeConfig"] = {"portMappings": [mapping(port, 80)]}
+            codes.append(dispatched(node, direct_bin_dir, "ADD", sent, "two").code)
+
+    assert codes == [0, 1, 1]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
