@@ -5,7 +5,6 @@ without a limit for the first answer of a bus. Interface: firewalld.dbus(5), the
 """
 
 import errno
-import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +12,8 @@ from contextlib import contextmanager
 from lean.typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    import socket
+
     from jeepney import Message
 
 __all__ = ["Bus", "FirewalldEndedError", "FirewalldError", "FirewalldRefusal", "FirewalldTimeoutError", "connected"]
@@ -57,7 +58,7 @@ def connected(environ: Mapping[str, str]) -> Iterator["Bus"]:
     deadline = time.monotonic() + TIMEOUT
     try:
         # An address that jeepney cannot read is a RuntimeError or a ValueError.
-        connection: socket.socket = prep_socket(get_bus(address), timeout=TIMEOUT)
+        connection = prep_socket(get_bus(address), timeout=TIMEOUT)
     except TimeoutError:
         message = f"the D-Bus at {address} does not answer: no answer within {TIMEOUT:.0f} s"
         raise FirewalldTimeoutError(errno.ETIMEDOUT, message) from None
@@ -72,7 +73,7 @@ def connected(environ: Mapping[str, str]) -> Iterator["Bus"]:
 class Bus:
     """A connection of `connected`."""
 
-    def __init__(self, connection: socket.socket, address: str, deadline: float) -> None:
+    def __init__(self, connection: "socket.socket", address: str, deadline: float) -> None:
         """`connection` is authenticated; `deadline` is by the clock `time.monotonic`."""
         from jeepney import Parser
 

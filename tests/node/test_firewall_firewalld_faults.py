@@ -150,10 +150,10 @@ def ending_during(method: str, chain: Chain, firewalld: Firewalld, patch: pytest
     assert firewalld.daemon.poll() is not None
 
 
-def test_a_refusal_is_told_and_the_next_del_removes_all(
+def test_a_refusal_is_told_and_the_pods_stay_in_the_list(
     chain: Chain, firewalld: Firewalld, ask: Callable[..., str]
 ) -> None:
-    """A lockdown without anybody on its list: https://firewalld.org/documentation/howto/enable-and-disable-lockdown."""
+    """Until firewalld ends, and the sources with it. The refusal is a lockdown, with nobody on its list."""
     chain.add("one")
     chain.attach("new")
     for command in ("--remove-lockdown-whitelist-uid=0", "--lockdown-on"):
@@ -164,7 +164,9 @@ def test_a_refusal_is_told_and_the_next_del_removes_all(
     assert added.startswith('firewalld cannot add source 10.88.0.3/32 to zone "trusted": ')
     assert deleted.startswith("firewalld cannot remove source ")
     assert all("ACCESS_DENIED" in message for message in (added, deleted))
-    firewalld.daemon.send_signal(signal.SIGHUP)  # its reload
+    assert "net/id-one/eth0" in str(chain.node.nft())
+    firewalld.daemon.terminate()
+    firewalld.daemon.wait(HANG)
     for pod in ("one", "new"):
         chain.succeed("DEL", pod, prevResult=None)
     assert "cni_harness" not in str(chain.node.nft())
