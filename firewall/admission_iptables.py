@@ -20,7 +20,7 @@ from firewall.admission_subject import ISOLATED, Admission, Ingress
 from firewall.iptables_program import IptablesError, Program, restore, run
 from firewall.iptables_variant import FAMILIES, Family, default_program, program_of, program_with, programs_with
 from firewall.owner import Owner
-from firewall.tables import Interface, Tables
+from firewall.tables import Interface, Tables, alone
 from lean.typing import Final
 from netlink.nft_reading import mentions
 from netlink.nftables import Table
@@ -170,9 +170,8 @@ def _new_chains(present: _Filter, names: Collection[str]) -> list[str]:
 
 def _pod_rules(addresses: Sequence[Interface]) -> Iterator[str]:
     for address in addresses:
-        alone = f"{address.ip}/{address.max_prefixlen}"
-        yield f"{_FORWARD} -d {alone} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
-        yield f"{_FORWARD} -s {alone} -j ACCEPT"
+        yield f"{_FORWARD} -d {alone(address)} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
+        yield f"{_FORWARD} -s {alone(address)} -j ACCEPT"
 
 
 def _isolation_jump() -> str:

@@ -44,6 +44,7 @@ from firewall.admission_table import (
     PODS,
     PORT_RULES,
     PORTS,
+    PORTS_HOOK,
     RULES,
     SAME,
     SeenAdmission,
@@ -57,11 +58,13 @@ from firewall.admission_table import (
     restore,
     restore_ports,
 )
+from firewall.bridge_family import demand_bridge_family
 from firewall.owner import Owner
 from firewall.tables import Address, Interface, Tables, attempts
 from lean.typing import Final
 from netlink.nft_wire import Element
 from netlink.nftables import LOST_RACES, Transaction
+from netlink.socket import NetlinkError
 
 __all__ = ["addresses_of", "admitted", "apply", "holds", "others", "remove", "restricts"]
 
@@ -103,8 +106,14 @@ def apply(tables: Tables, owner: Owner, admission: Admission) -> None:
         # If a transaction makes all objects that it needs, "no such object" means that the kernel lacks a feature.
         is_guarded = (is_damaged and seen.uses is not None) or ingress is not None
         lost_races = LOST_RACES if seen.uses is not None else LOST_RACES - {errno.ENOENT}
-        if table.try_commit(transaction, doing, lost_races, seen.generation if is_guarded else None):
+        try:
+            is_done = table.try_commit(transaction, doing, lost_races, seen.generation if is_guarded else None)
+        except NetlinkError:
+            _demand_ports(tables, ingress, seen, doing)
+            raise
+        if is_done:
             break
+        _demand_ports(tables, ingress, seen, doing)
 
 
 def remove(tables: Tables, owner: Owner, admission: Admission) -> None:
@@ -231,6 +240,12 @@ def _isolate(transaction: Transaction, tables: Tables, owner: Owner, ingress: In
         restore_ports(ports, seen.ports_base)
     _put(ports, PORTS, Element(name_key(ingress.port), owner.label()), seen.port)
     transaction.messages += ports.messages
+
+
+def _demand_ports(tables: Tables, ingress: Ingress | None, seen: Seen, doing: str) -> None:
+    """Raise NetlinkError if a change has failed because the kernel cannot filter between the ports of a bridge."""
+    if ingress and ingress.policy == ISOLATED and ingress.port and seen.ports_base is None:
+        demand_bridge_family(tables, PORTS_HOOK, f'ingressPolicy "{ISOLATED}": {doing}')
 
 
 def _release_port(transaction: Transaction, tables: Tables, ingress: Ingress) -> None:

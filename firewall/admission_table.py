@@ -34,6 +34,7 @@ __all__ = [
     "OWNERS",
     "PODS",
     "PORTS",
+    "PORTS_HOOK",
     "SAME",
     "SeenAdmission",
     "counter_name",
@@ -48,7 +49,8 @@ __all__ = [
 ]
 
 _TABLE: Final = "cni_harness_firewall"
-HOOK = Hook("filter", 2, 0)  # NF_INET_FORWARD, NF_BR_FORWARD; priority filter
+HOOK = Hook("filter", 2, 0)  # NF_INET_FORWARD; priority filter
+PORTS_HOOK = Hook("filter", 2, 0)  # NF_BR_FORWARD
 FORWARD: Final = "forward"
 ADMIN: Final = "admin"
 OWNERS: Final = "owners"
@@ -125,9 +127,9 @@ def restore_ports(transaction: Transaction, base: Chain | None) -> None:
     """Make the missing objects of the table of isolated ports, and all rules anew."""
     transaction.add_table()
     transaction.add_set(PORTS, _NAME)
-    if base and base.hook != HOOK:
+    if base and base.hook != PORTS_HOOK:
         transaction.delete_chain(FORWARD)
-    transaction.add_chain(FORWARD, HOOK)
+    transaction.add_chain(FORWARD, PORTS_HOOK)
     transaction.set_rules(FORWARD, *PORT_RULES)
 
 

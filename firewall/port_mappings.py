@@ -15,6 +15,8 @@ from lean.typing import TYPE_CHECKING, Final
 from skel.steps import Steps
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from firewall.backend import Backend, Leftovers
 
 __all__ = ["apply", "collect", "missing", "remove", "repair"]
@@ -23,6 +25,11 @@ _BACKENDS: "Final[dict[str, Backend[Forwarding]]]" = {
     "nftables": port_mappings_nft,
     "iptables": port_mappings_iptables,
 }
+_OTHERS: "Final[dict[str, Callable[[Tables, Owner, Forwarding], None]]]" = {
+    "nftables": port_mappings_iptables.refuse_clashes,
+    "iptables": port_mappings_nft.refuse_clashes,
+}
+"""The question for the ports of the other backend, before those of one are led to a pod."""
 _ALL: "Final[tuple[Leftovers[Forwarding], ...]]" = (*_BACKENDS.values(), port_mappings_reference)
 
 
@@ -31,6 +38,9 @@ def apply(tables: Tables, owner: Owner, forwarding: Forwarding, backend: str) ->
 
     Call `remove` after an error.
     """
+    # Two ADDs at the same moment may both find the port free. Within a backend, they do not.
+    if not forwarding.conditions:
+        _OTHERS[backend](tables, owner, forwarding)
     _BACKENDS[backend].apply(tables, owner, forwarding)
     forget_misled(tables, forwarding.mappings)
 

@@ -63,7 +63,7 @@ from netlink.nft_wire import Element
 from netlink.nftables import LOST_RACES, Table, Transaction
 from skel.steps import Steps
 
-__all__ = ["apply", "collect", "forwarded", "holds", "remove"]
+__all__ = ["apply", "collect", "forwarded", "holds", "refuse_clashes", "remove"]
 
 
 def apply(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
@@ -101,6 +101,14 @@ def apply(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
         from firewall import port_mappings_conditions
 
         port_mappings_conditions.guard(tables, table.name, forwarding.conditions)
+
+
+def refuse_clashes(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
+    """Raise CniError (999) if another container of a network without conditions has one of the ports; NetlinkError."""
+    netfilter = tables.netfilter()
+    table = open_table(netfilter)
+    if table.uses() is not None:
+        refuse_taken(table, _look(netfilter, table, owner, forwarding, words(forwarding)), owner, forwarding)
 
 
 def remove(tables: Tables, owner: Owner, _: Forwarding | None = None) -> list[PortMapping]:

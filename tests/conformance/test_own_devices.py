@@ -17,11 +17,9 @@ PLUGINS: dict[str, dict[str, Any]] = {
     "tap": {"capabilities": dict.fromkeys(("ips", "ipRanges", "mac"), True), "multiQueue": True, "ipam": IPAM},
     "host-device": {"device": "uplink0", "capabilities": dict.fromkeys(("ips", "ipRanges"), True), "ipam": IPAM},
 }
-ENDS_WITH_ITS_NAMESPACE = {"del-netns-gone", "del-netns-empty", "nerdctl-last-del"}
-"""The kernel puts hardware back to the host; the device here is virtual, and the kernel removes it."""
 NEEDS_ITS_RECORD = {"del-files-gone"}
 """Without the record the device gets its name back, and stays down."""
-UNFIT = {"tap": set[str](), "host-device": ENDS_WITH_ITS_NAMESPACE | NEEDS_ITS_RECORD}
+UNFIT = {"tap": set[str](), "host-device": NEEDS_ITS_RECORD}
 KILLS = 16
 
 
