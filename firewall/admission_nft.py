@@ -242,7 +242,7 @@ def _isolate(transaction: Transaction, tables: Tables, owner: Owner, ingress: In
     transaction.messages += ports.messages
 
 
-def _demand_ports(tables: Tables, ingress: Ingress | None, seen: Seen, doing: str) -> None:
+def _demand_ports(tables: Tables, ingress: Ingress | None, seen: SeenAdmission, doing: str) -> None:
     """Raise NetlinkError if a change has failed because the kernel cannot filter between the ports of a bridge."""
     if ingress and ingress.policy == ISOLATED and ingress.port and seen.ports_base is None:
         demand_bridge_family(tables, PORTS_HOOK, f'ingressPolicy "{ISOLATED}": {doing}')
