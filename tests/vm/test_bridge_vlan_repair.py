@@ -83,15 +83,22 @@ def test_the_command_line_repairs_vlans(served_bin_dir: Path, tmp_path: Path) ->
         cli.configure(bridge_network("net", vlan=100, version="1.1.0"))
         [pod] = cli.add("one")
         port = pod["networks"][0]["result"]["interfaces"][1]["name"]
-        on_node, in_pod = ["nsenter", f"--net=/run/netns/{cli.node}"], ["nsenter", f"--net={pod['netns']}"]
-        for loss in ("ip link delete net0", f"bridge vlan delete dev {port} vid 100"):
-            subprocess.run([*on_node, *loss.split()], check=True, timeout=HANG)
-            lost = subprocess.run([*in_pod, "ping", "-c1", "-W2", "10.77.0.1"], check=False, timeout=HANG)
+
+        def on(netns: str, *command: str) -> subprocess.CompletedProcess[str]:
+            line = ["nsenter", f"--net={netns}", *command]
+            return subprocess.run(line, capture_output=True, text=True, timeout=HANG, check=False)
+
+        def reaches_gateway() -> bool:
+            return on(pod["netns"], "ping", "-c1", "-W2", "10.77.0.1").returncode == 0
+
+        assert until(reaches_gateway, within=SOON)
+        for loss in (f"bridge vlan delete dev {port} vid 100", "ip link delete net0"):
+            assert on(f"/run/netns/{cli.node}", *loss.split()).returncode == 0
+            assert not reaches_gateway(), loss
 
             cli.run("repair")
 
-            assert lost.returncode != 0, loss
             cli.run("check")
-            subprocess.run([*in_pod, "ping", "-c1", "-W9", "10.77.0.1"], check=True, timeout=HANG)
+            assert until(reaches_gateway, within=SOON), loss
     finally:
         cli.close()
