@@ -124,7 +124,7 @@ MACHINES: Final[dict[str, Callable[[Kernel, Sequence[str]], Machine]]] = {
 """What makes each of them, given further arguments of pytest."""
 
 ON_REQUEST: Final = {"conformance"}
-"""Those that take hours: they run only if they are named."""
+"""Those that take more than an hour: they run only if they are named."""
 
 KERNELS: Final = {"tests-6.12": "linux-image-6.12-amd64"}
 """The packages of the kernels of those that have another one than the release's own."""
