@@ -1,4 +1,4 @@
-"""What somebody deletes by hand of a bridge's VLANs: CHECK fails, and REPAIR puts it back."""
+"""Parts of a bridge and its VLANs that are deleted by hand: CHECK fails, and REPAIR puts them back."""
 
 import json
 import subprocess

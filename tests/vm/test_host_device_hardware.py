@@ -67,7 +67,7 @@ class Card:
         return {key: values.get(key, self.pci_address)}
 
     def state(self) -> dict[str, Any]:
-        """What DEL must restore; the kernel's own addresses and routes come with it."""
+        """Everything that DEL must restore, and the addresses and routes that the kernel makes again."""
         links = [link for link in ip("address") if link["address"] == self.mac]
         kept = ("ifindex", "ifname", "mtu", "flags", "operstate", "ifalias", "altnames")
         return {
