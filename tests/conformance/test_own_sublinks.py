@@ -45,7 +45,7 @@ def test_conformance(plugin: str, check: Check, node: Node, served_bin_dir: Path
     assert finding.outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, finding.detail
 
 
-@pytest.mark.parametrize("plugin", [plugin for plugin in PROFILES if plugin not in MODES])
+@pytest.mark.parametrize("plugin", ["ipvlan-l2", "vrf"])
 def test_nothing_is_left_of_a_killed_add(plugin: str, node: Node, served_bin_dir: Path, tmp_path: Path) -> None:
     require_kind(plugin, node)
     extent = extent_in(tmp_path, KILLS)
