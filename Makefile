@@ -11,7 +11,7 @@ JOBS ?= 4
 RUNTIME_JOBS ?= 2
 PYTEST_ARGS ?=
 VM_ARGS ?=
-MATRIX_LISTS ?= $(addprefix --conf tests/conformance/networks/,$(addsuffix .conflist,bridge ptp static loopback languages/shell-ptp))
+MATRIX_LISTS ?= $(addprefix --conf tests/conformance/networks/,$(addsuffix .conflist,bridge ptp tap host-device static loopback languages/shell-ptp))
 BENCH_ARGS ?=
 SOAK_ARGS ?=
 
@@ -94,7 +94,8 @@ bench: $(COMPARABLE) ## measure our plugins beside Debian's and judge them; figu
 matrix: $(TESTABLE) ## examine our plugins and Debian's beside each other; the full table goes to build/conformance-matrix.md
 	$(RUN)/cni-harness --state-dir build/matrix/state install --no-units --bin-dir build/matrix/bin
 	$(ELSEWHERE) $(RUN)/cni-harness conformance matrix --bin-dir ours=build/matrix/bin --bin-dir debian=/usr/lib/cni \
-		--bin-dir shell+perl=tests/conformance/plugins --jobs $(JOBS) --save build/conformance-matrix.md $(MATRIX_LISTS)
+		--bin-dir shell+perl=tests/conformance/plugins --prepare tests/conformance/uplink.sh --jobs $(JOBS) \
+		--save build/conformance-matrix.md $(MATRIX_LISTS)
 
 soak: $(INSTALLED) ## end thousands of ADDs and DELs by signals and count leftovers, and let workers live; SOAK_ARGS=--help tells more
 	$(ELSEWHERE) $(RUN)/python -m tools.soak $(SOAK_ARGS)

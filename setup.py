@@ -1,6 +1,6 @@
-"""Builds the compiled launcher, launch/launcher.c, where there is a C compiler; all else is in pyproject.toml.
+"""Builds the compiled launcher, launch/launcher.c, if there is a C compiler; all else is in pyproject.toml.
 
-Without one, or where it fails, nothing is lost but speed: launch.launcher has the same in Python.
+Without one, or if it fails, only speed is lost: launch.launcher is the same launcher in Python.
 """
 
 import os
@@ -20,8 +20,8 @@ HEADERS = ["launch/handoff.h"]
 FREESTANDING = "launch/freestanding.c"
 TARGET = "launch/_launcher"
 OPTIMISED = ["-std=c11", "-O2", "-Wall", "-Wextra"]
-# What a C library does before main takes longer than the launcher's own work: best is none, then one without a linker
-# at each start, then any.
+# A C library takes longer before main than the launcher for its own work. So the best way is without one, then one
+# without a linker at each start, then any.
 WAYS = [
     [
         "-nostdlib", "-static", "-ffreestanding", "-fno-stack-protector", "-fno-tree-loop-distribute-patterns",
@@ -66,7 +66,7 @@ class build_launcher(Command):  # noqa: N801 -- commands are named as they are c
         errors = ""
         for way in WAYS:
             command = [*compiler, *OPTIMISED, *flags, *way, "-o", str(target)]
-            ran = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)  # noqa: S603
+            ran = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)  # noqa: S603 -- the compiler of whoever builds
             if ran.returncode == 0:
                 target.chmod(0o755)
                 self.is_static = "-static" in way
@@ -75,15 +75,15 @@ class build_launcher(Command):  # noqa: N801 -- commands are named as they are c
         sys.stderr.write(f"{errors}the plugins get the slower launcher, in Python\n")
 
     def target(self) -> Path:
-        """Return where the launcher is to be."""
+        """Return the path of the launcher."""
         return Path(TARGET) if self.editable_mode or self.build_lib is None else Path(self.build_lib, TARGET)
 
     def get_source_files(self) -> list[str]:
-        """Return what belongs into a source distribution."""
+        """Return the files of a source distribution."""
         return [*SOURCES, *HEADERS, FREESTANDING]
 
     def get_outputs(self) -> list[str]:
-        """Return what was made."""
+        """Return the files that were made."""
         return [str(self.target())] if self.target().exists() else []
 
     def get_output_mapping(self) -> dict[str, str]:
@@ -91,7 +91,7 @@ class build_launcher(Command):  # noqa: N801 -- commands are named as they are c
         return {}
 
 
-class platform_wheel(bdist_wheel):  # noqa: N801
+class platform_wheel(bdist_wheel):  # noqa: N801 -- as above
     """A wheel for any Python, and for this kind of machine only where the compiled launcher is in it."""
 
     def run(self) -> None:

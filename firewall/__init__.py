@@ -1,1 +1,4 @@
-"""The firewall's part of an attachment: `masquerade` and `spoofcheck`, each a table of backends."""
+"""The firewall's part of an attachment: `masquerade`, `spoofcheck`, `port_mappings` and `admission`.
+
+Each is a table of backends.
+"""

@@ -51,7 +51,8 @@ def apply(tables: Tables, owner: Owner, admission: Admission, *, as_reference: b
 def remove(tables: Tables, owner: Owner, admission: Admission) -> None:
     """Remove the rules of `apply`, from any backend or plugin suite; no rules are fine. Raises OSError, CniError.
 
-    Without addresses in `admission`, all of the owner's go.
+    Without addresses in `admission`, all of the owner's go. After an error the table of `admission_nft` keeps them, for
+    the next DEL or GC.
     """
     with Steps() as steps:
         known = list(admission.addresses)
@@ -62,12 +63,13 @@ def remove(tables: Tables, owner: Owner, admission: Admission) -> None:
         if own.addresses:
             steps.take(admission_iptables.remove, tables, owner, own)
             steps.take(_remove_from_firewalld, tables, owner, own)
-        # Last: it lists the addresses.
-        steps.take(admission_nft.remove, tables, owner, own)
+        # Last: it lists the addresses, and a repeated DEL may have no result that names them.
+        if not steps.failures:
+            steps.take(admission_nft.remove, tables, owner, own)
 
 
 def missing(tables: Tables, owner: Owner, admission: Admission) -> list[str]:
-    """Return what the firewall lacks of the admission, in words; nothing if all is in force. Raises OSError.
+    """Return the missing parts of the admission, in words; none if all is in force. Raises OSError.
 
     If the owner's addresses are known, others in `admission` are a later plugin's, which ADD has not admitted.
     """
@@ -99,6 +101,8 @@ def collect(tables: Tables, network: str, valid: Collection[Owner], admission: A
     with Steps() as steps:
         for owner in stale:
             steps.take(remove, tables, owner, admission._replace(addresses=(), ingress=None))
+            if any(isinstance(failure, TimeoutError) for failure in steps.failures):
+                break  # each of the others would wait as long
 
 
 def lack(tables: Tables, admission: Admission) -> str:

@@ -20,7 +20,7 @@ from firewall.admission_subject import ISOLATED, Admission, Ingress
 from firewall.iptables_program import IptablesError, Program, restore, run
 from firewall.iptables_variant import FAMILIES, Family, default_program, program_of, program_with, programs_with
 from firewall.owner import Owner
-from firewall.tables import Interface, Tables
+from firewall.tables import Interface, Tables, alone
 from lean.typing import Final
 from netlink.nft_reading import mentions
 from netlink.nftables import Table
@@ -133,7 +133,7 @@ def _programs(tables: Tables, family: Family, addresses: Sequence[Interface]) ->
 
 
 def _missing(present: _Filter, addresses: Sequence[Interface], admission: Admission) -> list[str]:
-    """Return the changes that add what is missing, as lines for iptables-restore(8)."""
+    """Return the changes that add the missing chains and rules, as lines for iptables-restore(8)."""
     admin = f'{_FORWARD} -m comment --comment "CNI firewall plugin admin overrides" -j {admission.admin_chain}'
     changes = _new_chains(present, (_FORWARD, admission.admin_chain))
     if not present.rules[_JUMP]:
@@ -148,7 +148,7 @@ def _missing(present: _Filter, addresses: Sequence[Interface], admission: Admiss
 
 
 def _isolation(present: _Filter, ingress: Ingress) -> list[str]:
-    """Return the changes that add what is missing of a bridge's ingress policy."""
+    """Return the changes that add the missing rules of a bridge's ingress policy."""
     first, second = _STAGES
     bridge = ingress.bridge
     inserted = [_isolation_jump(), f"{first} -i {bridge} ! -o {bridge} {_comment(ingress.policy)} -j {second}"]
@@ -170,9 +170,8 @@ def _new_chains(present: _Filter, names: Collection[str]) -> list[str]:
 
 def _pod_rules(addresses: Sequence[Interface]) -> Iterator[str]:
     for address in addresses:
-        alone = f"{address.ip}/{address.max_prefixlen}"
-        yield f"{_FORWARD} -d {alone} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
-        yield f"{_FORWARD} -s {alone} -j ACCEPT"
+        yield f"{_FORWARD} -d {alone(address)} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
+        yield f"{_FORWARD} -s {alone(address)} -j ACCEPT"
 
 
 def _isolation_jump() -> str:

@@ -44,9 +44,10 @@ from firewall.admission_table import (
     PODS,
     PORT_RULES,
     PORTS,
+    PORTS_HOOK,
     RULES,
     SAME,
-    Seen,
+    SeenAdmission,
     counter_name,
     is_whole,
     name_key,
@@ -57,11 +58,13 @@ from firewall.admission_table import (
     restore,
     restore_ports,
 )
+from firewall.bridge_family import demand_bridge_family
 from firewall.owner import Owner
 from firewall.tables import Address, Interface, Tables, attempts
 from lean.typing import Final
 from netlink.nft_wire import Element
 from netlink.nftables import LOST_RACES, Transaction
+from netlink.socket import NetlinkError
 
 __all__ = ["addresses_of", "admitted", "apply", "holds", "others", "remove", "restricts"]
 
@@ -84,7 +87,7 @@ def apply(tables: Tables, owner: Owner, admission: Admission) -> None:
     addresses = _alone(admission.addresses)
     doing = f"admit {', '.join(map(str, addresses))}"
     for _ in attempts(doing):
-        seen = Seen(netfilter, owner, addresses, ingress)
+        seen = SeenAdmission(netfilter, owner, addresses, ingress)
         transaction = table.transaction()
         is_damaged = not is_whole(table, seen.base, len(RULES))
         if is_damaged:
@@ -103,8 +106,14 @@ def apply(tables: Tables, owner: Owner, admission: Admission) -> None:
         # If a transaction makes all objects that it needs, "no such object" means that the kernel lacks a feature.
         is_guarded = (is_damaged and seen.uses is not None) or ingress is not None
         lost_races = LOST_RACES if seen.uses is not None else LOST_RACES - {errno.ENOENT}
-        if table.try_commit(transaction, doing, lost_races, seen.generation if is_guarded else None):
+        try:
+            is_done = table.try_commit(transaction, doing, lost_races, seen.generation if is_guarded else None)
+        except NetlinkError:
+            _demand_ports(tables, ingress, seen, doing)
+            raise
+        if is_done:
             break
+        _demand_ports(tables, ingress, seen, doing)
 
 
 def remove(tables: Tables, owner: Owner, admission: Admission) -> None:
@@ -116,7 +125,7 @@ def remove(tables: Tables, owner: Owner, admission: Admission) -> None:
     ingress = None
     doing = f"remove the admission of {owner.label()}"
     for _ in attempts(doing):
-        seen = Seen(netfilter, owner, addresses, ingress)
+        seen = SeenAdmission(netfilter, owner, addresses, ingress)
         known = _known(tables, owner, seen)
         told = _ingress_in(seen.member)
         if not known.keys() <= addresses.keys() or told != ingress:
@@ -146,7 +155,7 @@ def holds(tables: Tables, owner: Owner, admission: Admission) -> bool:
     """Tell whether the rules are there and the owner's elements for all the addresses. Raises NetlinkError."""
     netfilter = tables.netfilter()
     addresses = _alone(admission.addresses)
-    seen = Seen(netfilter, owner, addresses)
+    seen = SeenAdmission(netfilter, owner, addresses)
     return (
         is_whole(open_table(netfilter), seen.base, len(RULES))
         and seen.listed is not None
@@ -157,7 +166,7 @@ def holds(tables: Tables, owner: Owner, admission: Admission) -> bool:
 def restricts(tables: Tables, owner: Owner, ingress: Ingress) -> bool:
     """Tell whether the policy is in force for the owner. Raises NetlinkError."""
     netfilter = tables.netfilter()
-    seen = Seen(netfilter, owner, (), ingress)
+    seen = SeenAdmission(netfilter, owner, (), ingress)
     if not is_whole(open_table(netfilter), seen.base, len(RULES)) or not seen.bridge:
         return False
     if _ingress_in(seen.member) != ingress:
@@ -172,13 +181,13 @@ def restricts(tables: Tables, owner: Owner, ingress: Ingress) -> bool:
 
 def addresses_of(tables: Tables, owner: Owner) -> list[Interface]:
     """Return the addresses that the table lists for an owner, without their networks. Raises NetlinkError."""
-    seen = Seen(tables.netfilter(), owner, ())
+    seen = SeenAdmission(tables.netfilter(), owner, ())
     return [ip_interface(ip) for ip in _known(tables, owner, seen)]
 
 
 def others(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> list[Interface]:
     """Return the addresses that are another owner's by now. Raises NetlinkError."""
-    seen = Seen(tables.netfilter(), owner, _alone(addresses))
+    seen = SeenAdmission(tables.netfilter(), owner, _alone(addresses))
     return [each for each in addresses if (found := seen.pods.get(each.ip)) and found.comment != owner.label()]
 
 
@@ -190,7 +199,7 @@ def admitted(tables: Tables) -> list[tuple[Interface, Owner]]:
     return [(ip_interface(ip_address(element.key)), owner) for element, owner in owners if owner]
 
 
-def _restrict(transaction: Transaction, owner: Owner, ingress: Ingress, seen: Seen) -> None:
+def _restrict(transaction: Transaction, owner: Owner, ingress: Ingress, seen: SeenAdmission) -> None:
     """Make the pod a member of its bridge, and the bridge restricted."""
     name = counter_name(ingress)
     if ingress.policy not in seen.counts:
@@ -207,7 +216,7 @@ def _restrict(transaction: Transaction, owner: Owner, ingress: Ingress, seen: Se
         transaction.add_elements(SAME, [pair])
 
 
-def _release(transaction: Transaction, member: Element, ingress: Ingress, seen: Seen) -> None:
+def _release(transaction: Transaction, member: Element, ingress: Ingress, seen: SeenAdmission) -> None:
     """Take a pod from its bridge; with the last pod of a policy, the policy."""
     transaction.delete_elements(MEMBERS, [member])
     if seen.counts.get(ingress.policy) != 1:
@@ -223,7 +232,7 @@ def _release(transaction: Transaction, member: Element, ingress: Ingress, seen: 
         transaction.delete_elements(BRIDGES, [seen.bridge])
 
 
-def _isolate(transaction: Transaction, tables: Tables, owner: Owner, ingress: Ingress, seen: Seen) -> None:
+def _isolate(transaction: Transaction, tables: Tables, owner: Owner, ingress: Ingress, seen: SeenAdmission) -> None:
     """Drop frames between the pod's port and the bridge's other ports, in the same transaction."""
     table = open_ports(tables.netfilter())
     ports = table.transaction()
@@ -231,6 +240,12 @@ def _isolate(transaction: Transaction, tables: Tables, owner: Owner, ingress: In
         restore_ports(ports, seen.ports_base)
     _put(ports, PORTS, Element(name_key(ingress.port), owner.label()), seen.port)
     transaction.messages += ports.messages
+
+
+def _demand_ports(tables: Tables, ingress: Ingress | None, seen: SeenAdmission, doing: str) -> None:
+    """Raise NetlinkError if a change has failed because the kernel cannot filter between the ports of a bridge."""
+    if ingress and ingress.policy == ISOLATED and ingress.port and seen.ports_base is None:
+        demand_bridge_family(tables, PORTS_HOOK, f'ingressPolicy "{ISOLATED}": {doing}')
 
 
 def _release_port(transaction: Transaction, tables: Tables, ingress: Ingress) -> None:
@@ -252,14 +267,14 @@ def _put(transaction: Transaction, name: str, element: Element, present: Element
     transaction.add_elements(name, [element])
 
 
-def _is_last(seen: Seen, ingress: Ingress | None) -> bool:
+def _is_last(seen: SeenAdmission, ingress: Ingress | None) -> bool:
     """Tell whether the table has nothing but this attachment: no rules of administrators, and no other objects."""
     counters = len(seen.counts) if ingress else 0
     is_ours = seen.uses == OBJECTS + counters and seen.admin is not None and seen.admin.uses <= 1
     return is_ours and seen.listed is not None and seen.count == 1
 
 
-def _known(tables: Tables, owner: Owner, seen: Seen) -> dict[Address, None]:
+def _known(tables: Tables, owner: Owner, seen: SeenAdmission) -> dict[Address, None]:
     """Return the addresses that the owner's element lists."""
     if seen.listed is None:
         return {}

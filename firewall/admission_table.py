@@ -34,8 +34,9 @@ __all__ = [
     "OWNERS",
     "PODS",
     "PORTS",
+    "PORTS_HOOK",
     "SAME",
-    "Seen",
+    "SeenAdmission",
     "counter_name",
     "is_whole",
     "name_key",
@@ -48,7 +49,8 @@ __all__ = [
 ]
 
 _TABLE: Final = "cni_harness_firewall"
-HOOK = Hook("filter", 2, 0)  # NF_INET_FORWARD, NF_BR_FORWARD; priority filter
+HOOK = Hook("filter", 2, 0)  # NF_INET_FORWARD; priority filter
+PORTS_HOOK = Hook("filter", 2, 0)  # NF_BR_FORWARD
 FORWARD: Final = "forward"
 ADMIN: Final = "admin"
 OWNERS: Final = "owners"
@@ -105,7 +107,7 @@ def is_whole(table: Table, chain: Chain | None, rules: int) -> bool:
 
 
 def restore(transaction: Transaction, base: Chain | None) -> None:
-    """Make what is missing of the table, and its rules anew. The chain of administrators keeps its rules."""
+    """Make the missing objects of the table, and all rules anew. The chain of administrators keeps its rules."""
     transaction.add_table()
     transaction.add_counter(ATTACHMENTS)
     for name in (OWNERS, MEMBERS):
@@ -122,12 +124,12 @@ def restore(transaction: Transaction, base: Chain | None) -> None:
 
 
 def restore_ports(transaction: Transaction, base: Chain | None) -> None:
-    """Make what is missing of the table of isolated ports, and its rules anew."""
+    """Make the missing objects of the table of isolated ports, and all rules anew."""
     transaction.add_table()
     transaction.add_set(PORTS, _NAME)
-    if base and base.hook != HOOK:
+    if base and base.hook != PORTS_HOOK:
         transaction.delete_chain(FORWARD)
-    transaction.add_chain(FORWARD, HOOK)
+    transaction.add_chain(FORWARD, PORTS_HOOK)
     transaction.set_rules(FORWARD, *PORT_RULES)
 
 
@@ -146,7 +148,7 @@ RULES: Final = _rules()
 PORT_RULES: Final = [[*meta(way), *matched(PORTS), *verdict(DROP)] for way in (IIFNAME, OIFNAME)]
 
 
-class Seen:
+class SeenAdmission:
     """The answers to one system call about an owner; all belong to `generation`, or to a later one."""
 
     def __init__(

@@ -19,7 +19,7 @@ class Leftovers(Protocol[Subject_contra]):
     """
 
     def remove(self, tables: Tables, owner: Owner, subject: Subject_contra, /) -> object:
-        """Remove the owner's rules; it is no error if there are none. A backend may return what it has removed."""
+        """Remove the owner's rules; it is no error if there are none. A backend may return the removed objects."""
 
     def holds(self, tables: Tables, owner: Owner, subject: Subject_contra, /) -> bool:
         """Tell whether the owner's rules are complete and in force."""

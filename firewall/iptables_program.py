@@ -77,7 +77,7 @@ def chain_name(prefix: str, network: str, container_id: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a text as it stands between quotes in a line for iptables-restore(8)."""
+    """Return a text as it is written between quotes in a line for iptables-restore(8)."""
     return "".join(_escaped_character(character) for character in text)
 
 

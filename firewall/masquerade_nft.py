@@ -30,7 +30,7 @@ from ipaddress import ip_interface
 
 from firewall.masquerade_table import (
     OBJECTS_PER_SUBNET,
-    Seen,
+    SeenMasquerade,
     Subnets,
     interface_of,
     is_whole,
@@ -70,7 +70,7 @@ def apply(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> None:
     subnets = Subnets(netfilter, table)
     has_lost = False
     for _ in attempts(doing):
-        seen = Seen(netfilter, table, owner, wanted, chains=True)
+        seen = SeenMasquerade(netfilter, table, owner, wanted, chains=True)
         is_damaged = has_lost or not all(is_whole(table, *each) for each in seen.chains.items())
         transaction = table.transaction()
         if is_damaged:
@@ -103,7 +103,7 @@ def remove(tables: Tables, owner: Owner, addresses: Sequence[Interface] = ()) ->
     known = dict.fromkeys(addresses)
     is_removable = True
     for _ in attempts(doing):
-        seen = Seen(netfilter, table, owner, known)
+        seen = SeenMasquerade(netfilter, table, owner, known)
         told = _told(table, subnets, owner, seen.listed)
         if not told.keys() <= known.keys():
             known |= told
@@ -131,7 +131,7 @@ def holds(tables: Tables, owner: Owner, addresses: Sequence[Interface]) -> bool:
     """Tell whether `apply` is in force for `addresses` and `owner`, rules included. Raises NetlinkError."""
     netfilter = tables.netfilter()
     table = open_table(netfilter)
-    seen = Seen(netfilter, table, owner, addresses, chains=True)
+    seen = SeenMasquerade(netfilter, table, owner, addresses, chains=True)
     return all(
         (element := seen.elements.get(each))
         and element.comment == owner.label()
@@ -194,7 +194,7 @@ def _remove_unused(tables: Tables) -> None:
             break
 
 
-def _add(transaction: Transaction, owner: Owner, wanted: Mapping[Interface, Element], seen: Seen) -> None:
+def _add(transaction: Transaction, owner: Owner, wanted: Mapping[Interface, Element], seen: SeenMasquerade) -> None:
     for address, element in wanted.items():
         if seen.elements.get(address) == element:
             continue
@@ -234,7 +234,7 @@ def _told(table: Table, subnets: Subnets, owner: Owner, listed: Element | None) 
     return told
 
 
-def _emptied(seen: Seen, owned: Iterable[Interface]) -> list[Network]:
+def _emptied(seen: SeenMasquerade, owned: Iterable[Interface]) -> list[Network]:
     """Return the subnets that have no other elements than `owned`."""
     going: dict[Network, int] = defaultdict(int)
     for address in owned:

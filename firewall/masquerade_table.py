@@ -17,7 +17,7 @@ from netlink.nftables import Chain, Hook, KeyType, LookUp, Netfilter, Table, Tra
 
 __all__ = [
     "OBJECTS_PER_SUBNET",
-    "Seen",
+    "SeenMasquerade",
     "Subnets",
     "interface_of",
     "is_whole",
@@ -61,7 +61,7 @@ def is_whole(table: Table, network: Network, chain: Chain | None) -> bool:
     return chain is not None and chain.hook == _HOOK and table.has_rules(name_of(network), chain)
 
 
-class Seen:
+class SeenMasquerade:
     """The answers to one system call about an owner and addresses; all belong to `generation`, or to a later one."""
 
     def __init__(
@@ -128,7 +128,7 @@ class Subnets:
         self._netfilter.look_up(*(question for _, question in questions))
         return [(name, question.found) for name, question in questions if question.found]
 
-    def restore(self, transaction: Transaction, seen: Seen) -> None:
+    def restore(self, transaction: Transaction, seen: SeenMasquerade) -> None:
         """Make the objects of the seen subnets, and missing objects of the other subnets. Raises NetlinkError."""
         chains: dict[Network, Chain | None] = dict(seen.chains)
         if seen.uses is not None:

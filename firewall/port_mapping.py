@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from firewall.tables import Address, Interface
+from firewall.tables import Address, Interface, with_port
 from lean.typing import NamedTuple
 
 __all__ = ["PROTOCOLS", "Forwarding", "PortMapping"]
@@ -25,10 +25,8 @@ class PortMapping(NamedTuple):
 
     def described(self) -> str:
         """The host's side, for messages: "8080/tcp", "192.0.2.1:8080/tcp"."""
-        port = f"{self.host_port}/{self.protocol}"
-        if self.host_address is None:
-            return port
-        return f"{self.host_address}:{port}" if self.host_address.version == 4 else f"[{self.host_address}]:{port}"  # noqa: PLR2004
+        port = str(self.host_port) if self.host_address is None else with_port(self.host_address, self.host_port)
+        return f"{port}/{self.protocol}"
 
 
 class Forwarding(NamedTuple):
@@ -50,4 +48,4 @@ class Forwarding(NamedTuple):
     set_mark_chain: str | None = None
     """With iptables, another program's chain that marks packets to masquerade."""
     conditions: Mapping[int, Sequence[str]] = {}
-    """By version, what else must be true of a packet, in the backend's own words."""
+    """By version, more conditions that a packet must meet, in the backend's own words."""

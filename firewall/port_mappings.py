@@ -15,14 +15,21 @@ from lean.typing import TYPE_CHECKING, Final
 from skel.steps import Steps
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from firewall.backend import Backend, Leftovers
 
-__all__ = ["apply", "collect", "missing", "remove"]
+__all__ = ["apply", "collect", "missing", "remove", "repair"]
 
 _BACKENDS: "Final[dict[str, Backend[Forwarding]]]" = {
     "nftables": port_mappings_nft,
     "iptables": port_mappings_iptables,
 }
+_OTHERS: "Final[dict[str, Callable[[Tables, Owner, Forwarding], None]]]" = {
+    "nftables": port_mappings_iptables.refuse_clashes,
+    "iptables": port_mappings_nft.refuse_clashes,
+}
+"""The question for the ports of the other backend, before those of one are led to a pod."""
 _ALL: "Final[tuple[Leftovers[Forwarding], ...]]" = (*_BACKENDS.values(), port_mappings_reference)
 
 
@@ -31,8 +38,28 @@ def apply(tables: Tables, owner: Owner, forwarding: Forwarding, backend: str) ->
 
     Call `remove` after an error.
     """
+    # Two ADDs at the same moment may both find the port free. Within a backend, they do not.
+    if not forwarding.conditions:
+        _OTHERS[backend](tables, owner, forwarding)
     _BACKENDS[backend].apply(tables, owner, forwarding)
     forget_misled(tables, forwarding.mappings)
+
+
+def repair(tables: Tables, owner: Owner, forwarding: Forwarding, backend: str, *, by_reference: bool) -> None:
+    """Put back the missing rules of `apply`, or those that the reference made of the same arguments.
+
+    Rules in order stay as they are, also those of another backend. Raises OSError, CniError.
+    """
+    # Our backend for nftables compares everything by itself.
+    is_own = backend == "nftables" and not by_reference
+    others = [each for each in _ALL if not (is_own and each is port_mappings_nft)]
+    if any(each.holds(tables, owner, forwarding) for each in others):
+        return
+    if by_reference and backend == "nftables":
+        port_mappings_reference.repair(tables, owner, forwarding)
+        forget_misled(tables, forwarding.mappings)
+    else:
+        apply(tables, owner, forwarding, backend)
 
 
 def remove(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:

@@ -2,7 +2,7 @@
 
 from firewall.owner import Owner
 from firewall.port_mapping import Forwarding, PortMapping
-from firewall.port_mappings_elements import Place, Seen, general_place, mapping_in, place_of, rivals_of, words
+from firewall.port_mappings_elements import Place, SeenPorts, general_place, mapping_in, place_of, rivals_of, words
 from netlink.nft_wire import Element
 from netlink.nftables import Table
 from skel import CniError, Code
@@ -26,7 +26,7 @@ def is_stale(element: Element, value: bytes) -> bool:
     return not value or element.value[:-4] == value[:-4]
 
 
-def refuse_taken(table: Table, seen: Seen, owner: Owner, forwarding: Forwarding) -> None:
+def refuse_taken(table: Table, seen: SeenPorts, owner: Owner, forwarding: Forwarding) -> None:
     """Raise CniError (999) if another container has one of the ports."""
     for mapping in forwarding.mappings:
         wanted = words(Forwarding(mappings=[mapping], snat=False))
@@ -38,7 +38,7 @@ def refuse_taken(table: Table, seen: Seen, owner: Owner, forwarding: Forwarding)
     refuse_rivals(table, owner, forwarding, seen)
 
 
-def refuse_rivals(table: Table, owner: Owner, forwarding: Forwarding, seen: Seen | None = None) -> None:
+def refuse_rivals(table: Table, owner: Owner, forwarding: Forwarding, seen: SeenPorts | None = None) -> None:
     """Raise CniError (999) if another container has a port, that the pod gets on all addresses, on one of them."""
     general = [mapping for mapping in forwarding.mappings if mapping.host_address is None]
     if not general or (seen is not None and seen.uses is None):

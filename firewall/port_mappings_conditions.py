@@ -45,6 +45,6 @@ def guard(tables: Tables, table: str, conditions: Mapping[int, Sequence[str]]) -
 
 
 def _comment(conditions: Mapping[int, Sequence[str]]) -> str:
-    """Return what tells these conditions from a network's earlier ones."""
+    """Return the rules' comment, which differs for other conditions: a network may have had some before."""
     text = "\n".join(f"{version} {' '.join(conditions.get(version, ()))}" for version in _VERSIONS)
     return f"conditions {sha256(text.encode()).hexdigest()[:16]}"

@@ -27,7 +27,7 @@ __all__ = [
     "PORTS",
     "VERSIONS",
     "Place",
-    "Seen",
+    "SeenPorts",
     "general_place",
     "listing",
     "mapping_in",
@@ -60,7 +60,7 @@ _QUESTIONS: Final = 64
 
 
 class Place(NamedTuple):
-    """Where an element is: the set or map, and the key."""
+    """The place of an element: the set or map, and the key."""
 
     name: str
     key: bytes
@@ -162,7 +162,7 @@ def parts_behind(first: Element) -> int:
     return min(int(count), _PARTS_MAX) if count.isdecimal() else 0
 
 
-class Seen:
+class SeenPorts:
     """The answers to questions about an owner and elements; all belong to `generation`, or to a later one."""
 
     def __init__(self, netfilter: Netfilter, table: Table, owner: Owner, wanted: Iterable[str] = ()) -> None:

@@ -10,7 +10,7 @@ Everything happens in the network namespace of the calling thread, which is also
 from collections.abc import Collection
 
 from firewall.iptables_program import IptablesError, Program, chain_name, restore, run
-from firewall.iptables_variant import FAMILIES, Family, default_program, program_with, programs_with
+from firewall.iptables_variant import FAMILIES, Family, default_program, program_of, program_with, programs_with
 from firewall.owner import Owner
 from firewall.port_mapping import Forwarding, PortMapping
 from firewall.port_mappings_iptables_rules import (
@@ -24,14 +24,17 @@ from firewall.port_mappings_iptables_rules import (
     entry_rules,
     holder_of,
     is_entry,
+    is_for,
+    is_unconditional,
     mapped_by,
     own_rules,
 )
 from firewall.tables import Tables
+from netlink.nftables import Table
 from skel import CniError, Code
 from skel.steps import Steps
 
-__all__ = ["apply", "collect", "holds", "remove"]
+__all__ = ["apply", "collect", "holds", "refuse_clashes", "remove"]
 
 _TABLE = "nat"
 _ATTEMPTS = 5
@@ -54,7 +57,7 @@ def apply(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
             or default_program(tables, family)
         )
         present = _listed(program)
-        _refuse_taken(present, chain, part)
+        _refuse_taken(present, owner, part)
         wanted = own_rules(chain, part)
         changes = [f":{chain} - [0:0]", *(f"-D {rule}" for rule in _entries(present, chain))]
         for name, rules in common_rules(part).items():
@@ -68,6 +71,26 @@ def apply(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
             changes += [f"{add} {name} {rule}" for rule in rules if rule not in present.get(name, ())]
         changes += [f"-A {rule}" for rule in (*wanted, *entry_rules(chain, owner, part))]
         restore(program, _TABLE, changes)
+
+
+def refuse_clashes(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
+    """Raise CniError (999) if another container of a network without conditions has one of the ports.
+
+    A program is run only if a rule of the common chain is for one of these numbers. The tables of the older iptables
+    are not looked at, because its program would be run at every ADD. O(n). Raises IptablesError, NetlinkError.
+    """
+    ports = {mapping.host_port for mapping in forwarding.mappings}
+    for family in FAMILIES:
+        part = _of_family(forwarding, family)
+        table = Table(tables.netfilter(), family.protocol, _TABLE)
+        if (
+            part.mappings
+            and table.chain_uses(DNAT) is not None
+            and any(is_for(rule, ports) for rule in table.rules(DNAT))
+        ):
+            present = _listed(program_of(tables, family, "nft"))
+            plain = {rule.split()[-1] for rule in present.get(DNAT, []) if is_unconditional(rule)}
+            _refuse_taken({chain: rules for chain, rules in present.items() if chain in {DNAT, *plain}}, owner, part)
 
 
 def remove(tables: Tables, owner: Owner, _: Forwarding | None = None) -> list[PortMapping]:
@@ -177,10 +200,11 @@ def _remove(tables: Tables, family: Family, program: Program, chain: str) -> lis
     return []
 
 
-def _refuse_taken(present: Rules, chain: str, forwarding: Forwarding) -> None:
+def _refuse_taken(present: Rules, owner: Owner, forwarding: Forwarding) -> None:
     """Raise CniError (999) if another container has one of the ports."""
     import re
 
+    chain = _chain(owner)
     for other, rules in present.items():
         if other == chain or not re.fullmatch(OWN_CHAIN, other):
             continue
@@ -189,7 +213,7 @@ def _refuse_taken(present: Rules, chain: str, forwarding: Forwarding) -> None:
             for mapping in forwarding.mappings:
                 if its and _clash(its, mapping):
                     holder = holder_of(present, other)
-                    if holder is None or holder.container_id == "":
+                    if holder is None or holder.container_id in {"", owner.container_id}:
                         continue
                     who = f'container "{holder.container_id}" of network "{holder.network}"'
                     message = f"host port {mapping.described()} is taken: {who} has {its.described()}"

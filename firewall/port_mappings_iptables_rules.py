@@ -1,12 +1,18 @@
 """The rules of `firewall.port_mappings_iptables`, as iptables-save(8) shows them."""
 
+from collections.abc import Collection
 from ipaddress import ip_address, ip_network
 from itertools import pairwise
+from struct import unpack_from
+from sys import byteorder
 
 from firewall.iptables_program import escaped
 from firewall.owner import Owner
 from firewall.port_mapping import Forwarding, PortMapping
+from firewall.tables import alone, with_port
 from lean.typing import Final
+from netlink.nft_reading import matches
+from netlink.nftables import Rule
 
 __all__ = [
     "DNAT",
@@ -19,6 +25,8 @@ __all__ = [
     "entry_rules",
     "holder_of",
     "is_entry",
+    "is_for",
+    "is_unconditional",
     "mapped_by",
     "own_rules",
 ]
@@ -32,6 +40,7 @@ MASQUERADE: Final = "CNI-HOSTPORT-MASQ"
 OWN_PREFIX: Final = "CNI-DN-"
 OWN_CHAIN: Final = r"CNI-DN-[0-9a-f]{21}"
 """A regular expression."""
+_MULTIPORT = b"multiport"
 _PORTS_PER_RULE = 15
 """The most ports of one `multiport` match."""
 _COMMENT_LENGTH = 255
@@ -59,18 +68,18 @@ def own_rules(chain: str, forwarding: Forwarding) -> list[str]:
     target = forwarding.set_mark_chain or SET_MARK
     rules = []
     for mapping in forwarding.mappings:
-        host = "" if mapping.host_address is None else f"-d {ip_network(mapping.host_address)} "
+        host = "" if mapping.host_address is None else f"-d {alone(mapping.host_address)} "
         match = f"{host}-p {mapping.protocol} -m {mapping.protocol} --dport {mapping.host_port}"
         if forwarding.snat:
             # The whole subnet: a neighbour of the pod would get the answer from an address that it did not ask.
             sources = [f"-s {address.network} " for address in forwarding.pod]
-            if mapping.address.version == 4:  # noqa: PLR2004
+            if mapping.address.version == 4:  # noqa: PLR2004 -- IPv4
                 sources.append("-s 127.0.0.1/32 ")
             if forwarding.masquerade_all:
                 sources = [""]
             rules += [f"{chain} {source}{match} -j {target}" for source in sources]
-        address = f"[{mapping.address}]" if mapping.address.version == 6 else str(mapping.address)  # noqa: PLR2004
-        rules.append(f"{chain} {match} -j DNAT --to-destination {address}:{mapping.container_port}")
+        target_port = with_port(mapping.address, mapping.container_port)
+        rules.append(f"{chain} {match} -j DNAT --to-destination {target_port}")
     return rules
 
 
@@ -95,6 +104,24 @@ def is_entry(rule: str, chain: str, mapping: PortMapping) -> bool:
     if words[-1] != chain or "--dports" not in words or f"-p {mapping.protocol} " not in rule:
         return False
     return str(mapping.host_port) in words[words.index("--dports") + 1].split(",")
+
+
+def is_unconditional(rule: str) -> bool:
+    """Tell whether a rule of the common chain leads to a container's for all packets to its ports."""
+    # iptables-save(8) shows addresses and interfaces before the protocol, and other matches in their order.
+    return rule.startswith("-p ") and "--dports" in rule.split()[-4:-2]
+
+
+def is_for(rule: Rule, ports: Collection[int]) -> bool:
+    """Tell whether a rule of the common chain may be for one of these ports, whatever its protocol."""
+    # Reading a rule takes twenty times as long as this, and most rules are for other ports.
+    if _MULTIPORT in rule.expressions and not any(each.to_bytes(2, byteorder) in rule.expressions for each in ports):
+        return False
+    found = matches(rule, _MULTIPORT.decode())
+    if not found:
+        return True
+    # struct xt_multiport_v1: flags, count, 15 ports; in the machine's byte order.
+    return any(port in ports for info in found for port in unpack_from(f"={min(info[1], _PORTS_PER_RULE)}H", info, 2))
 
 
 def mapped_by(rule: str) -> PortMapping | None:

@@ -48,7 +48,7 @@ from firewall.port_mappings_clashes import is_elsewhere, is_stale, refuse_rivals
 from firewall.port_mappings_elements import (
     OBJECTS,
     Place,
-    Seen,
+    SeenPorts,
     general_place,
     listing,
     mapping_in,
@@ -63,7 +63,7 @@ from netlink.nft_wire import Element
 from netlink.nftables import LOST_RACES, Table, Transaction
 from skel.steps import Steps
 
-__all__ = ["apply", "collect", "forwarded", "holds", "remove"]
+__all__ = ["apply", "collect", "forwarded", "holds", "refuse_clashes", "remove"]
 
 
 def apply(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
@@ -103,6 +103,14 @@ def apply(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
         port_mappings_conditions.guard(tables, table.name, forwarding.conditions)
 
 
+def refuse_clashes(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
+    """Raise CniError (999) if another container of a network without conditions has one of the ports; NetlinkError."""
+    netfilter = tables.netfilter()
+    table = open_table(netfilter)
+    if table.uses() is not None:
+        refuse_taken(table, _look(netfilter, table, owner, forwarding, words(forwarding)), owner, forwarding)
+
+
 def remove(tables: Tables, owner: Owner, _: Forwarding | None = None) -> list[PortMapping]:
     """Remove the owner's elements, and the table with the last; none is fine. Return the removed mappings.
 
@@ -121,7 +129,7 @@ def holds(tables: Tables, owner: Owner, forwarding: Forwarding) -> bool:
     netfilter = tables.netfilter()
     table = _table(netfilter, owner, forwarding)
     wanted = words(forwarding)
-    seen = Seen(netfilter, table, owner, wanted)
+    seen = SeenPorts(netfilter, table, owner, wanted)
     listed = set(seen.words())
     return _is_whole(table, seen, forwarding) and all(
         (element := seen.elements.get(place_of(word)))
@@ -159,13 +167,13 @@ def _own_tables(netfilter: Netfilter, network: str) -> list[Table]:
     return [open_table(netfilter), open_table(netfilter, network)]
 
 
-def _look(netfilter: Netfilter, table: Table, owner: Owner, forwarding: Forwarding, wanted: Iterable[str]) -> Seen:
-    seen = Seen(netfilter, table, owner, wanted)
+def _look(netfilter: Netfilter, table: Table, owner: Owner, forwarding: Forwarding, wanted: Iterable[str]) -> SeenPorts:
+    seen = SeenPorts(netfilter, table, owner, wanted)
     seen.look(general_place(mapping) for mapping in forwarding.mappings if mapping.host_address)
     return seen
 
 
-def _is_whole(table: Table, seen: Seen, forwarding: Forwarding) -> bool:
+def _is_whole(table: Table, seen: SeenPorts, forwarding: Forwarding) -> bool:
     from firewall.port_mappings_rules import is_whole
 
     if not forwarding.conditions:
@@ -176,7 +184,7 @@ def _is_whole(table: Table, seen: Seen, forwarding: Forwarding) -> bool:
     return is_whole(table, seen, guards) and port_mappings_conditions.are_met(table, forwarding.conditions)
 
 
-def _change(transaction: Transaction, seen: Seen, owner: Owner, wanted: dict[str, bytes]) -> None:
+def _change(transaction: Transaction, seen: SeenPorts, owner: Owner, wanted: dict[str, bytes]) -> None:
     """Add the wanted elements that are missing, and remove the owner's others."""
     label = owner.label()
     places = {place_of(word): word for word in wanted}
@@ -209,7 +217,7 @@ def _remove(netfilter: Netfilter, table: Table, owner: Owner) -> list[PortMappin
     doing = f"stop forwarding ports to {owner.container_id}"
     label = owner.label()
     for _ in attempts(doing):
-        seen = Seen(netfilter, table, owner)
+        seen = SeenPorts(netfilter, table, owner)
         if not seen.listed:
             return []
         own = {place: element for place, element in seen.elements.items() if element.comment == label}

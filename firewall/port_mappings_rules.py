@@ -13,7 +13,7 @@ from firewall.port_mappings_elements import (
     OBJECTS,
     PORTS,
     VERSIONS,
-    Seen,
+    SeenPorts,
 )
 from netlink.nft_expressions import (
     IIFNAME,
@@ -71,7 +71,7 @@ _SETS = {
 }
 
 
-def is_whole(table: Table, seen: Seen, guards: int = 1) -> bool:
+def is_whole(table: Table, seen: SeenPorts, guards: int = 1) -> bool:
     """Tell whether the chains have their hooks and rules; `guards` is the number of those that the first two have."""
     if seen.uses is None or seen.uses < OBJECTS:
         return False
@@ -91,7 +91,7 @@ def _has(table: Table, name: str, chain: Chain | None, rules: int, jumps: int = 
     return chain is not None and (chain.uses == rules + jumps or len(table.rules(name)) == rules)
 
 
-def restore(transaction: Transaction, seen: Seen, *, guards: bool = True) -> None:
+def restore(transaction: Transaction, seen: SeenPorts, *, guards: bool = True) -> None:
     """Make all objects and rules that are missing; without `guards`, but for the rules of the first two chains."""
     transaction.add_table()
     transaction.add_counter(ATTACHMENTS)

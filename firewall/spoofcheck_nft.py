@@ -15,6 +15,7 @@ and chains, the next port restores them.
 import errno
 from collections.abc import Collection
 
+from firewall.bridge_family import demand_bridge_family
 from firewall.owner import Owner
 from firewall.tables import Tables, attempts
 from lean.typing import Final, NamedTuple
@@ -69,7 +70,12 @@ def apply(tables: Tables, owner: Owner, port: Port) -> None:
             transaction.add_elements(name, [element])
         # This transaction needs no existing object, so "no such object" means that the kernel lacks a feature.
         lost_races = LOST_RACES - {errno.ENOENT} if cold and not present else LOST_RACES
-        if _try_commit(table, transaction, doing, lost_races):
+        try:
+            is_done = table.try_commit(transaction, doing, lost_races)
+        except NetlinkError:
+            demand_bridge_family(tables, _HOOK, doing)
+            raise
+        if is_done:
             return
 
 
@@ -172,13 +178,3 @@ def _remove_unused(table: Table) -> None:
         return
     if table.chain_uses(_CHECK) is None or table.is_unused(_CHECK):
         table.remove_if_empty({_BASE_CHAIN, _CHECK}, {_PORTS, _MACS})
-
-
-def _try_commit(table: Table, transaction: Transaction, doing: str, lost_races: frozenset[int]) -> bool:
-    try:
-        return table.try_commit(transaction, doing, lost_races)
-    except NetlinkError as error:
-        if error.errno in {errno.EOPNOTSUPP, errno.EAFNOSUPPORT}:
-            lack = "this kernel has no nftables for bridges (CONFIG_NF_TABLES_BRIDGE)"
-            raise NetlinkError(errno.EOPNOTSUPP, f"{doing}: {lack}") from error
-        raise

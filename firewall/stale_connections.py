@@ -1,4 +1,4 @@
-"""UDP flows that go on while ports of the host begin or cease to lead to a pod: the kernel forgets their old way."""
+"""UDP flows that go on while ports of the host begin or cease to lead to a pod: the kernel forgets them."""
 
 from collections.abc import Collection, Iterable
 

@@ -2,14 +2,14 @@
 
 import errno
 from collections.abc import Callable, Iterator, Mapping
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network, ip_network
 
 from lean.typing import NamedTuple
 from netlink.netfilter import Netfilter
 from netlink.nftables import ATTEMPTS
 from netlink.socket import NetlinkError
 
-__all__ = ["Address", "Interface", "Network", "Tables", "attempts"]
+__all__ = ["Address", "Interface", "Network", "Tables", "alone", "attempts", "with_port"]
 
 Address = IPv4Address | IPv6Address
 Interface = IPv4Interface | IPv6Interface
@@ -33,3 +33,13 @@ def attempts(doing: str) -> Iterator[None]:
     for _ in range(ATTEMPTS):
         yield
     raise NetlinkError(errno.EAGAIN, f"{doing}: the firewall's rules kept changing")
+
+
+def alone(address: Address | Interface) -> Network:
+    """Return the network that has this address and no other: "10.88.0.5/32", as firewall programs write it."""
+    return ip_network(address.ip if isinstance(address, IPv4Interface | IPv6Interface) else address)
+
+
+def with_port(address: Address, port: int) -> str:
+    """Return both as URLs and iptables have them: "10.88.0.5:80", "[2001:db8::5]:80"."""
+    return f"[{address}]:{port}" if isinstance(address, IPv6Address) else f"{address}:{port}"

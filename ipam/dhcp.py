@@ -2,7 +2,7 @@
 
 ADD has the daemon get a lease through the pod's interface, DEL has it release the lease. CHECK asks it whether the
 lease is held, GC has it release those of attachments that are gone. STATUS tells whether the daemon is there.
-Configuration and results are the reference plugin's; `ipam.ipv6` is not in it. See `dhcp_daemon` for the daemon.
+Configuration and results are the reference plugin's, which has no `ipam.ipv6`. See `dhcp_daemon` for the daemon.
 """
 
 import os
@@ -30,7 +30,7 @@ _STATUS_SECONDS = 5.0
 
 def add(args: Args[DhcpConfig]) -> Result:
     """Get a lease of each IP version that the configuration wants."""
-    answer = _asked(args, _question(args))
+    answer = _asked(args, _lease_question(args))
     result = Result.decode_any(answer.result, "the DHCP daemon's result")
     if args.config.ipam.priority:
         for route in result.routes:
@@ -40,15 +40,8 @@ def add(args: Args[DhcpConfig]) -> Result:
 
 def delete(args: Args[DhcpConfig]) -> None:
     """Release the leases, if the attachment has any. Without the daemon they are forgotten, and run out."""
-    question = Question(
-        number=1,
-        verb=args.verb,
-        network=args.config.name,
-        container_id=args.container_id,
-        ifname=args.ifname,
-        netns=_absolute(args.netns),
-        expected=_noted(args),
-    )
+    question = _question(args)
+    question.expected = _noted(args)
     try:
         ask(args.config.ipam.socket_path, question, args.interruption)
     except AwayError as error:
@@ -64,7 +57,7 @@ def check(args: Args[DhcpConfig]) -> None:
     If the daemon does not know it, as after a change from the reference's daemon, the server is asked, and the daemon
     keeps the lease from then on.
     """
-    question = _question(args)
+    question = _lease_question(args)
     question.expected = _noted(args)
     question.versions = [
         version for version in question.versions if any(address.version == version for address in question.expected)
@@ -116,9 +109,9 @@ def status(args: Args[DhcpConfig]) -> None:
 
 
 def _seconds_away(path: str) -> float:
-    """Return how long the daemon has been away, as the first STATUS has noted that did not find it.
+    """Return the seconds since the first STATUS that missed the daemon, which has noted its time in the file at `path`.
 
-    The file has a time of CLOCK_BOOTTIME. If it cannot be written, no restart will do: infinity.
+    The time is of CLOCK_BOOTTIME. Infinity if the file cannot be written: then a restart does not help.
     """
     now = time.clock_gettime(time.CLOCK_BOOTTIME)
     with suppress(OSError, ValueError), open(path, "rb", buffering=0) as file:
@@ -136,8 +129,7 @@ def _seconds_away(path: str) -> float:
 
 
 def _question(args: Args[DhcpConfig]) -> Question:
-    """Return the question about the attachment, with all that a lease needs. Raises CniError (7)."""
-    ipam = args.config.ipam
+    """Return the question about the attachment."""
     return Question(
         number=1,
         verb=args.verb,
@@ -145,9 +137,15 @@ def _question(args: Args[DhcpConfig]) -> Question:
         container_id=args.container_id,
         ifname=args.ifname,
         netns=_absolute(args.netns),
-        options=options_of(ipam, args.cni_args),
-        versions=ipam.versions,
     )
+
+
+def _lease_question(args: Args[DhcpConfig]) -> Question:
+    """Return the question about the attachment, with all that a new lease needs. Raises CniError (7)."""
+    question = _question(args)
+    question.options = options_of(args.config.ipam, args.cni_args)
+    question.versions = args.config.ipam.versions
+    return question
 
 
 def _asked(args: Args[DhcpConfig], question: Question) -> Answer:

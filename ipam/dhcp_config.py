@@ -48,7 +48,7 @@ _LONGEST = 255
 _DEFAULT_REQUEST = (3, 1)
 _REQUEST_LIST = 55
 _NOT_TO_SEND = {0, 53, 255}
-"""Padding, the kind of message, the end: a message with another of these is none."""
+"""Padding, kind of message, end: the client writes these itself, and a second one would spoil the message."""
 
 
 def option_code(value: object, path: str) -> int:
@@ -105,7 +105,7 @@ class DhcpIpam(IpamConfig):
 
     @property
     def socket_path(self) -> str:
-        """Where the daemon listens."""
+        """The path of the daemon's socket."""
         return self.daemon_socket_path or DEFAULT_SOCKET
 
     @property

@@ -54,7 +54,7 @@ class StaticIpam(IpamConfig):
 
 
 class _Ips(Record):
-    """`runtimeConfig`, or `args.cni`. Strings, so that DEL reads what ADD refuses."""
+    """`runtimeConfig`, or `args.cni`. Strings, so that DEL never fails for a value that ADD rejected."""
 
     ips: list[str] = field(list_of(string), default=list)
 

@@ -25,8 +25,6 @@ empty or all zeros, a crash of the reference or a power failure left it. It is r
 busy disk. A power failure that loses reservations has also ended their pods.
 """
 
-import errno
-import fcntl
 import ipaddress
 import os
 import stat
@@ -38,9 +36,10 @@ from lean.typing import Final
 from skel import Address, Interruption
 
 from .boot import Boot
-from .in_place import NotRegularError, open_regular, overwrite, read_regular, write_all
+from .in_place import NotRegularError, open_regular, overwrite, read_regular
 from .index import Index
 from .owner import Owner
+from .reservation_file import MODE, make_file
 
 __all__ = ["Store", "Take"]
 
@@ -49,9 +48,6 @@ Take = Callable[[int, str], bool]
 
 _SMALL: Final = 64
 """If the index is not whole, an ADD reads all reservations of a folder with at most this many names."""
-_MODE: Final = 0o600
-_NO_LATER_NAME: Final = {errno.ENOENT, errno.EPERM, errno.EOPNOTSUPP}
-"""Errors of linkat(2) without /proc, and on file systems without links."""
 
 
 class Store:
@@ -113,11 +109,7 @@ class Store:
         """Hold the folder's lock, after waiting for its holder; the call's `interruption` may end the wait."""
         lock, _ = open_regular(self._path("lock"), os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o750)
         try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                with interruption.waiting(for_lock=True):
-                    fcntl.flock(lock, fcntl.LOCK_EX)
+            interruption.lock(lock)
             self._index = Index(self.folder, self._boot)
             yield
         finally:
@@ -170,7 +162,7 @@ class Store:
         def take(range_set: int, address: str) -> bool:
             taken[range_set] = address  # before the reservation: a signal may come as link(2) returns
             try:
-                self._reserve(address, owner)
+                make_file(self._path(address), owner.content, self._boot.mark)
             except FileExistsError:
                 if address not in earlier:
                     del taken[range_set]
@@ -245,44 +237,9 @@ class Store:
             self._index.refute()
         return found
 
-    def _reserve(self, address: str, owner: Owner) -> None:
-        """Make a reservation atomically. Raises FileExistsError if the address is taken."""
-        path = self._path(address)
-        if os.path.lexists(path):  # link(2) would take ten times as long to fail
-            raise FileExistsError
-        try:
-            file = os.open(self.folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, _MODE)
-        except OSError:
-            self._reserve_by_name(path, owner)
-            return
-        try:
-            write_all(file, owner.content)
-            self._boot.mark(file)
-            # Python calls linkat(2), which follows the link, only with src_dir_fd.
-            os.link(f"/proc/self/fd/{file}", path, src_dir_fd=file, follow_symlinks=True)
-        except OSError as error:
-            if error.errno not in _NO_LATER_NAME:
-                raise
-            self._reserve_by_name(path, owner)
-        finally:
-            os.close(file)
-
-    def _reserve_by_name(self, path: str, owner: Owner) -> None:
-        """Reserve if a file cannot be made without a name (O_TMPFILE, open(2)), or cannot get a name later."""
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _MODE)
-        try:
-            try:
-                write_all(file, owner.content)
-                self._boot.mark(file)
-            finally:
-                os.close(file)
-        except BaseException:
-            os.unlink(path)
-            raise
-
     def _is_abandoned(self, address: str) -> bool:
         blank = not (self._content(address) or b"").strip(b"\0")
-        return blank and os.lstat(self._path(address)).st_mode == stat.S_IFREG | _MODE
+        return blank and os.lstat(self._path(address)).st_mode == stat.S_IFREG | MODE
 
     def _nearest(self) -> str:
         """Return the folder, or the first above it that exists."""

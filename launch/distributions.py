@@ -34,7 +34,7 @@ class Distribution(NamedTuple):
     name: str
     version: str
     folder: str
-    """Where its metadata is."""
+    """The folder of its metadata."""
     plugins: tuple[tuple[str, str], ...]
     """Name and "module:object" of each."""
     record: str

@@ -34,7 +34,7 @@ PACKAGES = ("lean", "skel", "netlink", "firewall", "ipam", "plugins", "launch")
 """Our packages that a plugin's process may import."""
 
 DEFAULT_SOCKET = "/run/cni-harness/server.sock"
-"""Where the server listens, and where the launchers of a default installation ask."""
+"""The path of the server's socket, which the launchers of a default installation ask."""
 
 _REQUIRED = "pyroute2"
 

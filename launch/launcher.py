@@ -77,8 +77,8 @@ def launcher_bytes(*, socket: str | None = None, patience: float = _PATIENCE) ->
     """Return the launcher's content for this installation: compiled if that runs, otherwise in Python.
 
     It asks the server at the path `socket`, by default at the server's default path; "" is never
-    to ask any. What has not been accepted within `patience` seconds it does itself. Raises ValueError for what a
-    launcher cannot hold.
+    to ask any. It executes a call itself that is not accepted within `patience` seconds. Raises
+    ValueError for a value that a launcher cannot hold.
     """
     compiled = compiled_launcher(socket=socket, patience=patience)
     return launcher_text(socket=socket, patience=patience) if compiled is None else compiled

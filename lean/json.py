@@ -67,7 +67,7 @@ def dumps(value: object, *, ensure_ascii: bool = True, default: Callable[[Any], 
         return json.dumps(value, ensure_ascii=ensure_ascii, default=default)
     encode = _json.encode_basestring_ascii if ensure_ascii else _json.encode_basestring
     # Its parameters: visited objects, default, strings, indent, separators, sort_keys, skipkeys, allow_nan.
-    encoder = _json.make_encoder({}, default or _refuse, encode, None, ": ", ", ", False, False, True)  # noqa: FBT003
+    encoder = _json.make_encoder({}, default or _refuse, encode, None, ": ", ", ", False, False, True)  # noqa: FBT003 -- it takes no keywords
     return "".join(encoder(value, 0))
 
 

@@ -39,5 +39,5 @@ def old_altname(ifindex: int, name: str) -> bytes:
 
 
 def _names(name: str) -> bytes:
-    # These requests are newer than the flag, and the kernel requires it here.
+    # The kernel requires the flag in these requests; older ones work without it.
     return nested(_IFLA_PROP_LIST | NLA_F_NESTED, text(IFLA_ALT_IFNAME, name))

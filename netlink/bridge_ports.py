@@ -3,18 +3,28 @@
 from _socket import AF_BRIDGE
 from collections.abc import Iterable
 
+from lean.typing import NamedTuple
 from netlink.codec import build, decode
 from netlink.links import vlan_error
 from netlink.request import RtnlSocket, change
 from netlink.wire import Frame, NetlinkError
 
-__all__ = ["PortVerbs"]
+__all__ = ["PortVerbs", "PortVlans"]
 
 # include/uapi/linux/rtnetlink.h and if_bridge.h
 _RTM_DELLINK, _RTM_SETLINK, _RTM_GETVLAN = 17, 19, 114
 _BRIDGE_FLAGS_MASTER = 1
 _BRIDGE_VLAN_INFO_PVID, _BRIDGE_VLAN_INFO_UNTAGGED = 1 << 1, 1 << 2
 _BRIDGE_VLAN_INFO_RANGE_BEGIN, _BRIDGE_VLAN_INFO_RANGE_END = 1 << 3, 1 << 4
+
+
+class PortVlans(NamedTuple):
+    """The VLANs of a bridge's port."""
+
+    passed: list[int]
+    """The IDs of those that it lets through."""
+    native: int = 0
+    """The VLAN of frames that come in without a tag; 0 if they are dropped."""
 
 
 class PortVerbs(RtnlSocket):
@@ -39,13 +49,13 @@ class PortVerbs(RtnlSocket):
         """Block VLAN `vid`; no error if it is blocked already."""
         self._change(change_vlan(ifindex, vid, delete=True), doing=f"delete VLAN {vid} of link {ifindex}")
 
-    def vlans(self, ifindex: int) -> list[int]:
-        """Return the VLAN IDs that a port lets through."""
+    def vlans(self, ifindex: int) -> PortVlans:
+        """Return the VLANs that a port lets through."""
         try:
             frames = self.dump(get_vlans(ifindex), doing=f"list the VLANs of link {ifindex}")
         except NetlinkError as error:
             raise vlan_error(error) from None
-        return [vid for frame in frames for vid in _vlans(frame)]
+        return _vlans(frames)
 
     def _change(self, *messages: bytes, doing: str) -> None:
         try:
@@ -96,13 +106,15 @@ def _ranges(vids: Iterable[int]) -> list[tuple[int, int]]:
     return ranges
 
 
-def _vlans(frame: Frame) -> list[int]:
+def _vlans(frames: Iterable[Frame]) -> PortVlans:
     from pyroute2.netlink.rtnl.br_vlan import br_vlan_msg
 
-    vids: list[int] = []
-    for name, entry in decode(br_vlan_msg, frame.encoded)["attrs"]:
-        if name == "BRIDGE_VLANDB_ENTRY":
-            first = entry.get_attr("BRIDGE_VLANDB_ENTRY_INFO")["vid"]
-            last = entry.get_attr("BRIDGE_VLANDB_ENTRY_RANGE", first)
-            vids += range(first, last + 1)
-    return vids
+    passed: list[int] = []
+    native = 0
+    for frame in frames:
+        for name, entry in decode(br_vlan_msg, frame.encoded)["attrs"]:
+            if name == "BRIDGE_VLANDB_ENTRY":
+                first = entry.get_attr("BRIDGE_VLANDB_ENTRY_INFO")
+                passed += range(first["vid"], entry.get_attr("BRIDGE_VLANDB_ENTRY_RANGE", first["vid"]) + 1)
+                native = first["vid"] if first["flags"] & _BRIDGE_VLAN_INFO_PVID else native
+    return PortVlans(passed, native)

@@ -28,10 +28,10 @@ class Message(Protocol):
     def __getitem__(self, key: str) -> Any:  # noqa: ANN401 - the value's type depends on the key
         """Return a field."""
 
-    def __setitem__(self, key: str, value: Any) -> None:  # noqa: ANN401
+    def __setitem__(self, key: str, value: Any) -> None:  # noqa: ANN401 - as above
         """Set a field."""
 
-    def get_attr(self, attr: str, default: Any = None) -> Any:  # noqa: ANN401
+    def get_attr(self, attr: str, default: Any = None) -> Any:  # noqa: ANN401 - as above
         """Return the first attribute of that name, such as IFLA_IFNAME."""
 
     def encode(self) -> None:

@@ -115,9 +115,9 @@ def vlan(*, vlan_id: int) -> bytes:
 
 
 def veth(*, peer_name: str, peer_namespace: Namespace, peer_mac: str = "", peer_mtu: int = 0) -> bytes:
-    """Return the settings of a veth pair, of which the peer is born, down, in `peer_namespace`.
+    """Return the settings of a veth pair, of which the peer is made, down, in `peer_namespace`.
 
-    The peer cannot be born up: its driver refuses to open it until it has its other end.
+    The peer cannot be made up: its driver refuses to open it until it has its other end.
     """
     return _peer(_VETH_INFO_PEER, peer_name, peer_namespace, peer_mac, peer_mtu)
 

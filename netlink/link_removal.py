@@ -1,8 +1,8 @@
 """Remove a link, and return before the kernel's answer comes. No pyroute2.
 
-RTM_DELLINK takes a link, and the other end of a veth pair, out of their namespaces, tells the group RTMGRP_LINK so, and
-then waits 8 to 30 ms for RCU (netdev_run_todo in net/core/dev.c). From the notification on, names and addresses can be
-used again, and the kernel finishes the rest even if the process is killed. So a thread sends the request, and the
+RTM_DELLINK takes a link, and the other end of a veth pair, out of their namespaces, and notifies the group RTMGRP_LINK.
+Then it waits 8 to 30 ms for RCU (netdev_run_todo in net/core/dev.c). From the notification on, names and addresses can
+be used again, and the kernel finishes the rest even if the process is killed. So a thread sends the request, and the
 caller goes on as soon as the notification comes.
 """
 

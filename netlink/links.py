@@ -61,7 +61,7 @@ class LinkVerbs(RtnlSocket):
         `data` is the kind's settings (`netlink.kinds`), `link` the ifindex of the link below (a macvlan's parent),
         `master` that of the bridge above, `mtu` in bytes. Without `mac` the MAC is random. `looks` are sent along.
 
-        With `namespace` the link is born there, and `link` is here. Older kernels also refuse a name that is taken
+        With `namespace` the link is made there, and `link` is here. Older kernels also refuse a name that is taken
         here: choose a free one, and `rename` the link over there. With `link_namespace` the link is made here, and
         `link` is in that namespace, which gets a number here.
         """

@@ -15,7 +15,7 @@ def private_mounts(binds: Mapping[str, str]) -> None:
 
     The targets and sources must exist. Later mounts of others (/run/netns/NAME) still arrive here. Mounts made here
     stay here, except under folders that are shared again on purpose (`create_namespace` does). There is no way
-    back for the thread; processes and threads it starts are born in the new namespace. The thread also gets its own
+    back for the thread; processes and threads that it starts begin in the new namespace. The thread also gets its own
     working folder, root and umask (mount namespaces imply CLONE_FS to be unshared). Raises OSError.
     """
     syscalls.unshare(syscalls.CLONE_NEWNS)

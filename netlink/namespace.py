@@ -113,7 +113,7 @@ def current_namespace() -> Namespace:
 def entered(namespace: Namespace) -> Iterator[None]:
     """Move the calling thread into `namespace` for the with block, and back.
 
-    Threads started inside the block are born in `namespace` and stay there. Raises OSError (EPERM without
+    Threads started inside the block begin in `namespace` and stay there. Raises OSError (EPERM without
     CAP_SYS_ADMIN).
     """
     with current_namespace() as before:

@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 REGISTER, NEXT_REGISTER = 1, 2
-"""Where values are loaded unless told otherwise, and the register behind it, for keys of two parts."""
+"""The register that values are loaded into by default, and the one behind it, for keys of two parts."""
 WORD = 8
 """The first of the registers of 4 bytes, which are parts of the others: REGISTER has those from 8 to 11."""
 

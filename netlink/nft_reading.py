@@ -9,12 +9,13 @@ from netlink.nft_transaction import Rule
 from netlink.nft_wire import DROP, number
 from netlink.wire import items, string, values
 
-__all__ = ["mentions", "refuses"]
+__all__ = ["matches", "mentions", "refuses"]
 
 _NAME, _DATA = 1, 2  # NFTA_EXPR_*
 _IMMEDIATE_DATA = 2
 _VERDICT, _VERDICT_CODE = 2, 1
 _TARGET_NAME = 1
+_MATCH_NAME, _MATCH_INFO = 1, 3  # NFTA_MATCH_*
 _COMPARED_DATA = 3  # NFTA_CMP_DATA
 _VALUE = 1
 
@@ -28,6 +29,12 @@ def mentions(rule: Rule, value: bytes) -> bool:
     """Tell whether the rule compares a part of packets with `value`, such as an address."""
     compared = (values(encoded) for name, encoded in _expressions(rule) if name == "cmp")
     return any(values(each.get(_COMPARED_DATA, b"")).get(_VALUE) == value for each in compared)
+
+
+def matches(rule: Rule, kind: str) -> list[bytes]:
+    """Return the settings of the rule's matches of a kind of iptables, such as "multiport": structs of the kernel."""
+    found = (values(encoded) for name, encoded in _expressions(rule) if name == "match")
+    return [each.get(_MATCH_INFO, b"") for each in found if string(each.get(_MATCH_NAME, b"")) == kind]
 
 
 def _refuses(name: str, encoded: bytes) -> bool:

@@ -1,8 +1,8 @@
 """nf_tables messages as bytes, and back: attributes and set elements.
 
 Wire format: include/uapi/linux/netfilter/nf_tables.h and nfnetlink.h; the records within user data are libnftnl's.
-pyroute2 has message classes for this too, but they come with its event loop (60 ms of start-up) and take 100 µs to
-read one set element, which a listing of thousands cannot afford.
+pyroute2 has message classes for this, too. But they load its event loop (60 ms of start-up), and take 100 µs to read
+one set element, of which a listing has thousands.
 """
 
 import struct

@@ -100,7 +100,7 @@ class Table:
         return True
 
     def look_up(self, question: LookUp[T]) -> T | None:
-        """Ask one question and return what it found. Raises NetlinkError."""
+        """Ask one question and return the answer. Raises NetlinkError."""
         self._netfilter.look_up(question)
         return question.found
 

@@ -25,7 +25,7 @@ class PathMtu(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """Where the figure comes from, for a message."""
+        """The source of the figure, for a message."""
         less = f", less {self.overhead}" if self.overhead else ""
         return f'{self.mtu + self.overhead} of "{self.ifname}"{less}'
 

@@ -3,7 +3,7 @@
 from lean.typing import Any
 from skel import Args, CniError, Code, Result
 
-__all__ = ["required_result"]
+__all__ = ["nothing", "required_result"]
 
 
 def required_result(args: Args[Any]) -> Result:
@@ -15,3 +15,8 @@ def required_result(args: Args[Any]) -> Result:
         message = f"prevResult: required key is missing: {args.config.type} comes after an interface plugin in a list"
         raise CniError(Code.INVALID_CONFIG, message)
     return args.prev_result
+
+
+def nothing(args: Args[Any]) -> None:
+    """Do nothing: all that the plugin changes is in the pod's network namespace, and ends with it."""
+    del args

@@ -2,7 +2,7 @@
 
 from plugins.attach.driver import Made
 from plugins.attach.keys import InterfaceConfig
-from plugins.attach.pod_born import PodBorn
+from plugins.attach.made_in_pod import MadeInPod
 from plugins.attach.sequence import interface_plugin
 from skel import CniError, Code
 
@@ -18,7 +18,7 @@ class DummyConfig(InterfaceConfig):
             raise CniError(Code.INVALID_CONFIG, "ipam.type: required key is missing")
 
 
-class DummyDriver(PodBorn[DummyConfig]):
+class DummyDriver(MadeInPod[DummyConfig]):
     """A dummy in the pod."""
 
     kind = "dummy"
@@ -28,8 +28,9 @@ class DummyDriver(PodBorn[DummyConfig]):
         from netlink.rtnl import Rtnl
 
         with Rtnl(self.netns) as pod:
-            made = self.give_birth(
-                pod, lambda: pod.create_link("dummy", self.args.ifname, mtu=self.config.mtu, mac=self.mac)
+            made = self.make_in_pod(
+                pod,
+                lambda name, look: pod.create_link("dummy", name, mtu=self.config.mtu, mac=self.mac, looks=[look]),
             )
         return Made([], made.ifindex)
 

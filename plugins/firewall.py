@@ -1,9 +1,11 @@
 """firewall: lets a pod's traffic pass the node's firewall, and restricts traffic between pods.
 
-It follows an interface plugin in a list and returns that plugin's result. All that it does is on the host.
+It follows an interface plugin in a list and returns that plugin's result. It changes nothing in the pod.
 """
 
 from lean.typing import TYPE_CHECKING
+from plugins.attach.netfilter import firewall_of
+from plugins.attach.owners import owner_of, valid_owners
 from plugins.chained import required_result
 from skel import (
     Args,
@@ -25,8 +27,6 @@ from skel.versions import REFERENCE_RELEASE
 
 if TYPE_CHECKING:
     from firewall.admission import Admission, Ingress
-    from firewall.owner import Owner
-    from firewall.tables import Tables
 
 __all__ = ["PLUGIN", "FirewallConfig"]
 
@@ -59,7 +59,7 @@ def add(args: Args[FirewallConfig]) -> Result:
 
     result = required_result(args)
     asked = _admission(args)
-    tables, owner = _tables(args), _owner(args)
+    tables, owner = firewall_of(args), owner_of(args)
     with Undo(args.log, args.interruption) as undo:
         undo.add(admission.remove, tables, owner, asked)
         admission.apply(tables, owner, asked)
@@ -70,15 +70,15 @@ def delete(args: Args[FirewallConfig]) -> None:
     """Remove the admission, of any backend and suite; it needs neither prevResult nor the pod's network namespace."""
     from firewall import admission
 
-    admission.remove(_tables(args), _owner(args), _admission(args))
+    admission.remove(firewall_of(args), owner_of(args), _admission(args))
 
 
 def check(args: Args[FirewallConfig]) -> None:
-    """Raise CniError (999) that names what the firewall lacks; also 7, OSError."""
+    """Raise CniError (999) that names the missing parts of the admission; also 7, OSError."""
     from firewall import admission
 
     required_result(args)
-    lacks = admission.missing(_tables(args), _owner(args), _admission(args))
+    lacks = admission.missing(firewall_of(args), owner_of(args), _admission(args))
     if lacks:
         raise CniError(Code.INTERNAL, "; ".join(lacks))
 
@@ -86,15 +86,12 @@ def check(args: Args[FirewallConfig]) -> None:
 def gc(args: Args[FirewallConfig]) -> None:
     """Remove the admission of attachments of the network that are not valid; go on past errors."""
     from firewall import admission
-    from firewall.owner import Owner
 
-    config = args.config
-    if config.valid_attachments is None:
-        args.log("GC without a list of valid attachments: nothing is removed")
+    valid = valid_owners(args)
+    if valid is None:
         return
-    valid = {Owner(config.name, each.container_id, each.ifname) for each in config.valid_attachments}
     with Steps() as steps:
-        steps.take(lambda: admission.collect(_tables(args), config.name, valid, _admission(args)))
+        steps.take(lambda: admission.collect(firewall_of(args), args.config.name, valid, _admission(args)))
 
 
 def status(args: Args[FirewallConfig]) -> None:
@@ -102,7 +99,7 @@ def status(args: Args[FirewallConfig]) -> None:
     from firewall import admission
 
     try:
-        lack = admission.lack(_tables(args), _admission(args))
+        lack = admission.lack(firewall_of(args), _admission(args))
     except OSError as error:
         lack = error.strerror or str(error)
     if lack:
@@ -110,17 +107,17 @@ def status(args: Args[FirewallConfig]) -> None:
 
 
 def repair(args: Args[FirewallConfig]) -> None:
-    """Put back what is missing of the admission, in the form of the suite that made the attachment."""
+    """Put back the missing parts of the admission, in the form of the suite that made the attachment."""
     from firewall import admission
     from plugins.attach.origin import is_of_reference
 
     required_result(args)
-    tables, owner, asked = _tables(args), _owner(args), _admission(args)
+    tables, owner, asked = firewall_of(args), owner_of(args), _admission(args)
     admission.apply(tables, owner, asked, as_reference=is_of_reference(args))
 
 
 def _admission(args: Args[FirewallConfig]) -> "Admission":
-    """Return what the configuration asks for, for the addresses in prevResult. Raises CniError (7)."""
+    """Return the admission of the addresses in prevResult, as the configuration asks for it. Raises CniError (7)."""
     from firewall.admission import Admission
     from firewall.admission_subject import ADMIN_CHAIN, ZONE
 
@@ -149,18 +146,6 @@ def _ingress(args: Args[FirewallConfig]) -> "Ingress | None":
         message = f'ingressPolicy: "{policy}" needs a plugin before it that reports the bridge, such as bridge'
         raise CniError(Code.INVALID_CONFIG, message)
     return Ingress(policy, interface_name(host[0], "prevResult.interfaces"), host[1] if len(host) > 1 else "")
-
-
-def _owner(args: Args[FirewallConfig]) -> "Owner":
-    from firewall.owner import Owner
-
-    return Owner(args.config.name, args.container_id, args.ifname)
-
-
-def _tables(args: Args[FirewallConfig]) -> "Tables":
-    from plugins.attach.netfilter import firewall_of
-
-    return firewall_of(args)
 
 
 PLUGIN = Plugin(

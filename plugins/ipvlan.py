@@ -4,6 +4,8 @@ In a list, after a plugin that has made one interface, the plugin needs neither 
 interface, and the addresses and routes of its result.
 """
 
+from collections.abc import Mapping
+
 from lean.typing import TYPE_CHECKING
 from plugins.attach.on_master import MasterConfig, OnMaster
 from plugins.attach.sequence import interface_plugin
@@ -21,6 +23,11 @@ class IpvlanConfig(MasterConfig):
     """Keys of the reference plugin, with its defaults."""
 
     mode: str | None = field(optional(choice("l2", "l3", "l3s")), default=None)
+
+    def requested_mac(self, cni_args: Mapping[str, str]) -> str:
+        """Return "": the kernel gives an ipvlan its master's MAC, and the reference reads no other, valid or not."""
+        del cni_args
+        return ""
 
 
 class IpvlanDriver(OnMaster[IpvlanConfig]):

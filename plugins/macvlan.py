@@ -24,7 +24,7 @@ class MacvlanConfig(MasterConfig):
 
 
 class MacvlanDriver(OnMaster[MacvlanConfig]):
-    """A macvlan, which is born in the pod."""
+    """A macvlan, which is made in the pod."""
 
     kind = "macvlan"
 

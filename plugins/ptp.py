@@ -62,8 +62,8 @@ class PtpDriver(Driver[PtpConfig]):
                 self.config.device_type,
                 self.args.log,
             )
-        # The kernel looks for the pod from the link-local address: its duplicate address detection would delay the
-        # first packets from other machines by up to two seconds, and the pod is the only neighbour.
+        # The kernel asks for the pod's MAC from the link-local address. That address needs no duplicate address
+        # detection, since the pod is the only neighbour. It would delay the first packets by up to two seconds.
         for key in ("accept_dad", "accept_ra"):
             with suppress(OSError):  # /proc/sys is read-only, or the kernel has no IPv6
                 set_sysctl(f"net/ipv6/conf/{name}/{key}", "0")

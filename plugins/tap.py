@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from lean.typing import TYPE_CHECKING
 from plugins.attach.driver import Made
 from plugins.attach.keys import InterfaceConfig
-from plugins.attach.pod_born import PodBorn
+from plugins.attach.made_in_pod import MadeInPod
 from plugins.attach.sequence import interface_plugin
 from skel import CniError, Code, boolean, field, integer_between, interface_name, mac, optional, string
 
 if TYPE_CHECKING:
+    from netlink.request import Request
     from netlink.rtnl import Link, Rtnl
 
 __all__ = ["PLUGIN", "TapConfig", "TapDriver"]
@@ -35,7 +36,7 @@ class TapConfig(InterfaceConfig):
         return super().requested_mac(cni_args) or self.mac or ""
 
 
-class TapDriver(PodBorn[TapConfig]):
+class TapDriver(MadeInPod[TapConfig]):
     """A persistent tap in the pod; the kernel's kind `tun` has taps and interfaces without Ethernet frames."""
 
     kind = "tun"
@@ -49,7 +50,7 @@ class TapDriver(PodBorn[TapConfig]):
         config, ifname = self.config, self.args.ifname
         with Rtnl(self.netns) as pod:
             master = self._bridge(pod).ifindex if config.bridge else 0
-            made = self.give_birth(pod, self._create)
+            made = self.make_in_pod(pod, lambda name, look: self._create(pod, name, look))
             settings = change_link(made.ifindex, mtu=config.mtu, mac=self.mac, master=master)
             pod.send(change(settings, f'set MTU, MAC and bridge of "{ifname}"'))
         return Made([], made.ifindex)
@@ -69,24 +70,22 @@ class TapDriver(PodBorn[TapConfig]):
         if config.bridge and self.inner.master != self._bridge(self.pod).ifindex:
             raise CniError(Code.INTERNAL, f'"{name}" is no port of the bridge "{config.bridge}"')
 
-    def _create(self) -> bool:
-        """Make the tap; False if a link of its name exists."""
+    def _create(self, pod: "Rtnl", name: str, look: "Request[Link | None]") -> bool:
+        """Make the tap and look it up; False if a link of its name exists."""
+        from functools import partial
+
         from netlink.tap import create_tap
 
-        config, ifname = self.config, self.args.ifname
+        config = self.config
+        create = create_tap
         if config.selinux_context:
             from plugins.attach.labelled_tap import create_labelled_tap
 
-            return create_labelled_tap(
-                ifname,
-                self.netns,
-                config.selinux_context,
-                self.args.environ,
-                multi_queue=config.multi_queue,
-                owner=config.owner,
-                group=config.group,
-            )
-        return create_tap(ifname, self.netns, multi_queue=config.multi_queue, owner=config.owner, group=config.group)
+            create = partial(create_labelled_tap, context=config.selinux_context, environ=self.args.environ)
+        made = create(name, self.netns, multi_queue=config.multi_queue, owner=config.owner, group=config.group)
+        if made:
+            pod.send(look)
+        return made
 
     def _bridge(self, pod: "Rtnl") -> "Link":
         """Return the pod's bridge. Raises CniError (7) if it is missing."""

@@ -23,7 +23,7 @@ class VlanConfig(MasterConfig):
 
 
 class VlanDriver(OnMaster[VlanConfig]):
-    """A VLAN interface, which is born in the pod."""
+    """A VLAN interface, which is made in the pod."""
 
     kind = "vlan"
 

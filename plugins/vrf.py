@@ -1,13 +1,13 @@
 """vrf: puts the pod's interface into a VRF of the pod, which has a routing table of its own.
 
-The VRF is made for its first interface, and goes with its last one. The interface keeps its addresses and routes: the
-kernel drops both when an interface changes its VRF, but for a few, so they are written again, into the VRF's table.
+The VRF is made for its first interface, and deleted with its last one. The interface keeps its addresses and routes.
+The kernel drops most of them when an interface changes its VRF, so the plugin writes them again, into the VRF's table.
 
 All of this is in the pod, and ends with it: GC and REPAIR have nothing to do.
 """
 
 from lean.typing import TYPE_CHECKING
-from plugins.chained import required_result
+from plugins.chained import nothing, required_result
 from skel import (
     Args,
     CniError,
@@ -90,7 +90,7 @@ def check(args: Args[VrfConfig]) -> None:
         ips = pod_ips(result, args.ifname, args.netns)
         families = {ip.address.version for ip in ips}
         table = vrf.details.vrf_table
-        # A route of a family that this interface has no address of is another interface's.
+        # If the interface has no address of a family, routes of that family are another interface's.
         routes = [
             Route(dst=route.dst, gw=route.gw, table=table if route.table is None else route.table)
             for route in result.routes
@@ -104,9 +104,9 @@ def delete(args: Args[VrfConfig]) -> None:
 
     The interface keeps its addresses and routes. A pod that is gone is no error.
     """
-    from plugins.attach.left_pod import pod_if_left
+    from plugins.attach.pod_netns import open_pod_if_left
 
-    netns = pod_if_left(args)
+    netns = open_pod_if_left(args)
     if netns is None:
         return
     from netlink.rtnl import Rtnl
@@ -121,11 +121,6 @@ def delete(args: Args[VrfConfig]) -> None:
         if link is not None and link.master == vrf.ifindex:
             _Kept(pod, link, vrf.details.vrf_table).leave()
         _delete_if_unused(pod, vrf.name)
-
-
-def nothing(args: Args[VrfConfig]) -> None:
-    """Do nothing: the VRF and its table are in the pod's network namespace, and end with it."""
-    del args
 
 
 class _Kept:

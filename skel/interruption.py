@@ -76,6 +76,19 @@ class Interruption:
         finally:
             self._waits -= 1
 
+    def lock(self, fd: int) -> None:
+        """Lock an open file (flock(2)) against the other calls of its network; a signal may end the wait.
+
+        Raises OSError.
+        """
+        import fcntl
+
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with self.waiting(for_lock=True):
+                fcntl.flock(fd, fcntl.LOCK_EX)
+
     @contextmanager
     def shielded(self) -> Iterator[None]:
         """Keep the end out of the block: it takes something back."""

@@ -91,7 +91,7 @@ def _answered(plugin: Plugin[C], context: Context, found: bytes) -> int:
 
 
 def read_all(stdin: int | None, found: bytes = b"") -> bytes:
-    """Return all of a plugin's stdin, which is None if the caller closed it, after what was `found`. Raises OSError."""
+    """Return all of a plugin's stdin, None if the caller closed it, after the part in `found`. Raises OSError."""
     parts = [found]
     while part := os.read(_open(stdin), _ENOUGH):
         parts.append(part)

@@ -7,11 +7,9 @@ and `encode` writes them back in the specification's own spelling:
         subnet: Network = field(network)
         range_start: Address | None = field(address, default=None)
 
-Why not a library: a plugin is a process that lives for milliseconds. msgspec
-costs 27 ms to import and pydantic more, and neither reads keys without regard
-to case, as every Go program does and runtimes rely on, nor names the value in
-its errors. The rules are Go's: `null` is absent, unknown keys are ignored, the
-last of a repeated key counts.
+Why not a library: a plugin is a process that lives for milliseconds. msgspec costs 27 ms to import, and pydantic more.
+Neither reads keys in any case, as Go programs do and runtimes rely on. Neither names the value in its errors. The rules
+are Go's: `null` is absent, unknown keys are ignored, the last of a repeated key counts.
 """
 
 from collections.abc import Callable
@@ -148,8 +146,8 @@ class Record:
     def decode(cls, value: object, path: str = "", *, tolerate: Tolerate | None = None) -> Self:
         """Read a record from a JSON object found at `path`.
 
-        Raises CniError (7) that names the path, what was expected and what was there. With `tolerate` it does so for
-        what is no object alone: each key that cannot be read is told there, and has its `unreadable` value.
+        Raises CniError (7) that names the path, the expected value and the present one. With `tolerate` it does so only
+        if `value` is no object: `tolerate` gets the error of each other key, which has its `unreadable` value.
         """
         if not isinstance(value, dict):
             raise expected("an object", value, path or "configuration")

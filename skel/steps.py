@@ -6,7 +6,7 @@ from lean.typing import TYPE_CHECKING, ParamSpec, Self
 from skel import CniError, Code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 __all__ = ["Steps"]
 
@@ -25,6 +25,11 @@ class Steps:
             step(*args, **kwargs)
         except (CniError, OSError) as error:
             self._failures.append(error)
+
+    @property
+    def failures(self) -> "Sequence[Exception]":
+        """The errors until now."""
+        return self._failures
 
     def __enter__(self) -> Self:
         return self

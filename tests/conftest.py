@@ -11,6 +11,14 @@ import pytest
 from launch.launcher import launcher_bytes, launcher_text
 from tests.nodes import HANG, Node
 from tests.servers import running_server, write_launchers
+from tests.turns import turns
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option for tables."""
+    parser.addoption(
+        "--both-kinds", action="store_true", help="execute all tests directly and by a server, none in turns"
+    )
 
 
 def pytest_configure() -> None:
@@ -24,6 +32,18 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     """Whoever asks for a node needs root."""
     if "make_node" in getattr(item, "fixturenames", ()):
         item.add_marker(pytest.mark.sudo)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Have rows of tables and tests of the command line take turns with both kinds of execution.
+
+    All other tests run with both, as all do with `--both-kinds`. A test whose other kind is not collected stays.
+    """
+    if not config.getoption("both_kinds"):
+        kept, left_out = turns(items)
+        items[:] = kept
+        config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.fixture(scope="session")
@@ -53,7 +73,7 @@ def served_bin_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session", params=["direct", "served"])
 def bin_dir(request: pytest.FixtureRequest) -> Path:
-    """A folder for CNI_PATH: whatever is tested with our plugins is tested with both kinds of execution."""
+    """A folder for CNI_PATH: tests run with both kinds of execution, or take turns with them (tests/turns.py)."""
     folder: Path = request.getfixturevalue(f"{request.param}_bin_dir")
     return folder
 

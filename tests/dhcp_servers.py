@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.nodes import HANG, Node, until
 
-__all__ = ["Daemon", "dnsmasq", "kea", "running_daemon"]
+__all__ = ["Daemon", "DhcpServer", "dnsmasq", "kea", "macvlan_config", "running_daemon"]
 
 DNSMASQ, KEA = "dnsmasq", "kea-dhcp{}"
 READY_KEA = "DHCP{}_STARTED"
@@ -199,3 +199,14 @@ def kea(node: Node, version: int, seconds: int, **keys: Any) -> Iterator[DhcpSer
     command = [KEA.format(version), "-c", path]
     with _running(node, command, READY_KEA.format(version), env) as server:
         yield server
+
+
+def macvlan_config(daemon: Daemon, **ipam: Any) -> dict[str, Any]:
+    """Return a network whose pods have leases by this daemon; the keys are those of its IPAM."""
+    return {
+        "cniVersion": "1.1.0",
+        "name": "net",
+        "type": "macvlan",
+        "master": "uplink0",
+        "ipam": daemon.ipam(**ipam),
+    }

@@ -47,7 +47,7 @@ VERSION = {"CNI_COMMAND": "VERSION"}
 DIRECT = json.dumps({"cniVersion": "1.1.0", "supportedVersions": list(SUPPORTED)}).encode() + b"\n"
 
 
-class Withdrawn(Exception):  # noqa: N818
+class Withdrawn(Exception):  # noqa: N818 -- an outcome, no error
     """The launcher has closed the connection without a request."""
 
 

@@ -1,4 +1,4 @@
-"""Pods with an interface on an interface of their node, its master: what tests of ipvlan and vlan share."""
+"""Pods with an interface on an interface of their node, its master: common parts of their tests."""
 
 from typing import Any
 

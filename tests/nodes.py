@@ -261,12 +261,14 @@ def veth_between(one: Node, other: Node, number: int = 0) -> Neighbours:
     neighbours = Neighbours(ifname, (f"{ipv4}.1", f"{ipv4}.2"), (f"2001:db8:{number}::1", f"2001:db8:{number}::2"))
     one.run(["ip", "link", "add", ifname, "type", "veth", "peer", "name", ifname, "netns", other.name])
     for end, node in enumerate((one, other)):
+        # The addresses are known to be free. Duplicate address detection of the link-local one takes up to two seconds.
+        node.run(["sysctl", "-qw", f"net.ipv6.conf.{ifname}.accept_dad=0"])
         node.run(["ip", "address", "add", f"{neighbours.ipv4[end]}/24", "dev", ifname])
-        # nodad: the addresses are known to be free, and usable at once without it.
         node.run(["ip", "address", "add", f"{neighbours.ipv6[end]}/64", "dev", ifname, "nodad"])
         node.run(["ip", "link", "set", ifname, "up"])
     for node in (one, other):
         until_usable(node, ifname)
+        node.run(["sysctl", "-qw", f"net.ipv6.conf.{ifname}.accept_dad=1"])
     return neighbours
 
 

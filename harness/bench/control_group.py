@@ -30,7 +30,7 @@ class ControlGroup:
     folder: Path
 
     def add(self, pid: int) -> None:
-        """Move a process into the group; its children will be born there. Raises OSError."""
+        """Move a process into the group; its children will begin there. Raises OSError."""
         (self.folder / "cgroup.procs").write_text(str(pid))
 
     def cpu_seconds(self) -> float:

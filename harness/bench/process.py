@@ -1,7 +1,7 @@
 """Running a plugin and timing it as a runtime sees it, with as little of our own in the time as possible.
 
 The clock runs from just before posix_spawn(2) until the plugin has ended and its standard output too. Pipes are made,
-and the request is in the pipe of standard input, before; the process is born in the namespaces of the calling thread.
+and the request is in the pipe of standard input, before; the process begins in the namespaces of the calling thread.
 """
 
 import fcntl

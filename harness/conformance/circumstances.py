@@ -14,6 +14,7 @@ from netlink.namespace import remove_namespace
 
 __all__ = [
     "command",
+    "demand_no_device",
     "demand_of_others",
     "happened",
     "has_interface",
@@ -71,6 +72,15 @@ def lose_interface(trial: Trial, netns: str, name: str) -> bool:
 def lose_namespace(container: Container) -> None:
     """Remove a container's namespace, as at the end of the container; the kernel removes its content later."""
     remove_namespace(container.netns)
+
+
+def demand_no_device(trial: Trial, container: Container) -> None:
+    """Raise NotApplicableError if ADD has moved an interface of the node's preparation into the container.
+
+    A virtual interface ends with its namespace. The kernel puts hardware back, but to the machine's first namespace.
+    """
+    if trial.prepared & trial.macs(container.netns) - trial.macs(trial.node_netns):
+        raise NotApplicableError("ADD moves an interface of the node, which would end with the container")
 
 
 def lose_files(trial: Trial) -> bool:

@@ -1,14 +1,21 @@
-"""Leftovers on a node: all differences, except changes in files that do not concern containers."""
+"""Leftovers on a node: all differences, except changes in files that do not concern containers, and rules of VRFs."""
 
 from collections.abc import Collection
+from typing import Final
 
 from harness.snapshot import Difference, Snapshot, differences
 
 __all__ = ["leftovers"]
 
+_RULES_OF_VRFS: Final = {f"{family} 1000: from all l3mdev" for family in ("inet", "inet6")}
+"""The kernel makes these with the first VRF of a namespace, keeps them, and makes them once only (drivers/net/vrf.c).
+
+Whoever deleted them would break the VRFs that come later.
+"""
+
 
 def leftovers(before: Snapshot, after: Snapshot, container_ids: Collection[str]) -> list[Difference]:
-    """Return the differences between two snapshots.
+    """Return the differences between two snapshots, without the kernel's own rules for VRFs.
 
     A file that is in both counts as changed only if it names one of the containers more or less often: it is a
     record of them then. Other files hold hints and counters.
@@ -16,9 +23,16 @@ def leftovers(before: Snapshot, after: Snapshot, container_ids: Collection[str])
     return [
         each
         for each in differences(before, after)
-        if (each.thing, each.kind) != ("file", "changed")
-        or _named(each.before, container_ids) != _named(each.after, container_ids)
+        if not _is_of_vrfs(each)
+        and (
+            (each.thing, each.kind) != ("file", "changed")
+            or _named(each.before, container_ids) != _named(each.after, container_ids)
+        )
     ]
+
+
+def _is_of_vrfs(difference: Difference) -> bool:
+    return difference.thing == "rule" and difference.kind == "appeared" and difference.name in _RULES_OF_VRFS
 
 
 def _named(file: object, container_ids: Collection[str]) -> dict[str, int]:

@@ -70,6 +70,8 @@ class Trial:
         self.node = site.node(threads=_THREADS)
         if extent.preparation is not None:
             prepare_node(extent.preparation, self.node, extent.timeout)
+        self.prepared = self.macs(self.node_netns) if extent.preparation else frozenset[str]()
+        """The MACs of interfaces that the preparation has made on the node."""
         self._prev_results: dict[Container, object] = {}
         self._results: dict[Container, object] = {}
         self._container_ids: list[str] = []
@@ -100,6 +102,11 @@ class Trial:
     def node_netns(self) -> str:
         """The path of the node's network namespace."""
         return str(self.node.netns)
+
+    def macs(self, netns: str) -> frozenset[str]:
+        """Return the MACs of the interfaces in the namespace at `netns`."""
+        with open_namespace(netns) as namespace, Rtnl(namespace) as rtnl:
+            return frozenset(link.mac for link in rtnl.links() if link.ifindex != LOOPBACK_INDEX)
 
     def folder(self) -> Path:
         """Make an empty folder, which is removed at the end of the check, and return it."""

@@ -10,7 +10,7 @@ from skel.result import Result
 from skel.strict_json import decode_json
 from skel.versions import at_least
 
-__all__ = ["decode_result", "decode_versions", "require_success", "result_in_version"]
+__all__ = ["decode_repairs", "decode_result", "decode_versions", "require_success", "result_in_version"]
 
 _QUOTED = 1000
 """Characters of a plugin's output that are quoted in an error message."""
@@ -93,6 +93,24 @@ def decode_versions(execution: Execution) -> list[str]:
     ):
         raise _failure(execution, "what it printed is no answer", details=_said("stdout", execution.stdout))
     return supported
+
+
+def decode_repairs(execution: Execution) -> dict[tuple[str, str], PluginError | None]:
+    """Return the answers of one REPAIR for many attachments, by container ID and interface name; None is a success.
+
+    A plugin that does not know such a REPAIR answers for none. Raises PluginError for a failed plugin.
+    """
+    require_success(execution)
+    answer = _folded(_json(execution.stdout)) or {}
+    listed = answer.get("attachments")
+    answers: dict[tuple[str, str], PluginError | None] = {}
+    for each in listed if isinstance(listed, list) else []:
+        match each:
+            case {"containerID": str(container_id), "ifname": str(ifname), "error": dict(error)}:
+                answers[container_id, ifname] = _own_error(execution, error)
+            case {"containerID": str(container_id), "ifname": str(ifname)}:
+                answers[container_id, ifname] = None
+    return answers
 
 
 def _failure(execution: Execution, msg: str, *, code: int = 0, details: str = "") -> PluginError:

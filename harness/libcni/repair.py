@@ -1,21 +1,33 @@
-"""REPAIR of one cached attachment: each plugin of its list is executed with what the runtime has cached.
+"""REPAIR of cached attachments: each plugin of their list is executed with what the runtime has cached.
 
 The verb is this project's own: docs/repair.md. The cached configuration, CNI_ARGS, capabilities and result are those of
 the ADD.
 """
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from harness.libcni.attachment import Attachment
 from harness.libcni.cache import CachedAttachment, ResultCache
 from harness.libcni.execute import Executor, PluginError
-from harness.libcni.networks import NetworkError, NetworkList, parse_network_list
-from harness.libcni.outcome import require_success, result_in_version
-from harness.libcni.request import request_config
+from harness.libcni.networks import NetworkError, NetworkList, PluginConfig, parse_network_list
+from harness.libcni.outcome import decode_repairs, require_success, result_in_version
+from harness.libcni.request import repair_config, request_config
 from skel.errors import CniError
 
-__all__ = ["Outcome", "PluginOutcome", "Repair", "is_gone", "namespace_of", "remove_again", "repair_attachment"]
+__all__ = [
+    "Live",
+    "Outcome",
+    "PluginOutcome",
+    "Repair",
+    "is_gone",
+    "namespace_of",
+    "remove_again",
+    "repair_attachments",
+]
 
 
 class Outcome(StrEnum):
@@ -27,6 +39,14 @@ class Outcome(StrEnum):
     """Nothing was executed: the pod is gone."""
     DELETED = "deleted"
     """The runtime deleted it meanwhile, so everything that was put back was removed again."""
+
+
+class Live(NamedTuple):
+    """An attachment, the cache that has it, and the path of its network namespace, which exists."""
+
+    cache: ResultCache
+    cached: CachedAttachment
+    netns: str
 
 
 class PluginOutcome(NamedTuple):
@@ -51,6 +71,14 @@ class Repair(NamedTuple):
         return "; ".join(filter(None, (self.error, *(each.error for each in self.plugins))))
 
 
+class _Request(NamedTuple):
+    """What plugins are executed with: the list, the attachment with its namespace, the result of the ADD."""
+
+    network: NetworkList
+    attachment: Attachment
+    result: dict[str, object]
+
+
 def namespace_of(cached: CachedAttachment) -> str:
     """Return the path of the pod's network namespace: releases of libcni before 1.3 have it in the result alone."""
     if cached.attachment.netns:
@@ -64,20 +92,29 @@ def namespace_of(cached: CachedAttachment) -> str:
     return ""
 
 
-def repair_attachment(executor: Executor, cache: ResultCache, cached: CachedAttachment, netns: str) -> Repair:
-    """Execute REPAIR of all plugins in the order of ADD, past failures; `netns` exists.
+def repair_attachments(executor: Executor, live: Sequence[Live]) -> list[Repair]:
+    """Execute REPAIR of all plugins in the order of ADD, past failures. Return the outcomes in the order of `live`.
 
-    Then the cache is read again. If the attachment is gone, the runtime has deleted it: the plugins' DEL removes what
-    was put back. Errors of plugins and configurations are in the answer.
+    All have one configuration, and no two are of one container. Each plugin is executed once for all of them. Then the
+    caches are read again. If an attachment is gone, the runtime has deleted it: the plugins' DEL removes what was put
+    back. Errors of plugins and configurations are in the outcomes.
     """
-    try:
-        network, result = _read(cached)
-    except (NetworkError, CniError) as error:
-        return Repair(cached, netns, Outcome.FAILED, error=str(error))
-    outcomes = tuple(_executed(executor, network, cached, netns, result, "REPAIR"))
-    outcome = Outcome.FAILED if any(each.error for each in outcomes) else Outcome.OK
-    repaired = Repair(cached, netns, outcome, outcomes)
-    return remove_again(executor, repaired) if is_gone(cache, cached) else repaired
+    repairs: dict[int, Repair] = {}
+    requests: dict[int, _Request] = {}
+    for index, each in enumerate(live):
+        try:
+            requests[index] = _read(each.cached, each.netns)
+        except (NetworkError, CniError) as error:
+            repairs[index] = Repair(each.cached, each.netns, Outcome.FAILED, error=str(error))
+    if requests:
+        ready = list(requests.values())
+        answers = [_repaired(executor, plugin, ready) for plugin in ready[0].network.plugins]
+        for index, *plugins in zip(requests, *answers, strict=True):
+            outcome = Outcome.FAILED if any(plugin.error for plugin in plugins) else Outcome.OK
+            repairs[index] = Repair(live[index].cached, live[index].netns, outcome, tuple(plugins))
+            if is_gone(live[index].cache, live[index].cached):
+                repairs[index] = remove_again(executor, repairs[index])
+    return [repairs[index] for index in range(len(live))]
 
 
 def is_gone(cache: ResultCache, cached: CachedAttachment) -> bool:
@@ -88,36 +125,46 @@ def is_gone(cache: ResultCache, cached: CachedAttachment) -> bool:
 
 def remove_again(executor: Executor, repaired: Repair) -> Repair:
     """Execute DEL of all plugins in reverse order: the runtime has deleted the attachment during its repair."""
-    network, result = _read(repaired.cached)
-    outcomes = tuple(_executed(executor, network, repaired.cached, repaired.netns, result, "DEL"))
+    request = _read(repaired.cached, repaired.netns)
+    outcomes = [_executed(executor, plugin, request, "DEL") for plugin in reversed(request.network.plugins)]
     return repaired._replace(outcome=Outcome.DELETED, plugins=tuple(each for each in outcomes if each.error))
 
 
-def _read(cached: CachedAttachment) -> tuple[NetworkList, dict[str, object]]:
+def _read(cached: CachedAttachment, netns: str) -> _Request:
     """Return the list and the result of the ADD. Raises NetworkError, CniError."""
     if not cached.config or cached.result is None:
         lacking = "result" if cached.config else "configuration"
         raise NetworkError(f"the cache has no {lacking} of {cached.attachment.ifname}")
     network = parse_network_list(cached.config)
-    return network, result_in_version(cached.result, network.cni_version)
+    result = result_in_version(cached.result, network.cni_version)
+    return _Request(network, replace(cached.attachment, netns=netns), result)
 
 
-def _executed(
-    executor: Executor,
-    network: NetworkList,
-    cached: CachedAttachment,
-    netns: str,
-    result: dict[str, object],
-    verb: str,
-) -> list[PluginOutcome]:
-    attachment = replace(cached.attachment, netns=netns)
+def _repaired(executor: Executor, plugin: PluginConfig, requests: Sequence[_Request]) -> list[PluginOutcome]:
+    """Execute the plugin once for all; then once for each attachment that it has not answered for.
+
+    Such a plugin does not know the list of attachments, or it has broken down.
+    """
+    answers: dict[tuple[str, str], PluginError | None] = {}
+    if len(requests) > 1:
+        stdin = repair_config(requests[0].network, plugin, [(each.attachment, each.result) for each in requests])
+        with suppress(PluginError):
+            answers = decode_repairs(executor.run(plugin.type, "REPAIR", stdin, {}))
     outcomes = []
-    for plugin in network.plugins if verb == "REPAIR" else reversed(network.plugins):
-        stdin = request_config(network, plugin, prev_result=result, attachment=attachment)
-        error = ""
-        try:
-            require_success(executor.run(plugin.type, verb, stdin, attachment.environment()))
-        except PluginError as failure:
-            error = str(failure)
-        outcomes.append(PluginOutcome(plugin.type, error))
+    for each in requests:
+        key = each.attachment.container_id, each.attachment.ifname
+        if key in answers:
+            outcomes.append(PluginOutcome(plugin.type, str(answers[key] or "")))
+        else:
+            outcomes.append(_executed(executor, plugin, each, "REPAIR"))
     return outcomes
+
+
+def _executed(executor: Executor, plugin: PluginConfig, request: _Request, verb: str) -> PluginOutcome:
+    attachment = request.attachment
+    stdin = request_config(request.network, plugin, prev_result=request.result, attachment=attachment)
+    try:
+        require_success(executor.run(plugin.type, verb, stdin, attachment.environment()))
+    except PluginError as failure:
+        return PluginOutcome(plugin.type, str(failure))
+    return PluginOutcome(plugin.type, "")

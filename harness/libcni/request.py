@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 
 from harness.libcni.attachment import Attachment
 from harness.libcni.networks import NetworkList, PluginConfig
+from skel.repairs import LISTED
 
-__all__ = ["request_config"]
+__all__ = ["repair_config", "request_config"]
 
 _GENERATED = frozenset({"cniversion", "name", "prevresult", "runtimeconfig"})
-_RESERVED_PREFIX = "cni.dev/"
+_RESERVED_PREFIXES = ("cni.dev/", "cni-harness/")
 
 
 def request_config(
@@ -26,14 +27,8 @@ def request_config(
     for GC. Keys that the runtime generates are dropped from the file's own, in any capitalisation: plugins written
     in Go ignore case, and would read the wrong one of two keys.
     """
-    dropped = _GENERATED | {"capabilities"} if attachment is not None else _GENERATED
-    request: dict[str, object] = {"cniVersion": network.cni_version, "name": network.name}
-    for key, value in plugin.raw.items():
-        folded = key.casefold()
-        if folded not in dropped and not folded.startswith(_RESERVED_PREFIX):
-            request[key] = value
-    capability_args = attachment.capability_args if attachment is not None else {}
-    if runtime_config := {name: value for name, value in capability_args.items() if name in plugin.capabilities}:
+    request = _keys_of_file(network, plugin, _GENERATED | {"capabilities"} if attachment is not None else _GENERATED)
+    if attachment is not None and (runtime_config := _runtime_config(plugin, attachment)):
         request["runtimeConfig"] = runtime_config
     if prev_result is not None:
         request["prevResult"] = prev_result
@@ -42,4 +37,40 @@ def request_config(
         listed = [{"containerID": container_id, "ifname": ifname} for container_id, ifname in valid_attachments]
         request["cni.dev/valid-attachments"] = listed
         request["cni.dev/attachments"] = listed
+    return _encoded(request)
+
+
+def repair_config(
+    network: NetworkList, plugin: PluginConfig, attachments: Sequence[tuple[Attachment, Mapping[str, object]]]
+) -> bytes:
+    """Derive the configuration of one REPAIR for many attachments, each given with the result of its ADD."""
+    request = _keys_of_file(network, plugin, _GENERATED | {"capabilities"})
+    request[LISTED] = [
+        {
+            "containerID": attachment.container_id,
+            "ifname": attachment.ifname,
+            "netns": attachment.netns,
+            "args": attachment.environment()["CNI_ARGS"],
+            "runtimeConfig": _runtime_config(plugin, attachment),
+            "prevResult": result,
+        }
+        for attachment, result in attachments
+    ]
+    return _encoded(request)
+
+
+def _keys_of_file(network: NetworkList, plugin: PluginConfig, dropped: frozenset[str]) -> dict[str, object]:
+    request: dict[str, object] = {"cniVersion": network.cni_version, "name": network.name}
+    for key, value in plugin.raw.items():
+        folded = key.casefold()
+        if folded not in dropped and not folded.startswith(_RESERVED_PREFIXES):
+            request[key] = value
+    return request
+
+
+def _runtime_config(plugin: PluginConfig, attachment: Attachment) -> dict[str, object]:
+    return {name: value for name, value in attachment.capability_args.items() if name in plugin.capabilities}
+
+
+def _encoded(request: Mapping[str, object]) -> bytes:
     return json.dumps(request, separators=(",", ":"), allow_nan=False).encode()

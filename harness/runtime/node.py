@@ -6,7 +6,6 @@ parameters, and those of its pods, are the same on every machine (harness.runtim
 """
 
 import re
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -106,7 +105,9 @@ class Node:
                 return False
             if self._made_here.exists() or not sandbox_exists(self.netns):
                 remove_namespace(self.netns)
-            shutil.rmtree(self.folder)
+            from shutil import rmtree
+
+            rmtree(self.folder)
             with suppress(OSError):  # other nodes remain
                 self.folder.parent.rmdir()
         return True

@@ -1,25 +1,37 @@
 """REPAIR of all live attachments of a node, many at a time."""
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, TypeVar
 
 from harness.libcni.cache import CachedAttachment, ResultCache
 from harness.libcni.execute import Executor
-from harness.libcni.repair import Outcome, Repair, is_gone, namespace_of, remove_again, repair_attachment
+from harness.libcni.repair import (
+    Live,
+    Outcome,
+    Repair,
+    is_gone,
+    namespace_of,
+    remove_again,
+    repair_attachments,
+)
 from harness.runtime.node import Node
 from harness.runtime.sandbox import sandbox_exists
 
 __all__ = ["NodeRepair"]
 
+_MOST = 32
+"""Attachments in one execution: its time limit is that of an execution for one."""
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 class _Known(NamedTuple):
-    """An attachment, and the cache that has it."""
+    """An attachment, its place among all, and the cache that has it."""
 
+    number: int
     cache: ResultCache
     cached: CachedAttachment
 
@@ -46,16 +58,14 @@ class NodeRepair:
 
         When all are done the caches are looked at once more: a runtime's DEL may have been under way. Raises OSError.
         """
-        containers: dict[str, list[_Known]] = {}
-        known = [_Known(cache, cached) for cache in self._caches for cached in cache.attachments()]
-        for each in known:
-            if not self._networks or each.cached.network in self._networks:
-                containers.setdefault(each.cached.attachment.container_id, []).append(each)
-        done = self._at_once(self._repair_container, containers.values())
-        self._repaired = [each for container in done for each in container]
-        repairs = [repair for _, repair in self._repaired]
+        found = ((cache, cached) for cache in self._caches for cached in cache.attachments())
+        known = [_Known(number, *each) for number, each in enumerate(found)]
+        chosen = [each for each in known if not self._networks or each.cached.network in self._networks]
+        done = self._at_once(self._repair_slice, _slices(chosen, self._jobs))
+        finished = sorted((each for part in done for each in part), key=lambda each: each[0].number)
+        self._repaired = [(known.cache, repair) for known, repair in finished]
         removed = {id(was): now for was, now in self.confirm()}
-        return [removed.get(id(repair), repair) for repair in repairs]
+        return [removed.get(id(repair), repair) for _, repair in finished]
 
     def confirm(self) -> list[tuple[Repair, Repair]]:
         """Remove what was put back for attachments that the runtime has deleted since.
@@ -80,16 +90,50 @@ class NodeRepair:
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _repair_container(self, attachments: Iterable[_Known]) -> list[tuple[ResultCache, Repair]]:
-        return [(cache, self._repair_one(cache, cached)) for cache, cached in attachments]
+    def _repair_slice(self, containers: Sequence[Sequence[_Known]]) -> list[tuple[_Known, Repair]]:
+        """Repair the first attachment of each container, then the second of each."""
+        repairs: list[tuple[_Known, Repair]] = []
+        for attachments in zip(*containers, strict=True):
+            live: list[tuple[_Known, Live]] = []
+            for each in attachments:
+                found = _look_up(each)
+                if isinstance(found, Live):
+                    live.append((each, found))
+                else:
+                    repairs.append((each, found))
+            repaired = repair_attachments(self._executor, [found for _, found in live])
+            repairs += [(each, repair) for (each, _), repair in zip(live, repaired, strict=True)]
+        return repairs
 
-    def _repair_one(self, cache: ResultCache, cached: CachedAttachment) -> Repair:
-        netns = namespace_of(cached)
-        if not netns:
-            return Repair(cached, netns, Outcome.LEFT, error="neither the cache nor the result names its namespace")
-        try:
-            if not sandbox_exists(netns):
-                return Repair(cached, netns, Outcome.LEFT, error=f"its network namespace is gone: {netns}")
-            return repair_attachment(self._executor, cache, cached, netns)
-        except OSError as error:
-            return Repair(cached, netns, Outcome.FAILED, error=f"{error.filename}: {error.strerror}")
+
+def _slices(known: Iterable[_Known], jobs: int) -> list[list[list[_Known]]]:
+    """Divide the containers among the jobs; those of a slice have the same configurations, in the same order.
+
+    More than two slices for each processor would only cost more executions.
+    """
+    parts = min(jobs, 2 * (os.cpu_count() or 1))
+    containers: dict[str, list[_Known]] = {}
+    for each in known:
+        containers.setdefault(each.cached.attachment.container_id, []).append(each)
+    alike: dict[tuple[bytes, ...], list[list[_Known]]] = {}
+    for attachments in containers.values():
+        alike.setdefault(tuple(each.cached.config for each in attachments), []).append(attachments)
+    slices = []
+    for group in alike.values():
+        size = min(_MOST, -(-len(group) // parts))
+        slices += [group[start : start + size] for start in range(0, len(group), size)]
+    return slices
+
+
+def _look_up(known: _Known) -> Live | Repair:
+    """Return an attachment that has its network namespace, or the reason not to repair it."""
+    cached = known.cached
+    netns = namespace_of(cached)
+    if not netns:
+        return Repair(cached, netns, Outcome.LEFT, error="neither the cache nor the result names its namespace")
+    try:
+        if not sandbox_exists(netns):
+            return Repair(cached, netns, Outcome.LEFT, error=f"its network namespace is gone: {netns}")
+    except OSError as error:
+        return Repair(cached, netns, Outcome.FAILED, error=f"{error.filename}: {error.strerror}")
+    return Live(known.cache, cached, netns)

@@ -8,7 +8,6 @@ A pod is a folder, `<pods>/<namespace>_<name>` (an underscore is in neither), wi
 """
 
 import json
-import secrets
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -78,6 +77,8 @@ class Pod(Record):
 
 def new_pod(namespace: str, name: str, *, netns: str, bin_dirs: list[str], networks: list[PodNetwork]) -> Pod:
     """Return a pod that does not exist yet, with a new container ID (64 hex digits, as containerd's) and UID."""
+    import secrets  # it loads OpenSSL
+
     return Pod(
         name=name,
         namespace=namespace,

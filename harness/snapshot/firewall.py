@@ -45,7 +45,7 @@ def has_nftables() -> bool:
     if os.path.exists("/sys/module/nf_tables"):  # noqa: PTH110 -- paths of the kernel
         return True
     try:
-        with open(f"/lib/modules/{os.uname().release}/modules.dep", encoding="utf-8") as known:  # noqa: PTH123
+        with open(f"/lib/modules/{os.uname().release}/modules.dep", encoding="utf-8") as known:  # noqa: PTH123 -- as above
             return "/nf_tables.ko" not in known.read()
     except OSError:
         return True
@@ -103,7 +103,7 @@ def shared_tables(entries: Sequence[Mapping[str, Any]]) -> set[str]:
 def legacy_tables(family: str) -> bool:
     """Tell whether the thread's network namespace has tables of iptables' legacy back end for "ip" or "ip6"."""
     try:
-        with open(f"/proc/thread-self/net/{family}_tables_names", encoding="utf-8") as names:  # noqa: PTH123
+        with open(f"/proc/thread-self/net/{family}_tables_names", encoding="utf-8") as names:  # noqa: PTH123 -- as above
             return bool(names.read().strip())
     except OSError:
         return False

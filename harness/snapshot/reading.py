@@ -91,7 +91,7 @@ def _read_once(namespace: Namespace, others: Mapping[str, Namespace]) -> Reading
 
 
 def _read(reading: Reading, tools: _Tools) -> None:
-    families = ["-4", "-6"] if os.path.exists("/proc/thread-self/net/if_inet6") else ["-4"]  # noqa: PTH110
+    families = ["-4", "-6"] if os.path.exists("/proc/thread-self/net/if_inet6") else ["-4"]  # noqa: PTH110 -- a path of the kernel
     link = tools.start("ip", "-json", "-details", batch=_LINKS)
     routing = [tools.start("ip", family, "-json", "-details", batch=_ROUTING) for family in families]
     bridge = tools.start("bridge", "-json", batch=_BRIDGES)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from skel import Address, CniError, Code, IPConfig, Result, with_length
 
-from .client import Client4, Client6, LeaseClient, Surroundings, client_id
+from .client import Client4, Client6, LeaseClient, LeaseContext, client_id
 from .lease import Action, Event, Limits
 from .loop import Loop
 from .pod_interface import PodInterface
@@ -32,7 +32,7 @@ class LeasedAttachment:
     if the attachment is gone.
     """
 
-    def __init__(  # noqa: PLR0913 -- what an attachment consists of
+    def __init__(  # noqa: PLR0913 -- the parts of an attachment
         self,
         question: Question,
         pod: PodInterface,
@@ -58,10 +58,10 @@ class LeasedAttachment:
             log(f"{identifier}: {text}")
 
         self._log = log_it
-        around = Surroundings(loop, pod, limits, log_it, identifier)
+        context = LeaseContext(loop, pod, limits, log_it, identifier)
         options = {int(code): bytes.fromhex(value) for code, value in question.options.items()}
         self.clients: list[LeaseClient] = [
-            Client4(around, options, broadcast=broadcast) if version == _IPV4 else Client6(around)
+            Client4(context, options, broadcast=broadcast) if version == _IPV4 else Client6(context)
             for version in question.versions
         ]
         for client in self.clients:

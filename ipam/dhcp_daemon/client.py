@@ -1,10 +1,10 @@
-"""One lease of one attachment: `Lease` decides, this does it, in the pod's network namespace."""
+"""The client of one lease: it carries out the actions of its `Lease`, in the pod's network namespace."""
 
 import hashlib
 import os
 from collections.abc import Callable, Mapping
 
-from lean.typing import NamedTuple
+from lean.typing import ClassVar, NamedTuple
 
 from . import dhcpv4, dhcpv6
 from .dhcpv4 import Reply
@@ -14,7 +14,7 @@ from .pod_interface import GoneError, Opened, PodInterface
 from .sockets import Datagrams, Packets, Wire
 from .terms import Terms
 
-__all__ = ["Client4", "Client6", "LeaseClient", "Surroundings", "client_id"]
+__all__ = ["Client4", "Client6", "LeaseClient", "LeaseContext", "client_id"]
 
 _FIRST_LOOK, _LAST_LOOK = 0.02, 1.0
 """Seconds between two looks whether the interface can send."""
@@ -27,8 +27,8 @@ def client_id(container_id: str, network: str, ifname: str) -> str:
     return f"{container_id}/{network}/{ifname}"[:_MOST_BYTES]
 
 
-class Surroundings(NamedTuple):
-    """What all leases of an attachment have in common."""
+class LeaseContext(NamedTuple):
+    """The parts that all leases of an attachment share."""
 
     loop: Loop
     pod: PodInterface
@@ -43,10 +43,10 @@ class LeaseClient:
 
     version = 0
 
-    def __init__(self, around: Surroundings) -> None:
-        self.pod = around.pod
-        self.lease = Lease(around.limits)
-        self._loop = around.loop
+    def __init__(self, context: LeaseContext) -> None:
+        self.pod = context.pod
+        self.lease = Lease(context.limits)
+        self._loop = context.loop
         self._armed = float("inf")
         self.wire: Wire | None = None
         self.told: Callable[[str], object] = lambda _: None
@@ -54,14 +54,14 @@ class LeaseClient:
         """Why the server's last answer, or the interface, is of no use."""
         self.mac = ""
         """Of the pod's interface when a message was last sent."""
-        self._log = around.log
+        self._log = context.log
         self._xid = 0
         self._last = ""
         self._since = 0.0
         self._look = 0.0
 
     def step(self, event: str, now: float, terms: Terms | None = None) -> None:
-        """Take an event of the lease, and do what follows from it. Raises nothing."""
+        """Take an event of the lease, and carry out the actions that follow. Raises nothing."""
         lost = self.lease.lost
         before = self.lease.state
         actions = self.lease.on(event, now, terms)
@@ -153,7 +153,7 @@ class LeaseClient:
         return self.lease.terms
 
     def _do(self, action: str, now: float) -> None:
-        """Do what the lease wants. Raises GoneError, OSError."""
+        """Carry out an action of the lease. Raises GoneError, OSError."""
         if action == Action.QUIET:
             self.close()
         elif action == Action.WITHDRAW:
@@ -221,7 +221,7 @@ class Client4(LeaseClient):
     """A lease of an IPv4 address."""
 
     version = 4
-    _KINDS = {  # noqa: RUF012 -- constant
+    _KINDS: ClassVar = {
         Action.DISCOVER: dhcpv4.DISCOVER,
         Action.REQUEST: dhcpv4.REQUEST,
         Action.VERIFY: dhcpv4.REQUEST,
@@ -230,10 +230,10 @@ class Client4(LeaseClient):
         Action.RELEASE: dhcpv4.RELEASE,
     }
 
-    def __init__(self, around: Surroundings, options: Mapping[int, bytes], *, broadcast: bool) -> None:
+    def __init__(self, context: LeaseContext, options: Mapping[int, bytes], *, broadcast: bool) -> None:
         """`options` are the configuration's; `broadcast` asks for answers to all, as ipvlan needs."""
-        super().__init__(around)
-        self._client_id = b"\0" + around.identifier.encode()
+        super().__init__(context)
+        self._client_id = b"\0" + context.identifier.encode()
         self._options = options
         self._broadcast = broadcast
 
@@ -263,7 +263,7 @@ class Client6(LeaseClient):
     """A lease of an IPv6 address."""
 
     version = 6
-    _KINDS = {  # noqa: RUF012 -- constant
+    _KINDS: ClassVar = {
         Action.DISCOVER: dhcpv6.SOLICIT,
         Action.REQUEST: dhcpv6.REQUEST,
         Action.VERIFY: dhcpv6.REBIND,
@@ -272,10 +272,10 @@ class Client6(LeaseClient):
         Action.RELEASE: dhcpv6.RELEASE,
     }
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, context: LeaseContext) -> None:
         """The DUID is of the attachment, as if each pod were a machine (DUID-UUID, RFC 6355)."""
-        super().__init__(around)
-        digest = hashlib.sha256(around.identifier.encode()).digest()
+        super().__init__(context)
+        digest = hashlib.sha256(context.identifier.encode()).digest()
         self._duid = b"\0\4" + digest[:16]
         self._iaid = digest[16:20]
 

@@ -61,7 +61,7 @@ class Reply(NamedTuple):
     event: str
     server: str
     terms: Terms | None
-    """None for a NAK, and if it lacks what a lease needs."""
+    """None for a NAK, and for an answer that lacks a necessary option."""
     flaw: str = ""
     """Why there are no terms."""
 
@@ -223,7 +223,7 @@ def _packet(payload: bytes, source: bytes, destination: bytes) -> bytes:
 
 
 def _payload(packet: bytes) -> bytes | None:
-    """Return what an IP packet carries in UDP to the client's port.
+    """Return the UDP payload of an IP packet for the client's port.
 
     The UDP checksum is not looked at: in a packet from the same machine the kernel has not filled it in yet.
     """

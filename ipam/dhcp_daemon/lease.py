@@ -40,7 +40,7 @@ __all__ = ["Action", "Event", "Lease", "Limits", "State"]
 
 
 class State:
-    """Where a lease is in its life; the values are in files on disk."""
+    """The state of a lease; the values are in files on disk."""
 
     INIT = "init"
     SELECTING = "selecting"
@@ -79,11 +79,11 @@ class Action:
     REBIND = "rebind"
     RELEASE = "release"
     COMMIT = "commit"
-    """The terms of the server hold: note them on disk, tell whoever waits."""
+    """The server's terms hold: store them, and answer the verb that waits for the lease."""
     WITHDRAW = "withdraw"
     """Take the address from the interface."""
     REFUSED = "refused"
-    """Tell whoever waits that the server refuses."""
+    """Answer the verb that waits with the server's refusal."""
     QUIET = "quiet"
     """No answer is expected: close the sockets."""
 

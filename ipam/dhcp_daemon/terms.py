@@ -1,4 +1,4 @@
-"""The terms of a lease, as the server has granted them and as they stand on disk."""
+"""The terms of a lease, as the server has granted them and as they are stored."""
 
 import skel.decoders as read
 from skel import Address, Cidr, Record, Route, field

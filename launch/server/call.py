@@ -163,7 +163,7 @@ class Ending:
     """The end of a call before its time: a signal ends the launcher, or the call takes too long.
 
     Both interrupt it, so that an ADD takes back its steps. A launcher that was killed takes nothing back, nor does this
-    process: it stops where it is. After that its caller executes DEL, which nothing may follow.
+    process: it stops at once. After that its caller executes DEL, which nothing may follow.
     """
 
     def __init__(self, limit_seconds: int) -> None:

@@ -1,7 +1,7 @@
 """The privileges of a process, from /proc. They must equal the server's, or the server does not act for that process.
 
 A worker acts with the server's privileges. A caller with fewer would gain some, and one with others would lose some.
-Not compared, since they do not change what a plugin may do: open files, niceness, OOM score, control group, signals,
+Not compared, since they do not change a plugin's privileges: open files, niceness, OOM score, control group, signals,
 processors, and the uts, ipc, cgroup and time namespaces. A Landlock domain cannot be compared: /proc does not show it.
 """
 

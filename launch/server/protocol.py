@@ -39,7 +39,7 @@ The packets that follow:
 The launcher writes the answer, so that the worker never holds the caller's stdout or stderr open.
 
 A connection that ends without `X` is a call that was killed, if the token is gone. One that the launcher ends before
-`X` means that it was killed: the worker stops where it is and takes nothing back, as a killed plugin does.
+`X` means that it was killed: the worker stops at once and takes nothing back, as a killed plugin does.
 """
 
 import os

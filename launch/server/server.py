@@ -216,8 +216,8 @@ def _stand_alone(passed: int) -> None:
     for number in (0, 1, 2):
         if not is_open(number):
             os.open(os.devnull, os.O_RDWR)
-    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
-    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115 -- open until the process ends
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115 -- as above
     os.chdir("/")
     os.umask(UMASK)
     os.environ.clear()

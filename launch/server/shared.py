@@ -23,8 +23,8 @@ class Shared(NamedTuple):
     listening: socket.socket | None
     """None if nothing more is to be accepted."""
     parked: socket.socket
-    """Where parked calls come back from; an empty message, or the end, is for a worker to end."""
+    """Parked calls come back from here; an empty message, or the end, tells a worker to end."""
     parking: socket.socket
-    """Where calls go to be parked."""
+    """Calls to be parked go in here."""
     drain: int
     """A pipe: at its end nothing more is to be accepted."""

@@ -1,4 +1,4 @@
-"""Where a worker is: it goes to its caller for a call, comes back, and must then find itself as it was before."""
+"""The surroundings of a worker. It enters its caller's for a call, leaves them, and compares its own."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ _PAUSES = 1000
 
 
 class Caller(NamedTuple):
-    """Where a caller is."""
+    """A caller's surroundings."""
 
     cwd: int
     network: int
@@ -72,7 +72,7 @@ class Surroundings:
         self._umask = caller.umask
 
     def leave(self, kept: Kept) -> str:
-        """Come back from the caller; return what the call has changed in this process, empty if nothing."""
+        """Come back from the caller; return the changes that the call has made in this process, empty if none."""
         changes = {
             "the umask": os.umask(UMASK) != self._umask,
             "the working directory": _identity(".") != self._cwd_id,

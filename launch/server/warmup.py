@@ -38,7 +38,7 @@ def _load_all(log: Callable[[str], None], others: Mapping[str, str]) -> None:
     One that cannot be imported costs those verbs that need it, as in a process of their own.
     """
     import subprocess  # noqa: F401 -- our modules import both only when they need them
-    import threading  # noqa: F401
+    import threading  # noqa: F401 -- as above
 
     load_modules(modules(), log)
     for name, target in others.items():

@@ -1,4 +1,4 @@
-"""`mtu: "auto"`: the MTU of the way that a pod's packets take, less the overhead of an overlay."""
+"""`mtu: "auto"`: the MTU of the path that a pod's packets take, less the overhead of an overlay."""
 
 from lean.typing import Any
 from plugins.attach.driver import Driver
@@ -11,7 +11,7 @@ __all__ = ["check_mtu", "settle_mtu"]
 def settle_mtu(driver: Driver[Any]) -> None:
     """Replace "auto" in the driver's configuration by bytes, before ADD makes anything.
 
-    Without a way out it is 0, the kernel's own default. Raises CniError (7) if the overhead leaves too little.
+    Without a default route it is 0, the kernel's own default. Raises CniError (7) if the overhead leaves too little.
     """
     found = driver.path_mtu()
     if found is None:
@@ -25,7 +25,7 @@ def settle_mtu(driver: Driver[Any]) -> None:
 
 
 def check_mtu(driver: Driver[Any]) -> None:
-    """Raise CniError (999) if the pod's interface has not the MTU that "auto" stands for now."""
+    """Raise CniError (999) if the MTU of the pod's interface differs from the one that "auto" stands for now."""
     found, inner = driver.path_mtu(), driver.inner
     if found is not None and inner.mtu != found.mtu:
         message = f'MTU of "{inner.name}" is {inner.mtu}, mtu: "auto" stands for {found.mtu} ({found.reason})'

@@ -8,7 +8,8 @@ from lean.typing import TYPE_CHECKING, TypeVar
 from netlink.link_removal import remove_link
 from netlink.namespace import Namespace
 from plugins.attach.host_veth import host_veth_name
-from skel import Args, CniError, Code, Config
+from plugins.attach.pod_netns import open_pod_if_left
+from skel import Args, CniError, Config
 
 if TYPE_CHECKING:
     from netlink.rtnl import Link
@@ -28,21 +29,16 @@ def disconnect(args: Args[C], kind: str = "veth", passing_name: str = "") -> Non
     """
     if kind == "veth" and _remove(args, host_veth_name(args.container_id, args.ifname)):
         return
-    if args.netns:
-        _delete_in_pod(args, kind, passing_name)
+    _delete_in_pod(args, kind, passing_name)
 
 
 def _delete_in_pod(args: Args[C], kind: str, passing_name: str) -> None:
+    namespace = open_pod_if_left(args)
+    if namespace is None:
+        return
     from netlink.kinds import PAIRS
     from netlink.rtnl import Rtnl
-    from plugins.attach.pod_netns import open_pod
 
-    try:
-        namespace = open_pod(args)
-    except CniError as error:
-        if error.code == Code.INVALID_NETNS:
-            raise
-        return  # the namespace is gone, and its interfaces with it
     with namespace:
         with Rtnl(namespace) as pod:
             found = [pod.link(name) for name in (args.ifname, passing_name) if name]
@@ -58,9 +54,9 @@ def _remove(args: Args[C], name_or_index: str | int, namespace: Namespace | None
 
 
 def _is_of_another(inner: "Link", args: Args[C]) -> bool:
-    """Tell by the alias, a pair's is on the host, whether a pod's interface is another attachment's.
+    """Tell by the alias whether a pod's interface is another attachment's. A pair has its alias on the host.
 
-    /proc/PID/ns/net may be a later container's by now.
+    CNI_NETNS may be /proc/PID/ns/net, and the PID a later container's by now.
     """
     from firewall.owner import Owner
     from netlink.kinds import PAIRS

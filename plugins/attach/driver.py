@@ -16,6 +16,8 @@ A driver module imports `netlink` inside its methods or for type checkers alone:
 
 from lean.typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from plugins.attach.keys import AutoMtuConfig, InterfaceConfig
+from plugins.attach.netfilter import firewall_of
+from plugins.attach.owners import owner_of
 from skel import Args, Cidr, Interface, Result, Undo
 
 if TYPE_CHECKING:
@@ -96,15 +98,11 @@ class Driver(Generic[C]):
     @property
     def owner(self) -> "Owner":
         """The attachment, as the firewall and the alias of a host veth name it. Raises CniError for an unread name."""
-        from firewall.owner import Owner
-
-        return Owner(self.config.name, self.args.container_id, self.args.ifname)
+        return owner_of(self.args)
 
     @property
     def tables(self) -> "Tables":
         """The firewall of the host, for the functions of `firewall`."""
-        from plugins.attach.netfilter import firewall_of
-
         return firewall_of(self.args)
 
     @property
@@ -126,7 +124,7 @@ class Driver(Generic[C]):
     def path_mtu(self) -> "PathMtu | None":
         """Return the MTU that `mtu: "auto"` stands for, less `mtuOverhead`: of the host's default routes.
 
-        None if there is no way out. `self.host` and `self.netns` are open.
+        None without a default route. `self.host` and `self.netns` are open.
         """
         from netlink.path_mtu import path_mtu
 

@@ -27,12 +27,13 @@ __all__ = [
     "MasqueradeConfig",
     "PairConfig",
     "RuntimeConfig",
+    "mac_of_cni_args",
     "mtu",
     "random_mac",
 ]
 
 AUTO = -1
-"""`mtu: "auto"`: the MTU of the way that the pod's packets take (plugins.attach.auto_mtu)."""
+"""`mtu: "auto"`: the MTU of the path that the pod's packets take (plugins.attach.auto_mtu)."""
 MTU_MIN, _MTU_MAX = 68, 65535
 _ENCAPSULATIONS = ("vxlan", "geneve", "wireguard", "ipip")
 
@@ -96,12 +97,7 @@ class InterfaceConfig(Config):
         for asked, path in ((self.runtime_config.mac, "runtimeConfig.mac"), (self.args.cni.mac, "args.cni.mac")):
             if asked:
                 return mac(asked, path)
-        if not cni_args.get("MAC"):
-            return ""
-        try:
-            return mac(cni_args["MAC"], "CNI_ARGS: MAC")
-        except CniError as error:
-            raise CniError(Code.INVALID_ENVIRONMENT, error.msg) from None
+        return mac_of_cni_args(cni_args)
 
 
 class AutoMtuConfig(InterfaceConfig):
@@ -111,7 +107,7 @@ class AutoMtuConfig(InterfaceConfig):
     mtu_overhead: int | str = field(mtu_overhead, default=0)
 
     def check_for_add(self) -> None:
-        """Raise CniError (7) for an overhead that nothing is taken from."""
+        """Raise CniError (7) for an overhead without `mtu: "auto"`."""
         if self.mtu_overhead and self.mtu != AUTO:
             raise CniError(Code.INVALID_CONFIG, f'mtuOverhead: it needs mtu: "auto", got mtu: {self.mtu}')
 
@@ -129,6 +125,16 @@ class PairConfig(MasqueradeConfig):
 
     device_type: str | None = field(optional(choice("veth", "netkit")), default=None)
     """None: veth."""
+
+
+def mac_of_cni_args(cni_args: Mapping[str, str]) -> str:
+    """Return MAC of CNI_ARGS, or "". Raises CniError (4)."""
+    if not cni_args.get("MAC"):
+        return ""
+    try:
+        return mac(cni_args["MAC"], "CNI_ARGS: MAC")
+    except CniError as error:
+        raise CniError(Code.INVALID_ENVIRONMENT, error.msg) from None
 
 
 def random_mac(above: str = "") -> str:

@@ -1,20 +1,20 @@
 """A pod's interface on top of another one, its master: the part that macvlan, ipvlan and vlan share.
 
-The master is on the host, or in the pod with `linkInContainer`. The interface is made by a request in the pod's
-namespace, with the number that the pod's namespace has for the master's. Older kernels, such as 6.1, still register it
-beside its master first, and refuse a name that is taken there. Then it is made under a name of the attachment's own,
-and renamed in the pod; DEL deletes either name.
+The master is on the host, or in the pod with `linkInContainer`. A request in the pod's namespace makes the interface,
+with the number that the pod's namespace has for the master's. Older kernels, such as 6.1, still register it beside its
+master first, and refuse a name that is taken there. Then it is made under a name that only this attachment has, and
+renamed in the pod; DEL deletes either name.
 """
 
 from _socket import AF_INET, AF_INET6
 
 from lean.typing import TYPE_CHECKING, TypeVar
-from plugins.attach.driver import Driver, Made
+from plugins.attach.driver import Made
 from plugins.attach.keys import AutoMtuConfig
+from plugins.attach.made_in_pod import MadeInPod
 from skel import CniError, Code, boolean, field, interface_name, optional
 
 if TYPE_CHECKING:
-    from netlink.namespace import Namespace
     from netlink.path_mtu import PathMtu
     from netlink.rtnl import Link, Rtnl
     from skel.steps import Steps
@@ -35,8 +35,8 @@ class MasterConfig(AutoMtuConfig):
 C = TypeVar("C", bound=MasterConfig)
 
 
-class OnMaster(Driver[C]):
-    """A link on a master; a driver of its kind has `kind`, `settings`, and what `verify` compares."""
+class OnMaster(MadeInPod[C]):
+    """A link on a master. A driver of its kind adds `kind`, `settings` and its part of `verify`."""
 
     kind: str
     # Neighbours on the master's network may have the addresses, and the reference waits for the detection, too.
@@ -65,26 +65,30 @@ class OnMaster(Driver[C]):
         from netlink.namespace import current_namespace
         from netlink.rtnl import Rtnl
 
-        ifname = self.args.ifname
         with Rtnl(self.netns) as pod, current_namespace() as here:
             beside = None if self.config.link_in_container else here
             master = self.master(self.host if beside else pod)
-            if pod.link(ifname) is not None:
-                raise self._taken()
-            made = self._make(pod, ifname, master, beside)
-            if made is None:
-                made = self._make(pod, self.host_veth, master, beside)
-                if made is None:
-                    raise self.refusal(master)
-                self.undo.add(self._delete, made.ifindex)
-                pod.rename(made.ifindex, ifname)
-            pod.set_alias(made.ifindex, self.owner.label())
+            made = self.make_in_pod(
+                pod,
+                lambda name, look: pod.create_link(
+                    self.kind,
+                    name,
+                    data=self.settings(),
+                    link=master.ifindex,
+                    link_namespace=beside,
+                    mtu=self.config.mtu,
+                    mac=self.link_mac,
+                    looks=[look],
+                ),
+                passing_name=self.host_veth,
+                refusal=self.refusal(master),
+            )
         return Made([], made.ifindex)
 
-    def refusal(self, master: "Link") -> CniError:
-        """Return the error for a link that `master` has already."""
+    def refusal(self, master: "Link") -> CniError | None:
+        """Return the error for a link that `master` has already; None: the pod has an interface of that name."""
         del master
-        return self._taken()
+        return None
 
     def unmake(self, steps: "Steps") -> None:
         """Delete the interface in the pod, even if ADD was killed before it had its name."""
@@ -121,41 +125,6 @@ class OnMaster(Driver[C]):
             message = f'mtu: expected at most {master.mtu}, the MTU of "{master.name}", got {self.config.mtu}'
             raise CniError(Code.INVALID_CONFIG, message)
         return master
-
-    def _make(self, pod: "Rtnl", name: str, master: "Link", beside: "Namespace | None") -> "Link | None":
-        """Make the link, down, in the pod; None, having changed nothing, if it exists already.
-
-        `beside` is the master's namespace, None for the pod's.
-        """
-        from netlink.link import find_link
-
-        back = self.undo.add(self._delete, name)
-        found = find_link(name)
-        if not pod.create_link(
-            self.kind,
-            name,
-            data=self.settings(),
-            link=master.ifindex,
-            link_namespace=beside,
-            mtu=self.config.mtu,
-            mac=self.link_mac,
-            looks=[found],
-        ):
-            self.undo.forget(back)
-            return None
-        if found.answer is None:
-            raise CniError(Code.INTERNAL, f'"{name}" in {self.netns.path} is gone')
-        return found.answer
-
-    def _taken(self) -> CniError:
-        message = f'cannot make "{self.args.ifname}" in {self.netns.path}: it exists already'
-        return CniError(Code.INTERNAL, message)
-
-    def _delete(self, name_or_ifindex: str | int) -> None:
-        from netlink.rtnl import Rtnl
-
-        with Rtnl(self.netns) as pod:
-            pod.delete_link(name_or_ifindex)
 
 
 def _by_default_route(rtnl: "Rtnl") -> int:

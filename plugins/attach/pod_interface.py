@@ -18,7 +18,7 @@ from netlink.rtnl import RT_TABLE_MAIN, Link, Rtnl
 from netlink.rtnl import Route as KernelRoute
 from netlink.sysctl import set_sysctl, write_sysctl
 from plugins.attach.gateways import default_network, gateway_of
-from skel import Cidr, CniError, Code, Interface, Network, Result, Route
+from skel import Address, Cidr, CniError, Code, Interface, Network, Result, Route
 
 __all__ = [
     "FAMILIES",
@@ -27,6 +27,7 @@ __all__ = [
     "check_interface",
     "check_mac",
     "configure",
+    "encoded_route",
     "opened",
     "require_interface",
 ]
@@ -175,18 +176,22 @@ def _routes_to_add(index: int, result: Result) -> list[Request[bool]]:
         gateway = route.gw or gateway_of(result, route.dst.version)
         if gateway is not None and gateway.version != route.dst.version:
             raise CniError(Code.INVALID_CONFIG, f"route to {route.dst}: {gateway} is no gateway of its family")
-        message = new_route(
-            index,
-            route.dst,
-            gateway=gateway,
-            mtu=route.mtu,
-            advmss=route.advmss,
-            priority=route.priority,
-            table=route.table,
-            scope=route.scope,
-        )
-        requests.append(add_route(message))
+        requests.append(add_route(encoded_route(index, route, gateway)))
     return requests
+
+
+def encoded_route(index: int, route: Route, gateway: Address | None) -> bytes:
+    """Return the kernel's message for a route of a result through a link, by way of `gateway` if there is one."""
+    return new_route(
+        index,
+        route.dst,
+        gateway=gateway,
+        mtu=route.mtu,
+        advmss=route.advmss,
+        priority=route.priority,
+        table=route.table,
+        scope=route.scope,
+    )
 
 
 def _routes(pod: Rtnl, family: int, table: int | None) -> dict[Network, list[KernelRoute]]:

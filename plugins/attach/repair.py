@@ -23,13 +23,14 @@ def repair(driver: Driver[Any]) -> None:
     """
     from netlink.rtnl import Rtnl
     from plugins.attach import pod_interface
+    from plugins.attach.host_links import kept_rtnl
     from plugins.attach.pod_netns import open_pod
 
     args = driver.args
     if args.prev_result is None:
         raise CniError(Code.INVALID_CONFIG, "prevResult: required key is missing")
     driver.result = args.prev_result
-    with open_pod(args) as driver.netns, Rtnl() as driver.host:
+    with open_pod(args) as driver.netns, kept_rtnl(args) as driver.host:
         with Rtnl(driver.netns) as driver.pod:
             driver.inner = pod_interface.require_interface(driver.pod, args.ifname)
         # Outside of a `with` block it takes nothing back: half a repair is better than none.

@@ -3,20 +3,18 @@
 Slow modules are imported where they are needed: a DEL of a pod that is gone ends with one look-up.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
-from lean.typing import TYPE_CHECKING, Any, TypeVar
+from lean.typing import Any, TypeVar
 from plugins.attach.driver import Driver, interface_of
+from plugins.attach.host_links import kept_rtnl
 from plugins.attach.keys import AUTO, InterfaceConfig, MasqueradeConfig, random_mac
+from plugins.attach.owners import valid_owners
 from plugins.attach.pod_ips import pod_ips
 from skel import Args, Cidr, CniError, Code, Interface, Plugin, Result
 from skel.delegate import ipam_add, ipam_check, ipam_delete, ipam_gc, ipam_status
 from skel.steps import Steps
 from skel.versions import REFERENCE_RELEASE
-
-if TYPE_CHECKING:
-    from netlink.rtnl import Rtnl
 
 __all__ = ["interface_plugin"]
 
@@ -59,7 +57,7 @@ def _add(driver: Driver[Any]) -> Result:
     args = driver.args
     driver.config.check_for_add()
     driver.mac = driver.config.requested_mac(args.cni_args) or random_mac()
-    with open_pod(args) as driver.netns, _kept_rtnl(args) as driver.host, driver.open_undo() as driver.undo:
+    with open_pod(args) as driver.netns, kept_rtnl(args) as driver.host, driver.open_undo() as driver.undo:
         if driver.config.mtu == AUTO:
             from plugins.attach.auto_mtu import settle_mtu
 
@@ -118,7 +116,7 @@ def _connect(driver: Driver[Any], ifindex: int, gateways: list[Cidr]) -> None:
             driver.undo.add(masquerade.remove, tables, owner, addresses)
             masquerade.apply(tables, owner, addresses, config.ip_masq_backend)
         if not driver.leaves_down:
-            # Last: a packet that the announcement attracts passes all that was set up above.
+            # Last: the announcement attracts packets, and they need everything above.
             with args.interruption.waiting():
                 driver.wait_reachable()
             driver.announce()
@@ -177,15 +175,12 @@ def _check(driver: Driver[Any]) -> None:
 
 def _gc(driver: Driver[Any]) -> None:
     """Remove leftovers of attachments of this network that are no longer valid; go on past errors."""
-    from firewall.owner import Owner
     from plugins.attach.host_veth import collect_host_veths
 
     args, config = driver.args, driver.config
     with Steps() as steps:
-        if config.valid_attachments is None:
-            args.log("GC without a list of valid attachments: nothing is removed")
-        else:
-            valid = {Owner(config.name, each.container_id, each.ifname) for each in config.valid_attachments}
+        valid = valid_owners(args)
+        if valid is not None:
             if driver.kind == "veth":
                 steps.take(collect_host_veths, config.name, valid)
             if isinstance(config, MasqueradeConfig):
@@ -226,15 +221,3 @@ def _with_ipam(args: Args[Any], call: Callable[[Args[Any]], None]) -> None:
     """Call the IPAM plugin, if there is one. A step of its own: reading `ipam.type` may raise its decoding error."""
     if args.config.ipam.type:
         call(args)
-
-
-@contextmanager
-def _kept_rtnl(args: Args[Any]) -> Iterator["Rtnl"]:
-    """Lend the host's socket, which the worker keeps open; closed after an error, which may leave answers unread."""
-    from netlink.rtnl import Rtnl
-
-    try:
-        yield args.kept.get("rtnl", Rtnl)
-    except BaseException:
-        args.kept.drop("rtnl")
-        raise

@@ -3,6 +3,7 @@
 It comes after an interface plugin that makes a veth pair. See `plugins.bandwidth.host` for the qdiscs.
 """
 
+from plugins.attach.owners import owner_of, valid_owners
 from plugins.bandwidth.config import BandwidthConfig
 from plugins.chained import required_result
 from skel import Args, Plugin, Result
@@ -28,7 +29,6 @@ def _add(args: Args[BandwidthConfig]) -> Result:
 
 def _delete(args: Args[BandwidthConfig]) -> None:
     """Remove the limits, whatever the configuration is; the container ID and the network's name find the IFB."""
-    from firewall.owner import Owner
     from plugins.bandwidth.ifb import delete_ifb
     from skel.steps import Steps
 
@@ -38,7 +38,7 @@ def _delete(args: Args[BandwidthConfig]) -> None:
 
             steps.take(release, args)
         # The owner within the step: reading the network's name may raise its decoding error.
-        steps.take(lambda: delete_ifb(Owner(args.config.name, args.container_id, args.ifname), args.context))
+        steps.take(lambda: delete_ifb(owner_of(args), args.context))
 
 
 def _check(args: Args[BandwidthConfig]) -> None:
@@ -53,14 +53,11 @@ def _check(args: Args[BandwidthConfig]) -> None:
 
 def _gc(args: Args[BandwidthConfig]) -> None:
     """Remove the IFBs of attachments that are no longer valid; qdiscs end with their links."""
-    if args.config.valid_attachments is None:
-        args.log("GC without a list of valid attachments: nothing is removed")
-        return
-    from firewall.owner import Owner
-    from plugins.bandwidth.ifb import collect_ifbs
+    valid = valid_owners(args)
+    if valid is not None:
+        from plugins.bandwidth.ifb import collect_ifbs
 
-    name = args.config.name
-    collect_ifbs(name, {Owner(name, each.container_id, each.ifname) for each in args.config.valid_attachments})
+        collect_ifbs(args.config.name, valid)
 
 
 def _status(args: Args[BandwidthConfig]) -> None:

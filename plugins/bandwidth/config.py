@@ -3,7 +3,7 @@
 from lean.typing import Final, NamedTuple
 from skel import CniError, Code, Config, Network, Record, expected, field, integer_between, list_of, network, record
 
-__all__ = ["BandwidthConfig", "Limit", "Limits"]
+__all__ = ["BandwidthConfig", "Limit", "LimitKeys"]
 
 _UINT32_MAX: Final = 2**32 - 1
 _rate = integer_between(0, 2**64 - 1, "bits per second")
@@ -53,7 +53,7 @@ class Limit(NamedTuple):
         return [(rate, *ours), (rate, *reference)]
 
 
-class Limits(Config):
+class LimitKeys(Config):
     """The keys of limits: rates in bits per second, bursts in bits. None is absent."""
 
     ingress_rate: int | None = field(_rate, default=None)
@@ -70,10 +70,10 @@ class Limits(Config):
 
 
 class _RuntimeConfig(Record):
-    bandwidth: Limits | None = field(record(Limits), default=None)
+    bandwidth: LimitKeys | None = field(record(LimitKeys), default=None)
 
 
-class BandwidthConfig(Limits):
+class BandwidthConfig(LimitKeys):
     """The plugin's own limits; if it has none, those of the runtime count."""
 
     runtime_config: _RuntimeConfig = field(record(_RuntimeConfig), default=_RuntimeConfig)
@@ -94,7 +94,7 @@ class BandwidthConfig(Limits):
         keys, _ = self._counting()
         return tuple(dict.fromkeys(keys.shaped_subnets or keys.unshaped_subnets or ())), bool(keys.shaped_subnets)
 
-    def _counting(self) -> tuple[Limits, str]:
+    def _counting(self) -> tuple[LimitKeys, str]:
         """Return the keys that count, and the path of their names."""
         asked = self.runtime_config.bandwidth
         if asked is None or self.is_set():

@@ -4,10 +4,11 @@ Packets to the pod wait at the host's end of its veth pair; those from the pod a
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from firewall.owner import Owner
 from lean.typing import NamedTuple
+from netlink.kinds import PAIRS
 from netlink.link import Link
 from netlink.link_wire import change_link
 from netlink.namespace import Namespace
@@ -17,14 +18,13 @@ from netlink.shaper import Shape, flaw, is_redirected, redirect, shape, stop_red
 from netlink.traffic_control import INGRESS, Bucket, find_qdisc
 from plugins.attach.driver import interface_of
 from plugins.attach.keys import random_mac
-from plugins.attach.pod_netns import open_pod
+from plugins.attach.owners import owner_of
+from plugins.attach.pod_netns import open_pod, open_pod_if_left
 from plugins.bandwidth.config import BandwidthConfig, Limit
 from plugins.bandwidth.ifb import KIND, create_ifb, find_ifb
 from skel import Args, CniError, Code, Interface, Result, Undo
 
 __all__ = ["Shaping", "opened", "release"]
-
-_PAIRS = {"veth", "netkit"}
 
 
 class Shaping(NamedTuple):
@@ -41,7 +41,7 @@ class Shaping(NamedTuple):
     @property
     def owner(self) -> Owner:
         """The attachment."""
-        return Owner(self.args.config.name, self.args.container_id, self.args.ifname)
+        return owner_of(self.args)
 
     def make(self, undo: Undo) -> Interface | None:
         """Shape both directions; return the IFB, if there is one. Raises CniError, OSError."""
@@ -78,7 +78,7 @@ class Shaping(NamedTuple):
         self._complete(ifb)
 
     def _complete(self, ifb: Link) -> None:
-        """Shape what the IFB sends, and then have it send the pod's packets. Its alias names the owner."""
+        """Limit the packets that the IFB sends, then redirect the pod's packets to it. Its alias names the owner."""
         doing = f'set link "{ifb.name}" up'
         named = change(change_link(ifb.ifindex, up=True, alias=self.owner.label()), doing)
         shaped = shape(ifb.ifindex, self.from_pod[0], replace=True)
@@ -134,13 +134,12 @@ def opened(args: Args[BandwidthConfig], result: Result) -> Iterator[Shaping]:
 
 def release(args: Args[BandwidthConfig]) -> None:
     """Remove the qdiscs of the host's end, if it still exists; those of other programs stay. Raises OSError."""
-    try:
-        with open_pod(args) as netns, Rtnl() as host:
-            port = _port(args, netns, host)
-            host.send(*unshape(port.ifindex), *stop_redirecting(port.ifindex))
-    except CniError as error:
-        if error.code == Code.INVALID_NETNS:
-            raise  # the plugin's own namespace; else the pod's interface is gone
+    netns = open_pod_if_left(args)
+    if netns is None:
+        return
+    with netns, Rtnl() as host, suppress(CniError):  # the pod's interface is gone, or is no end of a pair
+        port = _port(args, netns, host)
+        host.send(*unshape(port.ifindex), *stop_redirecting(port.ifindex))
 
 
 def _port(args: Args[BandwidthConfig], netns: Namespace, host: Rtnl) -> Link:
@@ -149,11 +148,11 @@ def _port(args: Args[BandwidthConfig], netns: Namespace, host: Rtnl) -> Link:
         inner = pod.link(args.ifname)
     if inner is None:
         raise CniError(Code.INTERNAL, f'interface "{args.ifname}" is missing in the container')
-    if inner.kind not in _PAIRS:
+    if inner.kind not in PAIRS:
         kind = inner.kind or "physical interface"
         message = f'"{args.ifname}" in the container is a {kind}: the bandwidth of veth pairs alone can be limited'
         raise CniError(Code.INVALID_CONFIG, message)
     port = host.link(inner.peer_ifindex)
-    if port is None or port.kind not in _PAIRS or port.peer_ifindex != inner.ifindex:
+    if port is None or port.kind not in PAIRS or port.peer_ifindex != inner.ifindex:
         raise CniError(Code.INVALID_CONFIG, f'"{args.ifname}" in the container has no peer on the host')
     return port

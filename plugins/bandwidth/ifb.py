@@ -67,8 +67,8 @@ def delete_ifb(owner: Owner, context: Context) -> None:
 def collect_ifbs(network: str, valid: Collection[Owner]) -> None:
     """Delete the IFBs of attachments of a network that are not `valid`. Raises OSError, CniError.
 
-    The reference's have no alias. Such a one is deleted if it is up and no link's packets are redirected to it: its
-    pod's interface is gone, whatever the network was.
+    The reference's IFBs have no alias, so their network is unknown. One is deleted if it is up and gets no link's
+    packets: then its pod's interface is gone.
     """
     from netlink.rtnl import Rtnl
     from netlink.shaper import redirect_targets

@@ -6,7 +6,7 @@ from plugins.attach.pod_interface import check_mac
 from plugins.attach.veth_pair import check_host_end
 from plugins.bridge.config import BridgeConfig
 from plugins.bridge.gateways import vlan_gateway_name
-from plugins.bridge.host import require_bridge
+from plugins.bridge.host import missing_vlans, require_bridge
 from skel import Cidr, CniError, Code, Result
 
 __all__ = ["check_bridge", "check_gateways", "check_port"]
@@ -36,6 +36,7 @@ def check_port(host: Rtnl, config: BridgeConfig, result: Result, inner: Link, br
     ):
         if wanted and not found:
             raise CniError(Code.INTERNAL, f'"{port.name}" is not set up for {key}: true')
+    _check_vlans(host, port, config, config.trunk_vlans())
     return port
 
 
@@ -52,6 +53,11 @@ def check_gateways(host: Rtnl, config: BridgeConfig, bridge: Link, gateways: lis
             raise CniError(Code.INTERNAL, f'"{name}", which holds the gateway addresses, is missing')
         holder = found
         _check_up(holder)
+        port = host.link(holder.peer_ifindex)
+        if port is None or port.master != bridge.ifindex:
+            message = f'"{name}", which holds the gateway addresses, has no port of the bridge "{bridge.name}"'
+            raise CniError(Code.INTERNAL, message)
+        _check_vlans(host, port, config, [])
     present = {address.interface for address in host.addresses(holder.ifindex)}
     for gateway in gateways:
         if gateway not in present:
@@ -62,3 +68,9 @@ def check_gateways(host: Rtnl, config: BridgeConfig, bridge: Link, gateways: lis
 def _check_up(link: Link) -> None:
     if not link.up:
         raise CniError(Code.INTERNAL, f'"{link.name}" is down')
+
+
+def _check_vlans(host: Rtnl, port: Link, config: BridgeConfig, trunk: list[int]) -> None:
+    if config.filters_vlans and (missing := missing_vlans(host, port, config, trunk)):
+        vlans = ", ".join(map(str, missing))
+        raise CniError(Code.INTERNAL, f'"{port.name}" is not in all VLANs of the configuration; missing: {vlans}')

@@ -54,6 +54,11 @@ class BridgeConfig(PairConfig):
         """Whether the bridge must filter VLANs."""
         return bool(self.vlan or self.vlan_trunk)
 
+    @property
+    def native_vlan(self) -> int:
+        """The VLAN of frames without a tag: a trunk without `vlan` keeps 1, as with the reference."""
+        return self.vlan or 1
+
     def trunk_vlans(self) -> list[int]:
         """Return the VLAN IDs of `vlanTrunk`, sorted. Raises CniError (7) for half a range."""
         vlans: set[int] = set()

@@ -26,6 +26,7 @@ __all__ = [
     "connect",
     "ensure_bridge",
     "keep_mac",
+    "missing_vlans",
     "require_bridge",
     "tag",
     "wait_port_up",
@@ -126,13 +127,19 @@ def tag(host: Rtnl, port: Link, config: BridgeConfig, trunk: list[int]) -> None:
     if not config.filters_vlans:
         return
     if not config.preserve_default_vlan:
-        for vid in host.vlans(port.ifindex):
+        for vid in host.vlans(port.ifindex).passed:
             host.delete_vlan(port.ifindex, vid)
-    # A trunk without `vlan` keeps 1 as its native VLAN, as with the reference.
-    native = config.vlan or 1
+    native = config.native_vlan
     host.add_vlan(port.ifindex, native, pvid=True, untagged=True)
     # Adding the native VLAN again, as a tagged one, would make it tagged.
     host.add_vlans(port.ifindex, [vid for vid in trunk if vid != native])
+
+
+def missing_vlans(host: Rtnl, port: Link, config: BridgeConfig, trunk: list[int]) -> list[int]:
+    """Return the VLANs of the configuration that a port lacks, or has for tagged frames only. Raises NetlinkError."""
+    passed, native = host.vlans(port.ifindex)
+    lost_native = bool(config.vlan) and native != config.vlan
+    return sorted({config.native_vlan, *trunk} - {*passed} | ({config.vlan} if lost_native else set()))
 
 
 def wait_port_up(host: Rtnl, port: Link, bridge: Link, seen: Link | None = None) -> None:

@@ -8,7 +8,7 @@ from netlink.rtnl import Link, Rtnl
 from plugins.attach.veth_pair import find_host_end
 from plugins.bridge.config import BridgeConfig
 from plugins.bridge.gateways import ensure_gateways, ensure_vlan_gateway
-from plugins.bridge.host import ensure_bridge, keep_mac, tag
+from plugins.bridge.host import ensure_bridge, keep_mac, missing_vlans, tag
 from plugins.bridge.undo import BridgeUndo
 from skel import Cidr, CniError, Code, Result
 
@@ -62,7 +62,7 @@ def _connect(
         host.set_port(
             port.ifindex, hairpin=hairpin or bool(settings.hairpin), isolated=isolated or bool(settings.isolated)
         )
-    if config.filters_vlans and (has_joined or not {config.vlan or 1, *trunk} <= {*host.vlans(port.ifindex)}):
+    if config.filters_vlans and (has_joined or missing_vlans(host, port, config, trunk)):
         tag(host, port, config, trunk)
     if not port.up:
         host.set_up(port.ifindex)

@@ -4,7 +4,7 @@ from lean.typing import NamedTuple
 from plugins.attach.keys import InterfaceConfig, RuntimeConfig
 from skel import CniError, Code, expected, field, mac, optional, record, string
 
-__all__ = ["DEVICES", "HostDeviceConfig", "Wanted"]
+__all__ = ["DEVICES", "HostDeviceConfig", "WantedDevice"]
 
 DEVICES = "/sys/devices/"
 _KEYS = "device", "hwaddr", "kernelpath", "pciBusID"
@@ -14,7 +14,7 @@ _HARDWARE_SIZES = 8, 20
 _HEX = frozenset("0123456789abcdef")
 
 
-class Wanted(NamedTuple):
+class WantedDevice(NamedTuple):
     """The device that an attachment must get: the key of the configuration, and its value."""
 
     key: str
@@ -68,7 +68,7 @@ class HostDeviceConfig(InterfaceConfig):
             raise CniError(Code.INVALID_CONFIG, f"one key only may name the device, got {named}")
 
     @property
-    def wanted(self) -> Wanted | None:
+    def wanted(self) -> WantedDevice | None:
         """The key that names the device; None if there is none.
 
         `deviceID` takes the place of `pciBusID`. Raises CniError (7) for a name that is not fit for a folder.
@@ -80,7 +80,7 @@ class HostDeviceConfig(InterfaceConfig):
             bus_address(given[0].value, _DEVICE_ID)
         return given[0]
 
-    def require_wanted(self) -> Wanted:
+    def require_wanted(self) -> WantedDevice:
         """Return the key that names the device. Raises CniError (7) if there is none."""
         wanted = self.wanted
         if wanted is None:
@@ -88,7 +88,7 @@ class HostDeviceConfig(InterfaceConfig):
             raise CniError(Code.INVALID_CONFIG, f"no key names the device; one of these is required: {named}")
         return wanted
 
-    def _given(self) -> list[Wanted]:
+    def _given(self) -> list[WantedDevice]:
         device_id = self.runtime_config.device_id
         values = (self.device, self.hwaddr, self.kernelpath, None if device_id else self.pci_bus_id, device_id)
-        return [Wanted(key, value) for key, value in zip((*_KEYS, _DEVICE_ID), values, strict=True) if value]
+        return [WantedDevice(key, value) for key, value in zip((*_KEYS, _DEVICE_ID), values, strict=True) if value]

@@ -7,7 +7,7 @@ import errno
 
 from lean.typing import TYPE_CHECKING
 from plugins.attach.driver import Driver, Made
-from plugins.host_device.config import HostDeviceConfig, Wanted
+from plugins.host_device.config import HostDeviceConfig, WantedDevice
 from skel import CniError, Code
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["HostDeviceDriver"]
 
 _RETURN_SECONDS = 2.5
-"""How long the kernel may take to put hardware back to the host when a namespace has ended."""
+"""How long the kernel may take to move hardware back to the host when a namespace has ended."""
 _CARRIER_SECONDS = 4.0
 """How long a network card may take to find its neighbour: then its IPv6 addresses are probed."""
 _REFUSALS = errno.EBUSY, errno.EOPNOTSUPP, errno.EPERM, errno.EINVAL, errno.EADDRNOTAVAIL
@@ -87,7 +87,7 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
         return Made([], moved.ifindex)
 
     def wait_reachable(self) -> None:
-        """Return when the device has a carrier, or does not get one soon; a pod without addresses needs none."""
+        """Return when the device has a carrier, or after a while without one. A pod without addresses does not wait."""
         if self.result.ips and not self._has_waited:
             self._has_waited = True
             found = self.pod.link(self.args.ifname)
@@ -125,7 +125,7 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
             raise CniError(Code.INTERNAL, message)
 
     def stale(self, valid: "Collection[Owner]", steps: "Steps") -> None:
-        """Take the devices back that attachments have which are no longer valid."""
+        """Take back the devices of attachments that are no longer valid."""
         from netlink.rtnl import Rtnl
         from plugins.host_device.giving_back import restore
         from plugins.host_device.loan import locked, mark_of, network_mark
@@ -134,7 +134,7 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
             for owner in self.loans.attachments():
                 if owner not in valid:
                     steps.take(self._give_back, owner, "")
-            # Those whose record is lost, if the kernel has put them back to the host.
+            # Also devices without a record, if the kernel has moved them back to the host.
             begin, kept = network_mark(self.config.name), {mark_of(owner) for owner in valid}
             with Rtnl() as host:
                 for link in host.links():
@@ -162,11 +162,11 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
         if found is None and not any(loan.names(wanted) for _, loan in self.loans.of_all_networks()):
             raise CniError(Code.NOT_AVAILABLE, _missing(wanted))
 
-    def _free_device(self, wanted: Wanted) -> "Link":
+    def _free_device(self, wanted: WantedDevice) -> "Link":
         """Return the host's device, which no pod has; the node's lock is held.
 
-        One that a killed call has left marked on the host, or a namespace that ended, gets its own name first. Raises
-        CniError: 7 if the device is missing, 11 if another attachment has it.
+        A device may be on the host with a mark, after a killed call or the end of a namespace: it gets its own name
+        first. Raises CniError: 7 if the device is missing, 11 if another attachment has it.
         """
         from plugins.host_device.giving_back import marked, restore
         from plugins.host_device.loan import is_mark, mark_of
@@ -179,7 +179,7 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
                 self._restore(owner, loan)
         device = find_device(self.host, wanted)
         if device is not None and any(map(is_mark, device.altnames)):
-            # It has another device's name, which a namespace gave it that ended.
+            # The end of a namespace has left it on the host under the name that it had in the pod.
             owner_and_loan = next((lent[name] for name in device.altnames if name in lent), None)
             if owner_and_loan is None:
                 restore(self.host, device, None, self.args.log)
@@ -204,7 +204,7 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
         Loans(owner.network, self.args.log).remove(owner.container_id, owner.ifname)
 
     def _return(self) -> None:
-        """Take the attachment's device back, and wait for the kernel to give it back if its namespace is gone."""
+        """Take the attachment's device back. If its namespace is gone, wait until the kernel has moved it."""
         args = self.args
         loan = self.loans.read(args.container_id, args.ifname)
         if loan is None and not args.netns:
@@ -224,7 +224,7 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
     def _give_back(self, owner: "Owner", netns: str) -> bool:
         """Take the device of an attachment back, and remove its record; the node's lock is held.
 
-        Return False, and keep the record, if the kernel has yet to put the device back to the host.
+        Return False, and keep the record, if the kernel has yet to move the device back to the host.
         """
         from plugins.host_device.giving_back import give_back, give_back_of_reference
 
@@ -265,5 +265,5 @@ def _is_home(loan: "Loan") -> bool:
     return found is not None and found.mac == loan.mac and not any(map(is_mark, found.altnames))
 
 
-def _missing(wanted: Wanted) -> str:
+def _missing(wanted: WantedDevice) -> str:
     return f'{wanted.key}: there is no interface for "{wanted.value}" on the host'

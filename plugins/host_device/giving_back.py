@@ -1,4 +1,7 @@
-"""Taking a lent device home: from the pod, or from where the kernel has put it when the pod's namespace ended."""
+"""Moving a lent device back to the host, and restoring its state there.
+
+The device is in the pod, or on the host already: the kernel moves it there when the pod's namespace ends.
+"""
 
 import errno
 from collections.abc import Callable, Iterable
@@ -10,8 +13,8 @@ from netlink.altnames import delete_altname
 from netlink.link_wire import change_link
 from netlink.namespace import Namespace, current_namespace, open_namespace
 from netlink.request import ANY, Request, change
-from netlink.routes import new_route
 from netlink.rtnl import Link, NetlinkError, Rtnl
+from plugins.attach.pod_interface import encoded_route
 from plugins.host_device.loan import Loan, is_mark, mark_of
 from skel import CniError, Code
 from skel.names import ifname_flaw
@@ -37,8 +40,9 @@ def marked(rtnl: Rtnl, mark: str, guess: str = "") -> Link | None:
 def give_back(owner: "Owner", loan: Loan | None, netns: str, log: Callable[[str], None]) -> bool:
     """Move the device that is lent to `owner` to the host, as it was; False if it is in no namespace that is known.
 
-    It is looked for in the pod, at `netns` and where the record says, then on the host. `log` is told of what could not
-    be restored. Raises CniError (999) if another interface of the host has the device's name, and OSError.
+    It is looked for in the pod (at `netns`, then at the path in the record), then on the host. `log` gets each part
+    that could not be restored. Raises CniError (999) if another interface of the host has the device's name, and
+    OSError.
     """
     mark = mark_of(owner)
     with current_namespace() as home, Rtnl() as host:
@@ -58,7 +62,7 @@ def give_back(owner: "Owner", loan: Loan | None, netns: str, log: Callable[[str]
 def give_back_of_reference(ifname: str, netns: str, log: Callable[[str], None]) -> None:
     """Move a device that the reference plugin has put into the pod to the host, under its name, down.
 
-    An interface without an alias that is a name is none of its devices. Raises as `give_back`.
+    An interface is not such a device if its alias is no interface name. Raises as `give_back`.
     """
     with current_namespace() as home:
         for namespace in _namespaces((netns,), home):
@@ -96,7 +100,7 @@ def restore(host: Rtnl, link: Link, loan: Loan | None, log: Callable[[str], None
 
 
 def _state(host: Rtnl, link: Link, loan: Loan) -> list[Request[bool]]:
-    """Return the requests for all that the kernel forgot; it may refuse each of them."""
+    """Return the requests that restore the parts that the kernel forgot; it may refuse each of them."""
     index = link.ifindex
     master = host.link(loan.master) if loan.master else None
     settings = change_link(
@@ -120,17 +124,8 @@ def _state(host: Rtnl, link: Link, loan: Loan) -> list[Request[bool]]:
     if loan.up:
         requests.append(change(change_link(index, up=True), "set it up", ANY))
         for route in loan.routes:
-            encoded = new_route(
-                index,
-                route.dst,
-                gateway=route.gw,
-                mtu=route.mtu,
-                advmss=route.advmss,
-                priority=route.priority,
-                table=route.table,
-                scope=route.scope,
-            )
-            requests.append(change(encoded, f"restore the route to {route.dst}", ANY))
+            doing = f"restore the route to {route.dst}"
+            requests.append(change(encoded_route(index, route, route.gw), doing, ANY))
     return requests
 
 

@@ -1,32 +1,16 @@
 """The record of a device that is in a pod: how it was on the host.
 
 It is in two places. An alternative name on the device, the mark, says to which attachment it is lent: it stays with
-the device under any name, in any namespace. A file per attachment says what the kernel forgets when a device moves:
-addresses, routes and state. The alias is the original name, as the reference plugin has it.
+the device under any name, in any namespace. A file for each attachment has the parts that the kernel forgets when a
+device moves: addresses, routes and state. The alias is the original name, as the reference plugin has it.
 """
 
-import fcntl
 import os
 from contextlib import contextmanager, suppress
 
 from lean.hashing import sha256
 from lean.typing import TYPE_CHECKING
-from skel import (
-    Address,
-    Cidr,
-    CniError,
-    Network,
-    Record,
-    address,
-    boolean,
-    cidr,
-    field,
-    integer,
-    list_of,
-    network,
-    record,
-    string,
-)
+from skel import Cidr, CniError, Record, Route, boolean, cidr, field, integer, list_of, record, string
 from skel.state_file import StateFiles
 
 if TYPE_CHECKING:
@@ -34,7 +18,7 @@ if TYPE_CHECKING:
 
     from firewall.owner import Owner
     from netlink.rtnl import Link, Rtnl
-    from plugins.host_device.config import Wanted
+    from plugins.host_device.config import WantedDevice
     from skel import Interruption
 
 __all__ = ["Loan", "Loans", "is_mark", "loan_of", "locked", "mark_of", "network_mark"]
@@ -59,18 +43,6 @@ class LentAddress(Record):
     broadcast: bool = field(boolean, default=False)
 
 
-class LentRoute(Record):
-    """A route of the host through the device."""
-
-    dst: Network = field(network)
-    gw: Address | None = field(address, default=None)
-    mtu: int = field(integer, default=0)
-    advmss: int = field(integer, default=0)
-    priority: int = field(integer, default=0)
-    table: int = field(integer, default=0)
-    scope: int = field(integer, default=0)
-
-
 class Loan(Record):
     """A device as it was on the host; `mtu` in bytes."""
 
@@ -92,26 +64,26 @@ class Loan(Record):
     master: str = field(string, default="")
     """The name of the bridge that it is a port of."""
     addresses: list[LentAddress] = field(list_of(record(LentAddress)), default=list)
-    """Those without an end; DHCP clients and routers give the others again."""
-    routes: list[LentRoute] = field(list_of(record(LentRoute)), default=list)
+    """Permanent ones; DHCP clients and routers give the others again."""
+    routes: list[Route] = field(list_of(record(Route)), default=list)
 
     @property
     def is_of_this_boot(self) -> bool:
         """Whether the device has been lent since the machine started."""
         return self.boot == _boot_id()
 
-    def names(self, wanted: "Wanted") -> bool:
+    def names(self, wanted: "WantedDevice") -> bool:
         """Tell whether a configuration names this device."""
         same = {"device": self.name, "hwaddr": self.mac, self.key: self.value}
         return same.get(wanted.key) == wanted.value
 
 
-def loan_of(host: "Rtnl", link: "Link", wanted: "Wanted", netns: str) -> Loan:
+def loan_of(host: "Rtnl", link: "Link", wanted: "WantedDevice", netns: str) -> Loan:
     """Return the record of a device that is about to move into the pod. Raises NetlinkError."""
     from plugins.attach.pod_interface import FAMILIES
 
     routes = [
-        LentRoute(
+        Route(
             dst=route.dst,
             gw=route.gateway,
             mtu=route.mtu,
@@ -143,7 +115,7 @@ def loan_of(host: "Rtnl", link: "Link", wanted: "Wanted", netns: str) -> Loan:
             for each in host.addresses(link.ifindex)
             if each.permanent and not (each.scope == _SCOPE_LINK and each.interface.version == 6)  # noqa: PLR2004 -- IPv6
         ],
-        # Those without a gateway come first: others are reached by them.
+        # Routes without a gateway come first: they make the gateways of the others reachable.
         routes=sorted(routes, key=lambda route: route.gw is not None),
     )
 
@@ -203,11 +175,7 @@ def locked(interruption: "Interruption") -> "Iterator[None]":
     os.makedirs(_LOCKED, mode=0o755, exist_ok=True)
     lock = os.open(_LOCKED, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            with interruption.waiting(for_lock=True):
-                fcntl.flock(lock, fcntl.LOCK_EX)
+        interruption.lock(lock)
         yield
     finally:
         os.close(lock)
@@ -219,7 +187,7 @@ def mark_of(owner: "Owner") -> str:
 
 
 def network_mark(network: str) -> str:
-    """Return the begin of the marks of a network's attachments."""
+    """Return the beginning of the marks of a network's attachments."""
     return f"{_MARK}{_hash(network, 8)}-"
 
 

@@ -5,7 +5,7 @@ from skel import CniError, Code
 
 if TYPE_CHECKING:
     from netlink.rtnl import Link, Rtnl
-    from plugins.host_device.config import Wanted
+    from plugins.host_device.config import WantedDevice
 
 __all__ = ["bus_path", "find_device", "is_for_user_space"]
 
@@ -14,7 +14,7 @@ _USER_SPACE_DRIVERS = frozenset({"vfio-pci", "uio_pci_generic", "igb_uio"})
 """Drivers that hand a device to a program, as DPDK needs it: the kernel has no interface for it."""
 
 
-def bus_path(wanted: "Wanted") -> str:
+def bus_path(wanted: "WantedDevice") -> str:
     """Return the folder below /sys of a device that is named by its address; "" for another key.
 
     Raises CniError (7) if it is missing.
@@ -35,7 +35,7 @@ def bus_path(wanted: "Wanted") -> str:
     )
 
 
-def is_for_user_space(wanted: "Wanted") -> bool:
+def is_for_user_space(wanted: "WantedDevice") -> bool:
     """Tell whether a program drives the device, and the kernel has no interface for it. Raises CniError (7)."""
     from netlink.sysfs import driver_of
 
@@ -43,7 +43,7 @@ def is_for_user_space(wanted: "Wanted") -> bool:
     return path.startswith(_PCI) and driver_of(path) in _USER_SPACE_DRIVERS
 
 
-def find_device(host: "Rtnl", wanted: "Wanted") -> "Link | None":
+def find_device(host: "Rtnl", wanted: "WantedDevice") -> "Link | None":
     """Return the host's interface, None if it has none. Raises CniError (7) for a missing PCI device, and OSError.
 
     Of a device with several interfaces it is the first by name.

@@ -1,15 +1,15 @@
 """portmap: ports of the host lead to the pod, as the runtime asks for them in `runtimeConfig.portMappings`."""
 
 from lean.typing import TYPE_CHECKING
+from plugins.attach.netfilter import firewall_of
+from plugins.attach.owners import owner_of, valid_owners
 from plugins.chained import required_result
 from plugins.portmap.config import PortmapConfig
 from skel import Args, CniError, Code, Plugin, Result, Undo
 from skel.versions import REFERENCE_RELEASE
 
 if TYPE_CHECKING:
-    from firewall.owner import Owner
     from firewall.port_mapping import Forwarding
-    from firewall.tables import Tables
 
 __all__ = ["PLUGIN", "PortmapConfig"]
 
@@ -24,9 +24,8 @@ def add(args: Args[PortmapConfig]) -> Result:
     if not forwarding.mappings:
         return result
     from firewall import port_mappings
-    from plugins.attach.netfilter import firewall_of
 
-    owner, tables = _owner(args), firewall_of(args)
+    owner, tables = owner_of(args), firewall_of(args)
     with Undo(args.log, args.interruption) as undo:
         _route_localnet(forwarding)
         undo.add(port_mappings.remove, tables, owner, forwarding)
@@ -38,7 +37,7 @@ def delete(args: Args[PortmapConfig]) -> None:
     """Remove all ports of the attachment, and end the UDP flows through them. Raises CniError, OSError."""
     from firewall import port_mappings
 
-    port_mappings.remove(_tables(args), _owner(args), args.config.forwarding(args))
+    port_mappings.remove(firewall_of(args), owner_of(args), args.config.forwarding(args))
 
 
 def check(args: Args[PortmapConfig]) -> None:
@@ -51,7 +50,7 @@ def check(args: Args[PortmapConfig]) -> None:
         return
     from firewall import port_mappings
 
-    missing = port_mappings.missing(_tables(args), _owner(args), forwarding)
+    missing = port_mappings.missing(firewall_of(args), owner_of(args), forwarding)
     if missing:
         ports = ", ".join(mapping.described() for mapping in missing)
         raise CniError(Code.INTERNAL, f"host ports do not lead to the pod: {ports}")
@@ -67,14 +66,10 @@ def check(args: Args[PortmapConfig]) -> None:
 def gc(args: Args[PortmapConfig]) -> None:
     """Remove the ports of attachments of this network that are no longer valid. Raises CniError, OSError."""
     from firewall import port_mappings
-    from firewall.owner import Owner
 
-    config = args.config
-    if config.valid_attachments is None:
-        args.log("GC without a list of valid attachments: nothing is removed")
-        return
-    valid = {Owner(config.name, each.container_id, each.ifname) for each in config.valid_attachments}
-    port_mappings.collect(_tables(args), config.name, valid)
+    valid = valid_owners(args)
+    if valid is not None:
+        port_mappings.collect(firewall_of(args), args.config.name, valid)
 
 
 def status(args: Args[PortmapConfig]) -> None:
@@ -99,24 +94,10 @@ def repair(args: Args[PortmapConfig]) -> None:
     forwarding = _with_interfaces(args)
     if not forwarding.mappings:
         return
-    tables, owner = _tables(args), _owner(args)
     _route_localnet(forwarding)
-    if port_mappings.missing(tables, owner, forwarding) is None:
-        return
-    backend = "iptables" if is_of_reference(args) else args.config.chosen_backend()
-    port_mappings.apply(tables, owner, forwarding, backend)
-
-
-def _owner(args: Args[PortmapConfig]) -> "Owner":
-    from firewall.owner import Owner
-
-    return Owner(args.config.name, args.container_id, args.ifname)
-
-
-def _tables(args: Args[PortmapConfig]) -> "Tables":
-    from plugins.attach.netfilter import firewall_of
-
-    return firewall_of(args)
+    config, by_reference = args.config, is_of_reference(args)
+    backend = config.backend_of_reference(args.environ) if by_reference else config.chosen_backend()
+    port_mappings.repair(firewall_of(args), owner_of(args), forwarding, backend, by_reference=by_reference)
 
 
 def _with_interfaces(args: Args[PortmapConfig]) -> "Forwarding":
@@ -124,10 +105,10 @@ def _with_interfaces(args: Args[PortmapConfig]) -> "Forwarding":
     forwarding = args.config.forwarding(args)
     if not forwarding.mappings:
         return forwarding
-    from netlink.rtnl import Rtnl
+    from plugins.attach.host_links import kept_rtnl
 
     interfaces = {}
-    with Rtnl() as host:
+    with kept_rtnl(args) as host:
         for own in forwarding.pod:
             route = host.route_to(own.ip)
             link = host.link(route.ifindex) if route and route.ifindex else None

@@ -23,6 +23,8 @@ from skel import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from firewall.port_mapping import Forwarding
 
 __all__ = ["PortMappingConfig", "PortmapConfig"]
@@ -74,6 +76,12 @@ class PortmapConfig(Config):
     def chosen_backend(self) -> str:
         """Return the backend for ADD."""
         return self.backend or (_IPTABLES if _IPTABLES in self._needed_backends().values() else _NFTABLES)
+
+    def backend_of_reference(self, environ: "Mapping[str, str]") -> str:
+        """Return the backend of the reference's ADD: iptables, or nftables if its programs are missing."""
+        from firewall.iptables_program import find
+
+        return self.backend or (_IPTABLES if find(_IPTABLES, environ) else _NFTABLES)
 
     def check_for_add(self) -> None:
         """Raise CniError (7) for keys that contradict each other."""

@@ -1,14 +1,15 @@
 """sbr: source based routing. Packets from an address of the pod's interface leave by that interface.
 
 Each address gets a routing table of its own with the interface's routes, and a rule that looks up packets from the
-address there. So a pod with two interfaces answers on the one that it was asked on. With `table`, the routes are there
-already, and the plugin adds the rules alone.
+address there. So a pod with two interfaces answers by the interface that was asked. With `table`, the routes are in
+that table already, and the plugin adds the rules alone.
 
 All of this is in the pod, and ends with it: GC and REPAIR have nothing to do.
 """
 
+from plugins.chained import nothing
 from plugins.sbr.config import SbrConfig
-from plugins.sbr.verbs import add, check, delete, nothing, status
+from plugins.sbr.verbs import add, check, delete, status
 from skel import Plugin
 from skel.versions import REFERENCE_RELEASE
 

@@ -76,12 +76,11 @@ def _leave_main(pod: Rtnl, config: SbrConfig, link: Link, ips: list[IPConfig], m
 def give_back(pod: Rtnl, config: SbrConfig, link: Link, result: Result | None, table: int) -> None:
     """Move an address's routes back to the main table; default routes only if the result has them, too.
 
-    A route of another interface to the same destination stays. So do the routes of the kernel's own tables, which only
-    rules of others name. Raises NetlinkError.
+    A route of another interface to the same destination stays. Routes of the kernel's own tables stay, too: only other
+    programs' rules name these tables. Raises NetlinkError.
     """
     if table in KERNELS_OWN:
         return
-
     copies = copy_routes(pod, link.ifindex, table)
     known = {route.dst for route in result.routes} if result is not None else set()
     lost = {default_network(gateway.version) for gateway in config.gateways}
@@ -93,7 +92,7 @@ def give_back(pod: Rtnl, config: SbrConfig, link: Link, result: Result | None, t
 
 
 def _belongs(copy: RouteCopy, ip: IPConfig, ips: Iterable[IPConfig]) -> bool:
-    """Tell whether a route is one for packets from an address: by its source or gateway, if these tell."""
+    """Tell whether a route is one for packets from an address: by its source or gateway, if it has one."""
     if copy.route.dst.version != ip.address.version:
         return False
     hints = [hint for hint in (copy.source, copy.route.gateway) if hint is not None]
@@ -107,7 +106,7 @@ def _is_near(hints: Iterable[Address], ip: IPConfig) -> bool:
 def expected_routes(
     config: SbrConfig, result: Result, ip: IPConfig, ips: Iterable[IPConfig]
 ) -> dict[Network, Address | None]:
-    """Return the destinations of an address's table by `result`, with their gateways where it says one."""
+    """Return the destinations of an address's table by `result`, each with its gateway or None."""
     default = default_network(ip.address.version)
     routes: dict[Network, Address | None] = {} if ip.gateway is None else {default: ip.gateway}
     if ip.address.network.prefixlen < ip.address.max_prefixlen:
@@ -149,7 +148,6 @@ def put_rule(pod: Rtnl, undo: Undo, ip: IPConfig, table: int) -> None:
 
 
 def _empty(pod: Rtnl, link: Link, table: int) -> None:
-
     pod.send(*(copy.delete() for copy in reversed(copy_routes(pod, link.ifindex, table))))
 
 

@@ -1,11 +1,11 @@
-"""The verbs of the sbr plugin. What is slow to load is imported where a pod is at hand."""
+"""The verbs of the sbr plugin. Slow modules are imported in the functions that use them."""
 
 from plugins.attach.pod_ips import pod_ips
 from plugins.chained import required_result
 from plugins.sbr.config import SbrConfig
 from skel import Args, CniError, Code, IPConfig, Result, Undo
 
-__all__ = ["add", "check", "delete", "nothing", "status"]
+__all__ = ["add", "check", "delete", "status"]
 
 
 def add(args: Args[SbrConfig]) -> Result:
@@ -65,9 +65,9 @@ def delete(args: Args[SbrConfig]) -> None:
 
     A pod that is gone is no error.
     """
-    from plugins.attach.left_pod import pod_if_left
+    from plugins.attach.pod_netns import open_pod_if_left
 
-    netns = pod_if_left(args)
+    netns = open_pod_if_left(args)
     if netns is None:
         return
     from netlink.rtnl import Rtnl
@@ -76,7 +76,7 @@ def delete(args: Args[SbrConfig]) -> None:
 
     with netns, Rtnl(netns) as pod:
         link = pod.link(args.ifname)
-        # The path of the namespace may be another pod's by now: the interface is asked for lack of a result alone.
+        # The path of the namespace may be another pod's by now: the interface's addresses count only without a result.
         sources = {host_network(ip.address.ip) for ip in pod_ips(args.prev_result, args.ifname, "")}
         if not sources and link is not None:
             sources = {host_network(each.interface.ip) for each in pod.addresses(link.ifindex)}
@@ -85,11 +85,6 @@ def delete(args: Args[SbrConfig]) -> None:
             for table in dict.fromkeys(rule.table for rule in rules):
                 give_back(pod, args.config, link, args.prev_result, table)
         pod.send(*map(delete_rule, rules))
-
-
-def nothing(args: Args[SbrConfig]) -> None:
-    """Do nothing: rules and tables are in the pod's network namespace, and end with it."""
-    del args
 
 
 def status(args: Args[SbrConfig]) -> None:

@@ -4,8 +4,9 @@ ADD saves the values before, and DEL restores them. Nothing changes on the host.
 """
 
 from lean.typing import TYPE_CHECKING
-from plugins.chained import required_result
-from plugins.tuning.config import TuningConfig, Wanted
+from plugins.attach.owners import valid_owners
+from plugins.chained import nothing, required_result
+from plugins.tuning.config import TuningConfig, WantedValues
 from skel import Args, CniError, Code, Plugin, Result
 from skel.versions import REFERENCE_RELEASE
 
@@ -24,7 +25,7 @@ def _add(args: Args[TuningConfig]) -> Result:
     from netlink.namespace import entered
     from netlink.rtnl import Rtnl
     from plugins.attach.pod_netns import open_pod
-    from plugins.tuning.saved import Saved, SavedFile, decoded, encoded
+    from plugins.tuning.saved import SavedFile, SavedValues, decoded, encoded
     from plugins.tuning.sysctls import check_allowed, parameters
     from skel import Undo
 
@@ -35,11 +36,11 @@ def _add(args: Args[TuningConfig]) -> Result:
         link = _interface(args, pod)
         with entered(netns):
             found = parameters(wanted.sysctl, args.ifname)
-        saved = Saved.of(args.config.name, wanted, link, found)
+        saved = SavedValues.of(args.config.name, wanted, link, found)
         if not saved.is_empty():
             before = file.read()
             # The list has this plugin twice, or an ADD was killed: the oldest values are the pod's own.
-            oldest = decoded(before, args.log) if before else Saved()
+            oldest = decoded(before, args.log) if before else SavedValues()
             undo.add(file.write, before) if before else undo.add(file.remove)
             file.write(encoded(saved.under(oldest)))
             undo.add(saved.put_back, pod, netns, args.ifname, args.log)
@@ -62,23 +63,20 @@ def _delete(args: Args[TuningConfig]) -> None:
     content = file.read()
     if content is None:
         return
-    if args.netns:
-        _put_back(args, content)
+    _put_back(args, content)
     file.remove()
 
 
 def _put_back(args: Args[TuningConfig], content: bytes) -> None:
+    from plugins.attach.pod_netns import open_pod_if_left
+
+    netns = open_pod_if_left(args)
+    if netns is None:
+        return
     from netlink.rtnl import Rtnl
-    from plugins.attach.pod_netns import open_pod
     from plugins.tuning.saved import decoded
 
-    try:
-        namespace = open_pod(args)
-    except CniError as error:
-        if error.code == Code.INVALID_NETNS:
-            raise
-        return  # the namespace is gone, and its values with it
-    with namespace as netns, Rtnl(netns) as pod:
+    with netns, Rtnl(netns) as pod:
         decoded(content, args.log).put_back(pod, netns, args.ifname, args.log)
 
 
@@ -111,18 +109,11 @@ def _check(args: Args[TuningConfig]) -> None:
 
 def _gc(args: Args[TuningConfig]) -> None:
     """Forget the values of attachments that are no longer valid."""
-    valid = args.config.valid_attachments
-    if valid is None:
-        args.log("GC without a list of valid attachments: nothing is removed")
-        return
-    from plugins.tuning.saved import collect
+    valid = valid_owners(args)
+    if valid is not None:
+        from plugins.tuning.saved import collect
 
-    collect(args.config.data_dir, args.config.name, {(each.container_id, each.ifname) for each in valid}, args.log)
-
-
-def _repair(args: Args[TuningConfig]) -> None:
-    """Do nothing: all changes are in the pod, which REPAIR leaves alone."""
-    del args
+        collect(args.config.data_dir, args.config.name, {(each.container_id, each.ifname) for each in valid}, args.log)
 
 
 def _interface(args: Args[TuningConfig], pod: "Rtnl") -> "Link":
@@ -132,7 +123,7 @@ def _interface(args: Args[TuningConfig], pod: "Rtnl") -> "Link":
     return link
 
 
-def _changes(link: "Link", wanted: Wanted) -> "Iterator[list[Request[bool]]]":
+def _changes(link: "Link", wanted: WantedValues) -> "Iterator[list[Request[bool]]]":
     """Yield changes of the pod's interface. The MTU comes last: one below 1280 takes the IPv6 addresses away."""
     from netlink.link_wire import change_link
     from netlink.request import change
@@ -174,7 +165,7 @@ PLUGIN = Plugin(
     delete=_delete,
     check=_check,
     gc=_gc,
-    repair=_repair,
+    repair=nothing,
     env_args=("MAC", "IP"),
     version=REFERENCE_RELEASE,
 )

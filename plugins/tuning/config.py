@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 
 from lean.typing import NamedTuple
-from plugins.attach.keys import mtu
+from plugins.attach.keys import mac_of_cni_args, mtu
 from skel import (
     UNKNOWN,
-    CniError,
-    Code,
     Config,
     Record,
     boolean,
@@ -20,23 +18,23 @@ from skel import (
     string,
 )
 
-__all__ = ["TuningConfig", "Wanted"]
+__all__ = ["TuningConfig", "WantedValues"]
 
 _packets = integer_between(0, 2**32 - 1, "a number of packets")
 
 
-class Wanted(NamedTuple):
+class WantedValues(NamedTuple):
     """The values that a pod gets."""
 
     sysctl: dict[str, str]
     """By their names in the configuration."""
     mac: str
-    """"" for that which it has."""
+    """Empty leaves it as it is."""
     promisc: bool
     mtu: int
-    """Bytes; 0 for that which it has."""
+    """Bytes; 0 leaves it as it is."""
     allmulti: bool | None
-    """None for as it is, as in `tx_queue_len`."""
+    """None leaves it as it is, as in `tx_queue_len`."""
     tx_queue_len: int | None
     """Packets."""
 
@@ -76,14 +74,14 @@ class TuningConfig(Config):
     args: _Args = field(record(_Args), default=_Args)
     runtime_config: _RuntimeConfig = field(record(_RuntimeConfig), default=_RuntimeConfig)
 
-    def wanted(self, cni_args: Mapping[str, str]) -> Wanted:
+    def wanted(self, cni_args: Mapping[str, str]) -> WantedValues:
         """Return the pod's values: those of `args.cni` count first.
 
         A MAC is then the capability's (`runtimeConfig.mac`), then MAC of CNI_ARGS, then the key `mac`, as with the
         reference. Raises CniError for an invalid MAC: 4 if it is in CNI_ARGS, else 7.
         """
         asked = self.args.cni
-        return Wanted(
+        return WantedValues(
             sysctl=self.sysctl | (asked.sysctl or {}),
             mac=self._mac(cni_args),
             promisc=self.promisc if asked.promisc is None else asked.promisc,
@@ -98,9 +96,4 @@ class TuningConfig(Config):
             return mac(asked, "args.cni.mac") if asked else ""
         if self.runtime_config.mac:
             return mac(self.runtime_config.mac, "runtimeConfig.mac")
-        if not cni_args.get("MAC"):
-            return self.mac or ""
-        try:
-            return mac(cni_args["MAC"], "CNI_ARGS: MAC")
-        except CniError as error:
-            raise CniError(Code.INVALID_ENVIRONMENT, error.msg) from None
+        return mac_of_cni_args(cni_args) or self.mac or ""

@@ -15,19 +15,19 @@ from netlink.link_wire import change_link
 from netlink.namespace import Namespace, entered
 from netlink.request import change
 from netlink.rtnl import NetlinkError, Rtnl
-from plugins.tuning.config import Wanted
+from plugins.tuning.config import WantedValues
 from plugins.tuning.sysctls import Parameter, restore
 from skel import Record, boolean, dict_of, field, integer, string
 from skel.state_file import write_whole
 from skel.steps import Steps
 from skel.strict_json import decode_json
 
-__all__ = ["Saved", "SavedFile", "collect", "decoded", "encoded"]
+__all__ = ["SavedFile", "SavedValues", "collect", "decoded", "encoded"]
 
 DATA_DIR: Final = "/run/cni/tuning"
 
 
-class Saved(Record):
+class SavedValues(Record):
     """Values before the ADD; None or an empty one was left as it was."""
 
     mac: str = field(string, default="")
@@ -39,8 +39,8 @@ class Saved(Record):
     network: str = field(string, default="")
 
     @classmethod
-    def of(cls, network: str, wanted: Wanted, link: Link, found: Collection[Parameter]) -> "Saved":
-        """Return the present ones of the values that are to change."""
+    def of(cls, network: str, wanted: WantedValues, link: Link, found: Collection[Parameter]) -> "SavedValues":
+        """Return the present values of all that is to change."""
         return cls(
             mac=link.mac if wanted.mac else "",
             promisc=link.promiscuous if wanted.promisc else None,
@@ -53,16 +53,16 @@ class Saved(Record):
 
     def is_empty(self) -> bool:
         """Tell whether there is nothing to restore."""
-        return self == Saved(network=self.network)
+        return self == SavedValues(network=self.network)
 
-    def under(self, older: "Saved") -> "Saved":
-        """Return the values of both; where both have one, the older one counts."""
-        absent = vars(Saved())
+    def under(self, older: "SavedValues") -> "SavedValues":
+        """Return the values of both; if both have one, the older one counts."""
+        absent = vars(SavedValues())
         known = {name: value for name, value in vars(older).items() if value != absent[name]}
-        return Saved(**{**vars(self), **known, "sysctl": self.sysctl | older.sysctl})
+        return SavedValues(**{**vars(self), **known, "sysctl": self.sysctl | older.sysctl})
 
     def put_back(self, pod: Rtnl, netns: Namespace, ifname: str, log: Callable[[str], None]) -> None:
-        """Give a pod its values again. One that the kernel refuses is logged: it goes with the pod."""
+        """Give a pod its values again. A value that the kernel refuses is logged: it ends with the pod."""
         link = pod.link(ifname)
         for key, encoded_change in self._changes(link) if link is not None else ():
             try:
@@ -73,7 +73,7 @@ class Saved(Record):
             restore(self.sysctl, log)
 
     def _changes(self, link: Link) -> Iterator[tuple[str, bytes]]:
-        """Yield what differs: the key, and the message that changes it back."""
+        """Yield each difference: the key, and the message that changes it back."""
         if self.mtu not in {0, link.mtu}:
             yield "mtu", change_link(link.ifindex, mtu=self.mtu)
         if self.mac not in {"", link.mac}:
@@ -111,19 +111,19 @@ class SavedFile:
             os.unlink(self._path)
 
 
-def encoded(saved: Saved) -> bytes:
+def encoded(saved: SavedValues) -> bytes:
     """Return the content of a file."""
     return json.dumps(saved.encode()).encode()
 
 
-def decoded(content: bytes, log: Callable[[str], None]) -> Saved:
+def decoded(content: bytes, log: Callable[[str], None]) -> SavedValues:
     """Return the values in a file; none, which is logged, if it is broken."""
     try:
         document = decode_json(content)
-        return Saved.decode(document if isinstance(document, dict) else {}, tolerate=lambda error: log(error.msg))
+        return SavedValues.decode(document if isinstance(document, dict) else {}, tolerate=lambda error: log(error.msg))
     except ValueError as error:
         log(f"the saved values cannot be read: {error}")
-        return Saved()
+        return SavedValues()
 
 
 def collect(data_dir: str, network: str, valid: Collection[tuple[str, str]], log: Callable[[str], None]) -> None:

@@ -79,7 +79,7 @@ def restore(previous: Mapping[str, str], log: Callable[[str], None]) -> None:
     """Set parameters, by their paths, to values that they had. One that the kernel refuses is logged."""
     for path, value in previous.items():
         try:
-            with suppress(FileNotFoundError):  # it went with its interface
+            with suppress(FileNotFoundError):  # its interface is gone
                 if read_sysctl(path) != value:
                     set_sysctl(path, value)
         except OSError as error:
@@ -105,7 +105,7 @@ def _spellings(key: str) -> Iterator[str]:
     """Yield the paths that a name may stand for.
 
     First as sysctl(8) reads it: the first separator counts, and the other one is a dot in a name. Then as the reference
-    does: every dot and slash separates. Last with all that stands in an interface's place as its name.
+    does: every dot and slash separates. Last with an interface whose name has dots.
     """
     separators = [letter for letter in key if letter in "./"]
     yield key.translate(_SWAPPED) if separators[:1] == ["."] else key

@@ -33,3 +33,23 @@ def test_a_new_file_is_left_whatever_it_holds() -> None:
     [left] = leftovers(Snapshot({"files": {}}), holding("1"), [GONE])
 
     assert (left.kind, left.name) == ("appeared", "/var/lib/cni/all")
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_left"),
+    [
+        ("inet 1000: from all l3mdev", False),
+        ("inet6 1000: from all l3mdev", False),
+        ("inet 999: from all l3mdev", True),
+    ],
+)
+def test_the_kernel_keeps_its_rules_for_vrfs(rule: str, *, is_left: bool) -> None:
+    there: dict[str, dict[str, object]] = {"pod/namespace": {"/run/netns/pod": {"state": "there"}}}
+    pod = {"pod": "/run/netns/pod"}
+    none, one = (
+        Snapshot({**there, "pod/rules": {}}, namespaces=pod),
+        Snapshot({**there, "pod/rules": {rule: {}}}, namespaces=pod),
+    )
+
+    assert [each.name for each in leftovers(none, one, [GONE])] == ([rule] if is_left else [])
+    assert len(leftovers(one, none, [GONE])) == 1

@@ -1,4 +1,4 @@
-"""The network lists that Debian's plugins are examined with: each plugin of them works, and has its own kind."""
+"""The network lists that the plugins are compared with: each plugin of them works, and has its own kind."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ PROFILES = {
     "bandwidth": Profile.CHAINED,
     "bridge": Profile.INTERFACE,
     "firewall": Profile.CHAINED,
+    "host-device": Profile.INTERFACE,
     "host-local": Profile.IPAM,
     "loopback": Profile.CHAINED,
     "portmap": Profile.CHAINED,
@@ -26,6 +27,9 @@ PROFILES = {
     "static": Profile.IPAM,
     "tuning": Profile.CHAINED,
 }
+OURS = {"tap": Profile.INTERFACE}
+"""Plugins that Debian's release of the reference plugins lacks."""
+PREPARED = Extent(preparation=Path(__file__).parent / "uplink.sh")
 [ADD_PRINTS_RESULT] = [check for check in checks() if check.id == "add-prints-result"]
 SUBJECTS = [
     subject
@@ -39,18 +43,21 @@ def named(type: str) -> Subject:
 
 
 def test_each_of_the_plugins_is_in_a_list() -> None:
-    assert {subject.type for subject in SUBJECTS} == set(PROFILES)
+    assert {subject.type for subject in SUBJECTS} == {*PROFILES, *OURS}
 
 
 @pytest.mark.sudo
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: f"{subject.network.name}:{subject.type}")
-def test_a_plugin_of_debian_works_in_its_list(subject: Subject, tmp_path: Path) -> None:
-    found = with_profile(in_common_version(subject, tmp_path, 20.0), tmp_path, Extent())
+def test_a_plugin_works_in_its_list(subject: Subject, direct_bin_dir: Path, tmp_path: Path) -> None:
+    is_ours = subject.network.plugins[0].type in OURS
+    tested = replace(subject, bin_dirs=(direct_bin_dir,)) if is_ours else subject
 
-    assert found.network.cni_version == "1.0.0"
-    assert found.profile is PROFILES[subject.type]
+    found = with_profile(in_common_version(tested, tmp_path, 20.0), tmp_path, PREPARED)
+
+    assert found.network.cni_version == ("1.1.0" if is_ours else "1.0.0")
+    assert found.profile is (PROFILES | OURS)[subject.type]
     assert found.ifname == ("lo" if subject.type == "loopback" else "eth0")
-    finding = run_check(ADD_PRINTS_RESULT, found, state_dir=tmp_path, extent=Extent())
+    finding = run_check(ADD_PRINTS_RESULT, found, state_dir=tmp_path, extent=PREPARED)
     assert finding.outcome is Outcome.PASS, finding.detail
 
 

@@ -1,4 +1,7 @@
-"""Our plugins are killed in the middle of an ADD, at hundreds of points, and nothing of it is left after DEL and GC."""
+"""Our plugins are killed in the middle of an ADD, at 80 points, and nothing of it is left after DEL and GC.
+
+`make soak` ends thousands.
+"""
 
 import json
 from pathlib import Path
@@ -13,6 +16,7 @@ from harness.libcni.networks import parse_network_list
 
 pytestmark = pytest.mark.sudo
 
+KILLS = 80
 NETWORK = {
     "cniVersion": "1.1.0",
     "name": "chaos",
@@ -38,10 +42,10 @@ def bridge_in(bin_dir: Path) -> Subject:
 def test_nothing_is_left_of_a_killed_add(kind: str, by: By, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     bin_dir: Path = request.getfixturevalue(f"{kind}_bin_dir")
 
-    chaos = wreak(bridge_in(bin_dir), state_dir=tmp_path, extent=Extent(kills=220, killers=2))
+    chaos = wreak(bridge_in(bin_dir), state_dir=tmp_path, extent=Extent(kills=KILLS, killers=2))
 
     assert chaos.by is by
-    assert len(chaos.kills) >= 200
+    assert len(chaos.kills) >= KILLS * 0.9
     assert chaos.leaks == []
 
 
@@ -54,7 +58,7 @@ def test_the_kills_come_in_the_middle(direct_bin_dir: Path, tmp_path: Path) -> N
         (folder / plugin).write_text(script if plugin == "bridge" else script.replace("DEL", "NEVER"))
         (folder / plugin).chmod(0o755)
 
-    chaos = wreak(bridge_in(folder), state_dir=tmp_path, extent=Extent(kills=20, killers=2))
+    chaos = wreak(bridge_in(folder), state_dir=tmp_path, extent=Extent(kills=8, killers=2))
 
     leaked = [bool(kill.leaked) for kill in chaos.kills]
     assert any(leaked)

@@ -39,7 +39,7 @@ CHOSEN = {
     "parallel-add",
     "status-ready",
 }
-"""macvlan with host-local has the whole suite, in test_own_ptp_macvlan.py."""
+"""macvlan with host-local has those that links matter for, in test_own_ptp_macvlan.py."""
 
 
 @pytest.fixture(scope="module")

@@ -1,75 +1,57 @@
-"""ipvlan and vlan: those of the suite's checks that concern their links, where the kernel has these."""
+"""ipvlan, vlan, dummy and vrf: those of the suite's checks that concern their links, where the kernel has these.
 
-import json
+All checks run by `make test-vm VM_ARGS="--machine conformance"`.
+"""
+
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from harness.conformance.catalogue import checks
+from harness.conformance.catalogue import Check, checks
+from harness.conformance.chaos import wreak
 from harness.conformance.finding import Outcome
-from harness.conformance.profile import Profile
-from harness.conformance.run import Extent, run_check
-from harness.conformance.subject import Subject, subjects_of
-from harness.libcni.networks import parse_network_list
-from tests.kernel import has_link_kind, lacking
-from tests.nodes import HANG, Node
-
-CHECKS = {check.id: check for check in checks()}
+from harness.conformance.run import run_check
+from tests.conformance.full_kernel import PROFILES, require_kind, subject
+from tests.conformance.own import with_uplink
+from tests.nodes import Node
 
 pytestmark = pytest.mark.sudo
 
-IPAM = {"type": "host-local", "ranges": [[{"subnet": "10.66.0.0/27"}], [{"subnet": "2001:db8::/64"}]]}
-PLUGINS: dict[str, dict[str, Any]] = {
-    "ipvlan": {"master": "uplink0", "ipam": IPAM},
-    "vlan": {"master": "uplink0", "vlanId": 7, "ipam": IPAM},
+OF_EACH_MODE = {"add-makes-interface", "add-late-failure-leaves-nothing", "del-undoes-add", "check-address-missing"}
+SAMPLE = OF_EACH_MODE | {
+    *("add-existing-interface", "delegate-failed-add-leaves-nothing", "podman-fixed-address", "gc-removes-stale"),
+    *("del-netns-empty", "del-interface-gone-leaves-nothing", "check-interface-down", "check-interface-other-mac"),
 }
-OPTIONS = {"ipvlan": [], "vlan": ["id", "7"]}
-# With one container each: a second one could not have the VLAN.
-SAMPLE = (
-    *(
-        "add-makes-interface",
-        "add-existing-interface",
-        "add-late-failure-leaves-nothing",
-        "delegate-failed-add-leaves-nothing",
-    ),
-    *("del-undoes-add", "del-twice", "del-netns-empty", "del-interface-gone-leaves-nothing", "del-without-prev-result"),
-    *(
-        "add-interfaces-exist",
-        "add-addresses",
-        "check-interface-down",
-        "check-interface-other-mac",
-        "check-address-missing",
-    ),
+MODES = {"ipvlan-l3", "ipvlan-l3s"}
+KILLS = 6
+WIDE = "10.66.0.0/16"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "check"),
+    [
+        pytest.param(plugin, check, id=f"{plugin}-{check.id}")
+        for plugin, profile in PROFILES.items()
+        for check in checks()
+        if profile in check.profiles and check.id in (OF_EACH_MODE if plugin in MODES else SAMPLE)
+    ],
 )
+def test_conformance(plugin: str, check: Check, node: Node, served_bin_dir: Path, tmp_path: Path) -> None:
+    require_kind(plugin, node)
+    extent = with_uplink(tmp_path, kills=KILLS)
 
+    finding = run_check(check, subject(plugin, served_bin_dir), state_dir=tmp_path / "state", extent=extent)
 
-@pytest.fixture
-def extent(tmp_path: Path) -> Extent:
-    """On each node there is an uplink, for a master."""
-    program = tmp_path / "uplink.sh"
-    program.write_text(
-        "#!/bin/sh -e\n"
-        "ip link add uplink0 type veth peer name uplink1\n"
-        "ip link set uplink0 up\n"
-        "ip link set uplink1 up\n"
-    )
-    program.chmod(0o755)
-    return Extent(timeout=HANG, preparation=program)
-
-
-def subject(plugin: str, bin_dir: Path) -> Subject:
-    text = json.dumps({"cniVersion": "1.1.0", "name": "own", "plugins": [{"type": plugin, **PLUGINS[plugin]}]})
-    (found,) = subjects_of(parse_network_list(text.encode()), [bin_dir], profile=Profile.INTERFACE, only=[plugin])
-    return found
-
-
-@pytest.mark.parametrize("plugin", PLUGINS)
-@pytest.mark.parametrize("check", SAMPLE)
-def test_conformance(check: str, plugin: str, node: Node, served_bin_dir: Path, tmp_path: Path, extent: Extent) -> None:
-    if not has_link_kind(node, plugin, *OPTIONS[plugin]):
-        lacking(plugin)
-
-    finding = run_check(CHECKS[check], subject(plugin, served_bin_dir), state_dir=tmp_path / "state", extent=extent)
-
+    assert not finding.is_unable, finding.detail
     assert finding.outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, finding.detail
+
+
+@pytest.mark.parametrize("plugin", ["ipvlan-l2", "vrf"])
+def test_nothing_is_left_of_a_killed_add(plugin: str, node: Node, served_bin_dir: Path, tmp_path: Path) -> None:
+    require_kind(plugin, node)
+    extent = with_uplink(tmp_path, kills=KILLS)
+
+    chaos = wreak(subject(plugin, served_bin_dir, WIDE), state_dir=tmp_path, extent=extent)
+
+    assert len(chaos.kills) >= KILLS * 0.8
+    assert chaos.leaks == []

@@ -71,6 +71,29 @@ def test_a_plugin_finds_what_was_prepared(plugin: Mapping[str, object], tmp_path
     assert {name: each.outcome for name, each in found.items()} == dict.fromkeys(found, Outcome.PASS), found
 
 
+GONE_WITH_THE_CONTAINER = (
+    "del-interface-gone-leaves-nothing",
+    "del-netns-empty",
+    "del-netns-gone",
+    "del-netns-unset",
+    "delegate-del-without-netns",
+    "nerdctl-last-del",
+    "nerdctl-namespace-of-process",
+)
+
+
+@pytest.mark.parametrize("plugin", [MACVLAN, HOST_DEVICE], ids=lambda plugin: plugin["type"])
+def test_a_device_that_ends_with_the_container_is_not_missed(plugin: Mapping[str, object], tmp_path: Path) -> None:
+    is_moved = plugin is HOST_DEVICE
+    prepared = Extent(preparation=executable(tmp_path / "prepare", UPLINK))
+
+    found = find(plugin, GONE_WITH_THE_CONTAINER, tmp_path, prepared)
+
+    assert found.keys() == set(GONE_WITH_THE_CONTAINER)
+    assert all(("ADD moves an interface of the node" in each.detail) is is_moved for each in found.values()), found
+    assert all((each.outcome is Outcome.NOT_APPLICABLE) is is_moved for each in found.values()), found
+
+
 def test_the_nodes_on_which_a_plugin_is_killed_are_prepared_too(tmp_path: Path) -> None:
     prepared = Extent(preparation=executable(tmp_path / "prepare", UPLINK), kills=2)
 

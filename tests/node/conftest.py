@@ -12,7 +12,7 @@ from harness.cri.messages import NamespaceMode
 from tests.builtin_containers import BUSYBOX, Pod, build_busybox, pause
 from tests.cli import REFERENCE_BIN_DIR, ROOT, Cli
 from tests.distributions import WITHOUT_REGISTRY
-from tests.nodes import Node
+from tests.nodes import Neighbours, Node, veth_between
 
 
 @pytest.fixture
@@ -26,6 +26,18 @@ def make_cli(tmp_path: Path) -> Iterator[Callable[[Path], Cli]]:
             return cli
 
         yield make
+
+
+@pytest.fixture
+def neighbour(make_node: Callable[[], Node]) -> Node:
+    """Another machine, on the same wire."""
+    return make_node()
+
+
+@pytest.fixture
+def wire(node: Node, neighbour: Node) -> Neighbours:
+    """A wire between the node and its neighbour."""
+    return veth_between(node, neighbour)
 
 
 @pytest.fixture
@@ -44,7 +56,7 @@ def own_cli(make_cli: Callable[[Path], Cli], bin_dir: Path) -> Cli:
 
 @pytest.fixture(params=["reference", "direct", "served"])
 def cli(request: pytest.FixtureRequest, make_cli: Callable[[Path], Cli]) -> Cli:
-    """A command line on a node of its own; each test runs with the reference's plugins and with both kinds of ours."""
+    """A command line on a node of its own; each test runs with the reference's plugins and with ours."""
     if request.param == "reference":
         made: Cli = request.getfixturevalue("reference_cli")
         return made

@@ -38,14 +38,21 @@ class InjectedError(NetlinkError):
         super().__init__(number, INJECTED)
 
 
-def dispatched(node: Node, bin_dir: Path, verb: str, config: Mapping[str, Any], pod: str = "") -> Outcome:
+def dispatched(
+    node: Node,
+    bin_dir: Path,
+    verb: str,
+    config: Mapping[str, Any],
+    pod: str = "",
+    variables: Mapping[str, str] | None = None,
+) -> Outcome:
     """Dispatch a verb of the configuration's plugin in a thread that is on the node.
 
-    Its files are the node's by `dataDir`.
+    Its files are the node's by `dataDir`. `variables` are added to its environment.
     """
-    files = {"ipam": {**config["ipam"], "dataDir": str(node.var_lib_cni / "networks")}}
+    files = {"ipam": {**config.get("ipam", {}), "dataDir": str(node.var_lib_cni / "networks")}}
     attachment = {"CNI_CONTAINERID": f"id-{pod}", "CNI_NETNS": f"{node.path}-{pod}", "CNI_IFNAME": "eth0"}
-    environ = {"CNI_COMMAND": verb, "CNI_PATH": str(bin_dir), **(attachment if pod else {})}
+    environ = {"CNI_COMMAND": verb, "CNI_PATH": str(bin_dir), **(attachment if pod else {}), **(variables or {})}
     with open_namespace(node.path) as namespace, entered(namespace):
         return dispatch(resolve(config["type"]), environ, json.dumps({**config, **files}).encode)
 

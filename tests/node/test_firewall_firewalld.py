@@ -7,49 +7,21 @@ from pathlib import Path
 import pytest
 
 from tests.cli import REFERENCE_BIN_DIR
+from tests.firewalld import running_firewalld, sources
 from tests.node.firewall_chains import Chain
-from tests.nodes import HANG, Neighbours, Node, until, veth_between
+from tests.nodes import Neighbours, Node, veth_between
 
 pytestmark = [
     pytest.mark.sudo,
     pytest.mark.skipif(shutil.which("firewalld") is None, reason="no firewalld (Debian: firewalld)"),
 ]
 
-BUS = """
-<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
- "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
-<busconfig>
-  <type>system</type>
-  <listen>unix:path={}</listen>
-  <auth>EXTERNAL</auth>
-  <policy context="default">
-    <allow send_destination="*" eavesdrop="true"/>
-    <allow eavesdrop="true"/>
-    <allow own="*"/>
-  </policy>
-</busconfig>
-"""
-
 
 @pytest.fixture
 def firewalld(node: Node, tmp_path: Path) -> Iterator[Node]:
-    """The node with firewalld, which has its configuration, its log and its bus to itself."""
-    (settings := tmp_path / "firewalld").mkdir()
-    (tmp_path / "bus.conf").write_text(BUS.format(tmp_path / "bus").lstrip())
-    node.environment["DBUS_SYSTEM_BUS_ADDRESS"] = f"unix:path={tmp_path}/bus"
-    bus = ["dbus-daemon", f"--config-file={tmp_path}/bus.conf", "--nofork", "--nopidfile"]
-    log = ["--log-target", "file", "--log-file", str(tmp_path / "firewalld.log")]
-    daemon = ["firewalld", "--nofork", "--nopid", "--system-config", str(settings), *log]
-    with node.background(bus):
-        until((tmp_path / "bus").exists)
-        with node.background(daemon) as process:
-
-            def is_running() -> bool:
-                assert process.poll() is None, (tmp_path / "firewalld.log").read_text()
-                return node.run(["firewall-cmd", "--state"], check=False, timeout=HANG).returncode == 0
-
-            until(is_running)
-            yield node
+    """The node with firewalld."""
+    with running_firewalld(node, tmp_path):
+        yield node
 
 
 @pytest.fixture
@@ -60,10 +32,6 @@ def outside(node: Node, make_node: Callable[[], Node]) -> Neighbours:
     other.run(["ip", "route", "add", "10.88.0.0/16", "via", wire.ipv4[0]])
     other.run(["ip", "route", "add", "fd00:88::/64", "via", wire.ipv6[0]])
     return wire
-
-
-def sources(node: Node, zone: str = "trusted") -> list[str]:
-    return node.run(["firewall-cmd", f"--zone={zone}", "--list-sources"]).stdout.split()
 
 
 def test_a_pod_passes_by_a_zone_and_survives_a_reload_with_repair(

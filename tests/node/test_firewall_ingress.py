@@ -1,10 +1,14 @@
 """The firewall plugin's ingress policies: which pods reach each other."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from firewall import admission_nft, admission_table, bridge_family
+from netlink.nftables import Hook
+from tests.node.faults import dispatched
 from tests.node.firewall_chains import Chain, iptables_rules
 from tests.nodes import Node, until
 
@@ -128,3 +132,34 @@ def test_a_policy_needs_a_bridge(node: Node, direct_bin_dir: Path) -> None:
     assert (error["code"], "ingressPolicy" in error["msg"]) == (7, True)
     node.assert_same_state(before)
     chain.succeed("DEL", "one", prevResult=result)
+
+
+@pytest.mark.parametrize("lack", ["family", "chain"])
+@pytest.mark.parametrize("pods", [0, 1])
+def test_a_kernel_without_nftables_for_bridges_is_told_of(
+    node: Node, direct_bin_dir: Path, monkeypatch: pytest.MonkeyPatch, lack: str, pods: int
+) -> None:
+    """The first pod of a node makes the table, and later ones find it: their errors come by different ways."""
+    chain = network(node, direct_bin_dir, 1)
+    for number in range(pods):
+        chain.add(f"before{number}")
+    sent = {**chain.ours.config, "prevResult": chain.attach("one"), "ingressPolicy": "isolated"}
+    before = node.filtering()
+    if lack == "family":
+        # DECnet, which no kernel has any more: refused as a family that was left out is.
+        for module in (admission_table, bridge_family):
+            monkeypatch.setattr(module, "BRIDGE", 12)
+    else:
+        # A type of chain that no kernel has for bridges: refused as one whose module is missing.
+        for module in (admission_table, admission_nft):
+            monkeypatch.setattr(module, "PORTS_HOOK", Hook("route", 2, 0))
+
+    outcome = dispatched(node, direct_bin_dir, "ADD", sent, "one")
+
+    assert outcome.code == 1
+    message = json.loads(outcome.stdout)["msg"]
+    assert message.startswith('ingressPolicy "isolated": ')
+    assert message.endswith("this kernel has no nftables for bridges (CONFIG_NF_TABLES_BRIDGE)")
+    assert node.filtering() == before
+    assert dispatched(node, direct_bin_dir, "ADD", {**sent, "ingressPolicy": "same-bridge"}, "one").code == 0
+    assert dispatched(node, direct_bin_dir, "DEL", sent, "one").code == 0

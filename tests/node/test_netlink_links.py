@@ -316,7 +316,7 @@ def test_vlans_of_a_port_are_kept_or_refused_by_name(node: Node, host: Rtnl, pod
         host.add_vlans(index, [12, 20, 10, 11])
         host.delete_vlan(index, 1)
 
-        assert host.vlans(index) == [5, 10, 11, 12, 20]
+        assert host.vlans(index) == ([5, 10, 11, 12, 20], 5)
         assert "PVID Egress Untagged" in node.run(["bridge", "vlan", "show", "dev", "veth0"]).stdout
     else:
         for verb in (

@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 import pytest
 
+from firewall import bridge_family
 from firewall import spoofcheck_nft as spoofcheck
 from firewall.owner import Owner
+from netlink.nftables import Hook
 from netlink.socket import NetlinkError
 from tests.node.firewall import (
     act_before_commit,
@@ -236,9 +238,17 @@ def test_nothing_to_take_back_is_fine(node: Node) -> None:
     assert node.nft() == []
 
 
-def test_a_kernel_without_nftables_for_bridges_is_told_of(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    # DECnet, which no kernel has any more: refused as a family that was left out is.
-    monkeypatch.setattr(spoofcheck, "BRIDGE", 12)
+@pytest.mark.parametrize("lack", ["family", "chain"])
+def test_a_kernel_without_nftables_for_bridges_is_told_of(
+    node: Node, monkeypatch: pytest.MonkeyPatch, lack: str
+) -> None:
+    if lack == "family":
+        # DECnet, which no kernel has any more: refused as a family that was left out is.
+        for module in (spoofcheck, bridge_family):
+            monkeypatch.setattr(module, "BRIDGE", 12)
+    else:
+        # A type of chain that no kernel has for bridges: refused as one whose module is missing.
+        monkeypatch.setattr(spoofcheck, "_HOOK", Hook("route", 0, -300))
 
     with inside(node.path), pytest.raises(NetlinkError, match="this kernel has no nftables for bridges") as raised:
         allow_only("port1", MAC, OWNER)

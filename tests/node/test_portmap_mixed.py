@@ -91,10 +91,15 @@ add chain {family} cni_hostport hostports
 add chain {family} cni_hostport hostip_hostports
 add chain {family} cni_hostport hostports_all
 add chain {family} cni_hostport prerouting {{ type nat hook prerouting priority -100; }}
+add chain {family} cni_hostport output {{ type nat hook output priority -100; }}
 add chain {family} cni_hostport masquerading {{ type nat hook postrouting priority 100; }}
+flush chain {family} cni_hostport hostports_all
 add rule {family} cni_hostport hostports_all jump hostip_hostports
 add rule {family} cni_hostport hostports_all jump hostports
+flush chain {family} cni_hostport prerouting
 add rule {family} cni_hostport prerouting fib daddr type local jump hostports_all
+flush chain {family} cni_hostport output
+add rule {family} cni_hostport output fib daddr type local jump hostports_all
 add rule {family} cni_hostport hostports tcp dport 8080 dnat to {address}:80 comment "{container}"
 add rule {family} cni_hostport masquerading {ip} saddr {plain} {ip} daddr {plain} masquerade comment "{container}"
 """
@@ -120,6 +125,47 @@ def test_rules_of_the_references_later_releases_are_checked_and_removed(node: No
     assert "id-one" not in listed
     assert listed.count("id-other") == 4
     assert ports.fail("CHECK", "one")["code"] == 999
+
+
+@pytest.mark.parametrize(
+    "loss",
+    ["flush ruleset", "flush table ip cni_hostport", "flush chain ip cni_hostport prerouting"],
+    ids=lambda loss: loss.replace(" ", "-"),
+)
+def test_rules_of_the_references_later_releases_are_repaired(node: Node, direct_bin_dir: Path, loss: str) -> None:
+    ours, theirs = Ports(node, direct_bin_dir, backend="nftables"), Ports(node, REFERENCE_BIN_DIR)
+    theirs.bridge.config["cniVersion"] = "1.0.0"
+    theirs.attach("one")
+    ours.results = theirs.results
+    ours.mappings["one"] = [mapping(8080, 80)]
+    local = 'add rule ip cni_hostport masquerading ip saddr 127.0.0.1 ip daddr 10.88.0.2 masquerade comment "{}"\n'
+    for container in ("id-other", "id-one"):
+        for family, ip, plain in (("ip", "ip", "10.88.0.2"), ("ip6", "ip6", "fd00:88::2")):
+            address = plain if family == "ip" else f"[{plain}]"
+            script = LATER_RELEASE.format(family=family, address=address, plain=plain, ip=ip, container=container)
+            node.run(["nft", "-f", "-"], stdin=script + (local.format(container) if family == "ip" else ""))
+    before = hostports(node)
+    ours.succeed("REPAIR", "one")
+    assert hostports(node) == before
+    node.run(["nft", loss])
+    assert refuses(node.path, "10.88.0.1", 8080)
+
+    ours.succeed("REPAIR", "one")
+
+    assert [line for line in hostports(node) if "id-other" not in line] == [
+        line for line in before if "id-other" not in line
+    ]
+    assert connects(node.path, "127.0.0.1", 8080, theirs.namespace("one"), 80)
+    assert "cni_harness_portmap" not in str(node.nft())
+    assert of_containers(node) == {}
+    ours.succeed("DEL", "one")
+    assert "id-one" not in str(hostports(node))
+
+
+def hostports(node: Node) -> list[str]:
+    """The reference's tables of both families, as nft(8) shows them."""
+    listed = [node.run(["nft", "list", "table", family, "cni_hostport"]).stdout for family in ("ip", "ip6")]
+    return "".join(listed).splitlines()
 
 
 @pytest.mark.parametrize("source", ["192.0.2.2", "192.0.2.99"])

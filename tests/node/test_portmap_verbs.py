@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
-from firewall import iptables_program
+from firewall import iptables_program, port_mappings_iptables
 from launch.plugin_list import resolve
 from skel import dispatch
 from tests.attachments import Network
+from tests.node.faults import dispatched, failing_once
 from tests.nodes import Node
 from tests.port_mappings import Ports, connects, mapping, refuses
 
 BACKENDS = ["nftables", "iptables"]
+OTHER_IPAM = {"type": "host-local", "ranges": [[{"subnet": "10.89.0.0/16"}], [{"subnet": "fd00:89::/64"}]]}
 
 
 def rules_of(node: Node) -> str:
@@ -50,6 +52,89 @@ def test_a_port_that_another_pod_has_is_refused(
     assert 'container "id-one" of network "net"' in error["msg"]
     assert rules_of(node) == before
     ports.succeed("CHECK", "one")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("held", "wanted"),
+    [({}, {}), ({"hostIP": "192.0.2.1"}, {}), ({}, {"hostIP": "192.0.2.1"}), ({"hostIP": "2001:db8::1"}, {})],
+)
+def test_a_port_that_a_pod_has_by_the_other_backend_is_refused(
+    node: Node, direct_bin_dir: Path, backend: str, held: dict[str, str], wanted: dict[str, str]
+) -> None:
+    (other,) = set(BACKENDS) - {backend}
+    mine = Ports(node, direct_bin_dir, backend=backend)
+    theirs = Ports(node, direct_bin_dir, name="theirs", interface={"bridge": "br1", "ipam": OTHER_IPAM}, backend=other)
+    theirs.add("one", mapping(8081, 81), mapping(8080, 80, **held))
+    mine.attach("two")
+    before = rules_of(node)
+    mine.mappings["two"] = [mapping(9090, 90), mapping(8080, 80, **wanted)]
+
+    error = mine.fail("ADD", "two")
+
+    assert "8080/tcp is taken" in error["msg"]
+    assert 'container "id-one" of network "theirs"' in error["msg"]
+    assert rules_of(node) == before
+    theirs.succeed("DEL", "one")
+    mine.succeed("ADD", "two")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_other_backends_ports_of_another_protocol_address_or_condition_are_free(
+    node: Node, direct_bin_dir: Path, backend: str
+) -> None:
+    (other,) = set(BACKENDS) - {backend}
+    narrowing = {
+        "iptables": {"conditionsV4": ["-s", "192.0.2.7/32"], "conditionsV6": ["-m", "mark", "--mark", "0x7/0x7"]},
+        "nftables": {"conditionsV4": ["ip saddr 192.0.2.7"], "conditionsV6": ["meta mark 7"]},
+    }
+    mine = Ports(node, direct_bin_dir, backend=backend)
+    theirs = Ports(node, direct_bin_dir, name="theirs", interface={"bridge": "br1", "ipam": OTHER_IPAM}, backend=other)
+    narrow = Ports(node, direct_bin_dir, name="theirs", backend=other, **narrowing[other])
+    theirs.add("one", mapping(8080, 80, "udp"), mapping(8081, 81, hostIP="192.0.2.2"))
+    theirs.attach("narrow")
+    narrow.results, narrow.mappings["narrow"] = theirs.results, [mapping(8082, 82)]
+    narrow.succeed("ADD", "narrow")
+
+    mine.add("two", mapping(8080, 80), mapping(8081, 81, hostIP="192.0.2.1"), mapping(8082, 82))
+
+    for ports, pod in ((mine, "two"), (theirs, "one"), (narrow, "narrow")):
+        ports.succeed("CHECK", pod)
+
+
+def test_no_program_is_run_for_ports_that_no_pod_has_by_iptables(
+    node: Node, direct_bin_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = Ports(
+        node, direct_bin_dir, name="theirs", interface={"bridge": "br1", "ipam": OTHER_IPAM}, backend="iptables"
+    )
+    theirs.add("one", mapping(8080, 80), mapping(8081, 81, "udp"))
+    mine = Ports(node, direct_bin_dir)
+    mine.attach("two")
+    sent = {**mine.portmap.config, "prevResult": mine.results["two"]}
+    codes = []
+
+    for port in (9090, 8081, 8080):
+        with monkeypatch.context() as patch:
+            failing_once(patch, port_mappings_iptables, "_listed")
+            sent["runtimeConfig"] = {"portMappings": [mapping(port, 80)]}
+            codes.append(dispatched(node, direct_bin_dir, "ADD", sent, "two").code)
+
+    assert codes == [0, 1, 1]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_pods_second_network_may_use_the_other_backend(node: Node, direct_bin_dir: Path, backend: str) -> None:
+    first, second = Ports(node, direct_bin_dir, backend=backend), Ports(node, direct_bin_dir, name="second")
+    (second.portmap.config["backend"],) = set(BACKENDS) - {backend}
+    first.add("one", mapping(8080, 80))
+    result = {**first.results["one"], "ips": [{"address": "10.99.0.2/16", "interface": 2}]}
+    second.results["one"], second.mappings["one"] = result, [mapping(8080, 80)]
+
+    second.succeed("ADD", "one")
+
+    for ports in (second, first):
+        ports.succeed("DEL", "one", runtimeConfig=None, prevResult=None)
 
 
 def test_the_same_port_of_another_protocol_or_address_is_free(node: Node, direct_bin_dir: Path) -> None:

@@ -187,19 +187,100 @@ def test_a_pod_that_goes_after_its_repair_gets_nothing_back(masquerading: Cli) -
     """The runtime's DEL of the first pod was between the plugins and the cache when its repair ended."""
     cli = masquerading
     results = cli.var_lib_cni / "results"
-    network = bridge_network("net", ipMasq=True)
-    network["plugins"].append({"type": "late"})
+    networks = [
+        bridge_network(name, ipMasq=True, subnet=f"10.{77 + at}.0.0/16") for at, name in enumerate(("n1", "n2"))
+    ]
+    for network in networks:
+        network["plugins"].append({"type": "late"})
     answer = 'sed "s/.*\\"prevResult\\"://; s/}$//"'
     others = f"for f in {results}/*; do case $f in *$CNI_CONTAINERID*) ;; *) rm $f ;; esac; done"
     cli.plugin("late", f"case $CNI_COMMAND in ADD) {answer} ;; REPAIR) {others} ;; esac\n")
-    cli.configure(network)
-    cli.add("p1", "p2")
+    cli.configure(*networks)
+    cli.add("p1", "--network", "n1")
+    cli.add("p2", "--network", "n2")
     on_node(cli, "nft", "flush", "ruleset")
 
     document = repaired(cli, "--jobs", "1")
 
     assert outcomes(document) == ["deleted"] * 2
     assert rules(cli) == {}
+
+
+def test_a_pod_that_goes_meanwhile_has_its_del_before_the_next_repair(masquerading: Cli) -> None:
+    cli = masquerading
+    networks = [
+        bridge_network(name, ipMasq=True, subnet=f"10.{77 + at}.0.0/16") for at, name in enumerate(("n1", "n2"))
+    ]
+    networks[0]["plugins"].append({"type": "late"})
+    networks[1]["plugins"].append({"type": "look"})
+    answer = 'sed "s/.*\\"prevResult\\"://; s/}$//"'
+    cli.plugin("late", f"case $CNI_COMMAND in ADD) {answer} ;; REPAIR) rm {cli.var_lib_cni}/results/n1-* ;; esac\n")
+    seen = cli.folder / "seen"
+    cli.plugin("look", f"case $CNI_COMMAND in ADD) {answer} ;; REPAIR) nft list ruleset > {seen} ;; esac\n")
+    cli.configure(*networks)
+    cli.add("p1", "--network", "n1")
+    cli.add("p2", "--network", "n2")
+    on_node(cli, "nft", "flush", "ruleset")
+
+    document = repaired(cli, "--jobs", "1")
+
+    assert outcomes(document) == ["deleted", "ok"]
+    assert "10.78.0.0" in seen.read_text()
+    assert "10.77.0.0" not in seen.read_text()
+
+
+def test_one_of_many_goes_meanwhile(masquerading: Cli) -> None:
+    """`late` does not know the list of attachments, and answers for none: it is executed for each."""
+    cli = masquerading
+    network = bridge_network("net", ipMasq=True)
+    network["plugins"].append({"type": "late"})
+    answer = 'sed "s/.*\\"prevResult\\"://; s/}$//"'
+    cli.plugin("late", f"case $CNI_COMMAND in ADD) {answer} ;; esac\n")
+    cli.configure(network)
+    pods = cli.add("p1", "p2", "p3")
+    going = pods[1]["containerID"]
+    forget = f"[ $CNI_CONTAINERID = {going} ] && rm {cli.var_lib_cni}/results/net-{going}-eth0; exit 0"
+    cli.plugin("late", f"case $CNI_COMMAND in REPAIR) {forget} ;; esac\n")
+    on_node(cli, "nft", "flush", "ruleset")
+
+    document = repaired(cli)
+
+    found = {each["containerID"]: each["outcome"] for each in document["attachments"]}
+    assert found == {pod["containerID"]: "deleted" if pod is pods[1] else "ok" for pod in pods}
+    assert going not in str(rules(cli))
+    assert all(pod["containerID"] in str(rules(cli)) for pod in pods if pod is not pods[1])
+
+
+def test_one_execution_repairs_many(masquerading: Cli) -> None:
+    cli = masquerading
+    cli.add(*(f"p{number}" for number in range(5)))
+    before = rules(cli)
+    on_node(cli, "nft", "flush", "ruleset")
+
+    run = cli.run("repair", "--jobs", "2", "-v")
+
+    assert run.stdout.count(" ok") == 5
+    assert run.stderr.count("REPAIR") == 2, run.stderr
+    assert rules(cli) == before
+
+
+def test_an_attachment_that_fails_does_not_harm_the_others(masquerading: Cli) -> None:
+    cli = masquerading
+    pods = cli.add("p1", "p2", "p3")
+    broken = pods[1]["containerID"]
+    on_node(cli, "ip", "-n", pods[1]["netns"].rpartition("/")[2], "link", "delete", "eth0")
+    on_node(cli, "nft", "flush", "ruleset")
+
+    run = cli.run("repair", "--jobs", "1", "-v", "-o", "json", check=False)
+
+    found = {each["containerID"]: each["outcome"] for each in json.loads(run.stdout)["attachments"]}
+    assert (run.returncode, found) == (
+        1,
+        {pod["containerID"]: "failed" if pod is pods[1] else "ok" for pod in pods},
+    )
+    assert run.stderr.count("REPAIR") == 1, run.stderr
+    assert broken not in str(rules(cli))
+    assert all(pod["containerID"] in str(rules(cli)) for pod in pods if pod is not pods[1])
 
 
 def test_no_cache_is_no_error(masquerading: Cli) -> None:

@@ -107,17 +107,24 @@ def test_the_short_way_is_for_those_of_our_plugins_that_say_the_same_to_all() ->
         assert load(name).versions == SUPPORTED
 
 
+@pytest.mark.parametrize("name", sorted({"bridge", *OTHERWISE}))
 @pytest.mark.parametrize("stdin", INPUTS.values(), ids=INPUTS)
-def test_a_file_as_input(folder: Path, tmp_path: Path, stdin: bytes) -> None:
-    file = tmp_path / "stdin"
-    file.write_bytes(stdin)
-    for name in PLUGINS:
-        with file.open("rb") as opened:
-            ran = subprocess.run(
-                [folder / name], env=VERSION, stdin=opened, capture_output=True, timeout=HANG, check=False
-            )
+def test_a_file_as_input(folder: Path, tmp_path: Path, stdin: bytes, name: str) -> None:
+    assert_answered(folder / name, tmp_path / "stdin", stdin)
 
-        assert answered(ran) == due(name, stdin)
+
+@pytest.mark.parametrize("stdin", [PLAIN["as Go writes it"], OTHER["no version"]], ids=["plain", "other"])
+def test_every_plugin_answers(folder: Path, tmp_path: Path, stdin: bytes) -> None:
+    for name in PLUGINS:
+        assert_answered(folder / name, tmp_path / "stdin", stdin)
+
+
+def assert_answered(plugin: Path, file: Path, stdin: bytes) -> None:
+    file.write_bytes(stdin)
+    with file.open("rb") as opened:
+        ran = subprocess.run([plugin], env=VERSION, stdin=opened, capture_output=True, timeout=HANG, check=False)
+
+    assert answered(ran) == due(plugin.name, stdin)
 
 
 @pytest.mark.parametrize("stdin", [*PLAIN.values(), OTHER["trailing brace"], OTHER["other spelling"]])

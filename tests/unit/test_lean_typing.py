@@ -93,7 +93,7 @@ def test_and_refuses_the_same(use: Callable[[Any], object]) -> None:
 
 
 def test_a_copy_is_of_the_same_class() -> None:
-    for made in (copy.copy(Ours(1)), Ours(1)._replace(index=2), pickle.loads(pickle.dumps(Ours(1)))):  # noqa: S301
+    for made in (copy.copy(Ours(1)), Ours(1)._replace(index=2), pickle.loads(pickle.dumps(Ours(1)))):  # noqa: S301 -- our own
         assert type(made) is Ours
 
 

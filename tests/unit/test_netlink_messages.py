@@ -76,4 +76,4 @@ def test_vlan_listing_unfolds_ranges() -> None:
     body += attribute(BRIDGE_VLANDB_ENTRY | 0x8000, single) + attribute(BRIDGE_VLANDB_ENTRY | 0x8000, folded)
     message = struct.pack("=IHHII", 16 + len(body), RTM_NEWVLAN, 2, 1, 0) + body
 
-    assert _vlans(Frame(RTM_NEWVLAN, 2, 1, message)) == [1, 10, 11, 12]
+    assert _vlans([Frame(RTM_NEWVLAN, 2, 1, message)]) == ([1, 10, 11, 12], 1)

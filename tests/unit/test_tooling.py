@@ -462,7 +462,7 @@ VIOLATIONS = {
     "a plugin's own process does without the server": ("launch/launcher.py", "import launch.server.protocol"),
     "netlink knows the kernel and nothing of CNI": ("netlink", "import skel"),
     "only netlink imports pyroute2": ("plugins", "import pyroute2"),
-    "only the backend for firewalld imports jeepney": ("firewall/admission.py", "import jeepney"),
+    "only the connection to firewalld imports jeepney": ("firewall/admission.py", "import jeepney"),
     "entering a namespace and reading a sysctl do not pay for pyroute2": ("netlink/sysctl.py", "import pyroute2"),
     "firewall uses netlink and skel": ("firewall", "import plugins"),
     "ipam uses skel, netlink and netaddr": ("ipam", "import plugins"),

@@ -1,5 +1,6 @@
 """Virtual machines are watched and ended in time: tools.vm with programs in the place of the emulator and of apt."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,27 @@ def test_the_exit_code_and_the_log_are_brought_back(make: Any, capsys: pytest.Ca
         "m: one",
         "m: two",
     ]
+
+
+def test_network_cards_are_on_a_wire_without_another_machine(make: Any, tmp_path: Path) -> None:
+    script = f'printf "%s\\n" "$@" > {{folder}}/arguments; {UP}echo 0 > {{folder}}/exit-code'
+    cards = {"52:54:00:00:00:01": "virtio-net-pci", "52:54:00:00:00:02": "e1000"}
+
+    assert make(script)._replace(network_cards=cards).run(HANG) == 0
+
+    arguments = (tmp_path / "arguments").read_text().splitlines()
+    options = {
+        name: tuple(value for key, value in itertools.pairwise(arguments) if key == name)
+        for name in ("-nic", "-netdev", "-device")
+    }
+    assert options == {
+        "-nic": ("none",),
+        "-netdev": ("hubport,hubid=0,id=wire0", "hubport,hubid=0,id=wire1"),
+        "-device": (
+            "virtio-net-pci,netdev=wire0,mac=52:54:00:00:00:01,romfile=",
+            "e1000,netdev=wire1,mac=52:54:00:00:00:02,romfile=",
+        ),
+    }
 
 
 def test_an_exit_code_of_the_run_before_does_not_count(make: Any, tmp_path: Path) -> None:

@@ -71,3 +71,13 @@ def test_a_machine_that_cannot_be_made_is_an_error_and_the_other_goes_on(
 
     assert report(fails) == (1, [FIRST, AN_ERROR])
     assert "second: exit code 1, FileNotFoundError: [Errno 2] No such file: 'mmdebstrap'" in capsys.readouterr().out
+
+
+def test_a_machine_on_request_runs_only_if_it_is_named(
+    report: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vm, "ON_REQUEST", {"second"})
+
+    code, suites = report(lambda *_: Machine(tmp_path / "second", 1, GOOD))
+
+    assert (code, suites) == (0, [FIRST])

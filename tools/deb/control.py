@@ -1,4 +1,4 @@
-"""What Debian wants to know of a package: its control files and its documents."""
+"""The control files and documents of a Debian package."""
 
 import gzip
 import hashlib

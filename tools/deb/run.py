@@ -11,5 +11,5 @@ def run(*command: str) -> None:
 
 
 def output(*command: str) -> str:
-    """Return what a command prints. Raises subprocess.CalledProcessError."""
+    """Return the output of a command. Raises subprocess.CalledProcessError."""
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout

@@ -26,7 +26,7 @@ _AFTER = 1.1
 
 @dataclass
 class Kills:
-    """What came of it."""
+    """The outcome."""
 
     points: int = 0
     """Executions of which the worker, or the launcher, was killed while it was at work."""
@@ -68,7 +68,7 @@ def _one(
     seconds: float,
     kills: Kills,
 ) -> None:
-    verb, of_worker = chance.choice(("ADD", "ADD", "DEL")), chance.random() < 0.5  # noqa: PLR2004
+    verb, of_worker = chance.choice(("ADD", "ADD", "DEL")), chance.random() < 0.5  # noqa: PLR2004 -- every second time
     wait = chance.uniform(0, seconds * _AFTER)
     container = trial.new_container()
     before = trial.snapshot(container)

@@ -62,7 +62,7 @@ class Soak:
 
 @dataclass
 class Tally:
-    """What came of a soak."""
+    """The outcome of a soak."""
 
     soak: Soak
     ended: int = 0

@@ -6,12 +6,13 @@ from argparse import ArgumentParser
 from concurrent.futures import ThreadPoolExecutor
 
 from tools.vm.kernel import METAPACKAGE, Kernel, debian_kernel
-from tools.vm.machines import BUILD, KERNELS, MACHINES
+from tools.vm.machines import BUILD, KERNELS, MACHINES, ON_REQUEST
 from tools.vm.outcome import Outcome, write_junit
 
 __all__ = ["main"]
 
 _JUNIT = BUILD / "junit-vm.xml"
+_MACHINE_HELP = f"may be repeated  [all except {', '.join(sorted(ON_REQUEST))}]"
 
 
 def main(arguments: list[str]) -> int:
@@ -24,11 +25,11 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--limit", type=float, default=2400.0, metavar="SECONDS", help="for each machine  [%(default)s]"
     )
-    parser.add_argument("--machine", action="append", choices=MACHINES, help="which, where it is not to be all")
+    parser.add_argument("--machine", action="append", choices=MACHINES, help=_MACHINE_HELP)
     options = parser.parse_args(own)
 
     _JUNIT.unlink(missing_ok=True)
-    names = options.machine or list(MACHINES)
+    names = options.machine or [name for name in MACHINES if name not in ON_REQUEST]
     # One after the other: apt works for one at a time.
     kernels = {package: debian_kernel(BUILD / "vm" / "cache", package) for package in sorted(set(map(_kernel, names)))}
     with ThreadPoolExecutor(len(names)) as threads:

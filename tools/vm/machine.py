@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
@@ -26,7 +26,7 @@ _LOOK_AGAIN_SECONDS: Final = 0.2
 
 
 class Machine(NamedTuple):
-    """Kernel and root to boot, and the folder that the guest shares with the host. It has no network."""
+    """Kernel and root to boot, and the folder that the guest shares with the host. No packet leaves it."""
 
     name: str
     kernel: Kernel
@@ -39,6 +39,11 @@ class Machine(NamedTuple):
     """The log."""
     parameters: str = ""
     """The kernel's, besides those of all machines."""
+    network_cards: Mapping[str, str] = {}
+    """The MAC addresses of its network cards, and the device that QEMU emulates for each.
+
+    They are on a wire of their own, which no other machine is on.
+    """
 
     def run(self, limit: float) -> int:
         """Boot it and wait, `limit` seconds at most, for its end; return the exit code that it left."""
@@ -91,6 +96,7 @@ class Machine(NamedTuple):
             *("-machine", f"q35,accel={accelerator}", "-cpu", "max", "-smp", "1", "-m", str(_MEBIBYTES)),
             *("-display", "none", "-nic", "none", "-serial", f"file:{self.console}"),
             *(argument for share in virtfs for argument in ("-virtfs", share)),
+            *_wired(self.network_cards),
             *("-kernel", str(self.kernel.image), "-initrd", str(self.initramfs), "-append", parameters),
         ]
 
@@ -103,6 +109,15 @@ def accelerators() -> list[str]:
     """What to try, in this order: KVM may open and still hang where the processor has nothing for it."""
     flags = re.search(r"^flags\s*:.*\b(vmx|svm)\b", _CPUINFO.read_text(), re.MULTILINE)
     return ["kvm", "tcg"] if flags and os.access(_KVM, os.R_OK | os.W_OK) else ["tcg"]
+
+
+def _wired(network_cards: Mapping[str, str]) -> list[str]:
+    """Return the options for network cards that are on one hub, with nothing else on it."""
+    options = []
+    for number, (mac, device) in enumerate(network_cards.items()):
+        options += ["-netdev", f"hubport,hubid=0,id=wire{number}"]
+        options += ["-device", f"{device},netdev=wire{number},mac={mac},romfile="]
+    return options
 
 
 def _lines(process: subprocess.Popen[bytes], console: IO[str], deadline: float) -> Iterator[str]:

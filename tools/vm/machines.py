@@ -13,7 +13,7 @@ from tools.vm.initramfs import make_initramfs
 from tools.vm.kernel import Kernel
 from tools.vm.machine import Machine
 
-__all__ = ["BUILD", "KERNELS", "MACHINES"]
+__all__ = ["BUILD", "KERNELS", "MACHINES", "ON_REQUEST"]
 
 BUILD: Final = Path(__file__).parents[2] / "build"
 
@@ -21,13 +21,20 @@ _CHECKOUT: Final = BUILD.parent
 _CACHE: Final = BUILD / "vm" / "cache"
 # First those that need a driver which small kernels lack; then the tests that use the kernel most.
 _TESTS: Final = (
-    *("vm/test_vrf", "node/test_dummy", "node/test_ipvlan", "node/test_vlan", "conformance/test_own_sublinks"),
+    *(
+        "vm/test_vrf",
+        "node/test_dummy",
+        "node/test_ipvlan",
+        "node/test_vlan",
+        "node/test_sublinks",
+        "conformance/test_own_sublinks",
+    ),
     *(
         f"node/test_conf::test_a_list_gives_a_pod_its_network_and_takes_it_back[served-{each}-1.1.0]"
         for each in ("51-ipvlan", "52-vlan", "55-dummy", "65-vrf")
     ),
-    "node/test_macvlan::test_the_host_has_an_interface_of_the_same_name",
-    *("vm/test_bridge_vlan", "vm/test_machine_with_containers"),
+    *("vm/test_host_device_hardware", "vm/test_sctp"),
+    *("vm/test_bridge_vlan", "vm/test_bridge_vlan_repair", "vm/test_machine_with_containers"),
     *("node/test_bridge_keys", "node/test_netlink_links"),
     *("node/test_bridge_connectivity", "node/test_bridge_delete", "node/test_bridge_gc", "node/test_bridge_masquerade"),
     *("node/test_netlink_addresses", "node/test_netlink_routes"),
@@ -35,20 +42,28 @@ _TESTS: Final = (
 )
 # Those that need a driver which Debian 12's own kernel lacks, too: netkit is in Linux from 6.7 on.
 _TESTS_OF_6_12: Final = ("node/test_netkit",)
+_CONFORMANCE: Final = ("vm/conformance/test_every_check",)
 # Of the ways to execute a plugin the one through the server, which is bearable on an emulated processor.
 _SELECTED: Final = "not direct and not reference"
 _JOB_OF_SYSTEMD: Final = 'systemd.run="/bin/bash /vm/job" systemd.show_status=0'
+# tests/vm/test_host_device_hardware.py knows them by their MAC addresses.
+_NETWORK_CARDS: Final = {"52:54:00:00:00:01": "virtio-net-pci", "52:54:00:00:00:02": "e1000"}
 _PYTEST: Final = ("--verbose", "--color=no", "--override-ini=timeout=600")
 
 
 def _tests(kernel: Kernel, arguments: Sequence[str]) -> Machine:
     """The host's root, with Debian's kernel: pytest runs from the host's environment."""
-    return _testing("tests", _TESTS, kernel, arguments)
+    return _testing("tests", _TESTS, kernel, arguments)._replace(network_cards=_NETWORK_CARDS)
 
 
 def _tests_of_6_12(kernel: Kernel, arguments: Sequence[str]) -> Machine:
     """The same with the newer kernel that Debian has for this release."""
     return _testing("tests-6.12", _TESTS_OF_6_12, kernel, arguments)
+
+
+def _conformance(kernel: Kernel, arguments: Sequence[str]) -> Machine:
+    """Every check of the conformance suite, for the plugins whose links small kernels lack."""
+    return _testing("conformance", _CONFORMANCE, kernel, arguments)
 
 
 def _testing(name: str, tests: Sequence[str], kernel: Kernel, arguments: Sequence[str]) -> Machine:
@@ -110,8 +125,12 @@ MACHINES: Final[dict[str, Callable[[Kernel, Sequence[str]], Machine]]] = {
     "tests-6.12": _tests_of_6_12,
     "node": _node,
     "package": _package,
+    "conformance": _conformance,
 }
 """What makes each of them, given further arguments of pytest."""
+
+ON_REQUEST: Final = {"conformance"}
+"""Those that take more than an hour: they run only if they are named."""
 
 KERNELS: Final = {"tests-6.12": "linux-image-6.12-amd64"}
 """The packages of the kernels of those that have another one than the release's own."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.circumstances import lose_namespace, untouched
+from harness.conformance.circumstances import demand_no_device, lose_namespace, untouched
 from harness.conformance.course import demand_soon_same
 from harness.conformance.delegates import FAILURE, FAILURE_CODE, FAILURE_MESSAGE, REMARK, Answer, Record, recording
 from harness.conformance.profile import Profile
@@ -177,6 +177,7 @@ def delete_without_netns(trial: Trial) -> None:
     for environ in ({}, {"CNI_NETNS": ""}):
         delegate, container = recording(trial), trial.new_container()
         expect.succeeded(trial.add(container, environ=delegate.environ))
+        demand_no_device(trial, container)
         lose_namespace(container)
         deleted = trial.delete(container, environ={**delegate.environ, **environ})
         delegate.demand("DEL", deleted, "though the namespace is gone")

@@ -8,6 +8,7 @@ from typing import Final, Unpack
 from harness.conformance import expect
 from harness.conformance.catalogue import check
 from harness.conformance.circumstances import (
+    demand_no_device,
     demand_of_others,
     lose_files,
     lose_interface,
@@ -171,6 +172,7 @@ def interface_gone_leaves_nothing(trial: Trial) -> None:
         _take_interface(trial)
         demand_of_others(trial, before, trial.container)
     trial.attach()
+    demand_no_device(trial, trial.container)
     _take_interface(trial)
     trial.delete()
     trial.detach_others(trial.container)
@@ -268,6 +270,7 @@ def _delete_without_namespace(trial: Trial, when: str, **changes: Unpack[Changes
         lose_namespace(other)
         demand_of_others(trial, before, other, bystander)
     trial.attach()
+    demand_no_device(trial, trial.container)
     lose_namespace(trial.container)
     expect.succeeded(trial.delete(**changes), "DEL without the namespace")
     trial.detach_others(trial.container)

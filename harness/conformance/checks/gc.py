@@ -5,7 +5,7 @@ from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import Level, check
-from harness.conformance.circumstances import demand_of_others, lose_namespace
+from harness.conformance.circumstances import demand_no_device, demand_of_others, lose_namespace
 from harness.conformance.course import demand_soon_same
 from harness.conformance.delegates import FAILURE, recording
 from harness.conformance.profile import Profile
@@ -172,6 +172,7 @@ def _leave_stale(trial: Trial, before: Snapshot, seen: Container) -> None:
         demand_of_others(trial, before, stale, seen)
         stale = trial.new_container()
     trial.attach(stale)
+    demand_no_device(trial, stale)
     lose_namespace(stale)
     trial.detach_others(stale)
     began = time.monotonic()

@@ -8,6 +8,7 @@ from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
+from harness.conformance.circumstances import demand_no_device
 from harness.conformance.course import baseline, demand_back, demand_soon_same
 from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Container, Trial
@@ -46,6 +47,7 @@ def nerdctl_namespace_of_process(trial: Trial) -> None:
     before = trial.snapshot()
     with _process(trial) as container:
         trial.attach(container)
+        demand_no_device(trial, container)
     expect.succeeded(trial.delete(container), "DEL after the end of the process")
     demand_soon_same(trial, before, "after DEL, the process being gone")
 
@@ -57,6 +59,7 @@ def nerdctl_last_del(trial: Trial) -> None:
     before = trial.snapshot()
     container = trial.new_container()
     trial.attach(container)
+    demand_no_device(trial, container)
     remove_namespace(container.netns)
     expect.succeeded(trial.delete(container, environ={"CNI_NETNS": ""}), "DEL with an empty CNI_NETNS")
     demand_soon_same(trial, before, "after the only DEL, with an empty CNI_NETNS")

@@ -1,6 +1,5 @@
 """The life of leases of a few seconds, against kea in a neighbouring node: renewed, rebound, lost and found."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,17 +7,9 @@ import pytest
 
 from tests.attachments import Network
 from tests.dhcp_servers import Daemon, kea, running_daemon
-from tests.nodes import Node, until, veth_between
+from tests.nodes import Node, until
 
 SECONDS = 6
-
-
-@pytest.fixture
-def neighbour(node: Node, make_node: Callable[[], Node]) -> Node:
-    """The machine of the server: 192.0.2.2."""
-    made = make_node()
-    veth_between(node, made)
-    return made
 
 
 def network_of(node: Node, bin_dir: Path, daemon: Daemon, **ipam: Any) -> Network:
@@ -66,7 +57,7 @@ def test_a_lease_is_renewed_rebound_lost_and_found(node: Node, neighbour: Node, 
 
 
 @pytest.mark.parametrize("ipv4", [True, False], ids=["dual stack", "IPv6 alone"])
-def test_ipv6(node: Node, neighbour: Node, direct_bin_dir: Path, ipv4: bool) -> None:  # noqa: FBT001
+def test_ipv6(node: Node, neighbour: Node, direct_bin_dir: Path, ipv4: bool) -> None:  # noqa: FBT001 -- a parameter of pytest
     with running_daemon(node, direct_bin_dir) as daemon, kea(neighbour, 6, SECONDS) as server:
         network = network_of(node, direct_bin_dir, daemon, ipv6=True, ipv4=ipv4)
         if ipv4:

@@ -1,52 +1,12 @@
 """dhcp on a node where the reference's plugins and its daemon are, too."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from netlink.namespace import remove_namespace
 from tests.attachments import Network
 from tests.cli import REFERENCE_BIN_DIR
-from tests.dhcp_servers import Daemon, DhcpServer, dnsmasq, running_daemon
-from tests.nodes import Node, until, veth_between
-
-
-@pytest.fixture
-def neighbour(node: Node, make_node: Callable[[], Node]) -> Node:
-    """The machine of the server: 192.0.2.2."""
-    made = make_node()
-    veth_between(node, made)
-    return made
-
-
-@pytest.fixture
-def server(neighbour: Node) -> Iterator[DhcpServer]:
-    with dnsmasq(neighbour) as running:
-        yield running
-
-
-@pytest.fixture
-def daemon(node: Node, direct_bin_dir: Path) -> Iterator[Daemon]:
-    with running_daemon(node, direct_bin_dir) as running:
-        yield running
-
-
-def config(daemon: Daemon, **ipam: Any) -> dict[str, Any]:
-    return {
-        "cniVersion": "1.1.0",
-        "name": "net",
-        "type": "macvlan",
-        "master": "uplink0",
-        "ipam": daemon.ipam(**ipam),
-    }
-
-
-@pytest.fixture
-def direct(node: Node, direct_bin_dir: Path, server: DhcpServer, daemon: Daemon) -> Network:
-    """The network, for tests of what the daemon does."""
-    return Network(node, direct_bin_dir, config(daemon))
+from tests.dhcp_servers import Daemon, DhcpServer
+from tests.nodes import Node, until
 
 
 def test_another_program_listens(direct: Network, daemon: Daemon) -> None:

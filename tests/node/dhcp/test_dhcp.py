@@ -3,7 +3,6 @@
 import json
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,50 +11,14 @@ import pytest
 
 from netlink.namespace import remove_namespace
 from tests.attachments import Network
-from tests.dhcp_servers import Daemon, DhcpServer, dnsmasq, running_daemon
+from tests.dhcp_servers import Daemon, DhcpServer, dnsmasq, macvlan_config, running_daemon
 from tests.node.faults import failing_at, fails_at_every_step
-from tests.nodes import HANG, Node, until, veth_between
-
-
-@pytest.fixture
-def neighbour(node: Node, make_node: Callable[[], Node]) -> Node:
-    """The machine of the server: 192.0.2.2."""
-    made = make_node()
-    veth_between(node, made)
-    return made
-
-
-@pytest.fixture
-def server(neighbour: Node) -> Iterator[DhcpServer]:
-    with dnsmasq(neighbour) as running:
-        yield running
-
-
-@pytest.fixture
-def daemon(node: Node, direct_bin_dir: Path) -> Iterator[Daemon]:
-    with running_daemon(node, direct_bin_dir) as running:
-        yield running
-
-
-def config(daemon: Daemon, **ipam: Any) -> dict[str, Any]:
-    return {
-        "cniVersion": "1.1.0",
-        "name": "net",
-        "type": "macvlan",
-        "master": "uplink0",
-        "ipam": daemon.ipam(**ipam),
-    }
-
-
-@pytest.fixture
-def direct(node: Node, direct_bin_dir: Path, server: DhcpServer, daemon: Daemon) -> Network:
-    """The network, for tests of what the daemon does."""
-    return Network(node, direct_bin_dir, config(daemon))
+from tests.nodes import HANG, Node, until
 
 
 @pytest.fixture
 def network(node: Node, bin_dir: Path, server: DhcpServer, daemon: Daemon) -> Network:
-    return Network(node, bin_dir, config(daemon))
+    return Network(node, bin_dir, macvlan_config(daemon))
 
 
 def test_a_pod_has_a_lease_until_it_is_deleted(network: Network, server: DhcpServer, daemon: Daemon) -> None:
@@ -106,7 +69,7 @@ def test_options_are_provided_and_requested(direct: Network, server: DhcpServer)
 
 
 def test_classless_routes_come_instead_of_the_router(node: Node, neighbour: Node, daemon: Daemon) -> None:
-    network = Network(node, daemon.bin_dir, config(daemon, request=[{"option": "121"}]))
+    network = Network(node, daemon.bin_dir, macvlan_config(daemon, request=[{"option": "121"}]))
     routes = "--dhcp-option=121,10.9.0.0/16,192.0.2.2,10.8.0.0/16,0.0.0.0"
     with dnsmasq(neighbour, routes):
         result = network.add("one")
@@ -136,7 +99,7 @@ def test_classless_routes_come_instead_of_the_router(node: Node, neighbour: Node
 def test_a_bad_key_is_named_and_nothing_is_changed(
     node: Node, direct_bin_dir: Path, neighbour: Node, daemon: Daemon, keys: dict[str, Any], words: str
 ) -> None:
-    network = Network(node, direct_bin_dir, config(daemon, **keys))
+    network = Network(node, direct_bin_dir, macvlan_config(daemon, **keys))
     node.pod_namespace("one")
     before = node.state()
 
@@ -150,7 +113,7 @@ def test_a_bad_key_is_named_and_nothing_is_changed(
 
 def test_without_a_server_nothing_is_left(node: Node, neighbour: Node, direct_bin_dir: Path) -> None:
     with running_daemon(node, direct_bin_dir, "-resendtimeout", "1s") as daemon:
-        network = Network(node, direct_bin_dir, config(daemon))
+        network = Network(node, direct_bin_dir, macvlan_config(daemon))
         node.pod_namespace("one")
         before = node.state()
 

@@ -1,0 +1,74 @@
+"""REPAIR of many attachments in one execution: the configuration lists them, as it does for GC.
+
+The key `cni-harness/attachments` is this project's own (docs/repair.md), and CNI_CONTAINERID is not set. The plugin
+repairs one listed attachment after the other, each as in an execution of its own; sockets stay open from one to the
+next.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from lean import json
+from lean.typing import NamedTuple
+
+from .config import parse_config
+from .decoders import list_of, raw, record, string
+from .record import Record, field
+from .strict_json import decode_json
+
+__all__ = ["LISTED", "Request", "answer_to", "requests"]
+
+LISTED = "cni-harness/attachments"
+
+
+class _Listed(Record):
+    """The parameters of one attachment: those that an execution for it alone has in its variables and on stdin."""
+
+    container_id: str = field(string, "containerID")
+    ifname: str = field(string, "ifname")
+    netns: str = field(string)
+    args: str = field(string, default="")
+    runtime_config: object = field(raw, "runtimeConfig", default=None)
+    prev_result: object = field(raw, "prevResult", default=None)
+
+
+class Request(NamedTuple):
+    """The environment and the configuration of an execution for one attachment."""
+
+    environ: Mapping[str, str]
+    stdin: bytes
+
+
+def requests(environ: Mapping[str, str], stdin: bytes) -> Iterator[Request] | None:
+    """Return the requests that the configuration on stdin stands for; None if it lists no attachments.
+
+    Raises CniError: 6 for input that is not JSON, 7 for a list that cannot be read.
+    """
+    config = parse_config(stdin)
+    if LISTED not in config:
+        return None
+    listed = list_of(record(_Listed))(config.pop(LISTED), LISTED)
+    return (_request(environ, config, each) for each in listed)
+
+
+def answer_to(request: Request, error: bytes) -> dict[str, object]:
+    """Return a request's part of the answer: `error` is its error object (SPEC.md section 5), empty for a success.
+
+    Raises ValueError if `error` is not JSON.
+    """
+    part: dict[str, object] = {
+        "containerID": request.environ["CNI_CONTAINERID"],
+        "ifname": request.environ["CNI_IFNAME"],
+    }
+    return {**part, "error": decode_json(error)} if error else part
+
+
+def _request(environ: Mapping[str, str], config: Mapping[str, object], listed: _Listed) -> Request:
+    own = {"runtimeConfig": listed.runtime_config, "prevResult": listed.prev_result}
+    variables = {
+        "CNI_CONTAINERID": listed.container_id,
+        "CNI_IFNAME": listed.ifname,
+        "CNI_NETNS": listed.netns,
+        "CNI_ARGS": listed.args,
+    }
+    stdin = json.dumps({**config, **{key: value for key, value in own.items() if value is not None}})
+    return Request({**environ, **variables}, stdin.encode())

@@ -1,0 +1,53 @@
+"""Every check of the suite, and ADDs that are killed: the plugins whose links small kernels lack.
+
+A check takes four seconds of an emulated processor, so `make test-vm` runs all of them only when asked to.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from harness.conformance.catalogue import Check, checks
+from harness.conformance.chaos import wreak
+from harness.conformance.finding import Outcome
+from harness.conformance.run import run_check
+from tests.conformance.full_kernel import PROFILES, require_kind, subject
+from tests.conformance.own import with_uplink
+from tests.nodes import Node
+
+pytestmark = pytest.mark.sudo
+
+KILLS = 24
+WIDE = "10.66.0.0/16"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "check"),
+    [
+        pytest.param(plugin, check, id=f"{plugin}-{check.id}")
+        for plugin, profile in PROFILES.items()
+        for check in checks()
+        if profile in check.profiles
+    ],
+)
+def test_conformance(plugin: str, check: Check, served_bin_dir: Path, tmp_path: Path) -> None:
+    extent = with_uplink(tmp_path, kills=4)
+
+    finding = run_check(check, subject(plugin, served_bin_dir), state_dir=tmp_path / "state", extent=extent)
+
+    assert not finding.is_unable, finding.detail
+    if finding.outcome is Outcome.NOT_APPLICABLE:
+        pytest.skip(finding.detail)
+    assert finding.outcome is Outcome.PASS, finding.detail
+
+
+# A second container, which stays while the first one's ADD is killed, could not have the VLAN.
+@pytest.mark.parametrize("plugin", [plugin for plugin in PROFILES if plugin != "vlan"])
+def test_nothing_is_left_of_a_killed_add(plugin: str, node: Node, served_bin_dir: Path, tmp_path: Path) -> None:
+    require_kind(plugin, node)
+    extent = with_uplink(tmp_path, kills=KILLS)
+
+    chaos = wreak(subject(plugin, served_bin_dir, WIDE), state_dir=tmp_path, extent=extent)
+
+    assert len(chaos.kills) >= KILLS * 0.9
+    assert chaos.leaks == []
