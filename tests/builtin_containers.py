@@ -78,7 +78,7 @@ class Pod:
         self.image = image
         self.pause_pid = pause_pid
         files = folder / "sandbox"
-        files.mkdir(parents=True)
+        files.mkdir(parents=True, exist_ok=True)
         (files / "hosts").write_text("192.0.2.1 of-the-pod\n")
         (files / "resolv.conf").write_text("nameserver 192.0.2.53\n")
         self.config = PodSandboxConfig(

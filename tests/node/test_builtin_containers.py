@@ -333,13 +333,14 @@ def test_remove_leaves_nothing(pod: Pod) -> None:
 
 
 def test_processes_in_the_background_end_with_the_container(shared_pod: Pod) -> None:
-    container = shared_pod.running("sh", "-c", "sleep 4242 & sleep 4242 & exec sleep 4242")
-    until(lambda: len(_with_argument("4242")) == 3)
+    seconds = str(1_000_000 + shared_pod.pause_pid)  # no other test has it
+    container = shared_pod.running("sh", "-c", f"sleep {seconds} & sleep {seconds} & exec sleep {seconds}")
+    until(lambda: len(_sleeping(seconds)) == 3)
 
     shared_pod.containers.stop_container(container, 0)
     shared_pod.containers.remove_container(container)
 
-    assert _with_argument("4242") == []
+    assert _sleeping(seconds) == []
 
 
 def test_a_list_has_the_labels_that_are_asked_for(pod: Pod) -> None:
@@ -367,7 +368,7 @@ def _namespace(pid: int, name: str) -> str:
     return str(Path(f"/proc/{pid}/ns/{name}").readlink())
 
 
-def _with_argument(word: str) -> list[str]:
+def _sleeping(seconds: str) -> list[str]:
     found = []
     for process in Path("/proc").iterdir():
         if process.name.isdecimal():
@@ -375,6 +376,6 @@ def _with_argument(word: str) -> list[str]:
                 words = (process / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if words[0] == b"sleep" and word.encode() in words:
+            if words[0] == b"sleep" and seconds.encode() in words:
                 found.append(process.name)
     return found

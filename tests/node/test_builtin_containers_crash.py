@@ -26,7 +26,8 @@ from harness.cri.builtin.sandbox_view import SandboxView
 from harness.cri.messages import PodSandboxConfig
 
 node, files, config, pause, container = sys.argv[1:]
-sandbox = SandboxView("sandbox1", PodSandboxConfig.decode(json.loads(config)), int(pause), *(Path(files, name) for name in ("hostname", "hosts", "resolv.conf", "shm")))
+paths = [Path(files, name) for name in ("hostname", "hosts", "resolv.conf", "shm")]
+sandbox = SandboxView("sandbox1", PodSandboxConfig.decode(json.loads(config)), int(pause), *paths)
 containers = Containers(Path(node), Images(Path(node)), lambda _: sandbox)
 print("ready", flush=True)
 containers.start_container(container)

@@ -76,7 +76,7 @@ def _prepared(
     folder: ContainerFolder, command: Sequence[str], runtime_state: Path, *, terminal: bool
 ) -> Iterator[_Command]:
     record = folder.record()
-    process = folder.process()
+    first = folder.process()
     try:
         own = Path(tempfile.mkdtemp(prefix="exec-", dir=folder.path))
     except FileNotFoundError:
@@ -84,11 +84,16 @@ def _prepared(
     pid_file, log = own / "pid", own / "log"
     try:
         if record.image_id:
+            process = json.loads((folder.bundle / "config.json").read_bytes())["process"]
+            process |= {"args": list(command), "terminal": terminal}
+            if terminal:
+                process["env"].append("TERM=xterm")
+            write_atomically(own / "process.json", json.dumps(process).encode(), mode=0o600)
             runtime = OciRuntime.found(runtime_state)
-            words = runtime.execute(record.id, list(command), log=str(log), pid_file=str(pid_file), terminal=terminal)
+            words = runtime.execute(record.id, own / "process.json", log=log, pid_file=pid_file)
         else:
             spec = json.loads((folder.path / "host.json").read_bytes())
-            spec |= {"args": list(command), "pid": process.pid if process else 0}
+            spec |= {"args": list(command), "pid": first.pid if first else 0}
             write_atomically(own / "host.json", json.dumps(spec).encode(), mode=0o600)
             words = program(HOST_PROCESS, "exec", str(own / "host.json"), str(log))
         yield _Command(words, pid_file, log)

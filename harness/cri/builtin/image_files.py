@@ -4,7 +4,11 @@ skopeo reads them, checks their digests and chooses this machine's platform. Eac
 the tag `image`, since tags of umoci have neither `/` nor `:`.
 """
 
+import gzip
+import hashlib
 import json
+import re
+import shutil
 import subprocess
 import tarfile
 from collections.abc import Iterator
@@ -16,18 +20,24 @@ from harness.cri.service import RuntimeServiceError
 __all__ = ["TAG", "SourceImage", "copy_to_layout", "run_tool", "source_images"]
 
 TAG: Final = "image"
+_LAYOUT_FILE: Final = re.compile(r"oci-layout|index\.json|blobs/[a-z0-9]+/[a-f0-9]+")
+_GZIP: Final = b"\x1f\x8b"
 _NAMES: Final = ("io.containerd.image.name", "org.opencontainers.image.ref.name")
 
 
 class SourceImage(NamedTuple):
-    """An image in a file: its name for skopeo, and its references."""
+    """An image in a file: its name for skopeo, its references, and its ID if skopeo would change it.
+
+    skopeo rewrites the configuration of an image from `docker save`, whose digest is the image's ID everywhere else.
+    """
 
     source: str
     tags: list[str]
+    id: str = ""
 
 
 def source_images(file: Path, scratch: Path) -> Iterator[SourceImage]:
-    """Yield the images of a file or folder; archives of layouts are unpacked to `scratch`.
+    """Yield the images of a file or folder; `scratch` is a folder for temporary files.
 
     Raises RuntimeServiceError for a file of another kind, OSError.
     """
@@ -36,24 +46,19 @@ def source_images(file: Path, scratch: Path) -> Iterator[SourceImage]:
             raise _not_an_image(file)
         yield from _layout_images(file, scratch)
         return
-    manifest: list[dict[str, Any]] = []
     try:
         with tarfile.open(file) as archive:
-            members = {name.removeprefix("./") for name in archive.getnames()}
+            members = {member.name.removeprefix("./"): member for member in archive}
             if "oci-layout" in members:
-                archive.extractall(scratch / "archive", filter="data")
-            elif "manifest.json" not in members:
-                raise _not_an_image(file)
+                _unpack_layout(archive, members, scratch / "archive")
+                images = _layout_images(scratch / "archive", scratch)
+            elif "manifest.json" in members:
+                images = _saved_images(archive, members, _plain(file, scratch))
             else:
-                document = archive.extractfile("manifest.json")
-                manifest = json.load(document) if document else manifest
-    except (tarfile.TarError, ValueError, KeyError) as error:
+                raise _not_an_image(file)
+            yield from images
+    except (tarfile.TarError, ValueError, KeyError, EOFError) as error:
         raise RuntimeServiceError(f"{file}: {error}") from None
-    if "oci-layout" in members:
-        yield from _layout_images(scratch / "archive", scratch)
-        return
-    for index, image in enumerate(manifest):
-        yield SourceImage(f"docker-archive:{file}:@{index}", list(image.get("RepoTags") or []))
 
 
 def copy_to_layout(image: SourceImage, layout: Path) -> None:
@@ -95,6 +100,39 @@ def _layout_images(layout: Path, scratch: Path) -> Iterator[SourceImage]:
         annotations = descriptor.get("annotations") or {}
         names = [annotations[name] for name in _NAMES if annotations.get(name)]
         yield SourceImage(f"oci:{own}:{TAG}", names[:1])
+
+
+def _unpack_layout(archive: tarfile.TarFile, members: dict[str, tarfile.TarInfo], folder: Path) -> None:
+    """Unpack the plain files that a layout has, and nothing else: no path leads out of the folder."""
+    for name, member in members.items():
+        if member.isfile() and _LAYOUT_FILE.fullmatch(name):
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(_content(archive, member))
+
+
+def _saved_images(archive: tarfile.TarFile, members: dict[str, tarfile.TarInfo], file: Path) -> Iterator[SourceImage]:
+    for index, image in enumerate(json.loads(_content(archive, members["manifest.json"]))):
+        digest = hashlib.sha256(_content(archive, members[image["Config"]])).hexdigest()
+        yield SourceImage(f"docker-archive:{file}:@{index}", list(image.get("RepoTags") or []), f"sha256:{digest}")
+
+
+def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = archive.extractfile(member)
+    if file is None:
+        raise tarfile.ReadError(f"{member.name} is no file")
+    return file.read()
+
+
+def _plain(file: Path, scratch: Path) -> Path:
+    """Return the archive, uncompressed if it is compressed by gzip: skopeo cannot choose an image of such a one."""
+    with file.open("rb") as opened:
+        if opened.read(len(_GZIP)) != _GZIP:
+            return file
+    plain = scratch / "archive.tar"
+    with gzip.open(file) as source, plain.open("wb") as target:
+        shutil.copyfileobj(source, target)
+    return plain
 
 
 def _not_an_image(file: Path) -> RuntimeServiceError:

@@ -123,7 +123,8 @@ class Images:
         index = json.loads((layout / "oci" / "index.json").read_bytes())
         digest = index["manifests"][0]["digest"]
         manifest = _blob(layout, digest)
-        image_id = manifest["config"]["digest"]
+        config_digest = manifest["config"]["digest"]
+        image_id = source.id or config_digest
         tags = [normalized(tag) for tag in source.tags]
         sizes = [int(each["size"]) for each in (manifest["config"], *manifest["layers"])]
         image = StoredImage(
@@ -131,7 +132,7 @@ class Images:
             tags=tags,
             digests=[f"{tag.rpartition(':')[0]}@{digest}" for tag in tags],
             size=sum(sizes),
-            config=ImageConfig.decode(_blob(layout, image_id).get("config") or {}, image_id),
+            config=ImageConfig.decode(_blob(layout, config_digest).get("config") or {}, image_id),
         )
         new = layout / "image"
         new.mkdir()

@@ -51,10 +51,13 @@ class OciRuntime:
         """Return the command that ends a container and removes its control group and state; a missing one is fine."""
         return [*self._words("../delete.log"), "delete", "--force", container_id]
 
-    def execute(self, container_id: str, command: list[str], *, log: str, pid_file: str, terminal: bool) -> list[str]:
-        """Return the command that runs another process in a container, with the rights of its first one."""
-        terminal_words = ["--tty", "--env", "TERM=xterm"] if terminal else []
-        return [*self._words(log), "exec", "--pid-file", pid_file, *terminal_words, container_id, *command]
+    def execute(self, container_id: str, process: Path, *, log: Path, pid_file: Path) -> list[str]:
+        """Return the command that runs another process in a container; `process` is a file as in config.json.
+
+        Without that file, crun would run it as root.
+        """
+        options = ["--process", str(process), "--pid-file", str(pid_file)]
+        return [*self._words(str(log)), "exec", *options, container_id]
 
     def forget(self, container_id: str) -> None:
         """Remove all that the runtime has of a container, its processes included."""

@@ -1,0 +1,110 @@
+"""Containers of the built-in runtime on machines of other kinds: with crun, and with control groups read-only.
+
+The mounts of such a machine are made in a mount namespace, in which a process of its own uses the runtime.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.cri.builtin import control_groups
+from harness.cri.messages import NamespaceMode, Resources
+from harness.cri.service import RuntimeServiceError
+from tests.builtin_containers import Pod, leftovers, log_texts
+from tests.cli import ROOT
+
+pytestmark = pytest.mark.sudo
+
+_READ_ONLY = """
+grep ' - cgroup' /proc/self/mountinfo | cut -d' ' -f5 | while read -r each; do mount -o remount,bind,ro "$each"; done
+"""
+# crun refuses machines that have both versions of control groups.
+_ONE_VERSION = "umount /sys/fs/cgroup/unified 2>/dev/null || :\n"
+
+
+def test_crun_takes_the_place_of_runc(pod: Pod) -> None:
+    if not pod.image:
+        pytest.skip("without an image there is no OCI runtime")
+
+    _elsewhere(_ONE_VERSION, "live_under_crun", pod)
+
+
+def live_under_crun(pod: Pod) -> None:
+    _only_crun(pod)
+    container = pod.running("sh", "-c", "trap 'exit 3' USR1; hostname; while :; do sleep 0.1; done", tty=True)
+    result = pod.containers.exec_sync(container, ["sh", "-c", "id -u; exit 4"], 0)
+    with pytest.raises(TimeoutError):
+        pod.containers.exec_sync(container, ["sleep", "1000"], 0.5)
+    with pytest.raises(RuntimeServiceError, match="no-such-command"):
+        pod.containers.exec_sync(container, ["no-such-command"], 0)
+    pod.containers.stop_container(container, 600)
+
+    assert (result.stdout, result.exit_code) == ("1000\n", 4)
+    assert pod.containers.container_status(container).exit_code == 3
+    assert log_texts(pod.log()) == ["in-pod"]
+    pod.containers.remove_container(container)
+    assert leftovers(container) == []
+
+
+def test_a_missing_runtime_is_named(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not pod.image:
+        pytest.skip("without an image there is no OCI runtime")
+    container = pod.container("true")
+    monkeypatch.setenv("PATH", "/nonexistent")
+
+    with pytest.raises(RuntimeServiceError, match="no OCI runtime: an image needs runc or crun"):
+        pod.containers.start_container(container)
+
+
+def test_containers_run_without_limits_where_control_groups_are_read_only(pod: Pod) -> None:
+    _elsewhere(_READ_ONLY, "live_without_groups", pod)
+
+
+def test_crun_runs_containers_where_control_groups_are_read_only(pod: Pod) -> None:
+    if not pod.image:
+        pytest.skip("without an image there is no OCI runtime")
+
+    _elsewhere(_ONE_VERSION + _READ_ONLY, "live_without_groups_under_crun", pod)
+
+
+def live_without_groups(pod: Pod) -> None:
+    assert not control_groups.writable()
+
+    texts = pod.output("sh", "-c", "echo $((1 + 1))", resources=Resources(memory_limit_in_bytes=64 << 20))
+
+    assert texts == "2"
+    (container,) = pod.containers.list_containers()
+    pod.containers.remove_container(container.id)
+    assert leftovers(container.id) == []
+
+
+def live_without_groups_under_crun(pod: Pod) -> None:
+    _only_crun(pod)
+    live_without_groups(pod)
+
+
+def _only_crun(pod: Pod) -> None:
+    """Leave no OCI runtime but crun on this process's PATH."""
+    path = shutil.which("crun")
+    assert path is not None
+    own = pod.folder / "bin"
+    own.mkdir()
+    (own / "crun").symlink_to(path)
+    os.environ["PATH"] = str(own)
+
+
+def _elsewhere(mounts: str, function: str, pod: Pod) -> None:
+    """Call a function of this module with a second object of a pod, in a process that has mounts of its own."""
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from {__name__} import enter; enter(*sys.argv[1:])"
+    words = [sys.executable, "-c", code, function, str(pod.folder), str(pod.pause_pid), pod.image]
+    script = f'mount --make-rprivate /\n{mounts}\nexec "$@"'
+    subprocess.run(["unshare", "--mount", "sh", "-ec", script, "sh", *words], check=True)
+
+
+def enter(function: str, folder: str, pause: str, image: str) -> None:
+    """Call one of the functions of this module."""
+    globals()[function](Pod(Path(folder), int(pause), image=image, pid=NamespaceMode.CONTAINER))

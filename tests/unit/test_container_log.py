@@ -1,0 +1,46 @@
+from pathlib import Path
+
+import pytest
+
+from harness.cri.builtin.container_log import MAX_TEXT, ContainerLog, entries
+
+_STAMP = b"2026-01-02T03:04:05.000000006Z"
+
+
+@pytest.mark.parametrize(
+    ("text", "tagged", "rest"),
+    [
+        (b"one\ntwo\nthr", [b"F one", b"F two"], b"thr"),
+        (b"\n", [b"F "], b""),
+        (b"windows\r\n", [b"F windows"], b""),
+        (b"x" * MAX_TEXT + b"\n", [b"F " + b"x" * MAX_TEXT], b""),
+        (b"x" * MAX_TEXT + b"y\n", [b"P " + b"x" * MAX_TEXT, b"F y"], b""),
+        (b"x" * MAX_TEXT, [], b"x" * MAX_TEXT),
+        (b"x" * MAX_TEXT * 2 + b"y", [b"P " + b"x" * MAX_TEXT] * 2, b"y"),
+    ],
+)
+def test_lines_become_entries(text: bytes, tagged: list[bytes], rest: bytes) -> None:
+    written, waiting = entries(_STAMP, "stdout", text)
+
+    assert [_STAMP + b" stdout " + each for each in tagged] == written.splitlines()
+    assert waiting == rest
+
+
+def test_the_end_without_a_newline_is_a_part() -> None:
+    assert entries(_STAMP, "stderr", b"end", ended=True) == (_STAMP + b" stderr P end\n", b"")
+
+
+def test_streams_do_not_mix(tmp_path: Path) -> None:
+    path = tmp_path / "pod/app/0.log"
+    log = ContainerLog(str(path))
+
+    log.write("stdout", b"o")
+    log.write("stderr", b"e\n")
+    log.write("stdout", b"ut\n")
+    log.write("stdout", b"", ended=True)
+
+    assert [line.split(" ", 1)[1] for line in path.read_text().splitlines()] == ["stderr F e", "stdout F out"]
+
+
+def test_without_a_path_there_is_no_log() -> None:
+    ContainerLog("").write("stdout", b"text\n")
