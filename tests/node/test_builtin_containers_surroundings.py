@@ -22,8 +22,12 @@ pytestmark = pytest.mark.sudo
 _READ_ONLY = """
 grep ' - cgroup' /proc/self/mountinfo | cut -d' ' -f5 | while read -r each; do mount -o remount,bind,ro "$each"; done
 """
-# crun refuses machines that have both versions of control groups.
-_ONE_VERSION = "umount /sys/fs/cgroup/unified 2>/dev/null || :\n"
+# crun refuses machines that have both versions of control groups. It makes folders in the place of version 2, though.
+_ONE_VERSION = """
+if mountpoint -q /sys/fs/cgroup/unified; then
+    umount /sys/fs/cgroup/unified && mount -t tmpfs tmpfs /sys/fs/cgroup/unified
+fi
+"""
 
 
 def test_crun_takes_the_place_of_runc(pod: Pod) -> None:
@@ -47,7 +51,7 @@ def live_under_crun(pod: Pod) -> None:
     assert pod.containers.container_status(container).exit_code == 3
     assert log_texts(pod.log()) == ["in-pod"]
     pod.containers.remove_container(container)
-    assert leftovers(container) == []
+    assert [each for each in leftovers(container) if "/unified/" not in each] == []
 
 
 def test_a_missing_runtime_is_named(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
