@@ -2,6 +2,7 @@
 
 import re
 import stat
+import subprocess
 import time
 from pathlib import Path
 
@@ -228,6 +229,31 @@ def test_volumes_and_the_pods_files_are_mounted(pod: Pod, tmp_path: Path) -> Non
     assert [path for path in ("/r2-volume", "/r2-file", "/r2-made", "/run/r2-volume") if Path(path).exists()] == []
 
 
+def test_no_mount_point_is_made_on_the_nodes_other_file_systems(pod: Pod, tmp_path: Path) -> None:
+    disk, volume = tmp_path / "disk", tmp_path / "volume"
+    for path in (disk, volume):
+        path.mkdir()
+    (volume / "file").write_text("text")
+    disk.chmod(0o755)
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", disk], check=True)
+    try:
+        (disk / "below").mkdir()
+        (disk / "own").write_text("node")
+        mounts = [
+            Mount(container_path=str(disk / "new/volume"), host_path=str(volume)),
+            Mount(container_path=str(disk / "below"), host_path=str(volume)),
+        ]
+
+        script = f"cd {disk}; cat new/volume/file below/file; cat own 2>/dev/null || :"
+
+        texts = pod.output("sh", "-c", script, mounts=mounts, security=_ROOT)
+
+        assert texts == ("texttext" if pod.image else "texttextnode")
+        assert {disk / "below", disk / "own"} == set(disk.rglob("*"))
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
 def test_a_container_writes_to_a_layer_of_its_own(pod: Pod) -> None:
     script = "echo mine > /etc/r2-file && cat /etc/r2-file"
 
@@ -341,6 +367,13 @@ def test_processes_in_the_background_end_with_the_container(shared_pod: Pod) -> 
     shared_pod.containers.remove_container(container)
 
     assert _sleeping(seconds) == []
+
+
+def test_an_ended_container_has_nothing_in_the_kernel(shared_pod: Pod) -> None:
+    ended = shared_pod.finished("sh", "-c", "sleep 1000 & exit 2")
+
+    assert ended.exit_code == 2
+    assert leftovers(ended.id) == []
 
 
 def test_a_list_has_the_labels_that_are_asked_for(pod: Pod) -> None:

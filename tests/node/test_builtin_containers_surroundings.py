@@ -3,10 +3,13 @@
 The mounts of such a machine are made in a mount namespace, in which a process of its own uses the runtime.
 """
 
+import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -75,15 +78,47 @@ def test_crun_runs_containers_where_control_groups_are_read_only(pod: Pod) -> No
     _elsewhere(_ONE_VERSION + _READ_ONLY, "live_without_groups_under_crun", pod)
 
 
+def test_exec_uses_the_callers_terminal(pod: Pod) -> None:
+    pod.running("sleep", "1000")
+    master, slave = os.openpty()
+
+    _elsewhere("", "exec_with_terminal", pod, stream=slave)
+
+    os.close(slave)
+    output = b""
+    with suppress(OSError):  # EIO: all that it has was read
+        while piece := os.read(master, 65_536):
+            output += piece
+    os.close(master)
+    assert output.split() == [b"terminal", b"xterm"]
+
+
+def exec_with_terminal(pod: Pod) -> None:
+    (container,) = pod.containers.list_containers()
+    script = "test -t 0 && test -t 1 && test -t 2 && echo terminal; echo $TERM; exit 8"
+    os.environ.pop("TERM", None)
+
+    assert pod.containers.exec(container.id, ["sh", "-c", script], tty=True, stdin=True) == 8
+
+
 def live_without_groups(pod: Pod) -> None:
     assert not control_groups.writable()
 
     texts = pod.output("sh", "-c", "echo $((1 + 1))", resources=Resources(memory_limit_in_bytes=64 << 20))
+    lost = pod.running("sh", "-c", "sleep 1000 & sleep 1000", name="lost")
+    shim, process = (
+        json.loads((pod.folder / f"node/containers/{lost}/{name}.json").read_text())["pid"]
+        for name in ("shim", "process")
+    )
+    os.kill(shim, signal.SIGKILL)
 
     assert texts == "2"
-    (container,) = pod.containers.list_containers()
-    pod.containers.remove_container(container.id)
-    assert leftovers(container.id) == []
+    assert pod.ended(lost).exit_code == 255
+    assert not Path(f"/proc/{process}/cwd").exists()  # a zombie has none
+    assert leftovers(lost) == []
+    for container in pod.containers.list_containers():
+        pod.containers.remove_container(container.id)
+        assert leftovers(container.id) == []
 
 
 def live_without_groups_under_crun(pod: Pod) -> None:
@@ -101,12 +136,18 @@ def _only_crun(pod: Pod) -> None:
     os.environ["PATH"] = str(own)
 
 
-def _elsewhere(mounts: str, function: str, pod: Pod) -> None:
+def _elsewhere(mounts: str, function: str, pod: Pod, *, stream: int | None = None) -> None:
     """Call a function of this module with a second object of a pod, in a process that has mounts of its own."""
     code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from {__name__} import enter; enter(*sys.argv[1:])"
     words = [sys.executable, "-c", code, function, str(pod.folder), str(pod.pause_pid), pod.image]
     script = f'mount --make-rprivate /\n{mounts}\nexec "$@"'
-    subprocess.run(["unshare", "--mount", "sh", "-ec", script, "sh", *words], check=True)
+    subprocess.run(
+        ["unshare", "--mount", "sh", "-ec", script, "sh", *words],
+        check=True,
+        stdin=stream,
+        stdout=stream,
+        stderr=stream,
+    )
 
 
 def enter(function: str, folder: str, pause: str, image: str) -> None:

@@ -1,4 +1,4 @@
-"""Capabilities of containers (capabilities(7)): the default set of runtimes, and what a request makes of it."""
+"""Capabilities of containers (capabilities(7)): the default set of runtimes, and that of a request."""
 
 from collections.abc import Iterable
 from pathlib import Path

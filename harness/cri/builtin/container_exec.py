@@ -94,6 +94,8 @@ def _prepared(
         else:
             spec = json.loads((folder.path / "host.json").read_bytes())
             spec |= {"args": list(command), "pid": first.pid if first else 0}
+            if terminal:
+                spec["env"]["TERM"] = "xterm"
             write_atomically(own / "host.json", json.dumps(spec).encode(), mode=0o600)
             words = program(HOST_PROCESS, "exec", str(own / "host.json"), str(log))
         yield _Command(words, pid_file, log)

@@ -7,7 +7,7 @@
 | `shim.lock` | shim | empty; locked for as long as the shim lives |
 | `shim.json`, `process.json` | shim | PID and start time of the shim, and of the container's first process |
 | `exit.json` | shim | exit code, time and reason |
-| `bundle/`, `upper/`, `work/` | StartContainer, shim | OCI bundle, and what the container wrote to its image |
+| `bundle/`, `upper/`, `work/` | StartContainer, shim | OCI bundle, and the files that the container changed |
 
 A folder appears and disappears by rename(2), so a crash leaves a folder with a hidden name at worst.
 """

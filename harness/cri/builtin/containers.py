@@ -178,7 +178,7 @@ class Containers:
         return {folder.record().image_id for folder in self._store.all()} - {""}
 
     def recover(self) -> None:
-        """Remove what crashed calls left, and end what killed shims left; no other call may be running."""
+        """Remove leftovers of crashed calls and of killed shims; no other call may be running."""
         for folder in self._store.leftovers():
             self._end_leftovers(folder)
             self._store.discard(folder)
@@ -227,7 +227,7 @@ class Containers:
             os.close(lock)
 
     def _end_leftovers(self, folder: ContainerFolder) -> None:
-        """End all processes of a container without a shim, and remove what the kernel and runc have of it."""
+        """End all processes of a container without a shim, and remove its control groups and runc's state."""
         if not folder.launch.exists():
             return
         process = folder.process()

@@ -29,7 +29,7 @@ _strings = list_of(string)
 
 
 class ImageConfig(Record):
-    """What an image says of its process (image-spec, config.md); `stop_signal` is a name or a number."""
+    """An image's settings for its process (image-spec, config.md); `stop_signal` is a name or a number."""
 
     user: str = field(string, "User", default="")
     env: list[str] = field(_strings, "Env", default=list)

@@ -81,7 +81,7 @@ def pivot_root(new: str, old: str) -> None:
 
 
 def copy_mount(path: str) -> int:
-    """Copy what is at `path`, with the mounts below it; return a descriptor for `attach_mount` (Linux 5.2)."""
+    """Copy the mount at `path`, with the mounts below it; return a descriptor for `attach_mount` (Linux 5.2)."""
     flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_RECURSIVE
     return _call(_OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags, path=path)
 

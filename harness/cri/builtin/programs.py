@@ -16,6 +16,6 @@ _ROOT: Final = Path(__file__).resolve().parents[3]
 
 
 def program(module: str, *arguments: str) -> list[str]:
-    """Return the command that calls `main(*arguments)` of a module. Its last words say in `ps` what it is."""
+    """Return the command that calls `main(*arguments)` of a module. Its last words name the module in `ps`."""
     code = f"import sys; sys.path.append({str(_ROOT)!r}); from {module} import main; main(*sys.argv[2:])"
     return [sys.executable, "-I", "-S", "-c", code, module.rpartition(".")[2], *arguments]

@@ -1,4 +1,4 @@
-"""The OCI runtime, runc or crun: both have the same command line for what is used here.
+"""The OCI runtime, runc or crun: both understand these command lines.
 
 State is below the node's folder, so that two nodes share nothing. Errors are read from the log that `--log-format json`
 makes: the last line's `msg`.

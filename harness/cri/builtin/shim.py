@@ -150,7 +150,7 @@ class _Shim:
                         return (128 - code if code < 0 else code), time.time_ns()
 
     def _drain(self) -> None:
-        """Copy what the pipes still have. Processes in the background may hold them open: nobody waits for these."""
+        """Copy the rest of the output. Processes in the background may hold them open: nobody waits for these."""
         for key in list(self._selector.get_map().values()):
             if key.data:
                 os.set_blocking(key.fd, False)
@@ -175,7 +175,7 @@ class _Shim:
         return True
 
     def _clean_up(self) -> None:
-        """End what the container left running, and remove its control groups."""
+        """End the processes that the container left, and remove its control groups."""
         if self._launch["delete"]:
             null = subprocess.DEVNULL
             subprocess.run(self._launch["delete"], cwd="bundle", stdin=null, stdout=null, stderr=null, check=False)
