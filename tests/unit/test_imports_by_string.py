@@ -40,11 +40,13 @@ IMPORTERS = {
 PROGRAMS = {
     "launch/launcher.py": "the program in a launcher, which an interpreter without our path executes",
     "launch/installation.py": "the program of a unit of systemd, likewise",
+    "harness/cri/builtin/programs.py": "the shim of a container and its helper, which load no site-packages",
     "cni_harness_pytest/process.py": "the process that answers pytest, which the author's folders must not reach",
 }
 """Modules with Python in strings, and why."""
 
 _IMPORTING = {"__import__", "import_module", "exec", "eval", "run_module", "run_path", "resolve_name", "walk_packages"}
+_BUILT_IN = {"exec", "eval"}
 _LOADING = {"load_module", "module_from_spec"}
 _STATEMENT = re.compile(r"(?:^|;)\s*(?:from|import) (\w+)", re.MULTILINE)
 _DOTTED = re.compile(r"[a-z_]\w*(?:\.\w+)+(?::\w+)?|[a-z_]\w*:[A-Z]\w*")
@@ -67,7 +69,9 @@ def read(source: str) -> Found:
     found = Found(set(), set(), set())
     for node in ast.walk(tree):
         name = getattr(node, "id", getattr(node, "attr", getattr(node, "name", None)))
-        if isinstance(node, ast.Name | ast.Attribute | ast.alias) and name in _IMPORTING | _LOADING:
+        # As an attribute, `exec` is a call of CRI, or a key of a manifest.
+        is_other = name in _BUILT_IN and not (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+        if isinstance(node, ast.Name | ast.Attribute | ast.alias) and name in _IMPORTING | _LOADING and not is_other:
             found.importing.add(str(name))
         text = _text(node)
         if not text or id(node) in documentation:
