@@ -161,7 +161,10 @@ def leftovers(container_id: str) -> list[str]:
 
 
 def _last_child(pid: int) -> int:
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:  # a child that has ended
+        return pid
     return _last_child(int(children[0])) if children else pid
 
 
