@@ -46,7 +46,7 @@ def command(settings: Settings, *, action: str, names: tuple[str, ...]) -> int:
 def _images(settings: Settings) -> "Images":
     from harness.cri.builtin.images import Images
 
-    return Images(settings.open_node().folder / "images")
+    return Images(settings.open_node().folder)
 
 
 def _show(settings: Settings, images: "list[Image]") -> None:

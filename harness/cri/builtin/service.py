@@ -40,10 +40,11 @@ class BuiltinRuntime:
         """
         self._networks = networks
         self._sandboxes = Sandboxes(folder / "sandboxes", open_node, networks, take_over=take_over)
-        self.images = Images(folder / "images", self._images_in_use)
+        self.images = Images(folder, self._images_in_use)
         self._containers = Containers(folder, self.images, self._view)
         if take_over:
             self._containers.recover()
+            self.images.recover()
 
     def version(self) -> RuntimeVersion:
         """Return this program's name and version."""
