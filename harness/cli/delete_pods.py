@@ -1,21 +1,28 @@
 """`cni-harness delete`: pods of manifests are ended, and everything of them is removed."""
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
 from harness.cli.kubelet_node import (
+    BusyError,
+    RuntimeChoice,
     complete_manifest_pod,
     is_running,
     open_kubelet,
     pods_on_record,
-    runtime_endpoint_option,
+    runtime_options,
 )
 from harness.cli.options import Settings, namespace_option, needs_root, say, verb
 from harness.table import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from harness.kubelet.assembly import Assembled
+    from harness.kubelet.pod_records import PodRecords
     from harness.kubelet.v1 import V1Pod
 
 __all__ = ["command"]
@@ -34,7 +41,7 @@ _MARGIN_S = 60.0
     help="Seconds between the stop signal and SIGKILL.  [default: the pod's own]",
 )
 @namespace_option
-@runtime_endpoint_option
+@runtime_options
 def command(
     settings: Settings,
     *,
@@ -42,7 +49,7 @@ def command(
     everything: bool,
     grace_period: int | None,
     namespace: str,
-    runtime_endpoint: str,
+    runtime: RuntimeChoice,
 ) -> int:
     """End pods of manifests: preStop hooks, stop signals, then the network; nothing remains.
 
@@ -69,36 +76,44 @@ def command(
     records = PodRecords(KubeletPaths(settings.open_node().folder))
     for pod in wanted:
         records.set_deleted(pod, grace_period)
-    left = _wait(settings, wanted) if busy else _end(settings, runtime_endpoint, wanted)
+    left = _end(settings, runtime, records, wanted, grace_period)
     rows = [[pod.metadata.namespace, pod.metadata.name, "left" if pod in left else "deleted"] for pod in wanted]
     document = {"pods": [dict(zip(("namespace", "name", "outcome"), row, strict=True)) for row in rows]}
     settings.emit(document, Table(("NAMESPACE", "NAME", "OUTCOME"), rows))
     return 1 if left else 0
 
 
-def _end(settings: Settings, endpoint: str, wanted: "list[V1Pod]") -> "list[V1Pod]":
-    """Run the kubelet's loop until the pods are gone; return those that are not in time."""
-    from harness.kubelet.sources import Sources
-
-    with open_kubelet(settings, endpoint, alone=True) as assembled:
-        kubelet = assembled.kubelet
-        sources = Sources(assembled.records, manifests=None, node_name="", say=say)
-        sources.on_pods = kubelet.set_pods
-        kubelet.start()
-        until = time.monotonic() + _patience_s(wanted)
-        try:
-            sources.look()
-            kubelet.run(until=lambda: not _left(settings, wanted) or time.monotonic() >= until)
-        finally:
-            assembled.close()
-    return _left(settings, wanted)
-
-
-def _wait(settings: Settings, wanted: "list[V1Pod]") -> "list[V1Pod]":
+def _end(
+    settings: Settings, runtime: RuntimeChoice, records: "PodRecords", wanted: "list[V1Pod]", grace_s: int | None
+) -> "list[V1Pod]":
+    """Have the pods end, by the kubelet that works on the node, or by its loop here; return those not ended in time."""
     until = time.monotonic() + _patience_s(wanted)
-    while _left(settings, wanted) and time.monotonic() < until:
+
+    def is_over() -> bool:
+        return not _left(settings, wanted) or time.monotonic() >= until
+
+    while not is_over():
+        with suppress(BusyError), open_kubelet(settings, runtime, alone=True) as assembled:
+            for pod in _left(settings, wanted):  # a verb that ended meanwhile may have written an older record
+                records.set_deleted(pod, grace_s)
+            _pass(assembled, is_over)
+            break
         time.sleep(_LOOK_S)
     return _left(settings, wanted)
+
+
+def _pass(assembled: "Assembled", is_over: "Callable[[], bool]") -> None:
+    """Run the kubelet's loop until the pods are gone."""
+    from harness.kubelet.sources import Sources
+
+    sources = Sources(assembled.records, manifests=None, node_name="", say=say)
+    sources.on_pods = assembled.kubelet.set_pods
+    assembled.kubelet.start()
+    try:
+        sources.look()
+        assembled.kubelet.run(until=is_over)
+    finally:
+        assembled.close()
 
 
 def _left(settings: Settings, wanted: "list[V1Pod]") -> "list[V1Pod]":

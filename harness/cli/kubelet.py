@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli.kubelet_node import node_name, open_kubelet, runtime_endpoint_option
+from harness.cli.kubelet_node import RuntimeChoice, node_name, open_kubelet, runtime_options
 from harness.cli.options import Settings, needs_root, say, verb
 
 __all__ = ["command"]
@@ -17,8 +17,8 @@ __all__ = ["command"]
     metavar="DIR",
     help="A folder of manifests, or one file, which is watched.  [default: only the pods of `run`]",
 )
-@runtime_endpoint_option
-def command(settings: Settings, *, manifests: Path | None, runtime_endpoint: str) -> int:
+@runtime_options
+def command(settings: Settings, *, manifests: Path | None, runtime: RuntimeChoice) -> int:
     """Run the pods of a folder of manifests, and those of `run`, until a signal ends the program.
 
     As a kubelet without an API server: containers are restarted, probes are made, ended containers are removed, and a
@@ -34,7 +34,7 @@ def command(settings: Settings, *, manifests: Path | None, runtime_endpoint: str
     needs_root("kubelet", "makes network namespaces and containers")
     paths = KubeletPaths(settings.open_node().folder)
     sources = Sources(PodRecords(paths), manifests=manifests, node_name=node_name(settings), say=say)
-    with open_kubelet(settings, runtime_endpoint, config_maps=sources.config_maps, alone=True) as assembled:
+    with open_kubelet(settings, runtime, config_maps=sources.config_maps, alone=True) as assembled:
         kubelet = assembled.kubelet
         sources.on_pods = kubelet.set_pods
         say("Starting kubelet.")

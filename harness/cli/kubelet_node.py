@@ -1,8 +1,9 @@
 """What the verbs of kubelet share: the runtime, the lock, and the pods on record."""
 
+import functools
 import platform
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from harness.runtime.node import Node
 
 __all__ = [
+    "BusyError",
+    "RuntimeChoice",
     "complete_manifest_pod",
     "is_running",
     "node_name",
@@ -27,7 +30,10 @@ __all__ = [
     "pod_on_record",
     "pods_on_record",
     "runtime_endpoint_option",
+    "runtime_options",
 ]
+
+DEFAULT_TIMEOUT_S = 30.0
 
 runtime_endpoint_option = click.option(
     "--runtime-endpoint",
@@ -38,6 +44,38 @@ runtime_endpoint_option = click.option(
     help="The socket of a container runtime, as unix:///run/containerd/containerd.sock.  [default: this program's own]",
 )
 """Adds --runtime-endpoint, the runtime behind the Container Runtime Interface."""
+
+
+class BusyError(click.ClickException):
+    """A kubelet, or another verb in its place, works on the node at this moment."""
+
+    def __init__(self) -> None:
+        super().__init__("another kubelet works on this node at this moment")
+
+
+class RuntimeChoice(NamedTuple):
+    """Which container runtime, and how long the own one waits for a plugin, in seconds."""
+
+    endpoint: str
+    plugin_timeout: float
+
+
+def runtime_options(function: "Callable[..., int]") -> "Callable[..., int]":
+    """Add the options of the container runtime to a verb, which gets them as `runtime`."""
+
+    @functools.wraps(function)
+    def with_choice(*args: object, runtime_endpoint: str, plugin_timeout: float, **options: object) -> int:
+        return function(*args, runtime=RuntimeChoice(runtime_endpoint, plugin_timeout), **options)
+
+    limit = click.option(
+        "--plugin-timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        default=DEFAULT_TIMEOUT_S,
+        show_default=True,
+        metavar="S",
+        help="How many seconds one execution of a CNI plugin may take.",
+    )
+    return runtime_endpoint_option(limit(with_choice))
 
 
 def node_name(settings: Settings) -> str:
@@ -63,7 +101,7 @@ def is_running(settings: Settings) -> bool:
 @contextmanager
 def open_kubelet(
     settings: Settings,
-    endpoint: str,
+    choice: RuntimeChoice,
     *,
     config_maps: "Callable[[], Mapping[tuple[str, str], V1ConfigMap]]" = dict,
     alone: bool = False,
@@ -71,7 +109,7 @@ def open_kubelet(
     """Yield a kubelet for the node, which is not started.
 
     `alone` takes the node's kubelet lock and takes over what an ended process left; without, nothing may be changed.
-    Raises ClickException if the lock is held, OSError, RuntimeServiceError.
+    Raises BusyError if the lock is held, OSError, RuntimeServiceError.
     """
     from harness.files import LockHeldError, locked
     from harness.kubelet.assembly import NodeChoice, assemble
@@ -83,17 +121,17 @@ def open_kubelet(
             try:
                 stack.enter_context(locked(KubeletPaths(folder).lock, wait=False))
             except LockHeldError:
-                raise click.ClickException("another kubelet works on this node at this moment") from None
-        service, images = _runtime(settings, endpoint, stack, take_over=alone)
-        choice = NodeChoice(node_name(settings), folder, lambda: settings.open_node(threads=1))
-        yield assemble(choice, service, images, config_maps=config_maps, say=say)
+                raise BusyError from None
+        service, images = _runtime(settings, choice, stack, take_over=alone)
+        node = NodeChoice(node_name(settings), folder, lambda: settings.open_node(threads=1))
+        yield assemble(node, service, images, config_maps=config_maps, say=say)
 
 
 @contextmanager
 def open_runtime(settings: Settings, endpoint: str) -> "Iterator[tuple[RuntimeService, ImageService]]":
     """Yield the runtime's two services, without taking anything over. Raises OSError, RuntimeServiceError."""
     with ExitStack() as stack:
-        yield _runtime(settings, endpoint, stack, take_over=False)
+        yield _runtime(settings, RuntimeChoice(endpoint, DEFAULT_TIMEOUT_S), stack, take_over=False)
 
 
 def pods_on_record(settings: Settings) -> "list[tuple[V1Pod, V1PodStatus]]":
@@ -124,15 +162,15 @@ def complete_manifest_pod(ctx: click.Context, param: click.Parameter, incomplete
 
 
 def _runtime(
-    settings: Settings, endpoint: str, stack: ExitStack, *, take_over: bool
+    settings: Settings, choice: RuntimeChoice, stack: ExitStack, *, take_over: bool
 ) -> "tuple[RuntimeService, ImageService]":
     """Return the runtime's two services. Raises ClickException, OSError, RuntimeServiceError."""
     from harness.cli.trace import trace_executions
 
-    if endpoint:
+    if choice.endpoint:
         from harness.cri.remote.client import RemoteRuntime
 
-        remote = stack.enter_context(RemoteRuntime(endpoint))
+        remote = stack.enter_context(RemoteRuntime(choice.endpoint))
         return remote, remote.images
     from harness.cri.builtin.sandbox_networks import SandboxNetworks
     from harness.cri.builtin.service import BuiltinRuntime
@@ -144,6 +182,7 @@ def _runtime(
         open_node,
         settings.conf_dir or DEFAULT_CONF_DIR,
         settings.bin_dirs or (DEFAULT_BIN_DIR,),
+        timeout=choice.plugin_timeout,
         observe=trace_executions(settings.verbose),
         warn=say,
     )

@@ -1,27 +1,36 @@
 """`cni-harness run`: the pods of manifests, as a kubelet starts them, in one pass."""
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.kubelet_node import is_running, node_name, open_kubelet, pods_on_record, runtime_endpoint_option
+from harness.cli.kubelet_node import (
+    BusyError,
+    RuntimeChoice,
+    node_name,
+    open_kubelet,
+    pods_on_record,
+    runtime_options,
+)
 from harness.cli.kubelet_tables import POD_HEADINGS, pod_row
 from harness.cli.options import Settings, needs_root, say, verb
 from harness.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from harness.kubelet.assembly import Assembled
     from harness.kubelet.events import Event
+    from harness.kubelet.pod_records import PodRecords
     from harness.kubelet.v1 import V1ConfigMap, V1Pod
     from harness.kubelet.v1_status import V1PodStatus
 
 __all__ = ["command"]
 
-_LOOK_S = 0.2
+_LOOK_S = 0.1
 
 
 @verb("run")
@@ -43,8 +52,8 @@ _LOOK_S = 0.2
     metavar="S",
     help="How many seconds to wait until all pods are ready or have ended.",
 )
-@runtime_endpoint_option
-def command(settings: Settings, *, paths: tuple[Path, ...], timeout: float, runtime_endpoint: str) -> int:
+@runtime_options
+def command(settings: Settings, *, paths: tuple[Path, ...], timeout: float, runtime: RuntimeChoice) -> int:
     """Run the pods of manifests until all are ready or have ended.
 
     The steps are kubelet's, from the manifest to the containers' start, and so are the rules. The pods go on running:
@@ -57,17 +66,14 @@ def command(settings: Settings, *, paths: tuple[Path, ...], timeout: float, runt
     needs_root("run", "makes network namespaces and containers")
     pods, config_maps = _manifests(settings, paths)
     records = PodRecords(KubeletPaths(settings.open_node().folder))
-    _refuse_taken_names(settings, pods)
+    known = _refuse_taken_names(settings, pods)
     for config_map in config_maps.values():
         records.add_config_map(config_map)
     for pod in pods:
-        records.add(pod)
+        if pod.metadata.uid not in known:
+            records.add(pod)
     uids = {pod.metadata.uid for pod in pods}
-    if is_running(settings):
-        failures = _wait(settings, uids, timeout)
-    else:
-        with open_kubelet(settings, runtime_endpoint, config_maps=records.config_maps, alone=True) as assembled:
-            failures = _pass(assembled, uids, timeout)
+    failures = _settle(settings, runtime, records, _Look(settings, uids, timeout))
     now = [(pod, status) for pod, status in pods_on_record(settings) if pod.metadata.uid in uids]
     from harness.kubelet.server import pod_document
 
@@ -105,7 +111,8 @@ def _manifests(
     return pods, config_maps
 
 
-def _refuse_taken_names(settings: Settings, pods: "list[V1Pod]") -> None:
+def _refuse_taken_names(settings: Settings, pods: "list[V1Pod]") -> set[str]:
+    """Return the UIDs on record. Raises ClickException if a pod of another manifest has one of the names."""
     known = {(pod.metadata.namespace, pod.metadata.name): pod.metadata.uid for pod, _ in pods_on_record(settings)}
     for pod in pods:
         uid = known.get((pod.metadata.namespace, pod.metadata.name), pod.metadata.uid)
@@ -114,66 +121,60 @@ def _refuse_taken_names(settings: Settings, pods: "list[V1Pod]") -> None:
             raise click.ClickException(
                 f"pod {title}: another pod of this name runs; `cni-harness delete {pod.metadata.name}` ends it"
             )
+    return set(known.values())
 
 
-def _pass(assembled: "Assembled", uids: set[str], timeout: float) -> list[str]:
-    """Run the kubelet's loop until the pods are settled; return a line for each that is not ready."""
+def _settle(settings: Settings, runtime: RuntimeChoice, records: "PodRecords", look: "_Look") -> list[str]:
+    """Have the pods settle, by the kubelet that works on the node, or by its loop here.
+
+    Return a line for each that is not ready.
+    """
+    while not look.is_over():
+        with (
+            suppress(BusyError),
+            open_kubelet(settings, runtime, config_maps=records.config_maps, alone=True) as assembled,
+        ):
+            _pass(assembled, look)
+            break
+        time.sleep(_LOOK_S)
+    return look.failures()
+
+
+def _pass(assembled: "Assembled", look: "_Look") -> None:
+    """Run the kubelet's loop until the pods are settled."""
     from harness.kubelet.sources import Sources
 
     kubelet = assembled.kubelet
     sources = Sources(assembled.records, manifests=None, node_name="", say=say)
     sources.on_pods = kubelet.set_pods
-    look = _Look(uids, timeout, lambda: _of_records(assembled, uids))
     kubelet.start()
     try:
         sources.look()
         kubelet.run(until=look.is_over)
     finally:
         assembled.close()
-    return look.failures()
-
-
-def _wait(settings: Settings, uids: set[str], timeout: float) -> list[str]:
-    """Wait for the kubelet that is running to settle the pods."""
-    from harness.kubelet.events import EventRecorder
-    from harness.kubelet.paths import KubeletPaths
-
-    events = EventRecorder(KubeletPaths(settings.open_node().folder).pods)
-
-    def now() -> "list[tuple[V1Pod, V1PodStatus, list[Event]]]":
-        pods = [(pod, status) for pod, status in pods_on_record(settings) if pod.metadata.uid in uids]
-        return [(pod, status, events.of(pod.metadata.uid)) for pod, status in pods]
-
-    look = _Look(uids, timeout, now)
-    while not look.is_over():
-        time.sleep(_LOOK_S)
-    return look.failures()
-
-
-def _of_records(assembled: "Assembled", uids: set[str]) -> "list[tuple[V1Pod, V1PodStatus, list[Event]]]":
-    from harness.kubelet.v1_status import V1PodStatus
-
-    pods = [pod for pod in assembled.records.pods() if pod.metadata.uid in uids]
-    return [
-        (pod, assembled.records.status(pod.metadata.uid) or V1PodStatus(), assembled.events.of(pod.metadata.uid))
-        for pod in pods
-    ]
 
 
 class _Look:
     """Looks at pods until each is ready, has ended or has failed, or the time is over."""
 
-    def __init__(
-        self, uids: set[str], timeout: float, now: "Callable[[], list[tuple[V1Pod, V1PodStatus, list[Event]]]]"
-    ) -> None:
+    def __init__(self, settings: Settings, uids: set[str], timeout: float) -> None:
+        from harness.kubelet.events import EventRecorder
+        from harness.kubelet.paths import KubeletPaths
+
+        self._settings = settings
         self._uids = uids
         self._timeout = timeout
         self._until = time.monotonic() + timeout
-        self._now = now
+        self._events = EventRecorder(KubeletPaths(settings.open_node().folder).pods)
         self._next = 0.0
 
+    def _now(self) -> "list[tuple[V1Pod, V1PodStatus, list[Event]]]":
+        pods = [(pod, status) for pod, status in pods_on_record(self._settings) if pod.metadata.uid in self._uids]
+        return [(pod, status, self._events.of(pod.metadata.uid)) for pod, status in pods]
+
     def is_over(self) -> bool:
-        """Look, five times a second at most."""
+        """Look, ten times a second at most."""
         if time.monotonic() < self._next:
             return False
         self._next = time.monotonic() + _LOOK_S

@@ -21,6 +21,7 @@ from harness.kubelet.kubelet import Kubelet, KubeletParts
 from harness.kubelet.kuberuntime import KubeRuntime
 from harness.kubelet.network_ready import network_error
 from harness.kubelet.paths import KubeletPaths
+from harness.kubelet.pleg import Pleg
 from harness.kubelet.pod_cgroups import PodCgroups
 from harness.kubelet.pod_records import PodRecords
 from harness.kubelet.pod_sync import PodSync
@@ -95,6 +96,7 @@ def assemble(
         sources=sources,
     )
     runtime = KubeRuntime(service, starter, killer, backoff=Backoff(), events=events, paths=paths, probes=probes)
+    pleg = Pleg(service)
     probe_manager = ProbeManager(service, records=records, events=events, probes=probes, on_node=on_node)
     parts = PodSync.Parts(
         service=service,
@@ -107,6 +109,7 @@ def assemble(
         probes=probes,
         reasons=ReasonCache(),
         network_error=lambda: _network_error(service),
+        relist=pleg.relist_now,
         runtime_name=service.version().runtime_name,
         host_ip=host_ip,
     )
@@ -116,6 +119,7 @@ def assemble(
             functions=PodSync(parts),
             records=records,
             events=events,
+            pleg=pleg,
             garbage=GarbageCollector(service, paths, warn=say),
             probes=probes,
             node=_node_facts(choice.name, node_memory),

@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from harness.cri.messages import PodSandboxMetadata
@@ -31,6 +32,7 @@ __all__ = ["Kubelet", "KubeletParts"]
 _HOUSEKEEPING_S: Final = 2.0
 _GARBAGE_S: Final = 60.0
 _ORPHAN_GRACE_S: Final = 1
+_LOOK_S: Final = 0.1
 
 
 class KubeletParts(NamedTuple):
@@ -40,6 +42,7 @@ class KubeletParts(NamedTuple):
     functions: PodFunctions
     records: PodRecords
     events: EventRecorder
+    pleg: Pleg
     garbage: GarbageCollector
     probes: Probes
     node: NodeFacts
@@ -54,8 +57,10 @@ class Kubelet:
         self._pods: dict[str, V1Pod] = {}
         self._rejected: set[str] = set()
         self._queue: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._workers = PodWorkers(parts.functions, on_error=self._log_error)
-        self._pleg = Pleg(parts.service, lambda event: self._queue.put(lambda: self._on_event(event)))
+        self._restarts: set[str] = set()
+        self._workers = PodWorkers(parts.functions, on_error=self._log_error, on_finish=self._on_finish)
+        self._pleg = parts.pleg
+        self._pleg.on_event = lambda event: self._queue.put(lambda: self._on_event(event))
         self._housekeeping_at = 0.0
         self._garbage_at = time.monotonic() + _GARBAGE_S
         self._stopped = threading.Event()
@@ -80,14 +85,14 @@ class Kubelet:
         self._stopped.set()
         self._queue.put(lambda: None)
 
-    def run(self, *, until: Callable[[], bool] = lambda: False) -> None:
+    def run(self, *, until: Callable[[], bool] | None = None) -> None:
         """Handle events until `stop`, or until `until` is true (kubelet's syncLoop). Raises OSError."""
-        while not self._stopped.is_set() and not until():
+        longest = _HOUSEKEEPING_S if until is None else _LOOK_S
+        while not self._stopped.is_set() and not (until is not None and until()):
             wait = max(0.0, min(self._housekeeping_at, self._garbage_at) - time.monotonic())
-            try:
-                self._queue.get(timeout=min(wait, _HOUSEKEEPING_S))()
-            except queue.Empty:
-                self._tick()
+            with suppress(queue.Empty):
+                self._queue.get(timeout=min(wait, longest))()
+            self._tick()
 
     def close(self) -> None:
         """End all threads; the pods stay."""
@@ -120,9 +125,13 @@ class Kubelet:
                 self._workers.update(pod)
 
     def _add(self, pod: V1Pod) -> None:
-        """Admit a pod and start its worker (HandlePodAdditions). A waiting one of its name keeps it from starting."""
+        """Admit a pod and start its worker (HandlePodAdditions). A pod of its UID that is ending comes first."""
         parts, uid = self._parts, pod.metadata.uid
         parts.records.add(pod)
+        if self._workers.state(uid) is not None:
+            self._pods[uid] = pod
+            self._restarts.add(uid)
+            return
         active = list(self._active())
         self._pods[uid] = pod
         if (rejection := admit(pod, active, parts.node)) is not None:
@@ -153,13 +162,20 @@ class Kubelet:
             self._rejected.discard(uid)
             self._parts.records.remove(uid)
         self._pods.pop(uid, None)
-        self._workers.kill(uid)
+        self._restarts.discard(uid)
+        self._workers.kill(uid, self._parts.records.deletion_grace_s(uid))
 
     def _on_event(self, event: PodLifecycleEvent) -> None:
         if event.type == CONTAINER_DIED and event.container:
             self._warned(lambda: self._parts.garbage.remove_old(event.uid, event.container))
         if event.type != CONTAINER_REMOVED:
             self._workers.wake(event.uid)
+
+    def _on_finish(self) -> None:
+        self._queue.put(self._look_soon)
+
+    def _look_soon(self) -> None:
+        self._housekeeping_at = 0.0
 
     def _on_probe(self, update: ProbeUpdate) -> None:
         self._queue.put(lambda: self._workers.wake(update.pod_uid))
@@ -176,10 +192,13 @@ class Kubelet:
     def _housekeep(self) -> None:
         """Forget pods that have ended and are not wanted; end those that nobody wants (HandlePodCleanups)."""
         for uid in self._workers.uids():
-            if uid not in self._pods and self._workers.state(uid) is PodWorkerState.FINISHED:
+            if self._workers.state(uid) is PodWorkerState.FINISHED and (uid not in self._pods or uid in self._restarts):
                 self._parts.garbage.collect(uid.__ne__)
                 self._workers.forget(uid)
                 self._parts.records.remove(uid)
+                if uid in self._restarts:
+                    self._restarts.discard(uid)
+                    self._add(self._pods.pop(uid))
         known = {*self._pods, *self._workers.uids()}
         for pod in self._parts.records.pods():
             if pod.metadata.uid not in known:

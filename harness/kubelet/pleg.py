@@ -1,12 +1,18 @@
-"""The pod life cycle event generator: each second it lists containers, and tells what changed (pleg/generic.go)."""
+"""The pod life cycle event generator: it lists all containers, and tells what changed (pleg/generic.go).
+
+kubelet lists each second. Containers that have just started often change soon, init containers above all, so the lists
+after a request come at shorter distances at first.
+"""
 
 import threading
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from harness.cri.messages import CONTAINER_EXITED, SANDBOX_READY
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.labels import CONTAINER_NAME, POD_UID
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["CONTAINER_DIED", "CONTAINER_REMOVED", "CONTAINER_STARTED", "Pleg", "PodLifecycleEvent"]
 
@@ -20,6 +26,7 @@ _EXITED: Final = "exited"
 _UNKNOWN: Final = "unknown"
 
 _PERIOD_S: Final = 1.0
+_FIRST_PERIOD_S: Final = 0.05
 
 
 class PodLifecycleEvent(NamedTuple):
@@ -32,12 +39,15 @@ class PodLifecycleEvent(NamedTuple):
 
 
 class Pleg(threading.Thread):
-    """Relists each second, or when it is asked to, and hands each change to `on_event`."""
+    """Relists each second, or when it is asked to, and hands each change to `on_event`, which is set before `start`.
 
-    def __init__(self, service: RuntimeService, on_event: Callable[[PodLifecycleEvent], None]) -> None:
+    After a request, periods double from 0.05 s to a second.
+    """
+
+    def __init__(self, service: RuntimeService) -> None:
         super().__init__(name="pleg", daemon=True)
         self._service = service
-        self._on_event = on_event
+        self.on_event: "Callable[[PodLifecycleEvent], None]" = lambda _: None
         self._states: dict[str, tuple[str, str, str]] = {}
         self._wanted = threading.Event()
         self._ended = False
@@ -56,10 +66,14 @@ class Pleg(threading.Thread):
 
     def run(self) -> None:
         """Relist until `close`."""
+        period_s = _PERIOD_S
         while not self._ended:
             self.relist()
-            self._wanted.wait(_PERIOD_S)
-            self._wanted.clear()
+            if self._wanted.wait(period_s):
+                self._wanted.clear()
+                period_s = _FIRST_PERIOD_S
+            else:
+                period_s = min(period_s * 2, _PERIOD_S)
 
     def relist(self) -> None:
         """Compare all sandboxes and containers with those of the last time."""
@@ -73,7 +87,7 @@ class Pleg(threading.Thread):
         for key in dict.fromkeys([*before, *now]):
             for type in _events(before.get(key), now.get(key)):
                 uid, container, _ = now.get(key) or before[key]
-                self._on_event(PodLifecycleEvent(uid, type, key, container))
+                self.on_event(PodLifecycleEvent(uid, type, key, container))
 
     def _listed(self) -> dict[str, tuple[str, str, str]]:
         """Return pod UID, name and state of each container and sandbox by ID."""

@@ -69,6 +69,13 @@ class PodRecords:
             pod.metadata.deletion_grace_period_seconds = grace_s
         self.add(pod)
 
+    def deletion_grace_s(self, uid: str) -> int | None:
+        """Return the grace period that a pod's deletion came with, in seconds; None for the pod's own."""
+        with suppress(OSError, ValueError, CniError):
+            pod = V1Pod.decode(decode_json((self._paths.pod(uid) / "pod.json").read_bytes()))
+            return pod.metadata.deletion_grace_period_seconds
+        return None
+
     def add_config_map(self, config_map: V1ConfigMap) -> None:
         """Keep a config map, new or changed. Raises OSError."""
         metadata = config_map.metadata

@@ -79,6 +79,7 @@ class _Parts(NamedTuple):
     probes: Probes
     reasons: ReasonCache
     network_error: Callable[[], str | None]
+    relist: Callable[[], None]
     runtime_name: str
     host_ip: str
 
@@ -107,14 +108,15 @@ class PodSync:
         parts.probe_workers.add_pod(pod)
         steps = parts.runtime.sync_pod(pod, status, volumes, cgroup_parent=cgroup_parent)
         uid = pod.metadata.uid
+        if steps:
+            parts.relist()
         for step in steps:
             if step.action == START_CONTAINER and step.reason:
                 parts.reasons.set(uid, step.target, step.reason, step.message)
             elif step.action == START_CONTAINER:
                 parts.reasons.remove(uid, step.target)
         if failed := [step for step in steps if step.reason]:
-            if steps:
-                self._tell(pod, self._runtime_status(pod))
+            self._tell(pod, self._runtime_status(pod))
             retries = [step.retry_s for step in failed if step.retry_s is not None]
             raise SyncError("; ".join(step.in_words() for step in failed), min(retries, default=None))
         return False

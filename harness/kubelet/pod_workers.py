@@ -36,13 +36,22 @@ class _Worker(threading.Thread):
     """One pod's worker."""
 
     def __init__(
-        self, pod: V1Pod, functions: PodFunctions, state: PodWorkerState, *, on_error: Callable[[V1Pod, str], None]
+        self,
+        pod: V1Pod,
+        functions: PodFunctions,
+        state: PodWorkerState,
+        *,
+        on_error: Callable[[V1Pod, str], None],
+        on_finish: Callable[["_Worker"], None],
+        waits: bool,
     ) -> None:
         super().__init__(name=f"pod-{pod.metadata.name}", daemon=True)
         self.pod = pod
         self.state = state
         self._functions = functions
         self._on_error = on_error
+        self._on_finish = on_finish
+        self._waits = waits
         self._changed = threading.Condition()
         self._due = 0.0
         self._kill = False
@@ -55,6 +64,12 @@ class _Worker(threading.Thread):
         with self._changed:
             self.pod = pod or self.pod
             self._due = 0.0
+            self._changed.notify()
+
+    def go(self) -> None:
+        """Have a waiting worker begin."""
+        with self._changed:
+            self._waits = False
             self._changed.notify()
 
     def kill(self, grace_s: int | None) -> None:
@@ -76,11 +91,14 @@ class _Worker(threading.Thread):
         """Go through the states until the last."""
         while self.state is not PodWorkerState.FINISHED:
             with self._changed:
-                while not self._ended and time.monotonic() < self._due:
-                    self._changed.wait(self._due - time.monotonic())
+                while not self._ended and not self._is_due():
+                    self._changed.wait(None if self._waits else max(0.0, self._due - time.monotonic()))
                 if self._ended:
                     return
                 self._due = float("inf")
+                if self._waits:  # it is killed before it has started anything
+                    self.state = PodWorkerState.FINISHED
+                    break
             if self._kill and self.state is PodWorkerState.SYNC:
                 self.state = POD_LIFE.after(self.state, PodEvent.KILLED)
             event, delay_s = self._step()
@@ -89,6 +107,10 @@ class _Worker(threading.Thread):
                 # A request that came meanwhile has set an earlier time.
                 self._due = min(self._due, time.monotonic() + delay_s)
                 self.syncs += 1
+        self._on_finish(self)
+
+    def _is_due(self) -> bool:
+        return self._kill if self._waits else time.monotonic() >= self._due
 
     def _step(self) -> tuple[PodEvent, float]:
         """Do the function of the state; return the outcome, and the seconds until the next step."""
@@ -108,11 +130,22 @@ class _Worker(threading.Thread):
 
 
 class PodWorkers:
-    """The workers of all pods; methods may be called from any thread."""
+    """The workers of all pods; methods may be called from any thread.
 
-    def __init__(self, functions: PodFunctions, *, on_error: Callable[[V1Pod, str], None]) -> None:
+    A pod waits for the end of an earlier one of its namespace and name, as static pods do. `on_finish` is called at
+    each worker's end, in the worker's thread.
+    """
+
+    def __init__(
+        self,
+        functions: PodFunctions,
+        *,
+        on_error: Callable[[V1Pod, str], None],
+        on_finish: Callable[[], None] = lambda: None,
+    ) -> None:
         self._functions = functions
         self._on_error = on_error
+        self._on_finish = on_finish
         self._lock = threading.Lock()
         self._workers: dict[str, _Worker] = {}
 
@@ -121,11 +154,32 @@ class PodWorkers:
         with self._lock:
             worker = self._workers.get(pod.metadata.uid)
             if worker is None:
-                worker = _Worker(pod, self._functions, state, on_error=self._on_error)
+                waits = state is PodWorkerState.SYNC and bool(self._others(pod))
+                worker = _Worker(
+                    pod, self._functions, state, on_error=self._on_error, on_finish=self._finished, waits=waits
+                )
                 self._workers[pod.metadata.uid] = worker
                 worker.start()
                 return
         worker.wake(pod)
+
+    def _others(self, pod: V1Pod) -> list[_Worker]:
+        """Return unfinished workers of pods with the same namespace and name, the oldest first."""
+        return [
+            worker
+            for worker in self._workers.values()
+            if _full_name(worker.pod) == _full_name(pod)
+            and worker.pod.metadata.uid != pod.metadata.uid
+            and worker.state is not PodWorkerState.FINISHED
+        ]
+
+    def _finished(self, ended: _Worker) -> None:
+        """Let the next pod of the name begin."""
+        with self._lock:
+            waiting = self._others(ended.pod)
+        if waiting:
+            waiting[0].go()
+        self._on_finish()
 
     def wake(self, uid: str) -> None:
         """Have the worker of a pod look again; an unknown UID is fine."""
@@ -169,6 +223,10 @@ class PodWorkers:
             worker.end()
         for worker in workers:
             worker.join()
+
+
+def _full_name(pod: V1Pod) -> tuple[str, str]:
+    return pod.metadata.namespace, pod.metadata.name
 
 
 def _delay_s(error: Exception) -> float:

@@ -10,8 +10,9 @@ import pytest
 
 from harness.cri.messages import NamespaceMode
 from tests.builtin_containers import BUSYBOX, Pod, build_busybox, pause
-from tests.cli import REFERENCE_BIN_DIR, ROOT, Cli
+from tests.cli import REFERENCE_BIN_DIR, ROOT, Cli, bridge_network
 from tests.distributions import WITHOUT_REGISTRY
+from tests.manifests import KubeletNode
 from tests.nodes import Neighbours, Node, veth_between
 
 
@@ -61,6 +62,23 @@ def cli(request: pytest.FixtureRequest, make_cli: Callable[[Path], Cli]) -> Cli:
         made: Cli = request.getfixturevalue("reference_cli")
         return made
     return make_cli(request.getfixturevalue(f"{request.param}_bin_dir"))
+
+
+@pytest.fixture
+def kubelet_node(tmp_path: Path, direct_bin_dir: Path) -> Iterator[KubeletNode]:
+    """A command line on a node of its own, for pods of manifests, with our plugins and without a network list."""
+    node = KubeletNode(tmp_path / "kubelet-node", direct_bin_dir)
+    yield node
+    node.close()
+
+
+@pytest.fixture
+def bridged(kubelet_node: KubeletNode) -> KubeletNode:
+    """The same with a bridge for the pods, and host ports."""
+    network = bridge_network("net", version="1.0.0")
+    network["plugins"].append({"type": "portmap", "capabilities": {"portMappings": True}})
+    kubelet_node.configure(network)
+    return kubelet_node
 
 
 @pytest.fixture

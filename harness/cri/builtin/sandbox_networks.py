@@ -27,7 +27,8 @@ _EXPECTED = (PluginError, NetworkError, CniError, OSError)
 class SandboxNetworks:
     """Executes the plugins of `bin_dirs` for the lists of `conf_dir`, on the node that `open_node` returns.
 
-    Safe to share between threads. Each operation uses the node for itself, so that GC waits for operations only.
+    `timeout` limits one plugin, in seconds. Safe to share between threads.
+    Each operation uses the node for itself, so that GC waits for operations only.
     """
 
     def __init__(
@@ -36,12 +37,14 @@ class SandboxNetworks:
         conf_dir: Path,
         bin_dirs: Sequence[Path],
         *,
+        timeout: float = 60.0,
         observe: Callable[[Execution], None] | None = None,
         warn: Callable[[str], None],
     ) -> None:
         self._open_node = open_node
         self._conf_dir = conf_dir
         self._bin_dirs = bin_dirs
+        self._timeout = timeout
         self._observe = observe
         self._warn = warn
 
@@ -125,7 +128,9 @@ class SandboxNetworks:
             yield node
 
     def _libcni(self, node: Node) -> Libcni:
-        executor = Executor(list(self._bin_dirs), observe=self._observe, place=node.shell_words())
+        executor = Executor(
+            list(self._bin_dirs), timeout=self._timeout, observe=self._observe, place=node.shell_words()
+        )
         return Libcni(executor, ResultCache(node.var_lib_cni, warn=self._warn), warn=self._warn)
 
     def _as_added(self, node: Node, sandbox: SandboxRecord, network: PodNetwork) -> NetworkList:

@@ -1,0 +1,185 @@
+"""Pods of manifests for tests: written as JSON, run by the command line, and looked for in the kernel afterwards."""
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from harness.snapshot import Snapshot, differences, take
+from netlink.namespace import remove_namespace
+from tests.cli import Cli
+from tests.nodes import until
+
+__all__ = ["DUMMY", "FOREVER", "KubeletNode", "condition", "container", "pod"]
+
+FOREVER = ["sh", "-c", "trap 'exit 0' TERM USR1; while :; do sleep 0.1; done"]
+"""A command that runs until its stop signal: the first process of a PID namespace ignores signals without a handler."""
+
+DUMMY = {
+    "cniVersion": "1.0.0",
+    "name": "dummy",
+    "plugins": [{"type": "dummy", "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.78.0.0/24"}]]}}],
+}
+"""A network list that gives a pod an address, and nothing on the node."""
+
+
+def container(name: str, command: Sequence[str] = FOREVER, *, image: str = "", **keys: object) -> dict[str, Any]:
+    """Return a container; one of an image is never pulled."""
+    own = {"image": image, "imagePullPolicy": "Never"} if image else {}
+    return {"name": name, "command": list(command), **own, **keys}
+
+
+def pod(name: str, *containers: Mapping[str, Any], **spec: object) -> dict[str, Any]:
+    """Return the manifest of a pod, which has one container that runs for good if none is given."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {
+            "terminationGracePeriodSeconds": 1,
+            "dnsPolicy": "Default",
+            "containers": list(containers) or [container("app")],
+            **spec,
+        },
+    }
+
+
+def condition(document: Mapping[str, Any], type: str) -> str:
+    """Return the status of a condition of a pod's document."""
+    return next((str(each["status"]) for each in document["status"]["conditions"] if each["type"] == type), "")
+
+
+class KubeletNode(Cli):
+    """A command line on a node of its own, with pods of manifests."""
+
+    def __init__(self, folder: Path, bin_dir: Path) -> None:
+        super().__init__(folder, bin_dir)
+        self.manifests = folder / "manifests"
+        self.manifests.mkdir()
+        self._seen: set[str] = set()
+
+    def close(self) -> None:
+        """End all pods; kill and remove what is left of them, since the test has failed then."""
+        with suppress(Exception):
+            self.run("delete", "--all", "--grace-period", "0", check=False)
+        for process in self._processes():
+            with suppress(OSError):
+                os.kill(process, signal.SIGKILL)
+        for record in self.node_dir.glob("sandboxes/*/*.json"):
+            with suppress(OSError, ValueError):
+                remove_namespace(json.loads(record.read_text()).get("netns") or "/run/netns/none")
+        super().close()
+
+    def write(self, manifest: Mapping[str, Any], file: str = "") -> Path:
+        """Write a manifest into the folder of manifests."""
+        path = self.manifests / (file or f"{manifest['metadata']['name']}.json")
+        path.write_text(json.dumps(manifest))
+        return path
+
+    def start(self, manifest: Mapping[str, Any], *args: str) -> dict[str, Any]:
+        """Run one pod until it is ready, and return its document."""
+        (document,) = self.json("run", "-f", str(self.write(manifest)), *args)["pods"]
+        return dict(document)
+
+    def refused(self, manifest: Mapping[str, Any], *args: str) -> str:
+        """Run one pod that fails; return what is said of it."""
+        run = self.run("run", "-f", str(self.write(manifest)), *args, check=False)
+        assert run.returncode == 1, run.stdout
+        return run.stderr
+
+    def on_record(self) -> list[dict[str, Any]]:
+        """Return the documents of all pods."""
+        found: list[dict[str, Any]] = self.json("get", "pods")["pods"]
+        return found
+
+    def one(self, name: str) -> dict[str, Any]:
+        """Return the document of a pod, from its files."""
+        for folder in (self.node_dir / "kubelet/pods").glob("*"):
+            with suppress(OSError, ValueError):
+                document: dict[str, Any] = json.loads((folder / "pod.json").read_text())
+                if document["metadata"]["name"] == name:
+                    return document | {"status": json.loads((folder / "status.json").read_text())}
+        return {}
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        """Return the events of a pod in their order."""
+        found: list[dict[str, Any]] = self.json("describe", name)["events"]
+        return found
+
+    @contextmanager
+    def kubelet(self, *args: str) -> Iterator[Any]:
+        """Run the kubelet on the folder of manifests for as long as the block lasts."""
+        with self.background("kubelet", "--manifests", str(self.manifests), *args) as process:
+            until(lambda: (self.node_dir / "kubelet/kubelet.sock").exists() or process.poll() is not None)
+            yield process
+            process.send_signal(signal.SIGTERM)
+            said = process.communicate(timeout=60)[1]
+            assert process.returncode in {0, -signal.SIGTERM, 143}, said
+
+    @contextmanager
+    def watched(self, name: str) -> Iterator[list[dict[str, Any]]]:
+        """Collect each status of a pod that is told while the block lasts."""
+        seen: list[dict[str, Any]] = []
+        over = threading.Event()
+
+        def look() -> None:
+            while not over.wait(0.005):
+                status = self.one(name).get("status")
+                if status and (not seen or seen[-1] != status):
+                    seen.append(status)
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        try:
+            yield seen
+        finally:
+            over.set()
+            thread.join()
+
+    def snapshot(self) -> Snapshot:
+        """Return the state of the node and of its files, after a first pod has made what stays, such as a bridge."""
+        if not self._seen:
+            self.start(pod("first", container("app", ports=[{"containerPort": 1, "hostPort": 18099}])))
+            self.run("delete", "first")
+            self._seen.add("first")
+        return take({"node": f"/run/netns/{self.node}"}, [self.node_dir])
+
+    def assert_nothing_left(self, before: Snapshot) -> None:
+        """Raise AssertionError for files, links, rules, processes, mounts and control groups of pods."""
+        # The last address that host-local has given, and runc's folder of containers, which is empty.
+        ignore = ["files/*/last_reserved_ip*", "files/*/runc"]
+        deadline = time.monotonic() + 20
+        while found := [each.in_words() for each in differences(before, self.snapshot(), ignore=ignore)]:
+            assert time.monotonic() < deadline, "\n".join(found)
+            time.sleep(0.05)
+        runc = self.node_dir / "runc"
+        assert not runc.exists() or not list(runc.iterdir())
+        assert self._leftovers() == []
+
+    def _leftovers(self) -> list[str]:
+        """Return processes and mounts that name this node's files, and control groups of its containers."""
+        found = [f"process {pid}: {_text(pid, 'cmdline')}" for pid in self._processes()]
+        found += [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(self.node_dir) in line]
+        return found
+
+    def _processes(self) -> list[int]:
+        """Return the processes whose command line, environment or mounts name this node's files."""
+        found = []
+        for path in Path("/proc").iterdir():
+            if path.name.isdecimal() and int(path.name) != os.getpid():
+                texts = (_text(int(path.name), part) for part in ("cmdline", "mountinfo"))
+                if any(str(self.node_dir) in text for text in texts):
+                    found.append(int(path.name))
+        return found
+
+
+def _text(pid: int, part: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{part}").read_text(errors="replace").replace("\0", " ")
+    except OSError:
+        return ""

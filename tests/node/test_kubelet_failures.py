@@ -1,0 +1,212 @@
+"""Pods that cannot run: the reason is told, and nothing remains."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.builtin_containers import BUSYBOX
+from tests.manifests import DUMMY, FOREVER, KubeletNode, container, pod
+from tests.nodes import until
+
+pytestmark = pytest.mark.sudo
+
+NET = {"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "faulty"}]}
+SANDBOX_FAILED = "FailedCreatePodSandBox: Failed to create pod sandbox: failed to setup network for sandbox "
+
+FAULTS = {
+    "fails": (
+        """cat > /dev/null; [ "$CNI_COMMAND" = ADD ] || exit 0
+echo '{"cniVersion": "1.0.0", "code": 111, "msg": "not today", "details": "no reason"}'; exit 1""",
+        "plugin faulty: ADD failed with code 111: not today; no reason",
+    ),
+    "hangs": (
+        'cat > /dev/null; [ "$CNI_COMMAND" = ADD ] || exit 0; sleep 1000',
+        "plugin faulty: ADD failed: still running after 2 s",
+    ),
+    "answers rubbish": (
+        'cat > /dev/null; [ "$CNI_COMMAND" = ADD ] || exit 0; echo "<html>"',
+        "plugin faulty: ADD failed: ",
+    ),
+    "gives no address": (
+        """cat > /dev/null; [ "$CNI_COMMAND" = ADD ] || exit 0; echo '{"cniVersion": "1.0.0"}'""",
+        "failed to find network info for sandbox",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_plugin_that(kubelet_node: KubeletNode, fault: str) -> None:
+    kubelet_node.configure(DUMMY)
+    before = kubelet_node.snapshot()
+    script, words = FAULTS[fault]
+    kubelet_node.plugin("faulty", script)
+    kubelet_node.configure(NET)
+
+    said = kubelet_node.refused(pod("web"), "--plugin-timeout", "2")
+
+    assert "Error: pod default/web: FailedCreatePodSandBox: Failed to create pod sandbox: " in said
+    assert words in said
+    document = kubelet_node.one("web")
+    assert document["status"]["phase"] == "Pending"
+    (status,) = document["status"]["containerStatuses"]
+    assert status["state"]["waiting"]["reason"] == "ContainerCreating"
+    kubelet_node.run("delete", "web", "--plugin-timeout", "2")
+    kubelet_node.configure(DUMMY)
+    (kubelet_node.conf_dir / "00-net.conflist").unlink()
+    kubelet_node.assert_nothing_left(before)
+
+
+def test_a_missing_plugin_makes_the_node_unready(kubelet_node: KubeletNode) -> None:
+    kubelet_node.configure(DUMMY)
+    before = kubelet_node.snapshot()
+    kubelet_node.configure({"cniVersion": "1.1.0", "name": "net", "plugins": [{"type": "missing"}]})
+
+    said = kubelet_node.refused(pod("web"))
+
+    assert "NetworkNotReady: network is not ready: container runtime network not ready: NetworkReady=false " in said
+    assert "reason:NetworkPluginNotReady message:Network plugin returns error: " in said
+    assert 'no executable "missing"' in said
+    kubelet_node.run("delete", "web")
+    (kubelet_node.conf_dir / "00-net.conflist").unlink()
+    kubelet_node.assert_nothing_left(before)
+
+
+def test_a_node_without_a_network_runs_pods_of_the_nodes_network_only(kubelet_node: KubeletNode) -> None:
+    said = kubelet_node.refused(pod("web"))
+
+    assert "NetworkReady=false reason:NetworkPluginNotReady" in said
+    assert "cni plugin not initialized" in said
+    assert kubelet_node.start(pod("of-node", hostNetwork=True))["status"]["phase"] == "Running"
+    kubelet_node.configure({"cniVersion": "1.1.0", "name": "net", "plugins": [{"type": "noop"}]})
+    said = kubelet_node.refused(pod("web"))
+    # The node is ready now. A runtime cannot use a pod without an address (containerd's setupPodNetwork).
+    assert "failed to find network info for sandbox" in said
+    kubelet_node.configure(DUMMY)
+    (kubelet_node.conf_dir / "00-net.conflist").unlink()
+    assert kubelet_node.start(pod("web"))["status"]["phase"] == "Running"
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason", "message"),
+    [
+        (
+            "Never",
+            "ErrImageNeverPull",
+            'Container image "nowhere.test/none:1" is not present with pull policy of Never',
+        ),
+        ("IfNotPresent", "ErrImagePull", "nowhere.test/none:1"),
+    ],
+)
+def test_a_missing_image(kubelet_node: KubeletNode, policy: str, reason: str, message: str) -> None:
+    kubelet_node.configure(DUMMY)
+    before = kubelet_node.snapshot()
+    app = container("app") | {"image": "nowhere.test/none:1", "imagePullPolicy": policy}
+
+    said = kubelet_node.refused(pod("web", app))
+
+    assert f"container app: {reason}: " in said
+    assert message in said
+    events = [(each["reason"], each["message"]) for each in kubelet_node.events("web")]
+    assert events[-1] == ("Failed", f"Error: {reason}")
+    kubelet_node.run("delete", "web")
+    kubelet_node.assert_nothing_left(before)
+
+
+def test_pulls_of_a_missing_image_are_backed_off(kubelet_node: KubeletNode) -> None:
+    kubelet_node.configure(DUMMY)
+    app = container("app") | {"image": "nowhere.test/none:1", "imagePullPolicy": "Always"}
+    kubelet_node.write(pod("web", app))
+
+    with kubelet_node.kubelet():
+        until(lambda: _waiting(kubelet_node)["reason"] == "ImagePullBackOff", within=120)
+
+        message = _waiting(kubelet_node)["message"]
+        assert message.startswith('Back-off pulling image "nowhere.test/none:1": ErrImagePull: ')
+
+
+def _waiting(node: KubeletNode) -> dict[str, Any]:
+    name = f"web-{node.node}"
+    statuses = node.one(name).get("status", {}).get("containerStatuses") or [{"state": {}}]
+    found: dict[str, Any] = statuses[0]["state"].get("waiting", {"reason": "", "message": ""})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"restartPolicy": "Foo"}, 'spec.restartPolicy: Unsupported value: "Foo": supported values: '),
+        ({"containers": []}, "spec.containers: Required value"),
+        ({"contaners": 1}, 'unknown field "spec.contaners"'),
+        (
+            {"containers": [container("app", ports=[{"containerPort": 70000}])]},
+            "spec.containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive",
+        ),
+    ],
+)
+def test_an_invalid_manifest_changes_nothing(kubelet_node: KubeletNode, change: dict[str, Any], error: str) -> None:
+    kubelet_node.configure(DUMMY)
+    before = kubelet_node.snapshot()
+    manifest = pod("web")
+    manifest["spec"] |= change
+
+    said = kubelet_node.refused(manifest)
+
+    assert error in said
+    assert str(kubelet_node.manifests / "web.json") in said
+    kubelet_node.assert_nothing_left(before)
+
+
+def test_a_taken_host_port_is_the_reason_of_a_rejection(kubelet_node: KubeletNode) -> None:
+    kubelet_node.configure(DUMMY)
+    before = kubelet_node.snapshot()
+    ports = [{"containerPort": 80, "hostPort": 18081}]
+    kubelet_node.start(pod("one", container("app", ports=ports)))
+
+    said = kubelet_node.refused(pod("two", container("app", ports=ports)))
+
+    words = "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
+    assert f"Error: pod default/two: NodePorts: Pod was rejected: {words}" in said
+    status = kubelet_node.one("two")["status"]
+    assert (status["phase"], status["reason"]) == ("Failed", "NodePorts")
+    assert not status.get("conditions")
+    assert [(each["reason"], each["message"]) for each in kubelet_node.events("two")] == [("NodePorts", words)]
+    kubelet_node.run("delete", "--all")
+    kubelet_node.assert_nothing_left(before)
+
+
+def test_a_hook_that_fails_ends_its_container(kubelet_node: KubeletNode) -> None:
+    kubelet_node.configure(DUMMY)
+    hook = {"postStart": {"exec": {"command": ["sh", "-c", "echo bad >&2; exit 3"]}}}
+
+    said = kubelet_node.refused(pod("web", container("app", lifecycle=hook), restartPolicy="Never"))
+
+    assert "PostStartHookError" in said or "Failed" in said
+    reasons = [each["reason"] for each in kubelet_node.events("web")]
+    assert ["Created", "Started", "FailedPostStartHook", "Killing"] == reasons[:4]
+
+
+def test_a_second_run_changes_nothing_and_another_manifest_is_refused(kubelet_node: KubeletNode) -> None:
+    kubelet_node.configure(DUMMY)
+    first = kubelet_node.start(pod("web"))
+
+    again = kubelet_node.start(pod("web"))
+
+    assert again["status"] == first["status"]
+    said = kubelet_node.refused(pod("web", container("app", FOREVER, env=[{"name": "A", "value": "b"}])))
+    assert "pod default/web: another pod of this name runs; `cni-harness delete web` ends it" in said
+    assert kubelet_node.one("web")["status"]["containerStatuses"] == first["status"]["containerStatuses"]
+
+
+def test_an_image_that_is_loaded_is_listed_and_removed(
+    kubelet_node: KubeletNode, request: pytest.FixtureRequest
+) -> None:
+    layout: Callable[[], object] = request.getfixturevalue("busybox_layout")
+    kubelet_node.run("image", "load", str(layout))
+
+    (image,) = json.loads(kubelet_node.run("image", "list", "-o", "json").stdout)["images"]
+    kubelet_node.run("image", "rm", BUSYBOX)
+
+    assert image["repo_tags" if "repo_tags" in image else "repoTags"] == [BUSYBOX]
+    assert kubelet_node.json("image", "list")["images"] == []
