@@ -15,17 +15,17 @@ from netlink.namespace import remove_namespace
 from tests.cli import Cli
 from tests.nodes import until
 
-__all__ = ["DUMMY", "FOREVER", "KubeletNode", "condition", "container", "pod"]
+__all__ = ["FOREVER", "WIRES", "KubeletNode", "condition", "container", "pod"]
 
 FOREVER = ["sh", "-c", "trap 'exit 0' TERM USR1; while :; do sleep 0.1; done"]
 """A command that runs until its stop signal: the first process of a PID namespace ignores signals without a handler."""
 
-DUMMY = {
+WIRES = {
     "cniVersion": "1.0.0",
-    "name": "dummy",
-    "plugins": [{"type": "dummy", "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.78.0.0/24"}]]}}],
+    "name": "wires",
+    "plugins": [{"type": "ptp", "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.78.0.0/24"}]]}}],
 }
-"""A network list that gives a pod an address, and nothing on the node."""
+"""A network list of which nothing remains on the node when its pods are gone."""
 
 
 def container(name: str, command: Sequence[str] = FOREVER, *, image: str = "", **keys: object) -> dict[str, Any]:

@@ -150,7 +150,8 @@ def _pass(assembled: "Assembled", look: "_Look") -> None:
     kubelet.start()
     try:
         sources.look()
-        kubelet.run(until=look.is_over)
+        # The statuses of an earlier process do not count.
+        kubelet.run(until=lambda: all(map(kubelet.has_synced, look.uids)) and look.is_over())
     finally:
         assembled.close()
 
@@ -163,15 +164,19 @@ class _Look:
         from harness.kubelet.paths import KubeletPaths
 
         self._settings = settings
-        self._uids = uids
+        self.uids = uids
         self._timeout = timeout
         self._until = time.monotonic() + timeout
         self._events = EventRecorder(KubeletPaths(settings.open_node().folder).pods)
+        self._before = {uid: self._events.of(uid) for uid in uids}
         self._next = 0.0
 
     def _now(self) -> "list[tuple[V1Pod, V1PodStatus, list[Event]]]":
-        pods = [(pod, status) for pod, status in pods_on_record(self._settings) if pod.metadata.uid in self._uids]
-        return [(pod, status, self._events.of(pod.metadata.uid)) for pod, status in pods]
+        pods = [(pod, status) for pod, status in pods_on_record(self._settings) if pod.metadata.uid in self.uids]
+        return [(pod, status, self._new_events(pod.metadata.uid)) for pod, status in pods]
+
+    def _new_events(self, uid: str) -> "list[Event]":
+        return [event for event in self._events.of(uid) if event not in self._before[uid]]
 
     def is_over(self) -> bool:
         """Look, ten times a second at most."""
@@ -181,7 +186,7 @@ class _Look:
         from harness.kubelet.settled import failure_of, is_ready
 
         settled = [pod for pod, status, events in self._now() if is_ready(status) or failure_of(status, events)]
-        return len(settled) == len(self._uids) or time.monotonic() >= self._until
+        return len(settled) == len(self.uids) or time.monotonic() >= self._until
 
     def failures(self) -> list[str]:
         """Return a line for each pod that is not as wanted."""

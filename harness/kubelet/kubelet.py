@@ -107,9 +107,9 @@ class Kubelet:
         """Return the state of a pod's worker; None if it has none."""
         return self._workers.state(uid)
 
-    def is_rejected(self, uid: str) -> bool:
-        """Tell whether admission has rejected a pod."""
-        return uid in self._rejected
+    def has_synced(self, uid: str) -> bool:
+        """Tell whether a pod was rejected, or its worker has done a step."""
+        return uid in self._rejected or self._workers.syncs(uid) > 0
 
     def _set_pods(self, pods: Sequence[V1Pod]) -> None:
         wanted = {pod.metadata.uid: pod for pod in pods}

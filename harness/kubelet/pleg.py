@@ -47,7 +47,7 @@ class Pleg(threading.Thread):
     def __init__(self, service: RuntimeService) -> None:
         super().__init__(name="pleg", daemon=True)
         self._service = service
-        self.on_event: "Callable[[PodLifecycleEvent], None]" = lambda _: None
+        self.on_event: Callable[[PodLifecycleEvent], None] = lambda _: None
         self._states: dict[str, tuple[str, str, str]] = {}
         self._wanted = threading.Event()
         self._ended = False

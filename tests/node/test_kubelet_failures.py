@@ -1,13 +1,12 @@
 """Pods that cannot run: the reason is told, and nothing remains."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.builtin_containers import BUSYBOX
-from tests.manifests import DUMMY, FOREVER, KubeletNode, container, pod
+from tests.manifests import FOREVER, WIRES, KubeletNode, container, pod
 from tests.nodes import until
 
 pytestmark = pytest.mark.sudo
@@ -23,7 +22,7 @@ echo '{"cniVersion": "1.0.0", "code": 111, "msg": "not today", "details": "no re
     ),
     "hangs": (
         'cat > /dev/null; [ "$CNI_COMMAND" = ADD ] || exit 0; sleep 1000',
-        "plugin faulty: ADD failed: still running after 2 s",
+        "plugin faulty: ADD failed: gave no answer and was killed after 2",
     ),
     "answers rubbish": (
         'cat > /dev/null; [ "$CNI_COMMAND" = ADD ] || exit 0; echo "<html>"',
@@ -38,7 +37,7 @@ echo '{"cniVersion": "1.0.0", "code": 111, "msg": "not today", "details": "no re
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_plugin_that(kubelet_node: KubeletNode, fault: str) -> None:
-    kubelet_node.configure(DUMMY)
+    kubelet_node.configure(WIRES)
     before = kubelet_node.snapshot()
     script, words = FAULTS[fault]
     kubelet_node.plugin("faulty", script)
@@ -53,13 +52,13 @@ def test_a_plugin_that(kubelet_node: KubeletNode, fault: str) -> None:
     (status,) = document["status"]["containerStatuses"]
     assert status["state"]["waiting"]["reason"] == "ContainerCreating"
     kubelet_node.run("delete", "web", "--plugin-timeout", "2")
-    kubelet_node.configure(DUMMY)
+    kubelet_node.configure(WIRES)
     (kubelet_node.conf_dir / "00-net.conflist").unlink()
     kubelet_node.assert_nothing_left(before)
 
 
 def test_a_missing_plugin_makes_the_node_unready(kubelet_node: KubeletNode) -> None:
-    kubelet_node.configure(DUMMY)
+    kubelet_node.configure(WIRES)
     before = kubelet_node.snapshot()
     kubelet_node.configure({"cniVersion": "1.1.0", "name": "net", "plugins": [{"type": "missing"}]})
 
@@ -83,7 +82,7 @@ def test_a_node_without_a_network_runs_pods_of_the_nodes_network_only(kubelet_no
     said = kubelet_node.refused(pod("web"))
     # The node is ready now. A runtime cannot use a pod without an address (containerd's setupPodNetwork).
     assert "failed to find network info for sandbox" in said
-    kubelet_node.configure(DUMMY)
+    kubelet_node.configure(WIRES)
     (kubelet_node.conf_dir / "00-net.conflist").unlink()
     assert kubelet_node.start(pod("web"))["status"]["phase"] == "Running"
 
@@ -100,7 +99,7 @@ def test_a_node_without_a_network_runs_pods_of_the_nodes_network_only(kubelet_no
     ],
 )
 def test_a_missing_image(kubelet_node: KubeletNode, policy: str, reason: str, message: str) -> None:
-    kubelet_node.configure(DUMMY)
+    kubelet_node.configure(WIRES)
     before = kubelet_node.snapshot()
     app = container("app") | {"image": "nowhere.test/none:1", "imagePullPolicy": policy}
 
@@ -115,7 +114,7 @@ def test_a_missing_image(kubelet_node: KubeletNode, policy: str, reason: str, me
 
 
 def test_pulls_of_a_missing_image_are_backed_off(kubelet_node: KubeletNode) -> None:
-    kubelet_node.configure(DUMMY)
+    kubelet_node.configure(WIRES)
     app = container("app") | {"image": "nowhere.test/none:1", "imagePullPolicy": "Always"}
     kubelet_node.write(pod("web", app))
 
@@ -146,7 +145,7 @@ def _waiting(node: KubeletNode) -> dict[str, Any]:
     ],
 )
 def test_an_invalid_manifest_changes_nothing(kubelet_node: KubeletNode, change: dict[str, Any], error: str) -> None:
-    kubelet_node.configure(DUMMY)
+    kubelet_node.configure(WIRES)
     before = kubelet_node.snapshot()
     manifest = pod("web")
     manifest["spec"] |= change
@@ -159,7 +158,7 @@ def test_an_invalid_manifest_changes_nothing(kubelet_node: KubeletNode, change: 
 
 
 def test_a_taken_host_port_is_the_reason_of_a_rejection(kubelet_node: KubeletNode) -> None:
-    kubelet_node.configure(DUMMY)
+    kubelet_node.configure(WIRES)
     before = kubelet_node.snapshot()
     ports = [{"containerPort": 80, "hostPort": 18081}]
     kubelet_node.start(pod("one", container("app", ports=ports)))
@@ -177,18 +176,18 @@ def test_a_taken_host_port_is_the_reason_of_a_rejection(kubelet_node: KubeletNod
 
 
 def test_a_hook_that_fails_ends_its_container(kubelet_node: KubeletNode) -> None:
-    kubelet_node.configure(DUMMY)
+    kubelet_node.configure(WIRES)
     hook = {"postStart": {"exec": {"command": ["sh", "-c", "echo bad >&2; exit 3"]}}}
 
     said = kubelet_node.refused(pod("web", container("app", lifecycle=hook), restartPolicy="Never"))
 
     assert "PostStartHookError" in said or "Failed" in said
     reasons = [each["reason"] for each in kubelet_node.events("web")]
-    assert ["Created", "Started", "FailedPostStartHook", "Killing"] == reasons[:4]
+    assert reasons[:4] == ["Created", "Started", "FailedPostStartHook", "Killing"]
 
 
 def test_a_second_run_changes_nothing_and_another_manifest_is_refused(kubelet_node: KubeletNode) -> None:
-    kubelet_node.configure(DUMMY)
+    kubelet_node.configure(WIRES)
     first = kubelet_node.start(pod("web"))
 
     again = kubelet_node.start(pod("web"))
@@ -202,7 +201,7 @@ def test_a_second_run_changes_nothing_and_another_manifest_is_refused(kubelet_no
 def test_an_image_that_is_loaded_is_listed_and_removed(
     kubelet_node: KubeletNode, request: pytest.FixtureRequest
 ) -> None:
-    layout: Callable[[], object] = request.getfixturevalue("busybox_layout")
+    layout = request.getfixturevalue("busybox_layout")
     kubelet_node.run("image", "load", str(layout))
 
     (image,) = json.loads(kubelet_node.run("image", "list", "-o", "json").stdout)["images"]

@@ -57,6 +57,7 @@ class SandboxStore:
         """Read all records; a sandbox that was being made is now of unknown state."""
         self.folder = folder
         self._lock = threading.Lock()
+        self._changing = threading.Lock()
         self._sandboxes: dict[str, SandboxRecord] = {}
         for path in sorted(folder.glob("*/sandbox.json")):
             with suppress(OSError, ValueError, CniError):  # written whole: another program's file
@@ -83,6 +84,16 @@ class SandboxStore:
         path = self.path(sandbox.id) / "sandbox.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text.encode() + b"\n", mode=0o600)
+
+    def end(self, sandbox: SandboxRecord, *, on_record: bool = True) -> None:
+        """Apply ENDED unless another thread has done so; without `on_record`, only this process learns of it."""
+        with self._changing:
+            if sandbox.state not in {SandboxState.READY, SandboxState.UNKNOWN}:
+                return
+            if on_record:
+                self.change(sandbox, SandboxEvent.ENDED)
+            else:
+                sandbox.state = SANDBOX_LIFE.after(sandbox.state, SandboxEvent.ENDED)
 
     def change(self, sandbox: SandboxRecord, event: SandboxEvent) -> None:
         """Apply an event; a sandbox that is gone loses its folder. Raises TransitionError, OSError."""

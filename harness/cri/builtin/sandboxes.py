@@ -28,11 +28,13 @@ class Sandboxes:
     ) -> None:
         """Read the sandboxes of an earlier process: each is ready if its pause process runs.
 
-        With `take_over`, sandboxes that were being made are now left ones. Without, another process may be making them.
+        With `take_over`, sandboxes that were being made are now left ones. Without, another process may be
+        making them, and this one writes no record.
         """
         self.store = SandboxStore(folder)
         self._open_node = open_node
         self._networks = networks
+        self._take_over = take_over
         for sandbox in self.store.all():
             if take_over and sandbox.state is SandboxState.MAKING:
                 self.store.change(sandbox, SandboxEvent.LEFT)
@@ -63,8 +65,7 @@ class Sandboxes:
         except NotFoundError:
             return
         self._unmake(sandbox)
-        if sandbox.state is not SandboxState.NOTREADY:
-            self.store.change(sandbox, SandboxEvent.ENDED)
+        self.store.end(sandbox)
 
     def remove(self, sandbox_id: str) -> None:
         """Stop a sandbox and forget it; its containers have been removed before. Raises RuntimeServiceError."""
@@ -139,7 +140,7 @@ class Sandboxes:
     def _look(self, sandbox: SandboxRecord) -> None:
         """Notice a pause process that has ended."""
         if sandbox.state is SandboxState.READY and (sandbox.pause is None or not is_running(sandbox.pause)):
-            self.store.change(sandbox, SandboxEvent.ENDED)
+            self.store.end(sandbox, on_record=self._take_over)
 
     def _status(self, sandbox: SandboxRecord) -> PodSandboxStatus:
         self._look(sandbox)
