@@ -1,0 +1,261 @@
+"""The files and settings that kubelet gives a pod: resolver, hosts, environment, requests, termination messages."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from harness.cri.messages import CONTAINER_EXITED, ContainerMetadata, ContainerStatus, Image, KeyValue, Mount
+from harness.cri.messages import NamespaceMode as Mode
+from harness.kubelet.container_config import ContainerFiles, container_config
+from harness.kubelet.dns import pod_dns
+from harness.kubelet.environment import EnvironmentSources, expanded, variables
+from harness.kubelet.hosts_file import hosts_file_content, pod_hostname
+from harness.kubelet.labels import TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY
+from harness.kubelet.mounted_volume import MountedVolume
+from harness.kubelet.sandbox_config import pod_sandbox_config
+from harness.kubelet.start_error import StartError
+from harness.kubelet.termination_message import new_message_file, termination_message
+from harness.kubelet.v1 import V1Pod
+from tests.unit.kubelet_objects import pod
+
+SOURCES = EnvironmentSources(("10.1.0.2",), "192.0.2.1", {"cpu": Fraction(2), "memory": Fraction(10**9)}, dict)
+FILES = ContainerFiles(Path("/pod/hosts"), Path("/pod/message"))
+
+
+@pytest.fixture
+def resolv_conf(tmp_path: Path) -> Path:
+    path = tmp_path / "resolv.conf"
+    path.write_text(
+        "# comment\nnameserver 192.0.2.1\nnameserver 192.0.2.2\nsearch old.test\nsearch a.test. b.test .\n"
+        "options ndots:2 rotate\n"
+    )
+    return path
+
+
+def test_the_policy_default_is_the_nodes_file(resolv_conf: Path) -> None:
+    dns = pod_dns(pod(dnsPolicy="Default"), resolv_conf)
+
+    assert dns.config.servers == ["192.0.2.1", "192.0.2.2"]
+    assert dns.config.searches == ["a.test", "b.test"]
+    assert dns.config.options == ["ndots:2", "rotate"]
+    assert dns.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("spec", "reasons"),
+    [
+        ({"dnsPolicy": "ClusterFirst"}, ["MissingClusterDNS"]),
+        ({"dnsPolicy": "ClusterFirst", "hostNetwork": True}, []),
+        ({"dnsPolicy": "ClusterFirstWithHostNet", "hostNetwork": True}, ["MissingClusterDNS"]),
+    ],
+)
+def test_without_a_cluster_dns_the_nodes_file_counts(
+    resolv_conf: Path, spec: dict[str, object], reasons: list[str]
+) -> None:
+    dns = pod_dns(pod(**spec), resolv_conf)
+
+    assert [note.reason for note in dns.notes] == reasons
+    assert dns.config.servers == ["192.0.2.1", "192.0.2.2"]
+
+
+def test_the_pods_own_settings_are_added_and_win(resolv_conf: Path) -> None:
+    own = {
+        "nameservers": ["192.0.2.2", "192.0.2.3"],
+        "searches": ["c.test"],
+        "options": [{"name": "ndots", "value": "5"}, {"name": "debug"}],
+    }
+
+    added = pod_dns(pod(dnsPolicy="Default", dnsConfig=own), resolv_conf).config
+    alone = pod_dns(pod(dnsPolicy="None", dnsConfig=own), resolv_conf).config
+
+    assert added.servers == ["192.0.2.1", "192.0.2.2", "192.0.2.3"]
+    assert added.searches == ["a.test", "b.test", "c.test"]
+    assert added.options == ["ndots:5", "rotate", "debug"]
+    assert (alone.servers, alone.searches) == (["192.0.2.2", "192.0.2.3"], ["c.test"])
+
+
+def test_more_than_a_resolver_takes_is_cut_and_said(resolv_conf: Path) -> None:
+    own = {
+        "nameservers": ["192.0.2.3", "192.0.2.4"],
+        "searches": [f"{number}.{'x' * 60}.{'y' * 60}.test" for number in range(31)],
+    }
+
+    dns = pod_dns(pod(dnsPolicy="Default", dnsConfig=own), resolv_conf)
+
+    assert dns.config.servers == ["192.0.2.1", "192.0.2.2", "192.0.2.3"]
+    assert len(" ".join(dns.config.searches)) <= 2048
+    assert [note.reason for note in dns.notes] == ["DNSConfigForming"] * 2
+    assert dns.notes[0].message.endswith("the applied nameserver line is: 192.0.2.1 192.0.2.2 192.0.2.3")
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("$(A)-$(B)", "1-$(B)"),
+        ("$$(A)", "$(A)"),
+        ("$$$(A)", "$1"),
+        ("$(A", "$(A"),
+        ("$A ${A}", "$A ${A}"),
+        ("a$", "a$"),
+    ],
+)
+def test_references_are_replaced_if_they_are_known(text: str, result: str) -> None:
+    assert expanded(text, {"A": "1"}) == result
+
+
+def test_a_variable_sees_earlier_ones_and_the_last_of_a_name_counts() -> None:
+    words = [("A", "1"), ("B", "$(A)$(C)"), ("C", "3"), ("A", "2$(A)")]
+
+    described = pod([{"name": "a", "env": [{"name": name, "value": value} for name, value in words]}])
+
+    found = variables(described, described.spec.containers[0], SOURCES)
+
+    assert found == [KeyValue(key="A", value="21"), KeyValue(key="B", value="1$(C)"), KeyValue(key="C", value="3")]
+
+
+def test_the_hosts_file_has_the_pods_addresses_and_aliases() -> None:
+    aliases = [{"ip": "192.0.2.9", "hostnames": ["nine", "neuf"]}]
+
+    text = hosts_file_content(pod(hostAliases=aliases, subdomain="sub"), ["10.1.0.2", "fd00::2"], "")
+
+    lines = text.splitlines()
+    assert lines[0] == "# Kubernetes-managed hosts file."
+    assert "10.1.0.2\tfoo.sub.new.svc.\tfoo" in lines
+    assert "fd00::2\tfoo.sub.new.svc.\tfoo" in lines
+    assert lines[-2:] == ["# Entries added by HostAliases.", "192.0.2.9\tnine\tneuf"]
+
+
+def test_a_pod_of_the_nodes_network_has_the_nodes_hosts() -> None:
+    text = hosts_file_content(pod(hostNetwork=True), ["192.0.2.1"], "127.0.0.1 node\n")
+
+    assert text == "# Kubernetes-managed hosts file (host network).\n127.0.0.1 node\n"
+
+
+def test_a_host_name_is_cut_to_63_characters_without_a_trailing_sign() -> None:
+    long = V1Pod.decode({"metadata": {"name": "a" * 62 + "-" + "b" * 10}, "spec": {"containers": []}})
+
+    assert pod_hostname(long) == "a" * 62
+    assert pod_hostname(pod(hostname="own")) == "own"
+
+
+def test_the_request_for_a_sandbox() -> None:
+    ports = [{"containerPort": 80, "hostPort": 8080, "hostIP": "192.0.2.1"}, {"containerPort": 53, "protocol": "UDP"}]
+    described = pod([{"name": "a", "ports": ports}], shareProcessNamespace=True)
+
+    config = pod_sandbox_config(described, 2, dns=None, log_directory="/logs", cgroup_parent="/group")
+
+    assert (config.metadata.name, config.metadata.attempt, config.hostname) == ("foo", 2, "foo")
+    assert [(each.protocol, each.container_port, each.host_port, each.host_ip) for each in config.port_mappings] == [
+        ("TCP", 80, 8080, "192.0.2.1"),
+        ("UDP", 53, 0, ""),
+    ]
+    assert (config.network, config.pid, config.ipc) == (Mode.POD, Mode.POD, Mode.POD)
+    of_node = pod_sandbox_config(
+        pod(hostNetwork=True, hostPID=True, hostIPC=True), 0, dns=None, log_directory="", cgroup_parent=""
+    )
+    assert (of_node.hostname, of_node.network, of_node.pid, of_node.ipc) == ("", Mode.NODE, Mode.NODE, Mode.NODE)
+
+
+def test_the_request_for_a_container(tmp_path: Path) -> None:
+    mounts = [
+        {"name": "data", "mountPath": "/data", "subPath": "a/b"},
+        {"name": "map", "mountPath": "/map"},
+    ]
+    env = [{"name": "WORD", "value": "hello"}]
+    described = pod(
+        [
+            {
+                "name": "a",
+                "command": ["echo", "$(WORD)"],
+                "args": ["$(NONE)"],
+                "env": env,
+                "volumeMounts": mounts,
+                "terminationMessagePath": "/dev/termination-log",
+            }
+        ],
+        securityContext={"runAsUser": 1000},
+    )
+    volumes = {"data": MountedVolume(tmp_path), "map": MountedVolume(Path("/maps"), readonly=True)}
+
+    config = container_config(
+        described,
+        described.spec.containers[0],
+        attempt=3,
+        image=Image(id="sha256:1"),
+        volumes=volumes,
+        files=FILES,
+        sources=SOURCES,
+    )
+
+    assert (config.command, config.args) == (["echo", "hello"], ["$(NONE)"])
+    assert config.log_path == "a/3.log"
+    assert config.security.run_as_user == 1000
+    assert [(each.container_path, each.host_path, each.readonly) for each in config.mounts] == [
+        ("/data", str(tmp_path / "a/b"), False),
+        ("/map", "/maps", True),
+        ("/etc/hosts", "/pod/hosts", False),
+        ("/dev/termination-log", "/pod/message", False),
+    ]
+    assert (tmp_path / "a/b").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("container", "user", "words"),
+    [
+        ({"volumeMounts": [{"name": "x", "mountPath": "/x"}]}, "1", 'cannot find volume "x" to mount into container'),
+        ({"securityContext": {"runAsNonRoot": True}}, "", "container has runAsNonRoot and image will run as root"),
+        ({"securityContext": {"runAsNonRoot": True, "runAsUser": 0}}, "1", "runAsUser breaks non-root policy"),
+    ],
+)
+def test_a_container_that_cannot_be_configured(container: dict[str, object], user: str, words: str) -> None:
+    described = pod([{"name": "a", **container}])
+
+    with pytest.raises(StartError, match=words) as raised:
+        container_config(
+            described,
+            described.spec.containers[0],
+            attempt=0,
+            image=Image(id="i", user=user),
+            volumes={},
+            files=FILES,
+            sources=SOURCES,
+        )
+
+    assert raised.value.reason == "CreateContainerConfigError"
+
+
+def ended(tmp_path: Path, policy: str, *, message: str = "", code: int = 1) -> ContainerStatus:
+    log = tmp_path / "0.log"
+    log.write_text("".join(f"2026-01-01T00:00:00.0Z stdout F line {number}\n" for number in range(100)))
+    file = new_message_file(tmp_path / "messages")
+    file.write_text(message)
+    return ContainerStatus(
+        id="1",
+        pod_sandbox_id="2",
+        created_at=1,
+        metadata=ContainerMetadata(name="a"),
+        state=CONTAINER_EXITED,
+        exit_code=code,
+        message="of the runtime",
+        mounts=[Mount(container_path="/dev/log", host_path=str(file))],
+        annotations={TERMINATION_MESSAGE_PATH: "/dev/log", TERMINATION_MESSAGE_POLICY: policy},
+        log_path=str(log),
+    )
+
+
+def test_a_message_file_takes_precedence_over_the_log(tmp_path: Path) -> None:
+    status = ended(tmp_path, "FallbackToLogsOnError", message="x" * 5000)
+
+    assert termination_message(status) == f"of the runtime: {'x' * 4096}"
+
+
+@pytest.mark.parametrize(("policy", "code"), [("File", 1), ("FallbackToLogsOnError", 0)])
+def test_the_log_is_no_message_by_policy_or_after_success(tmp_path: Path, policy: str, code: int) -> None:
+    assert termination_message(ended(tmp_path, policy, code=code)) == "of the runtime"
+
+
+def test_the_end_of_the_log_is_the_message(tmp_path: Path) -> None:
+    message = termination_message(ended(tmp_path, "FallbackToLogsOnError"))
+
+    assert message.splitlines() == ["of the runtime: line 20", *(f"line {number}" for number in range(21, 100))]
