@@ -61,7 +61,8 @@ class KubeletNode(Cli):
         super().__init__(folder, bin_dir)
         self.manifests = folder / "manifests"
         self.manifests.mkdir()
-        self._seen: set[str] = set()
+        self._is_warm = False
+        self._uids: set[str] = set()
 
     def close(self) -> None:
         """End all pods; kill and remove what is left of them, since the test has failed then."""
@@ -84,6 +85,7 @@ class KubeletNode(Cli):
     def start(self, manifest: Mapping[str, Any], *args: str) -> dict[str, Any]:
         """Run one pod until it is ready, and return its document."""
         (document,) = self.json("run", "-f", str(self.write(manifest)), *args)["pods"]
+        self._uids.add(document["metadata"]["uid"])
         return dict(document)
 
     def refused(self, manifest: Mapping[str, Any], *args: str) -> str:
@@ -103,6 +105,7 @@ class KubeletNode(Cli):
             with suppress(OSError, ValueError):
                 document: dict[str, Any] = json.loads((folder / "pod.json").read_text())
                 if document["metadata"]["name"] == name:
+                    self._uids.add(folder.name)
                     return document | {"status": json.loads((folder / "status.json").read_text())}
         return {}
 
@@ -143,10 +146,10 @@ class KubeletNode(Cli):
 
     def snapshot(self) -> Snapshot:
         """Return the state of the node and of its files, after a first pod has made what stays, such as a bridge."""
-        if not self._seen:
+        if not self._is_warm:
             self.start(pod("first", container("app", ports=[{"containerPort": 1, "hostPort": 18099}])))
             self.run("delete", "first")
-            self._seen.add("first")
+            self._is_warm = True
         return take({"node": f"/run/netns/{self.node}"}, [self.node_dir])
 
     def assert_nothing_left(self, before: Snapshot) -> None:
@@ -159,22 +162,26 @@ class KubeletNode(Cli):
             time.sleep(0.05)
         runc = self.node_dir / "runc"
         assert not runc.exists() or not list(runc.iterdir())
-        assert self._leftovers() == []
+        left = self._leftovers()
+        assert not left, "\n".join(left)
 
     def _leftovers(self) -> list[str]:
-        """Return processes and mounts that name this node's files, and control groups of its containers."""
+        """Return processes and mounts that name this node's files, and control groups of its pods."""
         found = [f"process {pid}: {_text(pid, 'cmdline')}" for pid in self._processes()]
         found += [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(self.node_dir) in line]
-        return found
+        groups = [path for path in Path("/sys/fs/cgroup").rglob("pod*") if path.name.removeprefix("pod") in self._uids]
+        return found + [f"control group {path}" for path in groups]
 
     def _processes(self) -> list[int]:
-        """Return the processes whose command line, environment or mounts name this node's files."""
+        """Return the processes of containers and shims, whose command line or control group names the node's files."""
+        groups = tuple(f"/pod{uid}" for uid in self._uids)
         found = []
         for path in Path("/proc").iterdir():
             if path.name.isdecimal() and int(path.name) != os.getpid():
-                texts = (_text(int(path.name), part) for part in ("cmdline", "mountinfo"))
-                if any(str(self.node_dir) in text for text in texts):
-                    found.append(int(path.name))
+                pid = int(path.name)
+                group = _text(pid, "cgroup")
+                if str(self.node_dir) in _text(pid, "cmdline") or any(each in group for each in groups):
+                    found.append(pid)
         return found
 
 
