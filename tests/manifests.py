@@ -119,6 +119,7 @@ class KubeletNode(Cli):
         """Run the kubelet on the folder of manifests for as long as the block lasts."""
         with self.background("kubelet", "--manifests", str(self.manifests), *args) as process:
             until(lambda: (self.node_dir / "kubelet/kubelet.sock").exists() or process.poll() is not None)
+            assert process.poll() is None, process.communicate()[1]
             yield process
             process.send_signal(signal.SIGTERM)
             said = process.communicate(timeout=60)[1]

@@ -67,7 +67,7 @@ def _parsed(path: Path) -> DNSConfig:
         key, *values = words
         if key == "nameserver":
             config.servers += values[:1]
-        elif key in {"search", "domain"}:
+        elif key == "search":
             config.searches = [stripped for name in values if (stripped := name.rstrip("."))]
         elif key == "options":
             config.options += values

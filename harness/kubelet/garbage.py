@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from harness.cri.messages import CONTAINER_RUNNING, SANDBOX_READY, Container
-from harness.cri.service import RuntimeService, RuntimeServiceError
+from harness.cri.service import NotFoundError, RuntimeService, RuntimeServiceError
 from harness.kubelet.labels import CONTAINER_NAME, POD_UID
 from harness.kubelet.paths import KubeletPaths
 
@@ -56,7 +56,10 @@ class GarbageCollector:
 
     def _remove_containers(self, containers: list[Container]) -> None:
         for container in containers:
-            log = self._service.container_status(container.id).log_path
+            try:
+                log = self._service.container_status(container.id).log_path
+            except NotFoundError:  # its pod's worker has removed it meanwhile
+                continue
             if self._try(self._service.remove_container, container.id) and log:
                 Path(log).unlink(missing_ok=True)
 

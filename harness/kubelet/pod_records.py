@@ -21,6 +21,8 @@ from skel.strict_json import decode_json
 
 __all__ = ["PodRecords"]
 
+_RECORD = "pod.json"
+
 
 class PodRecords:
     """Pods and statuses by UID; safe to share between threads."""
@@ -32,12 +34,12 @@ class PodRecords:
 
     def add(self, pod: V1Pod) -> None:
         """Write a pod, new or changed. Raises OSError."""
-        _write(self._paths.pod(pod.metadata.uid) / "pod.json", pod)
+        _write(self._paths.pod(pod.metadata.uid) / _RECORD, pod)
 
     def pods(self) -> list[V1Pod]:
         """Return all pods, by namespace and name. Unreadable ones are left out: an older release's."""
         found = []
-        for path in self._paths.pods.glob("*/pod.json"):
+        for path in self._paths.pods.glob(f"*/{_RECORD}"):
             with suppress(OSError, ValueError, CniError):
                 found.append(V1Pod.decode(decode_json(path.read_bytes())))
         return sorted(found, key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
@@ -72,7 +74,7 @@ class PodRecords:
     def deletion_grace_s(self, uid: str) -> int | None:
         """Return the grace period that a pod's deletion came with, in seconds; None for the pod's own."""
         with suppress(OSError, ValueError, CniError):
-            pod = V1Pod.decode(decode_json((self._paths.pod(uid) / "pod.json").read_bytes()))
+            pod = V1Pod.decode(decode_json((self._paths.pod(uid) / _RECORD).read_bytes()))
             return pod.metadata.deletion_grace_period_seconds
         return None
 
@@ -91,15 +93,23 @@ class PodRecords:
         return found
 
     def remove(self, uid: str) -> None:
-        """Forget a pod: the record first, then its folder and logs. Raises OSError."""
+        """Forget a pod. Raises OSError.
+
+        The record goes last: a kubelet that was killed meanwhile ends the pod again, and completes this.
+        """
         with self._lock:
             self._statuses.pop(uid, None)
-        folder = self._paths.pod(uid)
-        (folder / "pod.json").unlink(missing_ok=True)
-        if folder.is_dir():
-            shutil.rmtree(folder)
         for logs in self._paths.logs.glob(f"*_{uid}"):
             shutil.rmtree(logs, ignore_errors=True)
+        folder = self._paths.pod(uid)
+        for path in folder.glob("*"):
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name != _RECORD:
+                path.unlink(missing_ok=True)
+        (folder / _RECORD).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            folder.rmdir()
 
 
 def _write(path: Path, record: Record) -> None:

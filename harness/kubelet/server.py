@@ -38,9 +38,12 @@ class KubeletServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self.pods = pods
         self.health = health
         before = os.umask(0o177)
+        # The path of a socket has 107 bytes at most (unix(7)): the folder is named by its descriptor.
+        folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            super().__init__(str(path), _Handler)
+            super().__init__(f"/proc/self/fd/{folder}/{path.name}", _Handler)
         finally:
+            os.close(folder)
             os.umask(before)
         self._thread = threading.Thread(target=self.serve_forever, name="kubelet-server", daemon=True)
         self._thread.start()

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import random
 import signal
 import socket
@@ -26,7 +27,9 @@ class _Socket(http.client.HTTPConnection):
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(str(self._path))
+        folder = os.open(self._path.parent, os.O_PATH)
+        self.sock.connect(f"/proc/self/fd/{folder}/{self._path.name}")
+        os.close(folder)
 
 
 def answer(node: KubeletNode, path: str) -> tuple[int, str]:

@@ -120,6 +120,8 @@ class ProbeWorker(threading.Thread):
             if not outcome.error:
                 break
             outcome = self._container.execute(self._container_id)
+        if self._stopped.is_set():  # the pod may be gone
+            return outcome
         if outcome.error:
             self._container.unhealthy(f"{self._kind} probe errored and resulted in unknown state: {outcome.output}")
         elif outcome.result is ProbeResult.FAILURE:
