@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ def test_the_policy_default_is_the_nodes_file(resolv_conf: Path) -> None:
     ],
 )
 def test_without_a_cluster_dns_the_nodes_file_counts(
-    resolv_conf: Path, spec: dict[str, object], reasons: list[str]
+    resolv_conf: Path, spec: dict[str, Any], reasons: list[str]
 ) -> None:
     dns = pod_dns(pod(**spec), resolv_conf)
 
