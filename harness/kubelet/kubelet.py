@@ -58,6 +58,7 @@ class Kubelet:
         self._rejected: set[str] = set()
         self._queue: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._restarts: set[str] = set()
+        self._sources_seen = False
         self._workers = PodWorkers(parts.functions, on_error=self._log_error, on_finish=self._on_finish)
         self._pleg = parts.pleg
         self._pleg.on_event = lambda event: self._queue.put(lambda: self._on_event(event))
@@ -91,7 +92,7 @@ class Kubelet:
         while not self._stopped.is_set() and not (until is not None and until()):
             wait = max(0.0, min(self._housekeeping_at, self._garbage_at) - time.monotonic())
             with suppress(queue.Empty):
-                self._queue.get(timeout=min(wait, longest))()
+                self._queue.get(timeout=min(wait, longest) if self._sources_seen else longest)()
             self._tick()
 
     def close(self) -> None:
@@ -112,6 +113,7 @@ class Kubelet:
         return uid in self._rejected or self._workers.syncs(uid) > 0
 
     def _set_pods(self, pods: Sequence[V1Pod]) -> None:
+        self._sources_seen = True
         wanted = {pod.metadata.uid: pod for pod in pods}
         for uid in [uid for uid in self._pods if uid not in wanted]:
             self._remove(uid)
@@ -181,6 +183,8 @@ class Kubelet:
         self._queue.put(lambda: self._workers.wake(update.pod_uid))
 
     def _tick(self) -> None:
+        if not self._sources_seen:  # every pod would be one that nobody wants
+            return
         now = time.monotonic()
         if now >= self._housekeeping_at:
             self._warned(self._housekeep)

@@ -83,11 +83,14 @@ def test_manifests_come_change_and_go(kubelet_node: KubeletNode) -> None:
 def test_the_new_pod_of_a_name_waits_for_the_old_one(kubelet_node: KubeletNode) -> None:
     kubelet_node.configure(WIRES)
     log = kubelet_node.folder / "log"
+    log.touch()
     script = f"echo START >> {log}; trap 'sleep 1; echo END >> {log}; exit' TERM; while :; do sleep 0.1; done"
 
     def manifest(word: str) -> dict[str, Any]:
         env = [{"name": "WORD", "value": word}]
-        return pod("one", container("app", ["sh", "-c", script], env=env), terminationGracePeriodSeconds=60)
+        app = container("app", ["sh", "-c", script], env=env, volumeMounts=[{"name": "log", "mountPath": str(log)}])
+        volumes = [{"name": "log", "hostPath": {"path": str(log), "type": "File"}}]
+        return pod("one", app, volumes=volumes, terminationGracePeriodSeconds=60)
 
     kubelet_node.write(manifest("old"))
     with kubelet_node.kubelet():

@@ -126,9 +126,13 @@ def test_a_sidecar_runs_before_and_beside_the_containers(running: KubeletNode) -
 
 def test_the_pre_stop_hook_runs_within_the_grace_period(running: KubeletNode) -> None:
     witness = running.folder / "witness"
+    witness.touch()
     hook = {"preStop": {"exec": {"command": ["sh", "-c", f"echo before >> {witness}"]}}}
     script = f"trap 'echo signal >> {witness}' TERM; while :; do sleep 0.1; done"
-    run(running, pod("web", container("app", ["sh", "-c", script], lifecycle=hook), terminationGracePeriodSeconds=2))
+    mounts = [{"name": "witness", "mountPath": str(witness)}]
+    app = container("app", ["sh", "-c", script], lifecycle=hook, volumeMounts=mounts)
+    volumes = [{"name": "witness", "hostPath": {"path": str(witness)}}]
+    run(running, pod("web", app, volumes=volumes, terminationGracePeriodSeconds=2))
     until(lambda: "running" in status_of(running, "web")["state"], within=60)
     began = time.monotonic()
 
