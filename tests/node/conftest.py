@@ -83,6 +83,7 @@ def fresh_machine(node: Node, tmp_path: Path) -> Node:
     node.run(["mount", "--make-private", "/run/netns"])
     node.run(["mount", "-t", "tmpfs", "tmpfs", "/run/netns"])
     node.run(["mkdir", "-p", DEFAULT_STATE_DIR, node.state_dir])
+    node.run(["sh", "-c", 'mount --make-private "$(stat -c %m "$0")"', DEFAULT_STATE_DIR])
     node.run(["mount", "--bind", node.state_dir, DEFAULT_STATE_DIR])
     node.environment["PATH"] = f"{ROOT}/.venv/bin:{node.environment['PATH']}"
     if python := os.environ.get("PYTHON"):  # make's, which made the environment
