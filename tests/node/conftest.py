@@ -85,6 +85,7 @@ def fresh_machine(node: Node, tmp_path: Path) -> Node:
     node.run(["mkdir", "-p", DEFAULT_STATE_DIR, node.state_dir])
     node.run(["sh", "-c", 'mount --make-private "$(stat -c %m "$0")"', DEFAULT_STATE_DIR])
     node.run(["mount", "--bind", node.state_dir, DEFAULT_STATE_DIR])
+    del node.environment["CNI_HARNESS_STATE_DIR"]
     node.environment["PATH"] = f"{ROOT}/.venv/bin:{node.environment['PATH']}"
     if python := os.environ.get("PYTHON"):  # make's, which made the environment
         node.environment["PYTHON"] = python
