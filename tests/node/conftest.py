@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.cri.messages import NamespaceMode
+from harness.locations import DEFAULT_STATE_DIR
 from tests.builtin_containers import BUSYBOX, Pod, build_busybox, pause
 from tests.cli import REFERENCE_BIN_DIR, ROOT, Cli, bridge_network
 from tests.distributions import WITHOUT_REGISTRY
@@ -86,7 +87,7 @@ def fresh_machine(node: Node, tmp_path: Path) -> Node:
     """A node that stands for a machine with nothing but this checkout, on whose PATH `.venv/bin` is.
 
     /opt and /etc are its own, without plugins and network lists; so are /run/netns and whatever is written into the
-    checkout. Its state is below /var/lib, as on any machine.
+    checkout. Its state is in /var/lib/cni-harness, as on any machine: pages name files in it.
     """
     # In memory, since a folder of a container's overlay could not lie over another.
     own = tmp_path / "own"
@@ -99,6 +100,10 @@ def fresh_machine(node: Node, tmp_path: Path) -> Node:
     # Private first: a mount on a shared folder appears everywhere.
     node.run(["mount", "--make-private", "/run/netns"])
     node.run(["mount", "-t", "tmpfs", "tmpfs", "/run/netns"])
+    node.run(["mkdir", "-p", DEFAULT_STATE_DIR, node.state_dir])
+    node.run(["sh", "-c", 'mount --make-private "$(stat -c %m "$0")"', DEFAULT_STATE_DIR])
+    node.run(["mount", "--bind", node.state_dir, DEFAULT_STATE_DIR])
+    del node.environment["CNI_HARNESS_STATE_DIR"]
     node.environment["PATH"] = f"{ROOT}/.venv/bin:{node.environment['PATH']}"
     if python := os.environ.get("PYTHON"):  # make's, which made the environment
         node.environment["PYTHON"] = python
