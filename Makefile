@@ -59,7 +59,7 @@ ELSEWHERE := $(if $(filter 0,$(shell id -u)),unshare --net -- sh -c 'ip link set
 
 # Targets install packages, and apt works for one at a time.
 .NOTPARALLEL:
-.PHONY: help up down test test-runtimes test-vm lint bench matrix soak docs man install wheels deb venv test-venv clean needs \
+.PHONY: help up down test test-runtimes test-vm lint bench matrix soak docs man stubs install wheels deb venv test-venv clean needs \
 	test-needs bench-needs runtime-needs wheel-needs deb-needs vm-needs
 
 help: ## this list
@@ -105,6 +105,9 @@ docs: $(DOCUMENTED) ## the site of docs/, with command line, keys and API, in bu
 
 man: $(INSTALLED) ## manual pages, made of the command line's help, in build/man
 	$(RUN)/python -m tools.site.man build/man
+
+stubs: $(TESTABLE) ## the Python modules of harness/cri/remote/api.proto, after a change to that file
+	$(RUN)/python -m tools.stubs
 
 install: $(INSTALLED) ## put the plugins into BIN_DIR (/opt/cni/bin) and the network list into CONF_DIR
 	$(RUN)/cni-harness install --bin-dir $(BIN_DIR) --conf-dir $(CONF_DIR) --conf

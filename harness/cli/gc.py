@@ -23,6 +23,7 @@ def command(settings: Settings, *, names: tuple[str, ...], diff: bool) -> int:
     used.
     """
     from harness.cli.defaults import configured_networks, plugin_folders, plugin_types, select_networks
+    from harness.cri.builtin.sandbox_store import SandboxStore
     from harness.libcni.attachment import Attachment
     from harness.runtime.node_snapshot import StateBefore
 
@@ -37,13 +38,15 @@ def command(settings: Settings, *, names: tuple[str, ...], diff: bool) -> int:
     rows: list[list[str]] = []
     with node.alone(), plugin_folders(settings, plugin_types(networks)) as bin_dirs:
         pods = node.pods.all()
+        sandboxes = SandboxStore(node.folder / "sandboxes").all()
         before = StateBefore(node, node.pods.names(), warn=say) if diff else None
         libcni = settings.runtime(node, bin_dirs).libcni(pods)
         for network in networks:
+            attachments = [(pod.container_id, attached) for pod in pods for attached in pod.networks]
+            attachments += [(sandbox.id, attached) for sandbox in sandboxes for attached in sandbox.networks]
             valid = [
-                (pod.container_id, attached.ifname)
-                for pod in pods
-                for attached in pod.networks
+                (container_id, attached.ifname)
+                for container_id, attached in attachments
                 if attached.name == network.name
             ]
             problem, undone = "", list[Attachment]()

@@ -41,7 +41,8 @@ runtime_endpoint_option = click.option(
     show_envvar=True,
     default="",
     metavar="URL",
-    help="The socket of a container runtime, as unix:///run/containerd/containerd.sock.  [default: this program's own]",
+    help="The socket of a container runtime, as unix:///run/containerd/containerd.sock.  [default: the runtime of the "
+    "node's pods, else this program's own]",
 )
 """Adds --runtime-endpoint, the runtime behind the Container Runtime Interface."""
 
@@ -111,6 +112,7 @@ def open_kubelet(
     `alone` takes the node's kubelet lock and takes over what an ended process left; without, nothing may be changed.
     Raises BusyError if the lock is held, OSError, RuntimeServiceError.
     """
+    from harness.cli.runtime_choice import choose_endpoint, forget_endpoint, keep_endpoint
     from harness.files import LockHeldError, locked
     from harness.kubelet.assembly import NodeChoice, assemble
     from harness.kubelet.paths import KubeletPaths
@@ -122,15 +124,23 @@ def open_kubelet(
                 stack.enter_context(locked(KubeletPaths(folder).lock, wait=False))
             except LockHeldError:
                 raise BusyError from None
-        service, images = _runtime(settings, choice, stack, take_over=alone)
+        endpoint = choose_endpoint(folder, choice.endpoint)
+        service, images = _runtime(settings, choice._replace(endpoint=endpoint), stack, take_over=alone)
         node = NodeChoice(node_name(settings), folder, lambda: settings.open_node(threads=1))
-        yield assemble(node, service, images, config_maps=config_maps, say=say)
+        assembled = assemble(node, service, images, config_maps=config_maps, say=say)
+        if alone:  # the runtime has answered
+            keep_endpoint(folder, endpoint)
+            stack.callback(lambda: None if pods_on_record(settings) else forget_endpoint(folder))
+        yield assembled
 
 
 @contextmanager
 def open_runtime(settings: Settings, endpoint: str) -> "Iterator[tuple[RuntimeService, ImageService]]":
     """Yield the runtime's two services, without taking anything over. Raises OSError, RuntimeServiceError."""
+    from harness.cli.runtime_choice import choose_endpoint
+
     with ExitStack() as stack:
+        endpoint = choose_endpoint(settings.open_node().folder, endpoint)
         yield _runtime(settings, RuntimeChoice(endpoint, DEFAULT_TIMEOUT_S), stack, take_over=False)
 
 
@@ -168,10 +178,7 @@ def _runtime(
     from harness.cli.trace import trace_executions
 
     if choice.endpoint:
-        from harness.cri.remote.client import RemoteRuntime
-
-        remote = stack.enter_context(RemoteRuntime(choice.endpoint))
-        return remote, remote.images
+        return _remote_runtime(settings, choice.endpoint, stack)
     from harness.cri.builtin.sandbox_networks import SandboxNetworks
     from harness.cri.builtin.service import BuiltinRuntime
 
@@ -188,3 +195,17 @@ def _runtime(
     )
     runtime = BuiltinRuntime(settings.open_node().folder, open_node, networks, take_over=take_over)
     return runtime, runtime.images
+
+
+def _remote_runtime(settings: Settings, endpoint: str, stack: ExitStack) -> "tuple[RuntimeService, ImageService]":
+    """Return the services of a runtime behind a socket, limited to the pods of this node's folder.
+
+    Raises ClickException if the client's packages are missing, RuntimeServiceError.
+    """
+    try:
+        from harness.cri.remote.client import RemoteRuntime
+    except ModuleNotFoundError as error:
+        message = f"--runtime-endpoint needs the Python package {error.name}: pip install 'cni-harness[cri]'"
+        raise click.ClickException(message) from None
+    remote = stack.enter_context(RemoteRuntime(endpoint, owner=str(settings.open_node().folder)))
+    return remote, remote.images

@@ -60,12 +60,15 @@ def command(settings: Settings, *, paths: tuple[Path, ...], timeout: float, runt
     `get pods`, `describe`, `logs`, `exec` and `delete` are for them, and `kubelet` restarts and probes them. The exit
     code is 1 if a pod fails or is not ready in time.
     """
+    from harness.cli.runtime_choice import choose_endpoint
     from harness.kubelet.paths import KubeletPaths
     from harness.kubelet.pod_records import PodRecords
 
     needs_root("run", "makes network namespaces and containers")
     pods, config_maps = _manifests(settings, paths)
-    records = PodRecords(KubeletPaths(settings.open_node().folder))
+    folder = settings.open_node().folder
+    choose_endpoint(folder, runtime.endpoint)
+    records = PodRecords(KubeletPaths(folder))
     known = _refuse_taken_names(settings, pods)
     for config_map in config_maps.values():
         records.add_config_map(config_map)

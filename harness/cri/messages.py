@@ -133,7 +133,8 @@ class PodSandboxConfig(Record):
     """Everything that a runtime needs to run a sandbox.
 
     Without `dns_config` the sandbox gets the node's resolv.conf. `network`, `pid` and `ipc` are the namespaces of its
-    containers. `cgroup_parent` is a path below /sys/fs/cgroup, empty for none.
+    containers. `cgroup_parent` is a path below /sys/fs/cgroup, empty for none. `privileged` tells that one of its
+    containers will be.
     """
 
     metadata: PodSandboxMetadata = field(record(PodSandboxMetadata))
@@ -148,6 +149,7 @@ class PodSandboxConfig(Record):
     network: NamespaceMode = field(_namespace_mode, default=NamespaceMode.POD)
     pid: NamespaceMode = field(_namespace_mode, default=NamespaceMode.CONTAINER)
     ipc: NamespaceMode = field(_namespace_mode, default=NamespaceMode.POD)
+    privileged: bool = field(boolean, default=False)
 
 
 class PodSandboxStatus(Record):

@@ -84,7 +84,11 @@ class RuntimeService(Protocol):
 
 
 class ImageService(Protocol):
-    """Images."""
+    """Images. `are_required` tells that each container needs one; else its command may run on the node's own files."""
+
+    @property
+    def are_required(self) -> bool:
+        """Whether the runtime refuses a container without an image."""
 
     def list_images(self) -> list[Image]:
         """Return all images."""

@@ -32,6 +32,10 @@ class ContainerImages:
     def ensure(self, container: V1Container, pod_uid: str, record: Recorder) -> Image | None:
         """Return the image of a container, None if it names none. Raises StartError with the reason of waiting."""
         if not container.image:
+            if self._images.are_required:
+                message = "the container names no image, and only the runtime of cni-harness runs one without"
+                record(WARNING, "InspectFailed", message)
+                raise StartError("InvalidImageName", message)
             return None
         name = _with_tag(container.image)
         image = None if container.image_pull_policy == _ALWAYS else self._status(name, record)

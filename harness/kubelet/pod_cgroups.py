@@ -42,11 +42,11 @@ class PodCgroups:
     def remove(self, uid: str) -> None:
         """Kill what is left in a pod's group, and remove it and empty folders above it; a missing one is fine."""
         for folder in (*_FOLDERS.values(), _ROOT):
-            paths = control_groups.folders(f"{folder}/pod{uid}")
+            paths = control_groups.existing(f"{folder}/pod{uid}")
             for path in paths:
                 control_groups.remove(_inside_out(path))
         for folder in (*_FOLDERS.values(), _ROOT):
-            for path in control_groups.folders(folder):
+            for path in control_groups.existing(folder):
                 with suppress(OSError):  # other pods have theirs there
                     os.rmdir(path)  # noqa: PTH106 - the folders are text
 

@@ -50,7 +50,10 @@ def runtime_pod_status(service: RuntimeService, uid: str) -> RuntimePodStatus:
     containers: list[ContainerStatus] = []
     for container in service.list_containers(labels={POD_UID: uid}):
         with suppress(NotFoundError):
-            containers.append(service.container_status(container.id))
+            status = service.container_status(container.id)
+            # The interface tells a container's sandbox in lists alone.
+            status.pod_sandbox_id = container.pod_sandbox_id
+            containers.append(status)
     sandboxes.sort(key=lambda status: (status.created_at, status.metadata.attempt), reverse=True)
     containers.sort(key=lambda status: (status.created_at, status.metadata.attempt), reverse=True)
     if not sandboxes:

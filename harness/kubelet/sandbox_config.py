@@ -29,6 +29,7 @@ def pod_sandbox_config(
         network=network,
         pid=pid,
         ipc=ipc,
+        privileged=any(each.security_context.privileged for each in [*spec.init_containers, *spec.containers]),
     )
 
 

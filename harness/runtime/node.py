@@ -101,7 +101,7 @@ class Node:
         if self.netns is None:
             raise NodeError("this host is no node to remove")
         with locked(self._lock):
-            if self.pods.names():
+            if self.pods.names() or any(self.folder.glob("sandboxes/*/sandbox.json")):
                 return False
             if self._made_here.exists() or not sandbox_exists(self.netns):
                 remove_namespace(self.netns)

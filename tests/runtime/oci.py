@@ -20,7 +20,7 @@ BUSYBOX = "images.test/busybox:1"
 
 _BUSYBOX = Path("/bin/busybox")
 """Of Debian's busybox-static."""
-_APPLETS = ("cat", "httpd", "ip", "ping", "ping6", "sh", "sleep")
+_APPLETS = ("cat", "httpd", "ip", "ping", "ping6", "sh", "sleep", "stty", "wget")
 _PAUSE_PROGRAM = "#include <unistd.h>\nint main(void) { for (;;) pause(); }\n"
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 

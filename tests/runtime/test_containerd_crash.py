@@ -122,7 +122,7 @@ def test_killed_while_it_writes_a_result(containerd: Containerd) -> None:
 
     with pytest.raises(CriError) as failure:
         containerd.cri.stop_pod(pod.id)
-    assert "unexpected end of JSON input" in failure.value.details()
+    assert "unexpected end of JSON input" in str(failure.value)
     assert set(containerd.reservations().values()) == {pod.id}
     nothing_is_left(containerd, before)
 

@@ -50,7 +50,7 @@ def test_1_1_0_is_for_containerd_2_and_earlier_ones_refuse_what_they_asked_for(
     with pytest.raises(CriError) as refused:
         containerd.cri.run_pod("one")
 
-    assert 'plugin type="bridge" failed (add): unsupported CNI result version "1.1.0"' in refused.value.details()
+    assert 'plugin type="bridge" failed (add): unsupported CNI result version "1.1.0"' in str(refused.value)
     # It has executed ADD, and not understood the result. That too is taken back.
     links = {link["ifname"] for link in containerd.node.ip("link")}
     assert links == {"lo", "cni-harness0"}

@@ -159,10 +159,14 @@ class Containers:
         return found
 
     def container_status(self, container_id: str) -> ContainerStatus:
-        """Return one container. Raises NotFoundError."""
+        """Return one container, with the name of its image as in containerd. Raises NotFoundError."""
         folder = self._store.folder_of(container_id)
         state = self._state(folder)
-        return status_message(folder.record(), state, folder.process(), folder.exit())
+        record = folder.record()
+        status = status_message(record, state, folder.process(), folder.exit())
+        image = self._images.find(record.image_id) if record.image_id else None
+        status.image = image.tags[0] if image is not None and image.tags else status.image
+        return status
 
     def exec_sync(self, container_id: str, command: Sequence[str], timeout_s: float) -> ExecSyncResult:
         """Run a command in a container; 0 is no time limit. Raises TimeoutError when the limit passes."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-__all__ = ["OomKills", "folders", "limits", "make", "oom_kills", "remove", "writable"]
+__all__ = ["OomKills", "existing", "folders", "limits", "make", "oom_kills", "remove", "writable"]
 
 ROOT: Final = "/sys/fs/cgroup"
 _CONTROLLERS: Final = ("memory", "cpu", "pids")
@@ -50,6 +50,12 @@ def folders(name: str) -> list[str]:
     if is_unified():
         return [f"{ROOT}/{name}"]
     return [f"{ROOT}/{each}/{name}" for each in _CONTROLLERS if os.access(f"{ROOT}/{each}", os.W_OK)]
+
+
+def existing(name: str) -> list[str]:
+    """Return the folders of the group `name` that are there: runc makes one in each hierarchy of version 1."""
+    tops = [ROOT] if is_unified() else [f"{ROOT}/{each}" for each in os.listdir(ROOT)]
+    return [f"{top}/{name}" for top in tops if os.path.isdir(f"{top}/{name}")]
 
 
 def limits(cpu_period: int, cpu_quota: int, cpu_shares: int, memory: int) -> dict[str, str]:

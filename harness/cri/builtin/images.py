@@ -52,6 +52,8 @@ class StoredImage(Record):
 class Images:
     """The images of a node: CRI's ImageService, and `load`."""
 
+    are_required = False
+
     def __init__(self, folder: Path, in_use: Callable[[], set[str]] = set) -> None:
         """Take the node's folder; `in_use` returns the IDs of images that containers use."""
         self.folder = folder / "images"

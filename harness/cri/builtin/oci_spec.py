@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from harness.cri.builtin.process_settings import ProcessSettings
 from harness.cri.builtin.sandbox_view import SandboxView
+from harness.cri.hidden_paths import MASKED_PATHS, READONLY_PATHS
 from harness.cri.messages import ContainerConfig, Mount, NamespaceMode
 
 __all__ = ["oci_spec"]
@@ -29,13 +30,6 @@ _DEFAULT_MOUNTS: Final = (
     ("/sys", "sysfs", [*_SAFE, "ro"]),
     ("/sys/fs/cgroup", "cgroup", [*_SAFE, "relatime", "ro"]),
 )
-_MASKED: Final = [
-    *(f"/proc/{name}" for name in ("acpi", "asound", "interrupts", "kcore", "keys", "latency_stats")),
-    *(f"/proc/{name}" for name in ("timer_list", "timer_stats", "sched_debug", "scsi")),
-    "/sys/firmware",
-    "/sys/devices/virtual/powercap",
-]
-_READONLY: Final = [f"/proc/{name}" for name in ("bus", "fs", "irq", "sys", "sysrq-trigger")]
 _NODE_FILES: Final = ("/dev/pts", "/dev/shm", "/dev/mqueue", "/dev/fd")  # noqa: S108 -- folders that are left out
 
 
@@ -51,7 +45,7 @@ def oci_spec(
     if security.privileged:
         linux["devices"] = _node_devices()
     else:
-        linux |= {"maskedPaths": _MASKED, "readonlyPaths": _READONLY}
+        linux |= {"maskedPaths": MASKED_PATHS, "readonlyPaths": READONLY_PATHS}
     return {
         "ociVersion": "1.0.2",
         "process": _process(config, process),

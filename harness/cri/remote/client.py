@@ -1,0 +1,225 @@
+"""The calls of the Container Runtime Interface, answered by a runtime behind a Unix socket.
+
+Time limits are those of kubelet's client (k8s.io/cri-client, remote_runtime.go).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Final, Self
+
+import grpc
+
+from harness.cri.messages import (
+    Container,
+    ContainerConfig,
+    ContainerStatus,
+    ExecSyncResult,
+    PodSandboxConfig,
+    PodSandboxStatus,
+    RuntimeCondition,
+    RuntimeStatus,
+    RuntimeVersion,
+)
+from harness.cri.remote import answers, api_pb2
+from harness.cri.remote.api_pb2_grpc import RuntimeServiceStub
+from harness.cri.remote.errors import RemoteError, translated
+from harness.cri.remote.exec_stream import execute_with_own_streams
+from harness.cri.remote.images import RemoteImages
+from harness.cri.remote.requests import container_config, sandbox_config
+from harness.cri.service import ImageNotFoundError, RuntimeServiceError
+
+__all__ = ["OWNER_LABEL", "REQUEST_TIMEOUT_S", "RemoteRuntime"]
+
+REQUEST_TIMEOUT_S: Final = 120.0
+"""kubelet's --runtime-request-timeout."""
+OWNER_LABEL: Final = "cni-harness/owner"
+"""Which kubelet of this project made a sandbox or a container."""
+
+_MESSAGE_BYTES: Final = 40 << 20
+"""ExecSync returns up to 16 MiB of each stream."""
+_SCHEME: Final = "unix://"
+
+
+class RemoteRuntime:
+    """A RuntimeService, and as `images` an ImageService; a context manager that ends the connection.
+
+    With an `owner`, it labels sandboxes and containers with it, and lists no others: another kubelet's pods in the same
+    runtime are neither seen nor ended.
+    """
+
+    def __init__(self, endpoint: str, *, owner: str = "", timeout_s: float = REQUEST_TIMEOUT_S) -> None:
+        """Take an endpoint, as unix:///run/containerd/containerd.sock or a path. Raises RuntimeServiceError."""
+        self._owner = {OWNER_LABEL: owner} if owner else {}
+        self._timeout_s = timeout_s
+        self._channel = grpc.insecure_channel(
+            _target(endpoint),
+            options=[
+                ("grpc.default_authority", "localhost"),  # some servers refuse the escaped path of the socket
+                ("grpc.enable_http_proxy", 0),
+                ("grpc.max_receive_message_length", _MESSAGE_BYTES),
+                ("grpc.use_local_subchannel_pool", 1),
+            ],
+        )
+        self._stub = RuntimeServiceStub(self._channel)
+        self.images = RemoteImages(self._channel, timeout_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection, and with it the calls that have no answer yet."""
+        self._channel.close()
+
+    def version(self, *, wait_s: float = 0) -> RuntimeVersion:
+        """Return the names and versions of runtime and interface; wait so long for a runtime that does not listen."""
+        request, wait = api_pb2.VersionRequest(version="0.1.0"), wait_s > 0
+        with translated():
+            answer: api_pb2.VersionResponse = self._stub.Version(
+                request, timeout=wait_s or self._timeout_s, wait_for_ready=wait
+            )
+        return RuntimeVersion(
+            runtime_name=answer.runtime_name,
+            runtime_version=answer.runtime_version,
+            runtime_api_version=answer.runtime_api_version,
+        )
+
+    def status(self) -> RuntimeStatus:
+        """Return the conditions RuntimeReady and NetworkReady, and the runtime's own."""
+        with translated():
+            answer: api_pb2.StatusResponse = self._stub.Status(api_pb2.StatusRequest(), timeout=self._timeout_s)
+        return RuntimeStatus(
+            conditions=[
+                RuntimeCondition(type=each.type, status=each.status, reason=each.reason, message=each.message)
+                for each in answer.status.conditions
+            ]
+        )
+
+    def run_pod_sandbox(self, config: PodSandboxConfig) -> str:
+        """Make a sandbox and return its ID; takes twice the time of other calls at most."""
+        request = api_pb2.RunPodSandboxRequest(config=self._sandbox(config))
+        with translated():
+            answer: api_pb2.RunPodSandboxResponse = self._stub.RunPodSandbox(request, timeout=2 * self._timeout_s)
+        return answer.pod_sandbox_id
+
+    def stop_pod_sandbox(self, pod_sandbox_id: str) -> None:
+        """End all containers of a sandbox by force, then remove its network. A missing one is fine."""
+        request = api_pb2.StopPodSandboxRequest(pod_sandbox_id=pod_sandbox_id)
+        with translated():
+            self._stub.StopPodSandbox(request, timeout=self._timeout_s)
+
+    def remove_pod_sandbox(self, pod_sandbox_id: str) -> None:
+        """Stop a sandbox, and remove it and its containers. A missing one is fine."""
+        request = api_pb2.RemovePodSandboxRequest(pod_sandbox_id=pod_sandbox_id)
+        with translated():
+            self._stub.RemovePodSandbox(request, timeout=self._timeout_s)
+
+    def pod_sandbox_status(self, pod_sandbox_id: str, *, verbose: bool = False) -> PodSandboxStatus:
+        """Return one sandbox; `verbose` fills `info` with the runtime's own words. Raises NotFoundError."""
+        request = api_pb2.PodSandboxStatusRequest(pod_sandbox_id=pod_sandbox_id, verbose=verbose)
+        with translated():
+            answer: api_pb2.PodSandboxStatusResponse = self._stub.PodSandboxStatus(request, timeout=self._timeout_s)
+        return answers.sandbox_status(answer)
+
+    def list_pod_sandbox(self, labels: Mapping[str, str] | None = None) -> list[PodSandboxStatus]:
+        """Return the owner's sandboxes with these labels, without their addresses."""
+        selected = api_pb2.PodSandboxFilter(label_selector={**(labels or {}), **self._owner})
+        with translated():
+            answer: api_pb2.ListPodSandboxResponse = self._stub.ListPodSandbox(
+                api_pb2.ListPodSandboxRequest(filter=selected), timeout=self._timeout_s
+            )
+        return [answers.listed_sandbox(each) for each in answer.items]
+
+    def create_container(self, pod_sandbox_id: str, config: ContainerConfig, sandbox: PodSandboxConfig) -> str:
+        """Create a container and return its ID. Raises ImageNotFoundError if it names no image."""
+        if not config.image:
+            raise ImageNotFoundError("the container names no image, and this runtime runs none without")
+        container = container_config(config, sandbox)
+        container.labels.update(self._owner)
+        request = api_pb2.CreateContainerRequest(
+            pod_sandbox_id=pod_sandbox_id, config=container, sandbox_config=self._sandbox(sandbox)
+        )
+        with translated():
+            answer: api_pb2.CreateContainerResponse = self._stub.CreateContainer(request, timeout=self._timeout_s)
+        return answer.container_id
+
+    def start_container(self, container_id: str) -> None:
+        """Start a container. If that fails, its state is exited, with a reason."""
+        with translated():
+            self._stub.StartContainer(api_pb2.StartContainerRequest(container_id=container_id), timeout=self._timeout_s)
+
+    def stop_container(self, container_id: str, timeout_s: int) -> None:
+        """Send the stop signal, and SIGKILL `timeout_s` seconds later; return when the container has ended."""
+        request = api_pb2.StopContainerRequest(container_id=container_id, timeout=timeout_s)
+        with translated():
+            self._stub.StopContainer(request, timeout=self._timeout_s + timeout_s)
+
+    def remove_container(self, container_id: str) -> None:
+        """Remove a container, by force if it runs. A missing one is fine."""
+        with translated():
+            self._stub.RemoveContainer(
+                api_pb2.RemoveContainerRequest(container_id=container_id), timeout=self._timeout_s
+            )
+
+    def list_containers(self, pod_sandbox_id: str = "", labels: Mapping[str, str] | None = None) -> list[Container]:
+        """Return the owner's containers, of a sandbox or of all, with these labels."""
+        selected = api_pb2.ContainerFilter(
+            pod_sandbox_id=pod_sandbox_id, label_selector={**(labels or {}), **self._owner}
+        )
+        with translated():
+            answer: api_pb2.ListContainersResponse = self._stub.ListContainers(
+                api_pb2.ListContainersRequest(filter=selected), timeout=self._timeout_s
+            )
+        return [answers.container(each) for each in answer.containers]
+
+    def container_status(self, container_id: str) -> ContainerStatus:
+        """Return one container, without its sandbox's ID. Raises NotFoundError."""
+        request = api_pb2.ContainerStatusRequest(container_id=container_id)
+        with translated():
+            answer: api_pb2.ContainerStatusResponse = self._stub.ContainerStatus(request, timeout=self._timeout_s)
+        return answers.container_status(answer.status)
+
+    def exec_sync(self, container_id: str, command: Sequence[str], timeout_s: float) -> ExecSyncResult:
+        """Run a command in a container; limits are whole seconds, and 0 is none. Raises TimeoutError."""
+        seconds = math.ceil(timeout_s)
+        request = api_pb2.ExecSyncRequest(container_id=container_id, cmd=command, timeout=seconds)
+        try:
+            with translated():
+                answer: api_pb2.ExecSyncResponse = self._stub.ExecSync(
+                    request, timeout=self._timeout_s + seconds if seconds else None
+                )
+        except RemoteError as error:
+            if error.code is grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise TimeoutError(
+                    f'command timed out: "{" ".join(command)}" timed out after {timeout_s:g}s'
+                ) from error
+            raise
+        stdout, stderr = (text.decode(errors="replace") for text in (answer.stdout, answer.stderr))
+        return ExecSyncResult(stdout=stdout, stderr=stderr, exit_code=answer.exit_code)
+
+    def exec(self, container_id: str, command: Sequence[str], *, tty: bool, stdin: bool) -> int:
+        """Run a command in a container with this process's streams, and return its exit code."""
+        # A terminal has one stream for output and errors, and the interface forbids to ask for both.
+        request = api_pb2.ExecRequest(
+            container_id=container_id, cmd=command, tty=tty, stdin=stdin, stdout=True, stderr=not tty
+        )
+        with translated():
+            answer: api_pb2.ExecResponse = self._stub.Exec(request, timeout=self._timeout_s)
+        return execute_with_own_streams(answer.url, terminal=tty, stdin=stdin)
+
+    def _sandbox(self, config: PodSandboxConfig) -> api_pb2.PodSandboxConfig:
+        made = sandbox_config(config)
+        made.labels.update(self._owner)
+        return made
+
+
+def _target(endpoint: str) -> str:
+    path = endpoint.removeprefix(_SCHEME)
+    if not path.startswith("/"):
+        raise RuntimeServiceError(f"runtime endpoint {endpoint}: only a Unix socket is supported, as {_SCHEME}/PATH")
+    return f"{_SCHEME}{path}"
