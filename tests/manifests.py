@@ -51,7 +51,7 @@ def pod(name: str, *containers: Mapping[str, Any], **spec: object) -> dict[str, 
 
 def condition(document: Mapping[str, Any], type: str) -> str:
     """Return the status of a condition of a pod's document."""
-    return next((str(each["status"]) for each in document["status"]["conditions"] if each["type"] == type), "")
+    return next((str(each["status"]) for each in document["status"].get("conditions", []) if each["type"] == type), "")
 
 
 class KubeletNode(Cli):
@@ -106,7 +106,8 @@ class KubeletNode(Cli):
                 document: dict[str, Any] = json.loads((folder / "pod.json").read_text())
                 if document["metadata"]["name"] == name:
                     self._uids.add(folder.name)
-                    return document | {"status": json.loads((folder / "status.json").read_text())}
+                    status = folder / "status.json"
+                    return document | {"status": json.loads(status.read_text()) if status.exists() else {}}
         return {}
 
     def events(self, name: str) -> list[dict[str, Any]]:
@@ -144,6 +145,10 @@ class KubeletNode(Cli):
         finally:
             over.set()
             thread.join()
+
+    def until_no_pods(self) -> None:
+        """Wait until the kubelet has removed the last file of all pods."""
+        until(lambda: not list((self.node_dir / "kubelet/pods").glob("*")), within=120)
 
     def snapshot(self) -> Snapshot:
         """Return the state of the node and of its files, after a first pod has made what stays, such as a bridge."""

@@ -73,7 +73,7 @@ def test_manifests_come_change_and_go(kubelet_node: KubeletNode) -> None:
         until(lambda: is_gone(kubelet_node, "two"), within=60)
         refused = kubelet_node.run("delete", static(kubelet_node, "one"), check=False)
         (kubelet_node.manifests / "one.json").unlink()
-        until(lambda: is_gone(kubelet_node, "one"), within=60)
+        kubelet_node.until_no_pods()
 
     assert words == "yes\n"
     assert f"{static(kubelet_node, 'one')}: the running kubelet wants them: remove their manifests" in refused.stderr
@@ -175,6 +175,7 @@ def test_pods_of_run_beside_a_kubelet(kubelet_node: KubeletNode) -> None:
         kubelet_node.run("delete", "own")
 
         assert kubelet_node.on_record() == []
+        kubelet_node.until_no_pods()
     kubelet_node.assert_nothing_left(before)
 
 
@@ -221,7 +222,7 @@ def test_a_kubelet_killed_at_random_moments(kubelet_node: KubeletNode) -> None:
         until(lambda: all(is_gone(kubelet_node, name) for name in set("abc") - set(wanted)), within=120)
         for path in kubelet_node.manifests.glob("*.json"):
             path.unlink()
-        until(lambda: kubelet_node.on_record() == [], within=120)
+        kubelet_node.until_no_pods()
 
     kubelet_node.assert_nothing_left(before)
 
