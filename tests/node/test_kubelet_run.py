@@ -2,7 +2,6 @@
 
 import resource
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -124,7 +123,7 @@ def assert_events_in_order(node: KubeletNode, image: str) -> None:
     assert told.index("Init Containers:") < told.index("  two:") < told.index("  server:") < told.index("Events:")
 
 
-def test_thirty_pods_of_one_folder(bridged: KubeletNode, record_property: Callable[..., None]) -> None:
+def test_thirty_pods_of_one_folder(bridged: KubeletNode) -> None:
     before = bridged.snapshot()
     for number in range(30):
         bridged.write(pod(f"pod{number}", container("app", ["sleep", "1000"])))
@@ -132,8 +131,7 @@ def test_thirty_pods_of_one_folder(bridged: KubeletNode, record_property: Callab
     began, used = time.monotonic(), _processor_s()
     started = bridged.json("run", "-f", str(bridged.manifests), "--timeout", "500")["pods"]
 
-    record_property("seconds", time.monotonic() - began)
-    record_property("processor_seconds", _processor_s() - used)
+    print(f"30 pods: {time.monotonic() - began:.1f} s, processor {_processor_s() - used:.1f} s")  # noqa: T201 -- with -s
     running = [each for each in started if each["status"]["phase"] == "Running" and condition(each, "Ready") == "True"]
     assert len(running) == 30 + len(list(bridged.manifests.glob("first.json")))
     assert len({each["status"]["podIP"] for each in running}) == len(running)
