@@ -13,6 +13,7 @@ from harness.cli.options import Settings, namespace_option, verb
 
 if TYPE_CHECKING:
     from harness.kubelet.v1 import V1Container, V1Pod
+    from harness.kubelet.v1_status import V1PodStatus
 
 __all__ = ["command"]
 
@@ -42,14 +43,16 @@ def command(
     """Print the output of a pod's container, as `kubectl logs` does."""
     from harness.kubelet.paths import KubeletPaths
 
-    found, _ = pod_on_record(settings, namespace, pod)
+    found, status = pod_on_record(settings, namespace, pod)
     container = _container(found, name)
     folder = KubeletPaths(settings.open_node().folder).log(found, container, 0).parent
     attempts = sorted((path for path in folder.glob("*.log") if path.stem.isdecimal()), key=lambda path: int(path.stem))
-    if len(attempts) < 1 + previous:
+    waits = _waits(status, container.name)
+    if len(attempts) < 1 + (previous and not waits):
         what = "previous terminated container" if previous else "container"
         raise click.ClickException(f'{what} "{container.name}" in pod "{pod}" not found: it has no log')
-    log = attempts[-2 if previous else -1]
+    # A container that waits for its next attempt has none that runs: the last one is the previous one.
+    log = attempts[-2 if previous and not waits else -1]
     lines = log.read_bytes().splitlines(keepends=True)
     for line in lines if tail is None else lines[len(lines) - tail :] if tail else []:
         _print(line, timestamps=timestamps)
@@ -66,6 +69,15 @@ def _container(pod: "V1Pod", name: str) -> "V1Container":
             return container
     known = ", ".join(each.name for each in containers)
     raise click.ClickException(f"container {name} is not valid for pod {pod.metadata.name}; there are {known}")
+
+
+def _waits(status: "V1PodStatus", name: str) -> bool:
+    """Tell whether a container has ended and is to be started again."""
+    statuses = [*status.container_statuses, *status.init_container_statuses]
+    return any(
+        each.name == name and each.state.waiting is not None and each.last_state.terminated is not None
+        for each in statuses
+    )
 
 
 def _followed(log: Path, offset: int) -> Iterator[bytes]:

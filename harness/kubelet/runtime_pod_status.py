@@ -6,6 +6,7 @@ from typing import NamedTuple
 from harness.cri.messages import SANDBOX_READY, ContainerStatus, PodSandboxStatus
 from harness.cri.service import NotFoundError, RuntimeService
 from harness.kubelet.labels import POD_UID
+from harness.kubelet.termination_message import termination_message
 
 __all__ = ["RuntimePodStatus", "runtime_pod_status"]
 
@@ -41,7 +42,8 @@ class RuntimePodStatus(NamedTuple):
 def runtime_pod_status(service: RuntimeService, uid: str) -> RuntimePodStatus:
     """Ask a runtime for everything of one pod (kubelet's GetPodStatus). Raises RuntimeServiceError.
 
-    Sandboxes and containers that vanish between list and status are left out.
+    Sandboxes and containers that vanish between list and status are left out. The message of an ended container is
+    that of the runtime and its own. Raises OSError if that cannot be read.
     """
     sandboxes: list[PodSandboxStatus] = []
     for sandbox in service.list_pod_sandbox({POD_UID: uid}):
@@ -50,7 +52,9 @@ def runtime_pod_status(service: RuntimeService, uid: str) -> RuntimePodStatus:
     containers: list[ContainerStatus] = []
     for container in service.list_containers(labels={POD_UID: uid}):
         with suppress(NotFoundError):
-            containers.append(service.container_status(container.id))
+            status = service.container_status(container.id)
+            status.message = termination_message(status)
+            containers.append(status)
     sandboxes.sort(key=lambda status: (status.created_at, status.metadata.attempt), reverse=True)
     containers.sort(key=lambda status: (status.created_at, status.metadata.attempt), reverse=True)
     if not sandboxes:

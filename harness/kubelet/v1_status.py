@@ -54,6 +54,10 @@ class V1StateTerminated(Record):
     finished_at: str = field(string, default="")
     container_id: str = field(string, "containerID", default="")
 
+    def encode(self) -> dict[str, object]:
+        """Return the JSON object, with the exit code even if it is 0."""
+        return {"exitCode": self.exit_code, **super().encode()}
+
 
 class V1ContainerState(Record):
     """Exactly one is set."""

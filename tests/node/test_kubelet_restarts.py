@@ -96,6 +96,7 @@ def test_a_failed_liveness_probe_restarts_the_container(running: KubeletNode) ->
     until(lambda: status_of(running, "web").get("restartCount", 0) >= 1, within=60)
 
     events = {each["reason"]: each["message"] for each in running.events("web")}
+    assert "Unhealthy" in events, running.events("web")
     assert events["Unhealthy"].startswith("Liveness probe failed: ")
     assert events["Killing"] == "Container app failed liveness probe, will be restarted"
 
