@@ -246,7 +246,7 @@ def ended(tmp_path: Path, policy: str, *, message: str = "", code: int = 1) -> C
 
 
 def test_a_message_file_takes_precedence_over_the_log(tmp_path: Path) -> None:
-    status = ended(tmp_path, "FallbackToLogsOnError", message="x" * 5000)
+    status = ended(tmp_path, "FallbackToLogsOnError", message="a" * 904 + "x" * 4096)
 
     assert termination_message(status) == f"of the runtime: {'x' * 4096}"
 

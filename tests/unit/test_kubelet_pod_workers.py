@@ -17,9 +17,7 @@ def described(uid: str, name: str = "web") -> V1Pod:
 
 
 class Functions:
-    """Notes each call; `failures` is how many calls of `sync` fail,
-    `terminations_fail` those of `terminate`. `gate` holds `terminate` back.
-    """
+    """Notes each call. `failures` calls of `sync` fail, and `terminations_fail` of `terminate`, which `gate` holds."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
