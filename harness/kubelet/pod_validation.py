@@ -1,7 +1,7 @@
 """The API server's rules for pods, in its order and words (ValidatePodCreate in core/validation/validation.go).
 
-Three rules are this project's own: `image` may be empty, a port's `hostIP` must be an address, and `hostUsers: false`
-and other systems than Linux are refused.
+Four rules are this project's own: `image` may be empty, a port's `hostIP` must be an address, `metadata.uid` must be
+usable as the name of a folder, and `hostUsers: false` and other systems than Linux are refused.
 """
 
 import re
@@ -57,6 +57,9 @@ _SYSCTLS_OF_IPC: Final = frozenset(
 )
 _SYSCTL_SEGMENT: Final = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _SYSCTL: Final = rf"^({_SYSCTL_SEGMENT}[\./])*{_SYSCTL_SEGMENT}$"
+_UID: Final = re.compile("[A-Za-z0-9](-?[A-Za-z0-9]){0,62}")
+_UID_FLAW: Final = "must be at most 63 letters and digits, with single hyphens between them"
+"""An API server makes UIDs itself; a manifest's UID names the folders of its pod, which are removed with the pod."""
 
 
 def validate_pod(pod: V1Pod) -> list[FieldError]:
@@ -87,6 +90,8 @@ def validate_metadata(metadata: V1Metadata) -> Iterator[FieldError]:
 
 def _of_pod(pod: V1Pod) -> Iterator[FieldError]:
     yield from validate_metadata(pod.metadata)
+    if pod.metadata.uid and not _UID.fullmatch(pod.metadata.uid):
+        yield invalid("metadata.uid", pod.metadata.uid, _UID_FLAW)
     yield from _of_spec(pod.spec)
     yield from validate_images(pod.spec.containers, "spec.containers")
     yield from validate_images(pod.spec.init_containers, "spec.initContainers")
