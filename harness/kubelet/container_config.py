@@ -70,11 +70,13 @@ def _mounts(
             message = f'cannot find volume "{mount.name}" to mount into container "{container.name}"'
             raise StartError("CreateContainerConfigError", message)
         sub_path = mount.sub_path or expanded(mount.sub_path_expr, values)
-        if sub_path.startswith("/") or ".." in Path(sub_path).parts:
-            raise StartError("CreateContainerConfigError", f'subPath "{sub_path}" leaves volume "{mount.name}"')
-        source = volume.path / sub_path
-        if sub_path and not source.exists():
-            source.mkdir(parents=True)
+        try:
+            source = _inside(volume.path, sub_path, mount.name) if sub_path else volume.path
+        except OSError as error:
+            message = (
+                f'failed to prepare subPath for volumeMount "{mount.name}" of container "{container.name}": {error}'
+            )
+            raise StartError("CreateContainerConfigError", message) from error
         readonly = mount.read_only or volume.readonly
         propagation = _PROPAGATIONS[mount.mount_propagation]
         mounts.append(
@@ -90,6 +92,23 @@ def _mounts(
     if container.termination_message_path:
         mounts.append(Mount(container_path=container.termination_message_path, host_path=str(files.message)))
     return mounts
+
+
+def _inside(volume: Path, sub_path: str, name: str) -> Path:
+    """Return the path of a file or folder of a volume without symbolic links; a missing folder is made.
+
+    A container may have put a link into the volume that leads out of it, so the links are followed first. As by kubelet
+    (its subpath_linux.go), folders that are made get the volume's mode. Raises StartError, OSError.
+    """
+    root = volume.resolve()
+    source = (root / sub_path).resolve()
+    if sub_path.startswith("/") or ".." in Path(sub_path).parts or not source.is_relative_to(root):
+        raise StartError("CreateContainerConfigError", f'subPath "{sub_path}" leaves volume "{name}"')
+    for folder in (*reversed(source.parents), source):
+        if folder.is_relative_to(root) and not folder.exists():
+            folder.mkdir()
+            folder.chmod(root.stat().st_mode & 0o7777)
+    return source
 
 
 def _security(pod: V1Pod, container: V1Container, image: Image | None) -> ContainerSecurity:
