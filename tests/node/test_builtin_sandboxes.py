@@ -311,6 +311,49 @@ def test_a_sandbox_that_was_being_made_is_stopped_and_removed(place: Place) -> N
     assert place.links() == {"net0"}
 
 
+def test_a_pause_process_that_is_not_on_record_is_ended(place: Place) -> None:
+    place.configure(bridge_network("net"))
+    sandbox_id = place.sandboxes.run(config())
+    other = place.sandboxes.run(config("pod2"))
+    record = place.sandboxes.store.get(sandbox_id).encode()
+    pid = place.sandboxes.status(sandbox_id).info["pid"]
+    del record["pause"]
+    (place.folder / "sandboxes" / sandbox_id / "sandbox.json").write_text(json.dumps(record | {"state": "MAKING"}))
+
+    place.again().remove(sandbox_id)
+
+    assert has_ended(pid)
+    assert place.sandboxes.status(other).state == SANDBOX_READY
+
+
+def test_a_folder_without_a_record_is_removed_by_the_next_process(place: Place) -> None:
+    left = place.folder / "sandboxes" / "0123"
+    left.mkdir(parents=True)
+    (left / "hostname").write_text("pod1")
+
+    place.again()
+
+    assert not left.exists()
+
+
+def test_a_sandbox_that_another_thread_makes_is_not_stopped(place: Place) -> None:
+    place.configure(bridge_network("net"))
+    refused = []
+
+    def stop(execution: "Execution") -> None:
+        if execution.plugin == "bridge":
+            with pytest.raises(RuntimeServiceError, match="it is being made"):
+                place.sandboxes.remove(place.sandboxes.list()[0].id)
+            refused.append(execution)
+
+    place.networks._observe = stop
+    sandbox_id = place.sandboxes.run(config())
+    place.networks._observe = None
+
+    assert len(refused) == 1
+    assert place.sandboxes.status(sandbox_id).state == SANDBOX_READY
+
+
 def test_a_namespace_that_has_vanished_does_not_stop_the_removal(place: Place) -> None:
     place.configure(bridge_network("net"))
     sandbox_id = place.sandboxes.run(config())

@@ -1,8 +1,9 @@
 """The pause process of a sandbox: it holds the sandbox's namespaces and reaps zombies; it does nothing else.
 
-Executed as a file by its path, with the standard library alone: `pause.py NETNS HOSTNAME KINDS`. NETNS is the path of a
-network namespace, empty for the caller's. KINDS are those of `ipc`, `uts` and `pid`, joined by commas, that the sandbox
-has for itself. The program prints the process ID of the pause process, which is a child of init, and ends.
+Executed as a file by its path, with the standard library alone: `pause.py NETNS HOSTNAME KINDS ID`. NETNS is the path
+of a network namespace, empty for the caller's. KINDS are those of `ipc`, `uts` and `pid`, joined by commas, that the
+sandbox has for itself. ID is the sandbox's, by which its process can be found. The program prints the process ID of the
+pause process, which is a child of init, and ends.
 """
 
 import ctypes

@@ -5,6 +5,7 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,7 @@ from harness.cri.service import RuntimeServiceError
 from skel.decoders import integer
 from skel.record import Record, field
 
-__all__ = ["PauseProcess", "end_pause", "is_running", "start_pause"]
+__all__ = ["PauseProcess", "end_pause", "end_unrecorded_pauses", "is_running", "start_pause"]
 
 _PROGRAM: Final = Path(__file__).with_name("pause.py")
 _TIMEOUT_S: Final = 30.0
@@ -29,14 +30,17 @@ class PauseProcess(Record):
     started: int = field(integer)
 
 
-def start_pause(config: PodSandboxConfig, netns: str, hostname: str) -> PauseProcess:
+def start_pause(config: PodSandboxConfig, netns: str, hostname: str, sandbox_id: str) -> PauseProcess:
     """Start the pause process in the calling thread's network namespace, or in `netns`. Raises RuntimeServiceError."""
     kinds = ["ipc"] * (config.ipc == NamespaceMode.POD)
     kinds += ["uts"] * (config.network == NamespaceMode.POD)
     kinds += ["pid"] * (config.pid == NamespaceMode.POD)
     # -I -S: nothing of the caller's environment or of site-packages decides what a sandbox's process imports.
-    command = [sys.executable, "-I", "-S", str(_PROGRAM), netns, hostname, ",".join(kinds)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, cwd="/")
+    command = [sys.executable, "-I", "-S", str(_PROGRAM), netns, hostname, ",".join(kinds), sandbox_id]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, cwd="/")
+    except subprocess.TimeoutExpired:
+        raise RuntimeServiceError(f"the pause process did not start within {_TIMEOUT_S:g} s") from None
     if ended.returncode:
         raise RuntimeServiceError(f"failed to start the pause process: {ended.stderr.strip().splitlines()[-1:]}")
     pid = int(ended.stdout)
@@ -63,6 +67,28 @@ def end_pause(pause: PauseProcess) -> None:
                 poll.poll(_TIMEOUT_S * 1000)
         finally:
             os.close(fd)
+
+
+def end_unrecorded_pauses(sandbox_id: str) -> None:
+    """Kill pause processes of a sandbox that are not on record: the runtime was killed while it started one.
+
+    Raises OSError.
+    """
+    while pauses := list(_pauses_of(sandbox_id)):  # one that is found may be about to fork
+        for pause in pauses:
+            end_pause(pause)
+
+
+def _pauses_of(sandbox_id: str) -> Iterator[PauseProcess]:
+    program, identifier = str(_PROGRAM).encode(), sandbox_id.encode()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has ended
+            words = path.read_bytes().split(b"\0")
+            if program in words and identifier in words:
+                pid = int(path.parent.name)
+                started = _start_time(pid)
+                if started is not None:
+                    yield PauseProcess(pid=pid, started=started)
 
 
 def _start_time(pid: int) -> int | None:

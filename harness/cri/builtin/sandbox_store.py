@@ -119,3 +119,9 @@ class SandboxStore:
         """Return all sandboxes, the oldest first."""
         with self._lock:
             return sorted(self._sandboxes.values(), key=lambda each: each.created_at)
+
+    def discard_leftovers(self) -> None:
+        """Remove folders without a record, which a killed process left. No other process may be making sandboxes."""
+        for folder in self.folder.glob("*/"):
+            if not (folder / "sandbox.json").exists():
+                shutil.rmtree(folder, ignore_errors=True)

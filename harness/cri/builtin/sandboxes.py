@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.cri.builtin.sandbox_files import make_sandbox_files, remove_sandbox_files
 from harness.cri.builtin.sandbox_networks import SandboxNetworks
-from harness.cri.builtin.sandbox_process import end_pause, is_running, start_pause
+from harness.cri.builtin.sandbox_process import end_pause, end_unrecorded_pauses, is_running, start_pause
 from harness.cri.builtin.sandbox_states import SandboxEvent, SandboxState
 from harness.cri.builtin.sandbox_store import SandboxRecord, SandboxStore
 from harness.cri.messages import SANDBOX_NOTREADY, SANDBOX_READY, NamespaceMode, PodSandboxConfig, PodSandboxStatus
@@ -35,6 +35,8 @@ class Sandboxes:
         self._open_node = open_node
         self._networks = networks
         self._take_over = take_over
+        if take_over:
+            self.store.discard_leftovers()
         for sandbox in self.store.all():
             if take_over and sandbox.state is SandboxState.MAKING:
                 self.store.change(sandbox, SandboxEvent.LEFT)
@@ -64,6 +66,8 @@ class Sandboxes:
             sandbox = self.store.get(sandbox_id)
         except NotFoundError:
             return
+        if sandbox.state is SandboxState.MAKING:
+            raise RuntimeServiceError(f'failed to stop sandbox "{sandbox_id}": it is being made')
         self._unmake(sandbox)
         self.store.end(sandbox)
 
@@ -109,7 +113,7 @@ class Sandboxes:
                 self.store.write(sandbox)
             sandbox.hostname = config.hostname or Path("/proc/sys/kernel/hostname").read_text().strip()
             netns = sandbox.netns or (node.netns or "")
-            sandbox.pause = start_pause(config, netns, config.hostname)
+            sandbox.pause = start_pause(config, netns, config.hostname, sandbox.id)
             self.store.write(sandbox)
             make_sandbox_files(self.store.path(sandbox.id), config, sandbox.hostname)
 
@@ -127,6 +131,8 @@ class Sandboxes:
         try:
             if sandbox.pause is not None:
                 end_pause(sandbox.pause)
+            else:
+                end_unrecorded_pauses(sandbox.id)
             remove_sandbox_files(self.store.path(sandbox.id))
             if sandbox.networks:
                 self._networks.teardown(sandbox, only_added=failed)
