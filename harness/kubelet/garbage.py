@@ -1,11 +1,11 @@
 """Removal of ended containers, sandboxes and logs (kubelet's kuberuntime_gc.go)."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from harness.cri.messages import CONTAINER_RUNNING, SANDBOX_READY, Container
+from harness.cri.messages import CONTAINER_EXITED, CONTAINER_RUNNING, SANDBOX_READY, Container
 from harness.cri.service import NotFoundError, RuntimeService, RuntimeServiceError
 from harness.kubelet.labels import CONTAINER_NAME, POD_UID
 from harness.kubelet.paths import KubeletPaths
@@ -24,23 +24,32 @@ class GarbageCollector:
     def collect(self, wanted: Callable[[str], bool]) -> None:
         """Keep the newest ended attempt of each container, and the newest sandbox, of pods that are `wanted`.
 
-        Of other pods everything that does not run is removed. Raises RuntimeServiceError.
+        Of other pods everything that does not run is removed. Raises RuntimeServiceError, OSError.
         """
         by_name: dict[tuple[str, str], list[Container]] = defaultdict(list)
         for container in self._service.list_containers():
-            if container.state is not CONTAINER_RUNNING:
-                by_name[container.labels.get(POD_UID, ""), container.labels.get(CONTAINER_NAME, "")].append(container)
-        for (uid, _), ended in by_name.items():
-            ended.sort(key=lambda each: each.created_at, reverse=True)
-            self._remove_containers(ended[1:] if wanted(uid) else ended)
+            by_name[container.labels.get(POD_UID, ""), container.labels.get(CONTAINER_NAME, "")].append(container)
+        for (uid, _), attempts in by_name.items():
+            if wanted(uid):
+                self._remove_containers(_surplus(attempts))
+            else:
+                self._remove_containers([each for each in attempts if each.state is not CONTAINER_RUNNING])
         self._collect_sandboxes(wanted)
         self._remove_dangling_links()
 
     def remove_old(self, uid: str, name: str) -> None:
-        """Keep the newest ended attempt of one container, as after its end. Raises RuntimeServiceError."""
-        listed = self._service.list_containers(labels={POD_UID: uid, CONTAINER_NAME: name})
-        ended = [each for each in listed if each.state is not CONTAINER_RUNNING]
-        self._remove_containers(sorted(ended, key=lambda each: each.created_at, reverse=True)[1:])
+        """Keep the newest ended attempt of one container, as after its end. Raises RuntimeServiceError, OSError."""
+        if attempts := self._service.list_containers(labels={POD_UID: uid, CONTAINER_NAME: name}):
+            self._remove_containers(_surplus(attempts))
+
+    def remove_pod(self, uid: str) -> None:
+        """Remove everything of one pod that does not run. Raises RuntimeServiceError, OSError."""
+        listed = self._service.list_containers(labels={POD_UID: uid})
+        self._remove_containers([each for each in listed if each.state is not CONTAINER_RUNNING])
+        for sandbox in self._service.list_pod_sandbox({POD_UID: uid}):
+            if sandbox.state is not SANDBOX_READY:
+                self._try(self._service.remove_pod_sandbox, sandbox.id)
+        self._remove_dangling_links()
 
     def _collect_sandboxes(self, wanted: Callable[[str], bool]) -> None:
         in_use = {each.pod_sandbox_id for each in self._service.list_containers()}
@@ -58,7 +67,7 @@ class GarbageCollector:
         for container in containers:
             try:
                 log = self._service.container_status(container.id).log_path
-            except NotFoundError:  # its pod's worker has removed it meanwhile
+            except NotFoundError:  # it was removed meanwhile
                 continue
             if self._try(self._service.remove_container, container.id) and log:
                 Path(log).unlink(missing_ok=True)
@@ -76,3 +85,16 @@ class GarbageCollector:
             if not link.exists():
                 with suppress(FileNotFoundError):
                     link.unlink()
+
+
+def _surplus(attempts: Iterable[Container]) -> list[Container]:
+    """Return the attempts of a container that nobody needs: all but the newest ended one.
+
+    The newest of all is needed also if it has not started yet.
+    """
+    newest, *others = sorted(attempts, key=lambda each: each.created_at, reverse=True)
+    idle = [each for each in others if each.state is not CONTAINER_RUNNING]
+    if newest.state is CONTAINER_EXITED:
+        return idle
+    ended = next((each for each in idle if each.state is CONTAINER_EXITED), None)
+    return [each for each in idle if each is not ended]
