@@ -4,9 +4,17 @@ from typing import Final, NamedTuple
 
 from harness.cri.messages import ContainerState, ContainerStatus
 from harness.kubelet.labels import CONTAINER_HASH, container_hash
-from harness.kubelet.v1 import V1Container
+from harness.kubelet.v1 import V1Container, V1Pod
 
-__all__ = ["LIVENESS_PROBE", "STARTUP_PROBE", "UNKNOWN", "ContainerToKill", "definition_changed", "unknown_state"]
+__all__ = [
+    "LIVENESS_PROBE",
+    "STARTUP_PROBE",
+    "UNKNOWN",
+    "ContainerToKill",
+    "definition_changed",
+    "probe_grace_period",
+    "unknown_state",
+]
 
 LIVENESS_PROBE: Final = "LivenessProbe"
 STARTUP_PROBE: Final = "StartupProbe"
@@ -41,3 +49,14 @@ def unknown_state(status: ContainerStatus, kind: str) -> ContainerToKill:
     """Return the end of a container that may or may not run, so that two never run; `kind` begins the message."""
     message = f'{kind} is in "{_STATES[status.state]}" state, try killing it before restart'
     return ContainerToKill(status.id, status.metadata.name, message, UNKNOWN)
+
+
+def probe_grace_period(pod: V1Pod, container: V1Container, reason: str) -> int | None:
+    """Return the seconds that a failed probe grants its container; None if the pod's own period holds.
+
+    A deletion's grace period goes before the probe's (kubelet's setTerminationGracePeriod).
+    """
+    if pod.metadata.deletion_grace_period_seconds is not None:
+        return None
+    probe = {LIVENESS_PROBE: container.liveness_probe, STARTUP_PROBE: container.startup_probe}.get(reason)
+    return None if probe is None else probe.termination_grace_period_seconds

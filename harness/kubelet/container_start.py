@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
@@ -143,7 +144,8 @@ class ContainerStarter:
             run_hook(hook, pod, container, container_id, HookPlace(self._service, ip, self._on_node))
         except HookError as error:
             record(WARNING, "FailedPostStartHook", "PostStartHook failed")
-            self._killer.kill(pod, container, container_id, message="FailedPostStartHook", ip=ip)
+            with suppress(RuntimeServiceError):  # the hook's failure is told; the next sync sees the container
+                self._killer.kill(pod, container, container_id, message="FailedPostStartHook", ip=ip)
             raise StartError("PostStartHookError", str(error)) from error
 
     def _attempt(self, pod: V1Pod, container: V1Container, status: RuntimePodStatus) -> int:

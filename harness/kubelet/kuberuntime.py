@@ -5,12 +5,14 @@ sandbox. 5. Start ephemeral containers. 6. Start init containers, one at a time.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from harness.cri.messages import CONTAINER_EXITED, PodSandboxConfig
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.backoff import Backoff
 from harness.kubelet.container_kill import ContainerKiller, container_of
+from harness.kubelet.container_kills import ContainerToKill, probe_grace_period
 from harness.kubelet.container_start import ContainerStarter, PodSandbox, field_path
 from harness.kubelet.dns import PodDNS, pod_dns
 from harness.kubelet.events import NORMAL, WARNING, EventRecorder
@@ -87,7 +89,7 @@ class KubeRuntime:
                 self._remove_init_containers(pod, status, keep_newest=False)
         else:
             for each in actions.to_kill:
-                if failed := self._kill_one(pod, each.name, each.container_id, each.message, status):
+                if failed := self._kill_one(pod, each, status):
                     return [failed]
             self._remove_init_containers(pod, status, keep_newest=True)
         sandbox = self._sandbox(pod, status, actions, cgroup_parent)
@@ -195,22 +197,28 @@ class KubeRuntime:
             return SyncStep(KILL_SANDBOX, format_pod(pod), "KillPodSandboxError", str(error))
         return None
 
-    def _kill_one(
-        self, pod: V1Pod, name: str, container_id: str, message: str, status: RuntimePodStatus
-    ) -> SyncStep | None:
+    def _kill_one(self, pod: V1Pod, to_kill: ContainerToKill, status: RuntimePodStatus) -> SyncStep | None:
+        name = to_kill.name
         container = container_of(pod, name) or V1Container(name=name)
+        grace_s = probe_grace_period(pod, container, to_kill.reason)
         try:
-            self._killer.kill(pod, container, container_id, message=message, ip=_ip(status))
+            self._killer.kill(
+                pod, container, to_kill.container_id, message=to_kill.message, grace_s=grace_s, ip=_ip(status)
+            )
         except RuntimeServiceError as error:
             return SyncStep(KILL_CONTAINER, name, "KillContainerError", str(error))
         return None
 
     def _remove_init_containers(self, pod: V1Pod, status: RuntimePodStatus, *, keep_newest: bool) -> None:
-        """Remove ended init containers: all before a new sandbox, else all but the newest of each name."""
+        """Remove ended init containers: all before a new sandbox, else all but the newest of each name.
+
+        A failure does not stop the sync, as in kubelet: garbage collection tries again.
+        """
         for container in pod.spec.init_containers:
             ended = [each for each in status.of(container.name) if each.state is CONTAINER_EXITED]
             for each in ended[1:] if keep_newest else ended:
-                self._service.remove_container(each.id)
+                with suppress(RuntimeServiceError):
+                    self._service.remove_container(each.id)
 
 
 def _ip(status: RuntimePodStatus) -> str:
