@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.kubelet_node import complete_manifest_pod, pod_on_record
+from harness.cli.kubelet_node import complete_manifest_pod, pod_on_record, pods_on_record
 from harness.cli.options import Settings, namespace_option, verb
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from harness.kubelet.v1 import V1Container, V1Pod
     from harness.kubelet.v1_status import V1PodStatus
 
@@ -24,7 +26,7 @@ _CRI_FIELDS = 4
 @verb("logs")
 @click.argument("pod", shell_complete=complete_manifest_pod)
 @click.option("-c", "--container", "name", default="", metavar="NAME", help="The container.  [default: the first]")
-@click.option("-f", "--follow", is_flag=True, help="Go on with each new line, until a signal or the log's end.")
+@click.option("-f", "--follow", is_flag=True, help="Go on with each new line, until the container ends.")
 @click.option("-p", "--previous", is_flag=True, help="The attempt before the newest one.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last lines.  [default: all]")
 @click.option("--timestamps", is_flag=True, help="Begin each line with its time.")
@@ -46,20 +48,43 @@ def command(
     found, status = pod_on_record(settings, namespace, pod)
     container = _container(found, name)
     folder = KubeletPaths(settings.open_node().folder).log(found, container, 0).parent
-    attempts = sorted((path for path in folder.glob("*.log") if path.stem.isdecimal()), key=lambda path: int(path.stem))
+    attempts = _attempts(folder)
     waits = _waits(status, container.name)
     if len(attempts) < 1 + (previous and not waits):
         what = "previous terminated container" if previous else "container"
         raise click.ClickException(f'{what} "{container.name}" in pod "{pod}" not found: it has no log')
     # A container that waits for its next attempt has none that runs: the last one is the previous one.
     log = attempts[-2 if previous and not waits else -1]
-    lines = log.read_bytes().splitlines(keepends=True)
-    for line in lines if tail is None else lines[len(lines) - tail :] if tail else []:
+    whole = log.read_bytes()
+    whole = whole[: whole.rfind(b"\n") + 1]  # the last line may be half written
+    lines = whole.splitlines(keepends=True)
+    for line in lines if tail is None else lines[max(0, len(lines) - tail) :]:
         _print(line, timestamps=timestamps)
     if follow and not previous:
-        for line in _followed(log, sum(map(len, lines))):
+
+        def has_ended() -> bool:
+            return log not in _attempts(folder)[-1:] or _is_over(settings, found, container.name, int(log.stem))
+
+        for line in _followed(log, len(whole), has_ended):
             _print(line, timestamps=timestamps)
     return 0
+
+
+def _attempts(folder: Path) -> list[Path]:
+    """Return the logs of a container's attempts, the oldest first."""
+    return sorted((path for path in folder.glob("*.log") if path.stem.isdecimal()), key=lambda path: int(path.stem))
+
+
+def _is_over(settings: Settings, pod: "V1Pod", container: str, attempt: int) -> bool:
+    """Tell whether an attempt has ended by the status that kubelet told last, or the pod is gone."""
+    for each, status in pods_on_record(settings):
+        if each.metadata.uid == pod.metadata.uid:
+            for one in (*status.container_statuses, *status.init_container_statuses):
+                ended = one.state.terminated or (one.state.waiting and one.last_state.terminated)
+                if one.name == container and one.restart_count >= attempt and ended:
+                    return True
+            return False
+    return True
 
 
 def _container(pod: "V1Pod", name: str) -> "V1Container":
@@ -80,18 +105,17 @@ def _waits(status: "V1PodStatus", name: str) -> bool:
     )
 
 
-def _followed(log: Path, offset: int) -> Iterator[bytes]:
-    """Yield new lines until the file is removed."""
+def _followed(log: Path, offset: int, has_ended: "Callable[[], bool]") -> Iterator[bytes]:
+    """Yield new lines until the container has ended, and all of its lines were read."""
     with log.open("rb") as file:
         file.seek(offset)
         while True:
-            line = file.readline()
-            if line.endswith(b"\n"):
+            last = has_ended()  # before the read: lines may come until the end
+            while (line := file.readline()).endswith(b"\n"):
                 yield line
-                continue
-            file.seek(-len(line), 1)
-            if not log.exists():
+            if last:
                 return
+            file.seek(-len(line), 1)
             time.sleep(_LOOK_S)
 
 
