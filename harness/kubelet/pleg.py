@@ -79,7 +79,7 @@ class Pleg(threading.Thread):
         """Compare all sandboxes and containers with those of the last time."""
         try:
             now = self._listed()
-        except RuntimeServiceError as error:
+        except (RuntimeServiceError, OSError) as error:
             self.error = f"PLEG is not healthy: {error}"
             return
         self.error = ""

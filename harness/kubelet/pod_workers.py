@@ -126,6 +126,9 @@ class _Worker(threading.Thread):
         except (SyncError, OSError) as error:
             self._on_error(pod, str(error))
             return PodEvent.FAILED, _delay_s(error)
+        except Exception as error:  # noqa: BLE001 - told and repeated, as kubelet does after a panic; a thread would end
+            self._on_error(pod, f"unexpected {type(error).__name__}: {error}")
+            return PodEvent.FAILED, _delay_s(error)
         return PodEvent.CLEANED, 0.0
 
 

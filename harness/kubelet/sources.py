@@ -67,7 +67,7 @@ class Sources(threading.Thread):
         while not self._ended.wait(_PERIOD_S):
             try:
                 self.look()
-            except OSError as error:
+            except Exception as error:  # noqa: BLE001 - told; without this thread no change would be seen any more
                 self._say(f"manifests: {error}")
 
     def close(self) -> None:

@@ -24,6 +24,7 @@ class Functions:
         self.failures = 0
         self.terminations_fail = 0
         self.ends = False
+        self.bug: Exception | None = None
         self.gate = threading.Event()
         self.gate.set()
 
@@ -32,6 +33,8 @@ class Functions:
         if self.failures:
             self.failures -= 1
             raise SyncError("not yet", retry_s=0.01)
+        if self.bug is not None:
+            raise self.bug
         return self.ends
 
     def terminate(self, pod: V1Pod, grace_s: int | None) -> None:
@@ -95,6 +98,21 @@ def test_a_failed_sync_is_told_and_repeated(workers: PodWorkers, functions: Func
 
     until(lambda: functions.calls == ["sync 1"] * 3)
     assert errors == ["1: not yet"] * 2
+
+
+def test_an_unexpected_error_is_told_and_the_worker_goes_on(
+    workers: PodWorkers, functions: Functions, errors: list[str]
+) -> None:
+    functions.bug = ExceptionGroup("containers", [KeyError("id")])
+    workers.update(described("1"))
+    until(lambda: len(errors) == 1)
+    functions.bug = None
+
+    workers.wake("1")
+
+    until(lambda: workers.syncs("1") == 2)
+    assert errors == ["1: unexpected ExceptionGroup: containers (1 sub-exception)"]
+    assert workers.state("1") is PodWorkerState.SYNC
 
 
 def test_the_shortest_grace_period_counts(workers: PodWorkers, functions: Functions) -> None:
