@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from harness.files import write_atomically
 from harness.kubelet.formats import format_time
@@ -21,7 +22,8 @@ from skel.strict_json import decode_json
 
 __all__ = ["PodRecords"]
 
-_RECORD = "pod.json"
+_RECORD: Final = "pod.json"
+_LEFT_S: Final = 60.0
 
 
 class PodRecords:
@@ -111,7 +113,21 @@ class PodRecords:
         with suppress(FileNotFoundError):
             folder.rmdir()
 
+    def leftovers(self) -> list[str]:
+        """Return the UIDs of folders without a record: of a removal that was killed, or of an event that came late.
+
+        A folder that changed within the last minute is none: `run` may be about to write its record.
+        """
+        found = []
+        for folder in self._paths.pods.glob("*/"):
+            with suppress(FileNotFoundError):
+                is_old = time.time() - folder.stat().st_mtime > _LEFT_S
+                if is_old and not (folder / "pod.json").exists():
+                    found.append(folder.name)
+        return found
+
 
 def _write(path: Path, record: Record) -> None:
     path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-    write_atomically(path, json.dumps(record.encode(), indent=1).encode() + b"\n")
+    # For root alone: environment variables may hold secrets.
+    write_atomically(path, json.dumps(record.encode(), indent=1).encode() + b"\n", mode=0o600)
