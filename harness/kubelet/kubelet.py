@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple
 
 from harness.cri.messages import PodSandboxMetadata
@@ -16,7 +17,7 @@ from harness.kubelet.admission import NodeFacts, admit
 from harness.kubelet.api_status import is_terminal_phase
 from harness.kubelet.events import WARNING, EventRecorder
 from harness.kubelet.garbage import GarbageCollector
-from harness.kubelet.labels import POD_UID
+from harness.kubelet.labels import CONFIG_SOURCE, POD_UID
 from harness.kubelet.pleg import CONTAINER_DIED, CONTAINER_REMOVED, Pleg, PodLifecycleEvent
 from harness.kubelet.pod_records import PodRecords
 from harness.kubelet.pod_resources import qos_class
@@ -24,6 +25,7 @@ from harness.kubelet.pod_states import PodWorkerState, first_state
 from harness.kubelet.pod_workers import PodFunctions, PodWorkers
 from harness.kubelet.probe_results import Probes, ProbeUpdate
 from harness.kubelet.runtime_pod_status import runtime_pod_status
+from harness.kubelet.sources import RUN_SOURCE
 from harness.kubelet.v1 import V1Metadata, V1Pod
 from harness.kubelet.v1_status import FAILED, V1PodStatus
 
@@ -87,12 +89,13 @@ class Kubelet:
         self._queue.put(lambda: None)
 
     def run(self, *, until: Callable[[], bool] | None = None) -> None:
-        """Handle events until `stop`, or until `until` is true (kubelet's syncLoop). Raises OSError."""
+        """Handle events until `stop`, or until `until` is true (kubelet's syncLoop)."""
         longest = _HOUSEKEEPING_S if until is None else _LOOK_S
         while not self._stopped.is_set() and not (until is not None and until()):
             wait = max(0.0, min(self._housekeeping_at, self._garbage_at) - time.monotonic())
             with suppress(queue.Empty):
-                self._queue.get(timeout=min(wait, longest) if self._sources_seen else longest)()
+                wait = min(wait, longest) if self._sources_seen else longest
+                self._warned(self._queue.get(timeout=wait))
             self._tick()
 
     def close(self) -> None:
@@ -120,16 +123,16 @@ class Kubelet:
         for pod in sorted(pods, key=lambda pod: pod.metadata.creation_timestamp):
             uid = pod.metadata.uid
             if uid not in self._pods:
-                self._add(pod)
+                self._warned(partial(self._add, pod))
             elif self._pods[uid] != pod:
                 self._pods[uid] = pod
-                self._parts.records.add(pod)
+                self._record(pod)
                 self._workers.update(pod)
 
     def _add(self, pod: V1Pod) -> None:
         """Admit a pod and start its worker (HandlePodAdditions). A pod of its UID that is ending comes first."""
         parts, uid = self._parts, pod.metadata.uid
-        parts.records.add(pod)
+        self._record(pod)
         if self._workers.state(uid) is not None:
             self._pods[uid] = pod
             self._restarts.add(uid)
@@ -150,8 +153,14 @@ class Kubelet:
         before = parts.records.status(uid)
         state = PodWorkerState.SYNC
         if before is not None and is_terminal_phase(before.phase):
-            state = first_state(before.phase, runtime_pod_status(parts.service, uid))
+            with suppress(RuntimeServiceError):  # the worker asks again
+                state = first_state(before.phase, runtime_pod_status(parts.service, uid))
         self._workers.update(pod, state=state)
+
+    def _record(self, pod: V1Pod) -> None:
+        """Put a static pod on record. `run` and `delete` write those of `run`: an old one must not undo a deletion."""
+        if pod.metadata.annotations.get(CONFIG_SOURCE) != RUN_SOURCE:
+            self._warned(partial(self._parts.records.add, pod))
 
     def _active(self) -> Iterable[V1Pod]:
         for uid, pod in self._pods.items():
@@ -190,24 +199,30 @@ class Kubelet:
             self._warned(self._housekeep)
             self._housekeeping_at = time.monotonic() + _HOUSEKEEPING_S
         if now >= self._garbage_at:
-            self._warned(lambda: self._parts.garbage.collect(lambda uid: uid in self._pods))
+            # A pod that ends is wanted until its worker has finished: the worker may be making a sandbox.
+            wanted = {*self._pods, *self._workers.uids()}
+            self._warned(lambda: self._parts.garbage.collect(wanted.__contains__))
             self._garbage_at = time.monotonic() + _GARBAGE_S
 
     def _housekeep(self) -> None:
         """Forget pods that have ended and are not wanted; end those that nobody wants (HandlePodCleanups)."""
         for uid in self._workers.uids():
             if self._workers.state(uid) is PodWorkerState.FINISHED and (uid not in self._pods or uid in self._restarts):
-                self._parts.garbage.collect(uid.__ne__)
+                self._parts.garbage.remove_pod(uid)
                 self._workers.forget(uid)
                 self._parts.records.remove(uid)
                 if uid in self._restarts:
                     self._restarts.discard(uid)
+                    self._parts.records.add(self._pods[uid])
                     self._add(self._pods.pop(uid))
         known = {*self._pods, *self._workers.uids()}
         for pod in self._parts.records.pods():
-            if pod.metadata.uid not in known:
+            if pod.metadata.uid not in known and not _is_new(pod):
                 self._end_orphan(pod, None)
                 known.add(pod.metadata.uid)
+        for uid in self._parts.records.leftovers():
+            if uid not in known:
+                self._parts.records.remove(uid)
         for sandbox in self._parts.service.list_pod_sandbox():
             if sandbox.labels.get(POD_UID, "") == sandbox.metadata.uid and sandbox.metadata.uid not in known:
                 known.add(sandbox.metadata.uid)
@@ -221,12 +236,17 @@ class Kubelet:
     def _warned(self, action: Callable[[], None]) -> None:
         try:
             action()
-        except RuntimeServiceError as error:
+        except (RuntimeServiceError, OSError) as error:
             self._parts.say(str(error))
 
     def _log_error(self, pod: V1Pod, message: str) -> None:
         self._parts.say(f"pod {pod.metadata.namespace}/{pod.metadata.name}: {message}")
         self._pleg.relist_now()
+
+
+def _is_new(pod: V1Pod) -> bool:
+    """Tell whether `run` has recorded a pod that the sources have not handed on yet; only a deletion ends such pods."""
+    return pod.metadata.annotations.get(CONFIG_SOURCE) == RUN_SOURCE and not pod.metadata.deletion_timestamp
 
 
 def _pod_of(metadata: PodSandboxMetadata) -> V1Pod:

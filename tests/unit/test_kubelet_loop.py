@@ -1,0 +1,122 @@
+"""The kubelet's loop: which pods it gives to workers, starts again, leaves alone. The workers' functions note calls."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.cri.builtin.sandbox_networks import SandboxNetworks
+from harness.cri.builtin.service import BuiltinRuntime
+from harness.kubelet.admission import NodeFacts
+from harness.kubelet.events import EventRecorder
+from harness.kubelet.garbage import GarbageCollector
+from harness.kubelet.kubelet import Kubelet, KubeletParts
+from harness.kubelet.labels import CONFIG_SOURCE
+from harness.kubelet.paths import KubeletPaths
+from harness.kubelet.pleg import Pleg
+from harness.kubelet.pod_records import PodRecords
+from harness.kubelet.sources import RUN_SOURCE
+from harness.kubelet.v1 import V1Pod
+from harness.runtime.node import Node
+from tests.unit.kubelet_objects import probes
+
+
+def described(uid: str, source: str = "file") -> V1Pod:
+    metadata = {"name": uid, "namespace": "default", "uid": uid, "annotations": {CONFIG_SOURCE: source}}
+    return V1Pod.decode({"metadata": metadata, "spec": {"containers": []}})
+
+
+class Place:
+    """A kubelet over a runtime without sandboxes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.calls: list[str] = []
+        self.said: list[str] = []
+        self.paths = KubeletPaths(folder)
+        self.records = PodRecords(self.paths)
+
+        def open_node() -> Node:
+            return Node(None, folder, threads=1)
+
+        networks = SandboxNetworks(open_node, folder, [], warn=self.said.append)
+        service = BuiltinRuntime(folder, open_node, networks, take_over=True)
+        self.kubelet = Kubelet(
+            KubeletParts(
+                service=service,
+                functions=self,
+                records=self.records,
+                events=EventRecorder(self.paths.pods),
+                pleg=Pleg(service),
+                garbage=GarbageCollector(service, self.paths, warn=self.said.append),
+                probes=probes(),
+                node=NodeFacts("n", {}, {"cpu": 1000, "memory": 2**30}),
+                say=self.said.append,
+            )
+        )
+
+    def sync(self, pod: V1Pod) -> bool:
+        self.calls.append(f"sync {pod.metadata.uid}")
+        return False
+
+    def terminate(self, pod: V1Pod, grace_s: int | None) -> None:
+        self.calls.append(f"terminate {pod.metadata.uid} {grace_s}")
+
+    def finish(self, pod: V1Pod) -> None:
+        self.calls.append(f"finish {pod.metadata.uid}")
+
+    def run_until(self, done: Callable[[], bool]) -> None:
+        self.kubelet.run(until=done)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_a_pod_of_run_is_not_ended_before_the_sources_hand_it_on(place: Place) -> None:
+    place.records.add(described("new", RUN_SOURCE))
+    place.records.add(described("gone"))
+
+    place.kubelet.set_pods([])
+    place.run_until(lambda: "finish gone" in place.calls)
+    place.kubelet.set_pods([described("new", RUN_SOURCE)])
+    place.run_until(lambda: "sync new" in place.calls)
+
+    assert [call for call in place.calls if "new" in call] == ["sync new"]
+    place.kubelet.close()
+
+
+def test_a_deletion_on_record_is_not_overwritten(place: Place) -> None:
+    pod = described("p", RUN_SOURCE)
+    place.records.set_deleted(described("p", RUN_SOURCE), 3)
+
+    place.kubelet.set_pods([pod])
+    place.run_until(lambda: "sync p" in place.calls)
+    place.kubelet.set_pods([])
+    place.run_until(lambda: "finish p" in place.calls)
+
+    assert place.calls == ["sync p", "terminate p 3", "finish p"]
+    place.kubelet.close()
+
+
+def test_a_manifest_that_comes_back_is_started_again_and_stays_on_record(place: Place) -> None:
+    place.kubelet.set_pods([described("p")])
+    place.run_until(lambda: "sync p" in place.calls)
+
+    place.kubelet.set_pods([])
+    place.kubelet.set_pods([described("p")])
+    place.run_until(lambda: place.calls.count("sync p") == 2)
+
+    assert [pod.metadata.uid for pod in place.records.pods()] == ["p"]
+    place.kubelet.close()
+
+
+def test_a_folder_that_cannot_be_written_does_not_end_the_loop(place: Place) -> None:
+    place.paths.pods.mkdir(parents=True)
+    place.paths.pod("bad").write_text("not a folder")
+
+    place.kubelet.set_pods([described("bad"), described("good")])
+    place.run_until(lambda: "sync good" in place.calls)
+
+    assert any("bad" in line for line in place.said)
+    place.kubelet.close()
