@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -27,7 +27,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def tell(folder: Path, state: dict[str, object], *, attempt: int = 0) -> None:
+def tell(folder: Path, state: Mapping[str, object], *, attempt: int = 0) -> None:
     status = {"name": "c", "state": state, "restartCount": attempt, "ready": False, "image": "", "imageID": ""}
     PodRecords(KubeletPaths(folder)).set_status(UID, V1PodStatus.decode({"containerStatuses": [status]}))
 
