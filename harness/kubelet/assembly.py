@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
+from harness.cri.builtin.service import RUNTIME_NAME
 from harness.cri.service import ImageService, RuntimeService, RuntimeServiceError
 from harness.kubelet.admission import NodeFacts
 from harness.kubelet.backoff import Backoff
@@ -97,6 +98,7 @@ def assemble(
     )
     runtime = KubeRuntime(service, starter, killer, backoff=Backoff(), events=events, paths=paths, probes=probes)
     pleg = Pleg(service)
+    runtime_name = service.version().runtime_name
     probe_manager = ProbeManager(service, records=records, events=events, probes=probes, on_node=on_node)
     parts = PodSync.Parts(
         service=service,
@@ -110,7 +112,7 @@ def assemble(
         reasons=ReasonCache(),
         network_error=lambda: _network_error(service),
         relist=pleg.relist_now,
-        runtime_name=service.version().runtime_name,
+        runtime_name=runtime_name,
         host_ip=host_ip,
     )
     kubelet = Kubelet(
@@ -124,6 +126,7 @@ def assemble(
             probes=probes,
             node=_node_facts(choice.name, node_memory),
             say=say,
+            owns_runtime=runtime_name == RUNTIME_NAME,
         )
     )
     return Assembled(kubelet, records, events, paths, probe_manager)

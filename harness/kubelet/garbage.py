@@ -21,10 +21,10 @@ class GarbageCollector:
         self._paths = paths
         self._warn = warn
 
-    def collect(self, wanted: Callable[[str], bool]) -> None:
+    def collect(self, wanted: Callable[[str], bool], *, others: bool = True) -> None:
         """Keep the newest ended attempt of each container, and the newest sandbox, of pods that are `wanted`.
 
-        Of other pods everything that does not run is removed. Raises RuntimeServiceError, OSError.
+        With `others`, everything of other pods that does not run is removed. Raises RuntimeServiceError, OSError.
         """
         by_name: dict[tuple[str, str], list[Container]] = defaultdict(list)
         for container in self._service.list_containers():
@@ -32,9 +32,9 @@ class GarbageCollector:
         for (uid, _), attempts in by_name.items():
             if wanted(uid):
                 self._remove_containers(_surplus(attempts))
-            else:
+            elif others:
                 self._remove_containers([each for each in attempts if each.state is not CONTAINER_RUNNING])
-        self._collect_sandboxes(wanted)
+        self._collect_sandboxes(wanted, others=others)
         self._remove_dangling_links()
 
     def remove_old(self, uid: str, name: str) -> None:
@@ -51,11 +51,12 @@ class GarbageCollector:
                 self._try(self._service.remove_pod_sandbox, sandbox.id)
         self._remove_dangling_links()
 
-    def _collect_sandboxes(self, wanted: Callable[[str], bool]) -> None:
+    def _collect_sandboxes(self, wanted: Callable[[str], bool], *, others: bool) -> None:
         in_use = {each.pod_sandbox_id for each in self._service.list_containers()}
         by_pod = defaultdict(list)
         for sandbox in self._service.list_pod_sandbox():
-            by_pod[sandbox.metadata.uid].append(sandbox)
+            if others or wanted(sandbox.metadata.uid):
+                by_pod[sandbox.metadata.uid].append(sandbox)
         for uid, sandboxes in by_pod.items():
             newest = max(sandboxes, key=lambda each: (each.created_at, each.metadata.attempt))
             for sandbox in sandboxes:

@@ -38,7 +38,11 @@ _LOOK_S: Final = 0.1
 
 
 class KubeletParts(NamedTuple):
-    """The parts of a kubelet."""
+    """The parts of a kubelet.
+
+    With `owns_runtime`, the runtime has no other user: a pod that is not on record is an orphan, and is ended. A
+    runtime behind a socket may have another kubelet's pods.
+    """
 
     service: RuntimeService
     functions: PodFunctions
@@ -49,6 +53,7 @@ class KubeletParts(NamedTuple):
     probes: Probes
     node: NodeFacts
     say: Callable[[str], None]
+    owns_runtime: bool = True
 
 
 class Kubelet:
@@ -177,7 +182,7 @@ class Kubelet:
         self._workers.kill(uid, self._parts.records.deletion_grace_s(uid))
 
     def _on_event(self, event: PodLifecycleEvent) -> None:
-        if event.type == CONTAINER_DIED and event.container:
+        if event.type == CONTAINER_DIED and event.container and event.uid in self._pods:
             self._warned(lambda: self._parts.garbage.remove_old(event.uid, event.container))
         if event.type != CONTAINER_REMOVED:
             self._workers.wake(event.uid)
@@ -201,7 +206,8 @@ class Kubelet:
         if now >= self._garbage_at:
             # A pod that ends is wanted until its worker has finished: the worker may be making a sandbox.
             wanted = {*self._pods, *self._workers.uids()}
-            self._warned(lambda: self._parts.garbage.collect(wanted.__contains__))
+            others = self._parts.owns_runtime
+            self._warned(lambda: self._parts.garbage.collect(wanted.__contains__, others=others))
             self._garbage_at = time.monotonic() + _GARBAGE_S
 
     def _housekeep(self) -> None:
@@ -218,20 +224,18 @@ class Kubelet:
         known = {*self._pods, *self._workers.uids()}
         for pod in self._parts.records.pods():
             if pod.metadata.uid not in known and not _is_new(pod):
-                self._end_orphan(pod, None)
+                self._end_orphan(pod)
                 known.add(pod.metadata.uid)
         for uid in self._parts.records.leftovers():
             if uid not in known:
                 self._parts.records.remove(uid)
-        for sandbox in self._parts.service.list_pod_sandbox():
+        for sandbox in self._parts.service.list_pod_sandbox() if self._parts.owns_runtime else ():
             if sandbox.labels.get(POD_UID, "") == sandbox.metadata.uid and sandbox.metadata.uid not in known:
                 known.add(sandbox.metadata.uid)
-                self._end_orphan(_pod_of(sandbox.metadata), _ORPHAN_GRACE_S)
+                self._end_orphan(_pod_of(sandbox.metadata))
 
-    def _end_orphan(self, pod: V1Pod, grace_s: int | None) -> None:
+    def _end_orphan(self, pod: V1Pod) -> None:
         self._workers.update(pod, state=PodWorkerState.TERMINATING)
-        if grace_s is not None:
-            self._workers.kill(pod.metadata.uid, grace_s)
 
     def _warned(self, action: Callable[[], None]) -> None:
         try:
@@ -251,4 +255,6 @@ def _is_new(pod: V1Pod) -> bool:
 
 def _pod_of(metadata: PodSandboxMetadata) -> V1Pod:
     """Return a pod of which only the runtime knows: it can be ended, not started."""
-    return V1Pod(metadata=V1Metadata(name=metadata.name, namespace=metadata.namespace, uid=metadata.uid))
+    identity = V1Metadata(name=metadata.name, namespace=metadata.namespace, uid=metadata.uid)
+    identity.deletion_grace_period_seconds = _ORPHAN_GRACE_S
+    return V1Pod(metadata=identity)

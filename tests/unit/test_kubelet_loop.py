@@ -6,12 +6,15 @@ from pathlib import Path
 import pytest
 
 from harness.cri.builtin.sandbox_networks import SandboxNetworks
+from harness.cri.builtin.sandbox_states import SandboxState
+from harness.cri.builtin.sandbox_store import SandboxRecord, SandboxStore
 from harness.cri.builtin.service import BuiltinRuntime
+from harness.cri.messages import PodSandboxConfig, PodSandboxMetadata
 from harness.kubelet.admission import NodeFacts
 from harness.kubelet.events import EventRecorder
 from harness.kubelet.garbage import GarbageCollector
 from harness.kubelet.kubelet import Kubelet, KubeletParts
-from harness.kubelet.labels import CONFIG_SOURCE
+from harness.kubelet.labels import CONFIG_SOURCE, POD_UID
 from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pleg import Pleg
 from harness.kubelet.pod_records import PodRecords
@@ -27,9 +30,9 @@ def described(uid: str, source: str = "file") -> V1Pod:
 
 
 class Place:
-    """A kubelet over a runtime without sandboxes."""
+    """A kubelet over the built-in runtime, in which no process runs."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, owns_runtime: bool = True) -> None:
         self.calls: list[str] = []
         self.said: list[str] = []
         self.paths = KubeletPaths(folder)
@@ -51,6 +54,7 @@ class Place:
                 probes=probes(),
                 node=NodeFacts("n", {}, {"cpu": 1000, "memory": 2**30}),
                 say=self.said.append,
+                owns_runtime=owns_runtime,
             )
         )
 
@@ -59,6 +63,7 @@ class Place:
         return False
 
     def terminate(self, pod: V1Pod, grace_s: int | None) -> None:
+        grace_s = pod.metadata.deletion_grace_period_seconds if grace_s is None else grace_s
         self.calls.append(f"terminate {pod.metadata.uid} {grace_s}")
 
     def finish(self, pod: V1Pod) -> None:
@@ -119,4 +124,21 @@ def test_a_folder_that_cannot_be_written_does_not_end_the_loop(place: Place) -> 
     place.run_until(lambda: "sync good" in place.calls)
 
     assert any("bad" in line for line in place.said)
+    place.kubelet.close()
+
+
+@pytest.mark.parametrize(("owns_runtime", "calls"), [(True, ["terminate other 1", "finish other"]), (False, [])])
+def test_only_the_owner_of_a_runtime_ends_pods_that_it_does_not_know(
+    tmp_path: Path, *, owns_runtime: bool, calls: list[str]
+) -> None:
+    metadata = PodSandboxMetadata(name="other", uid="other", namespace="default", attempt=0)
+    config = PodSandboxConfig(metadata=metadata, labels={POD_UID: "other"})
+    sandbox = SandboxRecord(id="0123", state=SandboxState.NOTREADY, created_at=1, config=config)
+    SandboxStore(tmp_path / "sandboxes").add(sandbox)
+    place = Place(tmp_path, owns_runtime=owns_runtime)
+
+    place.kubelet.set_pods([described("own")])
+    place.run_until(lambda: "sync own" in place.calls and len(place.calls) > len(calls))
+
+    assert [call for call in place.calls if "other" in call] == calls
     place.kubelet.close()
