@@ -80,7 +80,7 @@ def http_get(
         return on_node(request)
     except TimeoutError:
         raise
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: a header or host of no valid form
         raise HandlerError(f'Get "{url}{path}": {_said(error, host, port)}') from error
 
 

@@ -1,11 +1,15 @@
 """When a probe is executed, and what counts of its results."""
 
+from typing import cast
+
 import pytest
 
+from harness.cri.service import RuntimeService
 from harness.kubelet.probe_results import ProbeResult, ProbeResults
-from harness.kubelet.probes.outcome import Outcome
+from harness.kubelet.probes.outcome import Outcome, probe_once
 from harness.kubelet.probes.worker import LIVENESS, READINESS, STARTUP, ContainerView, ProbeWorker
 from harness.kubelet.v1 import V1Probe
+from tests.unit.kubelet_objects import pod
 
 GOOD = Outcome(ProbeResult.SUCCESS, "")
 BAD = Outcome(ProbeResult.FAILURE, "no")
@@ -148,3 +152,30 @@ def test_a_container_that_does_not_exist_yet_is_waited_for() -> None:
 
     assert probed.worker.probe()
     assert probed.container.executions == 0
+
+
+def test_an_answer_after_the_end_makes_no_event() -> None:
+    probed = Probed(LIVENESS)
+
+    def execute(container_id: str) -> Outcome:
+        probed.worker.stop()
+        return Outcome(ProbeResult.FAILURE, container_id)
+
+    probed.container.execute = execute  # type: ignore[method-assign]  # the pod ends during the probe
+    probed.probe(times=1)
+
+    assert probed.container.events == []
+
+
+def test_a_header_of_no_valid_form_is_a_failure() -> None:
+    described = pod([{"name": "c"}])
+    header = {"name": "X-Note", "value": "two\nlines"}
+    probe = V1Probe.decode({"httpGet": {"port": 80, "path": "/", "httpHeaders": [header]}})
+    unused = cast("RuntimeService", None)
+
+    outcome = probe_once(
+        probe, described.spec.containers[0], "c1", "192.0.2.1", service=unused, on_node=lambda function: function()
+    )
+
+    assert outcome.result is ProbeResult.FAILURE
+    assert "Invalid header value" in outcome.output

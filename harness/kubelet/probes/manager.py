@@ -98,7 +98,7 @@ class ProbeManager:
         """Return a container's state; None if the runtime does not have it, or does not answer."""
         try:
             status = runtime_pod_status(self._service, pod.metadata.uid)
-        except RuntimeServiceError:
+        except (RuntimeServiceError, OSError):
             return None
         newest = status.newest(container.name)
         if newest is None:

@@ -122,6 +122,8 @@ class ProbeWorker(threading.Thread):
             outcome = self._container.execute(self._container_id)
         if self._stopped.is_set():  # the pod may be gone
             return outcome
+        if self._stopped.is_set():  # the pod may be gone by now, with the folder of its events
+            return outcome
         if outcome.error:
             self._container.unhealthy(f"{self._kind} probe errored and resulted in unknown state: {outcome.output}")
         elif outcome.result is ProbeResult.FAILURE:
