@@ -93,7 +93,10 @@ def _end(
         return not _left(settings, wanted) or time.monotonic() >= until
 
     while not is_over():
-        with suppress(BusyError), open_kubelet(settings, runtime, alone=True) as assembled:
+        with (
+            suppress(BusyError),
+            open_kubelet(settings, runtime, config_maps=records.config_maps, alone=True) as assembled,
+        ):
             for pod in _left(settings, wanted):  # a verb that ended meanwhile may have written an older record
                 records.set_deleted(pod, grace_s)
             _pass(assembled, is_over)

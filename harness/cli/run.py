@@ -112,16 +112,24 @@ def _manifests(
 
 
 def _refuse_taken_names(settings: Settings, pods: "list[V1Pod]") -> set[str]:
-    """Return the UIDs on record. Raises ClickException if a pod of another manifest has one of the names."""
-    known = {(pod.metadata.namespace, pod.metadata.name): pod.metadata.uid for pod, _ in pods_on_record(settings)}
+    """Return the UIDs on record. Raises ClickException if another pod has one of the names, or the pod is ending."""
+    recorded = [pod for pod, _ in pods_on_record(settings)]
+    known = {(pod.metadata.namespace, pod.metadata.name): pod.metadata.uid for pod in recorded}
+    ending = {pod.metadata.uid for pod in recorded if pod.metadata.deletion_timestamp}
     for pod in pods:
-        uid = known.get((pod.metadata.namespace, pod.metadata.name), pod.metadata.uid)
+        uid = known.setdefault((pod.metadata.namespace, pod.metadata.name), pod.metadata.uid)
+        title = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        if uid != pod.metadata.uid and uid not in {each.metadata.uid for each in recorded}:
+            raise click.ClickException(f"pod {title} is in two manifests")
         if uid != pod.metadata.uid:
-            title = f"{pod.metadata.namespace}/{pod.metadata.name}"
             raise click.ClickException(
                 f"pod {title}: another pod of this name runs; `cni-harness delete {pod.metadata.name}` ends it"
             )
-    return set(known.values())
+        if uid in ending:
+            raise click.ClickException(
+                f"pod {title} is being deleted; `cni-harness delete {pod.metadata.name}` waits for its end"
+            )
+    return {pod.metadata.uid for pod in recorded}
 
 
 def _settle(settings: Settings, runtime: RuntimeChoice, records: "PodRecords", look: "_Look") -> list[str]:
@@ -192,8 +200,10 @@ class _Look:
         """Return a line for each pod that is not as wanted."""
         from harness.kubelet.settled import failure_of, is_ready
 
-        lines = []
-        for pod, status, events in self._now():
+        now = self._now()
+        gone = len(self.uids) - len(now)
+        lines = [f"Error: {gone} of the pods were deleted meanwhile"] if gone else []
+        for pod, status, events in now:
             failure = failure_of(status, events)
             if not failure and not is_ready(status):
                 failure = f"not ready after {self._timeout:g} s"
