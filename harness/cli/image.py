@@ -44,9 +44,12 @@ def command(settings: Settings, *, action: str, names: tuple[str, ...]) -> int:
 
 
 def _images(settings: Settings) -> "Images":
+    from harness.cri.builtin.container_store import ContainerStore
     from harness.cri.builtin.images import Images
 
-    return Images(settings.open_node().folder)
+    folder = settings.open_node().folder
+    containers = ContainerStore(folder)
+    return Images(folder, lambda: {each.record().image_id for each in containers.all()})
 
 
 def _show(settings: Settings, images: "list[Image]") -> None:

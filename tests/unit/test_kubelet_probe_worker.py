@@ -1,15 +1,17 @@
 """When a probe is executed, and what counts of its results."""
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from harness.cri.service import RuntimeService
 from harness.kubelet.probe_results import ProbeResult, ProbeResults
 from harness.kubelet.probes.outcome import Outcome, probe_once
 from harness.kubelet.probes.worker import LIVENESS, READINESS, STARTUP, ContainerView, ProbeWorker
 from harness.kubelet.v1 import V1Probe
 from tests.unit.kubelet_objects import pod
+
+if TYPE_CHECKING:
+    from harness.cri.service import RuntimeService
 
 GOOD = Outcome(ProbeResult.SUCCESS, "")
 BAD = Outcome(ProbeResult.FAILURE, "no")

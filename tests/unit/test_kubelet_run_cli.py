@@ -15,7 +15,7 @@ from tests.cli import ROOT
 
 pytestmark = pytest.mark.sudo
 
-MANIFEST = {
+MANIFEST: dict[str, object] = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "web", "uid": "1"},
