@@ -57,7 +57,7 @@ class KubeletParts(NamedTuple):
 
 
 class Kubelet:
-    """A kubelet; `run` and `settle` are for one thread, the other methods for any."""
+    """A kubelet; `run` is for one thread, the other methods for any."""
 
     def __init__(self, parts: KubeletParts) -> None:
         self._parts = parts
@@ -111,10 +111,6 @@ class Kubelet:
     def health(self) -> str:
         """Return why the kubelet is not well; empty if it is."""
         return self._pleg.error
-
-    def worker_state(self, uid: str) -> PodWorkerState | None:
-        """Return the state of a pod's worker; None if it has none."""
-        return self._workers.state(uid)
 
     def has_synced(self, uid: str) -> bool:
         """Tell whether a pod was rejected, or its worker has done a step."""

@@ -97,7 +97,7 @@ class _Worker(threading.Thread):
                     return
                 self._due = float("inf")
                 if self._waits:  # it is killed before it has started anything
-                    self.state = PodWorkerState.FINISHED
+                    self.state = POD_LIFE.after(self.state, PodEvent.NEVER_STARTED)
                     break
             if self._kill and self.state is PodWorkerState.SYNC:
                 self.state = POD_LIFE.after(self.state, PodEvent.KILLED)
