@@ -7,6 +7,7 @@ and the other files of a pod are mounted on top. The steps need a mount namespac
 
 import errno
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from harness.cri.builtin.process_calls import (
 )
 from lean import syscalls
 
-__all__ = ["enter_host_root"]
+__all__ = ["copies_of", "enter_host_root"]
 
 _MS_NOSUID: Final = 0x2
 _MS_NODEV: Final = 0x4
@@ -70,7 +71,7 @@ class _Layers:
 
     def mount(self, lower: str, target: str) -> None:
         """Mount the files of `lower` with a new layer on `target`, and the mounts below `lower` again below it."""
-        submounts = [(path, copy_mount(path)) for path in _mounts_below(lower) if path != self._path]
+        submounts = copies_of(path for path in _mounts_below(lower) if path != self._path)
         own = f"{self._folder}/{self._count}"
         self._count += 1
         os.makedirs(f"{own}/upper")
@@ -97,6 +98,18 @@ class _Layers:
         os.makedirs(path if is_folder else os.path.dirname(path), exist_ok=True)
         if not is_folder:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+
+
+def copies_of(paths: Iterable[str]) -> list[tuple[str, int]]:
+    """Copy the mounts at these paths; one whose mount point vanishes meanwhile is left out.
+
+    rmdir(2) of a mount point, as at the end of another pod, takes its mounts out of all other mount namespaces.
+    """
+    copies = []
+    for path in paths:
+        with suppress(FileNotFoundError):
+            copies.append((path, copy_mount(path)))
+    return copies
 
 
 def _copy_of_source(path: str) -> int:
