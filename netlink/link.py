@@ -20,6 +20,7 @@ _DEVCONF_ACCEPT_RA = 3  # include/uapi/linux/ipv6.h
 _RTM_GETNEIGH = 30
 _NDMSG = struct.Struct("=B3xiHBB")
 _NDA_LLADDR, _NDA_MASTER = 2, 9
+_NETNSID = struct.Struct("=i")
 _NO_FDB_ENTRY = (errno.ENOENT, errno.EOPNOTSUPP, errno.EINVAL)
 # include/uapi/linux/if.h, IF_OPER_*
 _OPER_STATES = ("UNKNOWN", "NOTPRESENT", "DOWN", "LOWERLAYERDOWN", "TESTING", "DORMANT", "UP")
@@ -49,6 +50,8 @@ class Link(NamedTuple):
     """The ifindex of the bridge that it is a port of, or 0."""
     peer_ifindex: int
     """The ifindex of a veth's other end, or of the link below, in that link's own namespace; or 0."""
+    peer_netnsid: int | None
+    """This namespace's number for the namespace of `peer_ifindex`; None if it is in this one."""
     alias: str
     altnames: tuple[str, ...]
     accepts_ra: bool
@@ -98,6 +101,7 @@ def link_in(frame: Frame) -> Link:
         tx_queue_len=uint32(attribute(link_wire.IFLA_TXQLEN)),
         master=uint32(attribute(link_wire.IFLA_MASTER)),
         peer_ifindex=uint32(attribute(link_wire.IFLA_LINK)),
+        peer_netnsid=_netnsid(attribute(link_wire.IFLA_LINK_NETNSID)),
         alias=string(attribute(link_wire.IFLA_IFALIAS, b"")),
         altnames=tuple(string(name) for number, name in altnames if number == link_wire.IFLA_ALT_IFNAME),
         accepts_ra=any(ipv6[_DEVCONF_ACCEPT_RA * 4 :][:4]),
@@ -107,6 +111,11 @@ def link_in(frame: Frame) -> Link:
             linkinfo(link_wire.IFLA_INFO_SLAVE_DATA, b"") if is_port else b"",
         ),
     )
+
+
+def _netnsid(encoded: bytes | None) -> int | None:
+    # -1: the other namespace is dying.
+    return None if encoded is None else int(_NETNSID.unpack(encoded)[0])
 
 
 def _link_found(frames: list[Frame] | None) -> Link | None:

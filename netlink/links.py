@@ -15,7 +15,6 @@ from netlink.wire import NLM_F_CREATE, NLM_F_EXCL, NetlinkError, attribute, nest
 
 __all__ = ["LinkVerbs", "VlanFilteringUnsupportedError", "notify_by_arp", "set_up"]
 
-_IFLA_LINK_NETNSID = 37
 _IFLA_INET_CONF = 1
 _IPV4_DEVCONF_ARP_NOTIFY = 22  # include/uapi/linux/ip.h
 
@@ -239,7 +238,7 @@ def new_link(  # noqa: PLR0913 - the attributes of a new link, each by its name
         link_wire.RTM_NEWLINK,
         attributes_of_link(name=name, mtu=mtu, mac=mac, namespace=namespace),
         number(link_wire.IFLA_LINK, link) if link else b"",
-        number(_IFLA_LINK_NETNSID, link_netnsid) if link_netnsid is not None else b"",
+        number(link_wire.IFLA_LINK_NETNSID, link_netnsid) if link_netnsid is not None else b"",
         number(link_wire.IFLA_MASTER, master) if master else b"",
         nested(link_wire.IFLA_LINKINFO, text(link_wire.IFLA_INFO_KIND, kind), settings),
         nlm_flags=NLM_F_CREATE | NLM_F_EXCL,

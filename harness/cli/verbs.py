@@ -36,6 +36,8 @@ _GROUPS: Final[Mapping[str, Mapping[str, _Verb]]] = {
         "repair": _Verb("repair", "Put back what firewalls' reloads took from pods"),
     },
     "Node": {
+        "topology": _Verb("topology", "Show the node's links, and the pods they lead to"),
+        "diagnose": _Verb("diagnose", "Find faults of networks, with cause and remedy"),
         "snapshot": _Verb("snapshot", "Show the state of the node and its pods"),
         "diff": _Verb("diff", "Compare a snapshot with another, or with now"),
     },

@@ -3,11 +3,11 @@
 from socket import AF_INET, AF_INET6
 from typing import NamedTuple
 
-from netlink.namespace import NotANamespaceError, open_namespace
+from netlink.namespace import Namespace, NotANamespaceError, open_namespace
 from netlink.rtnl import RT_TABLE_MAIN, Link, Route, Rtnl
 from skel.decoders import Cidr
 
-__all__ = ["NamespaceState", "read_namespace_state"]
+__all__ = ["NamespaceState", "namespace_state", "read_namespace_state"]
 
 _RT_TABLE_LOCAL = 255
 """The kernel's own routes to the addresses of the namespace; include/uapi/linux/rtnetlink.h."""
@@ -37,10 +37,16 @@ class NamespaceState(NamedTuple):
 def read_namespace_state(path: str) -> NamespaceState | None:
     """Read the network namespace at `path`; None if it is gone. Raises NetlinkError, OSError."""
     try:
-        with open_namespace(path) as netns, Rtnl(netns) as rtnl:
-            links = rtnl.links()
-            addresses = {link.ifindex: [each.interface for each in rtnl.addresses(link.ifindex)] for link in links}
-            routes = [route for family in (AF_INET, AF_INET6) for route in rtnl.routes(family, table=None)]
+        with open_namespace(path) as netns:
+            return namespace_state(netns)
     except (FileNotFoundError, NotANamespaceError):
         return None
+
+
+def namespace_state(netns: Namespace) -> NamespaceState:
+    """Read an open network namespace. Raises NetlinkError, OSError."""
+    with Rtnl(netns) as rtnl:
+        links = rtnl.links()
+        addresses = {link.ifindex: [each.interface for each in rtnl.addresses(link.ifindex)] for link in links}
+        routes = [route for family in (AF_INET, AF_INET6) for route in rtnl.routes(family, table=None)]
     return NamespaceState(links, addresses, [route for route in routes if route.table != _RT_TABLE_LOCAL])

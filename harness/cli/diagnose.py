@@ -1,0 +1,71 @@
+"""`cni-harness diagnose`: the faults of a node's networks, with cause and remedy."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, say, verb
+from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR
+from harness.table import Table
+
+if TYPE_CHECKING:
+    from harness.runtime.node import Node
+    from harness.views.diagnosis import Scope
+
+__all__ = ["command"]
+
+_HEADINGS = ("CHECK", "FAULT", "CAUSE", "REMEDY")
+
+
+@verb("diagnose")
+@click.argument("pod", required=False, shell_complete=complete_pod)
+@click.option(
+    "--cache-dir",
+    "cache_dirs",
+    multiple=True,
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    metavar="DIR",
+    help="A runtime's cache of results; may be repeated.  [default: /var/lib/cni]",
+)
+@namespace_option
+def command(settings: Settings, *, pod: str | None, cache_dirs: tuple[Path, ...], namespace: str) -> int:
+    """Find the faults of the node's networks, or of one pod's: each with its cause and its remedy.
+
+    Pods of all runtimes are examined, as far as a cache has their results: links, addresses and routes against the
+    result, gateways, forwarding, firewall rules, MTUs. Then leftovers of unknown containers, reserved addresses, and
+    lists that a runtime cannot use. It changes nothing. The exit code is 1 if there is a fault.
+    """
+    from harness.views.diagnosis import diagnose
+
+    needs_root("diagnose", "looks into network namespaces")
+    node = settings.open_node()
+    node.must_exist()
+    faults, evidence = diagnose(_scope(settings, node, cache_dirs), warn=say)
+    if pod is not None:
+        title = f"{namespace}/{pod}"
+        if all(each.pod != title for each in evidence.known):
+            raise click.ClickException(f"there is no pod {title}")
+        faults = [fault for fault in faults if title in fault.pods or not fault.pods]
+    document = {"faults": [{**fault._asdict(), "pods": list(fault.pods)} for fault in faults]}
+    rows = [[fault.check, fault.what, fault.cause, fault.remedy] for fault in faults]
+    settings.emit(document, Table(_HEADINGS, rows))
+    if not faults and settings.is_table:
+        say(f"No fault found: {len(evidence.known)} attachments examined")
+    return 1 if faults else 0
+
+
+def _scope(settings: Settings, node: "Node", cache_dirs: tuple[Path, ...]) -> "Scope":
+    from harness.libcni.networks import network_files
+    from harness.views.diagnosis import Scope
+
+    conf_dir = settings.conf_dir or (DEFAULT_CONF_DIR if network_files(DEFAULT_CONF_DIR) else None)
+    folders = [*(settings.bin_dirs or (DEFAULT_BIN_DIR,)), *_folders_of_pods(node), settings.state_dir / "bin"]
+    # A named node has a namespace of its own, but the runtimes are this host's.
+    state_dir = settings.state_dir if node.netns is None else None
+    return Scope(node, [*dict.fromkeys(folders)], conf_dir, cache_dirs, state_dir)
+
+
+def _folders_of_pods(node: "Node") -> list[Path]:
+    pods = node.pods.all(on_error=lambda _: None)
+    return [Path(folder) for pod in pods for folder in pod.bin_dirs]

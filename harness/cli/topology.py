@@ -1,0 +1,54 @@
+"""`cni-harness topology`: the node's links, what they lead to, and their owners."""
+
+from pathlib import Path
+
+import click
+
+from harness.cli.options import Settings, needs_root, say, verb
+from harness.table import Table
+
+__all__ = ["command"]
+
+_FORMATS = ("tree", "dot", "mermaid", "svg")
+
+
+@verb("topology")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(_FORMATS),
+    default="tree",
+    show_default=True,
+    help="A tree of text, or a drawing for Graphviz, for Mermaid or for a browser.",
+)
+@click.option(
+    "--cache-dir",
+    "cache_dirs",
+    multiple=True,
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    metavar="DIR",
+    help="A runtime's cache of results; may be repeated.  [default: /var/lib/cni]",
+)
+def command(settings: Settings, *, form: str, cache_dirs: tuple[Path, ...]) -> None:
+    """Show the node as it is now: links, bridges and their ports, the pods behind them, routes and port mappings.
+
+    The pods are those on record, and those of other runtimes that a cache names; a namespace at the other end of a link
+    is shown without one, too. Brackets name the owner of a link: network, pod and interface. It changes nothing.
+    """
+    from harness.views.topology import read_topology
+    from harness.views.topology_graphs import dot, mermaid
+    from harness.views.topology_svg import svg
+    from harness.views.topology_text import tree
+
+    needs_root("topology", "looks into network namespaces")
+    node = settings.open_node()
+    node.must_exist()
+    topology = read_topology(node, cache_dirs=cache_dirs, warn=say)
+    for line in topology.missing:
+        say(line)
+    if not settings.is_table:
+        settings.emit(topology.to_document(), Table((), ()))
+        return
+    drawn = {"tree": tree, "dot": dot, "mermaid": mermaid, "svg": svg}[form](topology)
+    for line in drawn:
+        click.echo(line)

@@ -1,0 +1,101 @@
+"""The attachments that are known: those in the records of pods, and those in runtimes' caches of results."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness.libcni.cache import CachedAttachment, ResultCache
+from harness.libcni.repair import namespace_of
+from harness.runtime.node import Node
+from harness.runtime.pods import INCOMPLETE, PodNetwork
+
+__all__ = ["KnownAttachment", "known_attachments", "plugins_of"]
+
+_USUAL_NAMESPACE = "default"
+
+
+class KnownAttachment(NamedTuple):
+    """An attachment, from the record of one of the harness's pods or from a cache."""
+
+    pod: str
+    """`default/pod1`; empty if the cached CNI_ARGS name no pod of Kubernetes."""
+    container_id: str
+    netns: str
+    """The path of the network namespace; empty if the cache does not have it."""
+    network: PodNetwork
+    is_ours: bool
+    """Whether the harness has a record of the pod."""
+    is_incomplete: bool = False
+    """Whether the pod's ADD or DEL did not finish."""
+
+    @property
+    def name(self) -> str:
+        """The pod's name as kubectl and `cni-harness list` show it, otherwise 12 digits of the container ID."""
+        namespace, _, name = self.pod.partition("/")
+        if not name:
+            return self.container_id[:12]
+        return name if namespace == _USUAL_NAMESPACE else self.pod
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Network, container ID and interface: the owner's three parts."""
+        return self.network.name, self.container_id, self.network.ifname
+
+
+def known_attachments(
+    node: Node, *, cache_dirs: Sequence[Path] = (), warn: Callable[[str], object]
+) -> list[KnownAttachment]:
+    """Return the attachments of the node's pods, then those that only a cache has.
+
+    `cache_dirs` are read in place of the node's /var/lib/cni. `warn` gets a line for each unreadable file.
+    Raises PermissionError.
+    """
+    found = {each.key: each for each in _recorded(node, warn)}
+    for folder in cache_dirs or (node.var_lib_cni,):
+        for cached in ResultCache(folder, warn=warn).attachments():
+            known = _of_cache(cached)
+            found.setdefault(known.key, known)
+    return list(found.values())
+
+
+def plugins_of(network: PodNetwork) -> list[Mapping[str, Any]]:
+    """Return the configurations of a network's plugins with keys in small letters; none if it is unreadable."""
+    try:
+        document = json.loads(network.config)
+    except ValueError:
+        return []
+    plugins = document.get("plugins", [document]) if isinstance(document, dict) else []
+    return [
+        {str(key).lower(): value for key, value in each.items()}
+        for each in (plugins if isinstance(plugins, list) else [])
+        if isinstance(each, dict)
+    ]
+
+
+def _recorded(node: Node, warn: Callable[[str], object]) -> Iterator[KnownAttachment]:
+    for pod in node.pods.all(on_error=lambda error: warn(str(error))):
+        for network in pod.networks:
+            incomplete = pod.state == INCOMPLETE
+            yield KnownAttachment(
+                pod.title, pod.container_id, pod.netns, network, is_ours=True, is_incomplete=incomplete
+            )
+
+
+def _of_cache(cached: CachedAttachment) -> KnownAttachment:
+    attachment = cached.attachment
+    network = PodNetwork(
+        name=cached.network,
+        ifname=attachment.ifname,
+        config=cached.config.decode(errors="replace"),
+        capability_args=dict(attachment.capability_args),
+        result=cached.result,
+    )
+    pod = _kubernetes_pod(attachment.cni_args)
+    return KnownAttachment(pod, attachment.container_id, namespace_of(cached), network, is_ours=False)
+
+
+def _kubernetes_pod(cni_args: Iterable[tuple[str, str]]) -> str:
+    named = dict(cni_args)
+    name = named.get("K8S_POD_NAME", "")
+    return f"{named.get('K8S_POD_NAMESPACE', _USUAL_NAMESPACE)}/{name}" if name else ""

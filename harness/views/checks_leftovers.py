@@ -1,0 +1,76 @@
+"""Leftovers: links, namespaces, cached results and addresses of containers that no runtime knows."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from firewall.owner import Owner
+from harness.libcni.networks import NetworkList
+from harness.runtime.network_addresses import network_addresses
+from harness.runtime.node import Node
+from harness.runtime.node_snapshot import NODE
+from harness.runtime.reservations import read_reservations
+from harness.views.evidence import Evidence, Fault
+
+__all__ = ["check_leftovers"]
+
+_KILLED = "a runtime or plugin was killed, or the container's DEL failed"
+_COLLECT = "cni-harness gc, if no other runtime uses the network"
+
+
+def check_leftovers(evidence: Evidence, node: Node, networks: Iterable[NetworkList]) -> Iterator[Fault]:
+    """Yield the leftovers on a node, and the ranges without a free address. Raises OSError."""
+    yield from _links(evidence)
+    yield from _results(evidence)
+    yield from _leases(evidence, node)
+    yield from _full_ranges(node, networks)
+
+
+def _links(evidence: Evidence) -> Iterator[Fault]:
+    known = {Owner(*each.key) for each in evidence.known}
+    for link in evidence.here.links:
+        owner = Owner.from_label(link.alias) if link.alias else None
+        if owner is None or owner in known:
+            continue
+        what = f"{link.name} is of container {owner.container_id} in network {owner.network}, unknown to every runtime"
+        yield Fault("orphan-veth", link.name, (), what, _KILLED, f"ip link del {link.name}")
+        peer = evidence.views[NODE].peers.get(link.name)
+        view = evidence.views.get(peer.place) if peer is not None else None
+        if view is not None and not view.attachments and view.path.startswith("/run/netns/cni-"):
+            name = Path(view.path).name
+            what = f"network namespace {view.path} is at the other end of {link.name}, and is of no pod"
+            yield Fault("orphan-netns", name, (), what, _KILLED, f"ip netns del {name}")
+
+
+def _results(evidence: Evidence) -> Iterator[Fault]:
+    for each in evidence.known:
+        if each.is_ours or not each.netns or evidence.view_of(each) is not None:
+            continue
+        what = (
+            f"a result of container {each.container_id} in network {each.network.name} is cached without its namespace"
+        )
+        cause = f"{each.netns} is gone: {_KILLED}"
+        yield Fault("orphan-result", each.container_id, (each.pod or each.container_id,), what, cause, _COLLECT)
+
+
+def _leases(evidence: Evidence, node: Node) -> Iterator[Fault]:
+    known = {(each.network.name, each.container_id) for each in evidence.known}
+    networks = node.var_lib_cni / "networks"
+    for folder in sorted(networks.iterdir()) if networks.is_dir() else []:
+        for lease in read_reservations(folder):
+            if not lease.container_id or (folder.name, lease.container_id) in known:
+                continue
+            holder = f"container {lease.container_id}" + (f", {lease.ifname}" if lease.ifname else "")
+            what = f"{lease.address} of network {folder.name} is reserved for {holder}, unknown to every runtime"
+            remedy = f"{_COLLECT}; otherwise rm {folder / str(lease.address)}"
+            yield Fault("stale-lease", str(lease.address), (), what, _KILLED, remedy)
+
+
+def _full_ranges(node: Node, networks: Iterable[NetworkList]) -> Iterator[Fault]:
+    for network in networks:
+        ranges = network_addresses(network, node, [])["ranges"]
+        for each in ranges if isinstance(ranges, list) else []:
+            if each["free"] <= 0:
+                bounds = f"{each['rangeStart']}-{each['rangeEnd']}"
+                what = f"all {each['size']} addresses of {bounds} in network {network.name} are reserved"
+                cause = "as many pods, or stale reservations"
+                yield Fault("addresses-exhausted", bounds, (), what, cause, "delete pods, or widen the range")

@@ -1,0 +1,137 @@
+"""Faults of the node: forwarding, the firewall, and entries of the firewall that attachments have lost."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from harness.runtime.node_snapshot import NODE
+from harness.snapshot.compare import THINGS
+from harness.snapshot.words import things_in_words
+from harness.views.attachments import KnownAttachment, plugins_of
+from harness.views.evidence import Evidence, Fault, pod_addresses
+from harness.views.nft_rules import ForwardedPacket
+from harness.views.port_words import published_ports
+
+__all__ = ["check_node"]
+
+_IPV4: Final = 4
+_SECTIONS: Final = ("nft elements", "nft rules", "iptables rules")
+_MASQUERADES: Final = re.compile(r"masquerade|MASQUERADE|\bsnat\b|SNAT|CNI-[0-9a-f]{20,}")
+
+
+def check_node(evidence: Evidence) -> Iterator[Fault]:
+    """Yield faults of forwarding and of the firewall; each names the pods that suffer."""
+    alive = [each for each in evidence.known if each.network.result is not None and evidence.view_of(each) is not None]
+    yield from _forwarding(evidence, alive)
+    lines = _lines(evidence)
+    for attachment in alive:
+        if evidence.ends(attachment).inside is not None:
+            yield from _lost(evidence, attachment, lines)
+    yield from _drops(evidence, alive)
+
+
+def _forwarding(evidence: Evidence, alive: list[KnownAttachment]) -> Iterator[Fault]:
+    off: dict[str, list[str]] = {}
+    for attachment in alive:
+        for ip in attachment.network.decoded().ips:
+            link = evidence.link_with(str(ip.gateway)) if ip.gateway is not None else None
+            if link is None:
+                continue
+            whole = "net.ipv4.ip_forward" if ip.address.version == _IPV4 else "net.ipv6.conf.all.forwarding"
+            family = "ipv4" if ip.address.version == _IPV4 else "ipv6"
+            if evidence.sysctl(whole) == "0":
+                off.setdefault(whole, []).append(attachment.pod or attachment.container_id)
+            elif evidence.link_sysctl(link.name, f"{family}.conf.forwarding") == "0":
+                name = f"net.{family}.conf.{link.name.replace('.', '/')}.forwarding"
+                off.setdefault(name, []).append(attachment.pod or attachment.container_id)
+    for key, pods in off.items():
+        what = f"{key} is 0: the node forwards no packets of {_number(pods)}"
+        cause = "another program set it, or sysctl settings were loaded again"
+        yield Fault("forwarding-off", key, tuple(dict.fromkeys(pods)), what, cause, f"sysctl -w {key}=1")
+
+
+def _lost(evidence: Evidence, attachment: KnownAttachment, lines: list[str]) -> Iterator[Fault]:
+    cause = "another program flushed or reloaded the firewall"
+    plugins = plugins_of(attachment.network)
+    pod = (attachment.pod or attachment.container_id,)
+    for address in pod_addresses(attachment):
+        about = [line for line in lines if _names(line, str(address.ip))]
+        if any(each.get("ipmasq") is True for each in plugins) and not any(map(_masquerades, about)):
+            what = f"nothing masquerades {address.ip} of {attachment.name}"
+            yield Fault("masquerade-lost", str(address.ip), pod, what, cause, "cni-harness repair")
+        admits = [each for each in plugins if each.get("type") == "firewall"]
+        if admits and not any(_admits(line) for line in about) and not _is_firewalld(admits[0], evidence):
+            what = f"the firewall does not admit {address.ip} of {attachment.name}"
+            yield Fault("admission-lost", str(address.ip), pod, what, cause, "cni-harness repair")
+    published = {(each.host_port, each.protocol) for each in published_ports(evidence.snapshot, NODE)}
+    for port, protocol in _wanted_ports(attachment):
+        if (port, protocol) not in published:
+            what = f"port {port}/{protocol} of the node does not lead to {attachment.name}"
+            yield Fault("port-mapping-lost", f"{port}/{protocol}", pod, what, cause, "cni-harness repair")
+
+
+def _wanted_ports(attachment: KnownAttachment) -> Iterator[tuple[int, str]]:
+    if not any(each.get("type") == "portmap" for each in plugins_of(attachment.network)):
+        return
+    mappings = attachment.network.capability_args.get("portMappings")
+    for each in mappings if isinstance(mappings, list) else []:
+        if isinstance(each, dict) and each.get("hostPort"):
+            yield int(each["hostPort"]), str(each.get("protocol") or "tcp").lower()
+
+
+def _drops(evidence: Evidence, alive: list[KnownAttachment]) -> Iterator[Fault]:
+    if evidence.ruleset is None:
+        return
+    for attachment in alive:
+        ends = evidence.ends(attachment)
+        for ip in attachment.network.decoded().ips:
+            # Packets of a pod without a gateway on the node do not pass the node's firewall.
+            way = evidence.link_with(str(ip.gateway)) if ip.gateway is not None else None
+            if way is None or ends.inside is None:
+                continue
+            address = str(ip.address.ip)
+            packets = {
+                "packets from": ForwardedPacket(address, None, way.name, None, is_reply=False),
+                "replies to": ForwardedPacket(None, address, None, way.name, is_reply=True),
+            }
+            for direction, packet in packets.items():
+                stop = evidence.ruleset.stop(packet)
+                if stop is not None:
+                    what = f"chain {stop.chain} drops {direction} {address} of {attachment.name}: {stop.rule}"
+                    cause = "a rule or policy of another program"
+                    remedy = "admit the pods there, or add the plugin firewall to the network list"
+                    pod = attachment.pod or attachment.container_id
+                    yield Fault("firewall-drops", stop.chain, (pod,), what, cause, remedy)
+                    break
+
+
+def _lines(evidence: Evidence) -> list[str]:
+    return [
+        line
+        for section in _SECTIONS
+        for line in things_in_words(THINGS[section], evidence.snapshot.section(NODE, section))
+    ]
+
+
+def _names(line: str, address: str) -> bool:
+    return re.search(rf"(?<![\w.:]){re.escape(address)}(?![\w:]|\.\d|/(?!32\b|128\b)\d)", line) is not None
+
+
+def _masquerades(line: str) -> bool:
+    # An element of our tables stands for the rule beside it; the word is in the name of the table.
+    return _MASQUERADES.search(line) is not None and " owners { " not in line and "portmap" not in line
+
+
+def _admits(line: str) -> bool:
+    return "cni_harness_firewall pods" in line or "ACCEPT" in line or " accept" in line or "CNI-FORWARD" in line
+
+
+def _is_firewalld(plugin: Mapping[str, Any], evidence: Evidence) -> bool:
+    """Tell whether firewalld admits pods: it does so by zones, which no address in a rule shows."""
+    tables = evidence.snapshot.section(NODE, "nft tables")
+    return plugin.get("backend") == "firewalld" or (not plugin.get("backend") and "inet firewalld" in tables)
+
+
+def _number(pods: list[str]) -> str:
+    count = len(set(pods))
+    return f"{count} pods" if count > 1 else pods[0]

@@ -1,0 +1,190 @@
+"""Faults of single pods: their namespace, their links on both sides, addresses and routes against the result."""
+
+from collections.abc import Iterator
+
+from harness.runtime.result_comparison import compare
+from harness.views.attachments import KnownAttachment, plugins_of
+from harness.views.evidence import Ends, Evidence, Fault, bridge_plugin, pod_addresses
+from netlink.kinds import PAIRS
+
+__all__ = ["check_pods"]
+
+_GATEWAY_PLUGINS = ("bridge", "ptp")
+_BRIDGE_DEFAULT = "cni0"
+
+
+def check_pods(evidence: Evidence) -> Iterator[Fault]:
+    """Yield the faults of each attachment, without those that follow from another one."""
+    for attachment in evidence.known:
+        if attachment.is_ours or attachment.netns:
+            yield from _check(evidence, attachment)
+    yield from _duplicates(evidence)
+
+
+def _check(evidence: Evidence, attachment: KnownAttachment) -> Iterator[Fault]:
+    name, ifname = attachment.name, attachment.network.ifname
+    again = _again(attachment)
+    if attachment.is_incomplete or attachment.network.result is None:
+        if attachment.is_ours:
+            cause = "its ADD or DEL was interrupted, or a plugin failed"
+            yield _fault("pod-incomplete", name, attachment, f"pod {name} is incomplete", cause, _delete(attachment))
+        return
+    view = evidence.view_of(attachment)
+    if view is None:
+        if attachment.is_ours:
+            what = f"pod {name} has no network namespace at {attachment.netns}"
+            cause = "the node was restarted, or the namespace was deleted"
+            yield _fault("sandbox-gone", name, attachment, what, cause, again)
+        return
+    ends = evidence.ends(attachment)
+    facts = list(compare(attachment.network, attachment.netns, view.state))
+    missing = [each for each in facts if each.mismatch and each.fact.startswith("interface ")]
+    if missing:
+        cause = "another program deleted or changed it"
+        for each in missing:
+            yield _fault("interface-missing", ifname, attachment, f"{name}: {each}", cause, again)
+        return
+    down = list(_down(attachment, ends))
+    yield from down
+    if not down:
+        cause = "another program changed it after the ADD"
+        wrong = [each for each in facts if each.mismatch]
+        # The kernel removes the routes that need an address together with it.
+        addresses = [each for each in wrong if each.fact.startswith("address ")]
+        for each in addresses or wrong:
+            kind = "address" if addresses else "route"
+            yield _fault(f"{kind}-differs", ifname, attachment, f"{name}: {each}", cause, again)
+    yield from _node_side(evidence, attachment, ends)
+
+
+def _down(attachment: KnownAttachment, ends: Ends) -> Iterator[Fault]:
+    cause = "somebody set it down"
+    if ends.inside is not None and not ends.inside.up:
+        link = ends.inside.name
+        remedy = f"ip -n {attachment.netns.rpartition('/')[2]} link set {link} up, then restore the pod's routes"
+        yield _fault("interface-down", link, attachment, f"{link} of {attachment.name} is down", cause, remedy)
+    if ends.outside is not None and not ends.outside.up:
+        link = ends.outside.name
+        side = "the node's end of" if ends.outside.kind in PAIRS else "the link below"
+        what = f"{link}, {side} {attachment.name}, is down"
+        yield _fault("interface-down", link, attachment, what, cause, f"ip link set {link} up")
+
+
+def _node_side(evidence: Evidence, attachment: KnownAttachment, ends: Ends) -> Iterator[Fault]:
+    wanted = bridge_plugin(attachment)
+    if wanted is not None:
+        name = str(wanted.get("bridge") or _BRIDGE_DEFAULT)
+        bridge = evidence.here.link(name)
+        if bridge is None:
+            what = f"bridge {name} of network {attachment.network.name} is gone"
+            yield _fault("bridge-missing", name, attachment, what, "another program deleted it", "cni-harness repair")
+            return
+        if not bridge.up:
+            what = f"bridge {name} of network {attachment.network.name} is down"
+            yield _fault("bridge-down", name, attachment, what, "somebody set it down", f"ip link set {name} up")
+        if ends.outside is not None and ends.outside.kind in PAIRS and ends.outside.master == 0:
+            link = ends.outside.name
+            what = f"{link} of {attachment.name} is no port of {name}"
+            remedy = f"ip link set {link} master {name}"
+            yield _fault("port-lost", link, attachment, what, "another program took it out of the bridge", remedy)
+    yield from _gateways(evidence, attachment)
+    yield from _mtus(attachment, ends)
+    yield from _ways_back(evidence, attachment, ends)
+
+
+def _gateways(evidence: Evidence, attachment: KnownAttachment) -> Iterator[Fault]:
+    giving = [each for each in plugins_of(attachment.network) if each.get("type") in _GATEWAY_PLUGINS]
+    if not any(each["type"] == "ptp" or each.get("isgateway") or each.get("isdefaultgateway") for each in giving):
+        return
+    for ip in attachment.network.decoded().ips:
+        if ip.gateway is None or evidence.link_with(str(ip.gateway)) is not None:
+            continue
+        wanted = bridge_plugin(attachment)
+        link = str(wanted.get("bridge") or _BRIDGE_DEFAULT) if wanted is not None else "the node"
+        gateway = f"{ip.gateway}/{ip.address.network.prefixlen}"
+        what = f"{link} does not have {gateway}, the gateway of {attachment.name}"
+        remedy = f"ip address add {gateway} dev {link}" if wanted is not None else "cni-harness repair"
+        yield _fault("gateway-missing", str(ip.gateway), attachment, what, "another program removed it", remedy)
+
+
+def _mtus(attachment: KnownAttachment, ends: Ends) -> Iterator[Fault]:
+    inside, outside, bridge = ends
+    if inside is None or outside is None or outside.kind not in PAIRS:
+        return
+    links = {link.name: link.mtu for link in (outside, bridge) if link is not None}
+    smaller = {name: mtu for name, mtu in links.items() if mtu < inside.mtu}
+    if not smaller and outside.mtu == inside.mtu:
+        return
+    name, mtu = min(smaller.items(), key=lambda item: item[1]) if smaller else (outside.name, outside.mtu)
+    what = f"{inside.name} of {attachment.name} has MTU {inside.mtu}, and {name} has {mtu}"
+    cause = "packets that are larger than the smaller MTU are dropped without an error"
+    remedy = f'ip link set {name} mtu {inside.mtu}, or "mtu": {min(mtu, inside.mtu)} in the network list'
+    yield _fault("mtu-mismatch", name, attachment, what, cause, remedy)
+
+
+def _ways_back(evidence: Evidence, attachment: KnownAttachment, ends: Ends) -> Iterator[Fault]:
+    """Find routes of the node that lead replies to a pod elsewhere, and strict reverse path filters there."""
+    way = ends.bridge if bridge_plugin(attachment) is not None else ends.outside
+    if way is None or not way.up or ends.inside is None or ends.inside.kind not in PAIRS:
+        return
+    for address in pod_addresses(attachment):
+        routes = [
+            route
+            for route in evidence.here.main_routes()
+            if route.dst.version == address.version and address.ip in route.dst and route.dst.prefixlen
+        ]
+        if not routes:
+            continue
+        longest = max(route.dst.prefixlen for route in routes)
+        through = {evidence.here.name(route.ifindex) for route in routes if route.dst.prefixlen == longest}
+        if way.name in through:
+            continue
+        elsewhere = ", ".join(sorted(through))
+        what = f"the node sends packets for {address.ip} of {attachment.name} to {elsewhere}, not to {way.name}"
+        filters = [
+            evidence.sysctl("net.ipv4.conf.all.rp_filter"),
+            evidence.link_sysctl(way.name, "ipv4.conf.rp_filter"),
+        ]
+        dst = next(route.dst for route in routes if route.dst.prefixlen == longest)
+        if address.version == 4 and max(filters) == "1":  # noqa: PLR2004 -- the family
+            cause = f"the strict reverse path filter of {way.name} drops the pod's packets, as a route to {dst} differs"
+            remedy = f"sysctl -w net.ipv4.conf.{way.name}.rp_filter=2, or ip route del {dst} dev {elsewhere}"
+            yield _fault("rp-filter", way.name, attachment, what, cause, remedy)
+        else:
+            cause = f"a route to {dst} is more specific"
+            yield _fault("node-route", str(dst), attachment, what, cause, f"ip route del {dst} dev {elsewhere}")
+
+
+def _duplicates(evidence: Evidence) -> Iterator[Fault]:
+    """Compare the kernel's addresses of pods behind the same bridge, or of one network."""
+    found: dict[tuple[str, str], list[KnownAttachment]] = {}
+    for attachment in evidence.known:
+        view, ends = evidence.view_of(attachment), evidence.ends(attachment)
+        if view is None or ends.inside is None:
+            continue
+        domain = ends.bridge.name if ends.bridge is not None else f"network {attachment.network.name}"
+        for address in view.state.addresses.get(ends.inside.ifindex, []):
+            if not address.is_link_local:
+                found.setdefault((domain, str(address.ip)), []).append(attachment)
+    for (_, duplicate), having in found.items():
+        names = sorted({each.name for each in having})
+        if len(names) > 1:
+            pods = tuple(dict.fromkeys(each.pod or each.container_id for each in having))
+            cause = "an address was set by hand, or reservations were lost"
+            remedy = " or ".join(_delete(each) for each in having)
+            yield Fault("duplicate-address", duplicate, pods, f"{' and '.join(names)} have {duplicate}", cause, remedy)
+
+
+def _fault(check: str, subject: str, attachment: KnownAttachment, what: str, cause: str, remedy: str) -> Fault:
+    return Fault(check, subject, (attachment.pod or attachment.container_id,), what, cause, remedy)
+
+
+def _delete(attachment: KnownAttachment) -> str:
+    if not attachment.is_ours:
+        return f"delete the pod {attachment.name} in its runtime"
+    namespace, _, name = attachment.pod.partition("/")
+    return f"cni-harness del {name}" + (f" --namespace {namespace}" if namespace != "default" else "")
+
+
+def _again(attachment: KnownAttachment) -> str:
+    return f"{_delete(attachment)}, then make it again"
