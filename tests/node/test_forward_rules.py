@@ -42,7 +42,7 @@ def chain(name: str) -> str:
         ("", OUT, "drop", "policy drop"),
         (rule("ip saddr 10.0.0.2 accept"), OUT, "drop", ""),
         (rule("ip saddr 10.0.0.3 accept"), OUT, "drop", "policy drop"),
-        (rule("ip saddr 10.0.0.0/8 drop"), OUT, "accept", "ip saddr 10.0.0.0/8 counter drop"),
+        (rule("ip saddr 10.0.0.0/8 counter drop"), OUT, "accept", "ip saddr 10.0.0.0/8 drop"),
         (rule("ip saddr != 10.0.0.0/8 drop"), OUT, "accept", ""),
         (rule("ip saddr 10.0.0.1-10.0.0.9 drop"), OUT, "accept", "ip saddr 10.0.0.1-10.0.0.9 drop"),
         (rule("ip saddr { 10.0.0.2, 10.0.0.7 } drop"), OUT, "accept", "ip saddr { 10.0.0.2, 10.0.0.7 } drop"),
@@ -59,7 +59,7 @@ def chain(name: str) -> str:
         (rule("ct state new drop"), OUT, "accept", "ct state new drop"),
         (rule("ct state established,related accept"), OUT, "drop", "policy drop"),
         (rule("ct state established,related accept"), BACK, "drop", ""),
-        (rule("ip daddr 10.0.0.2 reject type icmp expr port-unreachable"), BACK, "accept", "ip daddr 10.0.0.2 reject"),
+        (rule("ip daddr 10.0.0.2 reject"), BACK, "accept", "ip daddr 10.0.0.2 reject type icmp expr port-unreachable"),
         ("\nadd set inet t s { type ipv4_addr; }" + rule("ip saddr @s accept"), OUT, "drop", "policy drop"),
         (
             "\nadd set inet t s { type ipv4_addr; flags interval; elements = { 10.0.0.0/24 }; }"
