@@ -229,7 +229,10 @@ def test_a_node_with_other_interface_plugins_has_no_fault(cli: Cli) -> None:
         {
             "cniVersion": "1.0.0",
             "name": kind,
-            "plugins": [{"type": kind, "ipam": {"type": "host-local", "subnet": subnet}} | _below(kind)],
+            "plugins": [
+                {"type": kind, "ipam": {"type": "host-local", "subnet": subnet}}
+                | ({"ipMasq": True} if kind == "ptp" else {"master": "up0"})
+            ],
         }
         for kind, subnet in subnets.items()
     ]
@@ -241,10 +244,6 @@ def test_a_node_with_other_interface_plugins_has_no_fault(cli: Cli) -> None:
     assert trial.faults() == []
 
 
-def _below(kind: str) -> dict[str, object]:
-    return {"ipMasq": True} if kind == "ptp" else {"master": "up0"}
-
-
 def test_faults_of_one_pod_alone(own_cli: Cli) -> None:
     trial = Trial(own_cli)
     trial.sh("ip route del default", 0)
@@ -252,8 +251,7 @@ def test_faults_of_one_pod_alone(own_cli: Cli) -> None:
 
     assert trial.checks("pod1") == {"route-differs"}
     assert trial.checks("pod2") == {"port-lost"}
-    run = own_cli.run("diagnose", "pod9", check=False)
-    assert (run.returncode, run.stderr.strip()) == (1, "Error: there is no pod default/pod9")
+    assert "there is no pod default/pod9" in own_cli.run("diagnose", "pod9", check=False).stderr
 
 
 @pytest.mark.parametrize(
