@@ -4,6 +4,7 @@ import errno
 import os
 from collections.abc import Iterable, Mapping
 
+from lean import span, span_note
 from lean.hashing import sha512
 from lean.typing import Final, NamedTuple
 
@@ -34,15 +35,17 @@ def run(program: Program, arguments: list[str], script: str = "", *, check: bool
     path = find(program.name, program.environ)
     if path is None:
         raise IptablesError(errno.ENOENT, f"no program {program.name!r} on PATH or in {_DEFAULT_PATH}")
-    done = subprocess.run(  # noqa: S603 - a fixed name, and arguments made above
-        [path, *arguments],
-        env=program.environ,
-        input=script,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    with span(program.name, waits=True, arguments=arguments, stdin=script):
+        done = subprocess.run(  # noqa: S603 - a fixed name, and arguments made above
+            [path, *arguments],
+            env=program.environ,
+            input=script,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        span_note(exit_code=done.returncode)
     if check and done.returncode:
         command = " ".join([program.name, *arguments])
         raise IptablesError(errno.EIO, f"{command}: exit code {done.returncode}: {done.stderr.strip()}")

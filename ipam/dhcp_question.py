@@ -4,7 +4,7 @@
 import _socket
 import errno
 
-from lean import json
+from lean import json, span
 from skel import CniError, Code, Interruption
 from skel.strict_json import decode_json
 
@@ -33,7 +33,7 @@ def ask(path: str, question: Question, interruption: Interruption, *, seconds: f
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
     try:
         connection.settimeout(seconds)
-        with interruption.waiting():
+        with span("ask the DHCP daemon", waits=True, path=path), interruption.waiting():
             connection.connect(path)
             connection.sendall(line)
             answer = _all(connection)

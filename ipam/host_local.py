@@ -12,6 +12,7 @@ import ipaddress
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from lean import recorder, span, span_note
 from skel import Address, Args, CniError, Code, IPConfig, Plugin, Result, with_length
 from skel.versions import REFERENCE_RELEASE
 
@@ -50,11 +51,13 @@ def add(args: Args[HostLocalConfig]) -> Result:
         store.create()
         with store.locked(args.interruption):
             earlier = _of_earlier_boot(args, store, range_sets)
-            with store.reserving(owner, earlier) as take:
+            with span("reserve", folder=store.folder), store.reserving(owner, earlier) as take:
                 result.ips = [
                     _reserve(store, take, index, range_set, requests.get(index), earlier)
                     for index, range_set in enumerate(range_sets)
                 ]
+                if recorder() is not None:
+                    span_note(addresses=[str(ip.address) for ip in result.ips])
     return result
 
 
@@ -65,7 +68,8 @@ def delete(args: Args[HostLocalConfig]) -> None:
             # Locked even to find nothing: a killed ADD may still run in the server.
             with store.locked(args.interruption):
                 enough = max(1, range_set_count(args.config))
-                store.release(*store.find(args.container_id, args.ifname, _noted(args), enough=enough))
+                with span("release", folder=store.folder):
+                    store.release(*store.find(args.container_id, args.ifname, _noted(args), enough=enough))
 
 
 def check(args: Args[HostLocalConfig]) -> None:

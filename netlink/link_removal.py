@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
 from time import sleep
 
+from lean import span
 from netlink.link_wire import delete_link, get_link
 from netlink.namespace import Namespace, entered
 from netlink.request import Request, RtnlSocket, change
@@ -60,7 +61,8 @@ def remove_link(
             return False
         request = _Deletion(rtnl, ifindex, f"delete link {name_or_ifindex!r}")
         open_until_the_end.callback(request.close)
-        with closing(_notification(ifindex, namespace)) as notification:
+        shown = span("netlink RTM_DELLINK", doing=[f"delete link {name_or_ifindex!r}"])
+        with shown, closing(_notification(ifindex, namespace)) as notification:
             if request.send_in_thread():
                 afterwards(open_until_the_end.pop_all().close)
                 with waiting():

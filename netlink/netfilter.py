@@ -8,6 +8,7 @@ import struct
 from _socket import AF_UNSPEC
 from collections.abc import Callable, Iterator, Sequence
 
+from lean import recorder
 from lean.typing import Any, Generic, TypeVar
 from netlink.nft_wire import SUBSYSTEM, attributes_of
 from netlink.socket import NETLINK_NETFILTER, Socket
@@ -71,6 +72,15 @@ class Netfilter(Socket):
         """Send all `questions` in one system call and set their `found`. Raises NetlinkError."""
         if not questions:
             return
+        if recorder() is None:
+            self._ask(questions)
+            return
+        from netlink.spans import message_span
+
+        with message_span([each.message for each in questions], [each.doing for each in questions], "nftables look-up"):
+            self._ask(questions)
+
+    def _ask(self, questions: tuple[LookUp[Any], ...]) -> None:
         first = self._next_sequence(len(questions))
         packet = bytearray()
         for sequence, question in enumerate(questions, first):
@@ -98,6 +108,15 @@ class Netfilter(Socket):
         """
         if not messages:
             return
+        if recorder() is None:
+            self._transact(messages, doing, generation)
+            return
+        from netlink.spans import message_span
+
+        with message_span(messages, [doing], "nftables commit"):
+            self._transact(messages, doing, generation)
+
+    def _transact(self, messages: Sequence[bytes], doing: str, generation: int | None) -> None:
         guard = b"" if generation is None else attribute(_BATCH_GENID, generation.to_bytes(4, "big"))
         begin = self._next_sequence(len(messages) + 2)
         last = begin + len(messages)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection
 
+from lean import recorder
 from lean.typing import Any, Final, Generic, TypeVar, cast
 from netlink.namespace import Namespace
 from netlink.socket import NETLINK_ROUTE, Socket
@@ -93,6 +94,15 @@ class RtnlSocket(Socket):
         """
         if not requests:
             return
+        if recorder() is None:
+            self._exchange(requests)
+            return
+        from netlink.spans import message_span
+
+        with message_span([each.message for each in requests], [each.doing for each in requests]):
+            self._exchange(requests)
+
+    def _exchange(self, requests: tuple[Request[Any], ...]) -> None:
         first = self._next_sequence(len(requests))
         last = first + len(requests) - 1
         packet = bytearray()

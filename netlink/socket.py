@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import nullcontext
 
+from lean import recorder
 from lean.typing import Final
 from netlink.namespace import Closing, Namespace, entered
 from netlink.wire import (
@@ -89,6 +90,14 @@ class Socket(Closing):
 
         Raises DumpInterruptedError after five attempts, and NetlinkError.
         """
+        if recorder() is None:
+            return self._dumped(question, doing)
+        from netlink.spans import message_span
+
+        with message_span([question], [doing]):
+            return self._dumped(question, doing)
+
+    def _dumped(self, question: bytes, doing: str) -> list[Frame]:
         encoded = bytearray(question)
         for _ in range(_DUMP_ATTEMPTS):
             sequence = self._next_sequence()

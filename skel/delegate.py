@@ -9,16 +9,16 @@ import os
 from collections.abc import Mapping
 from time import monotonic
 
-from lean.typing import TypeVar
+import lean
+from lean.typing import Any, TypeVar
 
-from . import trace
 from .config import Config
 from .decoders import integer, string
 from .dispatch import Outcome, dispatch
-from .environment import missing_variables
+from .environment import TRACE, missing_variables
 from .errors import CniError, Code
 from .interruption import Interruption
-from .plugin import Args
+from .plugin import Args, Plugin
 from .record import Record, field
 from .result import Result
 from .strict_json import decode_json
@@ -26,6 +26,10 @@ from .strict_json import decode_json
 __all__ = ["find_in_path", "ipam_add", "ipam_check", "ipam_delete", "ipam_gc", "ipam_status"]
 
 C = TypeVar("C", bound=Config)
+
+
+_IPAM_CALLS = {"ADD": "Add", "DEL": "Del", "CHECK": "Check", "STATUS": "Status"}
+"""The ends of the names that the functions of libcni's package `ipam` have, for spans."""
 
 
 class _Reported(Record):
@@ -102,19 +106,38 @@ def _call(path: str, args: Args[C], verb: str) -> Outcome:
     """Run the delegate and pass its log on. Raises CniError if it fails."""
     name = args.config.ipam.type
     environ = {**args.environ, "CNI_COMMAND": verb}
-    traced = environ.get(trace.VARIABLE)
-    begin = monotonic() if traced else 0.0
     plugin = args.context.find_plugin(path)
-    if plugin is not None:
-        outcome = dispatch(plugin, environ, lambda: args.stdin, args.context)
-    else:
-        outcome = _execute(path, environ, args.stdin, args.interruption)
-    if traced:
-        trace.report(traced, path=path, environ=environ, stdin=args.stdin, outcome=outcome, seconds=monotonic() - begin)
+    traced = environ.get(TRACE)
+    outcome = _reported(traced, path, environ, args, plugin) if traced else _run(path, environ, args, plugin)
     for line in outcome.stderr.decode(errors="replace").splitlines():
         args.log(line)
     if outcome.code != 0:
         raise _failure(name, outcome)
+    return outcome
+
+
+def _run(path: str, environ: Mapping[str, str], args: Args[C], plugin: Plugin[Any] | None) -> Outcome:
+    """Run the delegate, in this process if it is `plugin`."""
+    if plugin is not None:
+        return dispatch(plugin, environ, lambda: args.stdin, args.context)
+    return _execute(path, environ, args.stdin, args.interruption)
+
+
+def _reported(file: str, path: str, environ: dict[str, str], args: Args[C], plugin: Plugin[Any] | None) -> Outcome:
+    """Run the delegate, and report it to `file`."""
+    from .trace import report
+
+    begin = monotonic()
+    verb = environ["CNI_COMMAND"]
+    stdin = args.stdin.decode(errors="replace")
+    with lean.span(f"ipam.Exec{_IPAM_CALLS.get(verb, verb)}", waits=plugin is None, path=path, stdin=stdin):
+        if (recorder := lean.recorder()) is not None:
+            environ["TRACEPARENT"] = recorder.traceparent()
+        outcome = _run(path, environ, args, plugin)
+        lean.span_note(stdout=outcome.stdout.decode(errors="replace"), exit_code=outcome.code)
+        if outcome.code != 0:
+            lean.span_note(error=str(_failure(args.config.ipam.type, outcome)))
+    report(file, path=path, environ=environ, stdin=args.stdin, outcome=outcome, seconds=monotonic() - begin)
     return outcome
 
 

@@ -7,12 +7,12 @@ server all call it.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from lean import json
+from lean import json, span
 from lean.typing import Generic, NamedTuple, TypeVar
 
 from .config import Config, check_name, parse_config, version_of
 from .context import Context
-from .environment import is_own_descriptor, is_own_namespace, own_namespace_error, read_verb
+from .environment import TRACE, is_own_descriptor, is_own_namespace, own_namespace_error, read_verb
 from .errors import CniError, Code
 from .interruption import InterruptionError
 from .names import parse_cni_args, select_cni_args
@@ -25,6 +25,16 @@ from .versions import CURRENT, VERB_SINCE, at_least, parse
 __all__ = ["Outcome", "dispatch"]
 
 C = TypeVar("C", bound=Config)
+
+_FUNCTIONS = {
+    "ADD": "cmdAdd",
+    "DEL": "cmdDel",
+    "CHECK": "cmdCheck",
+    "GC": "cmdGC",
+    "STATUS": "cmdStatus",
+    "REPAIR": "cmdRepair",
+}
+"""The names of the verbs' functions in plugins in Go, for spans."""
 
 
 class Outcome(NamedTuple):
@@ -50,6 +60,14 @@ def dispatch(
         finally:
             context.finish()
             context.kept.close()
+    if environ.get(TRACE):
+        from .trace import recorded
+
+        return recorded(plugin.name, environ, lambda: _dispatch(plugin, environ, read_stdin, context))
+    return _dispatch(plugin, environ, read_stdin, context)
+
+
+def _dispatch(plugin: Plugin[C], environ: Mapping[str, str], read_stdin: ReadStdin, context: Context) -> Outcome:
     lines: list[str] = []
     log = _logger(plugin.name, environ, lines.append)
     call = _Call(plugin, environ, read_stdin, log, context)
@@ -121,7 +139,9 @@ class _Call(Generic[C]):
             return self._refuse_namespace(verb, CniError(Code.INVALID_ENVIRONMENT, message, details))
         if verb in {"ADD", "DEL", "REPAIR"} and is_own_namespace(self.environ, self.context.kept):
             return self._refuse_namespace(verb, own_namespace_error(self.environ))
-        return self._carried_out(self._args(verb, self.environ))
+        args = self._args(verb, self.environ)
+        with span(_FUNCTIONS[verb], network=args.config.name):
+            return self._carried_out(args)
 
     def _refuse_namespace(self, verb: str, refusal: CniError) -> Verbatim:
         """Raise `refusal`; a DEL first releases everything outside of the pod. Return only the DEL's own failure."""

@@ -10,6 +10,7 @@ from .errors import CniError, Code
 from .names import check_container_id, check_ifname
 
 __all__ = [
+    "TRACE",
     "VERBS",
     "is_own_descriptor",
     "is_own_namespace",
@@ -19,6 +20,9 @@ __all__ = [
 ]
 
 _OWN_DESCRIPTORS = ("/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/", "/dev/stdin")
+
+TRACE = "CNI_HARNESS_TRACE"
+"""The variable that names the file for reports (skel.trace)."""
 
 VERBS = ("ADD", "DEL", "CHECK", "GC", "STATUS", "VERSION", "REPAIR")
 """Those of the specification, and REPAIR, which is this project's own (docs/repair.md)."""

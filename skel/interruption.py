@@ -16,6 +16,8 @@ import _signal  # type: ignore[import-not-found]
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from lean import span
+
 __all__ = ["Interruption", "InterruptionError"]
 
 _GRACE_SECONDS = 2.0
@@ -86,7 +88,7 @@ class Interruption:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            with self.waiting(for_lock=True):
+            with span("wait for lock", waits=True), self.waiting(for_lock=True):
                 fcntl.flock(fd, fcntl.LOCK_EX)
 
     @contextmanager

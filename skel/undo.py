@@ -2,9 +2,11 @@
 
 import errno
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from types import TracebackType
 
+from lean import span
 from lean.typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 
 from .interruption import Interruption
@@ -77,7 +79,7 @@ class Undo:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         end: BaseException | None = None
-        with self.interruption.shielded():
+        with self.interruption.shielded(), span("undo") if kind and self._entries else nullcontext():
             while self._entries:
                 entry = self._entries.pop()
                 try:

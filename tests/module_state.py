@@ -19,7 +19,8 @@ _CHANGES: Final = {
 _CACHES: Final = {"cache", "lru_cache"}
 _HELD_OPEN: Final = {
     "socket", "socketpair", "Socket", "Rtnl", "Kept", "Thread", "Timer", "ThreadPoolExecutor", "Lock", "RLock", "Event",
-    "Condition", "Semaphore", "local", "count", "cycle", "open", "pipe", "pipe2", "eventfd", "memfd_create", "Popen",
+    "Condition", "Semaphore", "local", "_local", "count", "cycle", "open", "pipe", "pipe2", "eventfd", "memfd_create",
+    "Popen",
 }  # fmt: skip
 """Calls whose value is an open file, a thread, or an object with a state of its own."""
 _PROCESS: Final = {

@@ -9,6 +9,7 @@ import click
 
 from harness.cli.options import Settings, say
 from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR
+from lean import recorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -172,6 +173,18 @@ def complete_manifest_pod(ctx: click.Context, param: click.Parameter, incomplete
 
 
 def _runtime(
+    settings: Settings, choice: RuntimeChoice, stack: ExitStack, *, take_over: bool
+) -> "tuple[RuntimeService, ImageService]":
+    """Return the runtime's two services, traced if somebody records. Raises as `_untraced`."""
+    runtime, images = _untraced(settings, choice, stack, take_over=take_over)
+    if recorder() is None:
+        return runtime, images
+    from harness.cri.traced import traced_service
+
+    return traced_service(runtime), traced_service(images)
+
+
+def _untraced(
     settings: Settings, choice: RuntimeChoice, stack: ExitStack, *, take_over: bool
 ) -> "tuple[RuntimeService, ImageService]":
     """Return the runtime's two services. Raises ClickException, OSError, RuntimeServiceError."""

@@ -1,5 +1,6 @@
 """The options that every verb shares, before it or after it."""
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from harness.cli.traced_verb import trace_options, traceable
 from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, DEFAULT_STATE_DIR, OWN_CONF_DIR
 from harness.output import abandon, emit, say_changes
 from harness.table import Table
@@ -50,6 +52,8 @@ class Settings:
     node: str | None = None
     output: str = "table"
     verbose: int = 0
+    trace: bool = False
+    trace_files: tuple[Path, ...] = ()
     announces: bool = False
     """Whether the use of this project's own lists and plugins is reported on stderr."""
     named: set[str] = field(default_factory=set)
@@ -107,8 +111,6 @@ def warn(error: Exception) -> None:
 
 def needs_root(verb: str, reason: str) -> None:
     """Raise ClickException, one line, unless this is root; `reason` completes "it …"."""
-    import os
-
     if os.geteuid() != 0:
         raise click.ClickException(f"`cni-harness {verb}` needs root: it {reason}")
 
@@ -116,7 +118,11 @@ def needs_root(verb: str, reason: str) -> None:
 def _remember(ctx: click.Context, param: click.Parameter, value: object) -> None:
     """Put a given value into the settings; a value after the verb is read later, and overrules."""
     settings = ctx.ensure_object(Settings)
-    if param.name == "verbose":
+    if param.name == "trace":
+        settings.trace = settings.trace or bool(value)
+    elif param.name == "trace_files":
+        settings.trace_files += tuple(value) if isinstance(value, tuple) else ()
+    elif param.name == "verbose":
         settings.verbose += value if isinstance(value, int) else 0
     elif value is not None:
         name, text = str(param.name), str(value)
@@ -193,6 +199,7 @@ def shared_options(*, environment: bool = False, makes_folders: bool = False) ->
             callback=_remember,
             help="Log each execution of a plugin on stderr; -vv in whole, as commands for a shell.",
         ),
+        *trace_options(_remember),
     ]
 
 
@@ -206,7 +213,8 @@ def verb(
     """Make a function a command, with the shared options after its own; its first argument is the Settings."""
 
     def decorate(function: Callable[..., object]) -> click.Command:
-        command = click.command(name, cls=cls, **attributes)(click.make_pass_decorator(Settings, ensure=True)(function))
+        carry_out = click.make_pass_decorator(Settings, ensure=True)(traceable(name, function, say))
+        command = click.command(name, cls=cls, **attributes)(carry_out)
         command.params += shared_options(makes_folders=makes_folders)
         return command
 

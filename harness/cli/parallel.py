@@ -11,6 +11,7 @@ import click
 from harness.cli.interruption import Arrival, interruption_deferred
 from harness.cli.options import say
 from harness.output import message_of
+from lean import recorded_by, recorder
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -99,7 +100,14 @@ def _finished(
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(max(1, min(jobs, len(pods)))) as pool, _progress(len(pods), label) as advance:
-        futures = {pod: pool.submit(begun.begin, pod) for pod in pods}
+        taking = recorder()
+
+        def begin(pod: PodName) -> T:
+            track = pod[1] if len(pods) > 1 else ""
+            with recorded_by(None if taking is None else taking.branch(track)):
+                return begun.begin(pod)
+
+        futures = {pod: pool.submit(begin, pod) for pod in pods}
         for future in futures.values():
             future.add_done_callback(events.put)
         waited_for = len(futures)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from harness.cli.options import say
-from harness.libcni.delegations import Delegation
 from harness.libcni.execute import Execution
+from harness.libcni.reports import Delegation
 from harness.output import UNPRINTABLE, printable
 from skel.strict_json import decode_json
 

@@ -11,6 +11,7 @@ from harness.kubelet.events import NORMAL, WARNING, EventRecorder
 from harness.kubelet.handlers import OnNode
 from harness.kubelet.hooks import HookError, HookPlace, run_hook
 from harness.kubelet.v1 import V1Container, V1Pod
+from lean import recorded_by, recorder
 
 __all__ = ["ContainerKiller", "container_of", "grace_period"]
 
@@ -85,6 +86,12 @@ class ContainerKiller:
     def _kill_each(
         self, pod: V1Pod, statuses: Sequence[ContainerStatus], grace_s: int | None, ip: str, *, parallel: bool
     ) -> list[RuntimeServiceError]:
+        taking = recorder()
+
+        def kill_in_thread(status: ContainerStatus) -> RuntimeServiceError | None:
+            with recorded_by(None if taking is None else taking.branch(f"{pod.metadata.name}/{status.metadata.name}")):
+                return kill(status)
+
         def kill(status: ContainerStatus) -> RuntimeServiceError | None:
             # A container that is in the manifest no more has no hook.
             container = container_of(pod, status.metadata.name) or V1Container(name=status.metadata.name)
@@ -96,7 +103,7 @@ class ContainerKiller:
 
         if parallel and len(statuses) > 1:
             with ThreadPoolExecutor(min(len(statuses), _PARALLEL)) as pool:
-                answers = list(pool.map(kill, statuses))
+                answers = list(pool.map(kill_in_thread, statuses))
         else:
             answers = [kill(status) for status in statuses]
         return [error for error in answers if error is not None]

@@ -28,6 +28,7 @@ from harness.kubelet.runtime_pod_status import runtime_pod_status
 from harness.kubelet.sources import RUN_SOURCE
 from harness.kubelet.v1 import V1Metadata, V1Pod
 from harness.kubelet.v1_status import FAILED, V1PodStatus
+from lean import span
 
 __all__ = ["Kubelet", "KubeletParts"]
 
@@ -77,7 +78,8 @@ class Kubelet:
 
     def start(self) -> None:
         """Start the threads, after all that they need: PLEG, then the loop that `run` is."""
-        self._pleg.start()
+        with span("pleg.Start"):
+            self._pleg.start()
 
     def set_pods(self, pods: Sequence[V1Pod]) -> None:
         """Have exactly these pods: new ones are admitted and started, missing ones are ended."""
@@ -95,6 +97,10 @@ class Kubelet:
 
     def run(self, *, until: Callable[[], bool] | None = None) -> None:
         """Handle events until `stop`, or until `until` is true (kubelet's syncLoop)."""
+        with span("syncLoop", waits=True):
+            self._loop(until)
+
+    def _loop(self, until: Callable[[], bool] | None) -> None:
         longest = _HOUSEKEEPING_S if until is None else _LOOK_S
         while not self._stopped.is_set() and not (until is not None and until()):
             wait = max(0.0, min(self._housekeeping_at, self._garbage_at) - time.monotonic())

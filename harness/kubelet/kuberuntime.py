@@ -26,6 +26,7 @@ from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.sandbox_config import pod_sandbox_config
 from harness.kubelet.start_error import StartError
 from harness.kubelet.v1 import V1Container, V1Pod
+from lean import span
 
 __all__ = ["CREATE_SANDBOX", "KILL_CONTAINER", "KILL_SANDBOX", "START_CONTAINER", "KubeRuntime", "SyncStep"]
 
@@ -78,7 +79,14 @@ class KubeRuntime:
         self, pod: V1Pod, status: RuntimePodStatus, volumes: Mapping[str, MountedVolume], *, cgroup_parent: str = ""
     ) -> list[SyncStep]:
         """Do what the pod lacks, and return each action with its outcome. Raises OSError."""
-        actions = compute_pod_actions(pod, status, self._probes)
+        with span("SyncPod"):
+            return self._sync_pod(pod, status, volumes, cgroup_parent)
+
+    def _sync_pod(
+        self, pod: V1Pod, status: RuntimePodStatus, volumes: Mapping[str, MountedVolume], cgroup_parent: str
+    ) -> list[SyncStep]:
+        with span("computePodActions"):
+            actions = compute_pod_actions(pod, status, self._probes)
         if actions.create_sandbox and actions.sandbox_id:
             message = "Pod sandbox changed, it will be killed and re-created."
             self._events.event(pod, NORMAL, "SandboxChanged", message)
@@ -101,9 +109,10 @@ class KubeRuntime:
 
     def kill_pod(self, pod: V1Pod, status: RuntimePodStatus, grace_s: int | None = None) -> None:
         """Stop all containers, then all sandboxes. Raises RuntimeServiceError, ExceptionGroup."""
-        self._killer.kill_all(pod, status.containers, grace_s=grace_s, ip=_ip(status))
-        for sandbox in status.sandboxes:
-            self._service.stop_pod_sandbox(sandbox.id)
+        with span("killPodWithSyncResult"):
+            self._killer.kill_all(pod, status.containers, grace_s=grace_s, ip=_ip(status))
+            for sandbox in status.sandboxes:
+                self._service.stop_pod_sandbox(sandbox.id)
 
     def _start_all(
         self,
@@ -137,7 +146,8 @@ class KubeRuntime:
         if waiting := self._in_backoff(pod, container, status):
             return waiting
         try:
-            self._starter.start(pod, container, sandbox, status, volumes)
+            with span("startContainer", container=container.name):
+                self._starter.start(pod, container, sandbox, status, volumes)
         except StartError as error:
             return SyncStep(START_CONTAINER, container.name, error.reason, error.message)
         return SyncStep(START_CONTAINER, container.name)
@@ -173,7 +183,8 @@ class KubeRuntime:
             self._events.event(pod, WARNING, note.reason, note.message)
         self._paths.log_directory(pod).mkdir(mode=0o755, parents=True, exist_ok=True)
         try:
-            sandbox_id = self._service.run_pod_sandbox(config)
+            with span("createPodSandbox"):
+                sandbox_id = self._service.run_pod_sandbox(config)
         except RuntimeServiceError as error:
             self._events.event(pod, WARNING, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
             message = f'Failed to create sandbox for pod "{format_pod(pod)}": {error}'

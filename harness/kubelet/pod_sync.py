@@ -17,6 +17,7 @@ from harness.kubelet.reason_cache import ReasonCache
 from harness.kubelet.runtime_pod_status import RuntimePodStatus, runtime_pod_status
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_status import V1PodStatus
+from lean import span, span_note
 
 __all__ = ["Cgroups", "PodSync", "ProbeWorkers", "SyncError", "VolumeError", "Volumes"]
 
@@ -156,7 +157,8 @@ class PodSync:
 
     def _mount(self, pod: V1Pod) -> Mapping[str, MountedVolume]:
         try:
-            return self._parts.volumes.mount(pod)
+            with span("WaitForAttachAndMount"):
+                return self._parts.volumes.mount(pod)
         except VolumeError as error:
             self._parts.events.event(pod, WARNING, "FailedMount", str(error))
             raise SyncError(str(error)) from error
@@ -171,17 +173,19 @@ class PodSync:
 
     def _tell(self, pod: V1Pod, status: RuntimePodStatus, *, terminal: bool = False) -> V1PodStatus:
         parts, uid = self._parts, pod.metadata.uid
-        told = generate_api_pod_status(
-            pod,
-            status,
-            old=parts.records.status(uid),
-            reasons=parts.reasons,
-            probes=parts.probes,
-            runtime_name=parts.runtime_name,
-            host_ip=parts.host_ip,
-            now=datetime.now(UTC),
-            terminal=terminal,
-        )
+        with span("generateAPIPodStatus"):
+            told = generate_api_pod_status(
+                pod,
+                status,
+                old=parts.records.status(uid),
+                reasons=parts.reasons,
+                probes=parts.probes,
+                runtime_name=parts.runtime_name,
+                host_ip=parts.host_ip,
+                now=datetime.now(UTC),
+                terminal=terminal,
+            )
+            span_note(phase=told.phase)
         parts.records.set_status(uid, told)
         return told
 

@@ -10,6 +10,7 @@ from harness.kubelet.network_ready import NETWORK_NOT_READY
 from harness.kubelet.pod_states import POD_LIFE, PodEvent, PodWorkerState
 from harness.kubelet.pod_sync import SyncError
 from harness.kubelet.v1 import V1Pod
+from lean import recorded_by, recorder, span
 
 __all__ = ["PodFunctions", "PodWorkers"]
 
@@ -17,6 +18,12 @@ _SYNC_FREQUENCY_S: Final = 60.0
 _BACKOFF_S: Final = 10.0
 _NETWORK_S: Final = 1.0
 _JITTER: Final = 0.5
+_STEPS: Final = {
+    PodWorkerState.SYNC: "syncPod",
+    PodWorkerState.TERMINATING: "SyncTerminatingPod",
+    PodWorkerState.TERMINATED: "SyncTerminatedPod",
+}
+"""The names of the states' functions in kubelet.go, for spans."""
 
 
 class PodFunctions(Protocol):
@@ -58,6 +65,8 @@ class _Worker(threading.Thread):
         self._grace_s: int | None = None
         self._ended = False
         self.syncs = 0
+        taking = recorder()
+        self._recorder = None if taking is None else taking.branch(pod.metadata.name)
 
     def wake(self, pod: V1Pod | None = None) -> None:
         """Have the worker look again now, with a changed manifest if one is given."""
@@ -89,6 +98,10 @@ class _Worker(threading.Thread):
 
     def run(self) -> None:
         """Go through the states until the last."""
+        with recorded_by(self._recorder):
+            self._live()
+
+    def _live(self) -> None:
         while self.state is not PodWorkerState.FINISHED:
             with self._changed:
                 while not self._ended and not self._is_due():
@@ -114,21 +127,26 @@ class _Worker(threading.Thread):
 
     def _step(self) -> tuple[PodEvent, float]:
         """Do the function of the state; return the outcome, and the seconds until the next step."""
-        pod = self.pod
+        pod, step = self.pod, _STEPS.get(self.state, "")
         try:
-            if self.state is PodWorkerState.SYNC:
-                ended = self._functions.sync(pod)
-                return (PodEvent.ENDED, 0.0) if ended else (PodEvent.SYNCED, _jittered(_SYNC_FREQUENCY_S))
-            if self.state is PodWorkerState.TERMINATING:
-                self._functions.terminate(pod, self._grace_s)
-                return PodEvent.STOPPED, 0.0
-            self._functions.finish(pod)
+            with span(step, waits=True, pod=f"{pod.metadata.namespace}/{pod.metadata.name}"):
+                return self._carry_out(pod)
         except (SyncError, OSError) as error:
             self._on_error(pod, str(error))
             return PodEvent.FAILED, _delay_s(error)
         except Exception as error:  # noqa: BLE001 - told and repeated, as kubelet does after a panic; a thread would end
             self._on_error(pod, f"unexpected {type(error).__name__}: {error}")
             return PodEvent.FAILED, _delay_s(error)
+
+    def _carry_out(self, pod: V1Pod) -> tuple[PodEvent, float]:
+        """Do the function of the state. Raises SyncError, OSError."""
+        if self.state is PodWorkerState.SYNC:
+            ended = self._functions.sync(pod)
+            return (PodEvent.ENDED, 0.0) if ended else (PodEvent.SYNCED, _jittered(_SYNC_FREQUENCY_S))
+        if self.state is PodWorkerState.TERMINATING:
+            self._functions.terminate(pod, self._grace_s)
+            return PodEvent.STOPPED, 0.0
+        self._functions.finish(pod)
         return PodEvent.CLEANED, 0.0
 
 

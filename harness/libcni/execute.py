@@ -10,10 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from harness.libcni.attachment import PROTOCOL_VARIABLES
-from harness.libcni.delegations import Delegation, Delegations
 from harness.libcni.exchange import Exchange
+from harness.libcni.reports import Delegation, Reports
+from harness.recording import TraceRecorder
+from lean import recorder, span, span_note
 from skel.program import start_program
 
 __all__ = ["Execution", "Executor", "PluginError", "PluginNotFoundError", "execution_of", "inherited"]
@@ -50,7 +53,7 @@ def inherited() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in PROTOCOL_VARIABLES}
 
 
-def execution_of(
+def execution_of(  # noqa: PLR0913 -- a run, its limits and its observer
     start: Callable[[], subprocess.Popen[bytes]],
     *,
     plugin: str,
@@ -59,10 +62,14 @@ def execution_of(
     stdin: bytes,
     timeout: float,
     linger: float,
+    tick: Callable[[], object] | None = None,
 ) -> Execution:
-    """Start a plugin, the leader of a process group, and exchange with it until its end. Raises `start`'s errors."""
+    """Start a plugin, the leader of a process group, and exchange with it until its end. Raises `start`'s errors.
+
+    `tick` is called about every 25 ms meanwhile.
+    """
     clock = time.monotonic()
-    exchange = Exchange(start(), stdin, timeout=timeout, linger=linger)
+    exchange = Exchange(start(), stdin, timeout=timeout, linger=linger, tick=tick)
     exchange.finish()
     return Execution(
         plugin=plugin,
@@ -78,6 +85,10 @@ def execution_of(
         flooded=exchange.flooded,
         output_held=exchange.output_held,
     )
+
+
+def _protocol(environment: Mapping[str, str]) -> dict[str, Any]:
+    return {name: environment[name] for name in PROTOCOL_VARIABLES if name in environment}
 
 
 class PluginError(Exception):
@@ -153,22 +164,60 @@ class Executor:
         `verb` (unset if empty), and CNI_PATH names the folders unless `environ` has one. Raises PluginNotFoundError,
         and PluginError if the plugin cannot be executed.
         """
-        path = self.find(type, verb)
+        with span("FindInPath", plugin=type):
+            path = self.find(type, verb)
+            span_note(path=str(path))
         command = {"CNI_COMMAND": verb} if verb else {}
         environment = inherited() | command | {"CNI_PATH": self.cni_path} | dict(environ)
-        if self._observe is None:
+        if self._observe is None and recorder() is None:
             return self._execution(type, path, environment, stdin)
-        with Delegations() as delegations:
-            execution = self._execution(type, path, environment | delegations.environ, stdin)
-            execution = replace(execution, delegations=delegations.reported(), place=self._place)
-        self._observe(execution)
+        with Reports() as reports:
+            environment |= reports.environ
+            taking = recorder()
+            if isinstance(taking, TraceRecorder):
+                execution = self._recorded(type, path, environment, stdin, reports, taking)
+            else:
+                execution = self._execution(type, path, environment, stdin)
+            if self._observe is not None:
+                execution = replace(execution, delegations=reports.delegations(), place=self._place)
+                self._observe(execution)
         return execution
 
-    def _execution(self, type: str, path: Path, environment: dict[str, str], stdin: bytes) -> Execution:
+    def _recorded(
+        self, type: str, path: Path, environment: dict[str, str], stdin: bytes, reports: Reports, taking: TraceRecorder
+    ) -> Execution:
+        """Run the plugin in a span, the parent of those that it reports. Raises as `_execution`."""
+        name = "ExecPluginWithResult" if environment.get("CNI_COMMAND") == "ADD" else "ExecPluginWithoutResult"
+        with span(name, waits=True, path=str(path), stdin=stdin.decode(errors="replace"), **_protocol(environment)):
+            environment["TRACEPARENT"] = taking.traceparent()
+            try:
+                execution = self._execution(type, path, environment, stdin, lambda: reports.pass_on(taking))
+            finally:
+                reports.pass_on(taking)
+            span_note(
+                stdout=execution.stdout.decode(errors="replace"),
+                stderr=execution.stderr.decode(errors="replace"),
+                exit_code=execution.exit_code,
+                reports_steps=reports.has_spans(),
+            )
+            if execution.timed_out:
+                span_note(error=f"killed at the time limit of {self._timeout:g} s")
+            elif execution.exit_code != 0:
+                span_note(error=f"exit code {execution.exit_code}")
+        return execution
+
+    def _execution(
+        self,
+        type: str,
+        path: Path,
+        environment: dict[str, str],
+        stdin: bytes,
+        tick: Callable[[], object] | None = None,
+    ) -> Execution:
         """Run the plugin at `path`. Raises PluginError if it cannot be executed."""
 
         def start() -> subprocess.Popen[bytes]:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 [path],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -177,6 +226,8 @@ class Executor:
                 bufsize=0,
                 process_group=0,
             )
+            span_note(plugin_pid=process.pid)
+            return process
 
         try:
             return execution_of(
@@ -187,6 +238,7 @@ class Executor:
                 stdin=stdin,
                 timeout=self._timeout,
                 linger=self._linger,
+                tick=tick,
             )
         except (OSError, ValueError) as error:  # ValueError: a NUL in a variable
             reason = getattr(error, "strerror", None) or str(error)

@@ -10,6 +10,7 @@ from harness.libcni.execute import Execution, Executor, PluginError
 from harness.libcni.networks import NetworkList, PluginConfig
 from harness.libcni.outcome import decode_result, decode_versions, require_success, result_in_version
 from harness.libcni.request import request_config
+from lean import span
 from skel.errors import CniError, Code
 from skel.versions import CURRENT, VERB_SINCE, at_least
 
@@ -23,7 +24,8 @@ def plugin_versions(executor: Executor, type: str) -> list[str]:
     # Old skeletons require these variables for VERSION, with any value.
     dummies = {"CNI_NETNS": "dummy", "CNI_IFNAME": "dummy", "CNI_PATH": "dummy"}
     stdin = json.dumps({"cniVersion": CURRENT}).encode()
-    return decode_versions(executor.run(type, "VERSION", stdin, _NOWHERE.environment() | dummies))
+    with span("GetVersionInfo", plugin=type):
+        return decode_versions(executor.run(type, "VERSION", stdin, _NOWHERE.environment() | dummies))
 
 
 class Libcni:
@@ -49,15 +51,16 @@ class Libcni:
         if self._cache.holds(network.name, attachment.container_id, attachment.ifname):
             # The plugins would refuse the ADD, and the DEL after that failure would remove the attachment in use.
             raise CniError(Code.INVALID_ENVIRONMENT, f"{_named(network, attachment)} is there already")
-        for plugin in network.plugins:
-            self._executor.find(plugin.type, "ADD")
-        try:
-            result = self._add_plugins(network, attachment)
-            self._store(network, attachment, result)
-        except BaseException as error:
-            for failure in self._delete_plugins(network, attachment, None):
-                error.add_note(f"and undoing it: {failure}")
-            raise
+        with span("AddNetworkList", network=network.name):
+            for plugin in network.plugins:
+                self._executor.find(plugin.type, "ADD")
+            try:
+                result = self._add_plugins(network, attachment)
+                self._store(network, attachment, result)
+            except BaseException as error:
+                for failure in self._delete_plugins(network, attachment, None):
+                    error.add_note(f"and undoing it: {failure}")
+                raise
         return result
 
     def delete(self, network: NetworkList, attachment: Attachment) -> None:
@@ -66,8 +69,9 @@ class Libcni:
         Arguments that the caller does not give are taken from the ADD. The first failure stops the operation and keeps
         the cached result, so that DEL can be repeated. Raises PluginError, CniError.
         """
-        for failure in self._delete(network, attachment):
-            raise failure
+        with span("DelNetworkList", network=network.name):
+            for failure in self._delete(network, attachment):
+                raise failure
 
     def check(self, network: NetworkList, attachment: Attachment) -> None:
         """Ask every plugin whether an attachment is as its ADD left it; nothing is asked with `disableCheck`.
@@ -86,8 +90,9 @@ class Libcni:
             raise CniError(Code.UNKNOWN_CONTAINER, msg, "CHECK cannot do without")
         attachment = _with_cached_args(attachment, cached)
         prev_result = result_in_version(cached.result, network.cni_version)
-        for plugin in network.plugins:
-            require_success(self._run(network, plugin, "CHECK", attachment, prev_result))
+        with span("CheckNetworkList", network=network.name):
+            for plugin in network.plugins:
+                require_success(self._run(network, plugin, "CHECK", attachment, prev_result))
 
     def gc(self, network: NetworkList, valid: Sequence[tuple[str, str]]) -> list[Attachment]:
         """Undo every cached attachment that is not among `valid`, then run GC of each plugin.
@@ -98,6 +103,10 @@ class Libcni:
         """
         if network.disable_gc:
             return []
+        with span("GCNetworkList", network=network.name):
+            return self._gc(network, valid)
+
+    def _gc(self, network: NetworkList, valid: Sequence[tuple[str, str]]) -> list[Attachment]:
         failures: list[Exception] = []
         undone = []
         for cached in self._cache.attachments():
@@ -123,10 +132,11 @@ class Libcni:
     def status(self, network: NetworkList) -> None:
         """Ask every plugin whether it can serve an ADD; below 1.1.0 nothing is asked. Raises PluginError."""
         if at_least(network.cni_version, VERB_SINCE["STATUS"]):
-            for plugin in network.plugins:
-                stdin = request_config(network, plugin)
-                execution = self._executor.run(plugin.type, "STATUS", stdin, _NOWHERE.environment())
-                require_success(execution)
+            with span("GetStatusNetworkList", network=network.name):
+                for plugin in network.plugins:
+                    with span("getStatusNetwork", plugin=plugin.type):
+                        stdin = request_config(network, plugin)
+                        require_success(self._executor.run(plugin.type, "STATUS", stdin, _NOWHERE.environment()))
 
     def _add_plugins(self, network: NetworkList, attachment: Attachment) -> dict[str, object]:
         result: dict[str, object] | None = None
@@ -151,7 +161,8 @@ class Libcni:
         if failed:
             return
         try:
-            self._cache.remove(network.name, attachment.container_id, attachment.ifname)
+            with span("cacheDel"):
+                self._cache.remove(network.name, attachment.container_id, attachment.ifname)
         except OSError as error:
             self._warn(f"result cache: {error}")
 
@@ -166,7 +177,8 @@ class Libcni:
 
     def _store(self, network: NetworkList, attachment: Attachment, result: dict[str, object]) -> None:
         try:
-            self._cache.store(network, attachment, result)
+            with span("cacheAdd"):
+                self._cache.store(network, attachment, result)
         except OSError as error:
             msg = f"cannot cache the result of {_named(network, attachment)}"
             raise CniError(Code.IO_FAILURE, msg, str(error)) from error
@@ -188,8 +200,8 @@ class Libcni:
         for plugin in network.plugins:
             stdin = request_config(network, plugin, valid_attachments=valid)
             try:
-                execution = self._executor.run(plugin.type, "GC", stdin, _NOWHERE.environment())
-                require_success(execution)
+                with span("gcNetwork", plugin=plugin.type):
+                    require_success(self._executor.run(plugin.type, "GC", stdin, _NOWHERE.environment()))
             except PluginError as error:
                 yield error
 
@@ -201,8 +213,9 @@ class Libcni:
         attachment: Attachment,
         prev_result: dict[str, object] | None,
     ) -> Execution:
-        stdin = request_config(network, plugin, prev_result=prev_result, attachment=attachment)
-        return self._executor.run(plugin.type, verb, stdin, attachment.environment())
+        with span(f"{verb.lower()}Network", plugin=plugin.type):
+            stdin = request_config(network, plugin, prev_result=prev_result, attachment=attachment)
+            return self._executor.run(plugin.type, verb, stdin, attachment.environment())
 
 
 def _with_cached_args(attachment: Attachment, cached: CachedAttachment | None) -> Attachment:

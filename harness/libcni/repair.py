@@ -16,6 +16,7 @@ from harness.libcni.execute import Executor, PluginError
 from harness.libcni.networks import NetworkError, NetworkList, PluginConfig, parse_network_list
 from harness.libcni.outcome import decode_repairs, require_success, result_in_version
 from harness.libcni.request import repair_config, request_config
+from lean import span
 from skel.errors import CniError
 
 __all__ = [
@@ -148,7 +149,7 @@ def _repaired(executor: Executor, plugin: PluginConfig, requests: Sequence[_Requ
     answers: dict[tuple[str, str], PluginError | None] = {}
     if len(requests) > 1:
         stdin = repair_config(requests[0].network, plugin, [(each.attachment, each.result) for each in requests])
-        with suppress(PluginError):
+        with suppress(PluginError), span("repairNetwork", plugin=plugin.type, attachments=len(requests)):
             answers = decode_repairs(executor.run(plugin.type, "REPAIR", stdin, {}))
     outcomes = []
     for each in requests:
@@ -164,7 +165,8 @@ def _executed(executor: Executor, plugin: PluginConfig, request: _Request, verb:
     attachment = request.attachment
     stdin = request_config(request.network, plugin, prev_result=request.result, attachment=attachment)
     try:
-        require_success(executor.run(plugin.type, verb, stdin, attachment.environment()))
+        with span(f"{verb.lower()}Network", plugin=plugin.type):
+            require_success(executor.run(plugin.type, verb, stdin, attachment.environment()))
     except PluginError as failure:
         return PluginOutcome(plugin.type, str(failure))
     return PluginOutcome(plugin.type, "")

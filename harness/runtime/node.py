@@ -16,6 +16,7 @@ from harness.files import locked, write_atomically
 from harness.runtime.left_links import LeftLinks
 from harness.runtime.pods import PodStore
 from harness.runtime.sandbox import NETNS_DIR, create_sandbox, sandbox_exists
+from lean import recorded_by, recorder
 from netlink.mounts import mount_own_sysfs, private_mounts
 from netlink.namespace import Namespace, entered, open_namespace, remove_namespace
 
@@ -120,7 +121,13 @@ class Node:
         """
         if self._pool is None:
             raise NodeError(f"{self.name or 'this host'} is not in use")
-        return self._pool.submit(self._on_node, lambda: function(*args, **kwargs)).result()
+        taking = recorder()
+
+        def act() -> T:
+            with recorded_by(taking):
+                return function(*args, **kwargs)
+
+        return self._pool.submit(self._on_node, act).result()
 
     def shell_words(self) -> tuple[str, ...]:
         """Return a command prefix that runs a command on the node; empty for this host."""

@@ -18,6 +18,7 @@ from harness.libcni.repair import (
 )
 from harness.runtime.node import Node
 from harness.runtime.sandbox import sandbox_exists
+from lean import recorded_by, recorder
 
 __all__ = ["NodeRepair"]
 
@@ -61,7 +62,7 @@ class NodeRepair:
         found = ((cache, cached) for cache in self._caches for cached in cache.attachments())
         known = [_Known(number, *each) for number, each in enumerate(found)]
         chosen = [each for each in known if not self._networks or each.cached.network in self._networks]
-        done = self._at_once(self._repair_slice, _slices(chosen, self._jobs))
+        done = self._at_once(self._repair_slice, _named(_slices(chosen, self._jobs)))
         finished = sorted((each for part in done for each in part), key=lambda each: each[0].number)
         self._repaired = [(known.cache, repair) for known, repair in finished]
         removed = {id(was): now for was, now in self.confirm()}
@@ -79,14 +80,22 @@ class NodeRepair:
             if repair.outcome in {Outcome.OK, Outcome.FAILED} and repair.plugins and is_gone(cache, repair.cached)
         ]
         self._repaired = [each for each in self._repaired if not any(each[1] is repair for _, repair in gone)]
-        after = self._at_once(lambda each: remove_again(self._executor, each[1]), gone)
+        named = [(repair.cached.attachment.container_id, repair) for _, repair in gone]
+        after = self._at_once(lambda repair: remove_again(self._executor, repair), named)
         return [(repair, now) for (_, repair), now in zip(gone, after, strict=True)]
 
-    def _at_once(self, action: Callable[[T], R], each_of: Iterable[T]) -> list[R]:
+    def _at_once(self, action: Callable[[T], R], each_of: Iterable[tuple[str, T]]) -> list[R]:
         """Call `action` on the node, `jobs` at a time; a signal ends those under way, and begins no more."""
         pool = ThreadPoolExecutor(self._jobs, thread_name_prefix="repair")
+        taking = recorder()
+
+        def act(each: tuple[str, T]) -> R:
+            container_id, value = each
+            with recorded_by(None if taking is None else taking.branch(container_id[:12])):
+                return self._node.run(action, value)
+
         try:
-            return list(pool.map(lambda each: self._node.run(action, each), each_of))
+            return list(pool.map(act, each_of))
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -123,6 +132,11 @@ def _slices(known: Iterable[_Known], jobs: int) -> list[list[list[_Known]]]:
         size = min(_MOST, -(-len(group) // parts))
         slices += [group[start : start + size] for start in range(0, len(group), size)]
     return slices
+
+
+def _named(slices: Iterable[list[list[_Known]]]) -> list[tuple[str, list[list[_Known]]]]:
+    """Return each slice with the ID of its first container, for a trace."""
+    return [(each[0][0].cached.attachment.container_id, each) for each in slices]
 
 
 def _look_up(known: _Known) -> Live | Repair:

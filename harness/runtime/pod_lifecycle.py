@@ -22,6 +22,7 @@ from harness.runtime.pod_view import host_links
 from harness.runtime.pods import INCOMPLETE, READY, Pod, PodNetwork, PodRecordError, new_pod
 from harness.runtime.resolv_conf import pod_resolv_conf
 from harness.runtime.sandbox import create_sandbox, new_sandbox_path, sandbox_exists
+from lean import span
 from netlink.namespace import remove_namespace
 from skel.errors import CniError
 
@@ -206,11 +207,13 @@ class Runtime:
         self.node.pods.write(pod)
         attempted = 0
         try:
-            create_sandbox(pod.netns, fixed=self.node.netns is not None)
+            with span("setupNetNS", netns=pod.netns):
+                create_sandbox(pod.netns, fixed=self.node.netns is not None)
             libcni = self.libcni()
-            for attempted, planned in enumerate(networks, start=1):
-                network = pod.networks[attempted - 1]
-                network.result = libcni.add(planned.network, _attachment(pod, network))
+            with span("setupPodNetwork", pod=pod.title):
+                for attempted, planned in enumerate(networks, start=1):
+                    network = pod.networks[attempted - 1]
+                    network.result = libcni.add(planned.network, _attachment(pod, network))
             dns = [network.decoded().dns for network in pod.networks]
             write_atomically(self.node.pods.resolv_conf(pod), pod_resolv_conf(dns).encode())
             pod.state = READY
@@ -226,14 +229,15 @@ class Runtime:
         """Undo all of a pod and return the errors; the record keeps the networks that remain to be deleted."""
         errors: list[str] = []
         left: list[PodNetwork] = []
-        for network in reversed(pod.networks):
-            try:
-                libcni = self.libcni([pod])
-                with _advising(_BIN_DIR):
-                    libcni.delete(self._configuration(pod, network), _attachment(pod, network))
-            except _EXPECTED as error:
-                errors.append(f"network {network.name}: {message_of(error)}")
-                left.insert(0, network)
+        with span("teardownPodNetwork", pod=pod.title):
+            for network in reversed(pod.networks):
+                try:
+                    libcni = self.libcni([pod])
+                    with _advising(_BIN_DIR):
+                        libcni.delete(self._configuration(pod, network), _attachment(pod, network))
+                except _EXPECTED as error:
+                    errors.append(f"network {network.name}: {message_of(error)}")
+                    left.insert(0, network)
         self._note_left_links(pod)
         try:
             remove_namespace(pod.netns)

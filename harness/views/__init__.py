@@ -1,1 +1,1 @@
-"""Views of a node: its topology and its faults. They read, and change nothing."""
+"""Views of a node and of what happens on it: topology, faults, traces. They read, and change nothing."""

@@ -5,6 +5,7 @@ import signal
 from time import sleep
 from typing import NamedTuple
 
+from lean import recorder
 from lean.syscalls import CLONE_NEWNET, CLONE_NEWNS, setns
 from skel.context import Kept
 
@@ -88,6 +89,7 @@ class Surroundings:
         changes |= {
             "the namespaces": not self._is_home(),
             "the open files": not self._has_its_files(kept),
+            "the recorder": recorder() is not None,
             "the blocked signals": signal.pthread_sigmask(signal.SIG_BLOCK, ()) != self._blocked,
             "the environment": bool(os.environ),
             "the child processes": _has_children(),

@@ -5,6 +5,7 @@ Slow modules are imported where they are needed: a DEL of a pod that is gone end
 
 from collections.abc import Callable, Sequence
 
+from lean import span
 from lean.typing import Any, TypeVar
 from plugins.attach.driver import Driver, interface_of
 from plugins.attach.host_links import kept_rtnl
@@ -62,7 +63,8 @@ def _add(driver: Driver[Any]) -> Result:
             from plugins.attach.auto_mtu import settle_mtu
 
             settle_mtu(driver)
-        made = driver.make()
+        with span("make links"):
+            made = driver.make()
         driver.result = Result(interfaces=made.interfaces)
         gateways = _reserve(driver) if driver.config.ipam.type else driver.without_ipam()
         if made.ifindex:
@@ -90,36 +92,40 @@ def _connect(driver: Driver[Any], ifindex: int, gateways: list[Cidr]) -> None:
 
     args, config, result = driver.args, driver.config, driver.result
     with pod_interface.opened(driver.netns, args.ifname, result, dad=driver.dad) as driver.pod:
-        if driver.leaves_down:
-            driver.inner = pod_interface.require_interface(driver.pod, args.ifname)
-        else:
-            driver.inner = pod_interface.configure(
-                driver.pod,
-                ifindex,
-                args.ifname,
-                result,
-                dad=driver.dad,
-                own_routes=driver.pod_routes(ifindex),
-                wait_reachable=driver.wait_reachable,
-                waiting=args.interruption.waiting,
-            )
+        with span("configure pod", waits=driver.dad):
+            if driver.leaves_down:
+                driver.inner = pod_interface.require_interface(driver.pod, args.ifname)
+            else:
+                driver.inner = pod_interface.configure(
+                    driver.pod,
+                    ifindex,
+                    args.ifname,
+                    result,
+                    dad=driver.dad,
+                    own_routes=driver.pod_routes(ifindex),
+                    wait_reachable=driver.wait_reachable,
+                    waiting=args.interruption.waiting,
+                )
         result.interfaces.append(interface_of(driver.inner, args.netns))
-        driver.after_ipam(gateways)
-        if gateways:
-            from plugins.attach.forwarding import forward
+        with span("after IPAM"):
+            driver.after_ipam(gateways)
+            if gateways:
+                from plugins.attach.forwarding import forward
 
-            forward(gateways)
+                forward(gateways)
         if config.ipam.type and _masquerades(driver):
             from firewall import masquerade
 
             addresses, owner, tables = [ip.address for ip in result.ips], driver.owner, driver.tables
             driver.undo.add(masquerade.remove, tables, owner, addresses)
-            masquerade.apply(tables, owner, addresses, config.ip_masq_backend)
+            with span("masquerade"):
+                masquerade.apply(tables, owner, addresses, config.ip_masq_backend)
         if not driver.leaves_down:
             # Last: the announcement attracts packets, and they need everything above.
-            with args.interruption.waiting():
-                driver.wait_reachable()
-            driver.announce()
+            with span("announce"):
+                with args.interruption.waiting():
+                    driver.wait_reachable()
+                driver.announce()
 
 
 def _delete(driver: Driver[Any]) -> None:

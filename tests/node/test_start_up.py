@@ -64,6 +64,7 @@ def test_bridge_loads_nothing_slow(node: Node, python_bin_dir: Path, keys: dict[
     loaded = loaded_by(node, python_bin_dir, "ADD", config)
 
     assert {"plugins.bridge.host", "ipam.store", "netlink.rtnl"} <= loaded
+    assert {"skel.trace", "skel.spans", "netlink.spans"} & loaded == set()
     assert {module.partition(".")[0] for module in loaded} & SLOW == set()
     assert node.ip("addr", "show", "dev", "eth0", netns=f"{node.path}-pod")
 

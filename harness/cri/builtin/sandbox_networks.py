@@ -17,6 +17,7 @@ from harness.output import message_of
 from harness.runtime.node import Node
 from harness.runtime.pods import PodNetwork
 from harness.runtime.sandbox import sandbox_exists
+from lean import span
 from skel.errors import CniError
 
 __all__ = ["SandboxNetworks"]
@@ -84,7 +85,7 @@ class SandboxNetworks:
         Raises RuntimeServiceError. Networks that were added stay: `teardown` deletes them.
         """
         try:
-            with self._node() as node:
+            with span("setupPodNetwork", netns=sandbox.netns), self._node() as node:
                 libcni = self._libcni(node)
                 for network in sandbox.networks:
                     listed = parse_network_list(network.config.encode())
@@ -103,7 +104,7 @@ class SandboxNetworks:
         With `only_added`, networks without a result are left out: libcni has undone the ADD that failed.
         """
         failures = []
-        with self._node() as node:
+        with span("teardownPodNetwork", netns=sandbox.netns), self._node() as node:
             for network in reversed(sandbox.networks):
                 if only_added and network.result is None:
                     continue

@@ -1,0 +1,109 @@
+"""The spans of the harness, of all its threads, and those that plugins report: a trace."""
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Final, NamedTuple
+
+from skel.spans import Parent, Span, SpanStack
+
+__all__ = ["Begun", "Ended", "Event", "TraceRecorder"]
+
+_MOST: Final = 200_000
+"""Spans that are kept, some 100 MB; a kubelet runs for long."""
+
+
+class Begun(NamedTuple):
+    """A span has begun; one that a plugin reports may have ended already. `waits` says that it may last."""
+
+    span: Span
+    waits: bool
+
+
+class Ended(NamedTuple):
+    """A span has ended."""
+
+    span: Span
+
+
+Event = Begun | Ended
+
+
+class _Shared:
+    """What the recorders of all threads of one trace share."""
+
+    def __init__(self, observe: Callable[[Event], None], *, keep: bool) -> None:
+        self.lock = Lock()
+        self.observe = observe
+        self.keep = keep
+        self.spans: list[Span] = []
+        self.dropped = 0
+        self.threads = 0
+
+
+class TraceRecorder(SpanStack):
+    """Records the spans of one thread; those of other threads are recorded by its branches (lean.Recorder).
+
+    `observe` gets each event, one at a time, and raises nothing. With `keep`, `spans` has all spans, in the order in
+    which they were told, and `dropped` counts those beyond 200,000.
+    """
+
+    def __init__(self, parent: Parent | None, observe: Callable[[Event], None], *, keep: bool) -> None:
+        super().__init__(parent)
+        self._shared = _Shared(observe, keep=keep)
+        self.track = ""
+        self.thread = 0
+
+    @property
+    def spans(self) -> list[Span]:
+        """All spans so far."""
+        with self._shared.lock:
+            return list(self._shared.spans)
+
+    @property
+    def dropped(self) -> int:
+        """The number of spans that were not kept."""
+        return self._shared.dropped
+
+    def branch(self, track: str) -> "TraceRecorder":
+        """Return a recorder for another thread, whose spans are inside the innermost open one.
+
+        `track` names what the thread works on, such as a pod; empty for this recorder's.
+        """
+        branch = TraceRecorder.__new__(TraceRecorder)
+        SpanStack.__init__(branch, Parent(self.trace_id, self.current_id(), is_sampled=True))
+        branch._shared = self._shared  # noqa: SLF001 -- of the same class
+        branch.track = track or self.track
+        with self._shared.lock:
+            self._shared.threads += 1
+            branch.thread = self._shared.threads
+        return branch
+
+    def began(self, span: Span, *, waits: bool) -> None:
+        """Tell of a span that begins."""
+        span.thread, span.track = self.thread, self.track
+        self._tell(Begun(span, waits), is_new=True)
+
+    def ended(self, span: Span) -> None:
+        """Tell of a span that has ended."""
+        self._tell(Ended(span))
+
+    def adopt(self, span: Span, known: Span | None) -> None:
+        """Take a span that another process has reported; `known` is its earlier report, without an end."""
+        if known is not None:
+            known.end_ns, known.error = span.end_ns, span.error
+            known.attributes.update(span.attributes)
+            if span.end_ns:
+                self._tell(Ended(known))
+            return
+        span.thread, span.track = self.thread, self.track
+        self._tell(Begun(span, waits=not span.end_ns), is_new=True)
+
+    def _tell(self, event: Event, *, is_new: bool = False) -> None:
+        shared = self._shared
+        with shared.lock:
+            if is_new and shared.keep:
+                if len(shared.spans) < _MOST:
+                    shared.spans.append(event.span)
+                else:
+                    shared.dropped += 1
+            shared.observe(event)

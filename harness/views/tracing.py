@@ -1,0 +1,80 @@
+"""A verb under `--trace`, `--trace-file` or OpenTelemetry: its trace is recorded, shown and written."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+import lean
+from harness.files import write_atomically
+from harness.recording import Event, TraceRecorder
+from harness.views.otel_export import ENDPOINT, ExportError, export
+from harness.views.otlp import otlp_document
+from harness.views.trace_events import trace_events
+from harness.views.tree import TreePrinter
+from skel.spans import Span, parse_traceparent
+
+__all__ = ["traced"]
+
+
+@contextmanager
+def traced(verb: str, *, tree: bool, files: Sequence[Path], say: Callable[[str], None]) -> Iterator[None]:
+    """Record the block, which carries out `verb`: print its tree by `say`, and write `files` at its end.
+
+    The trace continues the one that TRACEPARENT in the environment names.
+    """
+    printer = TreePrinter(say, colour=_is_coloured()) if tree else None
+    parent = parse_traceparent(os.environ.get("TRACEPARENT", ""))
+    exports = bool(os.environ.get(ENDPOINT))
+    recorder = TraceRecorder(parent, printer or _ignore, keep=bool(files) or exports)
+    try:
+        with lean.recorded_by(recorder), lean.span(f"cni-harness {verb}", waits=True):
+            yield
+    finally:
+        if printer is not None:
+            printer.finish()
+        _write(recorder, files, say)
+        if exports:
+            try:
+                export(recorder.spans, own_pid=os.getpid())
+            except ExportError as error:
+                say(f"Warning: {error}")
+
+
+def _write(recorder: TraceRecorder, files: Sequence[Path], say: Callable[[str], None]) -> None:
+    if recorder.dropped:
+        say(f"Warning: the trace lacks its last {recorder.dropped} spans")
+    for file in files:
+        try:
+            document = _document(file, recorder.spans).encode()
+            # A device or a pipe must not be replaced by a file.
+            if file.suffix == ".jsonl" or (file.exists() and not file.is_file()):
+                with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as opened:
+                    opened.write(document)
+            else:
+                write_atomically(file, document, mode=0o600)
+        except OSError as error:
+            say(f"Warning: no trace is written to {file}: {error.strerror}")
+
+
+def _document(file: Path, spans: Sequence[Span]) -> str:
+    if file.name.endswith(".perfetto.json"):
+        return json.dumps(trace_events(spans, own_pid=os.getpid()))
+    from importlib.metadata import version
+
+    document = otlp_document(spans, own_pid=os.getpid(), version=version("cni-harness"))
+    return json.dumps(document) + "\n"
+
+
+def _ignore(event: Event) -> None:
+    del event
+
+
+def _is_coloured() -> bool:
+    context = click.get_current_context(silent=True)
+    wanted = context.color if context is not None else None
+    return sys.stderr.isatty() if wanted is None else wanted
