@@ -96,7 +96,11 @@ def test_networks_shows_what_a_list_is_made_of(cli: Cli) -> None:
     [
         (["no-such-verb"], 2, "Error: No such command 'no-such-verb' (see `cni-harness --help`)"),
         (["ad", "pod1"], 2, "Error: No such command 'ad': did you mean add? (see `cni-harness --help`)"),
-        (["inspct", "pod1"], 2, "Error: No such command 'inspct': did you mean inspect? (see `cni-harness --help`)"),
+        (
+            ["inspct", "pod1"],
+            2,
+            "Error: No such command 'inspct': did you mean inspect or install or list? (see `cni-harness --help`)",
+        ),
         (["descibe", "pod1"], 2, "Error: No such command 'descibe': did you mean describe? (see"),
         (["rm"], 2, "Error: name pods, or say --all (see `cni-harness del --help`)"),
         (["list", "--bin-dir", "/usr:/no/where"], 2, "Error: Invalid value for '--bin-dir': no folder /no/where (see"),
