@@ -140,7 +140,7 @@ class _Call(Generic[C]):
         if verb in {"ADD", "DEL", "REPAIR"} and is_own_namespace(self.environ, self.context.kept):
             return self._refuse_namespace(verb, own_namespace_error(self.environ))
         args = self._args(verb, self.environ)
-        with span(_FUNCTIONS[verb], network=args.config.name):
+        with span(_FUNCTIONS[verb], network=_readable_name(args.config)):
             return self._carried_out(args)
 
     def _refuse_namespace(self, verb: str, refusal: CniError) -> Verbatim:
@@ -265,6 +265,14 @@ def _verbatim(returned: object, due: str, verb: str) -> Verbatim:
         message = f"{verb} returned {type(returned).__name__} where {due} was due"
         raise TypeError(message)
     return returned
+
+
+def _readable_name(config: Config) -> str:
+    """Return the network's name; empty if a DEL or GC does without it."""
+    try:
+        return config.name
+    except CniError:
+        return ""
 
 
 def _logger(name: str, environ: Mapping[str, str], write: Callable[[str], None]) -> Callable[[str], None]:

@@ -175,7 +175,13 @@ class KubeletNode(Cli):
         """Return processes and mounts that name this node's files, and control groups of its pods."""
         found = [f"process {pid}: {_text(pid, 'cmdline')}" for pid in self._processes()]
         found += [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(self.node_dir) in line]
-        groups = [path for path in Path("/sys/fs/cgroup").rglob("pod*") if path.name.removeprefix("pod") in self._uids]
+        # os.walk: other tests' groups vanish meanwhile, and rglob raises for them.
+        groups = [
+            Path(folder, name)
+            for folder, names, _ in os.walk("/sys/fs/cgroup")
+            for name in names
+            if name.removeprefix("pod") in self._uids
+        ]
         return found + [f"control group {path}" for path in groups]
 
     def _processes(self) -> list[int]:

@@ -218,7 +218,7 @@ def test_with_nothing_configured_the_projects_own_serve(fresh_machine: Node) -> 
     (link,) = fresh_machine.ip("-n", Path(pod["netns"]).name, "address", "show", "eth0")
     assert "10.86.0.2" in [address["local"] for address in link["addr_info"]]
     assert "No network lists in /etc/cni/net.d: using this project's own" in run.stderr
-    assert f"using this project's own, {fresh_machine.state_dir}/bin" in run.stderr
+    assert "using this project's own, /var/lib/cni-harness/bin" in run.stderr
     fresh_machine.run(["cni-harness", "del", "pod1", "--prune"])
     assert [link["ifname"] for link in fresh_machine.ip("link")] == ["lo"]
 
