@@ -1,5 +1,6 @@
 """Containers of the built-in runtime for tests: an image of busybox, and sandboxes without a network."""
 
+import os
 import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
