@@ -89,8 +89,8 @@ def _package(kernel: Kernel, arguments: Sequence[str]) -> Machine:
     """A Debian with its containerd, where nothing of the project is but the package: tests install and remove it."""
     machine = _machine("package", kernel, debian_root(_CACHE, containerd=True), "/sbin/init")
     project = tomllib.loads((_CHECKOUT / "pyproject.toml").read_text())["project"]
-    grpc = [name for name in project["optional-dependencies"]["runtimes"] if name.startswith("grpc")]
-    shutil.copytree(pytest_folder(_CACHE, *project["dependencies"], *grpc), machine.exchange / "pytest")
+    client = project["optional-dependencies"]["cri"]
+    shutil.copytree(pytest_folder(_CACHE, *project["dependencies"], *client), machine.exchange / "pytest")
     [package] = BUILD.glob("cni-harness_*.deb")
     shutil.copy2(package, machine.exchange)
     pack_checkout(_CHECKOUT, machine.exchange / "checkout.tar")
