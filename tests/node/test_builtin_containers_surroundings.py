@@ -21,6 +21,7 @@ from tests.builtin_containers import Pod, leftovers, log_texts
 from tests.cli import ROOT
 
 pytestmark = pytest.mark.sudo
+by_oci_runtime = pytest.mark.parametrize("make_pod", ["image"], indirect=True)  # no image: no OCI runtime
 
 _READ_ONLY = """
 grep ' - cgroup' /proc/self/mountinfo | cut -d' ' -f5 | while read -r each; do mount -o remount,bind,ro "$each"; done
@@ -33,10 +34,8 @@ fi
 """
 
 
+@by_oci_runtime
 def test_crun_takes_the_place_of_runc(pod: Pod) -> None:
-    if not pod.image:
-        pytest.skip("without an image there is no OCI runtime")
-
     _elsewhere(_ONE_VERSION, "live_under_crun", pod)
 
 
@@ -57,9 +56,8 @@ def live_under_crun(pod: Pod) -> None:
     assert [each for each in leftovers(container) if "/unified/" not in each] == []
 
 
+@by_oci_runtime
 def test_a_missing_runtime_is_named(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not pod.image:
-        pytest.skip("without an image there is no OCI runtime")
     container = pod.container("true")
     monkeypatch.setenv("PATH", "/nonexistent")
 
@@ -71,10 +69,8 @@ def test_containers_run_without_limits_where_control_groups_are_read_only(pod: P
     _elsewhere(_READ_ONLY, "live_without_groups", pod)
 
 
+@by_oci_runtime
 def test_crun_runs_containers_where_control_groups_are_read_only(pod: Pod) -> None:
-    if not pod.image:
-        pytest.skip("without an image there is no OCI runtime")
-
     _elsewhere(_ONE_VERSION + _READ_ONLY, "live_without_groups_under_crun", pod)
 
 
