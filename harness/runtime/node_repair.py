@@ -19,6 +19,7 @@ from harness.libcni.repair import (
 from harness.runtime.node import Node
 from harness.runtime.sandbox import sandbox_exists
 from lean import recorded_by, recorder
+from skel.errors import CniError
 
 __all__ = ["NodeRepair"]
 
@@ -143,6 +144,11 @@ def _look_up(known: _Known) -> Live | Repair:
     """Return an attachment that has its network namespace, or the reason not to repair it."""
     cached = known.cached
     netns = namespace_of(cached)
+    attachment = cached.attachment
+    try:
+        known.cache.path(cached.network, attachment.container_id, attachment.ifname)
+    except CniError as error:  # another program's file, such as a very old libcni's
+        return Repair(cached, netns, Outcome.FAILED, error=str(error))
     if not netns:
         return Repair(cached, netns, Outcome.LEFT, error="neither the cache nor the result names its namespace")
     try:

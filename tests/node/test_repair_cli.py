@@ -283,6 +283,24 @@ def test_an_attachment_that_fails_does_not_harm_the_others(masquerading: Cli) ->
     assert all(pod["containerID"] in str(rules(cli)) for pod in pods if pod is not pods[1])
 
 
+def test_a_cached_name_that_no_plugin_accepts_does_not_harm_the_others(masquerading: Cli) -> None:
+    cli = masquerading
+    pods = cli.add("p1", "p2")
+    results = cli.var_lib_cni / "results"
+    (first, *_) = results.iterdir()
+    entry = json.loads(first.read_text())
+    (results / "another").write_text(json.dumps({**entry, "networkName": "-net"}))
+    on_node(cli, "nft", "flush", "ruleset")
+
+    found = repaired(cli, code=1)["attachments"]
+
+    assert sorted((each["network"], each["outcome"]) for each in found) == [
+        ("-net", "failed"), ("net", "ok"), ("net", "ok"),
+    ]  # fmt: skip
+    assert 'invalid characters in network name "-net"' in str(found)
+    assert all(pod["containerID"] in str(rules(cli)) for pod in pods)
+
+
 def test_no_cache_is_no_error(masquerading: Cli) -> None:
     cli = masquerading
     cli.add("p1")
