@@ -4,7 +4,7 @@
 server all call it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from lean import json, span
@@ -18,7 +18,6 @@ from .interruption import InterruptionError
 from .names import parse_cni_args, select_cni_args
 from .plugin import Args, Plugin, ReadStdin, Verbatim
 from .record import rendered
-from .repairs import Request, answer_to, requests
 from .result import Result
 from .versions import CURRENT, VERB_SINCE, at_least, parse
 
@@ -123,8 +122,11 @@ class _Call(Generic[C]):
             if self.plugin.acts["REPAIR"] is None:
                 message = 'unknown CNI_COMMAND: "REPAIR"'
                 raise CniError(Code.INVALID_ENVIRONMENT, message, f"{self.plugin.name} has no repair")
-            if not self.environ.get("CNI_CONTAINERID") and (listed := requests(self.environ, self.read_stdin())):
-                return self._repaired(listed)
+            if not self.environ.get("CNI_CONTAINERID"):
+                from .repairs import repair_listed
+
+                if (repaired := repair_listed(self.plugin, self.environ, self.read_stdin(), self.context)) is not None:
+                    return repaired
         verb = read_verb(self.environ)
         if verb == "VERSION":
             stdin = b""
@@ -162,16 +164,6 @@ class _Call(Generic[C]):
         if self.flaw is not None:
             raise self.flaw
         return Verbatim() if done is None else _verbatim(done, "None", args.verb)
-
-    def _repaired(self, listed: Iterable[Request]) -> Verbatim:
-        """Repair one attachment after the other, past errors."""
-        answers, logged = [], b""
-        for each in listed:
-            self.context.interruption.check()
-            outcome = dispatch(self.plugin, each.environ, lambda each=each: each.stdin, self.context)  # type: ignore[misc]
-            answers.append(answer_to(each, outcome.stdout if outcome.code else b""))
-            logged += outcome.stderr
-        return Verbatim(_document({"attachments": answers}), stderr=logged.decode())
 
     def _args(self, verb: str, environ: Mapping[str, str]) -> Args[C]:
         try:

@@ -5,17 +5,20 @@ repairs one listed attachment after the other, each as in an execution of its ow
 next.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from lean import json
-from lean.typing import NamedTuple
+from lean.typing import Any, NamedTuple
 
 from .config import parse_config
+from .context import Context
 from .decoders import list_of, raw, record, string
+from .dispatch import Outcome, dispatch
+from .plugin import Plugin, Verbatim
 from .record import Record, field
 from .strict_json import decode_json
 
-__all__ = ["LISTED", "Request", "answer_to", "requests"]
+__all__ = ["LISTED", "repair_listed"]
 
 LISTED = "cni-harness/attachments"
 
@@ -31,30 +34,38 @@ class _Listed(Record):
     prev_result: object = field(raw, "prevResult", default=None)
 
 
-class Request(NamedTuple):
+class _Request(NamedTuple):
     """The environment and the configuration of an execution for one attachment."""
 
     environ: Mapping[str, str]
     stdin: bytes
 
 
-def requests(environ: Mapping[str, str], stdin: bytes) -> Iterator[Request] | None:
-    """Return the requests that the configuration on stdin stands for; None if it lists no attachments.
+def repair_listed(plugin: Plugin[Any], environ: Mapping[str, str], stdin: bytes, context: Context) -> Verbatim | None:
+    """Repair one attachment after the other, past errors; None if the configuration on stdin lists no attachments.
 
-    Raises CniError: 6 for input that is not JSON, 7 for a list that cannot be read.
+    Raises CniError: 6 for input that is not JSON, 7 for a list that cannot be read. Raises InterruptionError.
     """
     config = parse_config(stdin)
     if LISTED not in config:
         return None
     listed = list_of(record(_Listed))(config.pop(LISTED), LISTED)
-    return (_request(environ, config, each) for each in listed)
+    answers, logged = [], b""
+    for each in listed:
+        context.interruption.check()
+        request = _request(environ, config, each)
+        outcome = _repair(plugin, request, context)
+        answers.append(_answer_to(request, outcome.stdout if outcome.code else b""))
+        logged += outcome.stderr
+    return Verbatim(json.dumps({"attachments": answers}, default=str) + "\n", stderr=logged.decode())
 
 
-def answer_to(request: Request, error: bytes) -> dict[str, object]:
-    """Return a request's part of the answer: `error` is its error object (SPEC.md section 5), empty for a success.
+def _repair(plugin: Plugin[Any], request: _Request, context: Context) -> Outcome:
+    return dispatch(plugin, request.environ, lambda: request.stdin, context)
 
-    Raises ValueError if `error` is not JSON.
-    """
+
+def _answer_to(request: _Request, error: bytes) -> dict[str, object]:
+    """Return a request's part of the answer: `error` is its error object (SPEC.md section 5), empty for a success."""
     part: dict[str, object] = {
         "containerID": request.environ["CNI_CONTAINERID"],
         "ifname": request.environ["CNI_IFNAME"],
@@ -62,7 +73,7 @@ def answer_to(request: Request, error: bytes) -> dict[str, object]:
     return {**part, "error": decode_json(error)} if error else part
 
 
-def _request(environ: Mapping[str, str], config: Mapping[str, object], listed: _Listed) -> Request:
+def _request(environ: Mapping[str, str], config: Mapping[str, object], listed: _Listed) -> _Request:
     own = {"runtimeConfig": listed.runtime_config, "prevResult": listed.prev_result}
     variables = {
         "CNI_CONTAINERID": listed.container_id,
@@ -71,4 +82,4 @@ def _request(environ: Mapping[str, str], config: Mapping[str, object], listed: _
         "CNI_ARGS": listed.args,
     }
     stdin = json.dumps({**config, **{key: value for key, value in own.items() if value is not None}})
-    return Request({**environ, **variables}, stdin.encode())
+    return _Request({**environ, **variables}, stdin.encode())
