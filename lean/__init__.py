@@ -13,8 +13,7 @@ from _thread import _local
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from types import TracebackType
+    from contextlib import AbstractContextManager
     from typing import Protocol
 
     Value = str | int | float | bool | list[str]
@@ -23,11 +22,11 @@ if TYPE_CHECKING:
     class Recorder(Protocol):
         """Takes the steps of one thread."""
 
-        def begin(self, name: str, attributes: Mapping[str, Value], *, waits: bool) -> object:
-            """Begin a step inside the innermost open one, and return it for `end`."""
+        def begin(self, name: str, attributes: dict[str, Value], *, waits: bool) -> AbstractContextManager[object]:
+            """Begin a step inside the innermost open one. It keeps `attributes`.
 
-        def end(self, step: object, error: BaseException | None) -> None:
-            """End a step, and all that are still open inside."""
+            At the end of its `with` block the step ends, and all that are still open inside.
+            """
 
         def note(self, key: str, value: Value) -> None:
             """Set an attribute of the innermost open step; the key "error" says that it failed."""
@@ -77,33 +76,13 @@ class _Nothing:
         """Do nothing."""
 
 
-class _Span:
-    """A step that is recorded."""
-
-    __slots__ = ("_attributes", "_name", "_recorder", "_step", "_waits")
-
-    def __init__(self, recorder: "Recorder", name: str, attributes: "Mapping[str, Value]", *, waits: bool) -> None:
-        self._recorder = recorder
-        self._name = name
-        self._attributes = attributes
-        self._waits = waits
-
-    def __enter__(self) -> None:
-        self._step = self._recorder.begin(self._name, self._attributes, waits=self._waits)
-
-    def __exit__(
-        self, kind: "type[BaseException] | None", error: BaseException | None, trace: "TracebackType | None"
-    ) -> None:
-        self._recorder.end(self._step, error)
-
-
 _NOTHING = _Nothing()
 
 
-def span(name: str, *, waits: bool = False, **attributes: "Value") -> "_Span | _Nothing":
-    """Return a `with` block for a step of this thread. `waits`: it may last, and is shown from its beginning on."""
+def span(name: str, *, waits: bool = False, **attributes: "Value") -> "AbstractContextManager[object]":
+    """Begin a step of this thread, which ends with the `with` block. `waits`: it may last, and is shown at once."""
     taking = getattr(_of_thread, "recorder", None)
-    return _NOTHING if taking is None else _Span(taking, name, attributes, waits=waits)
+    return _NOTHING if taking is None else taking.begin(name, attributes, waits=waits)
 
 
 def span_note(**attributes: "Value") -> None:

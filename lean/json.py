@@ -13,7 +13,7 @@ try:
 except ImportError:
     _json = None  # type: ignore[assignment]
 
-__all__ = ["dumps", "loads"]
+__all__ = ["dumps", "encoder", "loads"]
 
 _SPACE = " \t\n\r"
 
@@ -61,14 +61,19 @@ def loads(
 
 def dumps(value: object, *, ensure_ascii: bool = True, default: Callable[[Any], Any] | None = None) -> str:
     """Write JSON as `json.dumps` does. Raises its errors."""
+    return encoder(ensure_ascii=ensure_ascii, default=default)(value)
+
+
+def encoder(*, ensure_ascii: bool = True, default: Callable[[Any], Any] | None = None) -> Callable[[object], str]:
+    """Return `dumps` with these options, for many values."""
     if _json is None:
         import json
 
-        return json.dumps(value, ensure_ascii=ensure_ascii, default=default)
+        return json.JSONEncoder(ensure_ascii=ensure_ascii, default=default).encode
     encode = _json.encode_basestring_ascii if ensure_ascii else _json.encode_basestring
     # Its parameters: visited objects, default, strings, indent, separators, sort_keys, skipkeys, allow_nan.
-    encoder = _json.make_encoder({}, default or _refuse, encode, None, ": ", ", ", False, False, True)  # noqa: FBT003 -- it takes no keywords
-    return "".join(encoder(value, 0))
+    parts = _json.make_encoder({}, default or _refuse, encode, None, ": ", ", ", False, False, True)  # noqa: FBT003 -- it takes no keywords
+    return lambda value: "".join(parts(value, 0))
 
 
 def _refuse(value: object) -> NoReturn:

@@ -27,23 +27,20 @@ _NFT: Final = (
 """The messages of nftables by type (include/uapi/linux/netfilter/nf_tables.h)."""
 _NFTABLES: Final = 10
 """The subsystem of nftables in the upper byte of a type (include/uapi/linux/netfilter/nfnetlink.h)."""
+_NAMES: Final = {
+    **{first + at: f"RTM_{action}{name}" for first, name in _ROUTE.items() for at, action in enumerate(_ACTIONS)},
+    **{_NFTABLES << 8 | at: f"NFT_MSG_{name}" for at, name in enumerate(_NFT)},
+}
 
 
-def message_span(messages: Iterable[bytes], attempts: Iterable[str], name: str = "") -> "AbstractContextManager[None]":
+def message_span(
+    messages: Iterable[bytes], attempts: Iterable[str], name: str = ""
+) -> "AbstractContextManager[object]":
     """Return the span of one system call that sends `messages`; `attempts` say what they are for.
 
     Its name is `name`, or else that of the first message.
     """
-    names = [_name(int.from_bytes(message[4:6], sys.byteorder)) for message in messages]
-    made: AbstractContextManager[None] = lean.span(
-        name or f"netlink {names[0]}", messages=names, doing=list(dict.fromkeys(filter(None, attempts)))
-    )
-    return made
-
-
-def _name(type: int) -> str:
-    if type >> 8 == _NFTABLES and type & 0xFF < len(_NFT):
-        return f"NFT_MSG_{_NFT[type & 0xFF]}"
-    if type & ~3 in _ROUTE:
-        return f"RTM_{_ACTIONS[type & 3]}{_ROUTE[type & ~3]}"
-    return f"type {type}"
+    order = sys.byteorder
+    names = [_NAMES.get(type := int.from_bytes(each[4:6], order)) or f"type {type}" for each in messages]
+    doing = list(dict.fromkeys(filter(None, attempts)))
+    return lean.span(name or f"netlink {names[0]}", messages=names, doing=doing)

@@ -40,8 +40,7 @@ def recorded(plugin: str, environ: Mapping[str, str], act: Callable[[], Outcome]
 
 def _main(plugin: str, environ: Mapping[str, str], act: Callable[[], Outcome]) -> Outcome:
     identity = {name: environ[name] for name in ("CNI_COMMAND", "CNI_CONTAINERID", "CNI_IFNAME") if environ.get(name)}
-    with lean.span("PluginMain", plugin=plugin):
-        lean.span_note(**identity)
+    with lean.span("PluginMain", waits=False, plugin=plugin, **identity):
         outcome = act()
         if outcome.code != 0:
             lean.span_note(exit_code=outcome.code, error=f"exit code {outcome.code}")
@@ -61,33 +60,43 @@ class FileRecorder(SpanStack):
         self._path = path
         self._file = -1
         self._noted: list[Span] = []
+        self._lines: list[str] = []
         self._written_ns = time_ns()
 
     def began(self, span: Span, *, waits: bool) -> None:
         """Note a span that begins."""
-        self._note(span)
+        span.is_noted = True
+        self._noted.append(span)
         if waits:
             self.flush()
 
     def ended(self, span: Span) -> None:
         """Note a span that has ended."""
-        self._note(span)
+        if not span.is_noted:
+            span.is_noted = True
+            self._noted.append(span)
         if span.end_ns - self._written_ns > _PROMPTLY_NS:
             self.flush()
 
+    def add(self, line: str) -> None:
+        """Note a line that is no span."""
+        self._lines.append(line)
+
     def flush(self) -> None:
-        """Write what has been noted."""
-        noted, self._noted = self._noted, []
-        if not noted:
+        """Write all that has been noted."""
+        lines, noted = self._lines, self._noted
+        if not lines and not noted:
             return
+        self._lines, self._noted = [], []
         for span in noted:
             span.is_noted = False
+            lines.append(encoded(span))
         self._written_ns = time_ns()
         with suppress(OSError):
             if self._file < 0:
                 # O_NONBLOCK: a FIFO without a reader must not make the plugin wait.
                 self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC)
-            os.write(self._file, "".join(f"{encoded(span)}\n" for span in noted).encode())
+            os.write(self._file, ("\n".join(lines) + "\n").encode())
 
     def close(self) -> None:
         """Write the rest, and close the file."""
@@ -95,11 +104,6 @@ class FileRecorder(SpanStack):
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
-
-    def _note(self, span: Span) -> None:
-        if not span.is_noted:
-            span.is_noted = True
-            self._noted.append(span)
 
 
 def report(file: str, *, path: str, environ: Mapping[str, str], stdin: bytes, outcome: Outcome, seconds: float) -> None:
@@ -113,12 +117,13 @@ def report(file: str, *, path: str, environ: Mapping[str, str], stdin: bytes, ou
         "exitCode": outcome.code,
         "seconds": seconds,
     }
-    with suppress(OSError):
-        opened = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            os.write(opened, json.dumps(line).encode() + b"\n")
-        finally:
-            os.close(opened)
+    taking = lean.recorder()
+    if isinstance(taking, FileRecorder):
+        taking.add(json.dumps(line))
+    else:  # TRACEPARENT asks for no spans
+        alone = FileRecorder(file, None)
+        alone.add(json.dumps(line))
+        alone.close()
 
 
 def _text(stream: bytes) -> str:

@@ -27,7 +27,7 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 def span(name: str, number: int, parent: int, start: int, end: int, *, pid: int = OWN, thread: int = 0) -> Span:
     """A span with times in microseconds after a moment."""
-    made = Span(name, TRACE, f"{number:016x}", f"{parent:016x}" if parent else "", 10**18 + start * 1000, pid)
+    made = Span(name, TRACE, f"{number:016x}", f"{parent:016x}" if parent else "", 10**18 + start * 1000, pid, {})
     made.end_ns = 10**18 + end * 1000 if end else 0
     made.thread = thread
     return made

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -152,6 +153,15 @@ def test_parallel_threads_have_their_own_columns_and_parents() -> None:
     assert shown[:3] == ["root", "pod1 ├ add", "pod2 ├ add"]
     assert shown[3].startswith("pod1 │ ├ step 1")
     assert shown[4].startswith("pod2 │ ├ step 2")
+
+
+def test_a_verb_that_a_signal_ends_shows_its_exit_code() -> None:
+    recorder = TraceRecorder(None, lambda _: None, keep=True)
+
+    with pytest.raises(SystemExit), lean.recorded_by(recorder), lean.span("syncLoop"):
+        sys.exit(143)
+
+    assert [span.error for span in recorder.spans] == ["exit code 143"]
 
 
 def test_observer_of_minus_v_still_gets_delegates_alone(tmp_path: Path) -> None:

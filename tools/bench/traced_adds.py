@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import lean
@@ -20,8 +21,7 @@ __all__ = ["NETWORK", "add", "delete", "own_seconds", "verb"]
 
 def own_seconds() -> float:
     """Return the processor time of this process."""
-    times = os.times()
-    return times.user + times.system
+    return time.process_time()
 
 
 def _libcni(bin_dir: str, var_lib_cni: str) -> Libcni:
