@@ -6,12 +6,15 @@ tests/runtime has it talk to containerd.
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click
 import grpc
 import pytest
 
+import lean
 from harness.cli.runtime_choice import choose_endpoint, forget_endpoint, keep_endpoint
 from harness.cri.messages import (
     ContainerConfig,
@@ -35,6 +38,7 @@ from harness.kubelet.backoff import Backoff
 from harness.kubelet.container_images import ContainerImages
 from harness.kubelet.start_error import StartError
 from harness.kubelet.v1 import V1Container
+from harness.recording import TraceRecorder
 from tools import stubs
 
 SANDBOX = PodSandboxConfig(
@@ -149,6 +153,41 @@ def test_an_absent_runtime_is_named(tmp_path: Path) -> None:
         runtime.version()
 
     assert re.match(r"rpc error: code = Unavailable desc = .*" + re.escape(str(socket)), str(failure.value))
+
+
+@pytest.fixture
+def listening(tmp_path: Path) -> Iterator[tuple[str, list[dict[str, str | bytes]]]]:
+    """A server that answers Version and ListImages: its endpoint, and the metadata of the calls that it got."""
+    seen: list[dict[str, str | bytes]] = []
+    answers = {"RuntimeService": api_pb2.VersionResponse(version="0.1.0"), "ImageService": api_pb2.ListImagesResponse()}
+
+    class Calls(grpc.GenericRpcHandler):
+        def service(self, details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes]":
+            answer = answers[details.method.split("/")[1].rpartition(".")[2]]
+            seen.append(dict(details.invocation_metadata))
+            return grpc.unary_unary_rpc_method_handler(lambda *_: answer.SerializeToString())
+
+    server = grpc.server(ThreadPoolExecutor(1), handlers=[Calls()])
+    endpoint = f"unix://{tmp_path}/runtime.sock"
+    server.add_insecure_port(endpoint)
+    server.start()
+    yield endpoint, seen
+    server.stop(None).wait()
+
+
+def test_calls_of_a_trace_carry_its_context(listening: tuple[str, list[dict[str, str | bytes]]]) -> None:
+    endpoint, seen = listening
+    recorder = TraceRecorder(None, lambda _: None, keep=True)
+
+    with RemoteRuntime(endpoint) as runtime:
+        runtime.version()
+        with lean.recorded_by(recorder), lean.span("step"):
+            runtime.version()
+            runtime.images.list_images()
+
+    (step,) = recorder.spans
+    assert "traceparent" not in seen[0]
+    assert [each["traceparent"] for each in seen[1:]] == [f"00-{step.trace_id}-{step.span_id}-01"] * 2
 
 
 @pytest.mark.parametrize("endpoint", ["tcp://192.0.2.1:1", "run/containerd.sock", "npipe:////./pipe/x"])

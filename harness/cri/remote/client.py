@@ -27,6 +27,7 @@ from harness.cri.remote.errors import RemoteError, translated
 from harness.cri.remote.exec_stream import execute_with_own_streams
 from harness.cri.remote.images import RemoteImages
 from harness.cri.remote.requests import container_config, sandbox_config
+from harness.cri.remote.trace_context import with_trace_context
 from harness.cri.service import ImageNotFoundError, RuntimeServiceError
 
 __all__ = ["OWNER_LABEL", "REQUEST_TIMEOUT_S", "RemoteRuntime"]
@@ -61,8 +62,9 @@ class RemoteRuntime:
                 ("grpc.use_local_subchannel_pool", 1),
             ],
         )
-        self._stub = RuntimeServiceStub(self._channel)
-        self.images = RemoteImages(self._channel, timeout_s)
+        traced = with_trace_context(self._channel)
+        self._stub = RuntimeServiceStub(traced)
+        self.images = RemoteImages(traced, timeout_s)
 
     def __enter__(self) -> Self:
         return self
