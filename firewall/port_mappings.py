@@ -71,7 +71,7 @@ def remove(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
     removed: list[PortMapping] = []
     with Steps() as steps:
         for remove_from in (port_mappings_nft.remove, port_mappings_iptables.remove, port_mappings_reference.remove):
-            steps.take(lambda step=remove_from: removed.extend(step(tables, owner, forwarding)))  # type: ignore[misc]
+            removed += steps.take(remove_from, tables, owner, forwarding) or ()
         # Last: a packet before would begin the flow to the pod again.
         steps.take(forget_of_pod, tables, dict.fromkeys(removed))
 

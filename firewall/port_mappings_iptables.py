@@ -102,7 +102,7 @@ def remove(tables: Tables, owner: Owner, _: Forwarding | None = None) -> list[Po
     removed: list[PortMapping] = []
     with Steps() as steps:
         for family in FAMILIES:
-            steps.take(lambda family=family: removed.extend(_remove_family(tables, family, chain)))  # type: ignore[misc]
+            removed += steps.take(_remove_family, tables, family, chain) or ()
     return removed
 
 

@@ -120,7 +120,7 @@ def remove(tables: Tables, owner: Owner, _: Forwarding | None = None) -> list[Po
     with Steps() as steps:
         removed: list[PortMapping] = []
         for table in _own_tables(netfilter, owner.network):
-            steps.take(lambda table=table: removed.extend(_remove(netfilter, table, owner)))  # type: ignore[misc]
+            removed += steps.take(_remove, netfilter, table, owner) or ()
     return removed
 
 

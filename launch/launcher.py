@@ -9,7 +9,7 @@ skips `site` (-S) and the caller's environment (-I): the folders that it needs a
 """
 
 # Without the names that `signal` gives its numbers, which take longer than all that is needed of it here.
-import _signal  # type: ignore[import-not-found]
+import _signal  # type: ignore[import-not-found] # it has no stubs
 import os
 import sys
 from collections.abc import Mapping

@@ -11,7 +11,7 @@ from lean.typing import Any, NoReturn
 try:
     import _json
 except ImportError:
-    _json = None  # type: ignore[assignment]
+    _json = None  # type: ignore[assignment] # as mypy has no optional modules
 
 __all__ = ["dumps", "encoder", "loads"]
 
@@ -51,7 +51,7 @@ def loads(
         document = text.strip(_SPACE)
         # SystemError: before Python 3.12 the scanner finds no class for its error if json.decoder is not loaded.
         with suppress(StopIteration, SystemError, ValueError):
-            value, end = _json.make_scanner(hooks)(document, 0)  # type: ignore[arg-type]
+            value, end = _json.make_scanner(hooks)(document, 0)  # type: ignore[arg-type] # any object with these attributes
             if end == len(document):
                 return value
     import json  # `json` finds the error again, and names its position

@@ -1,7 +1,7 @@
 """A plugin as this process: the only part of skel that touches os.environ, the standard streams and signals."""
 
 # Without the names that `signal` gives its numbers, which take longer than all that is needed of it here.
-import _signal  # type: ignore[import-not-found]
+import _signal  # type: ignore[import-not-found] # it has no stubs
 import os
 import sys
 from contextlib import suppress

@@ -2,7 +2,7 @@
 
 from types import TracebackType
 
-from lean.typing import TYPE_CHECKING, ParamSpec, Self
+from lean.typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 from skel import CniError, Code
 
 if TYPE_CHECKING:
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["Steps"]
 
 P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Steps:
@@ -19,12 +20,13 @@ class Steps:
     def __init__(self) -> None:
         self._failures: list[Exception] = []
 
-    def take(self, step: "Callable[P, object]", *args: "P.args", **kwargs: "P.kwargs") -> None:
-        """Take a step now."""
+    def take(self, step: "Callable[P, T]", *args: "P.args", **kwargs: "P.kwargs") -> T | None:
+        """Take a step now, and return its value; None if it fails."""
         try:
-            step(*args, **kwargs)
+            return step(*args, **kwargs)
         except (CniError, OSError) as error:
             self._failures.append(error)
+            return None
 
     @property
     def failures(self) -> "Sequence[Exception]":
