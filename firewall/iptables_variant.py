@@ -15,7 +15,7 @@ from lean.typing import NamedTuple
 from netlink.nft_wire import IPV4, IPV6
 from netlink.nftables import Table
 
-__all__ = ["FAMILIES", "Family", "default_program", "program_of", "program_with", "programs_with"]
+__all__ = ["FAMILIES", "Family", "default_program", "has_legacy", "program_of", "program_with", "programs_with"]
 
 
 class Family(NamedTuple):
@@ -47,7 +47,7 @@ def program_with(tables: Tables, family: Family, table: str, chain: str) -> Prog
     """
     if Table(tables.netfilter(), family.protocol, table).chain_uses(chain) is not None:
         return program_of(tables, family, "nft")
-    if _has_legacy(family, table):
+    if has_legacy(family, table):
         program = program_of(tables, family, "legacy")
         if run(program, ["-w", "-t", table, "-S", chain], check=False)[0] == 0:
             return program
@@ -61,7 +61,7 @@ def programs_with(tables: Tables, family: Family, table: str, is_wanted: Callabl
     """
     if any(map(is_wanted, Table(tables.netfilter(), family.protocol, table).chains())):
         yield program_of(tables, family, "nft")
-    if _has_legacy(family, table):
+    if has_legacy(family, table):
         yield program_of(tables, family, "legacy")
 
 
@@ -71,7 +71,8 @@ def program_of(tables: Tables, family: Family, variant: str) -> Program:
     return Program(name if find(name, tables.environ) else family.program, tables.environ)
 
 
-def _has_legacy(family: Family, table: str) -> bool:
+def has_legacy(family: Family, table: str) -> bool:
+    """Tell whether the kernel has `table` of the older iptables. Asking loads no module."""
     if os.path.exists(family.legacy_tables):  # without the older iptables, an exception takes twice the time
         with suppress(FileNotFoundError), open(family.legacy_tables, encoding="ascii") as names:
             return table in names.read().split()

@@ -29,7 +29,7 @@ _OTHERS: "Final[dict[str, Callable[[Tables, Owner, Forwarding], None]]]" = {
     "nftables": port_mappings_iptables.refuse_clashes,
     "iptables": port_mappings_nft.refuse_clashes,
 }
-"""The question for the ports of the other backend, before those of one are led to a pod."""
+"""The question for the ports of the other backend, before and after those of one are led to a pod."""
 _ALL: "Final[tuple[Leftovers[Forwarding], ...]]" = (*_BACKENDS.values(), port_mappings_reference)
 
 
@@ -38,10 +38,12 @@ def apply(tables: Tables, owner: Owner, forwarding: Forwarding, backend: str) ->
 
     Call `remove` after an error.
     """
-    # Two ADDs at the same moment may both find the port free. Within a backend, they do not.
     if not forwarding.conditions:
         _OTHERS[backend](tables, owner, forwarding)
     _BACKENDS[backend].apply(tables, owner, forwarding)
+    # Of two ADDs at the same moment, at least one finds the other's port after its own change.
+    if not forwarding.conditions:
+        _OTHERS[backend](tables, owner, forwarding)
     forget_misled(tables, forwarding.mappings)
 
 

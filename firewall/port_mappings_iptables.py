@@ -7,10 +7,18 @@ by one `iptables-restore --noflush`, for each family.
 Everything happens in the network namespace of the calling thread, which is also the socket's.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
-from firewall.iptables_program import IptablesError, Program, chain_name, restore, run
-from firewall.iptables_variant import FAMILIES, Family, default_program, program_of, program_with, programs_with
+from firewall.iptables_program import IptablesError, Program, chain_name, find, restore, run
+from firewall.iptables_variant import (
+    FAMILIES,
+    Family,
+    default_program,
+    has_legacy,
+    program_of,
+    program_with,
+    programs_with,
+)
 from firewall.owner import Owner
 from firewall.port_mapping import Forwarding, PortMapping
 from firewall.port_mappings_iptables_rules import (
@@ -76,21 +84,28 @@ def apply(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
 def refuse_clashes(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
     """Raise CniError (999) if another container of a network without conditions has one of the ports.
 
-    A program is run only if a rule of the common chain is for one of these numbers. The tables of the older iptables
-    are not looked at, because its program would be run at every ADD. O(n). Raises IptablesError, NetlinkError.
+    A program is run only if a rule of the common chain is for one of these numbers, or if the kernel has the table of
+    the older iptables. O(n). Raises IptablesError, NetlinkError.
     """
-    ports = {mapping.host_port for mapping in forwarding.mappings}
     for family in FAMILIES:
         part = _of_family(forwarding, family)
-        table = Table(tables.netfilter(), family.protocol, _TABLE)
-        if (
-            part.mappings
-            and table.chain_uses(DNAT) is not None
-            and any(is_for(rule, ports) for rule in table.rules(DNAT))
-        ):
-            present = _listed(program_of(tables, family, "nft"))
+        for program in _programs_of_ports(tables, family, {mapping.host_port for mapping in part.mappings}):
+            present = _listed(program)
             plain = {rule.split()[-1] for rule in present.get(DNAT, []) if is_unconditional(rule)}
             _refuse_taken({chain: rules for chain, rules in present.items() if chain in {DNAT, *plain}}, owner, part)
+
+
+def _programs_of_ports(tables: Tables, family: Family, ports: Collection[int]) -> Iterator[Program]:
+    """Yield the programs that may have rules for these ports of the host."""
+    if not ports:
+        return
+    table = Table(tables.netfilter(), family.protocol, _TABLE)
+    if table.chain_uses(DNAT) is not None and any(is_for(rule, ports) for rule in table.rules(DNAT)):
+        yield program_of(tables, family, "nft")
+    if has_legacy(family, _TABLE):
+        program = program_of(tables, family, "legacy")
+        if find(f"{program.name}-save", tables.environ):
+            yield program
 
 
 def remove(tables: Tables, owner: Owner, _: Forwarding | None = None) -> list[PortMapping]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from firewall import iptables_program, port_mappings_iptables
+from firewall import iptables_program, port_mappings_iptables, port_mappings_nft
 from launch.plugin_list import resolve
 from skel import dispatch
 from tests.attachments import Network
@@ -15,6 +15,7 @@ from tests.nodes import Node
 from tests.port_mappings import Ports, connects, mapping, refuses
 
 BACKENDS = ["nftables", "iptables"]
+LEGACY = Path("/usr/sbin/xtables-legacy-multi")
 OTHER_IPAM = {"type": "host-local", "ranges": [[{"subnet": "10.89.0.0/16"}], [{"subnet": "fd00:89::/64"}]]}
 
 
@@ -77,6 +78,59 @@ def test_a_port_that_a_pod_has_by_the_other_backend_is_refused(
     assert rules_of(node) == before
     theirs.succeed("DEL", "one")
     mine.succeed("ADD", "two")
+
+
+def test_a_port_that_a_pod_has_by_the_older_iptables_is_refused(
+    node: Node, direct_bin_dir: Path, tmp_path: Path
+) -> None:
+    if not LEGACY.exists() or node.run(["iptables-legacy", "-t", "nat", "-L"], check=False).returncode:
+        pytest.skip("this machine has no table of the older iptables")
+    for program in ("iptables", "ip6tables"):
+        for ending in ("", "-restore", "-save"):
+            (tmp_path / f"{program}{ending}").symlink_to(LEGACY)
+    theirs = Ports(
+        node, direct_bin_dir, name="theirs", interface={"bridge": "br1", "ipam": OTHER_IPAM}, backend="iptables"
+    )
+    theirs.attach("one")
+    theirs.mappings["one"] = [mapping(8080, 80)]
+    theirs.succeed("ADD", "one", extra_env={"PATH": f"{tmp_path}:/usr/sbin:/usr/bin:/bin"})
+    mine = Ports(node, direct_bin_dir)
+    mine.attach("two")
+    mine.mappings["two"] = [mapping(8080, 80)]
+
+    error = mine.fail("ADD", "two")
+
+    assert 'container "id-one" of network "theirs"' in error["msg"]
+    theirs.succeed("DEL", "one")
+    mine.succeed("ADD", "two")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_port_that_a_pod_gets_by_the_other_backend_meanwhile_is_refused(
+    node: Node, direct_bin_dir: Path, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (other,) = set(BACKENDS) - {backend}
+    mine = Ports(node, direct_bin_dir, backend=backend)
+    theirs = Ports(node, direct_bin_dir, name="theirs", interface={"bridge": "br1", "ipam": OTHER_IPAM}, backend=other)
+    mine.attach("two")
+    theirs.attach("one")
+    theirs.mappings["one"] = [mapping(8080, 80)]
+    module = {"nftables": port_mappings_nft, "iptables": port_mappings_iptables}[backend]
+    apply = module.apply
+
+    def late(*arguments: Any) -> None:
+        theirs.succeed("ADD", "one")
+        apply(*arguments)
+
+    monkeypatch.setattr(module, "apply", late)
+    sent = {**mine.portmap.config, "prevResult": mine.results["two"]}
+    sent["runtimeConfig"] = {"portMappings": [mapping(8080, 80)]}
+
+    refused = dispatched(node, direct_bin_dir, "ADD", sent, "two")
+
+    assert (refused.code, "8080/tcp is taken" in refused.stdout.decode()) == (1, True)
+    assert "id-two" not in rules_of(node)
+    theirs.succeed("CHECK", "one")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
