@@ -88,11 +88,11 @@ def _is_over(settings: Settings, pod: "V1Pod", container: str, attempt: int) -> 
 
 
 def _container(pod: "V1Pod", name: str) -> "V1Container":
-    containers = [*pod.spec.containers, *pod.spec.init_containers, *pod.spec.ephemeral_containers]
-    for container in containers:
-        if container.name == (name or containers[0].name):
-            return container
-    known = ", ".join(each.name for each in containers)
+    from harness.kubelet.pod_containers import all_containers, container_of
+
+    if (found := container_of(pod, name or pod.spec.containers[0].name)) is not None:
+        return found
+    known = ", ".join(each.name for each in all_containers(pod))
     raise click.ClickException(f"container {name} is not valid for pod {pod.metadata.name}; there are {known}")
 
 

@@ -13,7 +13,7 @@ from math import ceil
 from typing import Final
 
 from harness.cri.messages import KeyValue
-from harness.kubelet.container_kill import container_of
+from harness.kubelet.pod_containers import container_of
 from harness.kubelet.start_error import StartError
 from harness.kubelet.v1 import V1ConfigMap, V1Container, V1EnvVar, V1Pod
 from harness.kubelet.v1_container import V1EnvFromSource, V1KeyRef, V1ResourceFieldRef

@@ -122,7 +122,7 @@ class PodRecords:
         for folder in self._paths.pods.glob("*/"):
             with suppress(FileNotFoundError):
                 is_old = time.time() - folder.stat().st_mtime > _LEFT_S
-                if is_old and not (folder / "pod.json").exists():
+                if is_old and not (folder / _RECORD).exists():
                     found.append(folder.name)
         return found
 
