@@ -218,9 +218,11 @@ class Kubelet:
             if self._workers.state(uid) is PodWorkerState.FINISHED and (uid not in self._pods or uid in self._restarts):
                 self._parts.garbage.remove_pod(uid)
                 self._workers.forget(uid)
+                config_maps = self._parts.records.config_maps(uid)
                 self._parts.records.remove(uid)
                 if uid in self._restarts:
                     self._restarts.discard(uid)
+                    self._parts.records.set_config_maps(self._pods[uid], config_maps)
                     self._parts.records.add(self._pods[uid])
                     self._add(self._pods.pop(uid))
         known = {*self._pods, *self._workers.uids()}
