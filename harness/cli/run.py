@@ -135,9 +135,11 @@ def _settle(settings: Settings, runtime: RuntimeChoice, look: "_Look") -> list[s
 
     Return a line for each that is not ready.
     """
-    while not look.is_over():
+    while True:
         with suppress(BusyError), open_kubelet(settings, runtime, alone=True) as assembled:
             _pass(assembled, look)
+            break
+        if look.is_over():
             break
         time.sleep(_LOOK_S)
     return look.failures()

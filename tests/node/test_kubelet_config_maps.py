@@ -42,7 +42,7 @@ def test_a_config_map_of_run_goes_with_its_last_pod(kubelet_node: KubeletNode) -
     def is_restarted() -> bool:
         kubelet_node.run("run", "-f", str(kubelet_node.manifests / "web.json"))
         (status,) = kubelet_node.one("web")["status"]["containerStatuses"]
-        return status.get("restartCount") == 1
+        return bool(status.get("restartCount") == 1)
 
     until(is_restarted, within=60)
     assert kubelet_node.run("logs", "web").stdout == "one one\n"
