@@ -31,6 +31,7 @@ def command(settings: Settings, *, manifests: Path | None, runtime: RuntimeChoic
     from harness.kubelet.server import KubeletServer
     from harness.kubelet.sources import Sources
 
+    settings.announces = True
     needs_root("kubelet", "makes network namespaces and containers")
     paths = KubeletPaths(settings.open_node().folder)
     sources = Sources(PodRecords(paths), manifests=manifests, node_name=node_name(settings), say=say)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from harness.cli.options import Settings, say
-from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR
 from lean import recorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from harness.cri.service import ImageService, RuntimeService
     from harness.kubelet.assembly import Assembled
@@ -213,16 +213,35 @@ def _untraced(
     def open_node() -> "Node":
         return settings.open_node(threads=1)
 
+    conf_dir, bin_dirs = _lists_and_plugins(settings, stack)
     networks = SandboxNetworks(
         open_node,
-        settings.conf_dir or DEFAULT_CONF_DIR,
-        settings.bin_dirs or (DEFAULT_BIN_DIR,),
+        conf_dir,
+        bin_dirs,
         timeout=choice.plugin_timeout,
         observe=trace_executions(settings.verbose),
         warn=say,
     )
     runtime = BuiltinRuntime(settings.open_node().folder, open_node, networks, take_over=take_over)
     return runtime, runtime.images
+
+
+def _lists_and_plugins(settings: Settings, stack: ExitStack) -> "tuple[Path, tuple[Path, ...]]":
+    """Return the folder of lists and those of plugins: this project's own if the usual ones lack them, as for `add`.
+
+    A folder that is named may be empty: the node is not ready then. The own plugins stay on CNI_PATH once they are
+    there, since a pod's DEL may need them. Raises InstallError, NetworkError, OSError.
+    """
+    from harness.cli.defaults import network_folder, plugin_folders, plugin_types
+    from harness.libcni.networks import NetworkError, load_networks
+
+    conf_dir = settings.conf_dir or network_folder(settings)
+    first = []
+    with suppress(NetworkError):  # the runtime's condition NetworkReady tells it
+        first = load_networks(conf_dir)[:1]
+    folders = stack.enter_context(plugin_folders(settings, plugin_types(first)))
+    own = settings.state_dir / "bin"
+    return conf_dir, (*folders, own) if own.is_dir() and own not in folders else folders
 
 
 def _remote_runtime(settings: Settings, endpoint: str, stack: ExitStack) -> "tuple[RuntimeService, ImageService]":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.kubelet_node import complete_manifest_pod, pod_on_record, pods_on_record
-from harness.cli.options import Settings, namespace_option, verb
+from harness.cli.options import Settings, namespace_option, needs_root, verb
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +45,7 @@ def command(
     """Print the output of a pod's container, as `kubectl logs` does."""
     from harness.kubelet.paths import KubeletPaths
 
+    needs_root("logs", "reads the records of pods")
     found, status = pod_on_record(settings, namespace, pod)
     container = _container(found, name)
     folder = KubeletPaths(settings.open_node().folder).log(found, container, 0).parent

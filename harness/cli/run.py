@@ -62,6 +62,7 @@ def command(settings: Settings, *, paths: tuple[Path, ...], timeout: float, runt
     from harness.kubelet.paths import KubeletPaths
     from harness.kubelet.pod_records import PodRecords
 
+    settings.announces = True
     needs_root("run", "makes network namespaces and containers")
     pods, config_maps = _manifests(settings, paths)
     folder = settings.open_node().folder

@@ -214,6 +214,24 @@ class Kubelet:
 
     def _housekeep(self) -> None:
         """Forget pods that have ended and are not wanted; end those that nobody wants (HandlePodCleanups)."""
+        self._forget_ended()
+        known = {*self._pods, *self._workers.uids()}
+        for pod in self._parts.records.pods():
+            if pod.metadata.uid not in known and not _is_new(pod):
+                self._end_orphan(pod)
+                known.add(pod.metadata.uid)
+            elif pod.metadata.deletion_timestamp:  # perhaps another `delete` has shortened its grace period
+                self._workers.kill(pod.metadata.uid, pod.metadata.deletion_grace_period_seconds)
+        for uid in self._parts.records.leftovers():
+            if uid not in known:
+                self._parts.records.remove(uid)
+        for sandbox in self._parts.service.list_pod_sandbox() if self._parts.owns_runtime else ():
+            if sandbox.labels.get(POD_UID, "") == sandbox.metadata.uid and sandbox.metadata.uid not in known:
+                known.add(sandbox.metadata.uid)
+                self._end_orphan(_pod_of(sandbox.metadata))
+
+    def _forget_ended(self) -> None:
+        """Forget pods that have ended and are not wanted; start those that are wanted again."""
         for uid in self._workers.uids():
             if self._workers.state(uid) is PodWorkerState.FINISHED and (uid not in self._pods or uid in self._restarts):
                 self._parts.garbage.remove_pod(uid)
@@ -225,18 +243,6 @@ class Kubelet:
                     self._parts.records.set_config_maps(self._pods[uid], config_maps)
                     self._parts.records.add(self._pods[uid])
                     self._add(self._pods.pop(uid))
-        known = {*self._pods, *self._workers.uids()}
-        for pod in self._parts.records.pods():
-            if pod.metadata.uid not in known and not _is_new(pod):
-                self._end_orphan(pod)
-                known.add(pod.metadata.uid)
-        for uid in self._parts.records.leftovers():
-            if uid not in known:
-                self._parts.records.remove(uid)
-        for sandbox in self._parts.service.list_pod_sandbox() if self._parts.owns_runtime else ():
-            if sandbox.labels.get(POD_UID, "") == sandbox.metadata.uid and sandbox.metadata.uid not in known:
-                known.add(sandbox.metadata.uid)
-                self._end_orphan(_pod_of(sandbox.metadata))
 
     def _end_orphan(self, pod: V1Pod) -> None:
         self._workers.update(pod, state=PodWorkerState.TERMINATING)

@@ -111,9 +111,13 @@ class KubeRuntime:
     def kill_pod(self, pod: V1Pod, status: RuntimePodStatus, grace_s: int | None = None) -> None:
         """Stop all containers, then all sandboxes. Raises RuntimeServiceError, ExceptionGroup."""
         with span("killPodWithSyncResult"):
-            self._killer.kill_all(pod, status.containers, grace_s=grace_s, ip=_ip(status))
+            self.stop_containers(pod, status, grace_s)
             for sandbox in status.sandboxes:
                 self._service.stop_pod_sandbox(sandbox.id)
+
+    def stop_containers(self, pod: V1Pod, status: RuntimePodStatus, grace_s: int | None) -> None:
+        """Stop all containers; the grace period, in seconds, is the pod's own by default. Raises ExceptionGroup."""
+        self._killer.kill_all(pod, status.containers, grace_s=grace_s, ip=_ip(status))
 
     def _start_all(
         self,

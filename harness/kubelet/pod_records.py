@@ -69,10 +69,14 @@ class PodRecords:
         return None
 
     def set_deleted(self, pod: V1Pod, grace_s: int | None) -> None:
-        """Note that a pod is to be ended, in `grace_s` seconds instead of its own grace period. Raises OSError."""
+        """Note that a pod is to be ended, in `grace_s` seconds instead of its own grace period. Raises OSError.
+
+        As in the API, a later deletion can only shorten the period.
+        """
         if not pod.metadata.deletion_timestamp:
             pod.metadata.deletion_timestamp = format_time(time.time())
-        if grace_s is not None:
+        before = pod.metadata.deletion_grace_period_seconds
+        if grace_s is not None and (before is None or grace_s < before):
             pod.metadata.deletion_grace_period_seconds = grace_s
         self.add(pod)
 

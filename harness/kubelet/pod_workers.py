@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from harness.kubelet.container_kill import grace_period
 from harness.kubelet.network_ready import NETWORK_NOT_READY
 from harness.kubelet.pod_states import POD_LIFE, PodEvent, PodWorkerState
 from harness.kubelet.pod_sync import SyncError
@@ -35,6 +36,9 @@ class PodFunctions(Protocol):
     def terminate(self, pod: V1Pod, grace_s: int | None) -> None:
         """Stop a pod."""
 
+    def hurry(self, pod: V1Pod, grace_s: int) -> None:
+        """Stop the containers of a pod sooner, while `terminate` still waits for them."""
+
     def finish(self, pod: V1Pod) -> None:
         """Take down what remains of a stopped pod."""
 
@@ -63,6 +67,7 @@ class _Worker(threading.Thread):
         self._due = 0.0
         self._kill = False
         self._grace_s: int | None = None
+        self._terminates = False
         self._ended = False
         self.syncs = 0
         taking = recorder()
@@ -82,13 +87,27 @@ class _Worker(threading.Thread):
             self._changed.notify()
 
     def kill(self, grace_s: int | None) -> None:
-        """End the pod; a shorter grace period replaces a longer one."""
+        """End the pod; a shorter grace period replaces a longer one, also while the containers are being stopped."""
         with self._changed:
+            present = grace_period(self.pod) if self._grace_s is None else self._grace_s
+            is_shorter = grace_s is not None and grace_s < present
+            if self._kill and not is_shorter:
+                return
+            if grace_s is not None and (is_shorter or self._grace_s is None):
+                self._grace_s = grace_s
             self._kill = True
-            if grace_s is not None:
-                self._grace_s = grace_s if self._grace_s is None else min(self._grace_s, grace_s)
             self._due = 0.0
             self._changed.notify()
+            hurries = self._terminates and is_shorter
+        if hurries and grace_s is not None:
+            threading.Thread(target=self._hurry, args=(grace_s,), name=f"{self.name}-hurry", daemon=True).start()
+
+    def _hurry(self, grace_s: int) -> None:
+        """Do what kubelet's cancellation of a stop, and its repetition, come to."""
+        try:
+            self._functions.hurry(self.pod, grace_s)
+        except (SyncError, OSError) as error:
+            self._on_error(self.pod, str(error))
 
     def end(self) -> None:
         """End the thread after its present step; the pod stays as it is."""
@@ -144,10 +163,19 @@ class _Worker(threading.Thread):
             ended = self._functions.sync(pod)
             return (PodEvent.ENDED, 0.0) if ended else (PodEvent.SYNCED, _jittered(_SYNC_FREQUENCY_S))
         if self.state is PodWorkerState.TERMINATING:
-            self._functions.terminate(pod, self._grace_s)
+            self._terminate(pod)
             return PodEvent.STOPPED, 0.0
         self._functions.finish(pod)
         return PodEvent.CLEANED, 0.0
+
+    def _terminate(self, pod: V1Pod) -> None:
+        with self._changed:
+            grace_s, self._terminates = self._grace_s, True
+        try:
+            self._functions.terminate(pod, grace_s)
+        finally:
+            with self._changed:
+                self._terminates = False
 
 
 class PodWorkers:

@@ -14,6 +14,7 @@ from harness.libcni.execute import Execution, Executor, PluginError
 from harness.libcni.networks import NetworkError, NetworkList, load_networks, network_files, parse_network_list
 from harness.libcni.operations import Libcni
 from harness.output import message_of
+from harness.runtime.left_links import note_left_links
 from harness.runtime.node import Node
 from harness.runtime.pods import PodNetwork
 from harness.runtime.sandbox import sandbox_exists
@@ -114,6 +115,7 @@ class SandboxNetworks:
                     node.run(libcni.delete, listed, _attachment(sandbox, network))
                 except _EXPECTED as error:
                     failures.append(message_of(error))
+            note_left_links(node, sandbox.networks, self._warn)
         if failures:
             raise RuntimeServiceError(f'failed to destroy network for sandbox "{sandbox.id}": {"; ".join(failures)}')
 
