@@ -31,6 +31,10 @@ class Transitions(Generic[S, E]):
         except KeyError:
             raise TransitionError(f"{event} cannot happen in state {state}") from None
 
+    def allows(self, state: S, event: E) -> bool:
+        """Tell whether the table has a row for this event in this state."""
+        return (state, event) in self._rows
+
     def drawing(self) -> str:
         """Return the state diagram in Mermaid's language; a state that nothing follows is an end."""
         followed = {state for state, _ in self._rows}

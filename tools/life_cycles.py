@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from harness.cri.builtin.container_states import TABLE
+from harness.cri.builtin.container_states import CONTAINER_LIFE
 from harness.cri.builtin.sandbox_states import SANDBOX_LIFE
 from harness.kubelet.pod_states import POD_LIFE
 
@@ -19,7 +19,7 @@ _BLOCK: Final = re.compile(r"^```mermaid\n(?:.*\n)*?```\n", re.MULTILINE)
 _DRAWINGS: Final = {
     "Pod worker": POD_LIFE.drawing(),
     "Sandbox": SANDBOX_LIFE.drawing(),
-    "Container": TABLE.drawing(),
+    "Container": CONTAINER_LIFE.drawing(),
 }
 
 

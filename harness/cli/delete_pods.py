@@ -13,15 +13,13 @@ from harness.cli.kubelet_node import (
     is_running,
     open_kubelet,
     pods_on_record,
+    run_pass,
     runtime_options,
 )
-from harness.cli.options import Settings, namespace_option, needs_root, say, verb
+from harness.cli.options import Settings, namespace_option, needs_root, verb
 from harness.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from harness.kubelet.assembly import Assembled
     from harness.kubelet.pod_records import PodRecords
     from harness.kubelet.v1 import V1Pod
 
@@ -93,30 +91,13 @@ def _end(
         return not _left(settings, wanted) or time.monotonic() >= until
 
     while not is_over():
-        with (
-            suppress(BusyError),
-            open_kubelet(settings, runtime, config_maps=records.config_maps, alone=True) as assembled,
-        ):
+        with suppress(BusyError), open_kubelet(settings, runtime, alone=True) as assembled:
             for pod in _left(settings, wanted):  # a verb that ended meanwhile may have written an older record
                 records.set_deleted(pod, grace_s)
-            _pass(assembled, is_over)
+            run_pass(assembled, is_over)
             break
         time.sleep(_LOOK_S)
     return _left(settings, wanted)
-
-
-def _pass(assembled: "Assembled", is_over: "Callable[[], bool]") -> None:
-    """Run the kubelet's loop until the pods are gone."""
-    from harness.kubelet.sources import Sources
-
-    sources = Sources(assembled.records, manifests=None, node_name="", say=say)
-    sources.on_pods = assembled.kubelet.set_pods
-    assembled.kubelet.start()
-    try:
-        sources.look()
-        assembled.kubelet.run(until=is_over)
-    finally:
-        assembled.close()
 
 
 def _left(settings: Settings, wanted: "list[V1Pod]") -> "list[V1Pod]":

@@ -7,7 +7,7 @@ import click
 
 from harness.cli.kubelet_node import complete_manifest_pod, pod_on_record
 from harness.cli.kubelet_tables import age
-from harness.cli.options import Settings, namespace_option, verb
+from harness.cli.options import Settings, namespace_option, needs_root, verb
 
 if TYPE_CHECKING:
     from harness.kubelet.events import Event
@@ -31,6 +31,7 @@ def command(settings: Settings, *, pod: str, namespace: str) -> int:
     from harness.kubelet.paths import KubeletPaths
     from harness.kubelet.server import pod_document
 
+    needs_root("describe", "reads the records of pods")
     described, status = pod_on_record(settings, namespace, pod)
     events = EventRecorder(KubeletPaths(settings.open_node().folder).pods).of(described.metadata.uid)
     if settings.is_table:

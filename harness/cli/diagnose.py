@@ -33,8 +33,9 @@ def command(settings: Settings, *, pod: str | None, cache_dirs: tuple[Path, ...]
     """Find the faults of the node's networks, or of one pod's: each with its cause and its remedy.
 
     Pods of all runtimes are examined, as far as a cache has their results: links, addresses and routes against the
-    result, gateways, forwarding, firewall rules, MTUs. Then leftovers of unknown containers, reserved addresses, and
-    lists that a runtime cannot use. It changes nothing. The exit code is 1 if there is a fault.
+    result, gateways, forwarding, firewall rules, MTUs. Then leftovers of unknown containers, reserved addresses,
+    lists that a runtime cannot use, and the kubelet's reason if the node is not ready. It changes nothing. The exit
+    code is 1 if there is a fault.
     """
     from harness.views.diagnosis import diagnose
 
@@ -63,7 +64,40 @@ def _scope(settings: Settings, node: "Node", cache_dirs: tuple[Path, ...]) -> "S
     folders = [*(settings.bin_dirs or (DEFAULT_BIN_DIR,)), *_folders_of_pods(node), settings.state_dir / "bin"]
     # A named node has a namespace of its own, but the runtimes are this host's.
     state_dir = settings.state_dir if node.netns is None else None
-    return Scope(node, [*dict.fromkeys(folders)], conf_dir, cache_dirs, state_dir)
+    bin_dirs = [*dict.fromkeys(folders)]
+
+    def network_error() -> str | None:
+        return _network_error(settings, node, conf_dir, bin_dirs)
+
+    return Scope(node, bin_dirs, conf_dir, cache_dirs, state_dir, network_error)
+
+
+def _network_error(settings: Settings, node: "Node", conf_dir: Path | None, bin_dirs: list[Path]) -> str | None:
+    """Ask the runtime of the node's pods, as the kubelet does, why pods cannot get a network; None if they can.
+
+    Without a network list, this program's own runtime has this project's lists, and is ready.
+    """
+    from harness.cli.kubelet_node import DEFAULT_TIMEOUT_S, open_runtime
+    from harness.cli.runtime_choice import choose_endpoint
+    from harness.cri.builtin.sandbox_networks import SandboxNetworks
+    from harness.cri.messages import RuntimeStatus
+    from harness.cri.service import RuntimeServiceError
+    from harness.kubelet.network_ready import network_error
+
+    if choose_endpoint(node.folder, ""):
+        try:
+            with open_runtime(settings, "") as (service, _):
+                return network_error(service.status())
+        except RuntimeServiceError as error:
+            return str(error)
+    if conf_dir is None:
+        return None
+
+    def open_node() -> "Node":
+        return settings.open_node(threads=1)
+
+    networks = SandboxNetworks(open_node, conf_dir, bin_dirs, timeout=DEFAULT_TIMEOUT_S, warn=say)
+    return network_error(RuntimeStatus(conditions=[networks.condition()]))
 
 
 def _folders_of_pods(node: "Node") -> list[Path]:

@@ -4,7 +4,7 @@ import click
 
 from harness.cli.kubelet_node import complete_manifest_pod, pods_on_record
 from harness.cli.kubelet_tables import POD_HEADINGS, pod_row
-from harness.cli.options import Settings, verb
+from harness.cli.options import Settings, needs_root, verb
 from harness.table import Table
 
 __all__ = ["command"]
@@ -22,6 +22,7 @@ def command(settings: Settings, *, kind: str, names: tuple[str, ...], namespace:
     from harness.kubelet.server import pod_document
 
     del kind
+    needs_root("get", "reads the records of pods")
     shown = [
         (pod, status)
         for pod, status in pods_on_record(settings)

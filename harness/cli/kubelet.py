@@ -31,10 +31,11 @@ def command(settings: Settings, *, manifests: Path | None, runtime: RuntimeChoic
     from harness.kubelet.server import KubeletServer
     from harness.kubelet.sources import Sources
 
+    settings.announces = True
     needs_root("kubelet", "makes network namespaces and containers")
     paths = KubeletPaths(settings.open_node().folder)
     sources = Sources(PodRecords(paths), manifests=manifests, node_name=node_name(settings), say=say)
-    with open_kubelet(settings, runtime, config_maps=sources.config_maps, alone=True) as assembled:
+    with open_kubelet(settings, runtime, alone=True) as assembled:
         kubelet = assembled.kubelet
         sources.on_pods = kubelet.set_pods
         say("Starting kubelet.")

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from harness.cli.options import Settings, say
-from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR
 from lean import recorder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from harness.cri.service import ImageService, RuntimeService
     from harness.kubelet.assembly import Assembled
-    from harness.kubelet.v1 import V1ConfigMap, V1Pod
+    from harness.kubelet.v1 import V1Pod
     from harness.kubelet.v1_status import V1PodStatus
     from harness.runtime.node import Node
 
@@ -30,6 +30,7 @@ __all__ = [
     "open_runtime",
     "pod_on_record",
     "pods_on_record",
+    "run_pass",
     "runtime_endpoint_option",
     "runtime_options",
 ]
@@ -105,7 +106,6 @@ def open_kubelet(
     settings: Settings,
     choice: RuntimeChoice,
     *,
-    config_maps: "Callable[[], Mapping[tuple[str, str], V1ConfigMap]]" = dict,
     alone: bool = False,
 ) -> "Iterator[Assembled]":
     """Yield a kubelet for the node, which is not started.
@@ -128,7 +128,7 @@ def open_kubelet(
         endpoint = choose_endpoint(folder, choice.endpoint)
         service, images = _runtime(settings, choice._replace(endpoint=endpoint), stack, take_over=alone)
         node = NodeChoice(node_name(settings), folder, lambda: settings.open_node(threads=1))
-        assembled = assemble(node, service, images, config_maps=config_maps, say=say)
+        assembled = assemble(node, service, images, say=say)
         if alone:  # the runtime has answered
             keep_endpoint(folder, endpoint)
             stack.callback(lambda: None if pods_on_record(settings) else forget_endpoint(folder))
@@ -143,6 +143,21 @@ def open_runtime(settings: Settings, endpoint: str) -> "Iterator[tuple[RuntimeSe
     with ExitStack() as stack:
         endpoint = choose_endpoint(settings.open_node().folder, endpoint)
         yield _runtime(settings, RuntimeChoice(endpoint, DEFAULT_TIMEOUT_S), stack, take_over=False)
+
+
+def run_pass(assembled: "Assembled", is_over: "Callable[[], bool]") -> None:
+    """Run a kubelet's loop until `is_over`, with all pods on record, and end it; the pods stay. Raises OSError."""
+    from harness.kubelet.sources import Sources
+
+    kubelet = assembled.kubelet
+    sources = Sources(assembled.records, manifests=None, node_name="", say=say)
+    sources.on_pods = kubelet.set_pods
+    kubelet.start()
+    try:
+        sources.look()
+        kubelet.run(until=is_over)
+    finally:
+        assembled.close()
 
 
 def pods_on_record(settings: Settings) -> "list[tuple[V1Pod, V1PodStatus]]":
@@ -198,16 +213,35 @@ def _untraced(
     def open_node() -> "Node":
         return settings.open_node(threads=1)
 
+    conf_dir, bin_dirs = _lists_and_plugins(settings, stack)
     networks = SandboxNetworks(
         open_node,
-        settings.conf_dir or DEFAULT_CONF_DIR,
-        settings.bin_dirs or (DEFAULT_BIN_DIR,),
+        conf_dir,
+        bin_dirs,
         timeout=choice.plugin_timeout,
         observe=trace_executions(settings.verbose),
         warn=say,
     )
     runtime = BuiltinRuntime(settings.open_node().folder, open_node, networks, take_over=take_over)
     return runtime, runtime.images
+
+
+def _lists_and_plugins(settings: Settings, stack: ExitStack) -> "tuple[Path, tuple[Path, ...]]":
+    """Return the folder of lists and those of plugins: this project's own if the usual ones lack them, as for `add`.
+
+    A folder that is named may be empty: the node is not ready then. The own plugins stay on CNI_PATH once they are
+    there, since a pod's DEL may need them. Raises InstallError, NetworkError, OSError.
+    """
+    from harness.cli.defaults import network_folder, plugin_folders, plugin_types
+    from harness.libcni.networks import NetworkError, load_networks
+
+    conf_dir = settings.conf_dir or network_folder(settings)
+    first = []
+    with suppress(NetworkError):  # the runtime's condition NetworkReady tells it
+        first = load_networks(conf_dir)[:1]
+    folders = stack.enter_context(plugin_folders(settings, plugin_types(first)))
+    own = settings.state_dir / "bin"
+    return conf_dir, (*folders, own) if own.is_dir() and own not in folders else folders
 
 
 def _remote_runtime(settings: Settings, endpoint: str, stack: ExitStack) -> "tuple[RuntimeService, ImageService]":

@@ -75,4 +75,6 @@ def _container_word(each: "V1ContainerStatus") -> str:
 
 
 def _is_sidecar(pod: "V1Pod", name: str) -> bool:
-    return any(each.name == name and each.restart_policy == "Always" for each in pod.spec.init_containers)
+    from harness.kubelet.pod_containers import is_sidecar
+
+    return any(each.name == name and is_sidecar(each) for each in pod.spec.init_containers)

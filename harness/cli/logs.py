@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.kubelet_node import complete_manifest_pod, pod_on_record, pods_on_record
-from harness.cli.options import Settings, namespace_option, verb
+from harness.cli.options import Settings, namespace_option, needs_root, verb
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +45,7 @@ def command(
     """Print the output of a pod's container, as `kubectl logs` does."""
     from harness.kubelet.paths import KubeletPaths
 
+    needs_root("logs", "reads the records of pods")
     found, status = pod_on_record(settings, namespace, pod)
     container = _container(found, name)
     folder = KubeletPaths(settings.open_node().folder).log(found, container, 0).parent
@@ -88,11 +89,11 @@ def _is_over(settings: Settings, pod: "V1Pod", container: str, attempt: int) -> 
 
 
 def _container(pod: "V1Pod", name: str) -> "V1Container":
-    containers = [*pod.spec.containers, *pod.spec.init_containers, *pod.spec.ephemeral_containers]
-    for container in containers:
-        if container.name == (name or containers[0].name):
-            return container
-    known = ", ".join(each.name for each in containers)
+    from harness.kubelet.pod_containers import all_containers, container_of
+
+    if (found := container_of(pod, name or pod.spec.containers[0].name)) is not None:
+        return found
+    known = ", ".join(each.name for each in all_containers(pod))
     raise click.ClickException(f"container {name} is not valid for pod {pod.metadata.name}; there are {known}")
 
 

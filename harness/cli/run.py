@@ -13,6 +13,7 @@ from harness.cli.kubelet_node import (
     node_name,
     open_kubelet,
     pods_on_record,
+    run_pass,
     runtime_options,
 )
 from harness.cli.kubelet_tables import POD_HEADINGS, pod_row
@@ -20,11 +21,8 @@ from harness.cli.options import Settings, needs_root, say, verb
 from harness.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from harness.kubelet.assembly import Assembled
     from harness.kubelet.events import Event
-    from harness.kubelet.pod_records import PodRecords
     from harness.kubelet.v1 import V1ConfigMap, V1Pod
     from harness.kubelet.v1_status import V1PodStatus
 
@@ -64,19 +62,19 @@ def command(settings: Settings, *, paths: tuple[Path, ...], timeout: float, runt
     from harness.kubelet.paths import KubeletPaths
     from harness.kubelet.pod_records import PodRecords
 
+    settings.announces = True
     needs_root("run", "makes network namespaces and containers")
     pods, config_maps = _manifests(settings, paths)
     folder = settings.open_node().folder
     choose_endpoint(folder, runtime.endpoint)
     records = PodRecords(KubeletPaths(folder))
     known = _refuse_taken_names(settings, pods)
-    for config_map in config_maps.values():
-        records.add_config_map(config_map)
     for pod in pods:
+        records.set_config_maps(pod, records.config_maps(pod.metadata.uid) | config_maps)
         if pod.metadata.uid not in known:
             records.add(pod)
     uids = {pod.metadata.uid for pod in pods}
-    failures = _settle(settings, runtime, records, _Look(settings, uids, timeout))
+    failures = _settle(settings, runtime, _Look(settings, uids, timeout))
     now = [(pod, status) for pod, status in pods_on_record(settings) if pod.metadata.uid in uids]
     from harness.kubelet.server import pod_document
 
@@ -89,9 +87,7 @@ def command(settings: Settings, *, paths: tuple[Path, ...], timeout: float, runt
     return 1 if failures else 0
 
 
-def _manifests(
-    settings: Settings, paths: tuple[Path, ...]
-) -> "tuple[list[V1Pod], Mapping[tuple[str, str], V1ConfigMap]]":
+def _manifests(settings: Settings, paths: tuple[Path, ...]) -> "tuple[list[V1Pod], dict[tuple[str, str], V1ConfigMap]]":
     """Read all manifests. Raises ClickException with every error, before anything is changed."""
     from harness.kubelet.file_source import static_pods
     from harness.kubelet.labels import CONFIG_SOURCE
@@ -135,36 +131,25 @@ def _refuse_taken_names(settings: Settings, pods: "list[V1Pod]") -> set[str]:
     return {pod.metadata.uid for pod in recorded}
 
 
-def _settle(settings: Settings, runtime: RuntimeChoice, records: "PodRecords", look: "_Look") -> list[str]:
+def _settle(settings: Settings, runtime: RuntimeChoice, look: "_Look") -> list[str]:
     """Have the pods settle, by the kubelet that works on the node, or by its loop here.
 
     Return a line for each that is not ready.
     """
-    while not look.is_over():
-        with (
-            suppress(BusyError),
-            open_kubelet(settings, runtime, config_maps=records.config_maps, alone=True) as assembled,
-        ):
+    while True:
+        with suppress(BusyError), open_kubelet(settings, runtime, alone=True) as assembled:
             _pass(assembled, look)
+            break
+        if look.is_over():
             break
         time.sleep(_LOOK_S)
     return look.failures()
 
 
 def _pass(assembled: "Assembled", look: "_Look") -> None:
-    """Run the kubelet's loop until the pods are settled."""
-    from harness.kubelet.sources import Sources
-
-    kubelet = assembled.kubelet
-    sources = Sources(assembled.records, manifests=None, node_name="", say=say)
-    sources.on_pods = kubelet.set_pods
-    kubelet.start()
-    try:
-        sources.look()
-        # The statuses of an earlier process do not count.
-        kubelet.run(until=lambda: all(map(kubelet.has_synced, look.uids)) and look.is_over())
-    finally:
-        assembled.close()
+    """Run the kubelet's loop until the pods are settled; the statuses of an earlier process do not count."""
+    has_synced = assembled.kubelet.has_synced
+    run_pass(assembled, lambda: all(map(has_synced, look.uids)) and look.is_over())
 
 
 class _Look:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from harness.kubelet.container_restart import is_sidecar
+from harness.kubelet.pod_containers import is_sidecar
 from harness.kubelet.pod_resources import pod_requests
 from harness.kubelet.v1 import V1ContainerPort, V1Pod
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from harness.kubelet.container_restart import is_sidecar
 from harness.kubelet.container_statuses import StatusSources, container_statuses, init_container_statuses
 from harness.kubelet.formats import format_time
 from harness.kubelet.pod_conditions import pod_conditions, with_transition_times
+from harness.kubelet.pod_containers import is_sidecar
 from harness.kubelet.pod_phase import pod_phase
 from harness.kubelet.pod_resources import qos_class
 from harness.kubelet.probe_results import ProbeResult, Probes

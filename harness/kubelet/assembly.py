@@ -2,7 +2,7 @@
 
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
@@ -30,7 +30,6 @@ from harness.kubelet.probe_results import ProbeResults, Probes
 from harness.kubelet.probes.manager import ProbeManager
 from harness.kubelet.reason_cache import ReasonCache
 from harness.kubelet.resources import memory_of_node
-from harness.kubelet.v1 import V1ConfigMap
 from harness.kubelet.volumes.manager import VolumeManager
 from harness.runtime.namespace_state import read_namespace_state
 from harness.runtime.node import Node
@@ -39,8 +38,6 @@ from harness.runtime.node_snapshot import THIS_HOST
 __all__ = ["Assembled", "NodeChoice", "assemble"]
 
 T = TypeVar("T")
-
-ConfigMaps = Callable[[], Mapping[tuple[str, str], V1ConfigMap]]
 
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
@@ -73,7 +70,6 @@ def assemble(
     service: RuntimeService,
     images: ImageService,
     *,
-    config_maps: ConfigMaps,
     say: Callable[[str], None],
 ) -> Assembled:
     """Put a kubelet together; nothing is started. Raises OSError, RuntimeServiceError."""
@@ -85,7 +81,7 @@ def assemble(
     node_memory = memory_of_node()
     host_ip = _host_ip(choice.open_node())
     capacity = {"cpu": Fraction(os.cpu_count() or 1), "memory": Fraction(node_memory)}
-    sources = EnvironmentSources((), host_ip, capacity, config_maps)
+    sources = EnvironmentSources((), host_ip, capacity, records.config_maps)
     killer = ContainerKiller(service, events=events, on_node=on_node)
     starter = ContainerStarter(
         service,
@@ -105,7 +101,7 @@ def assemble(
         runtime=runtime,
         records=records,
         events=events,
-        volumes=VolumeManager(paths, config_maps),
+        volumes=VolumeManager(paths, records.config_maps),
         cgroups=PodCgroups(say),
         probe_workers=probe_manager,
         probes=probes,

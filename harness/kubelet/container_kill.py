@@ -10,10 +10,11 @@ from harness.cri.service import NotFoundError, RuntimeService, RuntimeServiceErr
 from harness.kubelet.events import NORMAL, WARNING, EventRecorder
 from harness.kubelet.handlers import OnNode
 from harness.kubelet.hooks import HookError, HookPlace, run_hook
+from harness.kubelet.pod_containers import container_of, field_path, is_sidecar
 from harness.kubelet.v1 import V1Container, V1Pod
 from lean import recorded_by, recorder
 
-__all__ = ["ContainerKiller", "container_of", "grace_period"]
+__all__ = ["ContainerKiller", "grace_period"]
 
 _LEAST_GRACE_S: Final = 2
 _PARALLEL: Final = 32
@@ -25,13 +26,6 @@ def grace_period(pod: V1Pod) -> int:
         if period is not None:
             return period
     return _LEAST_GRACE_S
-
-
-def container_of(pod: V1Pod, name: str) -> V1Container | None:
-    """Return the container of this name in the pod's manifest."""
-    spec = pod.spec
-    listed = [*spec.containers, *spec.init_containers, *spec.ephemeral_containers]
-    return next((each for each in listed if each.name == name), None)
 
 
 class ContainerKiller:
@@ -56,8 +50,8 @@ class ContainerKiller:
 
         A missing container is fine. Raises RuntimeServiceError.
         """
-        path = f"spec.containers{{{container.name}}}"
-        self._events.event(pod, NORMAL, "Killing", message or f"Stopping container {container.name}", path)
+        told = message or f"Stopping container {container.name}"
+        self._events.event(pod, NORMAL, "Killing", told, field_path(pod, container))
         left = grace_period(pod) if grace_s is None else grace_s
         if container.lifecycle.pre_stop is not None and left > 0:
             left -= self._pre_stop(pod, container, container_id, left, ip)
@@ -74,7 +68,7 @@ class ContainerKiller:
         Raises an ExceptionGroup of RuntimeServiceErrors after all were tried.
         """
         running = [status for status in containers if status.state is CONTAINER_RUNNING]
-        sidecars = [each.name for each in pod.spec.init_containers if each.restart_policy == "Always"]
+        sidecars = [each.name for each in pod.spec.init_containers if is_sidecar(each)]
         regular = [status for status in running if status.metadata.name not in sidecars]
         errors = self._kill_each(pod, regular, grace_s, ip, parallel=True)
         by_name = {status.metadata.name: status for status in running}
@@ -118,6 +112,5 @@ class ContainerKiller:
             place = HookPlace(self._service, ip, self._on_node)
             run_hook(hook, pod, container, container_id, place, timeout_s=grace_s)
         except HookError:
-            path = f"spec.containers{{{container.name}}}"
-            self._events.event(pod, WARNING, "FailedPreStopHook", "PreStopHook failed", path)
+            self._events.event(pod, WARNING, "FailedPreStopHook", "PreStopHook failed", field_path(pod, container))
         return int(time.monotonic() - started)

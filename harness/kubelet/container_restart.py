@@ -13,26 +13,18 @@ from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.v1 import V1Container, V1Pod
 
 __all__ = [
-    "ALWAYS",
     "NEVER",
     "ON_FAILURE",
     "any_regular_container_created",
     "has_succeeded",
     "init_container_failed",
-    "is_sidecar",
     "restarts_after_exit",
     "restarts_after_kill",
     "should_container_be_restarted",
 ]
 
-ALWAYS: Final = "Always"
 ON_FAILURE: Final = "OnFailure"
 NEVER: Final = "Never"
-
-
-def is_sidecar(container: V1Container) -> bool:
-    """Tell whether an init container is a sidecar, which runs as long as the pod (IsRestartableInitContainer)."""
-    return container.restart_policy == ALWAYS
 
 
 def restarts_after_exit(pod: V1Pod, container: V1Container, exit_code: int) -> bool:

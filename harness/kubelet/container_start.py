@@ -20,12 +20,13 @@ from harness.kubelet.hosts_file import write_hosts_file
 from harness.kubelet.labels import RESTART_COUNT
 from harness.kubelet.mounted_volume import MountedVolume
 from harness.kubelet.paths import KubeletPaths
+from harness.kubelet.pod_containers import field_path
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.start_error import StartError
 from harness.kubelet.termination_message import new_message_file
 from harness.kubelet.v1 import V1Container, V1Pod
 
-__all__ = ["ContainerStarter", "PodSandbox", "field_path"]
+__all__ = ["ContainerStarter", "PodSandbox"]
 
 _LOG_NAME: Final = re.compile(r"(\d+)\.log")
 _LONGEST_NAME: Final = 255
@@ -42,13 +43,6 @@ class PodSandbox:
 
 class _Recorder(Protocol):
     def __call__(self, type: str, reason: str, message: str) -> None: ...
-
-
-def field_path(pod: V1Pod, container: V1Container) -> str:
-    """Return the path of a container in its pod, as events have it."""
-    kinds = {"spec.initContainers": pod.spec.init_containers, "spec.ephemeralContainers": pod.spec.ephemeral_containers}
-    kind = next((path for path, listed in kinds.items() if container in listed), "spec.containers")
-    return f"{kind}{{{container.name}}}"
 
 
 class ContainerStarter:

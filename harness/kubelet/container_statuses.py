@@ -7,11 +7,11 @@ from harness.cri.messages import CONTAINER_EXITED, CONTAINER_RUNNING, CONTAINER_
 from harness.kubelet.container_restart import (
     any_regular_container_created,
     has_succeeded,
-    is_sidecar,
     should_container_be_restarted,
 )
 from harness.kubelet.formats import format_time
 from harness.kubelet.labels import RESTART_COUNT
+from harness.kubelet.pod_containers import is_sidecar
 from harness.kubelet.reason_cache import ReasonCache
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.v1 import V1Container, V1Pod

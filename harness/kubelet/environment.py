@@ -6,16 +6,17 @@ makeEnvironmentVariables).
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 from typing import Final
 
 from harness.cri.messages import KeyValue
-from harness.kubelet.container_kill import container_of
+from harness.kubelet.config_maps import ConfigMaps
+from harness.kubelet.pod_containers import container_of
 from harness.kubelet.start_error import StartError
-from harness.kubelet.v1 import V1ConfigMap, V1Container, V1EnvVar, V1Pod
+from harness.kubelet.v1 import V1Container, V1EnvVar, V1Pod
 from harness.kubelet.v1_container import V1EnvFromSource, V1KeyRef, V1ResourceFieldRef
 from harness.quantity import quantity_milli
 
@@ -32,7 +33,7 @@ class EnvironmentSources:
     ips: tuple[str, ...]
     host_ip: str
     capacity: Mapping[str, Fraction]
-    config_maps: Callable[[], Mapping[tuple[str, str], V1ConfigMap]]
+    config_maps: ConfigMaps
 
 
 def expanded(text: str, values: Mapping[str, str]) -> str:
@@ -66,7 +67,7 @@ def _of_config_map(pod: V1Pod, source: V1EnvFromSource, sources: EnvironmentSour
     reference = source.config_map_ref
     if reference is None:
         return
-    config_map = sources.config_maps().get((pod.metadata.namespace, reference.name))
+    config_map = sources.config_maps(pod.metadata.uid).get((pod.metadata.namespace, reference.name))
     if config_map is not None:
         yield from ((source.prefix + key, text) for key, text in config_map.data.items())
     elif not reference.optional:
@@ -122,7 +123,7 @@ def _resource(
 
 
 def _key(pod: V1Pod, reference: V1KeyRef, sources: EnvironmentSources) -> str | None:
-    config_map = sources.config_maps().get((pod.metadata.namespace, reference.name))
+    config_map = sources.config_maps(pod.metadata.uid).get((pod.metadata.namespace, reference.name))
     if config_map is None and not reference.optional:
         raise _missing(f'configmap "{reference.name}" not found')
     if config_map is not None and reference.key in config_map.data:

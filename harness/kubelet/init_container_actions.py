@@ -12,19 +12,15 @@ from harness.cri.messages import (
     CONTAINER_RUNNING,
     ContainerStatus,
 )
-from harness.kubelet.container_kills import (
+from harness.kubelet.container_restart import init_container_failed, restarts_after_kill, should_container_be_restarted
+from harness.kubelet.kill_reasons import (
     LIVENESS_PROBE,
     STARTUP_PROBE,
     ContainerToKill,
     definition_changed,
     unknown_state,
 )
-from harness.kubelet.container_restart import (
-    init_container_failed,
-    is_sidecar,
-    restarts_after_kill,
-    should_container_be_restarted,
-)
+from harness.kubelet.pod_containers import is_sidecar
 from harness.kubelet.probe_results import ProbeResult, Probes
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.v1 import V1Container, V1Pod

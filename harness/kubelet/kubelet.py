@@ -22,7 +22,8 @@ from harness.kubelet.pleg import CONTAINER_DIED, CONTAINER_REMOVED, Pleg, PodLif
 from harness.kubelet.pod_records import PodRecords
 from harness.kubelet.pod_resources import qos_class
 from harness.kubelet.pod_states import PodWorkerState, first_state
-from harness.kubelet.pod_workers import PodFunctions, PodWorkers
+from harness.kubelet.pod_worker import PodFunctions
+from harness.kubelet.pod_workers import PodWorkers
 from harness.kubelet.probe_results import Probes, ProbeUpdate
 from harness.kubelet.runtime_pod_status import runtime_pod_status
 from harness.kubelet.sources import RUN_SOURCE
@@ -214,20 +215,14 @@ class Kubelet:
 
     def _housekeep(self) -> None:
         """Forget pods that have ended and are not wanted; end those that nobody wants (HandlePodCleanups)."""
-        for uid in self._workers.uids():
-            if self._workers.state(uid) is PodWorkerState.FINISHED and (uid not in self._pods or uid in self._restarts):
-                self._parts.garbage.remove_pod(uid)
-                self._workers.forget(uid)
-                self._parts.records.remove(uid)
-                if uid in self._restarts:
-                    self._restarts.discard(uid)
-                    self._parts.records.add(self._pods[uid])
-                    self._add(self._pods.pop(uid))
+        self._forget_ended()
         known = {*self._pods, *self._workers.uids()}
         for pod in self._parts.records.pods():
             if pod.metadata.uid not in known and not _is_new(pod):
                 self._end_orphan(pod)
                 known.add(pod.metadata.uid)
+            elif pod.metadata.deletion_timestamp:  # perhaps another `delete` has shortened its grace period
+                self._workers.kill(pod.metadata.uid, pod.metadata.deletion_grace_period_seconds)
         for uid in self._parts.records.leftovers():
             if uid not in known:
                 self._parts.records.remove(uid)
@@ -235,6 +230,20 @@ class Kubelet:
             if sandbox.labels.get(POD_UID, "") == sandbox.metadata.uid and sandbox.metadata.uid not in known:
                 known.add(sandbox.metadata.uid)
                 self._end_orphan(_pod_of(sandbox.metadata))
+
+    def _forget_ended(self) -> None:
+        """Forget pods that have ended and are not wanted; start those that are wanted again."""
+        for uid in self._workers.uids():
+            if self._workers.state(uid) is PodWorkerState.FINISHED and (uid not in self._pods or uid in self._restarts):
+                self._parts.garbage.remove_pod(uid)
+                self._workers.forget(uid)
+                config_maps = self._parts.records.config_maps(uid)
+                self._parts.records.remove(uid)
+                if uid in self._restarts:
+                    self._restarts.discard(uid)
+                    self._parts.records.set_config_maps(self._pods[uid], config_maps)
+                    self._parts.records.add(self._pods[uid])
+                    self._add(self._pods.pop(uid))
 
     def _end_orphan(self, pod: V1Pod) -> None:
         self._workers.update(pod, state=PodWorkerState.TERMINATING)

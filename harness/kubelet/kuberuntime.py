@@ -11,16 +11,17 @@ from typing import NamedTuple
 from harness.cri.messages import CONTAINER_EXITED, PodSandboxConfig
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.backoff import Backoff
-from harness.kubelet.container_kill import ContainerKiller, container_of
-from harness.kubelet.container_kills import ContainerToKill, probe_grace_period
-from harness.kubelet.container_start import ContainerStarter, PodSandbox, field_path
+from harness.kubelet.container_kill import ContainerKiller
+from harness.kubelet.container_start import ContainerStarter, PodSandbox
 from harness.kubelet.dns import PodDNS, pod_dns
 from harness.kubelet.events import NORMAL, WARNING, EventRecorder
 from harness.kubelet.formats import format_duration, format_pod
+from harness.kubelet.kill_reasons import ContainerToKill, probe_grace_period
 from harness.kubelet.labels import container_hash
 from harness.kubelet.mounted_volume import MountedVolume
 from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pod_actions import PodActions, compute_pod_actions
+from harness.kubelet.pod_containers import container_of, field_path, is_sidecar
 from harness.kubelet.probe_results import Probes
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.sandbox_config import pod_sandbox_config
@@ -110,9 +111,13 @@ class KubeRuntime:
     def kill_pod(self, pod: V1Pod, status: RuntimePodStatus, grace_s: int | None = None) -> None:
         """Stop all containers, then all sandboxes. Raises RuntimeServiceError, ExceptionGroup."""
         with span("killPodWithSyncResult"):
-            self._killer.kill_all(pod, status.containers, grace_s=grace_s, ip=_ip(status))
+            self.stop_containers(pod, status, grace_s)
             for sandbox in status.sandboxes:
                 self._service.stop_pod_sandbox(sandbox.id)
+
+    def stop_containers(self, pod: V1Pod, status: RuntimePodStatus, grace_s: int | None) -> None:
+        """Stop all containers; the grace period, in seconds, is the pod's own by default. Raises ExceptionGroup."""
+        self._killer.kill_all(pod, status.containers, grace_s=grace_s, ip=_ip(status))
 
     def _start_all(
         self,
@@ -128,7 +133,7 @@ class KubeRuntime:
 
         spec = pod.spec
         steps = [*started(spec.ephemeral_containers, actions.ephemeral_to_start)]
-        sidecars = {each.name for each in spec.init_containers if each.restart_policy == "Always"}
+        sidecars = {each.name for each in spec.init_containers if is_sidecar(each)}
         for step in started(spec.init_containers, actions.init_to_start):
             steps.append(step)
             if step.reason and step.target not in sidecars:

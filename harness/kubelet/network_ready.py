@@ -4,10 +4,8 @@ from typing import Final
 
 from harness.cri.messages import NETWORK_READY, RUNTIME_READY, RuntimeStatus
 
-__all__ = ["NETWORK_NOT_READY", "NETWORK_STATE_UNKNOWN", "network_error", "runtime_error"]
+__all__ = ["NETWORK_NOT_READY", "network_error", "runtime_error"]
 
-NETWORK_STATE_UNKNOWN: Final = "network state unknown"
-"""The network error before the first status."""
 NETWORK_NOT_READY: Final = "network is not ready"
 """Begins the error of a sync that fails for the network's sake; such a sync is repeated after one second."""
 

@@ -18,7 +18,6 @@ class KubeletPaths:
     def __init__(self, folder: Path) -> None:
         self.root = folder / "kubelet"
         self.pods = self.root / "pods"
-        self.config_maps = self.root / "config-maps"
         self.lock = self.root / "lock"
         self.socket = self.root / "kubelet.sock"
         self.logs = self.root / "logs" / "pods"
@@ -31,6 +30,10 @@ class KubeletPaths:
     def volume(self, uid: str, kind: str, name: str) -> Path:
         """Return the folder of a volume; `kind` is `empty_dir` or `config_map`."""
         return self.pod(uid) / "volumes" / _VOLUME_KINDS[kind] / name
+
+    def config_maps(self, uid: str) -> Path:
+        """Return the folder of the config maps that a pod names."""
+        return self.pod(uid) / "config-maps"
 
     def hosts_file(self, uid: str) -> Path:
         """Return the file that containers see as /etc/hosts."""

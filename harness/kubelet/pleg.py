@@ -7,7 +7,7 @@ after a request come at shorter distances at first.
 import threading
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from harness.cri.messages import CONTAINER_EXITED, SANDBOX_READY
+from harness.cri.messages import CONTAINER_EXITED, CONTAINER_RUNNING, SANDBOX_READY, ContainerState
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.labels import CONTAINER_NAME, POD_UID
 
@@ -101,11 +101,9 @@ class Pleg(threading.Thread):
         return found
 
 
-def _state(state: str) -> str:
+def _state(state: ContainerState) -> str:
     """Return the state in PLEG's terms, in which a created container is of unknown state."""
-    if state == CONTAINER_EXITED:
-        return _EXITED
-    return _RUNNING if state == "CONTAINER_RUNNING" else _UNKNOWN
+    return {CONTAINER_EXITED: _EXITED, CONTAINER_RUNNING: _RUNNING}.get(state, _UNKNOWN)
 
 
 def _events(before: tuple[str, str, str] | None, now: tuple[str, str, str] | None) -> tuple[str, ...]:

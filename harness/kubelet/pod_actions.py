@@ -6,13 +6,6 @@ A pure function: `kuberuntime` carries the actions out.
 from typing import NamedTuple
 
 from harness.cri.messages import CONTAINER_RUNNING, CONTAINER_UNKNOWN, ContainerStatus
-from harness.kubelet.container_kills import (
-    LIVENESS_PROBE,
-    STARTUP_PROBE,
-    ContainerToKill,
-    definition_changed,
-    unknown_state,
-)
 from harness.kubelet.container_restart import (
     NEVER,
     ON_FAILURE,
@@ -21,6 +14,13 @@ from harness.kubelet.container_restart import (
     should_container_be_restarted,
 )
 from harness.kubelet.init_container_actions import init_container_actions
+from harness.kubelet.kill_reasons import (
+    LIVENESS_PROBE,
+    STARTUP_PROBE,
+    ContainerToKill,
+    definition_changed,
+    unknown_state,
+)
 from harness.kubelet.probe_results import ProbeResult, Probes
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.sandbox_change import sandbox_change

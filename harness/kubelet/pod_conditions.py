@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from harness.kubelet.container_restart import is_sidecar
 from harness.kubelet.formats import format_strings
+from harness.kubelet.pod_containers import is_sidecar
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.sandbox_change import sandbox_change
 from harness.kubelet.v1 import V1Pod

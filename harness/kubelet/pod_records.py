@@ -1,17 +1,20 @@
 """The pods that kubelet has taken on, their statuses and their config maps, in files: they outlive its process.
 
-Each pod's folder has `pod.json`, the pod with its defaults, and `status.json`, the status that was told last.
+Each pod's folder has `pod.json`, the pod with its defaults, `status.json`, the status that was told last, and
+`config-maps`: copies of those that the pod names, so that any later process has them, and no file outlives the pod.
 """
 
 import json
 import shutil
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from harness.files import write_atomically
+from harness.kubelet.config_maps import named_config_maps
 from harness.kubelet.formats import format_time
 from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.v1 import V1ConfigMap, V1Pod
@@ -66,10 +69,14 @@ class PodRecords:
         return None
 
     def set_deleted(self, pod: V1Pod, grace_s: int | None) -> None:
-        """Note that a pod is to be ended, in `grace_s` seconds instead of its own grace period. Raises OSError."""
+        """Note that a pod is to be ended, in `grace_s` seconds instead of its own grace period. Raises OSError.
+
+        As in the API, a later deletion can only shorten the period.
+        """
         if not pod.metadata.deletion_timestamp:
             pod.metadata.deletion_timestamp = format_time(time.time())
-        if grace_s is not None:
+        before = pod.metadata.deletion_grace_period_seconds
+        if grace_s is not None and (before is None or grace_s < before):
             pod.metadata.deletion_grace_period_seconds = grace_s
         self.add(pod)
 
@@ -80,15 +87,22 @@ class PodRecords:
             return pod.metadata.deletion_grace_period_seconds
         return None
 
-    def add_config_map(self, config_map: V1ConfigMap) -> None:
-        """Keep a config map, new or changed. Raises OSError."""
-        metadata = config_map.metadata
-        _write(self._paths.config_maps / f"{metadata.namespace}_{metadata.name}.json", config_map)
+    def set_config_maps(self, pod: V1Pod, known: Mapping[tuple[str, str], V1ConfigMap]) -> None:
+        """Keep those of the `known` config maps that a pod names, and no others; before `add`. Raises OSError."""
+        folder = self._paths.config_maps(pod.metadata.uid)
+        wanted = {f"{'_'.join(key)}.json": known[key] for key in named_config_maps(pod) if key in known}
+        before = self.config_maps(pod.metadata.uid)
+        for name, config_map in wanted.items():
+            if before.get((config_map.metadata.namespace, config_map.metadata.name)) != config_map:
+                _write(folder / name, config_map)
+        for path in folder.glob("*.json"):
+            if path.name not in wanted:
+                path.unlink(missing_ok=True)
 
-    def config_maps(self) -> dict[tuple[str, str], V1ConfigMap]:
-        """Return the config maps that were kept, by namespace and name."""
+    def config_maps(self, uid: str) -> dict[tuple[str, str], V1ConfigMap]:
+        """Return the config maps that were kept for a pod, by namespace and name."""
         found = {}
-        for path in self._paths.config_maps.glob("*.json"):
+        for path in self._paths.config_maps(uid).glob("*.json"):
             with suppress(OSError, ValueError, CniError):
                 each = V1ConfigMap.decode(decode_json(path.read_bytes()))
                 found[each.metadata.namespace, each.metadata.name] = each
@@ -122,7 +136,7 @@ class PodRecords:
         for folder in self._paths.pods.glob("*/"):
             with suppress(FileNotFoundError):
                 is_old = time.time() - folder.stat().st_mtime > _LEFT_S
-                if is_old and not (folder / "pod.json").exists():
+                if is_old and not (folder / _RECORD).exists():
                     found.append(folder.name)
         return found
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from harness.kubelet.container_restart import is_sidecar
+from harness.kubelet.pod_containers import is_sidecar
 from harness.kubelet.v1 import V1Container, V1Pod
 from harness.quantity import parse_quantity, quantity_milli, quantity_value
 

@@ -2,16 +2,17 @@
 
     --> sync  <-- SYNCED, FAILED
         |  |
-        |  +-- ENDED, DELETED, KILLED --> terminating  <-- FAILED, DELETED, KILLED
-        |                                 |         |
-        |                              STOPPED      |
-        |                                 v         |
-        |                            terminated  <--|-- FAILED, DELETED, KILLED
-        |                                 |         |
-        |                              CLEANED  ORPHAN_STOPPED
-        |                                 v         |
-        +-- NEVER_STARTED -----------> finished <---+
+        |  +-- ENDED, KILLED ----> terminating  <-- FAILED
+        |                               |
+        |                            STOPPED
+        |                               v
+        |                          terminated  <-- FAILED
+        |                               |
+        |                            CLEANED
+        |                               v
+        +-- NEVER_STARTED ---------> finished
 
+A pod that only the runtime has begins with terminating, and one that ended under an earlier kubelet with terminated.
 Each state but the last repeats one function until that succeeds: SyncPod, SyncTerminatingPod, SyncTerminatedPod. A
 finished worker ignores requests. Housekeeping forgets it when its manifest is gone, or wanted with the same UID again.
 """
@@ -46,20 +47,16 @@ class PodEvent(StrEnum):
     """SyncPod has succeeded."""
     ENDED = "ENDED"
     """SyncPod says that the pod has Succeeded or Failed, or its status says so."""
-    DELETED = "DELETED"
-    """The pod has a deletion timestamp, or the runtime has a pod that no manifest wants."""
     KILLED = "KILLED"
-    """kubelet ends the pod: its manifest is gone, or the pod is evicted."""
+    """The pod is not wanted any more: its manifest is gone, or `delete` has named it."""
     NEVER_STARTED = "NEVER_STARTED"
     """A static pod that waited for another one of its name was to end before its turn came."""
     STOPPED = "STOPPED"
     """SyncTerminatingPod has succeeded: no container runs."""
-    ORPHAN_STOPPED = "ORPHAN_STOPPED"
-    """SyncTerminatingRuntimePod has succeeded: there is no manifest, and no status to write."""
     CLEANED = "CLEANED"
     """SyncTerminatedPod has succeeded."""
     FAILED = "FAILED"
-    """The state's function has raised an error, or was cancelled by a request."""
+    """The state's function has raised an error."""
 
 
 _SYNC: Final = PodWorkerState.SYNC
@@ -73,21 +70,15 @@ POD_LIFE: Final = Transitions(
         (_SYNC, PodEvent.SYNCED): _SYNC,
         (_SYNC, PodEvent.FAILED): _SYNC,
         (_SYNC, PodEvent.ENDED): _TERMINATING,
-        (_SYNC, PodEvent.DELETED): _TERMINATING,
         (_SYNC, PodEvent.KILLED): _TERMINATING,
         (_SYNC, PodEvent.NEVER_STARTED): _FINISHED,
         (_TERMINATING, PodEvent.FAILED): _TERMINATING,
-        (_TERMINATING, PodEvent.DELETED): _TERMINATING,
-        (_TERMINATING, PodEvent.KILLED): _TERMINATING,
         (_TERMINATING, PodEvent.STOPPED): _TERMINATED,
-        (_TERMINATING, PodEvent.ORPHAN_STOPPED): _FINISHED,
         (_TERMINATED, PodEvent.FAILED): _TERMINATED,
-        (_TERMINATED, PodEvent.DELETED): _TERMINATED,
-        (_TERMINATED, PodEvent.KILLED): _TERMINATED,
         (_TERMINATED, PodEvent.CLEANED): _FINISHED,
     },
 )
-"""The drawing above. In a later state, DELETED and KILLED can only shorten the grace period."""
+"""The drawing above. A request to end a pod that is ending already can only shorten the grace period."""
 
 
 def first_state(phase: str, status: RuntimePodStatus) -> PodWorkerState:

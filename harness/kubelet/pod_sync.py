@@ -140,6 +140,13 @@ class PodSync:
             raise SyncError(f"detected running containers after a successful KillPod, CRI violation: {running}")
         self._tell(pod, after, terminal=True)
 
+    def hurry(self, pod: V1Pod, grace_s: int) -> None:
+        """Stop the running containers within `grace_s` seconds. Raises SyncError."""
+        try:
+            self._parts.runtime.stop_containers(pod, self._runtime_status(pod), grace_s)
+        except (RuntimeServiceError, ExceptionGroup) as error:
+            raise SyncError(f"error killing pod: {_words(error)}") from error
+
     def finish(self, pod: V1Pod) -> None:
         """Take down volumes and control group of a pod that has ended. Raises SyncError, OSError."""
         parts, uid = self._parts, pod.metadata.uid

@@ -1,14 +1,14 @@
 """Which pods kubelet has: those of a folder of manifests, and those that `run` has recorded (kubelet's config mux)."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from harness.kubelet.file_source import FileSource
 from harness.kubelet.labels import CONFIG_SOURCE
 from harness.kubelet.pod_records import PodRecords
-from harness.kubelet.v1 import V1ConfigMap, V1Pod
+from harness.kubelet.v1 import V1Pod
 
 __all__ = ["RUN_SOURCE", "Sources"]
 
@@ -37,21 +37,18 @@ class Sources(threading.Thread):
         self.on_pods: Callable[[list[V1Pod]], None] = lambda _: None
         self._files = None if manifests is None else FileSource(manifests, node_name)
         self._say = say
-        self._config_maps: dict[tuple[str, str], V1ConfigMap] = {}
         self._static: list[V1Pod] = []
         self._said: set[str] = set()
         self._last: list[V1Pod] | None = None
         self._ended = threading.Event()
 
-    def config_maps(self) -> Mapping[tuple[str, str], V1ConfigMap]:
-        """Return the config maps beside the manifests, and those that `run` has recorded."""
-        return self._records.config_maps() | self._config_maps
-
     def look(self) -> None:
         """Read what has changed, and hand on the pods if they are others than before. Raises OSError."""
         if self._files is not None and self._files.changed():
             state = self._files.read()
-            self._static, self._config_maps = state.pods, state.config_maps
+            self._static = state.pods
+            for pod in state.pods:
+                self._records.set_config_maps(pod, state.config_maps)
             said = {f"{file}: {error}" for file, errors in state.errors.items() for error in errors}
             for line in sorted(said - self._said):
                 self._say(line)

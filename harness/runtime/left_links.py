@@ -4,8 +4,15 @@ import socket
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["LeftLinks", "existing_links"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from harness.runtime.node import Node
+    from harness.runtime.pods import PodNetwork
+
+__all__ = ["LeftLinks", "existing_links", "note_left_links"]
 
 
 def existing_links(names: Iterable[str]) -> list[str]:
@@ -45,3 +52,18 @@ class LeftLinks:
 
 def _lines(path: Path) -> frozenset[str]:
     return frozenset(path.read_text().split())
+
+
+def note_left_links(node: "Node", networks: "Iterable[PodNetwork]", warn: "Callable[[str], None]") -> None:
+    """Record the interfaces of a deleted pod's networks that are still on the node, for a later `del --prune`.
+
+    Inside `Node.in_use` only. `warn` gets a line for each interface that cannot be recorded.
+    """
+    from harness.runtime.pod_view import host_links
+
+    for network in networks:
+        for name in node.run(existing_links, host_links(network)):
+            try:
+                node.left_links.note(name, [str(ip.gateway) for ip in network.decoded().ips if ip.gateway])
+            except OSError as error:
+                warn(f"{name} is not noted for --prune: {error}")

@@ -15,10 +15,9 @@ from harness.libcni.networks import NetworkError, NetworkList, parse_network_lis
 from harness.libcni.operations import Libcni
 from harness.output import message_of
 from harness.runtime.kubernetes import pod_cni_args
-from harness.runtime.left_links import existing_links
+from harness.runtime.left_links import note_left_links
 from harness.runtime.node import Node
 from harness.runtime.pod_plan import NetworkPlan
-from harness.runtime.pod_view import host_links
 from harness.runtime.pods import INCOMPLETE, READY, Pod, PodNetwork, PodRecordError, new_pod
 from harness.runtime.resolv_conf import pod_resolv_conf
 from harness.runtime.sandbox import create_sandbox, new_sandbox_path, sandbox_exists
@@ -238,7 +237,7 @@ class Runtime:
                 except _EXPECTED as error:
                     errors.append(f"network {network.name}: {message_of(error)}")
                     left.insert(0, network)
-        self._note_left_links(pod)
+        note_left_links(self.node, pod.networks, self._warn)
         try:
             remove_namespace(pod.netns)
         except OSError as error:
@@ -250,15 +249,6 @@ class Runtime:
         else:
             self.node.pods.remove(pod)
         return errors
-
-    def _note_left_links(self, pod: Pod) -> None:
-        """Record the remaining interfaces of the pod's networks: a later `del --prune` needs them."""
-        for network in pod.networks:
-            for name in self.node.run(existing_links, host_links(network)):
-                try:
-                    self.node.left_links.note(name, [str(ip.gateway) for ip in network.decoded().ips if ip.gateway])
-                except OSError as error:
-                    self._warn(f"{name} is not noted for --prune: {error}")
 
     def _configuration(self, pod: Pod, network: PodNetwork) -> NetworkList:
         """Return the network as it was at ADD; it "should not change between ADD and DEL" (SPEC.md section 3)."""

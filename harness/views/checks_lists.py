@@ -11,7 +11,7 @@ from harness.libcni.execute import Executor, PluginNotFoundError
 from harness.libcni.networks import NetworkError, NetworkList, network_files, read_network_file
 from harness.views.evidence import Fault
 
-__all__ = ["check_lists", "check_runtimes", "readable_lists"]
+__all__ = ["check_lists", "check_runtimes", "not_ready", "readable_lists"]
 
 
 def check_lists(conf_dir: Path, bin_dirs: Sequence[Path], versions_of: VersionsOf) -> Iterator[Fault]:
@@ -53,6 +53,12 @@ def check_runtimes(state_dir: Path, versions_of: VersionsOf) -> Iterator[Fault]:
         what = f"{path} is of another release than this program"
         cause = "an upgrade without `install`: the server does not serve it"
         yield Fault("server-old", str(path), (), what, cause, "cni-harness install")
+
+
+def not_ready(failure: str) -> Fault:
+    """Return the fault of a node whose network is not ready, by the kubelet's words: it starts no pod on a network."""
+    cause = "the first network list is missing or invalid, or the STATUS of one of its plugins is an error"
+    return Fault("node-not-ready", "NetworkReady", (), failure, cause, "end the error: `cni-harness status` repeats it")
 
 
 def readable_lists(conf_dir: Path, on_error: Callable[[NetworkError], object]) -> list[NetworkList]:

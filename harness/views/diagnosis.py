@@ -8,7 +8,7 @@ from typing import NamedTuple
 from harness.install.doctor import VersionsOf, versions_by_asking
 from harness.runtime.node import Node
 from harness.views.checks_leftovers import check_leftovers
-from harness.views.checks_lists import check_lists, check_runtimes, readable_lists
+from harness.views.checks_lists import check_lists, check_runtimes, not_ready, readable_lists
 from harness.views.checks_node import check_node
 from harness.views.checks_pod import check_pods
 from harness.views.evidence import Evidence, Fault, gather
@@ -31,6 +31,8 @@ class Scope(NamedTuple):
     """Runtimes' caches of results; by default the node's /var/lib/cni."""
     state_dir: Path | None = None
     """The folder of `install`, for this host's runtimes; None for a node that is not this host."""
+    network_error: Callable[[], str | None] = lambda: None
+    """Returns why the kubelet says that the node's network is not ready; None if it is."""
 
 
 def diagnose(
@@ -57,6 +59,8 @@ def _examine(scope: Scope, versions_of: VersionsOf, warn: Callable[[str], object
     faults = [*check_pods(evidence), *check_node(evidence), *check_leftovers(evidence, scope.node, networks)]
     if scope.conf_dir is not None:
         faults += check_lists(scope.conf_dir, scope.bin_dirs, versions_of)
+    if (failure := scope.network_error()) is not None:
+        faults.append(not_ready(failure))
     if scope.state_dir is not None:
         faults += check_runtimes(scope.state_dir, versions_of)
     return faults, evidence

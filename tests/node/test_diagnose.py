@@ -180,6 +180,46 @@ def test_a_fault_is_named_and_no_other(trial: Trial, fault: str) -> None:
     assert all(each["what"] and each["cause"] and each["remedy"] for each in found)
 
 
+def no_list(trial: Trial) -> None:
+    for path in trial.cli.conf_dir.iterdir():
+        path.unlink()
+
+
+def not_ready(trial: Trial) -> None:
+    """Put a list first whose plugin answers STATUS with an error."""
+    trial.cli.plugin(
+        "moody",
+        """cat > /dev/null
+case $CNI_COMMAND in
+  VERSION) echo '{"cniVersion": "1.1.0", "supportedVersions": ["1.1.0"]}' ;;
+  STATUS) echo '{"cniVersion": "1.1.0", "code": 50, "msg": "not today"}'; exit 1 ;;
+esac""",
+    )
+    plugins = [{"type": "moody"}]
+    trial.write_list("00-a.conflist", json.dumps({"cniVersion": "1.1.0", "name": "first", "plugins": plugins}))
+
+
+NOT_READY: dict[str, tuple[Callable[[Trial], object], str]] = {
+    "no list": (no_list, "no network config found in "),
+    "first list invalid": (lambda on: on.write_list("00-a.conflist", "{"), "00-a.conflist"),
+    "plugin not ready": (not_ready, "not today"),
+}
+
+
+@pytest.mark.parametrize("fault", NOT_READY)
+def test_a_node_that_is_not_ready_is_named_with_the_kubelets_reason(own_cli: Cli, fault: str) -> None:
+    make, reason = NOT_READY[fault]
+    trial = Trial(own_cli)
+
+    make(trial)
+    found = {each["check"]: each for each in trial.faults()}
+
+    assert found.keys() - {"list-unusable"} == {"node-not-ready"}
+    said = found["node-not-ready"]["what"]
+    assert said.startswith("container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady ")
+    assert reason in said
+
+
 def test_a_flushed_firewall_is_named(trial: Trial) -> None:
     trial.sh("nft flush ruleset")
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.builtin_containers import BUSYBOX
+from tests.cli import AS_SOMEBODY
 from tests.manifests import FOREVER, WIRES, KubeletNode, container, pod
 from tests.nodes import until
 
@@ -192,10 +193,22 @@ def test_a_second_run_changes_nothing_and_another_manifest_is_refused(kubelet_no
 
     again = kubelet_node.start(pod("web"))
 
-    assert again["status"] == first["status"]
+    # The first pod's network has given the node its address.
+    assert again["status"] | {"hostIP": ""} == first["status"] | {"hostIP": ""}
     said = kubelet_node.refused(pod("web", container("app", FOREVER, env=[{"name": "A", "value": "b"}])))
     assert "pod default/web: another pod of this name runs; `cni-harness delete web` ends it" in said
     assert kubelet_node.one("web")["status"]["containerStatuses"] == first["status"]["containerStatuses"]
+
+
+@pytest.mark.parametrize("words", [["get", "pods"], ["describe", "web"], ["logs", "web"]])
+def test_somebody_who_may_not_read_the_records_is_told_so(kubelet_node: KubeletNode, words: list[str]) -> None:
+    kubelet_node.prefix = AS_SOMEBODY
+    del kubelet_node.environment["NETCONFPATH"]  # click refuses a folder that only root can read
+
+    run = kubelet_node.run(*words, check=False)
+
+    assert (run.returncode, run.stdout) == (1, ""), run.stderr
+    assert f"`cni-harness {words[0]}` needs root: it reads the records of pods" in run.stderr
 
 
 def test_an_image_that_is_loaded_is_listed_and_removed(

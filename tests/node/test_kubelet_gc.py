@@ -31,3 +31,16 @@ def test_a_node_with_a_manifests_pod_is_not_removed(bridged: KubeletNode) -> Non
     assert f"Kept node {bridged.node}: it has pods" in run.stderr
     assert bridged.one("web")["status"]["phase"] == "Running"
     assert _ports(bridged)
+
+
+def test_prune_removes_the_bridge_of_a_manifests_pod(bridged: KubeletNode) -> None:
+    bridged.start(pod("web", container("app", command=FOREVER)))
+    assert "net0" in {link["ifname"] for link in bridged.ip("link")}
+
+    bridged.run("delete", "web")
+    kept = {link["ifname"] for link in bridged.ip("link")}
+    run = bridged.run("del", "--all", "--prune")
+
+    assert "net0" in kept
+    assert "Removed net0, which had no ports left" in run.stderr
+    assert f"Removed node {bridged.node}" in run.stderr

@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import pytest
@@ -150,6 +150,24 @@ def test_a_shorter_grace_period_of_delete_counts(running: KubeletNode) -> None:
     running.run("delete", "web", "--grace-period", "1")
 
     assert running.on_record() == []
+
+
+@pytest.mark.parametrize("by", ["kubelet", "delete"])
+def test_a_second_delete_shortens_the_grace_period(kubelet_node: KubeletNode, by: str) -> None:
+    kubelet_node.configure(WIRES)
+    app = container("app", ["sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"])
+    with kubelet_node.kubelet() if by == "kubelet" else nullcontext():
+        path = kubelet_node.write(pod("web", app, terminationGracePeriodSeconds=300), ".pod.json")
+        kubelet_node.run("run", "-f", str(path))
+        with kubelet_node.background("delete", "web") as first:
+            until(lambda: "Killing" in {each["reason"] for each in kubelet_node.events("web")}, within=60)
+            began = time.monotonic()
+
+            kubelet_node.run("delete", "web", "--grace-period", "1")
+
+            assert time.monotonic() - began < 60
+            assert kubelet_node.on_record() == []
+            assert first.wait(60) == 0
 
 
 def test_a_failed_init_container_keeps_the_others_from_starting(running: KubeletNode) -> None:

@@ -13,6 +13,8 @@ from harness.kubelet.v1_status import V1PodStatus
 from tests.cli import ROOT
 from tests.unit.kubelet_objects import UID, pod
 
+pytestmark = pytest.mark.sudo
+
 RUNNING = {"running": {"startedAt": "2027-01-15T08:00:00Z"}}
 ENDED = {"terminated": {"exitCode": 1, "reason": "Error"}}
 

@@ -20,7 +20,7 @@ from harness.kubelet.termination_message import new_message_file, termination_me
 from harness.kubelet.v1 import V1Pod
 from tests.unit.kubelet_objects import pod
 
-SOURCES = EnvironmentSources(("10.1.0.2",), "192.0.2.1", {"cpu": Fraction(2), "memory": Fraction(10**9)}, dict)
+SOURCES = EnvironmentSources(("10.1.0.2",), "192.0.2.1", {"cpu": Fraction(2), "memory": Fraction(10**9)}, lambda _: {})
 FILES = ContainerFiles(Path("/pod/hosts"), Path("/pod/message"))
 
 

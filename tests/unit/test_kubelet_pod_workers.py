@@ -44,6 +44,10 @@ class Functions:
             self.terminations_fail -= 1
             raise SyncError("not yet", retry_s=0.01)
 
+    def hurry(self, pod: V1Pod, grace_s: int) -> None:
+        self.calls.append(f"hurry {pod.metadata.uid} {grace_s}")
+        self.gate.set()
+
     def finish(self, pod: V1Pod) -> None:
         self.calls.append(f"finish {pod.metadata.uid}")
 
@@ -128,6 +132,19 @@ def test_the_shortest_grace_period_counts(workers: PodWorkers, functions: Functi
 
     until(lambda: has_finished(workers, "0"))
     assert [call for call in functions.calls if call.startswith("terminate 0")] == ["terminate 0 5"] * 2
+
+
+def test_a_shorter_grace_period_ends_a_termination_sooner(workers: PodWorkers, functions: Functions) -> None:
+    functions.gate.clear()
+    workers.update(described("0"))
+    workers.kill("0", 5)
+    until(lambda: "terminate 0 5" in functions.calls)
+
+    for grace_s in (9, 5, None, 2, 2):
+        workers.kill("0", grace_s)
+
+    until(lambda: has_finished(workers, "0"))
+    assert [call for call in functions.calls if call.startswith("hurry")] == ["hurry 0 2"]
 
 
 def test_a_pod_waits_for_the_end_of_an_earlier_one_of_its_name(workers: PodWorkers, functions: Functions) -> None:

@@ -30,7 +30,7 @@ def mount(volume: Path, sub_path: str) -> Mount:
         image=None,
         volumes={"v": MountedVolume(volume)},
         files=ContainerFiles(volume.parent / "hosts", volume.parent / "message"),
-        sources=EnvironmentSources((), "", {"cpu": 1, "memory": 2**30}, dict),  # type: ignore[dict-item]
+        sources=EnvironmentSources((), "", {"cpu": 1, "memory": 2**30}, lambda _: {}),  # type: ignore[dict-item]
     )
     return next(each for each in config.mounts if each.container_path == "/mnt")
 

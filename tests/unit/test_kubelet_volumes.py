@@ -33,7 +33,7 @@ def names(folder: Path) -> list[str]:
 
 def manager(tmp_path: Path, config_map: V1ConfigMap | None = MAP) -> VolumeManager:
     known = {("new", "settings"): config_map} if config_map is not None else {}
-    return VolumeManager(KubeletPaths(tmp_path), lambda: known)
+    return VolumeManager(KubeletPaths(tmp_path), lambda _: known)
 
 
 def test_files_are_written_replaced_and_removed(tmp_path: Path) -> None:

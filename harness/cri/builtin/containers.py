@@ -15,7 +15,7 @@ from typing import Final
 from harness.cri.builtin import control_groups
 from harness.cri.builtin.container_exec import execute, execute_with_own_streams
 from harness.cri.builtin.container_launch import ContainerPlace, control_group, prepare, signal_number
-from harness.cri.builtin.container_states import TABLE, ContainerEvent, state_of
+from harness.cri.builtin.container_states import CONTAINER_LIFE, ContainerEvent, state_of
 from harness.cri.builtin.container_status import container_message, status_message
 from harness.cri.builtin.container_store import ContainerFolder, ContainerRecord, ContainerStore, Exit
 from harness.cri.builtin.images import ImageConfig, Images
@@ -90,7 +90,7 @@ class Containers:
         folder = self._store.folder_of(container_id)
         record = folder.record()
         lock = folder.take_lock()
-        if lock is None or not TABLE.allows(_observed(folder, alive=False), ContainerEvent.START):
+        if lock is None or not CONTAINER_LIFE.allows(_observed(folder, alive=False), ContainerEvent.START):
             if lock is not None:
                 os.close(lock)
             raise RuntimeServiceError(f"container is in {self._state(folder)} state")

@@ -11,9 +11,17 @@ from harness.cri.service import RuntimeServiceError
 from harness.libcni.attachment import Attachment
 from harness.libcni.cache import ResultCache
 from harness.libcni.execute import Execution, Executor, PluginError
-from harness.libcni.networks import NetworkError, NetworkList, load_networks, network_files, parse_network_list
+from harness.libcni.networks import (
+    NetworkError,
+    NetworkList,
+    load_networks,
+    network_files,
+    parse_network_list,
+    read_network_file,
+)
 from harness.libcni.operations import Libcni
 from harness.output import message_of
+from harness.runtime.left_links import note_left_links
 from harness.runtime.node import Node
 from harness.runtime.pods import PodNetwork
 from harness.runtime.sandbox import sandbox_exists
@@ -114,13 +122,17 @@ class SandboxNetworks:
                     node.run(libcni.delete, listed, _attachment(sandbox, network))
                 except _EXPECTED as error:
                     failures.append(message_of(error))
+            note_left_links(node, sandbox.networks, self._warn)
         if failures:
             raise RuntimeServiceError(f'failed to destroy network for sandbox "{sandbox.id}": {"; ".join(failures)}')
 
     def _networks(self) -> list[NetworkList]:
-        if not network_files(self._conf_dir):
+        """Return the lists. As in containerd, which reads one, the first must be sound. Raises NetworkError."""
+        files = sorted(network_files(self._conf_dir), key=lambda path: path.name)
+        if not files:
             raise NetworkError(f"no network config found in {self._conf_dir}: cni plugin not initialized")
-        return load_networks(self._conf_dir)
+        read_network_file(files[0])
+        return load_networks(self._conf_dir, on_error=lambda _: None)
 
     @contextmanager
     def _node(self) -> Iterator[Node]:

@@ -6,9 +6,9 @@ from typing import Final
 from harness.cri.messages import CONTAINER_RUNNING
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.container_restart import should_container_be_restarted
-from harness.kubelet.container_start import field_path
 from harness.kubelet.events import WARNING, EventRecorder
 from harness.kubelet.handlers import OnNode
+from harness.kubelet.pod_containers import field_path, is_sidecar
 from harness.kubelet.pod_records import PodRecords
 from harness.kubelet.probe_results import ProbeResult, Probes
 from harness.kubelet.probes.outcome import Outcome, probe_once
@@ -45,7 +45,7 @@ class ProbeManager:
 
     def add_pod(self, pod: V1Pod) -> None:
         """Begin the probes of a pod that have not begun."""
-        sidecars = [each for each in pod.spec.init_containers if each.restart_policy == "Always"]
+        sidecars = [each for each in pod.spec.init_containers if is_sidecar(each)]
         for container in (*pod.spec.containers, *sidecars):
             for kind, probe in (
                 (STARTUP, container.startup_probe),

@@ -120,8 +120,6 @@ class ProbeWorker(threading.Thread):
             if not outcome.error:
                 break
             outcome = self._container.execute(self._container_id)
-        if self._stopped.is_set():  # the pod may be gone
-            return outcome
         if self._stopped.is_set():  # the pod may be gone by now, with the folder of its events
             return outcome
         if outcome.error:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from harness.kubelet.config_maps import ConfigMaps
 from harness.kubelet.mounted_volume import MountedVolume
 from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pod_sync import VolumeError
-from harness.kubelet.v1 import V1ConfigMap, V1ConfigMapVolume, V1EmptyDirVolume, V1HostPathVolume, V1Pod, V1Volume
+from harness.kubelet.v1 import V1ConfigMapVolume, V1EmptyDirVolume, V1HostPathVolume, V1Pod, V1Volume
 from harness.kubelet.volumes.atomic_writer import Projection, write_atomically_into
 from harness.quantity import quantity_value
 from lean import syscalls
@@ -29,9 +30,9 @@ _DEFAULT_MODE: Final = 0o644
 
 
 class VolumeManager:
-    """Volumes of the kinds emptyDir, hostPath and configMap; `config_maps` returns those that are known now."""
+    """Volumes of the kinds emptyDir, hostPath and configMap; `config_maps` returns those of a pod, by its UID."""
 
-    def __init__(self, paths: KubeletPaths, config_maps: Callable[[], Mapping[tuple[str, str], V1ConfigMap]]) -> None:
+    def __init__(self, paths: KubeletPaths, config_maps: ConfigMaps) -> None:
         self._paths = paths
         self._config_maps = config_maps
 
@@ -60,7 +61,7 @@ class VolumeManager:
             return MountedVolume(_host_path(volume.host_path))
         if volume.config_map is not None:
             folder = self._paths.volume(pod.metadata.uid, "config_map", volume.name)
-            files = self._files_of(volume.config_map, pod.metadata.namespace)
+            files = self._files_of(volume.config_map, pod)
             folder.mkdir(mode=0o755, parents=True, exist_ok=True)
             write_atomically_into(folder, files)
             _own_by_group(folder, pod.spec.security_context.fs_group)
@@ -70,8 +71,8 @@ class VolumeManager:
         _own_by_group(folder, pod.spec.security_context.fs_group)
         return MountedVolume(folder)
 
-    def _files_of(self, volume: V1ConfigMapVolume, namespace: str) -> dict[str, Projection]:
-        config_map = self._config_maps().get((namespace, volume.name))
+    def _files_of(self, volume: V1ConfigMapVolume, pod: V1Pod) -> dict[str, Projection]:
+        config_map = self._config_maps(pod.metadata.uid).get((pod.metadata.namespace, volume.name))
         if config_map is None:
             if volume.optional:
                 return {}
