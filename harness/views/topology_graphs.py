@@ -67,7 +67,8 @@ def _label(link: TopologyLink) -> list[str]:
 
 
 def _description(topology: Topology, place: TopologyPlace) -> list[str]:
-    return [*(f"route {route}" for route in place.routes), *(f"port {port}" for port in topology.ports_of(place))]
+    ports = dict.fromkeys(f"port {port}" for port in topology.ports_of(place))
+    return [*(f"route {route}" for route in place.routes), *ports]
 
 
 def _quoted(lines: list[str]) -> str:

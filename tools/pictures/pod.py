@@ -1,6 +1,6 @@
 """Draws docs/pod.svg: who does what from a manifest to a running Pod.
 
-`python -m tools.pod_picture` writes the file; the same program gives the same bytes. The numbers are the sections of
+`make pictures` writes the file; the same program gives the same bytes. The numbers are the sections of
 docs/walkthrough.md. Colours follow the reader's light or dark mode.
 """
 
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 __all__ = ["PICTURE", "STEPS", "drawing"]
 
-PICTURE: Final = Path(__file__).resolve().parent.parent / "docs" / "pod.svg"
+PICTURE: Final = Path(__file__).resolve().parents[2] / "docs" / "pod.svg"
 
 
 class Step(NamedTuple):
@@ -115,7 +115,3 @@ def _number(section: int, x: int, y: int) -> Iterator[str]:
 def _text(x: int, y: int, text: str, kind: str = "") -> str:
     style = f' class="{kind}"' if kind else ""
     return f'<text x="{x}" y="{y}" text-anchor="middle"{style}>{escape(text)}</text>'
-
-
-if __name__ == "__main__":
-    PICTURE.write_text(drawing())
