@@ -1,7 +1,7 @@
 """Draws a recorded terminal as one animated SVG, docs/recording.svg.
 
-Each line appears at its time, and typed text key by key, by CSS alone: forges show such a picture in a page. All lines
-are there without an animation, in programs that have none and for readers who want less motion. Colours follow the
+Each line appears at its time, and typed text key by key, by CSS alone: forges show such a picture in a page. Without
+an animation all lines are there: in programs that have none, and for readers who prefer less motion. Colours follow the
 reader's light or dark mode.
 """
 
