@@ -30,7 +30,7 @@ _NFTABLES: Final = 10
 
 
 def message_span(messages: Iterable[bytes], attempts: Iterable[str], name: str = "") -> "AbstractContextManager[None]":
-    """Return the span of one system call that sends `messages`; `attempts` say their purpose.
+    """Return the span of one system call that sends `messages`; `attempts` say what they are for.
 
     Its name is `name`, or else that of the first message.
     """

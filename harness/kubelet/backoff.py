@@ -40,7 +40,7 @@ class Backoff:
         return max(0.0, since + self.get(key) - self._clock())
 
     def next(self, key: str, event: float) -> None:
-        """Take the next delay after an event at the time `event`: the initial one if the key is new."""
+        """Take the next delay for what follows the event at the time `event`: the initial one if the key is new."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is None or self._expired(entry, event):
