@@ -59,7 +59,7 @@ ELSEWHERE := $(if $(filter 0,$(shell id -u)),unshare --net -- sh -c 'ip link set
 
 # Targets install packages, and apt works for one at a time.
 .NOTPARALLEL:
-.PHONY: help up down test test-runtimes test-vm lint bench matrix soak docs man stubs install wheels deb venv test-venv clean needs \
+.PHONY: help up down test test-runtimes test-vm lint bench matrix soak docs pictures man stubs install wheels deb venv test-venv clean needs \
 	test-needs bench-needs runtime-needs wheel-needs deb-needs vm-needs
 
 help: ## this list
@@ -102,6 +102,9 @@ soak: $(INSTALLED) ## end thousands of ADDs and DELs by signals and count leftov
 
 docs: $(DOCUMENTED) ## the site of docs/, with command line, keys and API, in build/site
 	NO_MKDOCS_2_WARNING=1 $(RUN)/python -m mkdocs build --strict
+
+pictures: $(TESTABLE) ## the drawing and the recorded terminal of README.md; the commands are typed on a node of their own
+	$(ELSEWHERE) $(RUN)/python -m tools.pictures
 
 man: $(INSTALLED) ## manual pages, made of the command line's help, in build/man
 	$(RUN)/python -m tools.site.man build/man

@@ -1,7 +1,7 @@
 """Admission of pods by firewalld: each address is a source of a zone (`trusted` unless configured).
 
 Asked over D-Bus, as the reference plugins do (containernetworking/plugins); no process is started. The sources are part
-of firewalld's runtime configuration: `firewall-cmd --reload` and a restart forget them, and REPAIR puts them back.
+of firewalld's runtime configuration: `firewall-cmd --reload` and a restart remove them, and REPAIR puts them back.
 Interface: firewalld.dbus(5), org.fedoraproject.FirewallD1.zone.
 """
 

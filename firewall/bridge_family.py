@@ -1,4 +1,4 @@
-"""The kernel's part of nftables that sees frames between the ports of bridges: a kernel may lack it.
+"""The kernel's part of nftables for frames between the ports of bridges: a kernel may lack it.
 
 It answers EOPNOTSUPP or EAFNOSUPPORT if the family was left out, and ENOENT if a module is missing. ENOENT is also the
 answer if another process has removed an object.

@@ -48,9 +48,9 @@ def apply(tables: Tables, owner: Owner, forwarding: Forwarding, backend: str) ->
 
 
 def repair(tables: Tables, owner: Owner, forwarding: Forwarding, backend: str, *, by_reference: bool) -> None:
-    """Put back the missing rules of `apply`, or those that the reference made of the same arguments.
+    """Put back the missing rules of `apply`, or the reference's rules for the same arguments.
 
-    Rules in order stay as they are, also those of another backend. Raises OSError, CniError.
+    Rules in order stay as they are, also rules of another backend. Raises OSError, CniError.
     """
     # Our backend for nftables compares everything by itself.
     is_own = backend == "nftables" and not by_reference

@@ -1,6 +1,6 @@
 """Kubernetes quantities: `100m`, `64Mi`, `1.5`, `2e3` (apimachinery's api/resource/quantity.go).
 
-A quantity is kept in billionths, the smallest step that Kubernetes knows. Smaller fractions are rounded up.
+A quantity is kept in billionths, the smallest step in Kubernetes. Smaller fractions are rounded up.
 """
 
 import re

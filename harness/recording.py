@@ -1,4 +1,4 @@
-"""The spans of the harness, of all its threads, and those that plugins report: a trace."""
+"""A trace: the spans of all threads of the harness, and the spans that plugins report."""
 
 from collections.abc import Callable
 from threading import Lock
@@ -67,7 +67,7 @@ class TraceRecorder(SpanStack):
     def branch(self, track: str) -> "TraceRecorder":
         """Return a recorder for another thread, whose spans are inside the innermost open one.
 
-        `track` names what the thread works on, such as a pod; empty for this recorder's.
+        `track` names the subject of the thread, such as a pod; empty for this recorder's.
         """
         branch = TraceRecorder.__new__(TraceRecorder)
         SpanStack.__init__(branch, Parent(self.trace_id, self.current_id(), is_sampled=True))

@@ -1,5 +1,6 @@
 """Tables that fit the width of a terminal. Only this module imports rich, which takes a tenth of a second."""
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -18,8 +19,10 @@ _LEAST_OF_A_PATH: Final = 24
 """A path may be broken into lines of this length. Other words are not: half an address is another address."""
 _SHORT: Final = 12
 """The width of a cell that stays on one line: `372 ms`, `not ready`, an ID."""
-_GOOD: Final = frozenset({"ok", "ready", "installed"})
-_DOUBTFUL: Final = frozenset({"warning", "incomplete"})
+_GOOD: Final = frozenset({"ok", "ready", "installed", "Running", "Completed", "Succeeded"})
+_DOUBTFUL: Final = frozenset(
+    {"warning", "incomplete", "ContainerCreating", "NotReady", "Pending", "PodInitializing", "Terminating"}
+)
 _MISMATCH: Final = "! "
 """The prefix of a cell that contradicts the kernel."""
 _NEITHER: Final = frozenset({"", "-", "disabled", "is there already"})
@@ -48,7 +51,8 @@ def show(table: Table, *, colour: bool) -> None:
 def _cell(table: Table, heading: str, text: str) -> Text:
     style = "red" if text.startswith(_MISMATCH) else ""
     if table.verdict and heading == table.verdict and text not in _NEITHER:
-        style = "green" if text in _GOOD else "yellow" if text in _DOUBTFUL else "red"
+        is_doubtful = text in _DOUBTFUL or re.fullmatch(r"Init:\d+/\d+", text)
+        style = "green" if text in _GOOD else "yellow" if is_doubtful else "red"
     return Text(text or "-", style)
 
 

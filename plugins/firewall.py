@@ -117,7 +117,7 @@ def repair(args: Args[FirewallConfig]) -> None:
 
 
 def _admission(args: Args[FirewallConfig]) -> "Admission":
-    """Return the admission of the addresses in prevResult, as the configuration asks for it. Raises CniError (7)."""
+    """Return the admission of the addresses in prevResult, as configured. Raises CniError (7)."""
     from firewall.admission import Admission
     from firewall.admission_subject import ADMIN_CHAIN, ZONE
 

@@ -7,7 +7,7 @@ and `encode` writes them back in the specification's own spelling:
         subnet: Network = field(network)
         range_start: Address | None = field(address, default=None)
 
-Why not a library: a plugin is a process that lives for milliseconds. msgspec costs 27 ms to import, and pydantic more.
+Why not a library: a plugin is a process that runs for milliseconds. msgspec costs 27 ms to import, and pydantic more.
 Neither reads keys in any case, as Go programs do and runtimes rely on. Neither names the value in its errors. The rules
 are Go's: `null` is absent, unknown keys are ignored, the last of a repeated key counts.
 """

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _WIDTH = 18
+_WIDTH_OF_CONTAINERS = 20
+"""Columns before a value, in characters: `Restart Count:` of a container is the longest title."""
 
 
 @verb("describe")
@@ -133,7 +135,8 @@ def _events(events: "list[Event]") -> Iterator[str]:
 
 def _line(title: str, value: str, indent: int = 0) -> str:
     head = f"{title}:" if title else ""
-    return f"{' ' * indent}{head:<{_WIDTH - indent}}{value or '<none>'}"
+    width = _WIDTH if not indent else _WIDTH_OF_CONTAINERS
+    return f"{' ' * indent}{head:<{width - indent}}{value or '<none>'}"
 
 
 def _pairs(pairs: dict[str, str]) -> str:

@@ -32,8 +32,8 @@ _FORMATS = ("tree", "dot", "mermaid", "svg")
 def command(settings: Settings, *, form: str, cache_dirs: tuple[Path, ...]) -> None:
     """Show the node as it is now: links, bridges and their ports, the pods behind them, routes and port mappings.
 
-    The pods are those on record, and those of other runtimes that a cache names; a namespace at the other end of a link
-    is shown without one, too. Brackets name the owner of a link: network, pod and interface. It changes nothing.
+    The pods come from the records, and from the caches of other runtimes. A namespace at the other end of a link is
+    shown without a pod, too. Brackets name the owner of a link: network, pod and interface. It changes nothing.
     """
     from harness.views.topology import read_topology
     from harness.views.topology_graphs import dot, mermaid

@@ -10,7 +10,7 @@ __all__ = ["leftovers"]
 _RULES_OF_VRFS: Final = {f"{family} 1000: from all l3mdev" for family in ("inet", "inet6")}
 """The kernel makes these with the first VRF of a namespace, keeps them, and makes them once only (drivers/net/vrf.c).
 
-Whoever deleted them would break the VRFs that come later.
+Without them, later VRFs of the namespace would fail.
 """
 
 

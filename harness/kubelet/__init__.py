@@ -1,4 +1,4 @@
 """kubelet's part of a node: from Pod manifests to calls of the Container Runtime Interface.
 
-Names and rules are those of Kubernetes' kubelet (pkg/kubelet); docs/walkthrough.md tells them in order.
+Names and rules come from Kubernetes' kubelet (pkg/kubelet); docs/walkthrough.md tells them in order.
 """

@@ -1,9 +1,10 @@
 """The pods of a manifest file or folder: static pods (kubelet's config/file.go).
 
-Changes are found by stat(2), not inotify(7). kubelet uses both: inotify for speed, and a new listing every 20 seconds
-for the events that inotify loses or never has (network and overlay file systems, symbolic links to other folders, a
-folder that is made later). A stat of 100 files takes a millisecond, so it can run each second and needs no second way.
-It also needs no library and no open descriptor, and a process that was stopped for a while misses nothing.
+Changes are found by stat(2), not inotify(7). kubelet uses both: inotify for speed, and a new listing every 20 seconds.
+inotify loses some events, and never has others: of network and overlay file systems, of symbolic links to other
+folders, of a folder that is made later. A stat of 100 files takes a millisecond, so it can run each second and
+needs no second way. It also needs no library and no open descriptor, and a process that was stopped for a while misses
+nothing.
 """
 
 import stat
@@ -41,7 +42,7 @@ class SourceState(NamedTuple):
 
 
 class _Stamp(NamedTuple):
-    """What stat(2) tells of a file; another content has another stamp, unless the file is fresh."""
+    """Fields of stat(2) for a file; another content has another stamp, unless the file is fresh."""
 
     device: int
     inode: int

@@ -14,7 +14,10 @@ __all__ = ["GarbageCollector"]
 
 
 class GarbageCollector:
-    """Removes what no pod needs. `warn` gets a line for each failure; the next collection tries again."""
+    """Removes containers, sandboxes and files that no pod needs.
+
+    `warn` gets a line for each failure; the next collection tries again.
+    """
 
     def __init__(self, service: RuntimeService, paths: KubeletPaths, *, warn: Callable[[str], None]) -> None:
         self._service = service
@@ -89,7 +92,7 @@ class GarbageCollector:
 
 
 def _surplus(attempts: Iterable[Container]) -> list[Container]:
-    """Return the attempts of a container that nobody needs: all but the newest ended one.
+    """Return the attempts of a container that are not needed: all but the newest ended one.
 
     The newest of all is needed also if it has not started yet.
     """

@@ -86,7 +86,7 @@ def container_hash(container: V1Container) -> str:
     """Return a hash of name and image, which tell a container from a changed one (kubelet's HashContainer).
 
     It is FNV-1a with 32 bits over JSON, in hex without leading zeros. kubelet hashes a Go dump of the same JSON, so the
-    values differ from those of Go's.
+    values differ from its own.
     """
     text = json.dumps({"image": container.image, "name": container.name}, separators=(",", ":"))
     value = _FNV_OFFSET

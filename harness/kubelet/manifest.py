@@ -1,7 +1,7 @@
 """Manifest files: pods and config maps from YAML or JSON, read strictly.
 
-Keys that the API does not know are errors in the words of `kubectl --validate=strict`: a misspelt key would otherwise
-have no effect and no message. kubelet itself ignores them, takes one pod of a file, and knows no config maps in files.
+Keys that the API lacks are errors in the words of `kubectl --validate=strict`: a misspelt key would otherwise
+have no effect and no message. kubelet itself ignores them, takes one pod of a file, and refuses config maps in files.
 """
 
 from pathlib import Path

@@ -25,7 +25,7 @@ class PodCgroups:
         self._said = False
 
     def ensure(self, pod: V1Pod) -> str:
-        """Return the pod's group as a path below the root, made if it is missing; empty where none can be made.
+        """Return the pod's group as a path below the root, made if it is missing; empty if none can be made.
 
         Raises OSError.
         """
@@ -40,7 +40,7 @@ class PodCgroups:
         return f"/{name}"
 
     def remove(self, uid: str) -> None:
-        """Kill what is left in a pod's group, and remove it and empty folders above it; a missing one is fine."""
+        """Kill the last processes of a pod's group, and remove it and empty folders above it; a missing one is fine."""
         for folder in (*_FOLDERS.values(), _ROOT):
             paths = control_groups.existing(f"{folder}/pod{uid}")
             for path in paths:

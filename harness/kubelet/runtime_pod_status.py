@@ -12,7 +12,7 @@ __all__ = ["RuntimePodStatus", "runtime_pod_status"]
 
 
 class RuntimePodStatus(NamedTuple):
-    """Sandboxes and containers of a pod, newest first by creation; `ips` are those of the newest sandbox if ready.
+    """Sandboxes and containers of a pod, newest first by creation; `ips` are the newest sandbox's, if it is ready.
 
     Name and namespace are empty if the runtime has no sandbox of the pod.
     """

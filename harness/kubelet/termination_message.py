@@ -1,6 +1,6 @@
 """A container's termination message: a file that it may write, or the end of its log (kubelet's getTerminationMessage).
 
-The limits are those of the API: 4096 bytes of the file, 2048 bytes or 80 lines of the log.
+The limits are the API's: 4096 bytes of the file, 2048 bytes or 80 lines of the log.
 """
 
 import os

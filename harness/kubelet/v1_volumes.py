@@ -22,7 +22,7 @@ _OF_API_SERVER: Final = {
 
 
 class V1EmptyDirVolume(V1Object):
-    """An empty folder that lives as long as the pod; `medium` Memory makes it a tmpfs."""
+    """An empty folder that exists as long as the pod; `medium` Memory makes it a tmpfs."""
 
     medium: str = field(string, default="")
     size_limit: str = field(quantity, default="")

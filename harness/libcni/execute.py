@@ -186,7 +186,7 @@ class Executor:
     def _recorded(
         self, type: str, path: Path, environment: dict[str, str], stdin: bytes, reports: Reports, taking: TraceRecorder
     ) -> Execution:
-        """Run the plugin in a span, the parent of those that it reports. Raises as `_execution`."""
+        """Run the plugin in a span, the parent of the plugin's own spans. Raises as `_execution`."""
         name = "ExecPluginWithResult" if environment.get("CNI_COMMAND") == "ADD" else "ExecPluginWithoutResult"
         with span(name, waits=True, path=str(path), stdin=stdin.decode(errors="replace"), **_protocol(environment)):
             environment["TRACEPARENT"] = taking.traceparent()

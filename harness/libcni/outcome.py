@@ -98,7 +98,7 @@ def decode_versions(execution: Execution) -> list[str]:
 def decode_repairs(execution: Execution) -> dict[tuple[str, str], PluginError | None]:
     """Return the answers of one REPAIR for many attachments, by container ID and interface name; None is a success.
 
-    A plugin that does not know such a REPAIR answers for none. Raises PluginError for a failed plugin.
+    A plugin without such a REPAIR answers for none. Raises PluginError for a failed plugin.
     """
     require_success(execution)
     answer = _folded(_json(execution.stdout)) or {}

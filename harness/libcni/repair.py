@@ -1,7 +1,7 @@
-"""REPAIR of cached attachments: each plugin of their list is executed with what the runtime has cached.
+"""REPAIR of cached attachments: each plugin of their list gets the cached configuration and result.
 
-The verb is this project's own: docs/repair.md. The cached configuration, CNI_ARGS, capabilities and result are those of
-the ADD.
+The verb is this project's own: docs/repair.md. Configuration, CNI_ARGS, capabilities and result come from the
+ADD.
 """
 
 from collections.abc import Sequence
@@ -73,7 +73,7 @@ class Repair(NamedTuple):
 
 
 class _Request(NamedTuple):
-    """What plugins are executed with: the list, the attachment with its namespace, the result of the ADD."""
+    """The input of the plugins: the list, the attachment with its namespace, the result of the ADD."""
 
     network: NetworkList
     attachment: Attachment
@@ -97,8 +97,8 @@ def repair_attachments(executor: Executor, live: Sequence[Live]) -> list[Repair]
     """Execute REPAIR of all plugins in the order of ADD, past failures. Return the outcomes in the order of `live`.
 
     All have one configuration, and no two are of one container. Each plugin is executed once for all of them. Then the
-    caches are read again. If an attachment is gone, the runtime has deleted it: the plugins' DEL removes what was put
-    back. Errors of plugins and configurations are in the outcomes.
+    caches are read again. If an attachment is gone, the runtime has deleted it: the plugins' DEL removes the
+    restored parts. Errors of plugins and configurations are in the outcomes.
     """
     repairs: dict[int, Repair] = {}
     requests: dict[int, _Request] = {}
@@ -144,7 +144,7 @@ def _read(cached: CachedAttachment, netns: str) -> _Request:
 def _repaired(executor: Executor, plugin: PluginConfig, requests: Sequence[_Request]) -> list[PluginOutcome]:
     """Execute the plugin once for all; then once for each attachment that it has not answered for.
 
-    Such a plugin does not know the list of attachments, or it has broken down.
+    Such a plugin does not read the list of attachments, or it has broken down.
     """
     answers: dict[tuple[str, str], PluginError | None] = {}
     if len(requests) > 1:

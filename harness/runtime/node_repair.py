@@ -117,7 +117,7 @@ class NodeRepair:
 
 
 def _slices(known: Iterable[_Known], jobs: int) -> list[list[list[_Known]]]:
-    """Divide the containers among the jobs; those of a slice have the same configurations, in the same order.
+    """Divide the containers among the jobs; all of a slice have the same configurations, in the same order.
 
     More than two slices for each processor would only cost more executions.
     """

@@ -1,1 +1,1 @@
-"""Views of a node and of what happens on it: topology, faults, traces. They read, and change nothing."""
+"""Views of a node and of its events: topology, faults, traces. They read, and change nothing."""

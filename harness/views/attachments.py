@@ -46,7 +46,7 @@ class KnownAttachment(NamedTuple):
 def known_attachments(
     node: Node, *, cache_dirs: Sequence[Path] = (), warn: Callable[[str], object]
 ) -> list[KnownAttachment]:
-    """Return the attachments of the node's pods, then those that only a cache has.
+    """Return the attachments of the node's pods, then attachments that only a cache has.
 
     `cache_dirs` are read in place of the node's /var/lib/cni. `warn` gets a line for each unreadable file.
     Raises PermissionError.

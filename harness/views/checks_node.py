@@ -119,7 +119,7 @@ def _names(line: str, address: str) -> bool:
 
 def _masquerades(line: str) -> bool:
     # An element of our tables stands for the rule beside it; the word is in the name of the table.
-    return _MASQUERADES.search(line) is not None and " owners { " not in line and "portmap" not in line
+    return _MASQUERADES.search(line) is not None and " owners { " not in line and "cni_harness_portmap" not in line
 
 
 def _admits(line: str) -> bool:

@@ -40,7 +40,7 @@ def diagnose(
 ) -> tuple[list[Fault], Evidence]:
     """Return the faults of a node, and the state that shows them. It changes nothing.
 
-    Faults are looked for again after a second, and only those that are still there count. `warn` gets a line for each
+    Faults are looked for again after a second, and only faults that are still there count. `warn` gets a line for each
     source that cannot be read. Raises SnapshotError, NetlinkError, OSError.
     """
     versions_of = versions_by_asking()

@@ -40,7 +40,7 @@ class NamespaceView:
 
 
 def read_namespaces(node: Node, known: Iterable[KnownAttachment]) -> dict[str, NamespaceView]:
-    """Return the node's namespace, labelled "node", then those of attachments, then those that its links lead to.
+    """Return the node's namespace, labelled "node", then the attachments', then further ones at the ends of its links.
 
     Namespaces that are gone are left out. Raises NetlinkError, OSError.
     """
@@ -124,7 +124,7 @@ class _Opened:
         return [NODE, *(each for each in self.views if each not in {NODE, label})] if label != NODE else [*self.views]
 
     def _numbers(self, label: str, others: Iterable[str], enough: int = 0) -> dict[int, str]:
-        """Return the numbers by which a namespace knows others; the search ends when `enough` are found."""
+        """Return the numbers that a namespace has for others; the search ends when `enough` are found."""
         found: dict[int, str] = {}
         with entered(self._namespaces[label]):
             for other in others:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 
 from harness.output import printable
+from harness.runtime.node_snapshot import NODE
 from harness.views.topology import Topology, TopologyLink, TopologyPlace
 from harness.views.topology_text import owner_words, place_words
 
@@ -46,7 +47,10 @@ def _numbers(topology: Topology) -> dict[tuple[str, str], int]:
 
 
 def _edges(topology: Topology, numbers: dict[tuple[str, str], int]) -> Iterator[tuple[int, int, str]]:
-    """Yield each pair of connected links once, and whether one is the other's port, its end, or below it."""
+    """Yield each pair of connected links once, and whether one is the other's port, its end, or below it.
+
+    Programs draw the first of a pair on the left: a bridge, a link with others on top, the node's end of a veth.
+    """
     told: set[frozenset[int]] = set()
     for place in topology.places.values():
         for link in place.links:
@@ -57,7 +61,12 @@ def _edges(topology: Topology, numbers: dict[tuple[str, str], int]) -> Iterator[
                 if number is None or frozenset({here, number}) in told:
                     continue
                 told.add(frozenset({here, number}))
-                yield number, here, "below" if kind == "end" and link.kind not in {"veth", "netkit"} else kind
+                if kind == "end" and link.kind not in {"veth", "netkit"}:
+                    yield number, here, "below"
+                elif kind == "end" and place.label == NODE:
+                    yield here, number, kind
+                else:
+                    yield number, here, kind
 
 
 def _label(link: TopologyLink) -> list[str]:
@@ -67,7 +76,8 @@ def _label(link: TopologyLink) -> list[str]:
 
 
 def _description(topology: Topology, place: TopologyPlace) -> list[str]:
-    return [*(f"route {route}" for route in place.routes), *(f"port {port}" for port in topology.ports_of(place))]
+    ports = dict.fromkeys(f"port {port}" for port in topology.ports_of(place))
+    return [*(f"route {route}" for route in place.routes), *ports]
 
 
 def _quoted(lines: list[str]) -> str:

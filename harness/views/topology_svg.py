@@ -50,7 +50,7 @@ def svg(topology: Topology) -> list[str]:
     """Return the lines of the drawing. It is the same for the same topology, and loads nothing."""
     drawing = _Drawing(topology)
     width, height = drawing.size()
-    title = f"Topology of {topology.node.netns}"
+    title = f"Topology of the {place_words(topology.node)}"
     return [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
         f"<title>{_text(title)}</title>",
@@ -72,7 +72,7 @@ class _Drawing:
         grown = twigs(topology)
         self._widths: dict[int, float] = {}
         self._measure(grown, 0)
-        routes = [("name", f"{NODE}  {topology.node.netns}"), *(("", f"route {each}") for each in topology.node.routes)]
+        routes = [("name", place_words(topology.node)), *(("", f"route {each}") for each in topology.node.routes)]
         y = self._put(_Box(_MARGIN, _MARGIN, _width(routes), _height(routes), routes, is_pod=False)) + _GAP_Y
         for twig in grown:
             y, _ = self._draw(twig, 0, y)
@@ -134,7 +134,7 @@ def _link_lines(link: TopologyLink) -> Iterator[tuple[str, str]]:
 
 def _inside(topology: Topology, place: TopologyPlace) -> Iterator[tuple[str, str]]:
     yield from (("", f"route {route}") for route in place.routes)
-    yield from (("", f"port {port}") for port in topology.ports_of(place))
+    yield from (("", port) for port in dict.fromkeys(f"port {port}" for port in topology.ports_of(place)))
 
 
 def _width(lines: Sequence[tuple[str, str]]) -> float:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from harness.output import printable
-from harness.runtime.node_snapshot import NODE
+from harness.runtime.node_snapshot import NODE, THIS_HOST
 from harness.views.topology import Topology, TopologyLink, TopologyPlace
 from harness.views.topology_tree import Twig, twigs, unreached_places
 
@@ -51,7 +51,7 @@ def owner_words(link: TopologyLink) -> str:
 def place_words(place: TopologyPlace) -> str:
     """Return a place in words: its label, and the pod if the label is another name."""
     if place.label == NODE:
-        return f"{NODE}  {place.netns}"
+        return NODE if place.netns == THIS_HOST else f"{NODE}  {place.netns}"
     if not place.pods:
         return f"{place.label} ({place.netns}, no known pod)"
     named = [pod for pod in place.pods if not pod.endswith(place.label) and not pod.startswith(place.label)]
@@ -71,7 +71,8 @@ def _block(topology: Topology, twig: Twig, parent: str) -> list[str]:
 
 def _routes_and_ports(topology: Topology, place: TopologyPlace) -> Iterator[str]:
     yield from (f"route {route}" for route in place.routes)
-    yield from (f"port {port}  [{port.made_by}]" for port in topology.ports_of(place))
+    # A mapping for IPv4 and IPv6 has two entries in the firewall, with the same words.
+    yield from dict.fromkeys(f"port {port}  [{port.made_by}]" for port in topology.ports_of(place))
 
 
 def _indented(blocks: Sequence[Sequence[str]]) -> list[str]:

@@ -9,7 +9,7 @@ __all__ = ["Twig", "twigs", "unreached_places"]
 
 
 class Twig(NamedTuple):
-    """A link, and what is above it: a bridge's ports, the other end of a veth, VLANs and macvlans."""
+    """A link, and the links above it: a bridge's ports, the other end of a veth, VLANs and macvlans."""
 
     place: TopologyPlace
     link: TopologyLink

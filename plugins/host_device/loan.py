@@ -1,8 +1,8 @@
 """The record of a device that is in a pod: how it was on the host.
 
 It is in two places. An alternative name on the device, the mark, says to which attachment it is lent: it stays with
-the device under any name, in any namespace. A file for each attachment has the parts that the kernel forgets when a
-device moves: addresses, routes and state. The alias is the original name, as the reference plugin has it.
+the device under any name, in any namespace. A file for each attachment has the parts that a device loses
+when it moves: addresses, routes and state. The alias is the original name, as the reference plugin has it.
 """
 
 import os

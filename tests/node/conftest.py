@@ -1,7 +1,6 @@
 """Fixtures of tests on a real kernel."""
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from harness.cri.messages import NamespaceMode
-from harness.locations import DEFAULT_STATE_DIR
 from tests.builtin_containers import BUSYBOX, Pod, build_busybox, pause
-from tests.cli import REFERENCE_BIN_DIR, ROOT, Cli, bridge_network
-from tests.distributions import WITHOUT_REGISTRY
+from tests.cli import REFERENCE_BIN_DIR, Cli, bridge_network
+from tests.fresh_machine import as_fresh_machine
 from tests.manifests import KubeletNode
 from tests.nodes import Neighbours, Node, veth_between
 
@@ -84,39 +82,9 @@ def bridged(kubelet_node: KubeletNode) -> KubeletNode:
 
 @pytest.fixture
 def fresh_machine(node: Node, tmp_path: Path) -> Node:
-    """A node that stands for a machine with nothing but this checkout, on whose PATH `.venv/bin` is.
+    """A node that stands for a machine with nothing but this checkout, on whose PATH `.venv/bin` is."""
+    return as_fresh_machine(node, tmp_path)
 
-    /opt and /etc are its own, without plugins and network lists; so are /run/netns and whatever is written into the
-    checkout. Its state is in /var/lib/cni-harness, as on any machine: pages name files in it.
-    """
-    # In memory, since a folder of a container's overlay could not lie over another.
-    own = tmp_path / "own"
-    own.mkdir()
-    node.run(["mount", "-t", "tmpfs", "tmpfs", own])
-    # /opt is not empty: the checkout may be below it, or Python.
-    for name, folder in {"etc": Path("/etc"), "opt": Path("/opt"), "checkout": ROOT}.items():
-        node.run(["sh", "-ec", _OVERLAY, "sh", own / name, folder])
-    node.run(["rm", "-rf", "/etc/cni", "/opt/cni"])
-    # Private first: a mount on a shared folder appears everywhere.
-    node.run(["mount", "--make-private", "/run/netns"])
-    node.run(["mount", "-t", "tmpfs", "tmpfs", "/run/netns"])
-    node.run(["mkdir", "-p", DEFAULT_STATE_DIR, node.state_dir])
-    node.run(["sh", "-c", 'mount --make-private "$(stat -c %m "$0")"', DEFAULT_STATE_DIR])
-    node.run(["mount", "--bind", node.state_dir, DEFAULT_STATE_DIR])
-    del node.environment["CNI_HARNESS_STATE_DIR"]
-    node.environment["PATH"] = f"{ROOT}/.venv/bin:{node.environment['PATH']}"
-    if python := os.environ.get("PYTHON"):  # make's, which made the environment
-        node.environment["PYTHON"] = python
-    node.environment |= WITHOUT_REGISTRY
-    return node
-
-
-# The folder is named from within it: in mount's options, a comma or a colon in its path would mean something else.
-_OVERLAY = """
-mkdir -p "$1/upper" "$1/work"
-cd "$2"
-mount -t overlay overlay -o lowerdir=.,upperdir="$1/upper",workdir="$1/work" "$2"
-"""
 
 PODMAN_LIST = {
     "cniVersion": "0.4.0",

@@ -261,6 +261,15 @@ def test_a_sound_node_has_no_fault(cli: Cli) -> None:
     assert "No fault found: 2 attachments" in cli.run("diagnose").stderr
 
 
+def test_a_network_with_the_name_of_a_plugin_has_no_fault(cli: Cli) -> None:
+    network = bridge_network("portmap", ipMasq=True)
+    network["plugins"].append(PORTMAP)
+    cli.configure(network)
+    cli.add("pod1", "-p", "8080:80")
+
+    assert json.loads(cli.run("diagnose", "-o", "json").stdout) == {"faults": []}
+
+
 def test_a_node_with_other_interface_plugins_has_no_fault(cli: Cli) -> None:
     trial = Trial(cli)
     trial.sh("ip link add up0 type veth peer name up1; ip link set up0 up; ip link set up1 up")

@@ -119,6 +119,7 @@ def assert_events_in_order(node: KubeletNode, image: str) -> None:
         "spec.containers{helper}",
     ]
     told = node.run("describe", "web").stdout
+    assert "    Restart Count:  0\n" in told
     assert "Started Time" not in told
     assert told.index("Init Containers:") < told.index("  two:") < told.index("  server:") < told.index("Events:")
 

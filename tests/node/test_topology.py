@@ -212,6 +212,10 @@ def test_graphs_have_each_link_and_each_connection(own_cli: Cli) -> None:
     assert ends <= boxes
     assert dot.count(" -- ") == sum(bool(re.match(r"  l\d", line)) for line in mermaid) == 7
     assert dot.count("subgraph cluster") == 4
+    places = re.split(r"^  subgraph", "\n".join(mermaid), flags=re.MULTILINE)
+    on_node = set(re.findall(r"^    (l\d+)", next(each for each in places if '["node' in each), re.MULTILINE))
+    pairs = [re.findall(r"l\d+", line) for line in mermaid if re.match(r"  l\d", line)]
+    assert [left for left, right in pairs if left not in on_node] == [], "links of the node are left of the pods'"
 
 
 def test_boxes_of_the_drawing_do_not_overlap(own_cli: Cli) -> None:

@@ -16,7 +16,7 @@ __all__ = ["PORT", "ManifestPods", "record_plugins", "recorded_calls"]
 
 PORT = 8080
 
-# Containers live longer than a second: kubelet looks once a second, and must see each state.
+# Containers run longer than a second: kubelet looks once a second, and must see each state.
 MANIFEST = f"""
 apiVersion: v1
 kind: Pod

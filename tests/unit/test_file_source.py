@@ -46,7 +46,7 @@ def write(file: Path, name: str = "web", **changes: object) -> None:
 
 
 def refuse(_file: Path, _mode: str) -> object:
-    """Stand for `Path.open` of a file that nobody may read: root may read any."""
+    """Stand for `Path.open` of an unreadable file: root may read any."""
     raise PermissionError(13, "Permission denied")
 
 

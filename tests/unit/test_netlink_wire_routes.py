@@ -163,7 +163,7 @@ def connections(values: Values) -> Case:
     protocol = values.random.choice([6, 17, 132])
     parts = [("CTA_PROTO_NUM", protocol), ("CTA_PROTO_DST_PORT", port)]
     tuple_ = {"attrs": [("CTA_TUPLE_PROTO", {"attrs": parts})]}
-    # pyroute2 does not know CTA_FILTER: 12 bytes behind the rest.
+    # pyroute2 lacks CTA_FILTER: 12 bytes behind the rest.
     made = conntrack.list_connections(version, protocol, port)
     flags = (20, 25 | 0x8000, 8, 1, 1 << 3 | 1 << 5, 8, 2, 0)
     attributes = [("CTA_TUPLE_ORIG", tuple_)]

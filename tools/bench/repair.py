@@ -141,7 +141,7 @@ def _seconds_of(server: int) -> float:
     for pid in process_tree(server):
         with suppress(FileNotFoundError, ProcessLookupError):  # it ends meanwhile, and counts as its parent's
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-            ticks += sum(map(int, fields[11:15]))  # utime, stime, and those of its children
+            ticks += sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime
     return ticks / _TICKS
 
 

@@ -1,4 +1,4 @@
-"""What a trace costs: `python -m tools.bench.tracing`, as root, on a node made for it.
+"""The cost of a trace: `python -m tools.bench.tracing`, as root, on a node made for it.
 
 ADDs of a bridge that masquerades, with served plugins; in turns without a trace and with `--trace --trace-file`. Once
 libcni calls the plugins, and their processor time alone is counted; once `cni-harness add` does, and all is counted.

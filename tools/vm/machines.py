@@ -127,10 +127,10 @@ MACHINES: Final[dict[str, Callable[[Kernel, Sequence[str]], Machine]]] = {
     "package": _package,
     "conformance": _conformance,
 }
-"""What makes each of them, given further arguments of pytest."""
+"""The function that makes each machine, given further arguments of pytest."""
 
 ON_REQUEST: Final = {"conformance"}
-"""Those that take more than an hour: they run only if they are named."""
+"""Machines that take more than an hour: they run only if they are named."""
 
 KERNELS: Final = {"tests-6.12": "linux-image-6.12-amd64"}
-"""The packages of the kernels of those that have another one than the release's own."""
+"""Packages of kernels, for machines with another kernel than the release's own."""

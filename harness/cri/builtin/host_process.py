@@ -1,7 +1,7 @@
 """The image-less mode: a command on the node's files, in the namespaces of a pod. A program, as `runc` is one.
 
 `create FILE` makes the process and writes its PID into the file `../pid`; it ends when the process runs. `exec`
-runs another one beside it and ends with its exit code. Errors go to a log as those of `runc --log-format json` do.
+runs another one beside it and ends with its exit code. Errors go to a log in the form of `runc --log-format json`.
 """
 
 import errno

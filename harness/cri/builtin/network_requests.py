@@ -34,7 +34,7 @@ _SELECTED: Final = re.compile(r"(?:(?P<namespace>[a-z0-9.-]+)/)?(?P<name>[a-z0-9
 def network_plans(
     config: PodSandboxConfig, sandbox_id: str, networks: Sequence[NetworkList], loopback: NetworkList
 ) -> list[NetworkPlan]:
-    """Return the networks of a sandbox in the order of ADD: `lo`, the first list as eth0, those of the annotation.
+    """Return the networks of a sandbox in the order of ADD: `lo`, the first list as eth0, the annotation's networks.
 
     Raises RuntimeServiceError, which names the annotation and its value.
     """

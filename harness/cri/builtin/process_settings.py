@@ -38,7 +38,7 @@ def arguments_of(config: ContainerConfig, image: ImageConfig) -> list[str]:
 def process_settings(
     config: ContainerConfig, image: ImageConfig, root: Path, hostname: str, arguments: list[str]
 ) -> ProcessSettings:
-    """Return the process of a container whose files are those of `root`. Raises RuntimeServiceError."""
+    """Return the process of a container with the files of `root`. Raises RuntimeServiceError."""
     security = config.security
     user = user_of(root, security, image.user)
     environment = {"PATH": _PATH, "HOSTNAME": hostname}

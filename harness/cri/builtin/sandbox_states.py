@@ -6,7 +6,7 @@
               |                                                            ^
               +-- TAKEN_BACK ----------------------------------------------+
 
-A sandbox of a process that was killed while it made the sandbox is LEFT. kubelet sees UNKNOWN as not ready, stops the
+A sandbox of a process that was killed while it made the sandbox is LEFT. UNKNOWN is not ready for kubelet: it stops the
 sandbox, and removes it.
 """
 
@@ -48,4 +48,4 @@ SANDBOX_LIFE = Transitions(
         (SandboxState.NOTREADY, SandboxEvent.REMOVED): SandboxState.GONE,
     },
 )
-"""What follows what: the drawing above."""
+"""The state that follows each state, by event: the drawing above."""

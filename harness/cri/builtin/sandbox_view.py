@@ -26,8 +26,8 @@ class SandboxView(NamedTuple):
     def namespaces(self) -> dict[str, str]:
         """Return the paths of the namespaces that each container joins, by name in /proc/PID/ns.
 
-        All are the pause process's, also those of the node: it is in these itself. With pid mode CONTAINER, each
-        container gets its own (containerd, WithPodNamespaces).
+        All are the pause process's. With a namespace of the node, that process is in it, too. With pid mode CONTAINER,
+        each container gets its own (containerd, WithPodNamespaces).
         """
         names = ["net", "ipc", "uts"]
         if self.config.pid is not NamespaceMode.CONTAINER:
@@ -35,7 +35,7 @@ class SandboxView(NamedTuple):
         return {name: f"/proc/{self.pause_pid}/ns/{name}" for name in names}
 
     def mounts(self, requested: list[Mount], *, readonly: bool) -> list[Mount]:
-        """Return the requested mounts and those of the sandbox's files, outer before inner ones.
+        """Return the requested mounts and the mounts of the sandbox's files, outer before inner ones.
 
         A requested mount takes the place of a file of the sandbox. `readonly` is the container's root.
         """

@@ -72,7 +72,7 @@ class Sandboxes:
         self.store.end(sandbox)
 
     def remove(self, sandbox_id: str) -> None:
-        """Stop a sandbox and forget it; its containers have been removed before. Raises RuntimeServiceError."""
+        """Stop a sandbox and remove its record; its containers have been removed before. Raises RuntimeServiceError."""
         with suppress(NotFoundError):
             self.stop(sandbox_id)
             self.store.change(self.store.get(sandbox_id), SandboxEvent.REMOVED)

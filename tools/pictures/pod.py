@@ -1,6 +1,6 @@
 """Draws docs/pod.svg: who does what from a manifest to a running Pod.
 
-`python -m tools.pod_picture` writes the file; the same program gives the same bytes. The numbers are the sections of
+`make pictures` writes the file; the same program gives the same bytes. The numbers are the sections of
 docs/walkthrough.md. Colours follow the reader's light or dark mode.
 """
 
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 __all__ = ["PICTURE", "STEPS", "drawing"]
 
-PICTURE: Final = Path(__file__).resolve().parent.parent / "docs" / "pod.svg"
+PICTURE: Final = Path(__file__).resolve().parents[2] / "docs" / "pod.svg"
 
 
 class Step(NamedTuple):
@@ -35,8 +35,8 @@ STEPS: Final = (
     Step(2, "kubelet", "kubelet", "pod worker: SyncPod, volumes"),
     Step(3, "kubelet", "runtime", "RunPodSandbox"),
     Step(3, "runtime", "kernel", "network namespace"),
-    Step(4, "runtime", "plugins", "ADD: CNI_*, JSON on stdin"),
-    Step(5, "plugins", "kernel", "veth, addresses, nftables"),
+    Step(4, "runtime", "plugins", "AddNetworkList: ADD, stdin"),
+    Step(5, "plugins", "kernel", "PluginMain: veth, nftables"),
     Step(4, "plugins", "runtime", "result: the Pod's addresses"),
     Step(3, "runtime", "kernel", "pause process: IPC, UTS"),
     Step(6, "kubelet", "runtime", "Create-, StartContainer"),
@@ -115,7 +115,3 @@ def _number(section: int, x: int, y: int) -> Iterator[str]:
 def _text(x: int, y: int, text: str, kind: str = "") -> str:
     style = f' class="{kind}"' if kind else ""
     return f'<text x="{x}" y="{y}" text-anchor="middle"{style}>{escape(text)}</text>'
-
-
-if __name__ == "__main__":
-    PICTURE.write_text(drawing())

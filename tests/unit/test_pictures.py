@@ -1,0 +1,69 @@
+"""The pictures of README: the Pod's way, and the recorded terminal."""
+
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.cli import ROOT
+from tools.pictures import terminal_svg
+from tools.pictures.cast import COLUMNS, PROMPT, RECORDING, SCRIPT, Cast, Event
+from tools.pictures.pod import PICTURE, STEPS, drawing
+
+_TEXT = "{http://www.w3.org/2000/svg}text"
+
+
+def test_the_file_is_what_the_program_draws() -> None:
+    assert PICTURE.read_text() == drawing(), "`make pictures` writes it"
+
+
+def test_the_numbers_are_sections_of_the_walkthrough() -> None:
+    sections = re.findall(r"^## (\d)\. ", (ROOT / "docs" / "walkthrough.md").read_text(), re.MULTILINE)
+
+    assert sections == sorted({str(step.section) for step in STEPS})
+
+
+def test_no_text_leaves_the_picture() -> None:
+    picture = ET.fromstring(drawing())  # noqa: S314 -- our own text
+    width = float(picture.attrib["width"])
+    ends = [
+        float(text.attrib["x"]) + side * 3.4 * len(text.text or "")  # half of a character of 12 pixels
+        for text in picture.iter(_TEXT)
+        for side in (-1, 1)
+    ]
+
+    assert len(ends) > 2 * len(STEPS)
+    assert [end for end in ends if not 0 < end < width] == []
+
+
+def test_the_recording_has_each_command_and_the_picture_shows_them() -> None:
+    cast = Cast.read(RECORDING.read_text())
+    picture = terminal_svg.drawing(cast)
+    lines = ["".join(line.itertext()) for line in ET.fromstring(picture).iter(_TEXT)]  # noqa: S314 -- our own text
+
+    assert cast.document() == RECORDING.read_text()
+    assert cast.commands() == list(SCRIPT), "`make pictures` records them"
+    assert picture == terminal_svg.PICTURE.read_text(), "`make pictures` draws it"
+    shown = "".join(lines)  # a long command goes on in the next line
+    assert [command for command in SCRIPT if f"# {command}" not in shown] == []
+    assert max(map(len, lines)) <= COLUMNS
+    assert len(picture) < 150_000
+
+
+def test_a_line_appears_at_its_time_and_a_typed_one_key_by_key() -> None:
+    typed = [Event(1 + number / 10, "o", key) for number, key in enumerate("date")]
+    output = Event(2.5, "o", "\r\n\x1b[1mMon\x1b[0m \x1b[31mNov <23>\x1b[0m\r\n" + PROMPT)
+
+    picture = terminal_svg.drawing(Cast((Event(0.0, "o", PROMPT), *typed, output)))
+    lines = list(ET.fromstring(picture).iter(_TEXT))  # noqa: S314 -- our own text
+    assert ["".join(line.itertext()) for line in lines] == ["# date", "Mon Nov <23>"]
+    assert [line.get("style") for line in lines] == ["animation-delay:0.00s", "animation-delay:2.50s"]
+    assert [(key.text, key.get("style")) for key in lines[0]] == [
+        (key, f"animation-delay:{1 + number / 10:.2f}s") for number, key in enumerate("date")
+    ]
+    assert [(part.text, part.get("class")) for part in lines[1]] == [("Mon", "bold"), ("Nov <23>", "r")]
+
+
+def test_a_screen_that_needs_an_emulator_is_refused() -> None:
+    with pytest.raises(ValueError, match="only colours"):
+        terminal_svg.drawing(Cast((Event(0.0, "o", "one\x1b[2Ktwo"),)))

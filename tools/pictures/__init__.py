@@ -1,0 +1,1 @@
+"""The pictures of README.md: docs/pod.svg, docs/recording.cast and docs/recording.svg."""
