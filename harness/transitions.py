@@ -39,6 +39,10 @@ class Transitions(Generic[S, E]):
         """Return the state diagram in Mermaid's language; a state that nothing follows is an end."""
         followed = {state for state, _ in self._rows}
         ends = sorted({after for after in self._rows.values() if after not in followed})
+        # One arrow for all events between two states: Mermaid would draw several over each other.
+        arrows: dict[tuple[S, S], list[E]] = {}
+        for (before, event), after in self._rows.items():
+            arrows.setdefault((before, after), []).append(event)
         lines = [f"    [*] --> {self.start}"]
-        lines += [f"    {before} --> {after} : {event}" for (before, event), after in self._rows.items()]
+        lines += [f"    {before} --> {after} : {', '.join(events)}" for (before, after), events in arrows.items()]
         return "\n".join(["stateDiagram-v2", *lines, *(f"    {end} --> [*]" for end in ends)]) + "\n"

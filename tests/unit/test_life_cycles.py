@@ -9,9 +9,9 @@ def test_the_drawings_are_those_of_the_tables() -> None:
     text = PAGE.read_text()
 
     assert text.count("```mermaid") == 3
-    assert "    sync --> terminating : KILLED\n" in text
+    assert "    sync --> sync : SYNCED, FAILED\n" in text
     assert "    READY --> NOTREADY : ENDED\n" in text
-    assert "    CONTAINER_RUNNING --> CONTAINER_EXITED : SHIM_LOST\n" in text
+    assert "    CONTAINER_RUNNING --> CONTAINER_EXITED : EXIT, SHIM_LOST\n" in text
     assert drawn(text) == text, "`python -m tools.life_cycles` writes the page"
 
 
