@@ -40,7 +40,7 @@ TEST_NEEDS := $(NEEDS) arping=iputils-arping conntrack=conntrack dbus-daemon=dbu
 	kea-dhcp4=kea-dhcp4-server kea-dhcp6=kea-dhcp6-server \
 	firewalld=firewalld iperf3=iperf3 iptables=iptables jq=jq json_pp=perl ping=iputils-ping \
 	ps=procps rsync=rsync tcpdump=tcpdump vagrant=vagrant /usr/lib/cni/bridge=containernetworking-plugins cc=gcc \
-	/usr/include/stdlib.h=libc6-dev runc=runc crun=crun skopeo=skopeo strace=strace umoci=umoci \
+	/usr/include/stdlib.h=libc6-dev runc=runc crun=crun skopeo=skopeo strace=strace systemd-analyze=systemd umoci=umoci \
 	/usr/share/doc/busybox-static=busybox-static
 BENCH_NEEDS := $(NEEDS) iptables=iptables /usr/lib/cni/bridge=containernetworking-plugins cc=gcc \
 	/usr/include/stdlib.h=libc6-dev

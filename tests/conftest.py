@@ -2,7 +2,7 @@
 
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,19 +10,22 @@ import pytest
 
 from launch.launcher import launcher_bytes, launcher_text
 from tests.nodes import HANG, Node
+from tests.samples import sampled
 from tests.servers import running_server, write_launchers
 from tests.turns import turns
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option for tables."""
+    """Add the options for tables."""
     parser.addoption(
         "--both-kinds", action="store_true", help="execute all tests directly and by a server, none in turns"
     )
+    parser.addoption("--all-rows", action="store_true", help="run all rows of long tables, not a sample of them")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Have tests start programs that signals end, although nohup and shells' background jobs ignore some."""
+    config.addinivalue_line("markers", "one_row_in(n): run every n-th row only, all with --all-rows")
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
@@ -36,14 +39,31 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Have rows of tables and tests of the command line take turns with both kinds of execution.
+    """Have rows of tables and tests of the command line take turns with both kinds of execution; take samples.
 
-    All other tests run with both, as all do with `--both-kinds`. A test whose other kind is not collected stays.
+    All other tests run with both kinds, as all do with `--both-kinds`. A test whose other kind is not collected stays.
     """
-    if not config.getoption("both_kinds"):
-        kept, left_out = turns(items)
-        items[:] = kept
-        config.hook.pytest_deselected(items=left_out)
+    for option, choose in (("both_kinds", turns), ("all_rows", sampled)):
+        if not config.getoption(option):
+            kept, left_out = choose(items)
+            items[:] = kept
+            config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test that is skipped for another reason than the kernel, as CI does: it would go unnoticed otherwise.
+
+    The machines of tests/vm and the runtimes of tests/runtime differ in more than the kernel.
+    """
+    report = yield
+    elsewhere = {"runtime", "vm"} & {folder.name for folder in item.path.parents}
+    if report.skipped and not hasattr(report, "wasxfail") and not elsewhere:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        if "kernel" not in reason:
+            report.outcome = "failed"
+            report.longrepr = f"only what the kernel lacks may be skipped (tests/kernel.py), not this: {reason}"
+    return report
 
 
 @pytest.fixture(scope="session")

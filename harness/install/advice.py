@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from harness.install.doctor import VersionsOf
-from harness.install.packages import owner
+from harness.install.packages import owners
 from harness.install.runtime_configs import RuntimeConfig
 from harness.libcni.chain_versions import unspoken_versions
 from harness.libcni.networks import NetworkError, load_networks
@@ -27,7 +27,7 @@ def advice(config: RuntimeConfig, folders: Sequence[Path], names: Iterable[str])
         return f"{config.name} will execute {_listed(used.values())}"
     found = [path for path in elsewhere.values() if path is not None]
     taken = found[0].parent if found else config.bin_dirs[0]
-    packages = sorted({package for path in found if (package := owner(path))})
+    packages = sorted(set(owners(found).values()))
     source = config.files[-1] if config.files else "by default"
     whose = f" of the package {', '.join(packages)}" if packages else ""
     instead = f"it will execute {_listed(found)}{whose}" if found else f"it looks into {taken}"

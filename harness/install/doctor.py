@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from harness.install.packages import owner
+from harness.install.packages import owners
 from harness.install.runtime_configs import RuntimeConfig
 from harness.libcni.chain_versions import unspoken_versions
 from harness.libcni.networks import NetworkError, NetworkList, network_files, read_network_file
@@ -72,7 +72,9 @@ def origin(path: Path) -> str:
         return OURS
     if is_any_launcher(str(path)):
         return "another cni-harness"
-    return owner(path.resolve()) or owner(path) or "unknown"
+    target = path.resolve()
+    packages = owners([target, path])
+    return packages.get(target) or packages.get(path) or "unknown"
 
 
 def outdated(placed: Sequence[Path], others: Iterable[str]) -> list[Path]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.files import locked, write_atomically
-from harness.install.packages import divert, diverted_to, owner, undivert
+from harness.install.packages import divert, diverted_to, owners, undivert
 from launch.installation import plugin_names
 from launch.launcher import is_ours, launcher_bytes
 from skel.decoders import boolean, list_of, record, string
@@ -133,7 +133,7 @@ def install(
 
 def _packages(files: Iterable[Path]) -> dict[Path, str]:
     """Return the Debian package of each existing file that belongs to one."""
-    return {path: package for path in files if path.exists() and (package := owner(path))}
+    return owners(path for path in files if path.exists())
 
 
 def _refuse(foreign: Mapping[Path, str]) -> None:

@@ -1,28 +1,34 @@
-"""Files of Debian packages: the owner of a file, and diversions, which dpkg respects in later upgrades."""
+"""Files of Debian packages: the owners of files, and diversions, which dpkg respects in later upgrades."""
 
 import os
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 from harness.install.commands import run
 
-__all__ = ["divert", "diverted_to", "owner", "undivert"]
+__all__ = ["divert", "diverted_to", "owners", "undivert"]
 
 
-def owner(path: Path) -> str:
-    """Return the Debian package that a file belongs to; empty if there is none, or dpkg is missing."""
-    if shutil.which("dpkg-query") is None:
-        return ""
+def owners(paths: Iterable[Path]) -> dict[Path, str]:
+    """Return the Debian package of each file that belongs to one; nothing if dpkg is missing.
+
+    One dpkg-query looks up all files, since it reads the lists of all packages first.
+    """
+    wanted = {str(path): path for path in paths}
+    if not wanted or shutil.which("dpkg-query") is None:
+        return {}
     environment = {**os.environ, "LC_ALL": "C"}
-    command = ["dpkg-query", "--search", str(path)]
+    command = ["dpkg-query", "--search", *wanted]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     # "PACKAGE[, PACKAGE]: PATH"; lines about diversions, "local diversion from: PATH", stand before it.
-    for line in done.stdout.splitlines():
-        names, _, found = line.partition(": ")
-        if found == str(path) and not names.startswith(("diversion by ", "local diversion ")):
-            return names
-    return ""
+    found = (line.partition(": ") for line in done.stdout.splitlines())
+    return {
+        wanted[path]: names
+        for names, _, path in found
+        if path in wanted and not names.startswith(("diversion by ", "local diversion "))
+    }
 
 
 def divert(path: Path, aside: Path) -> None:

@@ -35,13 +35,23 @@ class Backoff:
                 return False
             return self._clock() - since < entry.delay_s
 
+    def is_in_backoff(self, key: str) -> bool:
+        """Tell whether less than the delay has passed since the last `next`: for tries that have no end of their own.
+
+        Such are pulls of images (client-go's IsInBackOffSinceUpdate).
+        """
+        with self._lock:
+            entry = self._entries.get(key)
+            return entry is not None and self._clock() - entry.updated < entry.delay_s
+
     def remaining_s(self, key: str, since: float) -> float:
         """Return the seconds until the delay after the event at `since` has passed, 0 if it has."""
         return max(0.0, since + self.get(key) - self._clock())
 
-    def next(self, key: str, event: float) -> None:
-        """Take the next delay for what follows the event at the time `event`: the initial one if the key is new."""
+    def next(self, key: str, event: float | None = None) -> None:
+        """Take the next delay for the time after `event`, by default now: the initial one if the key is new."""
         with self._lock:
+            event = self._clock() if event is None else event
             entry = self._entries.get(key)
             if entry is None or self._expired(entry, event):
                 delay_s = self._initial_s

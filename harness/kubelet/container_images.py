@@ -49,7 +49,7 @@ class ContainerImages:
         return self._pull(container.image, name, f"{pod_uid}_{name}", record)
 
     def _pull(self, shown: str, name: str, key: str, record: Recorder) -> Image:
-        if self._backoff.is_in_backoff_since(key, time.time()):
+        if self._backoff.is_in_backoff(key):
             message = f'Back-off pulling image "{shown}"'
             record(NORMAL, "BackOff", message)
             failure = self._failures.get(key, "")
@@ -60,7 +60,7 @@ class ContainerImages:
             image = self._pulled(name)
         except RuntimeServiceError as error:
             record(WARNING, "Failed", f'Failed to pull image "{shown}": {error}')
-            self._backoff.next(key, time.time())
+            self._backoff.next(key)
             self._failures[key] = f"ErrImagePull: {error}"
             raise StartError("ErrImagePull", str(error)) from error
         took = format_duration(round(time.monotonic() - started, 3))

@@ -49,6 +49,7 @@ def mixed_bin_dir(direct_bin_dir: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.mark.sudo
+@pytest.mark.one_row_in(4)  # `make matrix` runs all
 @pytest.mark.parametrize(("name", "demand"), DEMANDS)
 def test_it_does_all_that_is_demanded(name: str, demand: str, tmp_path: Path) -> None:
     tested = subject(name, "shell-ptp", PERL_IPAM, PLUGINS)

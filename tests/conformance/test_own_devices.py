@@ -38,8 +38,8 @@ def extent(tmp_path: Path) -> Extent:
         if check.id in LINK_CHECKS - UNFIT[plugin]
     ],
 )
-def test_conformance(plugin: str, check: Check, direct_bin_dir: Path, tmp_path: Path, extent: Extent) -> None:
-    examined = interface_plugin(plugin, PLUGINS[plugin], direct_bin_dir)
+def test_conformance(plugin: str, check: Check, bin_dir: Path, tmp_path: Path, extent: Extent) -> None:
+    examined = interface_plugin(plugin, PLUGINS[plugin], bin_dir)
 
     finding = run_check(check, examined, state_dir=tmp_path / "state", extent=extent)
 

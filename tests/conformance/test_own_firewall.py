@@ -63,10 +63,10 @@ def subject(bin_dir: Path) -> Subject:
     [check for check in checks() if Profile.CHAINED in check.profiles and check.id in OWN],
     ids=lambda check: check.id,
 )
-def test_conformance(check: Check, direct_bin_dir: Path, tmp_path: Path) -> None:
+def test_conformance(check: Check, bin_dir: Path, tmp_path: Path) -> None:
     extent = Extent(timeout=HANG, kills=KILLS, killers=2)
 
-    finding = run_check(check, subject(direct_bin_dir), state_dir=tmp_path / "state", extent=extent)
+    finding = run_check(check, subject(bin_dir), state_dir=tmp_path / "state", extent=extent)
 
     assert finding.outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, finding.detail
 

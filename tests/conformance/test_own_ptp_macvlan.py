@@ -11,6 +11,7 @@ from harness.conformance.finding import Outcome
 from harness.conformance.profile import Profile
 from harness.conformance.run import Extent, run_check
 from tests.conformance.own import IPAM, LINK_CHECKS, WIDE, interface_plugin, with_uplink
+from tests.samples import share
 from tools.soak.soak import Soak, soak, survey
 
 pytestmark = pytest.mark.sudo
@@ -31,6 +32,7 @@ PLUGINS: dict[str, dict[str, Any]] = {
     },
 }
 KILLS = 60
+"""A third of them in each run, all with `--all-rows`."""
 KILLED = "killed-add"
 """Its ADDs are killed by a test of their own."""
 PARALLEL = {"parallel-add", "parallel-delete", "parallel-add-and-delete"}
@@ -41,9 +43,9 @@ CHECKS = {
 
 
 @pytest.fixture
-def extent(tmp_path: Path) -> Extent:
+def extent(tmp_path: Path, pytestconfig: pytest.Config) -> Extent:
     """On each node there is an uplink, for a master."""
-    return with_uplink(tmp_path, kills=KILLS, killers=2)
+    return with_uplink(tmp_path, kills=share(pytestconfig, KILLS, one_in=3), killers=2)
 
 
 @pytest.mark.parametrize(
@@ -55,8 +57,8 @@ def extent(tmp_path: Path) -> Extent:
         if Profile.INTERFACE in check.profiles and check.id in CHECKS[plugin]
     ],
 )
-def test_conformance(plugin: str, check: Check, direct_bin_dir: Path, tmp_path: Path, extent: Extent) -> None:
-    examined = interface_plugin(plugin, PLUGINS[plugin], direct_bin_dir)
+def test_conformance(plugin: str, check: Check, bin_dir: Path, tmp_path: Path, extent: Extent) -> None:
+    examined = interface_plugin(plugin, PLUGINS[plugin], bin_dir)
 
     finding = run_check(check, examined, state_dir=tmp_path / "state", extent=extent)
 
@@ -76,7 +78,7 @@ def test_nothing_is_left_of_a_killed_add(
 
     chaos = wreak(interface_plugin(plugin, PLUGINS[plugin], bin_dir, WIDE), state_dir=tmp_path, extent=extent)
 
-    assert len(chaos.kills) >= KILLS * 0.9
+    assert len(chaos.kills) >= extent.kills * 0.9
     assert chaos.leaks == []
 
 
@@ -88,7 +90,7 @@ def test_nothing_is_left_of_a_verb_that_sigterm_ends(
     """Of the second half: in the first one the interpreter starts."""
     examined = interface_plugin(plugin, PLUGINS[plugin], direct_bin_dir, WIDE)
     calls, _ = survey(examined, verb, tmp_path, extent)
-    points = tuple(range(calls // 2, calls + 1, max(1, calls // KILLS)))
+    points = tuple(range(calls // 2, calls + 1, max(1, calls // extent.kills)))
 
     tally = soak(Soak("direct", examined, verb, By.CALLS, points, extent), tmp_path, 2)
 

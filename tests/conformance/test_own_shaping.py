@@ -67,8 +67,8 @@ def subject(plugin: str, bin_dir: Path) -> Subject:
 
 @pytest.mark.parametrize("plugin", PLUGINS)
 @pytest.mark.parametrize("check", [check for check in checks() if check.id in CHECKS], ids=lambda check: check.id)
-def test_conformance(check: Check, plugin: str, direct_bin_dir: Path, tmp_path: Path) -> None:
-    examined = subject(plugin, direct_bin_dir)
+def test_conformance(check: Check, plugin: str, bin_dir: Path, tmp_path: Path) -> None:
+    examined = subject(plugin, bin_dir)
 
     finding = run_check(check, examined, state_dir=tmp_path / "state", extent=EXTENT)
 

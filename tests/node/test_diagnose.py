@@ -75,7 +75,7 @@ def trial(request: pytest.FixtureRequest, make_cli: Callable[[Path], Cli]) -> Tr
     if request.param == "reference":
         cli: Cli = request.getfixturevalue("reference_cli")
         return Trial(cli)
-    return Trial(make_cli(request.getfixturevalue("direct_bin_dir")))
+    return Trial(make_cli(request.getfixturevalue("served_bin_dir")))
 
 
 def stale_lease(trial: Trial) -> None:

@@ -342,7 +342,7 @@ def test_bad_values_are_told_and_no_obstacle_to_del(network: Network, keys: dict
 
 def test_a_label_without_selinux(network: Network) -> None:
     if Path("/sys/fs/selinux/enforce").exists():
-        pytest.skip("this machine has SELinux on")
+        pytest.skip("the kernel has SELinux on")
     netns = network.node.pod_namespace("one")
     before = network.node.state()
 

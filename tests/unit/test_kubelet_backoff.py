@@ -83,6 +83,21 @@ def test_collect_forgets_expired_keys_only() -> None:
     assert (backoff.get("old"), backoff.get("new")) == (0, 10)
 
 
+def test_a_try_without_an_end_waits_from_the_last_failure() -> None:
+    clock = Clock()
+    backoff = Backoff(clock=clock)
+    waited = []
+    for _ in range(3):
+        began = clock.now
+        while backoff.is_in_backoff(KEY):
+            clock.now += 1
+        backoff.next(KEY)
+        waited.append(clock.now - began)
+
+    assert waited == [0, 10, 20]
+    assert not backoff.is_in_backoff("other")
+
+
 def test_reset_forgets_a_key() -> None:
     backoff = Backoff()
     backoff.next(KEY, 0)

@@ -1,0 +1,25 @@
+"""Some rows of long tables are run, always the same, and all with `--all-rows`."""
+
+import re
+
+from tests.unit.test_turns import collected
+
+TABLE = "tests/conformance/test_other_languages.py"
+
+
+def rows(*args: str) -> set[str]:
+    return set(re.findall(r"test_it_does_all_that_is_demanded\[(.*)\]", "\n".join(collected(*args))))
+
+
+def test_a_sample_is_a_fixed_part_with_rows_of_all_plugins() -> None:
+    sample, every = rows(TABLE), rows(TABLE, "--all-rows")
+
+    assert sample < every
+    assert abs(len(every) / 4 - len(sample)) < 1
+    assert {row.partition(":")[0] for row in sample} == {"shell-ptp", "perl-ipam"}
+    assert rows(TABLE) == sample
+
+
+def test_a_row_that_is_named_is_run() -> None:
+    for row in ("shell-ptp:del-twice", "shell-ptp:add-mac"):
+        assert rows(f"{TABLE}::test_it_does_all_that_is_demanded[{row}]") == {row}
