@@ -36,7 +36,7 @@ RUNNABLE = $(VENV)/.runnable-$(PROJECT)
 DOCUMENTED = $(VENV)/.documented-$(PROJECT)
 
 NEEDS := $(PYTHON)=python3 ip=iproute2 nft=nftables
-TEST_NEEDS := $(NEEDS) arping=iputils-arping conntrack=conntrack dbus-daemon=dbus-daemon dnsmasq=dnsmasq-base \
+TEST_NEEDS := $(NEEDS) arping=iputils-arping chromium=chromium conntrack=conntrack dbus-daemon=dbus-daemon dnsmasq=dnsmasq-base \
 	kea-dhcp4=kea-dhcp4-server kea-dhcp6=kea-dhcp6-server \
 	firewalld=firewalld iperf3=iperf3 iptables=iptables jq=jq json_pp=perl ping=iputils-ping \
 	ps=procps rsync=rsync tcpdump=tcpdump vagrant=vagrant /usr/lib/cni/bridge=containernetworking-plugins cc=gcc \

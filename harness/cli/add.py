@@ -7,6 +7,7 @@ import click
 
 from harness.cli.options import EXECUTABLE, Settings, complete_network, namespace_option, needs_root, say, verb
 from harness.cli.parallel import for_each_pod, jobs_option
+from harness.cli.traced_verb import record_option
 from harness.output import seconds
 from harness.table import Table
 
@@ -73,6 +74,7 @@ _HEADINGS = ("POD", "INTERFACE", "ADDRESS", "GATEWAY", "BRIDGE", "TIME")
 )
 @click.option("--diff", is_flag=True, help="Show what the plugins did: the node and the pods, before and after.")
 @click.option("--exist-ok", is_flag=True, help="A pod that is there already is left as it is, and no error.")
+@record_option
 @jobs_option
 def command(
     settings: Settings,

@@ -6,6 +6,7 @@ import click
 
 from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, say, verb
 from harness.cli.parallel import for_each_pod, jobs_option
+from harness.cli.traced_verb import record_option
 from harness.table import Table
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ __all__ = ["command"]
 )
 @click.option("--diff", is_flag=True, help="Show what was freed: the node and the pods, before and after.")
 @namespace_option
+@record_option
 @jobs_option
 def command(
     settings: Settings,
@@ -114,6 +116,8 @@ def _prune(runtime: "Runtime", before: "StateBefore | None") -> "list[Difference
         say(f"Removed {name}, which had no ports left")
     for name, reason in pruned.kept.items():
         say(f"Kept {name}: {reason}")
+    if not node.has_pods():
+        node.forget_runs()
     if node.name is not None:
         say(f"Removed node {node.name}" if node.remove() else f"Kept node {node.name}: it has pods")
     if node.netns is None or sandbox_exists(node.netns):

@@ -17,6 +17,7 @@ from harness.cli.kubelet_node import (
     runtime_options,
 )
 from harness.cli.options import Settings, namespace_option, needs_root, verb
+from harness.cli.traced_verb import record_option
 from harness.table import Table
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ _MARGIN_S = 60.0
     help="Seconds between the stop signal and SIGKILL.  [default: the pod's own]",
 )
 @namespace_option
+@record_option
 @runtime_options
 def command(
     settings: Settings,

@@ -54,6 +54,7 @@ class Settings:
     verbose: int = 0
     trace: bool = False
     trace_files: tuple[Path, ...] = ()
+    record: bool = False
     announces: bool = False
     """Whether the use of this project's own lists and plugins is reported on stderr."""
     named: set[str] = field(default_factory=set)
@@ -207,15 +208,20 @@ def verb(
     name: str,
     *,
     makes_folders: bool = False,
+    own_output: bool = False,
     cls: type[click.Command] = click.Command,
     **attributes: Any,  # noqa: ANN401 -- click's own
 ) -> Callable[[Callable[..., object]], Any]:
-    """Make a function a command, with the shared options after its own; its first argument is the Settings."""
+    """Make a function a command, with the shared options after its own; its first argument is the Settings.
+
+    A command with `own_output` has an option -o of its own in place of the shared one.
+    """
 
     def decorate(function: Callable[..., object]) -> click.Command:
         carry_out = click.make_pass_decorator(Settings, ensure=True)(traceable(name, function, say))
         command = click.command(name, cls=cls, **attributes)(carry_out)
-        command.params += shared_options(makes_folders=makes_folders)
+        shared = shared_options(makes_folders=makes_folders)
+        command.params += [option for option in shared if not (own_output and option.name == "output")]
         return command
 
     return decorate

@@ -18,6 +18,7 @@ from harness.cli.kubelet_node import (
 )
 from harness.cli.kubelet_tables import POD_HEADINGS, pod_row
 from harness.cli.options import Settings, needs_root, say, verb
+from harness.cli.traced_verb import record_option
 from harness.table import Table
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ _LOOK_S = 0.1
     metavar="S",
     help="How many seconds to wait until all pods are ready or have ended.",
 )
+@record_option
 @runtime_options
 def command(settings: Settings, *, paths: tuple[Path, ...], timeout: float, runtime: RuntimeChoice) -> int:
     """Run the pods of manifests until all are ready or have ended.

@@ -1,17 +1,21 @@
-"""The options --trace and --trace-file, and what they do to a verb."""
+"""The options --trace, --trace-file and --record, and their effect on a verb."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from harness.locations import DEFAULT_CONF_DIR, OWN_CONF_DIR
+
 if TYPE_CHECKING:
     from harness.cli.options import Settings
+    from skel.spans import Span
 
-__all__ = ["trace_options", "traceable"]
+__all__ = ["record_option", "trace_options", "traceable"]
 
 _OTLP_ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
@@ -39,16 +43,52 @@ def trace_options(remember: Callable[[click.Context, click.Parameter, Any], obje
     ]
 
 
+def _remember_record(ctx: click.Context, param: click.Parameter, value: object) -> None:
+    del param
+    if value:
+        ctx.obj.record = True
+
+
+record_option = click.option(
+    "--record",
+    is_flag=True,
+    expose_value=False,
+    callback=_remember_record,
+    help="Keep the trace, and the node before and after, for `cni-harness explain POD`.",
+)
+"""Adds --record, for verbs whose arguments `pods` or `names` are pods."""
+
+
 def traceable(name: str, function: Callable[..., object], say: Callable[[str], None]) -> Callable[..., object]:
     """Return the verb `name` so that it is traced if its Settings, or OpenTelemetry's variables, ask for that."""
 
     @wraps(function)
     def carry_out(settings: "Settings", *arguments: Any, **named: Any) -> object:  # noqa: ANN401 -- the verb's own
-        if not (settings.trace or settings.trace_files or os.environ.get(_OTLP_ENDPOINT)):
+        if not (settings.trace or settings.trace_files or settings.record or os.environ.get(_OTLP_ENDPOINT)):
             return function(settings, *arguments, **named)
         from harness.views.tracing import traced
 
-        with traced(name, tree=settings.trace, files=settings.trace_files, say=say):
+        with (
+            _recorded(name, settings, named, say) as take,
+            traced(name, tree=settings.trace, files=settings.trace_files, say=say, take=take),
+        ):
             return function(settings, *arguments, **named)
 
     return carry_out
+
+
+@contextmanager
+def _recorded(
+    name: str, settings: "Settings", named: Mapping[str, Any], say: Callable[[str], None]
+) -> "Iterator[Callable[[Sequence[Span]], None] | None]":
+    """Record the verb, and yield the function that gets its spans; None without --record, or if this is not root."""
+    if not settings.record or os.geteuid() != 0:  # the verb itself says that it needs root
+        yield None
+        return
+    from harness.views.run_recording import Recording, recorded_run
+
+    pods = [f"{named['namespace']}/{pod}" for pod in named.get("pods") or named.get("names") or ()]
+    conf_dirs = [settings.conf_dir or DEFAULT_CONF_DIR, OWN_CONF_DIR]
+    recording = Recording(settings.open_node(), name, None if named.get("everything") else pods, conf_dirs)
+    with recorded_run(recording, say) as take:
+        yield take

@@ -53,6 +53,7 @@ class Node:
         self.var_lib_cni = VAR_LIB_CNI if name is None else self.folder / "var-lib-cni"
         self.pods = PodStore(self.folder / "pods")
         self.left_links = LeftLinks(self.folder / "left-links")
+        self.runs = self.folder / "runs"
         self._lock = self.folder / "lock"
         self._made_here = self.folder / "made-netns"
         self._threads = threads
@@ -102,7 +103,7 @@ class Node:
         if self.netns is None:
             raise NodeError("this host is no node to remove")
         with locked(self._lock):
-            if self.pods.names() or any(self.folder.glob("sandboxes/*/sandbox.json")):
+            if self.has_pods():
                 return False
             if self._made_here.exists() or not sandbox_exists(self.netns):
                 remove_namespace(self.netns)
@@ -112,6 +113,16 @@ class Node:
             with suppress(OSError):  # other nodes remain
                 self.folder.parent.rmdir()
         return True
+
+    def has_pods(self) -> bool:
+        """Tell whether there are records of pods, or of sandboxes of manifests' pods."""
+        return bool(self.pods.names()) or any(self.folder.glob("sandboxes/*/sandbox.json"))
+
+    def forget_runs(self) -> None:
+        """Remove the records of runs (`--record`)."""
+        from shutil import rmtree
+
+        rmtree(self.runs, ignore_errors=True)
 
     def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call `function` in a thread on the node; return its result or raise its exception.

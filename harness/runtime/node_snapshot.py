@@ -13,7 +13,16 @@ from harness.snapshot import Difference, Snapshot, differences, take
 from harness.snapshot.state import FILES
 from netlink.namespace import remove_namespace
 
-__all__ = ["NODE", "THIS_HOST", "StateBefore", "namespaces_of", "pod_label", "take_node"]
+__all__ = [
+    "NODE",
+    "THIS_HOST",
+    "StateBefore",
+    "namespaces_of",
+    "new_sandbox_state",
+    "node_differences",
+    "pod_label",
+    "take_node",
+]
 
 NODE: Final = "node"
 """The label of the node's own network namespace."""
@@ -59,7 +68,7 @@ class StateBefore:
                 self._there += [pod] if pod is not None and sandbox_exists(pod.netns) else []
         self._before = take_node(node, self._there)
         # Taken now, not later: on this host a new namespace copies some parameters from the host's.
-        self._sandbox = _new_sandbox(node)
+        self._sandbox = new_sandbox_state(node)
         for line in self._before.missing:
             warn(line)
 
@@ -70,17 +79,24 @@ class StateBefore:
         Raises SnapshotError.
         """
         after = take_node(self._node, self._there if pods is None else pods)
-        before = self._before
-        for label, path in after.namespaces.items():
-            if label not in before.namespaces:
-                before = _with(before, label, path, self._sandbox)
-        wanted = {label: path for label, path in before.namespaces.items() if label in after.namespaces}
-        results = f"files/file/{self._node.var_lib_cni}/results"
-        return differences(replace(before, namespaces=wanted), after, ignore=[results, f"{results}/*"])
+        return node_differences(self._node, self._before, after, self._sandbox)
 
 
-def _new_sandbox(node: Node) -> Snapshot:
-    """Return the state of a new network namespace, made like those of the node's pods."""
+def node_differences(node: Node, before: Snapshot, after: Snapshot, sandbox: Snapshot) -> list[Difference]:
+    """Return the differences of the places in `after`; one that is new is compared with `sandbox`.
+
+    The harness's own cache of results is left out.
+    """
+    for label, path in after.namespaces.items():
+        if label not in before.namespaces:
+            before = _with(before, label, path, sandbox)
+    wanted = {label: path for label, path in before.namespaces.items() if label in after.namespaces}
+    results = f"files/file/{node.var_lib_cni}/results"
+    return differences(replace(before, namespaces=wanted), after, ignore=[results, f"{results}/*"])
+
+
+def new_sandbox_state(node: Node) -> Snapshot:
+    """Return the state of a new network namespace, made like those of the node's pods. Raises SnapshotError."""
     path = new_sandbox_path()
     create_sandbox(path, fixed=node.netns is not None)
     try:

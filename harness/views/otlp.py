@@ -5,11 +5,13 @@ from typing import Any, Final
 
 from skel.spans import Span
 
-__all__ = ["otlp_document", "process_name"]
+__all__ = ["TRACK", "otlp_document", "process_name"]
 
 _INTERNAL, _SERVER, _CLIENT = 1, 2, 3
 _ERROR: Final = 2
 _SAMPLED: Final = 1
+TRACK: Final = "cni_harness.track"
+"""The attribute that names the pod that a thread worked on, if several were worked on at the same time."""
 
 
 def process_name(span: Span, own: int) -> str:
@@ -51,6 +53,8 @@ def _span(span: Span) -> dict[str, Any]:
         "attributes": [_attribute(key, value) for key, value in span.attributes.items()],
         "flags": _SAMPLED,
     }
+    if span.track:
+        made["attributes"].append(_attribute(TRACK, span.track))
     if span.parent_id:
         made["parentSpanId"] = span.parent_id
     if not span.end_ns:

@@ -18,19 +18,19 @@ _GAP_X, _GAP_Y, _MARGIN = 56, 14, 16
 _LONGEST: Final = 46
 """Characters in a line of a box; the title of the box has the whole text."""
 _STYLE: Final = """
-svg { color-scheme: light dark; --paper: #ffffff; --ink: #1f2430; --soft: #5b6472; --node: #e8eefc; --pod: #e5f5ea;
-  --fault: #b3261e; --line: #7a8494; background: var(--paper) }
+.topology { color-scheme: light dark; --paper: #ffffff; --ink: #1f2430; --soft: #5b6472; --node: #e8eefc;
+  --pod: #e5f5ea; --fault: #b3261e; --line: #7a8494; background: var(--paper) }
 @media (prefers-color-scheme: dark) {
-  svg { --paper: #14171d; --ink: #e8ebf0; --soft: #a9b2c0; --node: #24304a; --pod: #1f3a2b;
+  .topology { --paper: #14171d; --ink: #e8ebf0; --soft: #a9b2c0; --node: #24304a; --pod: #1f3a2b;
     --fault: #ff8a80; --line: #7f8a9b }
 }
-text { font: 12px ui-monospace, monospace; fill: var(--soft) }
-text.name { font-weight: 600; fill: var(--ink) }
-text.down { fill: var(--fault) }
-rect { stroke: var(--line); fill: var(--node) }
-rect.pod { fill: var(--pod) }
-rect.paper { stroke: none; fill: var(--paper) }
-path { stroke: var(--line); fill: none }
+.topology text { font: 12px ui-monospace, monospace; fill: var(--soft) }
+.topology text.name { font-weight: 600; fill: var(--ink) }
+.topology text.down { fill: var(--fault) }
+.topology rect { stroke: var(--line); fill: var(--node) }
+.topology rect.pod { fill: var(--pod) }
+.topology rect.paper { stroke: none; fill: var(--paper) }
+.topology path { stroke: var(--line); fill: none }
 """
 
 
@@ -47,12 +47,18 @@ class _Box(NamedTuple):
 
 
 def svg(topology: Topology) -> list[str]:
-    """Return the lines of the drawing. It is the same for the same topology, and loads nothing."""
+    """Return the lines of the drawing. It is the same for the same topology, and loads nothing.
+
+    Its style has a scope of its own, so that the drawing can be a part of a page.
+    """
     drawing = _Drawing(topology)
     width, height = drawing.size()
     title = f"Topology of the {place_words(topology.node)}"
     return [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="topology" viewBox="0 0 {width} {height}" width="{width}" '
+            f'height="{height}">'
+        ),
         f"<title>{_text(title)}</title>",
         f"<style>{_STYLE}</style>",
         '<rect class="paper" width="100%" height="100%"/>',

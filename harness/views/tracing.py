@@ -22,21 +22,30 @@ __all__ = ["traced"]
 
 
 @contextmanager
-def traced(verb: str, *, tree: bool, files: Sequence[Path], say: Callable[[str], None]) -> Iterator[None]:
+def traced(
+    verb: str,
+    *,
+    tree: bool,
+    files: Sequence[Path],
+    say: Callable[[str], None],
+    take: Callable[[Sequence[Span]], None] | None = None,
+) -> Iterator[None]:
     """Record the block, which carries out `verb`: print its tree by `say`, and write `files` at its end.
 
-    The trace continues the one that TRACEPARENT in the environment names.
+    `take` gets the spans before that. The trace continues the one that TRACEPARENT in the environment names.
     """
     printer = TreePrinter(say, colour=_is_coloured()) if tree else None
     parent = parse_traceparent(os.environ.get("TRACEPARENT", ""))
     exports = bool(os.environ.get(ENDPOINT))
-    recorder = TraceRecorder(parent, printer or _ignore, keep=bool(files) or exports)
+    recorder = TraceRecorder(parent, printer or _ignore, keep=bool(files) or exports or take is not None)
     try:
         with lean.recorded_by(recorder), lean.span(f"cni-harness {verb}", waits=True):
             yield
     finally:
         if printer is not None:
             printer.finish()
+        if take is not None:
+            take(recorder.spans)
         _write(recorder, files, say)
         if exports:
             try:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli import ROOT
 
-SLOW = ("difflib", "jsonschema", "netaddr", "pyroute2", "referencing")
+SLOW = ("difflib", "jinja2", "jsonschema", "markupsafe", "netaddr", "pyroute2", "referencing")
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,9 @@ SLOW = ("difflib", "jsonschema", "netaddr", "pyroute2", "referencing")
         "harness.cli.plan",
         "harness.runtime.pod_view",
         "harness.validation.validate",
+        "harness.cli.add",
+        "harness.cli.explain",
+        "harness.views.tracing",
     ],
 )
 def test_ordinary_verbs_load_no_slow_library(module: str) -> None:

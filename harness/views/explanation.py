@@ -1,0 +1,249 @@
+"""The content of the page of `explain`: of a recorded run, or of the present state."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from harness.output import printable
+from harness.views.attachments import KnownAttachment
+from harness.views.executions import ExecutedPlugin, decoded_object, document_lines, executed_plugins
+from harness.views.run_spans import EXECUTIONS, Step, is_kernel, steps_of
+from harness.views.runs import ListedNetwork, Run, label_of
+from harness.views.sequence import Arrow, arrows
+from harness.views.topology import Topology
+from harness.views.tree import duration
+from skel.errors import CniError
+from skel.result import Result
+
+__all__ = ["Bar", "Change", "Explanation", "NamedDocument", "explain_now", "explain_run"]
+
+_IN_DOCUMENTS: Final = frozenset({"stdin", "stdout", "stderr"})
+_UNTOLD: Final = frozenset({*_IN_DOCUMENTS, "reports_steps", "is_noted"})
+_LEAST: Final = 0.15
+"""The width of the shortest bar, in percent."""
+
+
+class Bar(NamedTuple):
+    """A step in the timeline: `left` and `width` in percent of the run; `facts` are its attributes."""
+
+    name: str
+    words: str
+    time: str
+    left: float
+    width: float
+    kind: str
+    """ "kernel", "call" or empty."""
+    error: str
+    facts: tuple[tuple[str, str], ...]
+    documents: str
+    """The anchor of its documents, empty for none."""
+    is_open: bool
+    inside: "tuple[Bar, ...]"
+
+
+class Change(NamedTuple):
+    """A difference of the node; `kind` is "new", "gone" or "changed"."""
+
+    kind: str
+    words: str
+
+
+class NamedDocument(NamedTuple):
+    """A JSON document with its title and its file."""
+
+    title: str
+    source: str
+    text: str
+
+
+class Explanation(NamedTuple):
+    """The content of the page, in plain values. Without a run, all that only a run can tell is empty."""
+
+    pod: str
+    verb: str
+    facts: tuple[tuple[str, str], ...]
+    errors: tuple[str, ...]
+    bars: tuple[Bar, ...]
+    arrows: tuple[Arrow, ...]
+    executions: tuple[ExecutedPlugin, ...]
+    results: tuple[NamedDocument, ...]
+    before: Topology | None
+    after: Topology
+    changes: tuple[Change, ...]
+    networks: tuple[NamedDocument, ...]
+    commands: tuple[str, ...]
+    record_command: str
+    """The command that makes a record; empty if the page shows one."""
+
+
+def explain_run(run: Run, pod: str) -> Explanation:
+    """Return the explanation of a recorded run for a pod, such as `default/pod1`."""
+    steps = steps_of(run.spans, pod)
+    executions = executed_plugins(steps, run.place)
+    others = {label_of(other) for other in run.pods} - {label_of(pod)}
+    changes = [words for words in run.changes if words[2:].partition(": ")[0] not in others]
+    return Explanation(
+        pod=pod,
+        verb=run.verb,
+        facts=(*_run_facts(run, steps, executions), ("changes of the node", str(len(changes)))),
+        errors=tuple(dict.fromkeys([*([printable(run.error)] if run.error else []), *_errors(steps)])),
+        bars=_bars(steps),
+        arrows=tuple(arrows(steps)),
+        executions=tuple(executions),
+        results=(),
+        before=run.before,
+        after=run.after,
+        changes=tuple(map(_change, changes)),
+        networks=tuple(map(_listed, run.networks)),
+        commands=tuple(map(printable, _commands(run, pod))),
+        record_command="",
+    )
+
+
+def explain_now(pod: str, attachments: Sequence[KnownAttachment], topology: Topology, command: str) -> Explanation:
+    """Return the explanation of the present state of a pod; `command` would make a record."""
+    networks = [each.network for each in attachments]
+    return Explanation(
+        pod=pod,
+        verb="",
+        facts=tuple(_pod_facts(attachments)),
+        errors=tuple(f"{each.network.name}: incomplete" for each in attachments if each.is_incomplete),
+        bars=(),
+        arrows=(),
+        executions=(),
+        results=tuple(
+            NamedDocument(f"{each.name}, {each.ifname}", "", _pretty(each.result)) for each in networks if each.result
+        ),
+        before=None,
+        after=topology,
+        changes=(),
+        networks=tuple(_listed(ListedNetwork(each.name, each.source, each.config)) for each in networks),
+        commands=(),
+        record_command=command,
+    )
+
+
+def _commands(run: Run, pod: str) -> Iterator[str]:
+    namespace, _, name = pod.partition("/")
+    words = name if namespace == "default" else f"{name} --namespace {namespace}"
+    opposite = {"add": "del", "run": "delete"}.get(run.verb)
+    if opposite is not None:
+        yield f"{run.prefix} {opposite} {words}"
+    yield run.command
+    yield f"{run.prefix} explain {words} --run {run.verb}"
+
+
+def _run_facts(run: Run, steps: Sequence[Step], executions: Sequence[ExecutedPlugin]) -> Iterator[tuple[str, str]]:
+    yield "command", printable(run.command)
+    yield "started", run.started
+    yield "time", duration(round(run.seconds * 1e9))
+    yield from _attachment_facts(steps)
+    if executions:
+        yield "executions", ", ".join(f"{each.plugin} {each.verb}" for each in executions if not each.caller)
+    kernel = sum(is_kernel(step.span) for outer in steps for step in outer.all())
+    yield "messages to the kernel", str(kernel)
+
+
+def _pod_facts(attachments: Sequence[KnownAttachment]) -> Iterator[tuple[str, str]]:
+    for each in attachments[:1]:
+        yield "container ID", printable(each.container_id)
+        yield "network namespace", printable(each.netns)
+    for each in attachments:
+        words = _addresses(each.network.ifname, each.network.result or {})
+        yield f"network {printable(each.network.name)}", printable(words)
+
+
+def _attachment_facts(steps: Sequence[Step]) -> Iterator[tuple[str, str]]:
+    """Yield the pod's identity and addresses, as the executions have them."""
+    calls = [step.span.attributes for outer in steps for step in outer.all() if step.span.name.startswith("ExecPlugin")]
+    for title, key in (("container ID", "CNI_CONTAINERID"), ("network namespace", "CNI_NETNS")):
+        if values := list(dict.fromkeys(str(each.get(key, "")) for each in calls)):
+            yield title, printable(", ".join(filter(None, values)))
+    addresses: dict[str, str] = {}
+    for each in calls:
+        key = f"network {decoded_object(each.get('stdin')).get('name')}"
+        if each.get("CNI_COMMAND") == "ADD" and each.get("exit_code") == 0:
+            # The result of the last plugin of a list has the whole.
+            addresses[key] = _addresses(str(each.get("CNI_IFNAME", "")), decoded_object(each.get("stdout")))
+        elif each.get("CNI_COMMAND") == "DEL":
+            addresses.pop(key, None)
+    yield from ((printable(network), printable(words)) for network, words in addresses.items())
+
+
+def _addresses(ifname: str, document: Mapping[str, object]) -> str:
+    try:
+        result = Result.decode_any(document, "result")
+    except CniError:
+        return f"{ifname}: no result that can be read"
+    gateways = ", ".join(str(ip.gateway) for ip in result.ips if ip.gateway is not None)
+    said = ", ".join(str(ip.address) for ip in result.ips) or "no address"
+    return f"{ifname}: {said}{f', gateway {gateways}' if gateways else ''}"
+
+
+def _errors(steps: Sequence[Step]) -> Iterator[str]:
+    """Yield the errors, each of the outermost step that has it; refusals of the kernel are answers."""
+    for step in steps:
+        if step.span.error and not is_kernel(step.span):
+            yield printable(f"{step.span.name}: {step.span.error}")
+        else:
+            yield from _errors(step.inside)
+
+
+def _bars(steps: Sequence[Step]) -> tuple[Bar, ...]:
+    if not steps:
+        return ()
+    start = min(step.span.start_ns for step in steps)
+    whole = max(max(step.end_ns for step in steps) - start, 1)
+
+    def bar(step: Step) -> Bar:
+        span = step.span
+        is_call = span.name.startswith(EXECUTIONS)
+        kind = "kernel" if is_kernel(span) else "call" if is_call else ""
+        width = max(100 * (step.end_ns - span.start_ns) / whole, _LEAST)
+        left = min(100 * (span.start_ns - start) / whole, 100 - width)
+        key, words = _words(step)
+        process = [] if step.above is None or step.above.span.pid == span.pid else [("process", str(span.pid))]
+        return Bar(
+            name=printable(span.name),
+            words=words,
+            time=duration(step.end_ns - span.start_ns),
+            left=round(left, 3),
+            width=round(width, 3),
+            kind=kind,
+            error=printable(span.error),
+            facts=(*_facts({name: value for name, value in span.attributes.items() if name != key}), *process),
+            documents=f"call-{span.span_id}" if is_call else "",
+            is_open=not all(is_kernel(inner.span) for inner in step.inside),
+            inside=tuple(map(bar, step.inside)),
+        )
+
+    return tuple(map(bar, steps))
+
+
+def _words(step: Step) -> tuple[str, str]:
+    """Return the attribute that says most of a step, and its value; two empty texts if none does."""
+    attributes = step.span.attributes
+    for key in ("pod", "network", "container", "plugin", "path", "doing", "addresses"):
+        value = attributes.get(key)
+        if value:
+            return key, printable("; ".join(map(str, value)) if isinstance(value, list) else str(value))
+    return "", ""
+
+
+def _facts(attributes: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    for key, value in attributes.items():
+        if key not in _UNTOLD and value not in ("", []):
+            lines = value if isinstance(value, list) else str(value).split("\n")
+            yield printable(key), "\n".join(printable(str(line)) for line in lines)
+
+
+def _change(words: str) -> Change:
+    return Change({"+": "new", "-": "gone"}.get(words[:1], "changed"), printable(words))
+
+
+def _listed(network: ListedNetwork) -> NamedDocument:
+    return NamedDocument(printable(network.name), printable(network.source), document_lines(network.text))
+
+
+def _pretty(document: Mapping[str, object]) -> str:
+    return document_lines(json.dumps(document))

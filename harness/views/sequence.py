@@ -1,0 +1,135 @@
+"""A recorded run as a sequence: who calls whom, in the order of time, down to the kernel."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from harness.output import printable
+from harness.views.run_spans import Step, is_kernel
+from harness.views.tree import duration
+
+__all__ = ["KERNEL", "Arrow", "arrows", "lanes_of"]
+
+KUBELET, RUNTIME, KERNEL = "kubelet", "runtime", "kernel"
+_CRI_CALLS: Final = frozenset(
+    f"{verb}{thing}"
+    for verb in ("Run", "Stop", "Remove", "Create", "Start", "Exec", "Pull")
+    for thing in ("PodSandbox", "Container", "Image", "Sync", "")
+)
+"""Names of spans (harness.cri.traced): calls of the kubelet's to the runtime."""
+_NETWORK: Final = frozenset({"setupNetNS", "setupPodNetwork", "teardownPodNetwork", "GetStatusNetworkList"})
+_NOTED: Final = frozenset(
+    {"setupNetNS", "cacheAdd", "cacheDel", "reserve", "release", "undo", "ask the DHCP daemon", "wait for lock"}
+)
+"""Steps without a call to another that are shown beside their lane."""
+
+
+class Arrow(NamedTuple):
+    """A call, its answer, or a step of one lane alone; `source` and `target` are lanes. `title` has the whole text."""
+
+    kind: Literal["call", "answer", "note"]
+    source: str
+    target: str
+    text: str
+    title: str
+    is_error: bool
+
+
+def arrows(steps: Sequence[Step]) -> list[Arrow]:
+    """Return the arrows of a run in the order of time; messages to the kernel that follow each other are one arrow."""
+    names = {step.span.name for outer in steps for step in outer.all()}
+    start = KUBELET if names & {"syncLoop", "syncPod", "SyncPod"} else RUNTIME
+    return [arrow for step in steps for arrow in _inside(step, start)]
+
+
+def lanes_of(found: Sequence[Arrow]) -> list[str]:
+    """Return the lanes of arrows: kubelet, runtime, each plugin in the order of its first call, the kernel."""
+    named = dict.fromkeys(lane for arrow in found for lane in (arrow.source, arrow.target))
+    ends = (KUBELET, RUNTIME, KERNEL)
+    return [
+        *(lane for lane in ends[:2] if lane in named),
+        *(lane for lane in named if lane not in ends),
+        *(lane for lane in ends[2:] if lane in named),
+    ]
+
+
+def _inside(step: Step, lane: str) -> Iterator[Arrow]:
+    """Yield the arrows of the steps inside of a step that is carried out in `lane`."""
+    messages: list[Step] = []
+    for inner in step.inside:
+        if is_kernel(inner.span):
+            messages.append(inner)
+            continue
+        yield from _to_kernel(step, messages, lane)
+        messages = []
+        yield from _of(inner, lane)
+    yield from _to_kernel(step, messages, lane)
+
+
+def _of(step: Step, lane: str) -> Iterator[Arrow]:
+    span = step.span
+    target, text = _target(step, lane)
+    if target == lane:
+        if span.name in _NOTED:
+            error = f": {span.error}" if span.error else ""
+            yield _arrow("note", lane, lane, f"{span.name} {_words(step)}".rstrip(), error, is_error=bool(error))
+        yield from _inside(step, lane)
+        return
+    yield _arrow("call", lane, target, text, "", is_error=False)
+    yield from _inside(step, target)
+    answer = f"{_answer(step)}{duration(step.end_ns - span.start_ns)}"
+    yield _arrow("answer", target, lane, answer, f": {span.error}" if span.error else "", is_error=bool(span.error))
+
+
+def _target(step: Step, lane: str) -> tuple[str, str]:
+    """Return the lane that carries out a step, and the text of the call."""
+    span = step.span
+    if span.name.startswith("ExecPlugin"):
+        return _plugin(step), str(span.attributes.get("CNI_COMMAND", "")) or "execute"
+    if span.name.startswith("ipam.Exec"):
+        return _plugin(step), span.name
+    if lane == KUBELET and (span.name in _CRI_CALLS or span.name in _NETWORK):
+        return RUNTIME, span.name
+    return lane, ""
+
+
+def _plugin(step: Step) -> str:
+    return printable(Path(str(step.span.attributes.get("path", ""))).name) or "plugin"
+
+
+def _to_kernel(step: Step, messages: Sequence[Step], lane: str) -> Iterator[Arrow]:
+    if not messages:
+        return
+    doing = [text for inner in messages for text in _doing(inner)]
+    failed = [inner.span.error for inner in messages if inner.span.error]
+    name = step.span.name
+    number = f"{len(messages)} messages" if len(messages) > 1 else "1 message"
+    # A refusal is an answer: plugins create first, and accept that something exists.
+    title = "\n".join([*doing, *(f"refused: {error}" for error in failed)])
+    text = f"{name}: {number}"
+    yield _arrow("call", lane, KERNEL, text, f"\n{title}", is_error=False)
+
+
+def _doing(step: Step) -> list[str]:
+    doing = step.span.attributes.get("doing")
+    return [str(each) for each in doing] if isinstance(doing, list) and doing else [step.span.name]
+
+
+def _words(step: Step) -> str:
+    addresses = step.span.attributes.get("addresses")
+    return ", ".join(map(str, addresses)) if isinstance(addresses, list) else ""
+
+
+def _answer(step: Step) -> str:
+    code = step.span.attributes.get("exit_code")
+    return "" if code is None else f"exit {code}, "
+
+
+def _arrow(
+    kind: Literal["call", "answer", "note"], source: str, target: str, text: str, more: str, *, is_error: bool
+) -> Arrow:
+    return Arrow(kind, source, target, printable(text), _many_lines(text + more), is_error)
+
+
+def _many_lines(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))

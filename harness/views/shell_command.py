@@ -1,0 +1,46 @@
+"""One execution of a plugin as a command that can be pasted into a shell, with its documents indented."""
+
+import json
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from harness.output import UNPRINTABLE, printable
+from skel.strict_json import decode_json
+
+__all__ = ["indented", "json_escape", "shell_command"]
+
+
+def shell_command(path: str, environ: Mapping[str, str], stdin: bytes, place: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the lines of a command that executes the plugin at `path` again, with stdin as a here-document.
+
+    `place` are the words of a command that runs another command in the plugin's environment.
+    """
+    variables = [f"{name}={shlex.quote(value)}" for name, value in _protocol(environ).items()]
+    words = [shlex.join([*place, "env"])] if place else []
+    body = indented(stdin, escape=json_escape)
+    end = "EOF"
+    while end in body:
+        end += "_"
+    here = [f"{shlex.quote(path)} <<'{end}'"] if body else [f"{shlex.quote(path)} </dev/null"]
+    yield printable(" \\\n  ".join(words + variables + here))
+    yield from [*body, end] if body else []
+
+
+def indented(stream: bytes, *, escape: Callable[[str], str]) -> list[str]:
+    """Return the lines of a stream: indented if it is JSON, otherwise as they are."""
+    try:
+        document = decode_json(stream)
+    except ValueError:
+        return [printable(line) for line in stream.decode(errors="replace").splitlines()]
+    return [escape(line) for line in json.dumps(document, indent=2, ensure_ascii=False).split("\n")]
+
+
+def json_escape(text: str) -> str:
+    """Return JSON in which control characters of terminals, and half surrogate pairs, are JSON escapes."""
+    return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _protocol(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the protocol's variables, the verb first, as SPEC.md lists them; without this program's variables."""
+    names = [name for name in environ if name.startswith("CNI_") and not name.startswith("CNI_HARNESS_")]
+    return {name: environ[name] for name in sorted(names, key=lambda name: (name != "CNI_COMMAND", name))}
