@@ -15,7 +15,6 @@ from skel import (
     Config,
     Plugin,
     Result,
-    Route,
     Undo,
     field,
     integer_between,
@@ -46,8 +45,12 @@ class VrfConfig(Config):
 
 
 def add(args: Args[VrfConfig]) -> Result:
-    """Put the interface into the VRF. Raises CniError: 7 if the VRF's name or table is taken; also 4, 999."""
+    """Put the interface into the VRF. Raises CniError: 7 if the VRF's name or table is taken; also 4, 999.
+
+    A VRF that this ADD makes is in the result (SPEC.md section 5, "interfaces").
+    """
     from netlink.rtnl import Rtnl
+    from plugins.attach.driver import interface_of
     from plugins.attach.pod_interface import require_interface
     from plugins.attach.pod_netns import open_pod
     from plugins.attach.pod_routing import lock
@@ -58,7 +61,10 @@ def add(args: Args[VrfConfig]) -> Result:
         link = require_interface(pod, args.ifname)
         if link.master:
             raise CniError(Code.INTERNAL, f'"{link.name}" is in {_name_of(pod, link.master)} already')
-        vrf = _find(pod, args.config) or _make(pod, undo, args.config)
+        vrf = _find(pod, args.config)
+        if vrf is None:
+            vrf = _make(pod, undo, args.config)
+            result.interfaces.append(interface_of(vrf, args.netns))
         kept = _Kept(pod, link, _RT_TABLE_MAIN)
         undo.add(kept.leave)
         kept.enter(vrf)
@@ -89,14 +95,9 @@ def check(args: Args[VrfConfig]) -> None:
             raise CniError(Code.INTERNAL, f'"{link.name}" is not in the VRF "{vrf.name}"')
         ips = pod_ips(result, args.ifname, args.netns)
         families = {ip.address.version for ip in ips}
-        table = vrf.details.vrf_table
         # If the interface has no address of a family, routes of that family are another interface's.
-        routes = [
-            Route(dst=route.dst, gw=route.gw, table=table if route.table is None else route.table)
-            for route in result.routes
-            if route.dst.version in families
-        ]
-        check_addresses_and_routes(pod, link, routes, [ip.address for ip in ips])
+        routes = [route for route in result.routes if route.dst.version in families]
+        check_addresses_and_routes(pod, link, routes, [ip.address for ip in ips], vrf.details.vrf_table)
 
 
 def delete(args: Args[VrfConfig]) -> None:

@@ -136,25 +136,30 @@ def check_mac(expected: Interface, found: Link) -> None:
         raise CniError(Code.INTERNAL, f'MAC of "{found.name}" is {found.mac}, prevResult says {expected.mac}')
 
 
-def check_addresses_and_routes(pod: Rtnl, inner: Link, routes: Iterable[Route], addresses: Iterable[Cidr]) -> None:
-    """Raise CniError (999) for an address or a route that the pod lacks (SPEC.md section 2, CHECK)."""
+def check_addresses_and_routes(
+    pod: Rtnl, inner: Link, routes: Iterable[Route], addresses: Iterable[Cidr], table: int = RT_TABLE_MAIN
+) -> None:
+    """Raise CniError (999) for an address or a route that the pod lacks (SPEC.md section 2, CHECK).
+
+    A route that names no table is in `table`, or leaves by `inner` in another one.
+    """
     present = {address.interface for address in pod.addresses(inner.ifindex)}
     for address in addresses:
         if address not in present:
             raise CniError(Code.INTERNAL, f'address {address} is missing on "{inner.name}" in the container')
     tables: dict[tuple[int, int | None], dict[Network, list[KernelRoute]]] = {}
 
-    def is_present(wanted: Route, table: int | None) -> bool:
-        place = (FAMILIES[wanted.dst.version], table)
+    def is_present(wanted: Route, number: int | None) -> bool:
+        place = (FAMILIES[wanted.dst.version], number)
         if place not in tables:
             tables[place] = _routes(pod, *place)
         found = [route for route in tables[place].get(wanted.dst, []) if _fulfils(route, wanted)]
-        return any(table is not None or route.ifindex == inner.ifindex for route in found)
+        return any(number is not None or route.ifindex == inner.ifindex for route in found)
 
     for wanted in routes:
         # A later plugin of the list (sbr, vrf) may have moved the interface's routes to another table.
-        places = [RT_TABLE_MAIN, None] if wanted.table is None else [wanted.table]
-        if not any(is_present(wanted, table) for table in places):
+        places = [table, None] if wanted.table is None else [wanted.table]
+        if not any(is_present(wanted, number) for number in places):
             via = f" via {wanted.gw}" if wanted.gw else ""
             raise CniError(Code.INTERNAL, f"route to {wanted.dst}{via} is missing in the container")
 

@@ -99,6 +99,8 @@ def test_the_interface_keeps_its_addresses_and_routes_in_the_vrf(chain: Chain) -
     result = chain.add("one")
 
     assert (vrfs(chain), master(chain)) == ({"red0": 1}, "red0")
+    assert [each["name"] for each in result["interfaces"]][2:] == ["eth0", "red0"]
+    assert result["interfaces"][-1]["sandbox"] == chain.namespace("one")
     assert addresses(chain) == {"10.88.0.2", "fd00:88::2"}
     assert routes(chain) == set()
     assert routes(chain, "vrf", "red0") == BEFORE
@@ -138,6 +140,7 @@ def test_two_interfaces_in_one_vrf(make_chain: Callable[..., Chain]) -> None:
     first, second = make_chain(0, vrfname="red", table=7), make_chain(1, vrfname="red")
     results = [first.add("one"), second.add("one", ifname="net1", new=False)]
     assert (vrfs(first), master(first, "eth0"), master(first, "net1")) == ({"red": 7}, "red", "red")
+    assert [result["interfaces"][-1]["name"] for result in results] == ["red", "net1"]  # made by the first one
 
     first.delete("one", results[0])
     assert (vrfs(first), master(first, "net1")) == ({"red": 7}, "red")
