@@ -8,7 +8,8 @@ import pytest
 
 from harness.cri.messages import CONTAINER_EXITED, ContainerMetadata, ContainerStatus, Image, KeyValue, Mount
 from harness.cri.messages import NamespaceMode as Mode
-from harness.kubelet.container_config import ContainerFiles, container_config
+from harness.kubelet.container_config import container_config
+from harness.kubelet.container_mounts import MountSources
 from harness.kubelet.dns import pod_dns
 from harness.kubelet.environment import EnvironmentSources, expanded, variables
 from harness.kubelet.hosts_file import hosts_file_content, pod_hostname
@@ -21,7 +22,10 @@ from harness.kubelet.v1 import V1Pod
 from tests.unit.kubelet_objects import pod
 
 SOURCES = EnvironmentSources(("10.1.0.2",), "192.0.2.1", {"cpu": Fraction(2), "memory": Fraction(10**9)}, dict)
-FILES = ContainerFiles(Path("/pod/hosts"), Path("/pod/message"))
+
+
+def mount_sources(volumes: dict[str, MountedVolume]) -> MountSources:
+    return MountSources(volumes, Path("/pod/hosts"), Path("/pod/message"), lambda: True)
 
 
 @pytest.fixture
@@ -184,8 +188,7 @@ def test_the_request_for_a_container(tmp_path: Path) -> None:
         described.spec.containers[0],
         attempt=3,
         image=Image(id="sha256:1"),
-        volumes=volumes,
-        files=FILES,
+        mounts=mount_sources(volumes),
         sources=SOURCES,
     )
 
@@ -218,8 +221,7 @@ def test_a_container_that_cannot_be_configured(container: dict[str, object], use
             described.spec.containers[0],
             attempt=0,
             image=Image(id="i", user=user),
-            volumes={},
-            files=FILES,
+            mounts=mount_sources({}),
             sources=SOURCES,
         )
 

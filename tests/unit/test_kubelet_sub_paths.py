@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from harness.cri.messages import Mount
-from harness.kubelet.container_config import ContainerFiles, container_config
+from harness.kubelet.container_config import container_config
+from harness.kubelet.container_mounts import MountSources
 from harness.kubelet.environment import EnvironmentSources
 from harness.kubelet.mounted_volume import MountedVolume
 from harness.kubelet.start_error import StartError
@@ -28,8 +29,9 @@ def mount(volume: Path, sub_path: str) -> Mount:
         of.spec.containers[0],
         attempt=0,
         image=None,
-        volumes={"v": MountedVolume(volume)},
-        files=ContainerFiles(volume.parent / "hosts", volume.parent / "message"),
+        mounts=MountSources(
+            {"v": MountedVolume(volume)}, volume.parent / "hosts", volume.parent / "message", lambda: True
+        ),
         sources=EnvironmentSources((), "", {"cpu": 1, "memory": 2**30}, dict),  # type: ignore[dict-item]
     )
     return next(each for each in config.mounts if each.container_path == "/mnt")
