@@ -8,6 +8,7 @@ from harness.cri.messages import Mount
 from harness.kubelet.environment import expanded
 from harness.kubelet.mounted_volume import MountedVolume
 from harness.kubelet.start_error import StartError
+from harness.kubelet.sub_paths import bound_sub_path
 from harness.kubelet.v1 import V1Container, V1VolumeMount
 
 __all__ = ["MountSources", "container_mounts"]
@@ -19,18 +20,20 @@ _PROPAGATIONS: Final = {"": "private", "None": "private", "HostToContainer": "rs
 class MountSources(NamedTuple):
     """The volumes of the pod by name, and the files that kubelet makes for a container.
 
-    `makes_recursive_read_only` asks the runtime (RuntimeService); it is called if a mount wants that.
+    `makes_recursive_read_only` asks the runtime (RuntimeService), and is called if a mount wants that. `sub_paths` is
+    the pod's folder for mounts of subPath.
     """
 
     volumes: Mapping[str, MountedVolume]
     hosts: Path
     message: Path
     makes_recursive_read_only: Callable[[], bool]
+    sub_paths: Path
 
 
 def container_mounts(container: V1Container, sources: MountSources, values: Mapping[str, str]) -> list[Mount]:
     """Return the mounts of a container; `values` are its environment. Raises StartError."""
-    mounts = [_of_volume(container, mount, sources, values) for mount in container.volume_mounts]
+    mounts = [_of_volume(container, number, sources, values) for number in range(len(container.volume_mounts))]
     if not any(mount.container_path == _HOSTS for mount in mounts):
         mounts.append(Mount(container_path=_HOSTS, host_path=str(sources.hosts)))
     if container.termination_message_path:
@@ -38,14 +41,16 @@ def container_mounts(container: V1Container, sources: MountSources, values: Mapp
     return mounts
 
 
-def _of_volume(container: V1Container, mount: V1VolumeMount, sources: MountSources, values: Mapping[str, str]) -> Mount:
+def _of_volume(container: V1Container, number: int, sources: MountSources, values: Mapping[str, str]) -> Mount:
+    mount = container.volume_mounts[number]
     volume = sources.volumes.get(mount.name)
     if volume is None:
         message = f'cannot find volume "{mount.name}" to mount into container "{container.name}"'
         raise StartError("CreateContainerConfigError", message)
     sub_path = mount.sub_path or expanded(mount.sub_path_expr, values)
+    target = sources.sub_paths / mount.name / container.name / str(number)
     try:
-        source = _inside(volume.path, sub_path, mount.name) if sub_path else volume.path
+        source = bound_sub_path(volume.path, sub_path, mount.name, target) if sub_path else volume.path
     except OSError as error:
         message = f'failed to prepare subPath for volumeMount "{mount.name}" of container "{container.name}": {error}'
         raise StartError("CreateContainerConfigError", message) from error
@@ -68,20 +73,3 @@ def _is_recursive(mount: V1VolumeMount, makes_recursive_read_only: Callable[[], 
         message = f'volume "{mount.name}" requested recursive read-only mode, but it is not supported by the runtime'
         raise StartError("CreateContainerConfigError", f"failed to resolve recursive read-only mode: {message}")
     return False
-
-
-def _inside(volume: Path, sub_path: str, name: str) -> Path:
-    """Return the path of a file or folder of a volume without symbolic links; a missing folder is made.
-
-    A container may have put a link into the volume that leads out of it, so the links are followed first. As by kubelet
-    (its subpath_linux.go), folders that are made get the volume's mode. Raises StartError, OSError.
-    """
-    root = volume.resolve()
-    source = (root / sub_path).resolve()
-    if sub_path.startswith("/") or ".." in Path(sub_path).parts or not source.is_relative_to(root):
-        raise StartError("CreateContainerConfigError", f'subPath "{sub_path}" leaves volume "{name}"')
-    for folder in (*reversed(source.parents), source):
-        if folder.is_relative_to(root) and not folder.exists():
-            folder.mkdir()
-            folder.chmod(root.stat().st_mode & 0o7777)
-    return source

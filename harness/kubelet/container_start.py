@@ -104,7 +104,13 @@ class ContainerStarter:
                 container,
                 attempt=attempt,
                 image=image,
-                mounts=MountSources(volumes, hosts, message_file, self._service.makes_recursive_read_only),
+                mounts=MountSources(
+                    volumes,
+                    hosts,
+                    message_file,
+                    self._service.makes_recursive_read_only,
+                    self._paths.sub_paths(uid),
+                ),
                 sources=replace(self._sources, ips=sandbox.ips or (self._sources.host_ip,)),
             )
         except StartError as error:

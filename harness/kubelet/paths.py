@@ -32,6 +32,10 @@ class KubeletPaths:
         """Return the folder of a volume; `kind` is `empty_dir` or `config_map`."""
         return self.pod(uid) / "volumes" / _VOLUME_KINDS[kind] / name
 
+    def sub_paths(self, uid: str) -> Path:
+        """Return the folder with the mounts of a pod's subPaths; it is no part of the pod's folder."""
+        return self.root / "volume-subpaths" / uid
+
     def hosts_file(self, uid: str) -> Path:
         """Return the file that containers see as /etc/hosts."""
         return self.pod(uid) / "etc-hosts"

@@ -10,6 +10,7 @@ from typing import Final
 from harness.kubelet.mounted_volume import MountedVolume
 from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pod_sync import VolumeError
+from harness.kubelet.sub_paths import remove_sub_paths
 from harness.kubelet.v1 import V1ConfigMap, V1ConfigMapVolume, V1EmptyDirVolume, V1HostPathVolume, V1Pod, V1Volume
 from harness.kubelet.volumes.atomic_writer import Projection, write_atomically_into
 from harness.quantity import quantity_value
@@ -48,6 +49,7 @@ class VolumeManager:
 
     def unmount(self, uid: str) -> None:
         """Take down the volumes of a pod; the files of hostPath stay. Raises OSError."""
+        remove_sub_paths(self._paths.sub_paths(uid))
         folder = self._paths.pod(uid) / "volumes"
         for volume in folder.glob("*/*"):
             if os.path.ismount(volume):
