@@ -237,8 +237,13 @@ def test_a_container_that_cannot_be_configured(container: dict[str, object], use
 
 @pytest.mark.parametrize(
     ("mode", "supported", "recursive"),
-    [("", True, False), ("Disabled", True, False), ("IfPossible", True, True), ("IfPossible", False, False)]
-    + [("Enabled", True, True)],
+    [
+        ("", True, False),
+        ("Disabled", True, False),
+        ("IfPossible", True, True),
+        ("IfPossible", False, False),
+        ("Enabled", True, True),
+    ],
 )
 def test_recursive_read_only_mounts(mode: str, supported: bool, recursive: bool) -> None:  # noqa: FBT001 -- of a table
     described = pod([{"name": "a", "volumeMounts": [{"name": "v", "mountPath": "/v", "recursiveReadOnly": mode}]}])
