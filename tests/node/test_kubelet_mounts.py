@@ -28,7 +28,7 @@ def test_sub_paths_profiles_and_recursive_mounts(bridged: KubeletNode, busybox_l
         bridged.run("run", "-f", str(bridged.manifests), "--timeout", "100")
         script = "cat /v/file; echo; touch /v/below/x 2>/dev/null || echo read-only; grep Seccomp: /proc/self/status"
         told = bridged.run("exec", "mounts", "--", "sh", "-c", script).stdout.split()
-        bridged.run("delete", "mounts")
+        bridged.run("delete", "--all")
 
         assert told == ["of", "the", "node", "read-only", "Seccomp:", "2"]
         assert (volume / "inner/file").read_text() == "of the node"

@@ -39,6 +39,8 @@ class VolumeManager:
     def mount(self, pod: V1Pod) -> Mapping[str, MountedVolume]:
         """Return the volumes by name; a repetition completes what a crash left. Raises VolumeError."""
         mounted = {}
+        # It stays: pods come and go at once, and one could remove it while another makes its own below.
+        self._paths.sub_paths(pod.metadata.uid).parent.mkdir(parents=True, exist_ok=True)
         for volume in pod.spec.volumes:
             try:
                 mounted[volume.name] = self._mount(pod, volume)
