@@ -16,6 +16,8 @@ from lean.syscalls import RESOLVE_IN_ROOT, open_within
 
 __all__ = ["image_volumes"]
 
+_CP = "/bin/cp"  # of coreutils, which is essential in Debian
+
 
 def image_volumes(image: ImageConfig, root: Path, folder: Path, requested: Iterable[Mount]) -> list[Mount]:
     """Make the volumes of an image, whose files are those of `root`, in `folder`, and return their mounts.
@@ -45,7 +47,7 @@ def _made(root: Path, path: str, volume: Path) -> Path:
         os.close(top)
     try:
         # A link of the image is not followed: `cp` gets the opened folder, with owners, modes and attributes.
-        run_tool("cp", "--archive", "--no-target-directory", f"/proc/{os.getpid()}/fd/{source}/.", str(volume))
+        run_tool(_CP, "--archive", "--no-target-directory", f"/proc/{os.getpid()}/fd/{source}/.", str(volume))
     finally:
         os.close(source)
     return volume
