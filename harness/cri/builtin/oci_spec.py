@@ -50,7 +50,8 @@ def oci_spec(
         linux["devices"] = _node_devices()
     else:
         linux |= {"maskedPaths": MASKED_PATHS, "readonlyPaths": READONLY_PATHS}
-        linux["seccomp"] = seccomp_profile(security.seccomp, process.capabilities)
+        if seccomp := seccomp_profile(security.seccomp, process.capabilities):
+            linux["seccomp"] = seccomp
     return {
         "ociVersion": "1.0.2",
         "process": _process(config, process),
@@ -63,7 +64,7 @@ def oci_spec(
 
 def _process(config: ContainerConfig, process: ProcessSettings) -> dict[str, Any]:
     names = sorted(f"CAP_{name}" for name in process.capabilities)
-    apparmor = config.security.apparmor
+    apparmor = None if config.security.privileged else config.security.apparmor
     return {
         "terminal": config.tty,
         "user": {
@@ -77,7 +78,8 @@ def _process(config: ContainerConfig, process: ProcessSettings) -> dict[str, Any
         "capabilities": dict.fromkeys(("bounding", "effective", "permitted"), names),
         "noNewPrivileges": config.security.no_new_privs,
         "oomScoreAdj": config.resources.oom_score_adj,
-        "apparmorProfile": apparmor.localhost_ref if apparmor and not config.security.privileged else "",
+        # crun fails for an empty name, on a machine without AppArmor.
+        **({"apparmorProfile": apparmor.localhost_ref} if apparmor and apparmor.localhost_ref else {}),
     }
 
 
