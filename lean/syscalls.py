@@ -1,10 +1,11 @@
-"""System calls that Python 3.11 does not have: setns(2), unshare(2), mount(2), umount2(2), fsmount(2), prctl(2).
+"""System calls that Python 3.11 does not have: setns(2), unshare(2), mount(2), fsmount(2), openat2(2), prctl(2).
 
 All of them act on the calling *thread* (mount and umount on its mount namespace) and raise OSError.
 """
 
 import ctypes
 import os
+import struct
 
 __all__ = [
     "CLONE_NEWNET",
@@ -18,9 +19,12 @@ __all__ = [
     "MS_REC",
     "MS_SHARED",
     "MS_SLAVE",
+    "RESOLVE_BENEATH",
+    "RESOLVE_IN_ROOT",
     "UMOUNT_NOFOLLOW",
     "mount",
     "mount_nowhere",
+    "open_within",
     "set_process_name",
     "setns",
     "umount",
@@ -46,6 +50,13 @@ UMOUNT_NOFOLLOW = 0x8
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
 _FSOPEN_CLOEXEC = _FSMOUNT_CLOEXEC = 1
 _FSCONFIG_CMD_CREATE = 6
+
+RESOLVE_BENEATH = 0x8
+RESOLVE_IN_ROOT = 0x10
+_OPENAT2 = 437
+_OPEN_HOW = struct.Struct("3Q")  # struct open_how: flags, mode, resolve (include/uapi/linux/openat2.h)
+_RESOLVE_NO_MAGICLINKS = 0x2
+_TRIES = 100
 
 _PR_SET_NAME = 15  # include/uapi/linux/prctl.h
 
@@ -99,6 +110,21 @@ def mount_nowhere(filesystem: str) -> int:
         return _call(_FSMOUNT, context, _FSMOUNT_CLOEXEC, 0)
     finally:
         os.close(context)
+
+
+def open_within(folder: int, path: str, flags: int, resolve: int) -> int:
+    """Open a file below the open `folder`, whatever another process does to the path meanwhile (Linux 5.6).
+
+    `resolve` says what links may do. With RESOLVE_BENEATH, a path that leaves the folder is an error, EXDEV. With
+    RESOLVE_IN_ROOT, the folder is the root of absolute paths and links.
+    """
+    how = _OPEN_HOW.pack(flags | os.O_CLOEXEC, 0, resolve | _RESOLVE_NO_MAGICLINKS)
+    for _ in range(_TRIES):
+        try:
+            return _call(_OPENAT2, folder, os.fsencode(path), how, len(how))
+        except BlockingIOError:  # EAGAIN: a rename elsewhere hides whether ".." stays below the folder
+            continue
+    return _call(_OPENAT2, folder, os.fsencode(path), how, len(how))
 
 
 def _call(number: int, *args: int | bytes | None) -> int:

@@ -26,7 +26,7 @@ BUSYBOX = "images.test/busybox:1"
 _APPLETS = (
     "awk cat chmod dd echo env false grep hostname id ip kill ls mkdir mount nproc ping printf ps readlink sh sleep "
 )
-_APPLETS += "stat sync tail test touch true tty wc yes"
+_APPLETS += "stat sync swapoff tail test touch true tty wc yes"
 
 
 def build_busybox(folder: Path) -> Path:
@@ -35,6 +35,12 @@ def build_busybox(folder: Path) -> Path:
     (root / "bin").mkdir(parents=True)
     (root / "etc").mkdir()
     (root / "tmp").mkdir(mode=0o777)
+    (root / "declared/below").mkdir(parents=True)
+    (root / "declared/below/file").write_text("of the image\n")
+    (root / "declared/below/file").chmod(0o600)
+    os.chown(root / "declared", 1000, 1001)
+    os.chown(root / "declared/below/file", 1000, 1001)
+    (root / "linked").symlink_to("/declared/below")
     (root / "bin/busybox").write_bytes(Path("/bin/busybox").read_bytes())
     (root / "bin/busybox").chmod(0o755)
     for applet in _APPLETS.split():
@@ -43,11 +49,13 @@ def build_busybox(folder: Path) -> Path:
     (root / "etc/group").write_text("root:x:0:\nweb:x:1001:\nextra:x:1002:web\n")
     image = f"{layout}:busybox"
     settings = ["--config.env", "PATH=/bin", "--config.env", "FROM=image", "--config.cmd", "/bin/sh"]
+    volumes = [word for path in ("/declared", "/linked", "/absent") for word in ("--config.volume", path)]
     for command in (
         ["init", "--layout", layout],
         ["new", "--image", image],
         ["insert", "--image", image, root, "/"],
         ["config", "--image", image, "--config.user", "web", "--config.stopsignal", "SIGUSR1", *settings],
+        ["config", "--image", image, *volumes],
         ["tag", "--image", image, "named"],
         ["remove", "--image", image],
     ):

@@ -7,8 +7,9 @@ Names and meanings are those of `k8s.io/cri-api/pkg/apis/runtime/v1/api.proto`. 
 from enum import StrEnum
 from typing import Final
 
+from harness.cri.enumerations import member_of
 from skel.decoders import boolean, dict_of, integer, list_of, optional, record, string
-from skel.record import Decoder, Record, expected, field
+from skel.record import Decoder, Record, field
 
 __all__ = [
     "CONTAINER_CREATED",
@@ -36,10 +37,12 @@ __all__ = [
     "PodSandboxState",
     "PodSandboxStatus",
     "PortMapping",
+    "ProfileType",
     "Resources",
     "RuntimeCondition",
     "RuntimeStatus",
     "RuntimeVersion",
+    "SecurityProfile",
 ]
 
 
@@ -49,6 +52,14 @@ class NamespaceMode(StrEnum):
     POD = "POD"
     CONTAINER = "CONTAINER"
     NODE = "NODE"
+
+
+class ProfileType(StrEnum):
+    """A kind of security profile: the runtime's own, none, or one of the node."""
+
+    RUNTIME_DEFAULT = "RuntimeDefault"
+    UNCONFINED = "Unconfined"
+    LOCALHOST = "Localhost"
 
 
 class PodSandboxState(StrEnum):
@@ -78,27 +89,10 @@ RUNTIME_READY: Final = "RuntimeReady"
 NETWORK_READY: Final = "NetworkReady"
 
 
-def _namespace_mode(value: object, path: str) -> NamespaceMode:
-    try:
-        return NamespaceMode(string(value, path))
-    except ValueError:
-        raise expected("POD, CONTAINER or NODE", value, path) from None
-
-
-def _sandbox_state(value: object, path: str) -> PodSandboxState:
-    try:
-        return PodSandboxState(string(value, path))
-    except ValueError:
-        raise expected("a state of a sandbox", value, path) from None
-
-
-def _container_state(value: object, path: str) -> ContainerState:
-    try:
-        return ContainerState(string(value, path))
-    except ValueError:
-        raise expected("a state of a container", value, path) from None
-
-
+_namespace_mode = member_of(NamespaceMode, "POD, CONTAINER or NODE")
+_profile_type = member_of(ProfileType, "RuntimeDefault, Unconfined or Localhost")
+_sandbox_state = member_of(PodSandboxState, "a state of a sandbox")
+_container_state = member_of(ContainerState, "a state of a container")
 _strings: Decoder[list[str]] = list_of(string)
 _by_name: Decoder[dict[str, str]] = dict_of(string)
 
@@ -181,12 +175,16 @@ class KeyValue(Record):
 
 
 class Mount(Record):
-    """A file or folder of the node that appears in a container. `propagation` is private, rslave or rshared."""
+    """A file or folder of the node that appears in a container. `propagation` is private, rslave or rshared.
+
+    `recursive_read_only` is for a mount that is `readonly`: then the file systems mounted below it are so, too.
+    """
 
     container_path: str = field(string)
     host_path: str = field(string)
     readonly: bool = field(boolean, default=False)
     propagation: str = field(string, default="private")
+    recursive_read_only: bool = field(boolean, default=False)
 
 
 class Resources(Record):
@@ -199,8 +197,18 @@ class Resources(Record):
     oom_score_adj: int = field(integer, default=0)
 
 
+class SecurityProfile(Record):
+    """A profile of seccomp or AppArmor; `localhost_ref` names one of the node: a file, or a loaded profile."""
+
+    profile_type: ProfileType = field(_profile_type, default=ProfileType.UNCONFINED)
+    localhost_ref: str = field(string, default="")
+
+
 class ContainerSecurity(Record):
-    """The rights of a container's processes; without `run_as_user` the image's user applies."""
+    """The rights of a container's processes; without `run_as_user` the image's user applies.
+
+    Without `apparmor` the runtime decides: containerd takes its own profile if the machine has AppArmor.
+    """
 
     privileged: bool = field(boolean, default=False)
     run_as_user: int | None = field(optional(integer), default=None)
@@ -210,6 +218,8 @@ class ContainerSecurity(Record):
     no_new_privs: bool = field(boolean, default=False)
     add_capabilities: list[str] = field(_strings, default=list)
     drop_capabilities: list[str] = field(_strings, default=list)
+    seccomp: SecurityProfile = field(record(SecurityProfile), default=SecurityProfile)
+    apparmor: SecurityProfile | None = field(optional(record(SecurityProfile)), default=None)
 
 
 class ContainerConfig(Record):

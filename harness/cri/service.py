@@ -43,6 +43,9 @@ class RuntimeService(Protocol):
     def status(self) -> RuntimeStatus:
         """Return the conditions RuntimeReady and NetworkReady."""
 
+    def makes_recursive_read_only(self) -> bool:
+        """Tell whether the runtime follows `recursive_read_only` of mounts."""
+
     def run_pod_sandbox(self, config: PodSandboxConfig) -> str:
         """Make a sandbox and its network, and return its ID. If that fails, nothing of it remains."""
 

@@ -1,28 +1,27 @@
 """The request for a container (kubelet's generateContainerConfig, kuberuntime_container.go)."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from harness.cri.messages import ContainerConfig, ContainerMetadata, ContainerSecurity, Image, Mount
+from harness.cri.messages import (
+    ContainerConfig,
+    ContainerMetadata,
+    ContainerSecurity,
+    Image,
+    ProfileType,
+    SecurityProfile,
+)
+from harness.kubelet.container_mounts import MountSources, container_mounts
 from harness.kubelet.environment import EnvironmentSources, expanded, variables
 from harness.kubelet.labels import container_annotations, container_labels
-from harness.kubelet.mounted_volume import MountedVolume
 from harness.kubelet.resources import container_resources
 from harness.kubelet.start_error import StartError
-from harness.kubelet.v1 import V1Container, V1Pod
+from harness.kubelet.v1 import V1Container, V1Pod, V1SecurityProfile
 
-__all__ = ["ContainerFiles", "container_config"]
+__all__ = ["container_config"]
 
-_HOSTS: Final = "/etc/hosts"
-_PROPAGATIONS: Final = {"": "private", "None": "private", "HostToContainer": "rslave", "Bidirectional": "rshared"}
-
-
-class ContainerFiles(NamedTuple):
-    """The files that kubelet makes for a container: its hosts file, and the one for its termination message."""
-
-    hosts: Path
-    message: Path
+_SECCOMP_FILES: Final = Path("/var/lib/kubelet/seccomp")
+"""kubelet's folder for seccomp profiles of the type Localhost."""
 
 
 def container_config(
@@ -31,11 +30,10 @@ def container_config(
     *,
     attempt: int,
     image: Image | None,
-    volumes: Mapping[str, MountedVolume],
-    files: ContainerFiles,
+    mounts: MountSources,
     sources: EnvironmentSources,
 ) -> ContainerConfig:
-    """Return the request; `volumes` are those of the pod by name.
+    """Return the request.
 
     Raises StartError (CreateContainerConfigError), OSError.
     """
@@ -48,7 +46,7 @@ def container_config(
         args=[expanded(word, values) for word in container.args],
         working_dir=container.working_dir,
         envs=envs,
-        mounts=_mounts(container, volumes, files, values),
+        mounts=container_mounts(container, mounts, values),
         labels=container_labels(pod, container),
         annotations=container_annotations(pod, container, attempt),
         log_path=f"{container.name}/{attempt}.log",
@@ -58,57 +56,6 @@ def container_config(
         resources=container_resources(pod, container, int(sources.capacity["memory"])),
         security=_security(pod, container, image),
     )
-
-
-def _mounts(
-    container: V1Container, volumes: Mapping[str, MountedVolume], files: ContainerFiles, values: Mapping[str, str]
-) -> list[Mount]:
-    mounts = []
-    for mount in container.volume_mounts:
-        volume = volumes.get(mount.name)
-        if volume is None:
-            message = f'cannot find volume "{mount.name}" to mount into container "{container.name}"'
-            raise StartError("CreateContainerConfigError", message)
-        sub_path = mount.sub_path or expanded(mount.sub_path_expr, values)
-        try:
-            source = _inside(volume.path, sub_path, mount.name) if sub_path else volume.path
-        except OSError as error:
-            message = (
-                f'failed to prepare subPath for volumeMount "{mount.name}" of container "{container.name}": {error}'
-            )
-            raise StartError("CreateContainerConfigError", message) from error
-        readonly = mount.read_only or volume.readonly
-        propagation = _PROPAGATIONS[mount.mount_propagation]
-        mounts.append(
-            Mount(
-                container_path=mount.mount_path,
-                host_path=str(source),
-                readonly=readonly,
-                propagation=propagation,
-            )
-        )
-    if not any(mount.container_path == _HOSTS for mount in mounts):
-        mounts.append(Mount(container_path=_HOSTS, host_path=str(files.hosts)))
-    if container.termination_message_path:
-        mounts.append(Mount(container_path=container.termination_message_path, host_path=str(files.message)))
-    return mounts
-
-
-def _inside(volume: Path, sub_path: str, name: str) -> Path:
-    """Return the path of a file or folder of a volume without symbolic links; a missing folder is made.
-
-    A container may have put a link into the volume that leads out of it, so the links are followed first. As by kubelet
-    (its subpath_linux.go), folders that are made get the volume's mode. Raises StartError, OSError.
-    """
-    root = volume.resolve()
-    source = (root / sub_path).resolve()
-    if sub_path.startswith("/") or ".." in Path(sub_path).parts or not source.is_relative_to(root):
-        raise StartError("CreateContainerConfigError", f'subPath "{sub_path}" leaves volume "{name}"')
-    for folder in (*reversed(source.parents), source):
-        if folder.is_relative_to(root) and not folder.exists():
-            folder.mkdir()
-            folder.chmod(root.stat().st_mode & 0o7777)
-    return source
 
 
 def _security(pod: V1Pod, container: V1Container, image: Image | None) -> ContainerSecurity:
@@ -127,7 +74,23 @@ def _security(pod: V1Pod, container: V1Container, image: Image | None) -> Contai
         no_new_privs=own.allow_privilege_escalation is False,
         add_capabilities=list(own.capabilities.add),
         drop_capabilities=list(own.capabilities.drop),
+        seccomp=_seccomp(own.seccomp_profile or of_pod.seccomp_profile),
+        apparmor=_apparmor(own.app_armor_profile or of_pod.app_armor_profile),
     )
+
+
+def _seccomp(profile: V1SecurityProfile | None) -> SecurityProfile:
+    """Return the profile, none without one in the manifest: kubelet's SeccompDefault is off."""
+    if profile is None:
+        return SecurityProfile()
+    file = str(_SECCOMP_FILES / profile.localhost_profile) if profile.localhost_profile else ""
+    return SecurityProfile(profile_type=ProfileType(profile.type), localhost_ref=file)
+
+
+def _apparmor(profile: V1SecurityProfile | None) -> SecurityProfile | None:
+    if profile is None:
+        return None
+    return SecurityProfile(profile_type=ProfileType(profile.type), localhost_ref=profile.localhost_profile or "")
 
 
 def _refuse_root(user: int | None, image: Image | None, container: V1Container) -> None:

@@ -9,9 +9,10 @@ from typing import Final, Protocol
 
 from harness.cri.messages import ContainerConfig, PodSandboxConfig
 from harness.cri.service import RuntimeService, RuntimeServiceError
-from harness.kubelet.container_config import ContainerFiles, container_config
+from harness.kubelet.container_config import container_config
 from harness.kubelet.container_images import ContainerImages
 from harness.kubelet.container_kill import ContainerKiller
+from harness.kubelet.container_mounts import MountSources
 from harness.kubelet.environment import EnvironmentSources
 from harness.kubelet.events import NORMAL, WARNING, EventRecorder
 from harness.kubelet.handlers import OnNode
@@ -89,16 +90,21 @@ class ContainerStarter:
         uid = pod.metadata.uid
         (self._paths.log(pod, container, attempt).parent).mkdir(mode=0o755, parents=True, exist_ok=True)
         message_file = new_message_file(self._paths.container(uid, container.name))
-        files = ContainerFiles(self._paths.hosts_file(uid), message_file)
-        write_hosts_file(files.hosts, pod, sandbox.ips)
+        hosts = self._paths.hosts_file(uid)
+        write_hosts_file(hosts, pod, sandbox.ips)
         try:
             config = container_config(
                 pod,
                 container,
                 attempt=attempt,
                 image=image,
-                volumes=volumes,
-                files=files,
+                mounts=MountSources(
+                    volumes,
+                    hosts,
+                    message_file,
+                    self._service.makes_recursive_read_only,
+                    self._paths.sub_paths(uid),
+                ),
                 sources=replace(self._sources, ips=sandbox.ips or (self._sources.host_ip,)),
             )
         except StartError as error:

@@ -16,6 +16,7 @@ from harness.kubelet.name_rules import (
     port_number_flaws,
     relative_path_flaws,
 )
+from harness.kubelet.profile_validation import validate_profiles
 from harness.kubelet.resource_validation import validate_resources
 from harness.kubelet.v1 import V1Container, V1ContainerPort, V1UserContext, V1VolumeMount
 from harness.kubelet.volume_validation import flaws_at
@@ -171,6 +172,7 @@ def _of_propagation(mount: V1VolumeMount, container: V1Container, path: str) -> 
 def _of_security(container: V1Container, path: str) -> Iterator[FieldError]:
     context = container.security_context
     yield from validate_user(context, path)
+    yield from validate_profiles(context, path)
     if context.allow_privilege_escalation is False:
         shown = context.encode()
         if context.privileged:

@@ -35,6 +35,10 @@ class KubeletPaths:
         """Return the folder of the config maps that a pod names."""
         return self.pod(uid) / "config-maps"
 
+    def sub_paths(self, uid: str) -> Path:
+        """Return the folder with the mounts of a pod's subPaths; it is no part of the pod's folder."""
+        return self.root / "volume-subpaths" / uid
+
     def hosts_file(self, uid: str) -> Path:
         """Return the file that containers see as /etc/hosts."""
         return self.pod(uid) / "etc-hosts"

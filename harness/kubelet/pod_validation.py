@@ -33,6 +33,7 @@ from harness.kubelet.name_rules import (
     subdomain_flaws,
     subdomain_with_underscore_flaws,
 )
+from harness.kubelet.profile_validation import validate_profiles
 from harness.kubelet.v1 import V1Metadata, V1Pod, V1PodDNSConfig, V1PodSpec, V1Toleration
 from harness.kubelet.volume_validation import flaws_at, validate_volumes
 
@@ -173,6 +174,7 @@ def _of_security(spec: V1PodSpec) -> Iterator[FieldError]:
         for flaw in group_id_flaws(context.fs_group):
             yield invalid(f"{path}.fsGroup", context.fs_group, flaw)
     yield from validate_user(context, path)
+    yield from validate_profiles(context, path)
     for index, group in enumerate(context.supplemental_groups):
         for flaw in group_id_flaws(group):
             yield invalid(f"{path}.supplementalGroups[{index}]", group, flaw)

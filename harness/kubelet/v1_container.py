@@ -25,6 +25,7 @@ __all__ = [
     "V1ResourceFieldRef",
     "V1Resources",
     "V1SecurityContext",
+    "V1SecurityProfile",
     "V1SleepAction",
     "V1TCPSocketAction",
     "V1UserContext",
@@ -200,16 +201,23 @@ class V1Capabilities(V1Object):
     drop: list[str] = field(strings, default=list)
 
 
+class V1SecurityProfile(V1Object):
+    """A profile of seccomp or AppArmor: `type` is RuntimeDefault, Unconfined or Localhost."""
+
+    type: str = field(string, default="")
+    localhost_profile: str | None = field(string, default=None)
+
+
 class V1UserContext(V1Object):
     """The part of a security context that pods and containers share."""
 
-    _ignored: ClassVar[frozenset[str]] = frozenset(
-        ("appArmorProfile", "procMount", "seLinuxOptions", "seccompProfile", "windowsOptions")
-    )
+    _ignored: ClassVar[frozenset[str]] = frozenset(("procMount", "seLinuxOptions", "windowsOptions"))
 
     run_as_user: int | None = field(int64, default=None)
     run_as_group: int | None = field(int64, default=None)
     run_as_non_root: bool | None = field(boolean, default=None)
+    seccomp_profile: V1SecurityProfile | None = field(record(V1SecurityProfile), default=None)
+    app_armor_profile: V1SecurityProfile | None = field(record(V1SecurityProfile), default=None)
 
 
 class V1SecurityContext(V1UserContext):

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from harness.process_stat import process_stat
 from harness.runtime.node import VAR_LIB_CNI
 
 __all__ = ["Process", "Region"]
@@ -16,8 +17,6 @@ _ROUNDS: Final = 10
 """Rounds of killing. A round may fail if the processes start others meanwhile."""
 _MILLISECONDS: Final = 1000
 """How long to wait for a killed process to end."""
-_STARTED: Final = 19
-"""The field of stat that holds the start time, counted from behind the name (proc(5))."""
 
 
 class Process(NamedTuple):
@@ -91,11 +90,11 @@ def _identity(path: str | Path) -> tuple[int, int] | None:
 
 def _described(pid: int) -> Process | None:
     """Return a process, None if it has ended meanwhile."""
-    folder = Path("/proc", str(pid))
+    stat = process_stat(pid)
     try:
-        stat = (folder / "stat").read_text(errors="replace")
-        command = (folder / "cmdline").read_bytes()
+        command = Path("/proc", str(pid), "cmdline").read_bytes()
     except OSError:
         return None
-    started = int(stat.rpartition(")")[2].split()[_STARTED])
-    return Process(pid, started, command.replace(b"\0", b" ").decode(errors="replace").strip())
+    if stat is None:
+        return None
+    return Process(pid, stat.started, command.replace(b"\0", b" ").decode(errors="replace").strip())

@@ -52,10 +52,9 @@ def read_spans(document: Mapping[str, Any]) -> list[Span]:
 def _span(written: Mapping[str, Any], pid: int) -> Span:
     span = Span(
         written["name"], written["traceId"], written["spanId"], written.get("parentSpanId", ""),
-        int(written["startTimeUnixNano"]), pid,
+        int(written["startTimeUnixNano"]), pid, _attributes(written["attributes"]),
     )  # fmt: skip
     span.end_ns = int(written["endTimeUnixNano"])
-    span.attributes.update(_attributes(written["attributes"]))
     span.track = str(span.attributes.pop(TRACK, ""))
     span.error = written.get("status", {}).get("message", "")
     return span

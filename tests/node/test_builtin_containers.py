@@ -4,6 +4,7 @@ import re
 import stat
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,20 @@ def test_stop_kills_a_process_that_ignores_the_signal_after_the_grace_period(pod
     assert pod.containers.container_status(container).exit_code == 137
     assert log_texts(pod.log()) == ["ready", "ignored"]
     pod.containers.stop_container(container, 1)  # once more is fine
+
+
+def test_a_repeated_stop_sends_no_second_signal(pod: Pod) -> None:
+    container = pod.running("sh", "-c", "trap 'echo signal' TERM USR1; echo ready; while :; do sleep 0.1; done")
+    until(pod.log)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(pod.containers.stop_container, container, 600)
+        until(lambda: len(pod.log()) == 2)
+
+        pod.reopen().stop_container(container, 1)
+        first.result()
+
+    assert log_texts(pod.log()) == ["ready", "signal"]
+    assert pod.containers.container_status(container).exit_code == 137
 
 
 def test_exec_sync_returns_output_and_exit_code(pod: Pod) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -163,6 +164,30 @@ def test_a_shared_pid_namespace_has_pause_as_its_first_process(place: Place) -> 
     assert line.split()[1:] == [pid, "1"]
 
 
+def test_sysctls_are_set_in_the_sandbox_alone(place: Place) -> None:
+    place.configure(bridge_network("net"))
+    settings = {"net.ipv4.ip_unprivileged_port_start": "7", "kernel.shm_rmid_forced": "1"}
+    of_node = {name: Path(f"/proc/sys/{name.replace('.', '/')}").read_text().strip() for name in settings}
+
+    sandbox = place.sandboxes.run(config(sysctls=settings))
+
+    inside = "; ".join(f"cat /proc/sys/{name.replace('.', '/')}" for name in settings)
+    words = ["nsenter", "--net", "--ipc", "-t", place.sandboxes.status(sandbox).info["pid"], "sh", "-c", inside]
+    found = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
+    assert list(settings.values()) == found
+    assert of_node == {name: Path(f"/proc/sys/{name.replace('.', '/')}").read_text().strip() for name in settings}
+    assert of_node != settings
+
+
+def test_a_sysctl_that_is_missing_leaves_nothing(place: Place) -> None:
+    place.configure(bridge_network("net"))
+
+    with pytest.raises(RuntimeServiceError, match="/proc/sys/net/absent"):
+        place.sandboxes.run(config(sysctls={"net.absent": "1"}))
+
+    assert place.sandboxes.list() == []
+
+
 def test_on_the_nodes_network_no_plugin_is_executed(place: Place) -> None:
     sandbox_id = place.sandboxes.run(config(network=NamespaceMode.NODE))
 
@@ -251,6 +276,23 @@ def test_a_network_that_fails_leaves_nothing(place: Place, fault: Callable[[Plac
     assert not list((place.folder / "sandboxes").iterdir())
     assert not any(Path(each.environ["CNI_NETNS"]).exists() for each in place.executions)
     assert place.links() <= {"net0"}
+
+
+def test_after_a_failed_add_each_plugin_gets_one_del(place: Place) -> None:
+    place.configure(bridge_network("net"))
+    _failing_plugin(place)
+
+    with pytest.raises(RuntimeServiceError):
+        place.sandboxes.run(config())
+
+    assert [(each.plugin, each.verb) for each in place.executions] == [
+        ("loopback", "ADD"),
+        ("bridge", "ADD"),
+        ("tuning", "ADD"),
+        ("tuning", "DEL"),
+        ("bridge", "DEL"),
+        ("loopback", "DEL"),
+    ]
 
 
 def test_readiness_of_the_network_is_told_in_containerds_words(place: Place) -> None:

@@ -27,7 +27,9 @@ from harness.cri.messages import (
     PodSandboxConfig,
     PodSandboxMetadata,
     PortMapping,
+    ProfileType,
     Resources,
+    SecurityProfile,
 )
 from harness.cri.remote import api_pb2, requests
 from harness.cri.remote.client import RemoteRuntime
@@ -63,14 +65,23 @@ CONTAINER = ContainerConfig(
     args=["-c", "true"],
     working_dir="/work",
     envs=[KeyValue(key="NAME", value="wert äß")],
-    mounts=[Mount(container_path="/data", host_path="/on/node", readonly=True, propagation="rslave")],
+    mounts=[
+        Mount(
+            container_path="/data", host_path="/on/node", readonly=True, propagation="rslave", recursive_read_only=True
+        )
+    ],
     labels={"one": "1"},
     annotations={"two": "2"},
     log_path="main/3.log",
     tty=True,
     resources=Resources(cpu_shares=2, memory_limit_in_bytes=1 << 40, oom_score_adj=-997),
     security=ContainerSecurity(
-        run_as_user=0, supplemental_groups=[7], add_capabilities=["NET_ADMIN"], drop_capabilities=["ALL"]
+        run_as_user=0,
+        supplemental_groups=[7],
+        add_capabilities=["NET_ADMIN"],
+        drop_capabilities=["ALL"],
+        seccomp=SecurityProfile(profile_type=ProfileType.LOCALHOST, localhost_ref="/profiles/mine.json"),
+        apparmor=SecurityProfile(profile_type=ProfileType.RUNTIME_DEFAULT),
     ),
 )
 
@@ -103,7 +114,8 @@ def test_a_sandboxs_request_has_all_that_its_config_says() -> None:
     options = security.namespace_options
     assert (options.network, options.pid, options.ipc) == (api_pb2.NODE, api_pb2.CONTAINER, api_pb2.POD)
     assert security.privileged
-    assert security.seccomp.profile_type == api_pb2.SecurityProfile.Unconfined
+    assert security.HasField("seccomp")
+    assert security.seccomp.profile_type == api_pb2.SecurityProfile.RuntimeDefault
 
 
 def test_a_sandbox_without_dns_config_gets_the_nodes() -> None:
@@ -121,6 +133,7 @@ def test_a_containers_request_has_all_that_its_config_says() -> None:
     assert [(each.key, each.value) for each in sent.envs] == [("NAME", "wert äß")]
     [mount] = sent.mounts
     assert (mount.container_path, mount.host_path, mount.readonly) == ("/data", "/on/node", True)
+    assert mount.recursive_read_only
     assert mount.propagation == api_pb2.PROPAGATION_HOST_TO_CONTAINER
     assert (dict(sent.labels), dict(sent.annotations), sent.log_path) == ({"one": "1"}, {"two": "2"}, "main/3.log")
     assert (sent.tty, sent.stdin, sent.stdin_once) == (True, False, False)
@@ -135,6 +148,20 @@ def test_a_containers_request_has_all_that_its_config_says() -> None:
     assert security.namespace_options.network == api_pb2.NODE
     assert {"/proc/kcore", "/sys/firmware"} <= set(security.masked_paths)
     assert "/proc/sys" in security.readonly_paths
+    profiles = [(each.profile_type, each.localhost_ref) for each in (security.seccomp, security.apparmor)]
+    assert profiles == [
+        (api_pb2.SecurityProfile.Localhost, "/profiles/mine.json"),
+        (api_pb2.SecurityProfile.RuntimeDefault, ""),
+    ]
+
+
+def test_without_profiles_seccomp_is_off_and_apparmor_is_the_runtimes() -> None:
+    config = ContainerConfig(metadata=CONTAINER.metadata, image="i")
+
+    security = requests.container_config(config, SANDBOX).linux.security_context
+
+    assert security.seccomp.profile_type == api_pb2.SecurityProfile.Unconfined
+    assert not security.HasField("apparmor")
 
 
 def test_codes_have_the_names_of_go() -> None:

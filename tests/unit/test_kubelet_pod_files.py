@@ -6,9 +6,18 @@ from typing import Any
 
 import pytest
 
-from harness.cri.messages import CONTAINER_EXITED, ContainerMetadata, ContainerStatus, Image, KeyValue, Mount
+from harness.cri.messages import (
+    CONTAINER_EXITED,
+    ContainerConfig,
+    ContainerMetadata,
+    ContainerStatus,
+    Image,
+    KeyValue,
+    Mount,
+)
 from harness.cri.messages import NamespaceMode as Mode
-from harness.kubelet.container_config import ContainerFiles, container_config
+from harness.kubelet.container_config import container_config
+from harness.kubelet.container_mounts import MountSources
 from harness.kubelet.dns import pod_dns
 from harness.kubelet.environment import EnvironmentSources, expanded, variables
 from harness.kubelet.hosts_file import hosts_file_content, pod_hostname
@@ -21,7 +30,10 @@ from harness.kubelet.v1 import V1Pod
 from tests.unit.kubelet_objects import pod
 
 SOURCES = EnvironmentSources(("10.1.0.2",), "192.0.2.1", {"cpu": Fraction(2), "memory": Fraction(10**9)}, lambda _: {})
-FILES = ContainerFiles(Path("/pod/hosts"), Path("/pod/message"))
+
+
+def mount_sources(volumes: dict[str, MountedVolume]) -> MountSources:
+    return MountSources(volumes, Path("/pod/hosts"), Path("/pod/message"), lambda: True, Path("/pod/sub-paths"))
 
 
 @pytest.fixture
@@ -160,7 +172,7 @@ def test_the_request_for_a_sandbox() -> None:
 
 def test_the_request_for_a_container(tmp_path: Path) -> None:
     mounts = [
-        {"name": "data", "mountPath": "/data", "subPath": "a/b"},
+        {"name": "data", "mountPath": "/data"},
         {"name": "map", "mountPath": "/map"},
     ]
     env = [{"name": "WORD", "value": "hello"}]
@@ -184,8 +196,7 @@ def test_the_request_for_a_container(tmp_path: Path) -> None:
         described.spec.containers[0],
         attempt=3,
         image=Image(id="sha256:1"),
-        volumes=volumes,
-        files=FILES,
+        mounts=mount_sources(volumes),
         sources=SOURCES,
     )
 
@@ -193,12 +204,11 @@ def test_the_request_for_a_container(tmp_path: Path) -> None:
     assert config.log_path == "a/3.log"
     assert config.security.run_as_user == 1000
     assert [(each.container_path, each.host_path, each.readonly) for each in config.mounts] == [
-        ("/data", str(tmp_path / "a/b"), False),
+        ("/data", str(tmp_path), False),
         ("/map", "/maps", True),
         ("/etc/hosts", "/pod/hosts", False),
         ("/dev/termination-log", "/pod/message", False),
     ]
-    assert (tmp_path / "a/b").is_dir()
 
 
 @pytest.mark.parametrize(
@@ -218,12 +228,75 @@ def test_a_container_that_cannot_be_configured(container: dict[str, object], use
             described.spec.containers[0],
             attempt=0,
             image=Image(id="i", user=user),
-            volumes={},
-            files=FILES,
+            mounts=mount_sources({}),
             sources=SOURCES,
         )
 
     assert raised.value.reason == "CreateContainerConfigError"
+
+
+@pytest.mark.parametrize(
+    ("mode", "supported", "recursive"),
+    [
+        ("", True, False),
+        ("Disabled", True, False),
+        ("IfPossible", True, True),
+        ("IfPossible", False, False),
+        ("Enabled", True, True),
+    ],
+)
+def test_recursive_read_only_mounts(mode: str, supported: bool, recursive: bool) -> None:  # noqa: FBT001 -- of a table
+    described = pod([{"name": "a", "volumeMounts": [{"name": "v", "mountPath": "/v", "recursiveReadOnly": mode}]}])
+
+    config = configured(described, supported=supported)
+
+    assert config.mounts[0].recursive_read_only is recursive
+
+
+def test_recursive_read_only_that_the_runtime_cannot_do_is_an_error() -> None:
+    mount = {"name": "v", "mountPath": "/v", "recursiveReadOnly": "Enabled"}
+
+    with pytest.raises(StartError, match="not supported by the runtime"):
+        configured(pod([{"name": "a", "volumeMounts": [mount]}]), supported=False)
+
+
+@pytest.mark.parametrize(
+    ("own", "of_pod", "seccomp", "apparmor"),
+    [
+        ({}, {}, ("Unconfined", ""), None),
+        ({}, {"seccompProfile": {"type": "RuntimeDefault"}}, ("RuntimeDefault", ""), None),
+        (
+            {"seccompProfile": {"type": "Localhost", "localhostProfile": "a/b.json"}},
+            {"seccompProfile": {"type": "RuntimeDefault"}, "appArmorProfile": {"type": "Unconfined"}},
+            ("Localhost", "/var/lib/kubelet/seccomp/a/b.json"),
+            ("Unconfined", ""),
+        ),
+        (
+            {"appArmorProfile": {"type": "Localhost", "localhostProfile": "mine"}},
+            {},
+            ("Unconfined", ""),
+            ("Localhost", "mine"),
+        ),
+    ],
+)
+def test_a_containers_profile_goes_before_the_pods(
+    own: dict[str, object],
+    of_pod: dict[str, object],
+    seccomp: tuple[str, str],
+    apparmor: tuple[str, str] | None,
+) -> None:
+    security = configured(pod([{"name": "a", "securityContext": own}], securityContext=of_pod)).security
+
+    assert (security.seccomp.profile_type, security.seccomp.localhost_ref) == seccomp
+    found = security.apparmor
+    assert (found and (found.profile_type, found.localhost_ref)) == apparmor
+
+
+def configured(described: V1Pod, *, supported: bool = True) -> ContainerConfig:
+    sources = mount_sources({"v": MountedVolume(Path("/v"))})._replace(makes_recursive_read_only=lambda: supported)
+    return container_config(
+        described, described.spec.containers[0], attempt=0, image=Image(id="i"), mounts=sources, sources=SOURCES
+    )
 
 
 def ended(tmp_path: Path, policy: str, *, message: str = "", code: int = 1) -> ContainerStatus:

@@ -18,13 +18,14 @@ from typing import Any, Final, NamedTuple
 from harness.cri.builtin import control_groups
 from harness.cri.builtin.capabilities import dropped_numbers
 from harness.cri.builtin.container_store import ContainerFolder, ContainerRecord
+from harness.cri.builtin.image_volumes import image_volumes
 from harness.cri.builtin.images import ImageConfig, Images
 from harness.cri.builtin.oci_spec import oci_spec
 from harness.cri.builtin.process_settings import ProcessSettings, process_settings
 from harness.cri.builtin.programs import HOST_PROCESS, program
 from harness.cri.builtin.runc import OciRuntime
 from harness.cri.builtin.sandbox_view import SandboxView
-from harness.cri.messages import NamespaceMode, Resources
+from harness.cri.messages import NamespaceMode, ProfileType, Resources
 from harness.cri.service import ImageNotFoundError, RuntimeServiceError
 from harness.files import write_atomically
 
@@ -87,7 +88,9 @@ def _with_image(place: ContainerPlace) -> dict[str, Any]:
     runtime = OciRuntime.found(place.runtime_state)
     group = f"/{control_group(record.id, place.sandbox)}" if control_groups.writable() else ""
     process = _process(place, image.config, root)
-    _write(folder.bundle / "config.json", oci_spec(record.config, place.sandbox, process, control_group=group))
+    volumes = image_volumes(image.config, root, folder.path / "volumes", record.config.mounts)
+    mounts = place.sandbox.mounts([*volumes, *record.config.mounts], readonly=record.config.security.readonly_rootfs)
+    _write(folder.bundle / "config.json", oci_spec(record.config, place.sandbox, process, mounts, control_group=group))
     status = root.stat()  # the root folder of an overlay has the attributes of its upper layer
     os.chown(folder.path / "upper", status.st_uid, status.st_gid)
     (folder.path / "upper").chmod(status.st_mode & 0o7777)
@@ -104,6 +107,9 @@ def _with_image(place: ContainerPlace) -> dict[str, Any]:
 def _without_image(place: ContainerPlace) -> dict[str, Any]:
     folder, record, sandbox = place.folder, place.record, place.sandbox
     config = record.config
+    for profile in (config.security.seccomp, config.security.apparmor):
+        if profile is not None and profile.profile_type is ProfileType.LOCALHOST:
+            raise RuntimeServiceError(f'profile "{profile.localhost_ref}": a container without an image gets none')
     process = _process(place, ImageConfig(), Path("/"))
     groups = control_groups.folders(control_group(record.id, sandbox))
     mounts = sandbox.mounts(config.mounts, readonly=config.security.readonly_rootfs)
@@ -115,6 +121,7 @@ def _without_image(place: ContainerPlace) -> dict[str, Any]:
                 "source": mount.host_path,
                 "target": mount.container_path,
                 "readonly": mount.readonly,
+                "recursive_read_only": mount.recursive_read_only,
                 "propagation": mount.propagation,
             }
             for mount in mounts

@@ -7,7 +7,9 @@
 | `shim.lock` | shim | empty; locked for as long as the shim lives |
 | `shim.json`, `process.json` | shim | PID and start time of the shim, and of the container's first process |
 | `exit.json` | shim | exit code, time and reason |
+| `stop.lock` | StopContainer | not empty once the stop signal was sent |
 | `bundle/`, `upper/`, `work/` | StartContainer, shim | OCI bundle, and the files that the container changed |
+| `volumes/` | StartContainer | the volumes that the image declares |
 
 A folder appears and disappears by rename(2), so a crash leaves a folder with a hidden name at worst.
 """
@@ -17,7 +19,7 @@ import json
 import os
 import shutil
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
@@ -103,6 +105,20 @@ class ContainerFolder:
     def shim(self) -> ProcessRecord | None:
         """Return the shim's own process, None if it has not got so far."""
         return _read(self.path / "shim.json", ProcessRecord)
+
+    def stop_once(self, signal: Callable[[], None]) -> None:
+        """Call `signal`, unless an earlier call of any program has done so. A missing folder is fine."""
+        try:
+            fd = os.open(self.path / "stop.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            return
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            if not os.fstat(fd).st_size:
+                signal()
+                os.write(fd, b"sent\n")  # later: a kill between the two repeats the signal, and loses none
+        finally:
+            os.close(fd)
 
     def shim_is_alive(self) -> bool:
         """Tell whether the shim, or a call in its place, holds the lock. It ends with its holder, however that ends."""

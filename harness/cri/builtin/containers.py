@@ -109,7 +109,10 @@ class Containers:
             raise RuntimeServiceError(end.message)
 
     def stop_container(self, container_id: str, timeout_s: int) -> None:
-        """Send the stop signal, and SIGKILL `timeout_s` seconds later; return when the container has ended."""
+        """Send the stop signal, and SIGKILL `timeout_s` seconds later; return when the container has ended.
+
+        As with containerd, a repetition sends no second stop signal, and its time limit counts for itself.
+        """
         folder = self._store.folder_of(container_id)
         try:
             record = folder.record()
@@ -118,7 +121,7 @@ class Containers:
         if self._state(folder) is not CONTAINER_RUNNING:
             return
         if timeout_s > 0:
-            self._signal(folder, record.stop_signal)
+            folder.stop_once(lambda: self._signal(folder, record.stop_signal))
             if self._has_ended(folder, timeout_s):
                 return
         self._signal(folder, signal.SIGKILL)

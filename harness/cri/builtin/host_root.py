@@ -1,7 +1,8 @@
 """The files of a container without an image: those of the node, with a layer over them that takes all changes.
 
 The layer is in memory and ends with the container, so nothing that a container writes, and no mount point, reaches the
-node's root file system. Other file systems of the node (/run, /tmp, /home, …) appear as they are. Volumes, /etc/hosts
+node's root file system. Other file systems of the node (/run, /tmp, /home, …) appear as they are, without those of
+other pods: a copy of /dev/shm of a pod that has ended would keep its memory. Volumes, /etc/hosts
 and the other files of a pod are mounted on top. The steps need a mount namespace of their own, without shared mounts.
 """
 
@@ -14,11 +15,11 @@ from typing import Any, Final
 from harness.cri.builtin.process_calls import (
     MS_MOVE,
     MS_RDONLY,
-    MS_REMOUNT,
     attach_mount,
     copy_mount,
     mount_with_options,
     pivot_root,
+    set_readonly,
 )
 from lean import syscalls
 
@@ -35,14 +36,15 @@ def enter_host_root(
 ) -> None:
     """Make the node's files, with `mounts` over them, the root of this process; it must have one thread.
 
-    `folder` is the container's. A mount has `source`, `target`, `readonly` and `propagation`. Raises OSError.
+    `folder` is the container's, `containers/<id>` below the runtime's. A mount has `source`, `target`, `readonly`,
+    `recursive_read_only` and `propagation`. Raises OSError.
     """
     for mount in mounts:
         mount["copy"] = _copy_of_source(mount["source"])
     groups = copy_mount(_CONTROL_GROUPS) if own_net and os.path.isdir(_CONTROL_GROUPS) else -1
     layers = f"{folder}/upper"
     mount_with_options("tmpfs", layers, _MS_NOSUID | _MS_NODEV, "mode=755")
-    cover = _Layers(layers)
+    cover = _Layers(layers, hidden=os.path.dirname(os.path.dirname(folder)))
     root = f"{folder}/bundle/rootfs"
     cover.mount("/", root)
     old = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -57,21 +59,21 @@ def enter_host_root(
     syscalls.umount(".", syscalls.MNT_DETACH)
     os.chdir("/")
     if readonly:
-        syscalls.mount("", "/", MS_REMOUNT | syscalls.MS_BIND | MS_RDONLY)
+        set_readonly("/", recursive=False)
 
 
 class _Layers:
-    """Overlays whose changes go into folders of one tmpfs."""
+    """Overlays whose changes go into folders of one tmpfs, without the mounts below the folder `hidden`."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, path: str, *, hidden: str) -> None:
+        self._hidden = f"{hidden}/"
         folder = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._folder = f"/proc/self/fd/{folder}"  # the path leads nowhere once the root is another
         self._count = 0
 
     def mount(self, lower: str, target: str) -> None:
         """Mount the files of `lower` with a new layer on `target`, and the mounts below `lower` again below it."""
-        submounts = copies_of(path for path in _mounts_below(lower) if path != self._path)
+        submounts = copies_of(path for path in _mounts_below(lower) if not path.startswith(self._hidden))
         own = f"{self._folder}/{self._count}"
         self._count += 1
         os.makedirs(f"{own}/upper")
@@ -156,4 +158,4 @@ def _mount(mount: dict[str, Any], cover: _Layers) -> None:
     if mount["propagation"] == "private":
         syscalls.mount("", target, syscalls.MS_PRIVATE | syscalls.MS_REC)
     if mount["readonly"]:
-        syscalls.mount("", target, MS_REMOUNT | syscalls.MS_BIND | MS_RDONLY)
+        set_readonly(target, recursive=mount["recursive_read_only"])

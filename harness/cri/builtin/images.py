@@ -18,7 +18,7 @@ from harness.cri.builtin.references import normalized
 from harness.cri.messages import Image
 from harness.cri.service import ImageNotFoundError, RuntimeServiceError
 from harness.files import locked, write_atomically
-from skel.decoders import integer, list_of, record, string
+from skel.decoders import dict_of, integer, list_of, record, string
 from skel.errors import CniError
 from skel.record import Record, field
 
@@ -29,7 +29,10 @@ _strings = list_of(string)
 
 
 class ImageConfig(Record):
-    """An image's settings for its process (image-spec, config.md); `stop_signal` is a name or a number."""
+    """An image's settings for its process (image-spec, config.md); `stop_signal` is a name or a number.
+
+    `volumes` are paths in the container that get a folder of their own.
+    """
 
     user: str = field(string, "User", default="")
     env: list[str] = field(_strings, "Env", default=list)
@@ -37,6 +40,7 @@ class ImageConfig(Record):
     cmd: list[str] = field(_strings, "Cmd", default=list)
     working_dir: str = field(string, "WorkingDir", default="")
     stop_signal: str = field(string, "StopSignal", default="")
+    volumes: dict[str, object] = field(dict_of(lambda value, _: value), "Volumes", default=dict)
 
 
 class StoredImage(Record):

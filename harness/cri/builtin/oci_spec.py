@@ -1,7 +1,7 @@
 """`config.json` of an OCI bundle, with containerd's defaults (pkg/oci/spec.go and mounts.go of containerd).
 
-Containers have no seccomp profile and no AppArmor profile, as by default in Kubernetes. A container without limits gets
-no control group of its own if the machine forbids that (harness.cri.builtin.control_groups).
+A container without limits gets no control group of its own if the machine forbids that
+(harness.cri.builtin.control_groups). No AppArmor profile is loaded, so only one of the type Localhost is applied.
 """
 
 import os
@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from harness.cri.builtin.process_settings import ProcessSettings
 from harness.cri.builtin.sandbox_view import SandboxView
+from harness.cri.builtin.seccomp import seccomp_profile
 from harness.cri.hidden_paths import MASKED_PATHS, READONLY_PATHS
 from harness.cri.messages import ContainerConfig, Mount, NamespaceMode
 
@@ -34,9 +35,12 @@ _NODE_FILES: Final = ("/dev/pts", "/dev/shm", "/dev/mqueue", "/dev/fd")  # noqa:
 
 
 def oci_spec(
-    config: ContainerConfig, sandbox: SandboxView, process: ProcessSettings, *, control_group: str
+    config: ContainerConfig, sandbox: SandboxView, process: ProcessSettings, mounts: list[Mount], *, control_group: str
 ) -> dict[str, Any]:
-    """Return the document (runtime-spec, config.md). An empty `control_group` is none, then there are no limits."""
+    """Return the document (runtime-spec, config.md); `mounts` are all but those of the kernel's file systems.
+
+    An empty `control_group` is none, then there are no limits. Raises RuntimeServiceError, OSError.
+    """
     security = config.security
     linux: dict[str, Any] = {"namespaces": _namespaces(sandbox, privileged=security.privileged)}
     if control_group:
@@ -46,11 +50,13 @@ def oci_spec(
         linux["devices"] = _node_devices()
     else:
         linux |= {"maskedPaths": MASKED_PATHS, "readonlyPaths": READONLY_PATHS}
+        if seccomp := seccomp_profile(security.seccomp, process.capabilities):
+            linux["seccomp"] = seccomp
     return {
         "ociVersion": "1.0.2",
         "process": _process(config, process),
         "root": {"path": "rootfs", "readonly": security.readonly_rootfs},
-        "mounts": _mounts(config, sandbox),
+        "mounts": _mounts(config, mounts),
         "linux": linux,
         "annotations": _annotations(config, sandbox),
     }
@@ -58,6 +64,7 @@ def oci_spec(
 
 def _process(config: ContainerConfig, process: ProcessSettings) -> dict[str, Any]:
     names = sorted(f"CAP_{name}" for name in process.capabilities)
+    apparmor = None if config.security.privileged else config.security.apparmor
     return {
         "terminal": config.tty,
         "user": {
@@ -71,6 +78,8 @@ def _process(config: ContainerConfig, process: ProcessSettings) -> dict[str, Any
         "capabilities": dict.fromkeys(("bounding", "effective", "permitted"), names),
         "noNewPrivileges": config.security.no_new_privs,
         "oomScoreAdj": config.resources.oom_score_adj,
+        # crun fails for an empty name, on a machine without AppArmor.
+        **({"apparmorProfile": apparmor.localhost_ref} if apparmor and apparmor.localhost_ref else {}),
     }
 
 
@@ -84,15 +93,14 @@ def _namespaces(sandbox: SandboxView, *, privileged: bool) -> list[dict[str, str
     return joined + own
 
 
-def _mounts(config: ContainerConfig, sandbox: SandboxView) -> list[dict[str, Any]]:
-    asked = sandbox.mounts(config.mounts, readonly=config.security.readonly_rootfs)
+def _mounts(config: ContainerConfig, asked: list[Mount]) -> list[dict[str, Any]]:
     taken = {mount.container_path.rstrip("/") for mount in asked}
-    mounts = [
+    own = [
         {"destination": target, "type": kind, "source": kind, "options": _options(options, config)}
         for target, kind, options in _DEFAULT_MOUNTS
         if target not in taken and not ("/dev" in taken and target.startswith("/dev/"))
     ]
-    return mounts + [_bind(mount) for mount in asked]
+    return own + [_bind(mount) for mount in asked]
 
 
 def _options(options: list[str], config: ContainerConfig) -> list[str]:
@@ -112,7 +120,7 @@ def _bind(mount: Mount) -> dict[str, Any]:
         "options": [
             "rbind",
             "rprivate" if mount.propagation == "private" else mount.propagation,
-            "ro" if mount.readonly else "rw",
+            "rro" if mount.recursive_read_only else "ro" if mount.readonly else "rw",
         ],
     }
 

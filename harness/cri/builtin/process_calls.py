@@ -1,4 +1,4 @@
-"""System calls of the programs that make processes: prctl(2), pivot_root(2), open_tree(2), mount(2) with options.
+"""System calls of the programs that make processes: prctl(2), pivot_root(2), open_tree(2), mount_setattr(2).
 
 All raise OSError. The numbers are of include/uapi/linux/prctl.h and sched.h.
 """
@@ -6,13 +6,13 @@ All raise OSError. The numbers are of include/uapi/linux/prctl.h and sched.h.
 import ctypes
 import os
 import platform
+import struct
 from typing import Final
 
 __all__ = [
     "CLONE_NEWPID",
     "MS_MOVE",
     "MS_RDONLY",
-    "MS_REMOUNT",
     "attach_mount",
     "become_subreaper",
     "copy_mount",
@@ -21,11 +21,11 @@ __all__ = [
     "forbid_new_privileges",
     "mount_with_options",
     "pivot_root",
+    "set_readonly",
 ]
 
 CLONE_NEWPID: Final = 0x20000000
 MS_RDONLY: Final = 0x1
-MS_REMOUNT: Final = 0x20
 MS_MOVE: Final = 0x2000
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -35,13 +35,15 @@ _PR_SET_NO_NEW_PRIVS: Final = 38
 _PIVOT_ROOT: Final = {"x86_64": 155, "aarch64": 41}
 _SIGKILL: Final = 9
 # asm-generic/unistd.h; include/uapi/linux/mount.h and fcntl.h
-_OPEN_TREE, _MOVE_MOUNT = 428, 429
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 _AT_FDCWD: Final = -100
 _OPEN_TREE_CLONE: Final = 1
 _OPEN_TREE_CLOEXEC: Final = os.O_CLOEXEC
 _AT_RECURSIVE: Final = 0x8000
 _MOVE_MOUNT_F_EMPTY_PATH: Final = 4
 _MOVE_MOUNT_T_SYMLINKS: Final = 0x10
+_MOUNT_ATTR: Final = struct.Struct("4Q")  # struct mount_attr: set, clear, propagation, userns_fd
+_MOUNT_ATTR_RDONLY: Final = 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
@@ -93,6 +95,13 @@ def attach_mount(copy: int, target: str) -> None:
         _call(_MOVE_MOUNT, copy, b"", _AT_FDCWD, os.fsencode(target), flags, path=target)
     finally:
         os.close(copy)
+
+
+def set_readonly(path: str, *, recursive: bool) -> None:
+    """Forbid writing to the mount at `path`, and with `recursive` to those below it; other flags stay (Linux 5.12)."""
+    attributes = _MOUNT_ATTR.pack(_MOUNT_ATTR_RDONLY, 0, 0, 0)
+    flags = _AT_RECURSIVE if recursive else 0
+    _call(_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(path), flags, attributes, len(attributes), path=path)
 
 
 def _prctl(option: int, argument: int) -> None:

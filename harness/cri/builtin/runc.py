@@ -4,7 +4,6 @@ State is below the node's folder, so that two nodes share nothing. Errors are re
 makes: the last line's `msg`.
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ from typing import Final
 from harness.cri.builtin import control_groups
 from harness.cri.service import RuntimeServiceError
 
-__all__ = ["OciRuntime", "last_error"]
+__all__ = ["OciRuntime"]
 
 _NAMES: Final = ("runc", "crun")
 
@@ -70,11 +69,3 @@ class OciRuntime:
         # Without groups of its own, the container stays in those of the shim.
         is_crun = Path(self.command).name == "crun"
         return [*words, *(("--cgroup-manager", "disabled") if is_crun else ("--rootless", "true"))]
-
-
-def last_error(log: Path) -> str:
-    """Return the last message of a log, empty if it has none."""
-    try:
-        return str(json.loads(log.read_bytes().splitlines()[-1])["msg"])
-    except (OSError, IndexError, ValueError, KeyError):
-        return ""

@@ -5,19 +5,22 @@ import select
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Final
+from typing import Protocol
 
-from harness.cri.builtin.container_store import ProcessRecord
+from harness.process_stat import process_stat
 
 __all__ = ["kill_group", "opened", "send_signal", "wait_for_end"]
 
-_STARTED: Final = 19
-"""The field of stat with the start time, counted from behind the name (proc_pid_stat(5))."""
+
+class _Process(Protocol):
+    @property
+    def pid(self) -> int: ...
+    @property
+    def started(self) -> int: ...
 
 
 @contextmanager
-def opened(process: ProcessRecord) -> Iterator[int | None]:
+def opened(process: _Process) -> Iterator[int | None]:
     """Yield a pidfd of the process; None if it has ended, also if another one has its PID."""
     try:
         descriptor = os.pidfd_open(process.pid)
@@ -25,19 +28,20 @@ def opened(process: ProcessRecord) -> Iterator[int | None]:
         yield None
         return
     try:
-        yield descriptor if _started(process.pid) == process.started else None
+        stat = process_stat(process.pid)
+        yield descriptor if stat is not None and stat.started == process.started else None
     finally:
         os.close(descriptor)
 
 
-def send_signal(process: ProcessRecord, number: int) -> None:
+def send_signal(process: _Process, number: int) -> None:
     """Send a signal to the process, if it has not ended."""
     with opened(process) as descriptor, suppress(ProcessLookupError):
         if descriptor is not None:
             signal.pidfd_send_signal(descriptor, number)
 
 
-def wait_for_end(process: ProcessRecord, timeout_s: float) -> bool:
+def wait_for_end(process: _Process, timeout_s: float) -> bool:
     """Wait until the process has ended, a zombie included; tell whether it has."""
     with opened(process) as descriptor:
         if descriptor is None:
@@ -47,7 +51,7 @@ def wait_for_end(process: ProcessRecord, timeout_s: float) -> bool:
         return bool(poll.poll(timeout_s * 1000))
 
 
-def kill_group(process: ProcessRecord, timeout_s: float) -> None:
+def kill_group(process: _Process, timeout_s: float) -> None:
     """Kill the process with its process group, and wait until it has ended."""
     with opened(process) as descriptor, suppress(ProcessLookupError):
         if descriptor is not None:
@@ -55,11 +59,3 @@ def kill_group(process: ProcessRecord, timeout_s: float) -> None:
                 os.killpg(process.pid, signal.SIGKILL)
             signal.pidfd_send_signal(descriptor, signal.SIGKILL)
     wait_for_end(process, timeout_s)
-
-
-def _started(pid: int) -> int | None:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return int(stat.rpartition(b")")[2].split()[_STARTED])

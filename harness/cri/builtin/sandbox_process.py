@@ -1,26 +1,23 @@
 """The pause process of a sandbox, seen from the runtime: started, recognised, ended."""
 
-import os
-import select
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from harness.cri.builtin.programs import PAUSE, program
+from harness.cri.builtin.running_process import send_signal, wait_for_end
 from harness.cri.messages import NamespaceMode, PodSandboxConfig
 from harness.cri.service import RuntimeServiceError
+from harness.process_stat import process_stat
 from skel.decoders import integer
 from skel.record import Record, field
 
 __all__ = ["PauseProcess", "end_pause", "end_unrecorded_pauses", "is_running", "start_pause"]
 
-_PROGRAM: Final = Path(__file__).with_name("pause.py")
 _TIMEOUT_S: Final = 30.0
-_STARTED: Final = 19
-"""The field of /proc/PID/stat that holds the start time, counted from behind the name (proc(5))."""
 
 
 class PauseProcess(Record):
@@ -35,8 +32,8 @@ def start_pause(config: PodSandboxConfig, netns: str, hostname: str, sandbox_id:
     kinds = ["ipc"] * (config.ipc == NamespaceMode.POD)
     kinds += ["uts"] * (config.network == NamespaceMode.POD)
     kinds += ["pid"] * (config.pid == NamespaceMode.POD)
-    # -I -S: nothing of the caller's environment or of site-packages decides what a sandbox's process imports.
-    command = [sys.executable, "-I", "-S", str(_PROGRAM), netns, hostname, ",".join(kinds), sandbox_id]
+    settings = [f"{name}={value}" for name, value in config.sysctls.items()]
+    command = program(PAUSE, netns, hostname, ",".join(kinds), sandbox_id, *settings)
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, cwd="/")
     except subprocess.TimeoutExpired:
@@ -44,29 +41,22 @@ def start_pause(config: PodSandboxConfig, netns: str, hostname: str, sandbox_id:
     if ended.returncode:
         raise RuntimeServiceError(f"failed to start the pause process: {ended.stderr.strip().splitlines()[-1:]}")
     pid = int(ended.stdout)
-    started = _start_time(pid)
-    if started is None:
+    stat = process_stat(pid)
+    if stat is None or stat.has_ended:
         raise RuntimeServiceError("the pause process ended at once")
-    return PauseProcess(pid=pid, started=started)
+    return PauseProcess(pid=pid, started=stat.started)
 
 
 def is_running(pause: PauseProcess) -> bool:
     """Tell whether the process is there, and is not another one with its PID."""
-    return _start_time(pause.pid) == pause.started
+    stat = process_stat(pause.pid)
+    return stat is not None and not stat.has_ended and stat.started == pause.started
 
 
 def end_pause(pause: PauseProcess) -> None:
     """Kill the process with SIGKILL, and wait for its end. An ended one is fine. Raises OSError."""
-    with suppress(ProcessLookupError):
-        fd = os.pidfd_open(pause.pid)
-        try:
-            if is_running(pause):
-                signal.pidfd_send_signal(fd, signal.SIGKILL)
-                poll = select.poll()
-                poll.register(fd, select.POLLIN)
-                poll.poll(_TIMEOUT_S * 1000)
-        finally:
-            os.close(fd)
+    send_signal(pause, signal.SIGKILL)
+    wait_for_end(pause, _TIMEOUT_S)
 
 
 def end_unrecorded_pauses(sandbox_id: str) -> None:
@@ -80,21 +70,12 @@ def end_unrecorded_pauses(sandbox_id: str) -> None:
 
 
 def _pauses_of(sandbox_id: str) -> Iterator[PauseProcess]:
-    program, identifier = str(_PROGRAM).encode(), sandbox_id.encode()
+    name, identifier = PAUSE.rpartition(".")[2].encode(), sandbox_id.encode()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it has ended
             words = path.read_bytes().split(b"\0")
-            if program in words and identifier in words:
+            if name in words and identifier in words:
                 pid = int(path.parent.name)
-                started = _start_time(pid)
-                if started is not None:
-                    yield PauseProcess(pid=pid, started=started)
-
-
-def _start_time(pid: int) -> int | None:
-    """Return the start time of a process; None if it is missing or a zombie."""
-    try:
-        fields = Path("/proc", str(pid), "stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in "ZX" else int(fields[_STARTED])
+                stat = process_stat(pid)
+                if stat is not None and not stat.has_ended:
+                    yield PauseProcess(pid=pid, started=stat.started)

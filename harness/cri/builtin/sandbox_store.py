@@ -11,30 +11,24 @@ from pathlib import Path
 
 from harness.cri.builtin.sandbox_process import PauseProcess
 from harness.cri.builtin.sandbox_states import SANDBOX_LIFE, SandboxEvent, SandboxState
+from harness.cri.enumerations import member_of
 from harness.cri.messages import PodSandboxConfig
 from harness.cri.service import NotFoundError, RuntimeServiceError
 from harness.files import write_atomically
 from harness.runtime.pods import PodNetwork
 from skel.decoders import integer, list_of, optional, record, string
 from skel.errors import CniError
-from skel.record import Record, expected, field
+from skel.record import Record, field
 from skel.strict_json import decode_json
 
 __all__ = ["SandboxRecord", "SandboxStore", "sandbox_name"]
-
-
-def _state(value: object, path: str) -> SandboxState:
-    try:
-        return SandboxState(string(value, path))
-    except ValueError:
-        raise expected("a state of a sandbox", value, path) from None
 
 
 class SandboxRecord(Record):
     """A sandbox. `created_at` is in nanoseconds since 1970; `netns` is empty on the node's network."""
 
     id: str = field(string)
-    state: SandboxState = field(_state, default=SANDBOX_LIFE.start)
+    state: SandboxState = field(member_of(SandboxState, "a state of a sandbox"), default=SANDBOX_LIFE.start)
     created_at: int = field(integer)
     config: PodSandboxConfig = field(record(PodSandboxConfig))
     netns: str = field(string, default="")

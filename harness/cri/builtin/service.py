@@ -56,6 +56,10 @@ class BuiltinRuntime:
         ready = RuntimeCondition(type=RUNTIME_READY, status=True)
         return RuntimeStatus(conditions=[ready, self._networks.condition()])
 
+    def makes_recursive_read_only(self) -> bool:
+        """Return True: Linux 5.12 and runc 1.1 do."""
+        return True
+
     def run_pod_sandbox(self, config: PodSandboxConfig) -> str:
         """Make a sandbox. Raises RuntimeServiceError."""
         return self._sandboxes.run(config)

@@ -20,7 +20,9 @@ from typing import Any, Final
 
 from harness.cri.builtin import control_groups
 from harness.cri.builtin.container_log import ContainerLog
+from harness.cri.builtin.oci_log import last_error
 from harness.cri.builtin.process_calls import become_subreaper, mount_with_options
+from harness.process_stat import process_stat
 from lean import syscalls
 from skel.state_file import write_whole
 
@@ -134,7 +136,7 @@ class _Shim:
             streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
         process = subprocess.Popen(command, cwd="bundle", **streams)  # type: ignore[call-overload]  # numbers of open files
         if process.wait():
-            raise _StartError(f"{failure}: {_last_error('create.log') or f'exit status {process.returncode}'}")
+            raise _StartError(f"{failure}: {last_error('create.log') or f'exit status {process.returncode}'}")
 
     def _pump_until_exit(self, pid: int) -> tuple[int, int]:
         """Copy output until the container's first process ends; return its exit code and the time."""
@@ -205,18 +207,10 @@ def _reaped() -> list[tuple[int, int]]:
 
 
 def _identity(pid: int) -> dict[str, int]:
-    with open(f"/proc/{pid}/stat", "rb") as file:
-        started = int(file.read().rpartition(b")")[2].split()[19])
-    return {"pid": pid, "started": started, "startedAt": time.time_ns()}
-
-
-def _last_error(path: str) -> str:
-    """Return the last message of a log that runc wrote with `--log-format json`."""
-    try:
-        with open(path, "rb") as file:
-            return str(json.loads(file.read().splitlines()[-1])["msg"])
-    except (OSError, IndexError, ValueError, KeyError):
-        return ""
+    stat = process_stat(pid)
+    if stat is None:
+        raise _StartError("the process has ended")
+    return {"pid": pid, "started": stat.started, "startedAt": time.time_ns()}
 
 
 def _close_callers_pipe() -> None:

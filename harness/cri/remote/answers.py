@@ -123,4 +123,5 @@ def _mount(mount: api_pb2.Mount) -> Mount:
         host_path=mount.host_path,
         readonly=mount.readonly,
         propagation=_PROPAGATIONS[mount.propagation],
+        recursive_read_only=mount.recursive_read_only,
     )

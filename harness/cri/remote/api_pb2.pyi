@@ -95,16 +95,18 @@ class PortMapping(_message.Message):
     def __init__(self, protocol: _Optional[_Union[Protocol, str]] = ..., container_port: _Optional[int] = ..., host_port: _Optional[int] = ..., host_ip: _Optional[str] = ...) -> None: ...
 
 class Mount(_message.Message):
-    __slots__ = ("container_path", "host_path", "readonly", "propagation")
+    __slots__ = ("container_path", "host_path", "readonly", "propagation", "recursive_read_only")
     CONTAINER_PATH_FIELD_NUMBER: _ClassVar[int]
     HOST_PATH_FIELD_NUMBER: _ClassVar[int]
     READONLY_FIELD_NUMBER: _ClassVar[int]
     PROPAGATION_FIELD_NUMBER: _ClassVar[int]
+    RECURSIVE_READ_ONLY_FIELD_NUMBER: _ClassVar[int]
     container_path: str
     host_path: str
     readonly: bool
     propagation: MountPropagation
-    def __init__(self, container_path: _Optional[str] = ..., host_path: _Optional[str] = ..., readonly: bool = ..., propagation: _Optional[_Union[MountPropagation, str]] = ...) -> None: ...
+    recursive_read_only: bool
+    def __init__(self, container_path: _Optional[str] = ..., host_path: _Optional[str] = ..., readonly: bool = ..., propagation: _Optional[_Union[MountPropagation, str]] = ..., recursive_read_only: bool = ...) -> None: ...
 
 class NamespaceOption(_message.Message):
     __slots__ = ("network", "pid", "ipc")
@@ -433,7 +435,7 @@ class Capability(_message.Message):
     def __init__(self, add_capabilities: _Optional[_Iterable[str]] = ..., drop_capabilities: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class LinuxContainerSecurityContext(_message.Message):
-    __slots__ = ("capabilities", "privileged", "namespace_options", "run_as_user", "run_as_group", "readonly_rootfs", "supplemental_groups", "no_new_privs", "masked_paths", "readonly_paths", "seccomp")
+    __slots__ = ("capabilities", "privileged", "namespace_options", "run_as_user", "run_as_group", "readonly_rootfs", "supplemental_groups", "no_new_privs", "masked_paths", "readonly_paths", "seccomp", "apparmor")
     CAPABILITIES_FIELD_NUMBER: _ClassVar[int]
     PRIVILEGED_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_OPTIONS_FIELD_NUMBER: _ClassVar[int]
@@ -445,6 +447,7 @@ class LinuxContainerSecurityContext(_message.Message):
     MASKED_PATHS_FIELD_NUMBER: _ClassVar[int]
     READONLY_PATHS_FIELD_NUMBER: _ClassVar[int]
     SECCOMP_FIELD_NUMBER: _ClassVar[int]
+    APPARMOR_FIELD_NUMBER: _ClassVar[int]
     capabilities: Capability
     privileged: bool
     namespace_options: NamespaceOption
@@ -456,7 +459,8 @@ class LinuxContainerSecurityContext(_message.Message):
     masked_paths: _containers.RepeatedScalarFieldContainer[str]
     readonly_paths: _containers.RepeatedScalarFieldContainer[str]
     seccomp: SecurityProfile
-    def __init__(self, capabilities: _Optional[_Union[Capability, _Mapping]] = ..., privileged: bool = ..., namespace_options: _Optional[_Union[NamespaceOption, _Mapping]] = ..., run_as_user: _Optional[_Union[Int64Value, _Mapping]] = ..., run_as_group: _Optional[_Union[Int64Value, _Mapping]] = ..., readonly_rootfs: bool = ..., supplemental_groups: _Optional[_Iterable[int]] = ..., no_new_privs: bool = ..., masked_paths: _Optional[_Iterable[str]] = ..., readonly_paths: _Optional[_Iterable[str]] = ..., seccomp: _Optional[_Union[SecurityProfile, _Mapping]] = ...) -> None: ...
+    apparmor: SecurityProfile
+    def __init__(self, capabilities: _Optional[_Union[Capability, _Mapping]] = ..., privileged: bool = ..., namespace_options: _Optional[_Union[NamespaceOption, _Mapping]] = ..., run_as_user: _Optional[_Union[Int64Value, _Mapping]] = ..., run_as_group: _Optional[_Union[Int64Value, _Mapping]] = ..., readonly_rootfs: bool = ..., supplemental_groups: _Optional[_Iterable[int]] = ..., no_new_privs: bool = ..., masked_paths: _Optional[_Iterable[str]] = ..., readonly_paths: _Optional[_Iterable[str]] = ..., seccomp: _Optional[_Union[SecurityProfile, _Mapping]] = ..., apparmor: _Optional[_Union[SecurityProfile, _Mapping]] = ...) -> None: ...
 
 class LinuxContainerConfig(_message.Message):
     __slots__ = ("resources", "security_context")
@@ -770,8 +774,22 @@ class StatusRequest(_message.Message):
     verbose: bool
     def __init__(self, verbose: bool = ...) -> None: ...
 
+class RuntimeHandlerFeatures(_message.Message):
+    __slots__ = ("recursive_read_only_mounts",)
+    RECURSIVE_READ_ONLY_MOUNTS_FIELD_NUMBER: _ClassVar[int]
+    recursive_read_only_mounts: bool
+    def __init__(self, recursive_read_only_mounts: bool = ...) -> None: ...
+
+class RuntimeHandler(_message.Message):
+    __slots__ = ("name", "features")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    features: RuntimeHandlerFeatures
+    def __init__(self, name: _Optional[str] = ..., features: _Optional[_Union[RuntimeHandlerFeatures, _Mapping]] = ...) -> None: ...
+
 class StatusResponse(_message.Message):
-    __slots__ = ("status", "info")
+    __slots__ = ("status", "info", "runtime_handlers")
     class InfoEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -781,9 +799,11 @@ class StatusResponse(_message.Message):
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     STATUS_FIELD_NUMBER: _ClassVar[int]
     INFO_FIELD_NUMBER: _ClassVar[int]
+    RUNTIME_HANDLERS_FIELD_NUMBER: _ClassVar[int]
     status: RuntimeStatus
     info: _containers.ScalarMap[str, str]
-    def __init__(self, status: _Optional[_Union[RuntimeStatus, _Mapping]] = ..., info: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    runtime_handlers: _containers.RepeatedCompositeFieldContainer[RuntimeHandler]
+    def __init__(self, status: _Optional[_Union[RuntimeStatus, _Mapping]] = ..., info: _Optional[_Mapping[str, str]] = ..., runtime_handlers: _Optional[_Iterable[_Union[RuntimeHandler, _Mapping]]] = ...) -> None: ...
 
 class ListImagesRequest(_message.Message):
     __slots__ = ()

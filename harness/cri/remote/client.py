@@ -102,6 +102,12 @@ class RemoteRuntime:
             ]
         )
 
+    def makes_recursive_read_only(self) -> bool:
+        """Tell whether the default handler says so; containerd does since 2.0."""
+        with translated():
+            answer: api_pb2.StatusResponse = self._stub.Status(api_pb2.StatusRequest(), timeout=self._timeout_s)
+        return any(not each.name and each.features.recursive_read_only_mounts for each in answer.runtime_handlers)
+
     def run_pod_sandbox(self, config: PodSandboxConfig) -> str:
         """Make a sandbox and return its ID; takes twice the time of other calls at most."""
         request = api_pb2.RunPodSandboxRequest(config=self._sandbox(config))

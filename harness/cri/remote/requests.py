@@ -3,7 +3,7 @@
 from typing import Final
 
 from harness.cri.hidden_paths import MASKED_PATHS, READONLY_PATHS
-from harness.cri.messages import ContainerConfig, DNSConfig, Mount, PodSandboxConfig, PortMapping
+from harness.cri.messages import ContainerConfig, DNSConfig, Mount, PodSandboxConfig, PortMapping, SecurityProfile
 from harness.cri.remote import api_pb2
 
 __all__ = ["container_config", "image_spec", "sandbox_config"]
@@ -13,8 +13,8 @@ _PROPAGATIONS: Final = {
     "rslave": api_pb2.PROPAGATION_HOST_TO_CONTAINER,
     "rshared": api_pb2.PROPAGATION_BIDIRECTIONAL,
 }
-# Kubernetes has no seccomp profile by default (SeccompDefault is off).
-_SECCOMP: Final = api_pb2.SecurityProfile(profile_type=api_pb2.SecurityProfile.Unconfined)
+# The pause process has the runtime's profile, whatever the containers have (kuberuntime_sandbox_linux.go).
+_OF_SANDBOX: Final = api_pb2.SecurityProfile(profile_type=api_pb2.SecurityProfile.RuntimeDefault)
 
 
 def image_spec(image: str) -> api_pb2.ImageSpec:
@@ -39,7 +39,7 @@ def sandbox_config(config: PodSandboxConfig) -> api_pb2.PodSandboxConfig:
             cgroup_parent=config.cgroup_parent,
             sysctls=config.sysctls,
             security_context=api_pb2.LinuxSandboxSecurityContext(
-                namespace_options=_namespaces(config), privileged=config.privileged, seccomp=_SECCOMP
+                namespace_options=_namespaces(config), privileged=config.privileged, seccomp=_OF_SANDBOX
             ),
         ),
     )
@@ -91,6 +91,7 @@ def _mount(mount: Mount) -> api_pb2.Mount:
         host_path=mount.host_path,
         readonly=mount.readonly,
         propagation=_PROPAGATIONS[mount.propagation],
+        recursive_read_only=mount.recursive_read_only,
     )
 
 
@@ -120,8 +121,15 @@ def _security(config: ContainerConfig, sandbox: PodSandboxConfig) -> api_pb2.Lin
         no_new_privs=security.no_new_privs,
         masked_paths=MASKED_PATHS,
         readonly_paths=READONLY_PATHS,
-        seccomp=_SECCOMP,
+        seccomp=_profile(security.seccomp),
+        apparmor=_profile(security.apparmor),
     )
+
+
+def _profile(profile: SecurityProfile | None) -> api_pb2.SecurityProfile | None:
+    if profile is None:
+        return None
+    return api_pb2.SecurityProfile(profile_type=profile.profile_type.value, localhost_ref=profile.localhost_ref)
 
 
 def _number(value: int | None) -> api_pb2.Int64Value | None:

@@ -11,6 +11,7 @@ from harness.kubelet.config_maps import ConfigMaps
 from harness.kubelet.mounted_volume import MountedVolume
 from harness.kubelet.paths import KubeletPaths
 from harness.kubelet.pod_sync import VolumeError
+from harness.kubelet.sub_paths import remove_sub_paths
 from harness.kubelet.v1 import V1ConfigMapVolume, V1EmptyDirVolume, V1HostPathVolume, V1Pod, V1Volume
 from harness.kubelet.volumes.atomic_writer import Projection, write_atomically_into
 from harness.quantity import quantity_value
@@ -39,6 +40,8 @@ class VolumeManager:
     def mount(self, pod: V1Pod) -> Mapping[str, MountedVolume]:
         """Return the volumes by name; a repetition completes what a crash left. Raises VolumeError."""
         mounted = {}
+        # It stays: pods come and go at once, and one could remove it while another makes its own below.
+        self._paths.sub_paths(pod.metadata.uid).parent.mkdir(parents=True, exist_ok=True)
         for volume in pod.spec.volumes:
             try:
                 mounted[volume.name] = self._mount(pod, volume)
@@ -49,6 +52,7 @@ class VolumeManager:
 
     def unmount(self, uid: str) -> None:
         """Take down the volumes of a pod; the files of hostPath stay. Raises OSError."""
+        remove_sub_paths(self._paths.sub_paths(uid))
         folder = self._paths.pod(uid) / "volumes"
         for volume in folder.glob("*/*"):
             if os.path.ismount(volume):
