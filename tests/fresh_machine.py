@@ -14,12 +14,13 @@ __all__ = ["as_fresh_machine"]
 def as_fresh_machine(node: Node, folder: Path) -> Node:
     """Turn a node into a fresh machine, with `.venv/bin` on its PATH and its files below `folder`; return it.
 
-    /opt and /etc are its own, without plugins and network lists; so are /run/netns and whatever is written into the
-    checkout. Its state is in /var/lib/cni-harness, as on any machine: pages name files in it.
+    /opt and /etc are its own, without plugins and network lists; so are its host name, /run/netns and whatever is
+    written into the checkout. Its state is in /var/lib/cni-harness, as on any machine: pages name files in it.
     """
     # In memory, since a folder of a container's overlay could not lie over another.
     own = folder / "own"
     own.mkdir()
+    node.take_hostname()
     node.run(["mount", "-t", "tmpfs", "tmpfs", own])
     # /opt is not empty: the checkout may be below it, or Python.
     for name, path in {"etc": Path("/etc"), "opt": Path("/opt"), "checkout": ROOT}.items():

@@ -99,6 +99,7 @@ class Node:
             private.mkdir(parents=True)
         self.environment = {"PATH": BARE_PATH, "CNI_HARNESS_STATE_DIR": str(self.state_dir)}
         self._undo = ExitStack()
+        self._hostname: int | None = None
         with ExitStack() as on_failure:
             on_failure.callback(self.close)
             self._hold_namespace(self.path)
@@ -114,7 +115,16 @@ class Node:
         """The command that runs `args` with this node's files, in its network namespace or in `netns`."""
         # Opened through /proc, so that the executed program does not inherit the descriptor.
         mounts = f"/proc/{os.getpid()}/fd/{self._mounts}"
-        return ["nsenter", f"--net={netns or self.path}", f"--mount={mounts}", "--", *[str(arg) for arg in args]]
+        spaces = [f"--net={netns or self.path}", f"--mount={mounts}"]
+        if self._hostname is not None:
+            spaces.append(f"--uts=/proc/{os.getpid()}/fd/{self._hostname}")
+        return ["nsenter", *spaces, "--", *[str(arg) for arg in args]]
+
+    def take_hostname(self) -> None:
+        """Give the node a host name of its own: UIDs of static pods, and so their control groups, depend on it."""
+        script = 'echo "$0" >/proc/sys/kernel/hostname; echo ready; read -r _ || :'
+        self._hostname = _namespace_of(self.command(["unshare", "--uts", "sh", "-c", script, self.name]), "uts")
+        self._undo.callback(os.close, self._hostname)
 
     def run(
         self,
@@ -303,12 +313,12 @@ read -r _ || :
 def _mounts_of_a_node(var_lib_cni: Path) -> int:
     """Open a new mount namespace with `var_lib_cni` at /var/lib/cni; it lives as long as the descriptor is open."""
     script = ["sh", "-c", _MOUNTS_SCRIPT, "sh", str(var_lib_cni)]
-    with subprocess.Popen(
-        ["unshare", "--mount", "--propagation", "unchanged", *script],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as holder:
+    return _namespace_of(["unshare", "--mount", "--propagation", "unchanged", *script], "mnt")
+
+
+def _namespace_of(command: Sequence[str], kind: str) -> int:
+    """Open a namespace of a program, which prints "ready" when it has made it, and then waits on stdin."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "ready\n"
-        return os.open(f"/proc/{holder.pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+        return os.open(f"/proc/{holder.pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)

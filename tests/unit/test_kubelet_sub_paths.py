@@ -133,12 +133,12 @@ def test_the_end_of_the_volumes_leaves_their_files(paths: KubeletPaths, volume: 
     places = [source(paths, volume, sub_path) for sub_path in ("folder", "folder", "folder/file")]
     assert [each for each in _mounts() if str(paths.root) in each] == [str(places[0])]
 
-    VolumeManager(paths, dict).unmount(UID)
+    VolumeManager(paths, lambda _: {}).unmount(UID)
 
     assert (volume / "folder/file").read_text() == "kept"
     assert [each for each in _mounts() if str(paths.root) in each] == []
     assert not paths.sub_paths(UID).exists()
-    VolumeManager(paths, dict).unmount(UID)  # once more is fine
+    VolumeManager(paths, lambda _: {}).unmount(UID)  # once more is fine
 
 
 def _swap(volume: Path, over: threading.Event) -> None:
