@@ -15,9 +15,12 @@ from tests.turns import turns
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option for tables."""
+    """Add the options for tables and for random packets."""
     parser.addoption(
         "--both-kinds", action="store_true", help="execute all tests directly and by a server, none in turns"
+    )
+    parser.addoption(
+        "--path-pairs", type=int, default=40, help="random packets that `path` is compared with the kernel for"
     )
 
 

@@ -56,19 +56,26 @@ def evaluate(rules: Rules, point: HookPoint, packet: Packet) -> Decision:
         kind = nat_kind(point.hook)
         if is_nat and kind in packet.translated:
             continue
-        for base in group:
+        for number, base in enumerate(group):
             try:
                 way = walker.base(base, packet)
+                if is_nat and _is_final(way, packet, kind):
+                    walker.must_agree(way, base, group[number + 1 :], packet)
             except Unreadable as error:
                 return Decision("unsure", packet, matched, str(error))
             packet, matched = way.packet, matched + way.matched
             if way.verdict in {"drop", "reject"}:
                 return Decision(way.verdict, packet, matched)
-            if kind in packet.translated and is_nat:
+            if is_nat and kind in packet.translated:
                 break
         if is_nat:
             packet = packet._replace(translated=packet.translated | {kind})
     return Decision("accept", packet, matched)
+
+
+def _is_final(way: _Way, before: Packet, kind: str) -> bool:
+    """Tell whether a chain of type nat has decided: the chains after it are not asked."""
+    return way.verdict in {"drop", "reject"} or kind in way.packet.translated - before.translated
 
 
 class _Walker:
@@ -86,6 +93,19 @@ class _Walker:
             return way
         policy = MatchedRule(" ".join(base.chain), f"policy {base.policy}", 0, base.policy)
         return _Way(base.policy, way.packet, (*way.matched, policy))
+
+    def must_agree(self, way: _Way, base: BaseChain, others: Sequence[BaseChain], packet: Packet) -> None:
+        """Raise Unreadable if a chain of equal priority in another table would translate the packet differently.
+
+        The first chain that translates decides, and the kernel does not tell the order of such chains.
+        """
+        for other in others:
+            if other.priority == base.priority and other.chain[:2] != base.chain[:2]:
+                rival = self.base(other, packet)
+                is_final = _is_final(rival, packet, nat_kind(self._point.hook))
+                if is_final and (rival.verdict, rival.packet) != (way.verdict, way.packet):
+                    names = f"{' '.join(base.chain)} and {' '.join(other.chain)}"
+                    raise Unreadable(f"{names} have one priority, and translate the packet differently")
 
     def _chain(self, chain: Chain, packet: Packet, depth: int) -> _Way:
         if depth > _DEEPEST:

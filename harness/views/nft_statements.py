@@ -49,14 +49,15 @@ def is_condition(expression: Mapping[str, Any]) -> bool:
 
 def effect_of(rule: Mapping[str, Any], place: Chain, packet: Packet, point: HookPoint, rules: Rules) -> Effect:
     """Return the effect of a rule whose conditions are met. Raises Unreadable."""
-    effect: Effect | None = Effect("", packet)
+    effect = Effect("", packet)
     for expression in rule.get("expr", []):
         [(name, inner)] = expression.items()
         if is_condition(expression) or name in _WITHOUT_EFFECT:
             continue
-        effect = _statement(name, inner, effect, place, point, rules)
-        if effect is None:
+        found = _statement(name, inner, effect, place, point, rules)
+        if found is None:
             raise Unreadable(f"{' '.join(place)}: {rule_in_words(rule)}")
+        effect = found
         if effect.verdict or not effect.applies:
             break
     return effect
@@ -64,7 +65,7 @@ def effect_of(rule: Mapping[str, Any], place: Chain, packet: Packet, point: Hook
 
 def _statement(
     name: str,
-    inner: Any,
+    inner: Any,  # noqa: ANN401 -- nft's JSON
     effect: Effect,
     place: Chain,
     point: HookPoint,

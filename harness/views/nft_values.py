@@ -159,8 +159,8 @@ def _connection(key: str, ct: Mapping[str, Any], packet: Packet) -> Value:
     source, destination, port = packet.original or (packet.source, packet.destination, packet.port)
     if ct.get("dir") != "original":
         return Special.UNKNOWN
-    family = ct.get("family")
-    if family is not None and {"ip": 4, "ip6": 6}.get(family) != packet.version:
+    *families, field = (*filter(None, [ct.get("family")]), *key.split())
+    if families and {"ip": 4, "ip6": 6}.get(families[0]) != packet.version:
         return Special.ABSENT
     values: dict[str, Value | None] = {
         "saddr": source,
@@ -168,7 +168,7 @@ def _connection(key: str, ct: Mapping[str, Any], packet: Packet) -> Value:
         "proto-dst": port,
         "protocol": packet.protocol,
     }
-    found = values.get(key)
+    found = values.get(field)
     return Special.UNKNOWN if found is None else found
 
 
