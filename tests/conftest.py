@@ -22,6 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--path-pairs", type=int, default=40, help="random packets that `path` is compared with the kernel for"
     )
+    parser.addoption("--path-seed", type=int, default=13, help="the seed of these packets, and of the rules they meet")
 
 
 def pytest_configure() -> None:

@@ -85,9 +85,11 @@ class _Walker:
         self._rules = rules
         self._point = point
         self._forks = 0
+        self._policy = ""
 
     def base(self, base: BaseChain, packet: Packet) -> _Way:
         """Follow a packet through a base chain, with its policy. Raises Unreadable."""
+        self._policy = base.policy
         way = self._chain(base.chain, packet, 0)
         if way.verdict in _TERMINAL:
             return way
@@ -142,8 +144,10 @@ class _Walker:
         through = self._apply(rule, packet, (), depth)
         if not through.verdict:
             through = self._from(rules, number + 1, through.packet, depth)
-        verdict = "" if through.verdict == DONE else through.verdict
-        if (verdict, through.packet) != (past.verdict, past.packet):
+        # At the end of a base chain, its policy decides.
+        end = self._policy if depth == 0 else ""
+        verdict = end if through.verdict in {"", DONE} else through.verdict
+        if (verdict, through.packet) != (past.verdict or end, past.packet):
             raise Unreadable(name)
         return past
 

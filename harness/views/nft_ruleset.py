@@ -14,7 +14,10 @@ Chain: TypeAlias = tuple[str, str, str]
 
 _NAT_PRIORITIES: Final = {"prerouting": -100, "output": -100, "postrouting": 100, "input": 100}
 """The kernel runs all chains of type nat at one place, whatever their priorities: nf_nat_proto.c."""
-_FAMILIES: Final = {"bridge": {4: ("bridge",), 6: ("bridge",)}, "inet": {4: ("ip", "inet"), 6: ("ip6", "inet")}}
+_FAMILIES: Final[Mapping[str, Mapping[int, tuple[str, ...]]]] = {
+    "bridge": {4: ("bridge",), 6: ("bridge",)},
+    "inet": {4: ("ip", "inet"), 6: ("ip6", "inet")},
+}
 
 
 class BaseChain(NamedTuple):

@@ -27,7 +27,6 @@ PROTOCOLS: Final = {
     "sctp": 132,
     "udplite": 136,
 }
-_WITH_PORTS: Final = {6: "tcp", 17: "udp", 33: "dccp", 132: "sctp", 136: "udplite"}
 _IPV4: Final = 4
 _MASKED: Final = "&"
 """Beside the flags that a mask selects. A comparison of all flags is unknown: the kernel has more than those here."""
@@ -121,9 +120,11 @@ def _payload(protocol: str, field: str, packet: Packet) -> Value:
     if protocol in {"ether", "arp", "vlan"}:
         is_type = (protocol, field) == ("ether", "type")
         return _ether_type(packet) if is_type else Special.ABSENT if protocol == "arp" else Special.UNKNOWN
-    has_it = protocol == "th" or protocol == _WITH_PORTS.get(packet.protocol)
-    if not has_it:
+    if protocol in PROTOCOLS and PROTOCOLS[protocol] != packet.protocol:
         return Special.ABSENT
+    if protocol in {"icmp", "icmpv6"}:
+        # The packet that `path` follows is ping's.
+        return "echo-request" if field == "type" else Special.UNKNOWN
     return packet.port if field == "dport" and packet.port is not None else Special.UNKNOWN
 
 
@@ -159,8 +160,10 @@ def _connection(key: str, ct: Mapping[str, Any], packet: Packet) -> Value:
     source, destination, port = packet.original or (packet.source, packet.destination, packet.port)
     if ct.get("dir") != "original":
         return Special.UNKNOWN
-    *families, field = (*filter(None, [ct.get("family")]), *key.split())
-    if families and {"ip": 4, "ip6": 6}.get(families[0]) != packet.version:
+    # `ip daddr`, or `daddr` with the family beside it.
+    family, _, field = key.rpartition(" ")
+    family = family or ct.get("family") or ""
+    if family and {"ip": 4, "ip6": 6}.get(family) != packet.version:
         return Special.ABSENT
     values: dict[str, Value | None] = {
         "saddr": source,

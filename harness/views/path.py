@@ -116,6 +116,7 @@ class _Walk:
         """Take the packet in by a link: to a process, or to the next link. Raises _End."""
         if depth > _MOST_PLACES:
             raise _End("dropped", place.label, f"it has passed {_MOST_PLACES} places: a loop")
+        before = self.packet.destination
         self._hook(place, "prerouting", iif=link.name)
         route, _ = self._route(place, link.ifindex, self.packet.source, via=link)
         if route.kind == _RTN_LOCAL:
@@ -126,6 +127,9 @@ class _Walk:
         if self.packet.version != _IPV4 and place.sysctl("net/ipv6/conf/all/forwarding") == "0":
             raise _End("dropped", place.label, "net.ipv6.conf.all.forwarding is 0")
         oif, next_hop = self._out(place, route), self._next_hop(route)
+        if oif == link.name and before != self.packet.destination and self._is_bridge_filtered(place, link):
+            # br_nf_pre_routing_finish(): the frame stays in the bridge, with the other hooks of br_netfilter.
+            raise _End("unsure", place.label, f"br_netfilter changes the destination of a frame in {link.name}")
         self._say_route(place, route, oif)
         self._hook(place, "forward", iif=link.name, oif=oif)
         self._hook(place, "postrouting", iif=link.name, oif=oif, next_hop=next_hop)
@@ -188,8 +192,7 @@ class _Walk:
         if not passed.iif:
             self._hook(place, "output", oif=passed.oif, family="bridge")
         else:
-            calls = "iptables" if self.packet.version == _IPV4 else "ip6tables"
-            is_called = place.sysctl(f"net/bridge/bridge-nf-call-{calls}") == "1"
+            is_called = self._is_bridge_filtered(place, place.link(passed.bridge))
             if is_called:
                 before = self.packet.destination
                 self._hook(place, "prerouting", iif=passed.bridge)
@@ -200,6 +203,11 @@ class _Walk:
                 self._hook(place, "forward", iif=passed.bridge, oif=passed.bridge)
                 self._hook(place, "postrouting", oif=passed.bridge)
         self._hook(place, "postrouting", oif=passed.oif, family="bridge")
+
+    def _is_bridge_filtered(self, place: Place, link: Link) -> bool:
+        """Tell whether br_netfilter takes a bridge's frames through the hooks of IP."""
+        calls = "iptables" if self.packet.version == _IPV4 else "ip6tables"
+        return link.kind == "bridge" and place.sysctl(f"net/bridge/bridge-nf-call-{calls}") == "1"
 
     def _hook(
         self,

@@ -310,6 +310,8 @@ def _foreign(ground: Ground, chance: random.Random) -> str:
             )
         )
 
+    translation = "ip daddr 203.0.113.9 tcp dport 80 dnat to 10.80.0.2:8080"
+
     def rules(count: int, verdicts: tuple[str, ...]) -> str:
         return "; ".join(f"{condition()} counter {chance.choice(verdicts)}" for _ in range(count))
 
@@ -328,7 +330,7 @@ table ip other {{
   chain more {{ {rules(3, ("drop", "accept"))}; }}
   chain forward {{ type filter hook forward priority 0; policy accept; {rules(5, stops)}; }}
   chain post {{ type filter hook postrouting priority 0; policy accept; {rules(2, ("drop", "accept"))}; }}
-  chain translate {{ type nat hook prerouting priority -100; ip daddr 203.0.113.9 tcp dport 80 dnat to 10.80.0.2:8080; }}
+  chain translate {{ type nat hook prerouting priority -100; {translation}; }}
 }}
 table bridge guard {{
   chain forward {{ type filter hook forward priority 10; ip daddr {addresses[1]} udp dport 5353 drop; }}

@@ -1,6 +1,6 @@
 """`path` against the kernel: random packets, what nftables traces of them, and where they are delivered.
 
-`--path-pairs 200` sends more of them. A verdict "unsure" counts as wrong here.
+`--path-pairs 200` sends more of them, `--path-seed 7` others. A verdict "unsure" counts as wrong here.
 """
 
 import random
@@ -19,7 +19,6 @@ from tests.node.path_node import Flow, Furnished, furnished
 
 pytestmark = pytest.mark.sudo
 
-SEED = 13
 OWN_TABLES = (" tracer ", " witness ")
 ANY = ip_address("0.0.0.0")
 SENT = 30
@@ -60,9 +59,9 @@ def is_own(chain: str) -> bool:
 def test_random_packets_meet_the_rules_and_ends_that_path_names(
     pytestconfig: pytest.Config, make_cli: Callable[[Path], Cli], direct_bin_dir: Path
 ) -> None:
-    pairs = int(pytestconfig.getoption("path_pairs"))
+    pairs, seed = (int(pytestconfig.getoption(name)) for name in ("path_pairs", "path_seed"))
     wrong = []
-    with furnished(make_cli(direct_bin_dir), random.Random(SEED)) as node:
+    with furnished(make_cli(direct_bin_dir), random.Random(seed)) as node:  # noqa: S311 -- reproducible
         flows = [node.flow() for _ in range(pairs)]
         sizes: list[tuple[Flow, Flow, PathResult]] = []
         results = {}
@@ -99,6 +98,5 @@ def test_random_packets_meet_the_rules_and_ends_that_path_names(
                 )
 
     verdicts = Counter(result.verdict for result in results.values())
-    print(f"{pairs} pairs, {len(sizes)} sizes, {len(wrong)} wrong: {verdicts}")
-    assert {"delivered", "dropped"} <= set(verdicts)
+    assert min(verdicts["delivered"], verdicts["dropped"]) > pairs // 5, verdicts
     assert wrong == [], "\n".join(wrong)
