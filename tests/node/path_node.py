@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from typing import Final, NamedTuple
 
 from harness.runtime.node import Node
@@ -78,9 +78,13 @@ class Furnished:
         """Return a random flow."""
         pods = [label for label in self.ground.places if label.startswith("p")]
         origin = self._chance.choice(pods)
-        kind = self._chance.choices(("pod", "node", "outside", "nobody"), (6, 3, 2, 1))[0]
+        kind = self._chance.choices(("pod", "neighbour", "node", "outside", "nobody"), (5, 3, 3, 2, 1))[0]
         if kind == "pod":
             destination = self.address(self._chance.choice(pods))
+        elif kind == "neighbour":
+            network = ip_network(f"{self.address(origin)}/24", strict=False)
+            own = [each for each in map(self.address, pods) if ip_address(each) in network]
+            destination = self._chance.choice(own)
         elif kind == "node":
             own = [
                 str(each.ip) for each in self.ground.node.interfaces() if each.version == 4 and not each.ip.is_loopback

@@ -138,7 +138,7 @@ def test_links_that_are_down_and_the_smallest_mtu_are_named(pair: Cli) -> None:
 def test_a_strict_reverse_path_filter_is_named(pair: Cli) -> None:
     on_node(pair, "sysctl", "-qw", "net.ipv4.conf.net0.rp_filter=1")
     assert path(pair, "pod1", "10.77.0.1")["verdict"] == "delivered"
-    on_node(pair, "ip", "link", "add", "other0", "type", "dummy")
+    on_node(pair, "ip", "link", "add", "other0", "type", "bridge")
     on_node(pair, "ip", "link", "set", "other0", "up")
     on_node(pair, "ip", "route", "add", f"{address(pair, 'pod1')}/32", "dev", "other0")
 
