@@ -16,11 +16,15 @@ from tests.turns import turns
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options for tables."""
+    """Add the options for tables and for random packets."""
     parser.addoption(
         "--both-kinds", action="store_true", help="execute all tests directly and by a server, none in turns"
     )
     parser.addoption("--all-rows", action="store_true", help="run all rows of long tables, not a sample of them")
+    parser.addoption(
+        "--path-pairs", type=int, default=40, help="random packets that `path` is compared with the kernel for"
+    )
+    parser.addoption("--path-seed", type=int, default=13, help="the seed of these packets, and of the rules they meet")
 
 
 def pytest_configure(config: pytest.Config) -> None:

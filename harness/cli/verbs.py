@@ -46,6 +46,7 @@ _GROUPS: Final[Mapping[str, Mapping[str, _Verb]]] = {
     },
     "Node": {
         "topology": _Verb("topology", "Show the node's links, and the pods they lead to"),
+        "path": _Verb("path", "Follow a packet from a pod, and show where it ends"),
         "explain": _Verb("explain", "Write a page that explains how a pod came about"),
         "diagnose": _Verb("diagnose", "Find faults of networks, with cause and remedy"),
         "snapshot": _Verb("snapshot", "Show the state of the node and its pods"),

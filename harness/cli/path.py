@@ -1,0 +1,128 @@
+"""`cni-harness path`: the way of a packet from a pod, and where it ends."""
+
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, say, verb
+from harness.table import Table
+
+if TYPE_CHECKING:
+    from harness.views.path import PathResult
+    from harness.views.path_ground import Ground, Place
+
+__all__ = ["command"]
+
+_HEADINGS = ("PLACE", "STEP", "WHAT")
+_PROTOCOLS = {"tcp": 6, "udp": 17, "sctp": 132}
+_UNSPECIFIED: dict[int, IPv4Address | IPv6Address] = {4: IPv4Address(0), 6: IPv6Address(0)}
+_HIGHEST_PORT = 65535
+
+
+@verb("path")
+@click.argument("pod", shell_complete=complete_pod)
+@click.argument("target", metavar="POD|ADDRESS", shell_complete=complete_pod)
+@click.option(
+    "--port",
+    metavar="PORT/PROTOCOL",
+    help="The destination's port: 80/tcp, 53/udp.  [default: an ICMP echo request]",
+)
+@click.option("-6", "--ipv6", "wants_ipv6", is_flag=True, help="Take the IPv6 address of a pod.")
+@click.option(
+    "--cache-dir",
+    "cache_dirs",
+    multiple=True,
+    type=click.Path(file_okay=False, exists=True, path_type=Path),
+    metavar="DIR",
+    help="A runtime's cache of results; may be repeated.  [default: /var/lib/cni]",
+)
+@namespace_option
+def command(
+    settings: Settings,
+    *,
+    pod: str,
+    target: str,
+    port: str | None,
+    wants_ipv6: bool,
+    cache_dirs: tuple[Path, ...],
+    namespace: str,
+) -> int:
+    """Follow a new connection's first packet from a pod to another pod, to the node or to any address.
+
+    Each line is a route, a link, a bridge, a rule of the firewall or a translation of addresses, with its place. Routes
+    are the kernel's answers; rules are evaluated as nftables does. If a rule on the way cannot be read, the verdict is
+    "unsure". No packet is sent, and nothing is changed. The exit code is 0 if the packet arrives or leaves the node, 1
+    if it is stopped, and 2 if the verdict is "unsure".
+    """
+    from contextlib import closing
+
+    from harness.views.attachments import known_attachments
+    from harness.views.nft_values import Packet
+    from harness.views.path import find_path
+    from harness.views.path_ground import Ground
+
+    needs_root("path", "looks into network namespaces")
+    number, protocol = _port(port)
+    node = settings.open_node()
+    node.must_exist()
+    with closing(Ground(node, known_attachments(node, cache_dirs=cache_dirs, warn=say))) as ground:
+        origin = _place(ground, namespace, pod)
+        destination = _address(ground, namespace, target, wants_ipv6=wants_ipv6)
+        if not protocol:
+            protocol = 1 if destination.version == 4 else 58  # noqa: PLR2004 -- ICMP, ICMPv6
+        result = find_path(ground, origin, Packet(_UNSPECIFIED[destination.version], destination, protocol, number))
+    settings.emit(_document(result), Table(_HEADINGS, [[*hop] for hop in result.hops]))
+    if settings.is_table and result.mtu:
+        say(f"Smallest MTU: {result.mtu} ({result.mtu_at})")
+    return {"delivered": 0, "leaves": 0, "unsure": 2}.get(result.verdict, 1)
+
+
+def _port(text: str | None) -> tuple[int | None, int]:
+    if text is None:
+        return None, 0
+    number, _, protocol = text.partition("/")
+    protocol = protocol or "tcp"
+    if not number.isdecimal() or not 0 < int(number) <= _HIGHEST_PORT or protocol not in _PROTOCOLS:
+        raise click.BadParameter(f"{text!r}: wanted a port and tcp, udp or sctp, such as 80/tcp", param_hint="--port")
+    return int(number), _PROTOCOLS[protocol]
+
+
+def _place(ground: "Ground", namespace: str, pod: str) -> "Place":
+    title = f"{namespace}/{pod}"
+    for place in ground.places.values():
+        if any(title == each.pod or pod == each.container_id for each in place.view.attachments):
+            return place
+    raise click.ClickException(f"there is no pod {title} with a network namespace")
+
+
+def _address(ground: "Ground", namespace: str, target: str, *, wants_ipv6: bool) -> IPv4Address | IPv6Address:
+    try:
+        return ip_address(target)
+    except ValueError:
+        place = _place(ground, namespace, target)
+    version = 6 if wants_ipv6 else 4
+    results = [ip.address.ip for each in place.view.attachments for ip in each.network.decoded().ips]
+    addresses = [each for each in results if each.version == version] or results
+    if not addresses:
+        raise click.ClickException(f"pod {target} has no address")
+    return addresses[0]
+
+
+def _document(result: "PathResult") -> dict[str, object]:
+    return {
+        "verdict": result.verdict,
+        "place": result.place,
+        "reason": result.reason,
+        "source": str(result.packet.source),
+        "destination": str(result.packet.destination),
+        "port": result.packet.port,
+        "mtu": result.mtu,
+        "mtuAt": result.mtu_at,
+        "hops": [hop._asdict() for hop in result.hops],
+        "rules": [
+            {**rule._asdict(), "place": place, "elements": [each._asdict() for each in rule.elements]}
+            for place, rule in result.rules
+        ],
+    }

@@ -1,0 +1,157 @@
+"""The links that a frame can reach without a router: across veths, through bridges, between macvlans."""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from harness.views.path_ground import Ground, Place
+from netlink.kinds import PAIRS
+from netlink.rtnl import Link
+
+__all__ = ["Arrival", "BridgePass", "Crossed", "Segment"]
+
+_INTO_NOWHERE: Final = frozenset({"dummy", "ifb"})
+_ON_TOP: Final = frozenset({"macvlan", "macvtap"})
+_UNREAD: Final = frozenset({"ipvlan", "vlan", "bond", "team", "vrf", "macsec"})
+"""Kinds of links whose way to the next link is not followed here."""
+
+
+class BridgePass(NamedTuple):
+    """A frame in a bridge. `iif` and `oif` are ports, "" for the bridge itself."""
+
+    place: str
+    bridge: str
+    iif: str
+    oif: str
+
+
+class Crossed(NamedTuple):
+    """A link that a frame leaves or comes in by; `mtu` in bytes."""
+
+    place: str
+    link: str
+    mtu: int
+
+
+class Arrival(NamedTuple):
+    """A link at which a frame can come in, and its way there."""
+
+    place: Place
+    link: Link
+    way: tuple[BridgePass | Crossed, ...]
+
+
+class Segment:
+    """Where frames get to from one link. `exits` leave the known places; `blocked` and `unread` end on the way."""
+
+    def __init__(self, ground: Ground, place: Place, link: Link) -> None:
+        self._ground = ground
+        self._seen: set[tuple[str, str, bool]] = set()
+        self.exits: list[tuple[Crossed, tuple[BridgePass | Crossed, ...]]] = []
+        self.blocked: list[str] = []
+        self.unread: list[str] = []
+        self.arrivals = list(self._send(place, link, ()))
+
+    def _send(self, place: Place, link: Link, way: tuple[BridgePass | Crossed, ...]) -> Iterator[Arrival]:
+        """Follow a frame that leaves by a link."""
+        if self._is_known(place, link, sends=True):
+            return
+        if not link.up:
+            self.blocked.append(f"{link.name} in {place.label} is down")
+            return
+        way = (*way, Crossed(place.label, link.name, link.mtu))
+        peer = place.view.peers.get(link.name)
+        if link.kind == "bridge":
+            yield from self._flood(place, link, "", way)
+        elif link.kind in _UNREAD:
+            self.unread.append(f"{link.name} in {place.label} is of kind {link.kind}")
+        elif link.kind in _INTO_NOWHERE:
+            self.blocked.append(f"{link.name} in {place.label} leads nowhere ({link.kind})")
+        elif link.kind in PAIRS or link.kind in _ON_TOP:
+            there = self._ground.places.get(peer.place) if peer is not None else None
+            if peer is None or there is None:
+                self.exits.append((Crossed(place.label, link.name, link.mtu), way))
+            elif link.kind in PAIRS:
+                yield from self._receive(there, there.link(peer.name), way)
+            else:
+                yield from self._from_macvlan(link, there, there.link(peer.name), way)
+        else:
+            self.exits.append((Crossed(place.label, link.name, link.mtu), way))
+
+    def _from_macvlan(
+        self, link: Link, below: Place, lower: Link, way: tuple[BridgePass | Crossed, ...]
+    ) -> Iterator[Arrival]:
+        mode = link.details.macvlan_mode
+        if not lower.up:
+            self.blocked.append(f"{lower.name} in {below.label} is down")
+            return
+        if mode == "bridge":
+            # Frames do not get to the link below itself: drivers/net/macvlan.c, macvlan_queue_xmit().
+            yield from self._macvlans_on(below, lower, way, besides=link)
+        elif mode not in {"private", "vepa", "passthru"}:
+            self.unread.append(f"{link.name} is a macvlan in mode {mode}")
+        yield from self._send(below, lower, way)
+
+    def _macvlans_on(
+        self, below: Place, lower: Link, way: tuple[BridgePass | Crossed, ...], besides: Link | None = None
+    ) -> Iterator[Arrival]:
+        for place, link in self._ground.above(below.label, lower.name):
+            if link.kind in _ON_TOP and link is not besides:
+                if link.up:
+                    yield Arrival(place, link, (*way, Crossed(place.label, link.name, link.mtu)))
+                else:
+                    self.blocked.append(f"{link.name} in {place.label} is down")
+
+    def _receive(self, place: Place, link: Link, way: tuple[BridgePass | Crossed, ...]) -> Iterator[Arrival]:
+        """Follow a frame that comes in by a link."""
+        if self._is_known(place, link, sends=False):
+            return
+        if not link.up:
+            self.blocked.append(f"{link.name} in {place.label} is down")
+            return
+        way = (*way, Crossed(place.label, link.name, link.mtu))
+        master = next((each for each in place.state.links if each.ifindex == link.master), None)
+        if master is None or master.kind == "vrf":
+            yield Arrival(place, link, way)
+            yield from self._macvlans_on(place, link, way)
+        elif master.kind != "bridge":
+            self.unread.append(f"{link.name} in {place.label} is part of {master.name}, of kind {master.kind}")
+        elif not master.up:
+            self.blocked.append(f"bridge {master.name} in {place.label} is down")
+        else:
+            if self._vlan_meets(place, master, link, master):
+                yield Arrival(place, master, (*way, BridgePass(place.label, master.name, link.name, "")))
+                yield from self._macvlans_on(place, master, way)
+            yield from self._flood(place, master, link.name, way)
+
+    def _flood(self, place: Place, bridge: Link, iif: str, way: tuple[BridgePass | Crossed, ...]) -> Iterator[Arrival]:
+        """Follow a frame out of all ports of a bridge that may have it."""
+        incoming = place.link(iif) if iif else None
+        for port in place.state.links:
+            if port.master != bridge.ifindex or (port.name == iif and not port.details.hairpin):
+                continue
+            if incoming is not None and incoming.details.isolated and port.details.isolated:
+                self.blocked.append(f"{iif} and {port.name} are isolated ports of {bridge.name}")
+                continue
+            if self._vlan_meets(place, bridge, incoming or bridge, port):
+                passed = BridgePass(place.label, bridge.name, iif, port.name)
+                yield from self._send(place, port, (*way, passed))
+
+    def _vlan_meets(self, place: Place, bridge: Link, incoming: Link, outgoing: Link) -> bool:
+        """Tell whether a frame without a tag passes between two ports of a bridge, and leaves without a tag."""
+        if not bridge.details.vlan_filtering:
+            return True
+        one, other = place.vlans(incoming), place.vlans(outgoing)
+        if not one.native or one.native not in other.passed:
+            self.blocked.append(f"{incoming.name} and {outgoing.name} have no VLAN of {bridge.name} in common")
+            return False
+        if one.native != other.native:
+            self.unread.append(f"{outgoing.name} may carry VLAN {one.native} of {bridge.name} with a tag")
+            return False
+        return True
+
+    def _is_known(self, place: Place, link: Link, *, sends: bool) -> bool:
+        key = place.label, link.name, sends
+        if key in self._seen:
+            return True
+        self._seen.add(key)
+        return False
