@@ -45,8 +45,8 @@ class RoutedPacket(NamedTuple):
 class ChosenRoute(NamedTuple):
     """The kernel's choice, or its refusal.
 
-    `refusal` is an errno: EXDEV for a source that the reverse path filter refuses, EINVAL for a source that is this
-    host's own or no unicast address, ENETUNREACH and EHOSTUNREACH without a route; 0 if there is a route.
+    `refusal` is an errno, 0 if there is a route. EXDEV: the reverse path filter refuses it; EINVAL on Linux 6.18.
+    EINVAL: the source is this host's own, or no unicast address. ENETUNREACH, EHOSTUNREACH: no route.
     """
 
     route: Route | None

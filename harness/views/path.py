@@ -256,7 +256,10 @@ class _Walk:
     def _refusal(self, place: Place, number: int, via: Link | None) -> str:
         if via is None:
             return f"no route to {self.packet.destination}"
-        if number == EXDEV:
+        filters = {place.sysctl(f"net/ipv4/conf/{each}/rp_filter") for each in ("all", via.name)}
+        is_own = place.has(self.packet.source)
+        # Linux 6.18 answers with EINVAL for both.
+        if number == EXDEV or (number == EINVAL and filters & {"1", "2"} and not is_own):
             return f"the reverse path filter of {via.name} refuses packets of {self.packet.source}"
         if number == EINVAL:
             return f"{self.packet.source} is no source for packets that come in by {via.name} (martian)"
