@@ -142,7 +142,7 @@ def test_an_add_that_fails_shows_where_and_what_was_undone(own_cli: Cli) -> None
 
 
 def test_an_add_that_hangs_shows_where_while_it_hangs(own_cli: Cli) -> None:
-    own_cli.plugin("sleepy", "cat > /dev/null; exec sleep 1000")
+    own_cli.plugin("sleepy", 'cat > /dev/null; [ "$CNI_COMMAND" = DEL ] || exec sleep 1000')
     network = bridge_network("net")
     network["plugins"][0]["ipam"] = {"type": "sleepy"}
     own_cli.configure(network)

@@ -3,20 +3,20 @@
 import threading
 from typing import Final
 
-from harness.cri.messages import CONTAINER_RUNNING
+from harness.cri.messages import CONTAINER_CREATED, CONTAINER_RUNNING
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.container_restart import should_container_be_restarted
 from harness.kubelet.events import WARNING, EventRecorder
 from harness.kubelet.handlers import OnNode
 from harness.kubelet.pod_containers import field_path, is_sidecar
 from harness.kubelet.pod_records import PodRecords
-from harness.kubelet.probe_results import ProbeResult, Probes
+from harness.kubelet.probe_results import ProbeResult, ProbeResults, Probes
 from harness.kubelet.probes.outcome import Outcome, probe_once
 from harness.kubelet.probes.worker import LIVENESS, READINESS, STARTUP, ContainerView, ProbeWorker
-from harness.kubelet.runtime_pod_status import runtime_pod_status
+from harness.kubelet.runtime_pod_status import RuntimePodStatus, runtime_pod_status
 from harness.kubelet.v1 import V1Container, V1Pod, V1Probe
 
-__all__ = ["ProbeManager"]
+__all__ = ["ProbeManager", "view_of"]
 
 _NODE_ADDRESS: Final = "127.0.0.1"
 
@@ -95,22 +95,12 @@ class ProbeManager:
             worker.stop()
 
     def view(self, pod: V1Pod, container: V1Container) -> ContainerView | None:
-        """Return a container's state; None if the runtime does not have it, or does not answer."""
+        """Return a container's state; None if the runtime has not started it, or does not answer."""
         try:
             status = runtime_pod_status(self._service, pod.metadata.uid)
         except (RuntimeServiceError, OSError):
             return None
-        newest = status.newest(container.name)
-        if newest is None:
-            return None
-        result = self._probes.startup.get(newest.id)
-        return ContainerView(
-            newest.id,
-            running=newest.state is CONTAINER_RUNNING,
-            started=container.startup_probe is None or result is ProbeResult.SUCCESS,
-            started_at=newest.started_at / 1e9,
-            restarts=should_container_be_restarted(pod, container, status),
-        )
+        return view_of(pod, container, status, self._probes.startup)
 
     def execute(self, pod: V1Pod, container: V1Container, probe: V1Probe, container_id: str) -> Outcome:
         """Execute a probe once."""
@@ -121,6 +111,22 @@ class ProbeManager:
     def unhealthy(self, pod: V1Pod, container: V1Container, message: str) -> None:
         """Record the event of a failed probe."""
         self._events.event(pod, WARNING, "Unhealthy", message, field_path(pod, container))
+
+
+def view_of(
+    pod: V1Pod, container: V1Container, status: RuntimePodStatus, startup: ProbeResults
+) -> ContainerView | None:
+    """Return a container's state in a runtime's status of its pod; None if no attempt of it was started."""
+    newest = status.newest(container.name)
+    if newest is None or newest.state is CONTAINER_CREATED:
+        return None
+    return ContainerView(
+        newest.id,
+        running=newest.state is CONTAINER_RUNNING,
+        started=container.startup_probe is None or startup.get(newest.id) is ProbeResult.SUCCESS,
+        started_at=newest.started_at / 1e9,
+        restarts=should_container_be_restarted(pod, container, status),
+    )
 
 
 class _Probed:
