@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Final, Unpack
 
 from harness.conformance import expect
@@ -56,7 +57,7 @@ def leaves_no_process(trial: Trial) -> None:
     """DEL ends the processes that ADD has started for this container alone."""
     trial.warm_up()
     # The processes that all containers share are running now. They may be restarted, but not become more.
-    before = set(trial.site.processes())
+    before = _settled_processes(trial)
     trial.attach()
     trial.detach()
     began = time.monotonic()
@@ -249,10 +250,31 @@ def releases_address(trial: Trial) -> None:
     expect.succeeded(trial.add(config=config), "ADD when an address was given back")
 
 
-def _come_on_top(before: Collection[Process], now: Sequence[Process]) -> list[Process]:
-    """Return the new processes, if more have started than ended."""
-    come = [each for each in now if each not in before]
-    return come if len(now) > len(before) else []
+def _settled_processes(trial: Trial) -> list[Process]:
+    """Return the processes once two readings agree: one that was just started has not its own name yet."""
+    deadline = time.monotonic() + max(_ENDING_SECONDS, overload())
+    found = trial.site.processes()
+    while time.monotonic() < deadline:
+        time.sleep(_PAUSE)
+        earlier, found = found, trial.site.processes()
+        if earlier == found:
+            break
+    return found
+
+
+def _come_on_top(before: Sequence[Process], now: Sequence[Process]) -> list[Process]:
+    """Return the new processes of each program that more processes execute than before; others were restarted."""
+    known = {(each.pid, each.started) for each in before}
+    earlier, later = Counter(map(_program, before)), Counter(map(_program, now))
+    return [
+        each
+        for each in now
+        if (each.pid, each.started) not in known and later[_program(each)] > earlier[_program(each)]
+    ]
+
+
+def _program(process: Process) -> str:
+    return process.command.partition(" ")[0]
 
 
 def _take_interface(trial: Trial) -> None:

@@ -11,7 +11,17 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-__all__ = ["OomKills", "existing", "folders", "limits", "make", "oom_kills", "remove", "writable"]
+__all__ = [
+    "OomKills",
+    "existing",
+    "folders",
+    "limits",
+    "make",
+    "oom_kills_in",
+    "oom_kills_of",
+    "remove",
+    "writable",
+]
 
 ROOT: Final = "/sys/fs/cgroup"
 _CONTROLLERS: Final = ("memory", "cpu", "pids")
@@ -104,20 +114,27 @@ def remove(paths: Iterable[str]) -> None:
                 break
 
 
-def oom_kills(pid: int) -> OomKills | None:
+def oom_kills_in(paths: Iterable[str]) -> OomKills | None:
+    """Return the count of OOM kills in one of a group's folders, None if none counts them."""
+    return next((found for path in paths if (found := _kills(path)) is not None), None)
+
+
+def oom_kills_of(pid: int) -> OomKills | None:
     """Return the count of OOM kills in a process's group, None if the machine has none."""
     with open(f"/proc/{pid}/cgroup") as file:
         lines = [line.rstrip("\n").split(":", 2) for line in file]
     for _, controllers, name in lines:
         if controllers == "memory":
-            path = f"{ROOT}/memory{name}/memory.oom_control"
-        elif not controllers and is_unified():
-            path = f"{ROOT}{name}/memory.events"
-        else:
-            continue
-        before = _counted(path)
-        return None if before is None else OomKills(path, before)
+            return _kills(f"{ROOT}/memory{name}")
+        if not controllers and is_unified():
+            return _kills(f"{ROOT}{name}")
     return None
+
+
+def _kills(folder: str) -> OomKills | None:
+    path = f"{folder}/memory.events" if is_unified() else f"{folder}/memory.oom_control"
+    before = _counted(path)
+    return None if before is None else OomKills(path, before)
 
 
 def _counted(path: str) -> int | None:

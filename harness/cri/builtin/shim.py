@@ -72,9 +72,11 @@ class _Shim:
         try:
             self._mount_rootfs()
             control_groups.make(self._launch["control_groups"], self._launch["limits"])
+            # Without an OCI runtime, the program runs as soon as it is created.
+            kills = control_groups.oom_kills_in(self._launch["control_groups"])
             pid = self._create()
             _write("process.json", _identity(pid))
-            kills = control_groups.oom_kills(pid)
+            kills = kills or control_groups.oom_kills_of(pid)
             self._run("start", "OCI runtime start failed")
         except (_StartError, OSError) as error:
             self._clean_up()
