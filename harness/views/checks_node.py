@@ -9,10 +9,12 @@ from harness.snapshot.compare import THINGS
 from harness.snapshot.words import things_in_words
 from harness.views.attachments import KnownAttachment, plugins_of
 from harness.views.evidence import Evidence, Fault, pod_addresses
-from harness.views.nft_rules import ForwardedPacket
+from harness.views.nft_evaluation import MatchedRule, certain_stop
+from harness.views.nft_ruleset import Rules
+from harness.views.nft_values import Address, HookPoint, Packet
 from harness.views.port_words import published_ports
 
-__all__ = ["check_node"]
+__all__ = ["check_node", "forward_stop"]
 
 _IPV4: Final = 4
 _SECTIONS: Final = ("nft elements", "nft rules", "iptables rules")
@@ -89,13 +91,9 @@ def _drops(evidence: Evidence, alive: list[KnownAttachment]) -> Iterator[Fault]:
             way = evidence.link_with(str(ip.gateway)) if ip.gateway is not None else None
             if way is None or ends.inside is None:
                 continue
-            address = str(ip.address.ip)
-            packets = {
-                "packets from": ForwardedPacket(address, None, way.name, None, is_reply=False),
-                "replies to": ForwardedPacket(None, address, None, way.name, is_reply=True),
-            }
-            for direction, packet in packets.items():
-                stop = evidence.ruleset.stop(packet)
+            address = ip.address.ip
+            for direction in ("packets from", "replies to"):
+                stop = forward_stop(evidence.ruleset, address, way.name, is_reply=direction == "replies to")
                 if stop is not None:
                     what = f"chain {stop.chain} drops {direction} {address} of {attachment.name}: {stop.rule}"
                     cause = "a rule or policy of another program"
@@ -103,6 +101,17 @@ def _drops(evidence: Evidence, alive: list[KnownAttachment]) -> Iterator[Fault]:
                     pod = attachment.pod or attachment.container_id
                     yield Fault("firewall-drops", stop.chain, (pod,), what, cause, remedy)
                     break
+
+
+def forward_stop(rules: Rules, address: Address, link: str, *, is_reply: bool) -> MatchedRule | None:
+    """Return what certainly stops packets from a pod, or replies to it; `link` is the pod's side of the node.
+
+    Of the packets, the other end and the protocol are not known.
+    """
+    sides = {"daddr", "oif", "oifname"} if is_reply else {"saddr", "iif", "iifname"}
+    known = frozenset({*sides, "nfproto", "ct state", "ct direction"})
+    packet = Packet(address, address, 0, None, state="established" if is_reply else "new", known=known)
+    return certain_stop(rules, HookPoint("forward", link, link, lambda _: None), packet)
 
 
 def _lines(evidence: Evidence) -> list[str]:

@@ -12,7 +12,7 @@ from harness.snapshot import Snapshot, take
 from harness.snapshot.sysctls import baseline
 from harness.views.attachments import KnownAttachment, known_attachments, plugins_of
 from harness.views.namespaces import NamespaceView, read_namespaces
-from harness.views.nft_rules import Ruleset, read_ruleset
+from harness.views.nft_ruleset import Rules, read_rules
 from netlink.namespace import entered, open_namespace
 from netlink.rtnl import Link
 
@@ -50,7 +50,7 @@ class Evidence(NamedTuple):
     known: Sequence[KnownAttachment]
     views: Mapping[str, NamespaceView]
     snapshot: Snapshot
-    ruleset: Ruleset | None
+    ruleset: Rules | None
     """None if nft is not installed, or the kernel has no nftables."""
     bin_dirs: Sequence[Path]
 
@@ -101,7 +101,7 @@ def gather(
     for line in snapshot.missing:
         warn(f"not checked: {line}")
     with open_namespace(namespaces[NODE]) as here, entered(here):
-        ruleset = read_ruleset()
+        ruleset = read_rules()
     return Evidence(known, views, snapshot, ruleset, bin_dirs)
 
 

@@ -11,13 +11,14 @@ from harness.views.nft_ruleset import BaseChain, Chain, HitElement, Rules, nat_k
 from harness.views.nft_statements import DONE, Effect, Unreadable, effect_of, is_condition
 from harness.views.nft_values import HookPoint, Packet, Special, holds, value_of
 
-__all__ = ["Decision", "MatchedRule", "evaluate"]
+__all__ = ["Decision", "MatchedRule", "certain_stop", "evaluate"]
 
 _DEEPEST: Final = 16
 """Levels of jumps; the kernel allows as many."""
 _MOST_FORKS: Final = 200
 """Unreadable rules that are followed both ways, before the outcome is unsure."""
-_TERMINAL: Final = ("accept", "drop", "reject")
+_STOPS: Final = ("drop", "reject")
+_TERMINAL: Final = ("accept", *_STOPS)
 
 
 class MatchedRule(NamedTuple):
@@ -73,6 +74,19 @@ def evaluate(rules: Rules, point: HookPoint, packet: Packet) -> Decision:
     return Decision("accept", packet, matched)
 
 
+def certain_stop(rules: Rules, point: HookPoint, packet: Packet) -> MatchedRule | None:
+    """Return the rule or policy of a filter hook that stops a packet, whatever the unreadable rules do; else None."""
+    for group in rules.groups(point.family, packet.version, point.hook):
+        for base in group:
+            try:
+                way = _Walker(rules, point, may_stop=True).base(base, packet)
+            except Unreadable:
+                continue
+            if way.verdict in _STOPS:
+                return way.matched[-1]
+    return None
+
+
 def _is_final(way: _Way, before: Packet, kind: str) -> bool:
     """Tell whether a chain of type nat has decided: the chains after it are not asked."""
     return way.verdict in {"drop", "reject"} or kind in way.packet.translated - before.translated
@@ -81,7 +95,9 @@ def _is_final(way: _Way, before: Packet, kind: str) -> bool:
 class _Walker:
     """Follows packets through chains of one hook."""
 
-    def __init__(self, rules: Rules, point: HookPoint) -> None:
+    def __init__(self, rules: Rules, point: HookPoint, *, may_stop: bool = False) -> None:
+        """With `may_stop`, the packet is one that no unreadable rule has stopped."""
+        self._may_stop = may_stop
         self._rules = rules
         self._point = point
         self._forks = 0
@@ -144,6 +160,8 @@ class _Walker:
         through = self._apply(rule, packet, (), depth)
         if not through.verdict:
             through = self._from(rules, number + 1, through.packet, depth)
+        if self._may_stop and through.verdict in _STOPS:
+            return past
         # At the end of a base chain, its policy decides.
         end = self._policy if depth == 0 else ""
         verdict = end if through.verdict in {"", DONE} else through.verdict

@@ -4,10 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from firewall.owner import Owner
+from harness.snapshot.firewall import has_nftables
 from harness.snapshot.nft_words import element_key
+from harness.snapshot.tools import start
 from harness.views.nft_values import Special, Value, any_of, literal
 
-__all__ = ["BaseChain", "Chain", "HitElement", "Rules", "nat_kind"]
+__all__ = ["BaseChain", "Chain", "HitElement", "Rules", "nat_kind", "read_rules"]
 
 Chain: TypeAlias = tuple[str, str, str]
 """Family, table and name."""
@@ -123,6 +125,12 @@ class Rules:
                 return True, mapped, _hit(name, key) if name else None
             outcomes.append(outcome)
         return any_of(outcomes), None, None
+
+
+def read_rules() -> Rules | None:
+    """Return the rules of the calling thread's network namespace; None without nft. Raises SnapshotError."""
+    listing = start("nft", "--json", "list", "ruleset") if has_nftables() else None
+    return Rules(listing.documents(1)[0]["nftables"]) if listing is not None else None
 
 
 def nat_kind(hook: str) -> str:

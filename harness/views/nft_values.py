@@ -43,7 +43,7 @@ Value: TypeAlias = Address | int | str | frozenset[str] | tuple[Any, ...] | Spec
 
 
 class Packet(NamedTuple):
-    """The first packet of a connection. A port is None if the protocol has none."""
+    """The first packet of a connection, or a reply. A port is None if the protocol has none."""
 
     source: Address
     destination: Address
@@ -59,11 +59,19 @@ class Packet(NamedTuple):
     """The addresses whose translation is decided: "source", "destination"."""
     original: tuple[Address, Address, int | None] | None = None
     """Source, destination and port before translation, in this network namespace."""
+    state: str = "new"
+    """Word of `ct state`: "new", or "established" for a reply."""
+    known: frozenset[str] | None = None
+    """The only values that are known, as "saddr", "iifname" or "ct state"; None if all are."""
 
     @property
     def version(self) -> int:
         """4 or 6."""
         return self.destination.version
+
+    def knows(self, name: str) -> bool:
+        """Tell whether a value is known."""
+        return self.known is None or name in self.known
 
 
 class HookPoint(NamedTuple):
@@ -116,15 +124,15 @@ def _payload(protocol: str, field: str, packet: Packet) -> Value:
             "nexthdr": packet.protocol,
             "version": family,
         }
-        return own.get(field, Special.UNKNOWN)
+        return own[field] if field in own and packet.knows(field) else Special.UNKNOWN
     if protocol in {"ether", "arp", "vlan"}:
         is_type = (protocol, field) == ("ether", "type")
         return _ether_type(packet) if is_type else Special.ABSENT if protocol == "arp" else Special.UNKNOWN
-    if protocol in PROTOCOLS and PROTOCOLS[protocol] != packet.protocol:
+    if packet.knows("l4proto") and PROTOCOLS.get(protocol, packet.protocol) != packet.protocol:
         return Special.ABSENT
     if protocol in {"icmp", "icmpv6"}:
         # The packet that `path` follows is ping's.
-        return "echo-request" if field == "type" else Special.UNKNOWN
+        return "echo-request" if field == "type" and packet.knows("l4proto") else Special.UNKNOWN
     return packet.port if field == "dport" and packet.port is not None else Special.UNKNOWN
 
 
@@ -143,16 +151,18 @@ def _meta(key: str, packet: Packet, point: HookPoint) -> Value:
         "protocol": _ether_type(packet),
         "mark": packet.mark,
     }
-    if key == "nfproto" and point.family == "bridge":
+    if not packet.knows(key) or (key == "nfproto" and point.family == "bridge"):
         return Special.UNKNOWN
     return known.get(key, Special.UNKNOWN)
 
 
 def _connection(key: str, ct: Mapping[str, Any], packet: Packet) -> Value:
+    if not packet.knows(f"ct {key}"):
+        return Special.UNKNOWN
     own: dict[str, Value] = {
-        "state": frozenset({"new"}),
+        "state": frozenset({packet.state}),
         "status": packet.status,
-        "direction": "original",
+        "direction": "original" if packet.state == "new" else "reply",
         "mark": packet.connection_mark,
     }
     if key in own:
@@ -201,7 +211,7 @@ def holds(left: Value, operator: str, right: Any) -> bool | None:  # noqa: ANN40
 
 def _flags_hold(left: frozenset[str], operator: str, right: Any) -> bool | None:  # noqa: ANN401 -- nft's JSON
     wanted = frozenset(_texts(right))
-    is_state = left == {"new"}
+    is_state = left in ({"new"}, {"established"})
     if operator == "in" or (operator == "==" and is_state):
         return bool(left & wanted)
     if operator == "!=" and is_state:

@@ -6,11 +6,10 @@ from typing import Final
 from harness.runtime.namespace_state import NamespaceState
 from harness.runtime.node import Node
 from harness.runtime.node_snapshot import NODE
-from harness.snapshot.firewall import has_nftables, legacy_tables
-from harness.snapshot.tools import start
+from harness.snapshot.firewall import legacy_tables
 from harness.views.attachments import KnownAttachment
 from harness.views.namespaces import NamespaceView, read_namespaces
-from harness.views.nft_ruleset import Rules
+from harness.views.nft_ruleset import Rules, read_rules
 from harness.views.nft_values import Address
 from netlink.bridge_ports import PortVlans
 from netlink.namespace import Namespace, entered, open_namespace
@@ -55,8 +54,7 @@ class Place:
         """Return the rules of nftables. Raises SnapshotError."""
         if self._rules is None:
             with entered(self._namespace):
-                listing = start("nft", "--json", "list", "ruleset") if has_nftables() else None
-                self._rules = Rules(listing.documents(1)[0]["nftables"] if listing is not None else [])
+                self._rules = read_rules() or Rules([])
                 legacy = [family for family in ("ip", "ip6") if legacy_tables(family)]
                 self._unread = f"{self.label} has rules of iptables-legacy" if legacy else ""
         return self._rules
