@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
         own, further = arguments[:cut], arguments[cut + 1 :]
     parser = ArgumentParser(prog="python -m tools.vm", description=__doc__)
     parser.add_argument(
-        "--limit", type=float, default=2400.0, metavar="SECONDS", help="for each machine  [%(default)s]"
+        "--limit", type=float, default=3000.0, metavar="SECONDS", help="for each machine  [%(default)s]"
     )
     parser.add_argument("--machine", action="append", choices=MACHINES, help=_MACHINE_HELP)
     options = parser.parse_args(own)
