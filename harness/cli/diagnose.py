@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.cache_option import cache_dir_option
 from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, say, verb
 from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR
 from harness.table import Table
@@ -20,14 +21,7 @@ _HEADINGS = ("CHECK", "FAULT", "CAUSE", "REMEDY")
 
 @verb("diagnose")
 @click.argument("pod", required=False, shell_complete=complete_pod)
-@click.option(
-    "--cache-dir",
-    "cache_dirs",
-    multiple=True,
-    type=click.Path(file_okay=False, exists=True, path_type=Path),
-    metavar="DIR",
-    help="A runtime's cache of results; may be repeated.  [default: /var/lib/cni]",
-)
+@cache_dir_option
 @namespace_option
 def command(settings: Settings, *, pod: str | None, cache_dirs: tuple[Path, ...], namespace: str) -> int:
     """Find the faults of the node's networks, or of one pod's: each with its cause and its remedy.

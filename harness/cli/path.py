@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.cache_option import cache_dir_option
 from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, say, verb
 from harness.table import Table
 
@@ -30,14 +31,7 @@ _HIGHEST_PORT = 65535
     help="The destination's port: 80/tcp, 53/udp.  [default: an ICMP echo request]",
 )
 @click.option("-6", "--ipv6", "wants_ipv6", is_flag=True, help="Take the IPv6 address of a pod.")
-@click.option(
-    "--cache-dir",
-    "cache_dirs",
-    multiple=True,
-    type=click.Path(file_okay=False, exists=True, path_type=Path),
-    metavar="DIR",
-    help="A runtime's cache of results; may be repeated.  [default: /var/lib/cni]",
-)
+@cache_dir_option
 @namespace_option
 def command(
     settings: Settings,

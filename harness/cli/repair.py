@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.cache_option import cache_dir_option
 from harness.cli.options import Settings, needs_root, only_networks_option, say, verb, warn
 from harness.locations import DEFAULT_BIN_DIR
 from harness.output import seconds
@@ -23,14 +24,7 @@ __all__ = ["command"]
 
 @verb("repair")
 @only_networks_option
-@click.option(
-    "--cache-dir",
-    "cache_dirs",
-    multiple=True,
-    type=click.Path(file_okay=False, exists=True, path_type=Path),
-    metavar="DIR",
-    help="A runtime's cache of results; may be repeated.  [default: /var/lib/cni]",
-)
+@cache_dir_option
 @click.option("--watch", is_flag=True, help="Go on: repair whenever tables, chains' rules or bridges are deleted.")
 @click.option(
     "-j",

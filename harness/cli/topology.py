@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from harness.cli.cache_option import cache_dir_option
 from harness.cli.options import Settings, needs_root, say, verb
 from harness.table import Table
 
@@ -21,14 +22,7 @@ _FORMATS = ("tree", "dot", "mermaid", "svg")
     show_default=True,
     help="A tree of text, or a drawing for Graphviz, for Mermaid or for a browser.",
 )
-@click.option(
-    "--cache-dir",
-    "cache_dirs",
-    multiple=True,
-    type=click.Path(file_okay=False, exists=True, path_type=Path),
-    metavar="DIR",
-    help="A runtime's cache of results; may be repeated.  [default: /var/lib/cni]",
-)
+@cache_dir_option
 def command(settings: Settings, *, form: str, cache_dirs: tuple[Path, ...]) -> None:
     """Show the node as it is now: links, bridges and their ports, the pods behind them, routes and port mappings.
 
