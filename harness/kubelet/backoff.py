@@ -57,24 +57,16 @@ class Backoff:
                 delay_s = self._initial_s
             else:
                 delay_s = min(entry.delay_s * 2, self._maximum_s)
-            self._entries[key] = _Entry(delay_s, self._clock())
+            now = self._clock()
+            # Containers and images come and go, and a kubelet runs for long: expired keys are forgotten here.
+            self._entries = {each: entry for each, entry in self._entries.items() if not self._expired(entry, now)}
+            self._entries[key] = _Entry(delay_s, now)
 
     def get(self, key: str) -> float:
         """Return the delay in seconds, 0 for an unknown key."""
         with self._lock:
             entry = self._entries.get(key)
             return entry.delay_s if entry else 0
-
-    def reset(self, key: str) -> None:
-        """Forget a key."""
-        with self._lock:
-            self._entries.pop(key, None)
-
-    def collect(self) -> None:
-        """Forget expired keys; to be called now and then."""
-        with self._lock:
-            now = self._clock()
-            self._entries = {key: entry for key, entry in self._entries.items() if not self._expired(entry, now)}
 
     def _expired(self, entry: _Entry, event: float) -> bool:
         return event - entry.updated > 2 * self._maximum_s

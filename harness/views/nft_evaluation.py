@@ -32,7 +32,7 @@ class MatchedRule(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What a hook does with a packet: "accept", "drop", "reject", or "unsure" because of `reason`."""
+    """A hook's decision about a packet: "accept", "drop", "reject", or "unsure" because of `reason`."""
 
     verdict: str
     packet: Packet

@@ -25,7 +25,7 @@ class Unreadable(Exception):  # noqa: N818 -- no error: the answer is "unsure"
 
 
 class Effect(NamedTuple):
-    """What a rule does when its conditions are met."""
+    """The effect of a rule whose conditions are met."""
 
     verdict: str
     """"" to go on, "accept", "drop", "reject", "return", "jump" or "goto"."""

@@ -1,4 +1,4 @@
-"""What a pod sees of its emptyDir in memory and of the node's resolver, and a sandbox that succeeds at last."""
+"""An emptyDir in memory, the node's resolver in a pod, and a sandbox that is made again."""
 
 import os
 

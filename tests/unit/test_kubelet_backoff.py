@@ -68,17 +68,16 @@ def test_own_delays() -> None:
     assert [crash(backoff, clock) for _ in range(5)] == [0, 1, 2, 4, 5]
 
 
-def test_collect_forgets_expired_keys_only() -> None:
+def test_expired_keys_alone_are_forgotten() -> None:
     clock = Clock()
     backoff = Backoff(clock=clock)
     backoff.next("old", clock.now)
     clock.now += 600
     backoff.next("new", clock.now)
-    backoff.collect()
     assert backoff.get("old") == 10
     clock.now += 1
 
-    backoff.collect()
+    backoff.next("newest", clock.now)
 
     assert (backoff.get("old"), backoff.get("new")) == (0, 10)
 
@@ -96,12 +95,3 @@ def test_a_try_without_an_end_waits_from_the_last_failure() -> None:
 
     assert waited == [0, 10, 20]
     assert not backoff.is_in_backoff("other")
-
-
-def test_reset_forgets_a_key() -> None:
-    backoff = Backoff()
-    backoff.next(KEY, 0)
-
-    backoff.reset(KEY)
-
-    assert backoff.get(KEY) == 0
