@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from harness.conformance.catalogue import Check, Level
 from harness.conformance.subject import Subject
+from harness.libcni.execute import Execution
 
 __all__ = ["Finding", "Outcome", "fatal"]
 
@@ -19,6 +20,8 @@ class Outcome(StrEnum):
     """The check itself did not finish, so nothing is known of the plugin."""
     WARN = "warn"
     NOT_APPLICABLE = "n/a"
+    NOT_EXAMINED = "not examined"
+    """Another finding, the cause, keeps the check from finding out anything."""
 
 
 class Finding(NamedTuple):
@@ -32,8 +35,21 @@ class Finding(NamedTuple):
     sent: str = ""
     got: str = ""
     expected: str = ""
-    is_unable: bool = False
-    """Nothing can be found out about the plugin, because its ordinary ADD fails."""
+    cause: str = ""
+    """The ID of the check whose finding is the reason, if this one is not examined."""
+    transcript: tuple[Execution, ...] = ()
+    """The executions of the plugin under test, in their order."""
+    runs: int = 1
+    """How often the check ran."""
+    failed_runs: int = 0
+    """How many of these runs failed; fewer than `runs` mean that the fault is intermittent."""
+    known: str = ""
+    """The reason in the file of known failures that has this finding, or empty."""
+
+    @property
+    def is_intermittent(self) -> bool:
+        """Whether some runs of the check failed and others did not."""
+        return 0 < self.failed_runs < self.runs
 
     @property
     def is_fatal(self) -> bool:

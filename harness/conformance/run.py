@@ -76,7 +76,7 @@ def examine(
 
     with ThreadPoolExecutor(jobs, thread_name_prefix="conformance") as pool:
         findings = list(pool.map(run, wanted))
-    if any(finding.is_unable for finding in findings):
+    if any(finding.cause == _TELLING for finding in findings):
         telling = [check for check in catalogue.checks() if check.id == _TELLING and check not in wanted]
         findings += [run_check(check, subject, state_dir=state_dir, extent=extent) for check in telling]
     return findings
@@ -103,10 +103,10 @@ def run_check(check: Check, subject: Subject, *, state_dir: Path, extent: Extent
         shown = [*executions, *([violation.execution] if violation.execution else [])]
         if check.id != _TELLING and (why := _why_unable(shown, subject, state_dir, extent)):
             detail = f"its ordinary ADD fails: {why}"
-            finding = Finding(check, subject, Outcome.NOT_APPLICABLE, 0.0, detail, is_unable=True)
+            finding = Finding(check, subject, Outcome.NOT_EXAMINED, 0.0, detail, cause=_TELLING)
     except Exception as error:  # noqa: BLE001 -- an unforeseen error of one check must not cost all other findings
         finding = _broken_off(finding, error, executions)
-    return finding._replace(seconds=time.monotonic() - clock)
+    return finding._replace(seconds=time.monotonic() - clock, transcript=tuple(executions))
 
 
 def _run(check: Check, trial: Trial) -> str:

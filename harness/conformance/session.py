@@ -127,7 +127,7 @@ def _demand_known(what: str, given: Sequence[str], known: Sequence[str]) -> None
 
 
 def _text(finding: Finding) -> str:
-    if finding.outcome is Outcome.NOT_APPLICABLE:
+    if finding.outcome in {Outcome.NOT_APPLICABLE, Outcome.NOT_EXAMINED}:
         return printable(finding.detail)
     check = finding.check
     return f"{check.id} ({check.level}; {place(check.enforced[0])})\n{paragraph(finding)}"

@@ -50,7 +50,8 @@ def _entry(finding: Finding) -> dict[str, object]:
 def junit(findings: Sequence[Finding]) -> bytes:
     """Return the findings as JUnit's XML: a testsuite for each plugin in its profile.
 
-    A check that is not applicable is skipped, with the reason. A warning has passed, with its text in system-out.
+    A check that is not applicable, or was not examined, is skipped, with the reason. A warning has passed, with its
+    text in system-out.
     """
     root = ET.Element("testsuites", {"name": _SUITE} | _figures(findings))
     for subject, found in by_subject(findings):
@@ -81,7 +82,7 @@ def _case(suite: ET.Element, finding: Finding, classname: str) -> None:
         ET.SubElement(case, "failure", type=str(finding.check.level), message=finding.check.title).text = told
     elif finding.outcome is Outcome.ERROR:
         ET.SubElement(case, "error", type="error", message=printable(finding.detail)).text = told
-    elif finding.outcome is Outcome.NOT_APPLICABLE:
+    elif finding.outcome in {Outcome.NOT_APPLICABLE, Outcome.NOT_EXAMINED}:
         ET.SubElement(case, "skipped", message=printable(finding.detail))
     elif finding.outcome is Outcome.WARN:
         ET.SubElement(case, "system-out").text = f"warning ({finding.check.level}): {told}"
@@ -95,6 +96,6 @@ def _figures(findings: Sequence[Finding]) -> dict[str, str]:
         "tests": str(len(findings)),
         "failures": str(numbers[Outcome.FAIL]),
         "errors": str(numbers[Outcome.ERROR]),
-        "skipped": str(numbers[Outcome.NOT_APPLICABLE]),
+        "skipped": str(numbers[Outcome.NOT_APPLICABLE] + numbers[Outcome.NOT_EXAMINED]),
         "time": f"{sum(finding.seconds for finding in findings):.3f}",
     }

@@ -27,6 +27,7 @@ _COLOURS: Final = {
     Outcome.ERROR: "magenta",
     Outcome.WARN: "yellow",
     Outcome.NOT_APPLICABLE: "cyan",
+    Outcome.NOT_EXAMINED: "cyan",
 }
 _INDENT: Final = "  "
 

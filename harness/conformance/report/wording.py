@@ -93,6 +93,6 @@ def facts(finding: Finding) -> Iterator[tuple[str, str]]:
 
 def paragraph(finding: Finding) -> str:
     """Return the finding in words, one line for each fact, without the plugin and the name of the check."""
-    told = [printable(finding.detail)] if finding.outcome is Outcome.NOT_APPLICABLE else []
+    told = [printable(finding.detail)] if finding.outcome in {Outcome.NOT_APPLICABLE, Outcome.NOT_EXAMINED} else []
     told += [f"{name + ':':10}{fact}".replace("\n", "\n" + " " * 10) for name, fact in facts(finding)]
     return "\n".join([finding.check.title, demand(finding.check), *told])
