@@ -1,0 +1,10 @@
+"""The version of the suite: that of the specification, and a number that grows with every change of the checks."""
+
+from typing import Final
+
+__all__ = ["SPEC_VERSION", "SUITE_VERSION"]
+
+SPEC_VERSION: Final = "1.1.0"
+"""The version of SPEC.md whose sentences the checks enforce."""
+SUITE_VERSION: Final = f"{SPEC_VERSION}-1"
+"""The suite's own version. A check that is added, removed or stricter makes the number behind the hyphen grow."""
