@@ -9,7 +9,7 @@ from harness.conformance.verdict import ViolationError
 from harness.libcni.execute import Execution
 from skel.errors import CniError
 from skel.result import Result
-from skel.strict_json import decode_json
+from skel.strict_json import decode_output
 
 __all__ = ["any_case", "document", "ending", "failed", "refused", "result", "succeeded"]
 
@@ -68,7 +68,7 @@ def document(execution: Execution, what: str = "one JSON object on standard outp
     if not execution.stdout.strip():
         raise ViolationError(what, "nothing on standard output", execution)
     try:
-        said = decode_json(execution.stdout)
+        said = decode_output(execution.stdout)
     except ValueError as error:
         raise ViolationError(what, f"{error}: {_quoted(execution.stdout)}", execution) from None
     if not isinstance(said, dict):

@@ -26,7 +26,7 @@ from netlink.namespace import open_namespace
 from netlink.rtnl import Rtnl
 from skel.errors import CniError
 from skel.result import Result
-from skel.strict_json import decode_json
+from skel.strict_json import decode_output
 from skel.versions import SUPPORTED, VERB_SINCE, at_least
 
 __all__ = ["ABSENT", "LOOPBACK_INDEX", "Changes", "Container", "Extent", "Trial"]
@@ -271,7 +271,7 @@ class Trial:
 
 def _json(output: bytes) -> object:
     try:
-        found: object = decode_json(output)
+        found: object = decode_output(output)
     except ValueError:
         return None
     return found

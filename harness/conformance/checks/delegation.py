@@ -15,7 +15,7 @@ from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution
 from skel.errors import CniError
 from skel.result import Result
-from skel.strict_json import decode_json
+from skel.strict_json import decode_output
 from skel.versions import VERB_SINCE
 
 __all__: list[str] = []
@@ -44,7 +44,7 @@ def addresses_applied(trial: Trial) -> None:
     result = expect.result(added, trial.version)
     record = delegate.demand("ADD", added, "for its addresses")
     try:
-        given = Result.decode_any(decode_json(record.stdout))
+        given = Result.decode_any(decode_output(record.stdout))
     except (ValueError, CniError) as error:
         raise NotApplicableError(f"the delegate gives no result: {error}") from None
     wanted = {str(ip.address) for ip in given.ips}
@@ -248,7 +248,7 @@ def _all_verbs(trial: Trial, environ: Mapping[str, str], *verbs: str) -> Iterato
 
 def _decoded(record: Record, executed: Execution) -> dict[str, object]:
     try:
-        passed = decode_json(record.stdin)
+        passed = decode_output(record.stdin)
     except ValueError:
         passed = None
     if not isinstance(passed, dict):
