@@ -1,5 +1,6 @@
 """CHECK: the losses that it reports, the changes that it accepts, and its use of prevResult."""
 
+import ipaddress
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from harness.conformance.delegates import recording
 from harness.conformance.made import own_addresses, own_interface, own_routes, remove_route, result_copy, set_mac
 from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Container, Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
+from harness.conformance.verdict import NotApplicableError
 from harness.snapshot import differences
 from skel.versions import VERB_SINCE
 
@@ -42,16 +43,17 @@ def after_add(trial: Trial) -> None:
 @check("check-address-missing", "check-finds-missing", profiles=_IN_POD, since=_SINCE)
 def address_missing(trial: Trial) -> None:
     """CHECK fails if an address of the result is gone from the container's interface."""
+    found = False
     count = len(own_addresses(trial, trial.container))
     let_go(trial, trial.container)
     for number in range(count):
         container = trial.new_container()
-        for ip in own_addresses(trial, container)[number : number + 1]:
-            if not happened(trial, container.netns, "ip", "address", "del", str(ip.address), "dev", container.ifname):
-                raise ViolationError(f"{ip.address} on {container.ifname} after ADD", "no such address")
-            expect.failed(trial.check(container), f"the address {ip.address} is gone from {container.ifname}")
+        for address in own_addresses(trial, container)[number : number + 1]:
+            if happened(trial, container.netns, "ip", "address", "del", str(address), "dev", container.ifname):
+                found = True
+                expect.failed(trial.check(container), f"the address {address} is gone from {container.ifname}")
         let_go(trial, container)
-    if not count:
+    if not found:
         raise NotApplicableError("the plugin gives the container's interface no address")
 
 
@@ -205,13 +207,13 @@ def netns_gone(trial: Trial) -> None:
 @check("check-other-address-expected", "check-consults-prev-result", profiles=_INTERFACE, since=_SINCE)
 def other_address_expected(trial: Trial) -> None:
     """CHECK fails if prevResult has an address that the interface does not have."""
-    ips = own_addresses(trial, trial.container)
-    if not ips:
+    addresses = own_addresses(trial, trial.container)
+    if not addresses:
         raise NotApplicableError("the plugin gives the container's interface no address")
     result = result_copy(trial)
-    other = _OTHER_ADDRESSES[ips[0].address.version]
+    other = _OTHER_ADDRESSES[addresses[0].version]
     for ip in result["ips"]:
-        if ip["address"] == str(ips[0].address):
+        if ipaddress.ip_interface(ip["address"]).ip == addresses[0].ip:
             ip["address"] = other
             ip.pop("gateway", None)
     expect.failed(trial.check(prev_result=result), f"prevResult has the address {other}, and the interface has not")
