@@ -75,15 +75,17 @@ def give_work(trial: Trial, *, policy: str) -> tuple[Machine, Machine]:
     return first, second
 
 
-def losses(trial: Trial, before: Snapshot, after: Snapshot, prepared: set[str]) -> list[Difference]:
-    """Return the things of the node that disappeared or changed, without those of the interfaces in `prepared`.
+def losses(trial: Trial, before: Snapshot, after: Snapshot) -> list[Difference]:
+    """Return the things of the node that disappeared or changed, without those of the interfaces that pods use.
 
-    Those are for the plugin: it may move them into a pod, or make them a bridge's port.
+    A plugin may move an interface that the preparation made into a pod, and change one that a plugin before it made.
     """
+    own = {"lo", *(name for name, _, _ in _LINKS)}
+    of_pods = before.section("node", "links").keys() - own
     return [
         each
         for each in trial.leftovers(before, after)
-        if each.place == "node" and each.kind != "appeared" and not prepared & set(re.split(r"[\s./:]+", each.name))
+        if each.place == "node" and each.kind != "appeared" and not of_pods & set(re.split(r"[\s./:]+", each.name))
     ]
 
 

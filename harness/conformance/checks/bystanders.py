@@ -21,9 +21,9 @@ _EXPECTED: Final = "what the node had for its other work as it was"
 @check("add-keeps-node", "add-interface")
 def add_keeps_node(trial: Trial) -> None:
     """ADD leaves the node's own firewall policies and rules, routes, addresses and parameters as they were."""
-    prepared, before = _at_work(trial)
+    before = _at_work(trial)
     trial.attach()
-    _demand_kept(losses(trial, before, trial.snapshot(), prepared), "after ADD")
+    _demand_kept(losses(trial, before, trial.snapshot()), "after ADD")
 
 
 @check("add-keeps-forwarding", "add-interface")
@@ -40,31 +40,27 @@ def add_keeps_forwarding(trial: Trial) -> None:
 @check("del-keeps-node", "del-undoes")
 def del_keeps_node(trial: Trial) -> None:
     """DEL of the last container leaves the node's own policies, rules, routes, addresses and parameters alone."""
-    prepared, before = _at_work(trial)
+    before = _at_work(trial)
     trial.attach()
-    changed_by_add = {(each.thing, each.name) for each in losses(trial, before, trial.snapshot(), prepared)}
+    changed_by_add = {(each.thing, each.name) for each in losses(trial, before, trial.snapshot())}
     expect.succeeded(trial.delete())
-    left = losses(trial, before, trial.snapshot(), prepared)
+    left = losses(trial, before, trial.snapshot())
     _demand_kept([each for each in left if (each.thing, each.name) not in changed_by_add], "after ADD and DEL")
 
 
 @check("gc-keeps-node", "gc-only-stale", since=VERB_SINCE["GC"], level=Level.SHOULD)
 def gc_keeps_node(trial: Trial) -> None:
     """GC leaves the node's own firewall policies and rules, routes, addresses and parameters as they were."""
-    prepared, before = _at_work(trial)
+    before = _at_work(trial)
     trial.gc()
-    _demand_kept(losses(trial, before, trial.snapshot(), prepared), "after GC")
+    _demand_kept(losses(trial, before, trial.snapshot()), "after GC")
 
 
-def _at_work(trial: Trial) -> tuple[set[str], Snapshot]:
-    """Give the node other work, and have the plugins before the one under test do theirs.
-
-    Return the interfaces that the node had before, without the loopback, and the state.
-    """
-    prepared = set(trial.snapshot().section("node", "links")) - {"lo"}
+def _at_work(trial: Trial) -> Snapshot:
+    """Give the node other work, have the plugins before the one under test do theirs, and return the state."""
     give_work(trial, policy="drop")
     trial.prepare(trial.container)
-    return prepared, trial.snapshot()
+    return trial.snapshot()
 
 
 def _demand_kept(lost: list[Difference], when: str) -> None:
