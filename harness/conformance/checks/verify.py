@@ -31,13 +31,11 @@ _LIMITS: Final = {f"{direction}{what}": 8_000_000 for direction in ("ingress", "
 
 @check("check-after-add", "check-after-add", since=_SINCE)
 def after_add(trial: Trial) -> None:
-    """CHECK right after ADD succeeds, as often as it is called, and changes nothing."""
+    """CHECK right after ADD succeeds, as often as it is called."""
     trial.attach()
     expect.succeeded(trial.check(), "CHECK right after ADD")
-    before = trial.snapshot()
     for _ in range(2):
         expect.succeeded(trial.check(), "CHECK, again")
-    trial.demand_same(before, trial.snapshot(), "after CHECK")
 
 
 @check("check-address-missing", "check-finds-missing", profiles=_IN_POD, since=_SINCE)

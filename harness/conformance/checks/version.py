@@ -80,6 +80,16 @@ def version_supported_works(trial: Trial) -> None:
         raise NotApplicableError(reason)
 
 
+@check("version-names-version-in-use", "supported-versions-true", "version-supported-versions")
+def version_names_version_in_use(trial: Trial) -> None:
+    """VERSION names the cniVersion of the network, if ADD succeeds with it."""
+    asked = trial.ask_version()
+    named = _supported(asked)
+    if trial.version not in named and trial.add().exit_code == 0:
+        expected = f'"{trial.version}" among the supportedVersions, since ADD succeeds with it'
+        raise ViolationError(expected, ", ".join(named), asked)
+
+
 @check("version-unsupported", "exit-code", "supported-versions-true")
 def version_unsupported(trial: Trial) -> None:
     """ADD fails if the configuration is of a version that is not supported."""
