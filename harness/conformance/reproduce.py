@@ -17,7 +17,7 @@ class Arguments:
     bin_dirs: tuple[Path, ...] = ()
     """The folders that were searched for plugins; none for the default."""
     options: tuple[str, ...] = ()
-    """The other options as written on a command line, for example `("--timeout", "60", "--prepare", "/x/uplink.sh")`."""
+    """The other options as written on a command line, for example `("--prepare", "/x/uplink.sh")`."""
 
 
 def command_of(finding: Finding, arguments: Arguments) -> str:
