@@ -13,16 +13,17 @@ from harness.output import message_of
 if TYPE_CHECKING:
     from harness.conformance.examination import Examination
 
-__all__ = ["ReportFiles", "junit_option", "report_option", "writable_folder"]
+__all__ = ["ENDINGS", "ReportFiles", "junit_option", "report_option", "writable_folder"]
 
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
-_ENDINGS: Final = (".html", ".json", ".md", ".svg", ".tap", ".xml", ".yaml")
+ENDINGS: Final = (".html", ".json", ".md", ".svg", ".tap", ".xml", ".yaml")
+"""Of the names of reports: those of harness.conformance.report.formats, which is slow to import."""
 
 
 def _with_known_ending(ctx: click.Context, param: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
     for path in paths:
-        if path.suffix.lower() not in _ENDINGS:
-            raise click.BadParameter(f"{str(path)!r} ends with none of {', '.join(_ENDINGS)}", ctx, param)
+        if path.suffix.lower() not in ENDINGS:
+            raise click.BadParameter(f"{str(path)!r} ends with none of {', '.join(ENDINGS)}", ctx, param)
     return paths
 
 

@@ -1,5 +1,6 @@
 """The report in the Test Anything Protocol, version 14."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -9,15 +10,12 @@ from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.heading import heading
 from harness.conformance.report.notes import notes, reason
 from harness.conformance.report.wording import demand, facts, place, printable
-from harness.conformance.report.yaml_text import to_yaml_text
 
 __all__ = ["to_tap"]
 
 _ACTIVE: Final = re.compile(r"([\\#])")
 _SKIPPED: Final = (Outcome.NOT_APPLICABLE, Outcome.NOT_EXAMINED)
 _SEVERITY: Final = {Outcome.FAIL: "fail", Outcome.ERROR: "error", Outcome.WARN: "warning"}
-_WIDTH: Final = 1 << 20
-"""No line of a diagnostic is folded."""
 
 
 def to_tap(examination: Examination) -> str:
@@ -65,8 +63,9 @@ def _diagnostic(finding: Finding, examination: Examination) -> Iterator[str]:
         **dict(notes(finding, examination)),
         "duration_ms": round(finding.seconds * 1000),
     }
-    text = to_yaml_text(told, width=_WIDTH)
-    yield from (f"  {line}".rstrip() for line in ("---", *text.splitlines(), "..."))
+    # JSON is YAML, and what the small YAML parsers of TAP's readers understand.
+    lines = (f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in told.items())
+    yield from (f"  {line}" for line in ("---", *lines, "..."))
 
 
 def _end(examination: Examination) -> Iterator[str]:

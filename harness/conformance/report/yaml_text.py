@@ -1,6 +1,6 @@
 """YAML for people: keys in their order, texts of several lines as blocks."""
 
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
@@ -20,8 +20,7 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def to_yaml_text(document: object, *, width: int = 120) -> str:
-    """Return the document in YAML, folded at `width` columns."""
-    arguments: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "width": width}
-    text: str = yaml.dump(document, Dumper=_Dumper, **arguments)
+def to_yaml_text(document: object) -> str:
+    """Return the document in YAML, folded at 120 columns."""
+    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
     return text
