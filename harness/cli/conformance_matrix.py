@@ -65,7 +65,7 @@ def matrix(
     with options.survey(settings) as survey:
         for folder in filter(None, (save and save.parent, reports)):
             writable_folder(folder)
-        suites = {name: _examined(survey, bin_dirs, settings.state_dir) for name, bin_dirs in named.items()}
+        suites = {name: _examined(survey, bin_dirs, options) for name, bin_dirs in named.items()}
     if not any(suite.findings for suite in suites.values()):
         raise click.UsageError("no suite has a plugin that any of these checks is for")
     if reports is not None:
@@ -82,12 +82,15 @@ def matrix(
 matrix.params = [param for param in matrix.params if param.name != "bin_dirs"]
 
 
-def _examined(survey: "Survey", bin_dirs: Sequence[Path], state_dir: Path) -> "Examination":
+def _examined(survey: "Survey", bin_dirs: Sequence[Path], options: ConformanceOptions) -> "Examination":
     from harness.conformance.examined import examination_of
+    from harness.conformance.reproduce import Arguments
 
     began = datetime.now().astimezone()
     findings = survey.of(bin_dirs, lenient=True)
-    return examination_of(findings, began=began, state_dir=state_dir)
+    prepare = ("--prepare", str(options.preparation)) if options.preparation else ()
+    arguments = Arguments(bin_dirs=tuple(bin_dirs), options=prepare)
+    return examination_of(findings, began=began, state_dir=survey.state_dir, arguments=arguments)
 
 
 def _page(compared: "Matrix", form: str) -> str:

@@ -21,14 +21,14 @@ def to_markdown(matrix: Matrix) -> str:
 def _summary(matrix: Matrix) -> Iterator[str]:
     yield "# Conformance of CNI plugins\n"
     rows = ([escaped(cell) for cell in (chapter.title, *chapter.tallies())] for chapter in matrix.chapters)
-    yield from table(["plugin", *matrix.suites], rows)
+    yield from table(["plugin", *map(escaped, matrix.suites)], rows)
     yield ""
 
 
 def _chapters(matrix: Matrix) -> Iterator[str]:
     for chapter in matrix.chapters:
         yield f"## {escaped(chapter.title)}\n"
-        yield from table(["check", "level", *matrix.suites], _rows(chapter, len(matrix.suites)))
+        yield from table(["check", "level", *map(escaped, matrix.suites)], _rows(chapter, len(matrix.suites)))
         yield ""
 
 

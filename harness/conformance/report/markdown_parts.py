@@ -21,8 +21,8 @@ def fenced(text: str, language: str = "text") -> str:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table; the cells are Markdown."""
-    yield _line([escaped(heading) for heading in headings])
+    """Yield the lines of a table; headings and cells are Markdown."""
+    yield _line(headings)
     yield _line(["---"] * len(headings))
     yield from map(_line, rows)
 
