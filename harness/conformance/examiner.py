@@ -10,6 +10,7 @@ from harness.conformance.attempt import Attempt, attempt, not_examined
 from harness.conformance.catalogue import Check, checks
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.halt import HaltedError
+from harness.conformance.kept_node import without_node
 from harness.conformance.prerequisites import ORDINARY_ADD, PREREQUISITES, RESULT_VERSION, Prerequisite
 from harness.conformance.subject import Subject
 from harness.conformance.symptoms import version_differs
@@ -75,7 +76,11 @@ class Examiner:
                 break
             if runs[-1].finding.outcome in _FAILED:
                 wanted = max(wanted, 1 + check.repeats)
-        return _summary(runs)
+        told = _summary(runs)
+        for each in runs:
+            if each.finding.kept != told.finding.kept:
+                without_node(each.finding)
+        return told
 
     def _run(self, check: Check, prerequisites: Sequence[Prerequisite]) -> Attempt:
         corrects = check.id not in {ORDINARY_ADD, RESULT_VERSION} and self._has_wrong_version()
@@ -84,6 +89,7 @@ class Examiner:
         for each in prerequisites:
             is_for_it = self._subject.profile in self._checks[each.check].profiles
             if is_for_it and each.concerns(made) and each.explains(cause := self._cause(each.check), made):
+                without_node(made.finding)
                 return Attempt(not_examined(made.finding, each.check, _why(cause.finding)))
         shown = made.violation.execution if made.violation else None
         if shown is not None and shown.timed_out:
