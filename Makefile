@@ -33,13 +33,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Stamps carry their dependencies in their names: a clone has no useful file times. The names are computed at each use,
 # since a target may install Python or a compiler on its way.
 PLACE = $(shell { pwd -P; readlink -f "$$(command -v $(PYTHON))"; } | sha256sum | cut -c1-16)
-PROJECT = $(shell { cat pyproject.toml setup.py launch/*.[ch]; command -v cc >/dev/null && echo cc; } | sha256sum | cut -c1-16)
+SOURCES = $(shell { cat pyproject.toml setup.py launch/*.[ch]; command -v cc >/dev/null && echo cc; } | sha256sum | cut -c1-16)
 MADE = $(VENV)/.made-$(PLACE)
-INSTALLED = $(VENV)/.installed-$(PROJECT)
-TESTABLE = $(VENV)/.testable-$(PROJECT)
-COMPARABLE = $(VENV)/.comparable-$(PROJECT)
-RUNNABLE = $(VENV)/.runnable-$(PROJECT)
-DOCUMENTED = $(VENV)/.documented-$(PROJECT)
+INSTALLED = $(VENV)/.installed-$(SOURCES)
+TESTABLE = $(VENV)/.testable-$(SOURCES)
+COMPARABLE = $(VENV)/.comparable-$(SOURCES)
+RUNNABLE = $(VENV)/.runnable-$(SOURCES)
+DOCUMENTED = $(VENV)/.documented-$(SOURCES)
 
 NEEDS := $(PYTHON)=python3 ip=iproute2 nft=nftables
 TEST_NEEDS := $(NEEDS) arping=iputils-arping chromium=chromium conntrack=conntrack dbus-daemon=dbus-daemon dnsmasq=dnsmasq-base \

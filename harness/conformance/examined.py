@@ -43,11 +43,17 @@ def examination_of(
         files=tuple(_files([subject for subject, _ in groupby(findings, attrgetter("subject"))], state_dir)),
         kernel=os.uname().release,
         began=began,
-        command=(Path(sys.argv[0]).name, *sys.argv[1:]),
+        command=(_program(), *sys.argv[1:]),
         privileges="sudo" if "SUDO_UID" in os.environ else "root",
         cut_short=cut_short,
         arguments=arguments or Arguments(),
     )
+
+
+def _program() -> str:
+    """Return the name of this program; a module that Python executes (`python -m`) has another one than its script."""
+    name = Path(sys.argv[0]).name
+    return "cni-harness" if name.endswith(".py") else name
 
 
 def _files(subjects: Iterable[Subject], state_dir: Path) -> Iterator[ExaminedFile]:

@@ -128,7 +128,7 @@ class TestTap:
 
     @staticmethod
     def parsed(text: str, tmp_path: Path) -> list[dict[str, Any]]:
-        """Return what the parser makes of each line. It knows version 13, which differs in the first line only."""
+        """Return each line as the parser reads it. It knows version 13, which differs in the first line only."""
         file = tmp_path / "report.tap"
         file.write_text(text.replace("TAP version 14", "TAP version 13", 1))
         script = """
