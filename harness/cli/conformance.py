@@ -10,6 +10,7 @@ from click.core import ParameterSource
 
 from harness.cli.conformance_matrix import matrix
 from harness.cli.conformance_options import FILE, ConformanceOptions, survey_options
+from harness.cli.conformance_runtime import runtime
 from harness.cli.conformance_session import session
 from harness.cli.options import Settings, needs_root, verb
 from harness.output import emit
@@ -65,6 +66,7 @@ def command(
 
 
 command.add_command(matrix)
+command.add_command(runtime)
 command.add_command(session)
 
 

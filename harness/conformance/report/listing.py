@@ -34,4 +34,4 @@ def unchecked_table(sentences: Iterable[Sentence]) -> Table:
 
 
 def _without_check(sentences: Iterable[Sentence]) -> list[Sentence]:
-    return [each for each in sentences if each.why_not]
+    return [each for each in sentences if each.why_not and each.side != "runtime"]
