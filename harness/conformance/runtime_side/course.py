@@ -88,7 +88,7 @@ class Course:
         self.node = node
         self.runtime = runtime
         self.records = folder / "records"
-        self.lists = {network.name: path for network in NETWORKS for path in (folder / "lists").glob(_file(network))}
+        self.lists = {network.name: folder / "lists" / network.file for network in NETWORKS}
 
     def attachment(self, ifname: str = "eth0", netns: str = "") -> Attachment:
         """Return an attachment of a new container, in a new network namespace unless it has one."""
@@ -181,7 +181,3 @@ def _short_life(course: Course, network: NetworkList) -> None:
         if not course.ask("DEL", name, lambda: runtime.delete(network, attachment), attachment):
             course.ask("DEL", name, lambda: runtime.delete(network, attachment), attachment)
     course.end(attachment)
-
-
-def _file(network: WitnessedNetwork) -> str:
-    return f"*-{network.name}.conflist"

@@ -66,6 +66,12 @@ class WitnessedNetwork(NamedTuple):
         return [str(plugin["type"]).rpartition("/")[2] for plugin in (*self.inlined, *self.beside)]
 
     @property
+    def file(self) -> str:
+        """The name of its file. In a folder, the lists stand in the order of `NETWORKS`."""
+        names = [network.name for network in NETWORKS]
+        return f"{10 + names.index(self.name)}-{self.name}.conflist"
+
+    @property
     def versions(self) -> frozenset[str]:
         """The versions of the specification that the list offers."""
         several = self.document.get("cniVersions")

@@ -119,14 +119,14 @@ def install(records: Path, bin_dir: Path, conf_dir: Path, networks: Sequence[Wit
     """
     (records / "executions").mkdir(parents=True, exist_ok=True)
     written = []
-    for number, network in enumerate(networks):
+    for network in networks:
         for place, plugin in enumerate((*network.inlined, *network.beside), start=1):
             path = bin_dir / str(plugin["type"])
             _write(path, _script(records, place, path.name), mode=0o755)
             written.append(path)
         for misfit in network.misfits:
             _prescribe(records, network.types[misfit.place - 1], misfit)
-        listed = conf_dir / f"{10 + number}-{network.name}.conflist"
+        listed = conf_dir / network.file
         _write(listed, json.dumps(network.document, indent=2))
         beside = conf_dir / str(network.document["name"])
         written.append(listed)

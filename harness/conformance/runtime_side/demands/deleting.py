@@ -80,9 +80,10 @@ def removes_the_namespace(history: History) -> Iterator[Observation]:
 
 
 def parameters(call: Call) -> dict[str, object]:
-    """Return the parameters of an attachment, as a request has them."""
-    variables = ("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_ARGS")
+    """Return the parameters of an attachment, as a request has them; the order of CNI_ARGS has no meaning."""
+    variables = ("CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME")
     found: dict[str, object] = {name: call.environ.get(name, "") for name in variables}
+    found["CNI_ARGS"] = sorted(call.environ.get("CNI_ARGS", "").split(";"))
     return {**found, "runtimeConfig": without_empty(call.request.get("runtimeConfig", {}))}
 
 

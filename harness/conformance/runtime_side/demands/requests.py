@@ -22,7 +22,7 @@ def sends_one_object(history: History) -> Iterator[Observation]:
             got = "" if isinstance(decode_json(call.stdin), dict) else call.stdin.decode(errors="replace")
         except ValueError as error:
             got = f"{error}: {call.stdin.decode(errors='replace')[:200]}"
-        yield Observation(call, "one JSON object", got or ("" if call.request else "{}"))
+        yield Observation(call, "one JSON object", got)
 
 
 @demand("name-inserted", "runtime-name-inserted", needs=_ANY)
