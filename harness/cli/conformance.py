@@ -15,6 +15,7 @@ from harness.cli.conformance_known import demand_writable, judged, known_options
 from harness.cli.conformance_matrix import matrix
 from harness.cli.conformance_options import ConformanceOptions, survey_options
 from harness.cli.conformance_reports import ReportFiles, junit_option, report_option
+from harness.cli.conformance_runtime import runtime
 from harness.cli.conformance_session import session
 from harness.cli.options import Settings, needs_root, say, verb
 from harness.output import emit, message_of
@@ -110,6 +111,7 @@ def command(
 
 command.add_command(clean)
 command.add_command(matrix)
+command.add_command(runtime)
 command.add_command(session)
 
 

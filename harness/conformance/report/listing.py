@@ -48,4 +48,4 @@ def _is_of(check: Check, name: str) -> bool:
 
 
 def _without_check(sentences: Iterable[Sentence]) -> list[Sentence]:
-    return [each for each in sentences if each.why_not]
+    return [each for each in sentences if each.why_not and each.side != "runtime"]
