@@ -17,7 +17,7 @@ from tests.runtime.oci import BUSYBOX
 RECORDS = "/run/witnesses"
 
 # Neither containerd 1.6 nor Podman 4.3 sends CHECK, STATUS or GC. They read no folder beside a list, which came with
-# 1.1.0, and nobody tells the records what they told their callers.
+# 1.1.0, and their answers to callers are not recorded.
 NEVER_SENT = {check.id for check in runtime_checks() if check.id.startswith(("check-", "gc-", "status-"))} | {
     "add-error-reported",
     "add-result-reported",
@@ -30,7 +30,7 @@ NEVER_SENT = {check.id for check in runtime_checks() if check.id.startswith(("ch
 
 
 def install(node: RuntimeNode, *networks: str) -> None:
-    """Put witnesses in the place of the node's lists; what was recorded before stays."""
+    """Put witnesses in the place of the node's lists; earlier records stay."""
     node.run(["sh", "-c", "rm -rf /etc/cni/net.d/*"])
     named = [word for name in networks for word in ("--network", name)]
     folders = ["--bin-dir=/usr/lib/cni", "--conf-dir=/etc/cni/net.d"]

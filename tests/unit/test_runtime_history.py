@@ -89,6 +89,14 @@ def test_operations_overlap_by_the_order_of_starts_and_ends() -> None:
     assert breached(*ADDED, *after, living=living) == set()
 
 
+@pytest.mark.parametrize("collection", [(0, 7), (2, 3), (4, 9)])
+def test_a_gc_overlaps_an_add_whichever_starts_first(collection: tuple[int, int]) -> None:
+    added = (call("ADD", 1, 1, 3), call("ADD", 2, 5, 6))
+
+    assert "gc-alone" in breached(*added, call("GC", 1, *collection))
+    assert "gc-alone" not in breached(*added, call("GC", 1, 7, 8))
+
+
 def test_the_order_of_args_and_empty_values_have_no_meaning() -> None:
     result = {"cniVersion": "1.1.0", "ips": [{"address": "192.0.2.2/24"}], "routes": None, "interfaces": []}
     deleted = [each(CNI_ARGS="B=2;A=1", prevResult=result) for each in _deletions()]

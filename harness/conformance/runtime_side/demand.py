@@ -55,7 +55,7 @@ def demand(id: str, *sentences: str, needs: str, level: Level | None = None) -> 
         if id in _registry or not title or not sentences or any(name not in known for name in sentences):
             message = f"check {id}: a new ID, sentences that exist and a docstring are wanted, not {sentences}"
             raise ValueError(message)
-        _registry[id] = RuntimeCheck(id, title, sentences, level or known[sentences[0]].level, needs, look)
+        _registry[id] = RuntimeCheck(id, title, sentences, level or Level(known[sentences[0]].level), needs, look)
         return look
 
     return register

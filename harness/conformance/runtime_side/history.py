@@ -135,7 +135,7 @@ class History:
         return self.result(added)
 
     def reports(self, verb: str) -> Iterator[Report]:
-        """Yield what the runtime told its caller about one verb."""
+        """Yield the runtime's answers to its caller for one verb."""
         return (report for report in self.records.reports if report.verb == verb)
 
     def _grouped(self) -> Iterator[Operation]:

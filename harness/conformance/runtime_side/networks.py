@@ -12,7 +12,7 @@ FIRST: Final = "witness"
 """The network for runtimes that use only the first list of a folder."""
 OFFERED: Final = ("0.4.0", "1.0.0", "1.1.0")
 _BASE: Final = "1.0.0"
-"""The `cniVersion` of each list: runtimes before 1.1.0 read no `cniVersions`, and refuse what they do not know."""
+"""The `cniVersion` of each list: runtimes before 1.1.0 read no `cniVersions`, and refuse unknown versions."""
 _ALWAYS: Final = "always"
 _ONCE: Final = "once"
 

@@ -1,4 +1,4 @@
-"""The records of witnesses: what a runtime has sent to each of them, and how it has answered."""
+"""The records of witnesses: the requests of a runtime, and the answers."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -94,7 +94,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Report:
-    """What the runtime told its caller at the end of an operation: a result, or an error. For GC, no container."""
+    """The runtime's answer to its own caller after an operation: a result, or an error. For GC, no container."""
 
     network: str
     verb: str
@@ -135,7 +135,7 @@ def read_records(folder: Path, *, speaks: str = "") -> Records:
 
 
 def add_report(folder: Path, report: Report) -> None:
-    """Add what the runtime told its caller. Not for two processes at once. Raises RecordError, OSError."""
+    """Add an answer of the runtime to its caller. Not for two processes at once. Raises RecordError, OSError."""
     reports = [*_reports(folder), report]
     documents = [{key: value for key, value in vars(each).items() if value} for each in reports]
     write_atomically(folder / _REPORTS, json.dumps(documents).encode())

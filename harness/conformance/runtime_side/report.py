@@ -14,6 +14,7 @@ from harness.conformance.runtime_side.demand import Observation, RuntimeCheck
 from harness.conformance.runtime_side.judge import RuntimeFinding
 from harness.conformance.runtime_side.records import Call
 from harness.conformance.sentences import Sentence
+from harness.libcni.attachment import PROTOCOL_VARIABLES
 from harness.output import printable
 from harness.table import Table
 
@@ -147,6 +148,8 @@ def _paragraph(finding: RuntimeFinding, width: int) -> Iterator[str]:
 
 def _sent(call: Call) -> str:
     """Return a request in a form that can be pasted into a shell."""
-    variables = [f"{key}={json.dumps(value)}" for key, value in sorted(call.environ.items()) if key.startswith("CNI_")]
+    variables = [
+        f"{key}={json.dumps(value)}" for key, value in sorted(call.environ.items()) if key in PROTOCOL_VARIABLES
+    ]
     stdin = call.stdin.decode(errors="replace").replace("'", "'\\''")
     return f"{' '.join(variables)} {call.type} <<< '{stdin}'"

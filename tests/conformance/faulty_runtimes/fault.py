@@ -21,7 +21,7 @@ __all__ = ["Fault", "FaultyLibcni", "Request", "SpoilingExecutor", "records_of",
 
 @dataclass
 class Request:
-    """What is about to be sent; a fault changes it. With `inside`, the plugin runs in the container's namespace."""
+    """A request before it is sent; a fault changes it. With `inside`, the plugin runs in the container's namespace."""
 
     type: str
     verb: str
@@ -95,7 +95,7 @@ def spoiled(check: str, verbs: str, spoil: Spoil, *networks: str, also: str = ""
 
 
 def records_of(fault: Fault, folder: Path) -> Records:
-    """Drive the runtime with its fault on a node of its own, and return what the witnesses have recorded."""
+    """Drive the runtime with its fault on a node of its own, and return the records of the witnesses."""
     with Site(folder / "state", "faulty") as site:
         node = site.node(threads=4)
         place = node.folder / "witnesses"

@@ -1,4 +1,4 @@
-"""Faults in the order and the number of executions, in what is kept, and in what is returned."""
+"""Faults in the order and the number of executions, in cached results, and in answers to the caller."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""CHECK: only for what was added, with the result and the parameters of the ADD, and not if the list forbids it."""
+"""CHECK: only for existing attachments, with the result and the parameters of the ADD, if the list allows it."""
 
 from collections.abc import Iterator
 

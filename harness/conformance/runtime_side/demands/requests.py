@@ -1,4 +1,4 @@
-"""The configuration on standard input: what a runtime inserts, removes, and leaves as it is."""
+"""The configuration on standard input: the keys that a runtime inserts, removes, and leaves unchanged."""
 
 from collections.abc import Iterator
 

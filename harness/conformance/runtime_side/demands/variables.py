@@ -1,4 +1,4 @@
-"""The environment: which variables a verb has, and what they hold."""
+"""The environment: the variables of each verb, and their values."""
 
 from collections.abc import Iterator
 from contextlib import suppress
