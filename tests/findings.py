@@ -23,7 +23,8 @@ RULE = next(each for each in load().values() if each.document == "SPEC.md" and e
 HABIT = next(each for each in load().values() if each.document == "runtimes")
 """One in our own words."""
 HOSTILE = (
-    "</script><b>`x`</b>\x1b[2J\x00\x9b\u202edrawkcab\u2066 | # & \ud800\uffff\u2028]]>\n...\nok 99 - forged\n--- '\""
+    "</script><b>`x`</b>\x1b[2J\x00\x9b\u202edrawkcab\u2066 | # & \ud800\uffff\u2028]]>\n...\nok 99 - forged\n"
+    "--- '\"\n```\n## forged"
 )
 """The worst that a plugin may say."""
 
