@@ -72,6 +72,8 @@ class Trial:
             prepare_node(extent.preparation, self.node, extent.timeout)
         self.prepared = self.macs(self.node_netns) if extent.preparation else frozenset[str]()
         """The MACs of interfaces that the preparation has made on the node."""
+        self.prepared_files = frozenset(self.node.var_lib_cni.rglob("*"))
+        """The paths that the preparation has made below the node's /var/lib/cni."""
         self._prev_results: dict[Container, object] = {}
         self._results: dict[Container, object] = {}
         self._container_ids: list[str] = []

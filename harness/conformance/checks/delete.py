@@ -17,9 +17,10 @@ from harness.conformance.circumstances import (
     untouched,
     untouched_by_any,
 )
-from harness.conformance.course import demand_soon_same
+from harness.conformance.course import demand_no_more
 from harness.conformance.few_addresses import exhaust
 from harness.conformance.late_failure import failing_late
+from harness.conformance.ordinary import beyond_ordinary
 from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Changes, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
@@ -125,11 +126,12 @@ def nothing_known(trial: Trial) -> None:
 @check("del-without-prev-result", "del-without-prev-result", since=VERB_SINCE["CHECK"])
 def without_prev_result(trial: Trial) -> None:
     """DEL succeeds without prevResult, with null, and with one that has only its version."""
-    trial.attach()
     for given in (ABSENT, None, {"cniVersion": trial.version}):
+        container = trial.new_container()
+        trial.attach(container)
         what = "without prevResult" if given is ABSENT else f'with "prevResult": {json.dumps(given)}'
-        expect.succeeded(trial.delete(prev_result=given), f"DEL {what}")
-        trial.add()
+        expect.succeeded(trial.delete(container, prev_result=given), f"DEL {what}")
+        trial.detach_others(container)
 
 
 @check("del-without-prev-result-leaves-nothing", "del-undoes", "del-best-effort", since=VERB_SINCE["CHECK"])
@@ -139,21 +141,23 @@ def without_prev_result_leaves_nothing(trial: Trial) -> None:
     trial.attach()
     trial.delete(prev_result=ABSENT)
     trial.detach_others(trial.container)
-    demand_soon_same(trial, before, "after DEL without prevResult")
+    demand_no_more(trial, before, "after DEL without prevResult")
 
 
 @check("del-corrupt-prev-result", "del-best-effort", since=VERB_SINCE["CHECK"])
 def corrupt_prev_result(trial: Trial) -> None:
     """DEL with an invalid previous result either cleans up, or is refused and leaves it to the next DEL."""
-    before = untouched_by_any(trial)
+    untouched_by_any(trial)
     for given in _CORRUPT:
-        trial.attach()
-        deleted = trial.delete(prev_result=given)
+        container = trial.new_container()
+        before = trial.snapshot(container)
+        trial.attach(container)
+        deleted = trial.delete(container, prev_result=given)
         if deleted.exit_code != 0:
             expect.refused(deleted, f"prevResult is {given!r}")
-            expect.succeeded(trial.delete(), "DEL after one with a corrupt prevResult")
-        trial.detach_others(trial.container)
-        demand_soon_same(trial, before, f"after DEL with prevResult {given!r}")
+            expect.succeeded(trial.delete(container), "DEL after one with a corrupt prevResult")
+        trial.detach_others(container)
+        demand_no_more(trial, before, f"after DEL with prevResult {given!r}", container)
 
 
 @check("del-interface-gone", "del-repeated", profiles=_IN_POD)
@@ -177,7 +181,7 @@ def interface_gone_leaves_nothing(trial: Trial) -> None:
     _take_interface(trial)
     trial.delete()
     trial.detach_others(trial.container)
-    demand_soon_same(trial, before, "after DEL of an interface that is gone")
+    demand_no_more(trial, before, "after DEL of an interface that is gone")
 
 
 @check("del-host-interfaces-gone", "del-best-effort", profiles=_INTERFACE, since="0.3.0")
@@ -189,7 +193,8 @@ def host_interfaces_gone(trial: Trial) -> None:
         raise NotApplicableError("the result has no interfaces of the node, or none that can be removed")
     expect.succeeded(trial.delete(), "DEL after the result's interfaces were removed from the node")
     after = trial.snapshot()
-    left = [name for name in after.section("pod", "links") if name not in before.section("pod", "links")]
+    new = [each for each in trial.leftovers(before, after) if (each.place, each.thing) == ("pod", "link")]
+    left = [each.name for each in beyond_ordinary(trial, new) if each.kind == "appeared"]
     if left:
         raise ViolationError("no interface in the container after DEL", ", ".join(left))
 
@@ -203,20 +208,23 @@ def files_gone(trial: Trial) -> None:
         raise NotApplicableError("the plugin keeps nothing in /var/lib/cni")
     expect.succeeded(trial.delete(), "DEL after the files in /var/lib/cni were lost")
     trial.detach_others(trial.container)
-    left = [each.in_words() for each in trial.leftovers(before, trial.snapshot()) if each.place != "files"]
-    if left:
-        raise ViolationError("a node as it was before ADD, but for files", "; ".join(left))
+    left = [each for each in trial.leftovers(before, trial.snapshot()) if each.place != "files"]
+    if words := [each.in_words() for each in beyond_ordinary(trial, left)]:
+        raise ViolationError("a node as it was before ADD, but for files", "; ".join(words))
 
 
 @check("del-leaves-other-containers", "del-undoes", attachments=2)
 def leaves_other_containers(trial: Trial) -> None:
     """DEL of one container leaves everything that belongs to another one."""
-    other = trial.new_container()
+    trial.warm_up()  # the first DEL of a plugin before may make things that pods share
     trial.attach()
     before = trial.snapshot()
+    other = trial.new_container()
     trial.attach(other)
     trial.detach(other)
-    trial.demand_same(before, trial.snapshot(), "after ADD and DEL of another container")
+    left = trial.leftovers(before, trial.snapshot())
+    if words := [each.in_words() for each in beyond_ordinary(trial, left)]:
+        raise ViolationError("a node as it was before, after ADD and DEL of another container", "; ".join(words))
 
 
 @check("del-leaves-other-interface", "del-undoes", profiles={Profile.INTERFACE, Profile.IPAM})
@@ -228,7 +236,9 @@ def leaves_other_interface(trial: Trial) -> None:
     if trial.add(second).exit_code != 0:
         raise NotApplicableError("the plugin gives a container no second interface, which it may refuse")
     trial.detach(second)
-    trial.demand_same(before, trial.snapshot(), "after ADD and DEL of the container's other interface")
+    left = trial.leftovers(before, trial.snapshot())
+    if words := [each.in_words() for each in beyond_ordinary(trial, left)]:
+        raise ViolationError("a node as it was before, after ADD and DEL of its other interface", "; ".join(words))
 
 
 @check("del-after-failed-add", "del-undoes", "del-best-effort", profiles=_IN_POD, since="0.3.0")
@@ -237,7 +247,7 @@ def after_failed_add(trial: Trial) -> None:
     before = untouched(trial)
     delegate = failing_late(trial)
     expect.succeeded(trial.delete(environ=delegate.environ), "DEL after a failed ADD")
-    trial.demand_same(before, trial.snapshot(), "after a failed ADD and its DEL")
+    demand_no_more(trial, before, "after a failed ADD and its DEL")
 
 
 @check("del-releases-address", "del-undoes", "del-ipam-without-netns", profiles={Profile.INTERFACE, Profile.IPAM})
@@ -298,4 +308,4 @@ def _delete_without_namespace(trial: Trial, when: str, **changes: Unpack[Changes
     lose_namespace(trial.container)
     expect.succeeded(trial.delete(**changes), "DEL without the namespace")
     trial.detach_others(trial.container)
-    demand_soon_same(trial, before, when, bystander)
+    demand_no_more(trial, before, when, bystander)
