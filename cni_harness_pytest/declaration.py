@@ -41,6 +41,7 @@ def conformance(  # noqa: PLR0913 -- most calls give two, by name
     checks: Sequence[str] = (),
     watch: Sequence[str | os.PathLike[str]] = (),
     prepare: str | os.PathLike[str] | None = None,
+    pod_interface: bool = False,
     timeout: float = 30.0,
 ) -> None:
     """Declare, in a conftest.py, that the plugins of a network list are examined; paths count from its folder.
@@ -54,6 +55,7 @@ def conformance(  # noqa: PLR0913 -- most calls give two, by name
         checks: only these checks.
         watch: folders that must have no new files after a check.
         prepare: an executable that prepares each node for the plugins.
+        pod_interface: whether an IPAM plugin finds its interface in each container, as dhcp needs it.
         timeout: the limit for one execution, in seconds.
 
     Raises pytest.UsageError outside of a conftest.py, or for a name that is taken.
@@ -76,6 +78,7 @@ def conformance(  # noqa: PLR0913 -- most calls give two, by name
         "checks": list(checks),
         "watched": [str(folder / each) for each in watch],
         "prepare": None if prepare is None else str(folder / prepare),
+        "pod_interface": pod_interface,
         "timeout": timeout,
     }
 

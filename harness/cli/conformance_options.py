@@ -66,6 +66,11 @@ _OPTIONS: Final = (
         metavar="FILE",
         help="An executable that prepares each node for the plugins, as root.",
     ),
+    click.option(
+        "--pod-interface",
+        is_flag=True,
+        help="For IPAM plugins that send through it, as dhcp does: each container has its interface, and the node pods0.",
+    ),
     _several(
         "--watch",
         "watched",
@@ -99,6 +104,7 @@ class ConformanceOptions:
     profile: str | None
     ids: tuple[str, ...]
     preparation: Path | None
+    pod_interface: bool
     watched: tuple[Path, ...]
     jobs: int
     timeout: float
@@ -159,7 +165,8 @@ class ConformanceOptions:
     def _extent(self) -> "Extent":
         from harness.conformance.run import Extent
 
-        extent = Extent(self.timeout, tuple(folder.absolute() for folder in self.watched), self.preparation)
+        watched = tuple(folder.absolute() for folder in self.watched)
+        extent = Extent(self.timeout, watched, self.preparation, pod_interface=self.pod_interface)
         return replace(extent, kills=self.points, killers=self.jobs) if self.chaos else extent
 
 

@@ -10,6 +10,7 @@ from harness.conformance.kernel import Address, links
 from harness.conformance.ordinary import beyond_ordinary, settled
 from harness.conformance.trial import Changes, Container, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
+from harness.libcni.execute import Execution
 from harness.snapshot import Difference, Snapshot
 from skel.result import Result
 
@@ -20,6 +21,7 @@ __all__ = [
     "declared",
     "demand_back",
     "demand_no_more",
+    "demand_ordinary_add",
     "demand_room",
     "demand_soon_same",
     "let_go",
@@ -106,6 +108,15 @@ def demand_room(trial: Trial, attachments: int) -> None:
         held += 1
     if 0 < held < attachments:
         raise NotApplicableError(f"the network holds only {held} of the {attachments} attachments that this takes")
+
+
+def demand_ordinary_add(trial: Trial, unusual: Execution) -> None:
+    """Demand, after an ADD of an unusual name that has failed, that the ADD of the trial's container succeeds.
+
+    An ADD that always fails is another check's finding, and its message may have the unusual name in it.
+    """
+    if unusual.exit_code != 0:
+        trial.attach()
 
 
 def let_go(trial: Trial, container: Container) -> None:

@@ -71,7 +71,12 @@ class _Suite:
         """Find the items. Raises NetworkError, _DeclarationError."""
         prepare = declaration["prepare"]
         watched = tuple(map(Path, declaration["watched"]))
-        self._extent = Extent(declaration["timeout"], watched, Path(prepare) if prepare else None)
+        self._extent = Extent(
+            declaration["timeout"],
+            watched,
+            Path(prepare) if prepare else None,
+            pod_interface=declaration["pod_interface"],
+        )
         self._profiles: dict[str, Profile] = {}
         self.items = dict(_items(declaration))
 

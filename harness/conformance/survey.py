@@ -107,7 +107,7 @@ def in_common_version(subject: Subject, state_dir: Path, timeout: float) -> Subj
     stdin = json.dumps({"cniVersion": network.cni_version}).encode()
     spoken = set(network.cni_versions)
     with Site(state_dir, "conformance") as site:
-        node = site.node()
+        node = site.node(has_own_folders=True)
         try:
             for name in subject.executables:
                 spoken &= set(decode_versions(node.run(executor.run, name, "VERSION", stdin, {})))

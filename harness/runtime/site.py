@@ -41,9 +41,12 @@ class Site:
         # Everything is removed, even if one removal fails.
         self._undo.__exit__(kind, error, trace)
 
-    def node(self, *, threads: int = 1, until: ExitStack | None = None) -> Node:
-        """Make a node with `threads` threads, which is in use until the site ends, or `until`. Raises OSError."""
-        node = Node(self._next_name(), self.state_dir, threads=threads)
+    def node(self, *, threads: int = 1, until: ExitStack | None = None, has_own_folders: bool = False) -> Node:
+        """Make a node with `threads` threads, which is in use until the site ends, or `until`. Raises OSError.
+
+        `has_own_folders` is for plugins that keep files outside of /var/lib/cni: see Node.
+        """
+        node = Node(self._next_name(), self.state_dir, threads=threads, has_own_folders=has_own_folders)
         self._nodes.append(node)
         self._undo.callback(node.remove)
         (until or self._undo).enter_context(node.in_use())
