@@ -13,11 +13,11 @@ __all__ = ["mount_own_sysfs", "private_mounts"]
 def private_mounts(binds: Mapping[str, str], kept: Collection[str] = ()) -> None:
     """Give the calling thread its own mount namespace, with each source of {target: source} bound over its target.
 
-    The targets and sources must exist. Paths in `kept` remain visible below targets, with the mounts on them; they may be
-    missing, otherwise the source has a place for each. Later mounts of others (/run/netns/NAME) still arrive here. Mounts made here
-    stay here, except under folders that are shared again on purpose (`create_namespace` does). There is no way
-    back for the thread; processes and threads that it starts begin in the new namespace. The thread also gets its own
-    working folder, root and umask (mount namespaces imply CLONE_FS to be unshared). Raises OSError.
+    The targets and sources must exist. Paths in `kept` remain visible below targets, with the mounts on them; they may
+    be missing, otherwise the source has a place for each. Later mounts of others (/run/netns/NAME) still arrive here.
+    Mounts made here stay here, except under folders that are shared again on purpose (`create_namespace` does). There
+    is no way back for the thread; processes and threads that it starts begin in the new namespace. The thread also gets
+    its own working folder, root and umask (mount namespaces imply CLONE_FS to be unshared). Raises OSError.
     """
     syscalls.unshare(syscalls.CLONE_NEWNS)
     try:

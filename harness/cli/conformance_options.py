@@ -69,7 +69,7 @@ _OPTIONS: Final = (
     click.option(
         "--pod-interface",
         is_flag=True,
-        help="For IPAM plugins that send through it, as dhcp does: each container has its interface, and the node pods0.",
+        help="For IPAM plugins that send through it, as dhcp: each container has its interface, and the node pods0.",
     ),
     _several(
         "--watch",

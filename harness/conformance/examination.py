@@ -1,6 +1,7 @@
 """One run of the suite, as every report describes it: the findings, and the circumstances in which they were made."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -36,5 +37,7 @@ class Examination:
     """How the suite came to its rights: "root", "sudo" or "user namespace"."""
     cut_short: str = ""
     """The reason if the run ended before its last check, for example "interrupted"."""
+    left_for_good: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The things that the first ADD leaves on the node, by plugin and network: "nft table ip nat"; no fault."""
     spec_version: str = SPEC_VERSION
     suite_version: str = SUITE_VERSION

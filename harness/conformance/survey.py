@@ -4,9 +4,11 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 from harness.conformance.catalogue import Check
 from harness.conformance.finding import Finding
+from harness.conformance.for_good import left_for_good
 from harness.conformance.profile import Profile
 from harness.conformance.run import Extent, examine, with_profile
 from harness.conformance.subject import Subject, subjects_of
@@ -17,6 +19,8 @@ from harness.libcni.outcome import decode_versions
 from harness.runtime.site import Site
 
 __all__ = ["Survey", "in_common_version"]
+
+_ABOUT_LEFTOVERS: Final = "del-undoes-add"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +42,8 @@ class Survey:
     remark: Callable[[str], object] = lambda _: None
     _profiles: dict[tuple[str, str], Profile] = field(default_factory=dict, init=False)
     """The profiles that were found, by network and type: the same in each suite."""
+    left_for_good: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False)
+    """The things that the first ADD of each plugin leaves for good, by plugin and network, of the last suite."""
 
     def of(self, bin_dirs: Sequence[Path], *, lenient: bool = False) -> list[Finding]:
         """Return the findings of the suite in these folders.
@@ -53,6 +59,7 @@ class Survey:
         ]
         findings: list[Finding] = []
         for subject in map(self._profiled, subjects):
+            self._note_left(subject, self.extent)
             findings += examine(
                 subject,
                 self.checks,
@@ -62,6 +69,15 @@ class Survey:
                 progress=self.progress,
             )
         return findings
+
+    def _note_left(self, subject: Subject, extent: Extent) -> None:
+        """List the things that the first ADD leaves, if leftovers are examined."""
+        if not any(check.id == _ABOUT_LEFTOVERS for check in self.checks):
+            return
+        left = left_for_good(subject, self.state_dir, extent)
+        self.left_for_good[f"{subject}, network {subject.network.name}"] = left
+        if left:
+            self.remark(f"{subject}: left for good by the first ADD: {', '.join(left)}")
 
     def _is_there(self, subject: Subject, *, lenient: bool) -> bool:
         executor = Executor(subject.bin_dirs)

@@ -44,9 +44,7 @@ class NodeError(Exception):
 class Node:
     """A node, and the threads on it."""
 
-    def __init__(
-        self, name: str | None, state_dir: Path, *, threads: int = 8, has_own_folders: bool = False
-    ) -> None:
+    def __init__(self, name: str | None, state_dir: Path, *, threads: int = 8, has_own_folders: bool = False) -> None:
         """Store the name, None for this host, and make nothing. Raises NodeError for a bad name.
 
         With `has_own_folders`, a named node has a /run, /tmp, /data and /var/log of its own while it is in use.

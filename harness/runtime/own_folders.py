@@ -1,7 +1,7 @@
 """Folders of a node's own in place of the machine's, for plugins that keep files outside of /var/lib/cni.
 
-/run and /var/log are as on a new machine: empty, but for the entries of /run that programs of the machine serve. /tmp and
-/data may hold anything, such as the plugins themselves: their entries stay visible, and new ones are the node's own.
+/run and /var/log are as on a new machine: empty, but for the entries of /run that programs of the machine serve. /tmp
+and /data may hold anything, such as the plugins themselves: their entries stay visible, new ones are the node's own.
 """
 
 import os

@@ -79,7 +79,8 @@ def give_back_of_reference(ifname: str, netns: str, log: Callable[[str], None]) 
 def restore(host: Rtnl, link: Link, loan: Loan | None, log: Callable[[str], None]) -> None:
     """Give a device that is on the host its name, state, addresses and routes, and take the mark away.
 
-    Without a record it gets its name, and is up if its marks say so. Raises CniError (999) if its name is taken, and OSError.
+    Without a record it gets its name, and is up if its marks say so. Raises CniError (999) if its name is taken, and
+    OSError.
     """
     name = _original_name(link, loan)
     if link.name != name:

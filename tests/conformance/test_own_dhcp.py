@@ -67,13 +67,12 @@ def extent(tmp_path: Path) -> Extent:
 def server(link: str, folder: Path, *commands: str) -> Path:
     """Write a program that starts a DHCP server at a link, after these commands."""
     program = folder / "server.sh"
-    lines = (
-        "#!/bin/sh -e",
-        *commands,
-        f"ip address add 10.66.0.1/24 dev {link}",
-        f"exec dnsmasq --conf-file --port=0 --interface={link} --except-interface=lo --pid-file --no-ping --user=root"
-        f" --dhcp-range=10.66.0.10,10.66.0.200,2m --dhcp-authoritative --dhcp-leasefile={folder}/leases",
+    options = (
+        f"--interface={link} --except-interface=lo --port=0 --conf-file --pid-file --no-ping --user=root",
+        f"--dhcp-range=10.66.0.10,10.66.0.200,2m --dhcp-authoritative --dhcp-leasefile={folder}/leases",
     )
+    address = f"ip address add 10.66.0.1/24 dev {link}"
+    lines = ("#!/bin/sh -e", *commands, address, f"exec dnsmasq {' '.join(options)}")
     program.write_text("\n".join(lines))
     program.chmod(0o755)
     return program

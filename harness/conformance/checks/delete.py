@@ -39,8 +39,7 @@ _CORRUPT: Final = (
     {"ips": "no list", "interfaces": 7},
     {"cniVersion": "7.0.0", "ips": []},
 )
-_ENDING_SECONDS: Final = 5.0
-"""Time for a process to notice that the object of its work is gone."""
+_ENDING_SECONDS: Final = 5.0  # for a process to notice that the object of its work is gone
 _PAUSE: Final = 0.05
 
 
@@ -222,9 +221,7 @@ def leaves_other_containers(trial: Trial) -> None:
     other = trial.new_container()
     trial.attach(other)
     trial.detach(other)
-    left = trial.leftovers(before, trial.snapshot())
-    if words := [each.in_words() for each in beyond_ordinary(trial, left)]:
-        raise ViolationError("a node as it was before, after ADD and DEL of another container", "; ".join(words))
+    demand_no_more(trial, before, "after ADD and DEL of another container")
 
 
 @check("del-leaves-other-interface", "del-undoes", profiles={Profile.INTERFACE, Profile.IPAM})
@@ -236,9 +233,7 @@ def leaves_other_interface(trial: Trial) -> None:
     if trial.add(second).exit_code != 0:
         raise NotApplicableError("the plugin gives a container no second interface, which it may refuse")
     trial.detach(second)
-    left = trial.leftovers(before, trial.snapshot())
-    if words := [each.in_words() for each in beyond_ordinary(trial, left)]:
-        raise ViolationError("a node as it was before, after ADD and DEL of its other interface", "; ".join(words))
+    demand_no_more(trial, before, "after ADD and DEL of the container's other interface")
 
 
 @check("del-after-failed-add", "del-undoes", "del-best-effort", profiles=_IN_POD, since="0.3.0")
