@@ -1,9 +1,6 @@
 """DEL: that it removes the objects of ADD and nothing else, whatever is missing by then."""
 
 import json
-import time
-from collections import Counter
-from collections.abc import Sequence
 from typing import Final, Unpack
 
 from harness.conformance import expect
@@ -20,12 +17,11 @@ from harness.conformance.circumstances import (
 from harness.conformance.course import demand_no_more
 from harness.conformance.few_addresses import exhaust
 from harness.conformance.late_failure import failing_late
+from harness.conformance.more_processes import more_processes, settled_processes
 from harness.conformance.ordinary import beyond_ordinary
 from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Changes, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
-from harness.overload import overload
-from harness.runtime.processes import Process
 from skel.versions import VERB_SINCE
 
 __all__: list[str] = []
@@ -39,8 +35,6 @@ _CORRUPT: Final = (
     {"ips": "no list", "interfaces": 7},
     {"cniVersion": "7.0.0", "ips": []},
 )
-_ENDING_SECONDS: Final = 5.0  # for a process to notice that the object of its work is gone
-_PAUSE: Final = 0.05
 
 
 @check("del-undoes-add", "del-undoes")
@@ -57,15 +51,10 @@ def leaves_no_process(trial: Trial) -> None:
     """DEL ends the processes that ADD has started for this container alone."""
     trial.warm_up()
     # The processes that all containers share are running now. They may be restarted, but not become more.
-    before = _settled_processes(trial)
+    before = settled_processes(trial)
     trial.attach()
     trial.detach()
-    began = time.monotonic()
-    left = _come_on_top(before, trial.site.processes())
-    while left and time.monotonic() < began + max(_ENDING_SECONDS, overload()):
-        time.sleep(_PAUSE)
-        left = _come_on_top(before, trial.site.processes())
-    if left:
+    if left := more_processes(trial, before):
         raise ViolationError("no process of its own after ADD and DEL", "; ".join(each.in_words() for each in left))
 
 
@@ -255,33 +244,6 @@ def releases_address(trial: Trial) -> None:
     expect.succeeded(trial.delete(first, config=config), "DEL with the namespace gone")
     trial.delete(config=config)  # as after any failed ADD
     expect.succeeded(trial.add(config=config), "ADD when an address was given back")
-
-
-def _settled_processes(trial: Trial) -> list[Process]:
-    """Return the processes once two readings agree: one that was just started has not its own name yet."""
-    deadline = time.monotonic() + max(_ENDING_SECONDS, overload())
-    found = trial.site.processes()
-    while time.monotonic() < deadline:
-        time.sleep(_PAUSE)
-        earlier, found = found, trial.site.processes()
-        if earlier == found:
-            break
-    return found
-
-
-def _come_on_top(before: Sequence[Process], now: Sequence[Process]) -> list[Process]:
-    """Return the new processes of each program that more processes execute than before; others were restarted."""
-    known = {(each.pid, each.started) for each in before}
-    earlier, later = Counter(map(_program, before)), Counter(map(_program, now))
-    return [
-        each
-        for each in now
-        if (each.pid, each.started) not in known and later[_program(each)] > earlier[_program(each)]
-    ]
-
-
-def _program(process: Process) -> str:
-    return process.command.partition(" ")[0]
 
 
 def _take_interface(trial: Trial) -> None:
