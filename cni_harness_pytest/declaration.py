@@ -45,6 +45,7 @@ def conformance(  # noqa: PLR0913 -- most calls give two, by name
     known_failures: str | os.PathLike[str] | None = None,
     watch: Sequence[str | os.PathLike[str]] = (),
     prepare: str | os.PathLike[str] | None = None,
+    pod_interface: bool = False,
     timeout: float = 30.0,
 ) -> None:
     """Declare, in a conftest.py, that the plugins of a network list are examined; paths count from its folder.
@@ -61,6 +62,7 @@ def conformance(  # noqa: PLR0913 -- most calls give two, by name
         known_failures: a file as of `cni-harness conformance --known-failures`; what it names is expected to fail.
         watch: folders that must have no new files after a check.
         prepare: an executable that prepares each node for the plugins.
+        pod_interface: whether an IPAM plugin finds its interface in each container, as dhcp needs it.
         timeout: the limit for one execution, in seconds.
 
     Raises pytest.UsageError outside of a conftest.py, or for a name that is taken.
@@ -86,6 +88,7 @@ def conformance(  # noqa: PLR0913 -- most calls give two, by name
         "known_failures": None if known_failures is None else str(folder / known_failures),
         "watched": [str(folder / each) for each in watch],
         "prepare": None if prepare is None else str(folder / prepare),
+        "pod_interface": pod_interface,
         "timeout": timeout,
     }
 

@@ -56,6 +56,11 @@ _OPTIONS: Final = (
         metavar="FILE",
         help="An executable that prepares each node for the plugins, as root.",
     ),
+    click.option(
+        "--pod-interface",
+        is_flag=True,
+        help="For IPAM plugins that send through it, as dhcp: each container has its interface, and the node pods0.",
+    ),
     _several(
         "--watch",
         "watched",
@@ -97,6 +102,7 @@ class ConformanceOptions:
     level: str | None
     sections: tuple[str, ...]
     preparation: Path | None
+    pod_interface: bool
     watched: tuple[Path, ...]
     jobs: int
     repeat: int
@@ -186,7 +192,8 @@ class ConformanceOptions:
     def _extent(self) -> "Extent":
         from harness.conformance.run import Extent
 
-        extent = Extent(self.timeout, tuple(folder.absolute() for folder in self.watched), self.preparation)
+        watched = tuple(folder.absolute() for folder in self.watched)
+        extent = Extent(self.timeout, watched, self.preparation, pod_interface=self.pod_interface)
         return replace(extent, kills=self.points, killers=self.jobs) if self.chaos else extent
 
 

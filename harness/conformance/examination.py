@@ -1,5 +1,6 @@
 """One run of the suite, as every report describes it: the findings, and the circumstances in which they were made."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -39,5 +40,7 @@ class Examination:
     """The reason if the run ended before its last check, for example "interrupted"."""
     arguments: Arguments = field(default_factory=Arguments)
     """The arguments that a command needs to repeat a finding (harness.conformance.reproduce)."""
+    left_for_good: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The things that the first ADD leaves on the node, by plugin and network: "nft table ip nat"; no fault."""
     spec_version: str = SPEC_VERSION
     suite_version: str = SUITE_VERSION

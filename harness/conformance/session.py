@@ -75,7 +75,12 @@ class _Suite:
         """Find the items. Raises NetworkError, _DeclarationError."""
         prepare = declaration["prepare"]
         watched = tuple(map(Path, declaration["watched"]))
-        self._extent = Extent(declaration["timeout"], watched, Path(prepare) if prepare else None)
+        self._extent = Extent(
+            declaration["timeout"],
+            watched,
+            Path(prepare) if prepare else None,
+            pod_interface=declaration["pod_interface"],
+        )
         self._profiles: dict[str, Profile] = {}
         self._folder = TemporaryDirectory(prefix="conformance-")
         self._examiners: list[tuple[Subject, Examiner]] = []

@@ -5,9 +5,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 from harness.conformance.catalogue import Check
 from harness.conformance.finding import Finding
+from harness.conformance.for_good import left_for_good
 from harness.conformance.halt import HaltedError
 from harness.conformance.hangs import Hangs
 from harness.conformance.profile import Profile
@@ -20,6 +22,8 @@ from harness.libcni.outcome import decode_versions
 from harness.runtime.site import Site
 
 __all__ = ["Survey", "in_common_version"]
+
+_ABOUT_LEFTOVERS: Final = "del-undoes-add"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +48,8 @@ class Survey:
     remark: Callable[[str], object] = lambda _: None
     _profiles: dict[tuple[str, str], Profile] = field(default_factory=dict, init=False)
     """The profiles that were found, by network and type: the same in each suite."""
+    left_for_good: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False)
+    """The things that the first ADD of each plugin leaves for good, by plugin and network, of the last suite."""
 
     def of(
         self, bin_dirs: Sequence[Path], *, lenient: bool = False, found: list[Finding] | None = None
@@ -66,8 +72,10 @@ class Survey:
             if extent.halt.is_asked:
                 break
             with suppress(HaltedError):
+                profiled = self._profiled(subject, extent)
+                self._note_left(profiled, extent)
                 examine(
-                    self._profiled(subject, extent),
+                    profiled,
                     self.checks,
                     state_dir=self.state_dir,
                     extent=extent,
@@ -78,6 +86,15 @@ class Survey:
                     found=findings,
                 )
         return findings
+
+    def _note_left(self, subject: Subject, extent: Extent) -> None:
+        """List the things that the first ADD leaves, if leftovers are examined."""
+        if not any(check.id == _ABOUT_LEFTOVERS for check in self.checks):
+            return
+        left = left_for_good(subject, self.state_dir, extent)
+        self.left_for_good[f"{subject}, network {subject.network.name}"] = left
+        if left:
+            self.remark(f"{subject}: left for good by the first ADD: {', '.join(left)}")
 
     def _is_there(self, subject: Subject, *, lenient: bool) -> bool:
         executor = Executor(subject.bin_dirs)
@@ -123,7 +140,7 @@ def in_common_version(subject: Subject, state_dir: Path, extent: Extent) -> Subj
     stdin = json.dumps({"cniVersion": network.cni_version}).encode()
     spoken = set(network.cni_versions)
     with Site(state_dir, "conformance") as site:
-        node = site.node()
+        node = site.node(has_own_folders=True)
         try:
             for name in subject.executables:
                 extent.halt.obey()

@@ -12,18 +12,20 @@ from typing import Final, Self, Unpack
 from harness.conformance import expect
 from harness.conformance.asking import ABSENT, Changes, Container, attachment_of, config_of, environment_of
 from harness.conformance.call import corrected, execute
+from harness.conformance.evidence import evidence
 from harness.conformance.halt import Halt
 from harness.conformance.hangs import Hangs
 from harness.conformance.leftovers import leftovers
 from harness.conformance.preparation import prepare_node
 from harness.conformance.profile import Profile
+from harness.conformance.segment import Segment
 from harness.conformance.subject import LOOPBACK, Subject
 from harness.conformance.verdict import PredecessorError, UnexecutableError, ViolationError
 from harness.libcni.execute import Execution, Executor, PluginError
 from harness.libcni.networks import PluginConfig
 from harness.libcni.request import request_config
 from harness.runtime.site import Site
-from harness.snapshot import Difference, Snapshot, take
+from harness.snapshot import Difference, Snapshot
 from netlink.namespace import open_namespace
 from netlink.rtnl import Rtnl
 from skel.errors import CniError
@@ -62,6 +64,8 @@ class Extent:
     """Ends a run before its last check."""
     keeps: bool = False
     """Whether the node of a failed check stays, with everything on it."""
+    pod_interface: bool = False
+    """Whether the containers of an IPAM plugin have their interface, on one network with the node."""
 
 
 class Trial:
@@ -77,11 +81,15 @@ class Trial:
         self._executor = Executor(subject.bin_dirs)
         self.path = self._executor.find(subject.type)
         self.site = site
-        self.node = site.node(threads=_THREADS)
+        self.node = site.node(threads=_THREADS, has_own_folders=True)
+        has_segment = extent.pod_interface and subject.profile is Profile.IPAM
+        self._segment = Segment(site, self.node_netns) if has_segment else None
         if extent.preparation is not None:
             prepare_node(extent.preparation, self.node, extent.timeout)
         self.prepared = self.macs(self.node_netns) if extent.preparation else frozenset[str]()
         """The MACs of interfaces that the preparation has made on the node."""
+        self.prepared_files = frozenset(self.node.var_lib_cni.rglob("*"))
+        """The paths that the preparation has made below the node's /var/lib/cni."""
         self._prev_results: dict[Container, object] = {}
         self._results: dict[Container, object] = {}
         self._container_ids: list[str] = []
@@ -103,6 +111,8 @@ class Trial:
         name = ifname or self.subject.ifname
         container = Container(container_id or uuid.uuid4().hex + uuid.uuid4().hex, name, self.site.namespace())
         self._container_ids.append(container.container_id)
+        if self._segment is not None:
+            self._segment.join(container.netns, name)
         if name == LOOPBACK:
             with open_namespace(container.netns) as namespace, Rtnl(namespace) as rtnl:
                 rtnl.set_down(LOOPBACK_INDEX)  # the initial state in the kernel, for the plugin to set it up
@@ -247,7 +257,7 @@ class Trial:
         places = {"node": self.node_netns}
         for number, container in enumerate(containers or (self.container,)):
             places["pod" if number == 0 else f"pod{number + 1}"] = container.netns
-        return take(places, [self.node.var_lib_cni, *self.extent.watched])
+        return evidence(self.node, places, self.extent.watched)
 
     def leftovers(self, before: Snapshot, after: Snapshot) -> list[Difference]:
         """Return the differences, without changes in files that do not concern this trial's containers."""

@@ -58,9 +58,12 @@ class Site:
             write_atomically(node.folder / _MARK, b"")
         self.is_kept = True
 
-    def node(self, *, threads: int = 1, until: ExitStack | None = None) -> Node:
-        """Make a node with `threads` threads, which is in use until the site ends, or `until`. Raises OSError."""
-        node = Node(self._next_name(), self.state_dir, threads=threads)
+    def node(self, *, threads: int = 1, until: ExitStack | None = None, has_own_folders: bool = False) -> Node:
+        """Make a node with `threads` threads, which is in use until the site ends, or `until`. Raises OSError.
+
+        `has_own_folders` is for plugins that keep files outside of /var/lib/cni: see Node.
+        """
+        node = Node(self._next_name(), self.state_dir, threads=threads, has_own_folders=has_own_folders)
         self._nodes.append(node)
         self._removal.callback(node.remove)
         (until or self._uses).enter_context(node.in_use())

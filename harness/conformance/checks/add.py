@@ -6,6 +6,7 @@ from typing import Final
 from harness.conformance import expect
 from harness.conformance.catalogue import check
 from harness.conformance.circumstances import has_interface, lose_namespace, make_interface, untouched
+from harness.conformance.course import demand_ordinary_add
 from harness.conformance.few_addresses import lopsided
 from harness.conformance.kernel import links, on_link, routes
 from harness.conformance.late_failure import failing_late
@@ -27,7 +28,9 @@ _DELEGATES: Final = {Profile.INTERFACE, Profile.CHAINED}
 def makes_interface(trial: Trial) -> None:
     """ADD makes the interface that CNI_IFNAME names in the container, whatever its name is."""
     container = trial.new_container(ifname=LONGEST_NAME)
-    trial.attach(container)
+    added = trial.add(container)
+    demand_ordinary_add(trial, added)
+    expect.result(added, trial.version)
     if not has_interface(trial, container.netns, LONGEST_NAME):
         raise ViolationError(f'an interface "{LONGEST_NAME}" in the container after ADD', "none of that name")
 

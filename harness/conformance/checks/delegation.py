@@ -7,7 +7,7 @@ from typing import Final
 from harness.conformance import expect
 from harness.conformance.catalogue import check
 from harness.conformance.circumstances import demand_no_device, lose_namespace, untouched
-from harness.conformance.course import demand_soon_same
+from harness.conformance.course import demand_no_more, let_go
 from harness.conformance.delegates import FAILURE, FAILURE_CODE, FAILURE_MESSAGE, REMARK, Answer, Record, recording
 from harness.conformance.profile import Profile
 from harness.conformance.trial import Trial
@@ -133,14 +133,14 @@ def success(trial: Trial) -> None:
     """ADD fails if its delegate exits with 0 but prints no result, or prints one but exits with another code."""
     delegate = recording(trial)
     expect.succeeded(trial.add(environ=delegate.environ))
-    trial.detach()
     good = delegate.records("ADD")[-1].stdout.decode()
     for answer in (*(Answer(text, 0) for text in _NO_RESULTS), Answer(good, 1)):
+        container = trial.new_container()
         delegate.answer("ADD", answer)
-        added = trial.add(environ=delegate.environ)
+        added = trial.add(container, environ=delegate.environ)
         delegate.answer("ADD", None)
         expect.failed(added, f"the delegate has exited with {answer.code} and printed {answer.stdout!r}")
-        trial.delete()
+        let_go(trial, container)
 
 
 @check("delegate-name", "ipam-type-characters", profiles=_IN_POD)
@@ -205,7 +205,7 @@ def delete_fails_once(trial: Trial) -> None:
     trial.delete(environ=delegate.environ)
     delegate.answer("DEL", None)
     expect.succeeded(trial.delete(environ=delegate.environ), "DEL after one whose delegate has failed")
-    demand_soon_same(trial, before, "after DEL, the delegate being well again")
+    demand_no_more(trial, before, "after DEL, the delegate being well again")
 
 
 @check(

@@ -12,7 +12,7 @@ from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Container, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.overload import overload
-from harness.snapshot import Snapshot
+from harness.snapshot import Difference, Snapshot
 from skel.versions import VERB_SINCE
 
 __all__: list[str] = []
@@ -97,13 +97,20 @@ def keeps_other_interface(trial: Trial) -> None:
     """GC tells a container's attachments apart by their interfaces: the one in the list stays."""
     second = trial.container._replace(ifname="net1")
     trial.attach()
-    before = trial.snapshot()
+    first = trial.snapshot()
     if trial.add(second).exit_code != 0:
         raise NotApplicableError("the plugin gives a container no second interface, which it may refuse")
+    both = trial.snapshot()
     expect.succeeded(trial.gc(trial.container))
-    gone = [each.in_words() for each in trial.leftovers(before, trial.snapshot()) if each.kind == "disappeared"]
+    after = trial.snapshot()
+    gone = {(each.place, each.thing, each.name): each for each in _disappeared(trial, first, after)}
+    if second.ifname in after.section("pod", "links"):
+        # The second ADD may change things of the first: default routes of IPv6 become one of several paths.
+        for each in _disappeared(trial, first, both):
+            gone.pop((each.place, each.thing, each.name), None)
     if gone:
-        raise ViolationError("all of the attachment that is in the list, after GC", "; ".join(gone))
+        words = "; ".join(each.in_words() for each in gone.values())
+        raise ViolationError("all of the attachment that is in the list, after GC", words)
 
 
 @check("gc-of-nothing", "gc-without-error", since=_SINCE)
@@ -129,7 +136,14 @@ def then_del(trial: Trial) -> None:
     trial.attach()
     lose_namespace(trial.container)
     trial.gc()
-    expect.succeeded(trial.delete(), "DEL after GC")
+    deleted = trial.delete()
+    if deleted.exit_code != 0:
+        other = trial.new_container()
+        trial.attach(other)
+        lose_namespace(other)
+        if trial.delete(other).exit_code != 0:
+            raise NotApplicableError("DEL without the namespace fails anyway, which another check is about")
+    expect.succeeded(deleted, "DEL after GC")
 
 
 @check("gc-then-add", "gc-only-stale", since=_SINCE, level=Level.SHOULD, attachments=2)
@@ -151,6 +165,10 @@ def goes_on_past_errors(trial: Trial) -> None:
     collected = trial.gc(trial.container, environ=delegate.environ)
     demand_soon_same(trial, before, "after GC whose delegate failed in the end")
     expect.failed(collected, "the delegate's GC has failed")
+
+
+def _disappeared(trial: Trial, before: Snapshot, after: Snapshot) -> list[Difference]:
+    return [each for each in trial.leftovers(before, after) if each.kind == "disappeared"]
 
 
 def _under_one_key(trial: Trial, key: str, other: str) -> None:

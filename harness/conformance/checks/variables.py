@@ -5,6 +5,7 @@ from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
+from harness.conformance.course import demand_ordinary_add
 from harness.conformance.kernel import links
 from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Trial
@@ -99,7 +100,9 @@ def ifname_longest(trial: Trial) -> None:
     """An interface name may have 15 bytes, as many as the kernel accepts."""
     container = trial.new_container(ifname=_LONGEST_IFNAME)
     before = links(container.netns)
-    trial.attach(container)
+    added = trial.add(container)
+    demand_ordinary_add(trial, added)
+    expect.result(added, trial.version)
     made = links(container.netns).keys() - before.keys()
     if made and _LONGEST_IFNAME not in made:
         raise ViolationError(f"{_LONGEST_IFNAME} in the container", ", ".join(sorted(made)))
