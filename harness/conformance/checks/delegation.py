@@ -129,9 +129,9 @@ def error_passed_on(trial: Trial) -> None:
 def success(trial: Trial) -> None:
     """ADD fails if its delegate exits with 0 but prints no result, or prints one but exits with another code."""
     delegate = recording(trial)
-    expect.succeeded(trial.add(environ=delegate.environ))
+    added = expect.succeeded(trial.add(environ=delegate.environ))
     trial.detach()
-    good = delegate.records("ADD")[-1].stdout.decode()
+    good = delegate.demand("ADD", added, "for its addresses").stdout.decode(errors="replace")
     for answer in (*(Answer(text, 0) for text in _NO_RESULTS), Answer(good, 1)):
         delegate.answer("ADD", answer)
         added = trial.add(environ=delegate.environ)
