@@ -132,8 +132,8 @@ def error_passed_on(trial: Trial) -> None:
 def success(trial: Trial) -> None:
     """ADD fails if its delegate exits with 0 but prints no result, or prints one but exits with another code."""
     delegate = recording(trial)
-    expect.succeeded(trial.add(environ=delegate.environ))
-    good = delegate.records("ADD")[-1].stdout.decode()
+    added = expect.succeeded(trial.add(environ=delegate.environ))
+    good = delegate.demand("ADD", added, "for its addresses").stdout.decode(errors="replace")
     for answer in (*(Answer(text, 0) for text in _NO_RESULTS), Answer(good, 1)):
         container = trial.new_container()
         delegate.answer("ADD", answer)

@@ -95,6 +95,8 @@ def _other_next_hops(trial: Trial, result: Result) -> Iterator[Flaw]:
     gateways = {str(ip.gateway) for ip in result.ips if ip.gateway}
     told = {(route.dst, str(route.gw or "")) for route in result.routes}
     configured = json.dumps(trial.subject.plugin.raw)
+    if gateways and not any(_is_near(result, gateway) for gateway in gateways):
+        return  # another check is about gateways that are on no link
     for route in routes(trial.container.netns):
         if route.gw in {"", *gateways} or route.table != _MAIN or not _is_near(result, route.gw):
             continue
