@@ -44,11 +44,20 @@ def parallel_delete(trial: Trial) -> None:
     """Sixteen DELs at once leave nothing of the objects of sixteen ADDs at once."""
     trial.warm_up()
     containers = _containers(trial, _AT_ONCE)
-    before = baseline(trial, *containers)
+    watched, others = containers[:_FEW], containers[_FEW:]
+    for container in others:
+        trial.detach_others(container)
+    before = baseline(trial, *watched)
+    there = {container: links(container.netns).keys() for container in others}
     _add_all(trial, containers)
     for execution in _at_once(trial.delete, containers):
         expect.succeeded(execution, "DEL beside other DELs")
-    demand_back(trial, before, "after parallel ADDs and DELs", *containers)
+    for container in others:
+        trial.detach_others(container)
+    demand_back(trial, before, "after parallel ADDs and DELs", *watched)
+    for container in others:
+        if left := sorted(links(container.netns).keys() - there[container]):
+            raise ViolationError("no interface in the container after DEL beside other DELs", ", ".join(left))
 
 
 @check("parallel-add-and-delete", "concurrent", "concurrent-locking", attachments=2 * _FEW, repeats=_AGAIN)
