@@ -3,20 +3,22 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 from click.core import ParameterSource
 
+from harness.cli.conformance_halt import Interruption, halted_by_signals
 from harness.cli.conformance_matrix import matrix
 from harness.cli.conformance_options import FILE, ConformanceOptions, survey_options
 from harness.cli.conformance_session import session
 from harness.cli.options import Settings, needs_root, verb
-from harness.output import emit
+from harness.output import emit, message_of
 from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.conformance.finding import Finding
+    from harness.conformance.survey import Survey
     from harness.libcni.networks import NetworkList
 
 __all__ = ["command"]
@@ -56,16 +58,45 @@ def command(
     with options.survey(settings) as survey, _folders(settings, survey.networks) as bin_dirs:
         if junit is not None:  # an unwritable file is an error before the checks, not after them
             junit.parent.mkdir(parents=True, exist_ok=True)
-        findings = survey.of(bin_dirs)
-    if not findings:
+        made = _surveyed(survey, bin_dirs)
+    if not made.findings and not made.cut_short:
         raise click.UsageError("none of these checks is for any of these plugins")
-    _write(findings, junit)
-    _print(findings, settings, failures=failures)
-    return 1 if fatal(findings) else 0
+    if made.findings:
+        _write(made.findings, junit)
+        _print(made.findings, settings, failures=failures)
+    made.interruption.pass_on()
+    if made.error is not None:
+        raise made.error
+    return 1 if fatal(made.findings) else 0
 
 
 command.add_command(matrix)
 command.add_command(session)
+
+
+class _Made(NamedTuple):
+    """The findings of a survey, and the reason if it ended before its last check."""
+
+    findings: Sequence["Finding"]
+    interruption: Interruption
+    error: Exception | None
+
+    @property
+    def cut_short(self) -> str:
+        """The reason in words, empty if the survey came to its end."""
+        return "interrupted" if self.interruption.number else message_of(self.error) if self.error else ""
+
+
+def _surveyed(survey: "Survey", bin_dirs: Sequence[Path]) -> _Made:
+    """Return everything that was found, also if a signal or an error has ended the survey before its last check."""
+    findings: list[Finding] = []
+    failure = None
+    with halted_by_signals(survey.extent.halt) as interruption:
+        try:
+            survey.of(bin_dirs, found=findings)
+        except Exception as error:  # noqa: BLE001 -- raised again after the report
+            failure = error
+    return _Made(findings, interruption, failure)
 
 
 def _refuse_options(ctx: click.Context) -> None:
