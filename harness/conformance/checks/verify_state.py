@@ -43,16 +43,16 @@ def changes_nothing(trial: Trial) -> None:
 def address_other_prefix(trial: Trial) -> None:
     """CHECK fails if an address of the result has another prefix length on the container's interface."""
     container = trial.container
-    for ip in own_addresses(trial, container):
-        if not isinstance(ip.address, ipaddress.IPv4Interface):
+    for address in own_addresses(trial, container):
+        if not isinstance(address, ipaddress.IPv4Interface):
             continue  # the kernel takes an IPv6 address once, whatever its prefix length
-        wider = f"{ip.address.ip}/{ip.address.network.prefixlen - 1}"
+        wider = f"{address.ip}/{address.network.prefixlen - 1}"
         device = ("dev", container.ifname)
         # In this order the routes stay: the address that they depend on is always there.
         if happened(trial, container.netns, "ip", "address", "add", wider, *device) and happened(
-            trial, container.netns, "ip", "address", "del", str(ip.address), *device
+            trial, container.netns, "ip", "address", "del", str(address), *device
         ):
-            expect.failed(trial.check(), f"{container.ifname} has {wider}, and prevResult has {ip.address}")
+            expect.failed(trial.check(), f"{container.ifname} has {wider}, and prevResult has {address}")
             return
     raise NotApplicableError("the plugin gives the container's interface no IPv4 address that can be changed")
 
