@@ -29,11 +29,15 @@ def private_mounts(binds: Mapping[str, str], kept: Collection[str] = ()) -> None
     with ExitStack() as opened:
         # Opened before the first mount, which may hide the others' sources.
         sources = {target: _opened(source, opened) for target, source in binds.items()}
+        remaining: dict[str, str] = {}
         for path in kept:
             with suppress(FileNotFoundError):
-                sources[path] = _opened(path, opened)
+                remaining[path] = _opened(path, opened)
         for target, source in sources.items():
             syscalls.mount(source, target, syscalls.MS_BIND | syscalls.MS_REC)
+        for target, source in remaining.items():
+            with suppress(FileNotFoundError):  # removed since it was opened
+                syscalls.mount(source, target, syscalls.MS_BIND | syscalls.MS_REC)
 
 
 def _opened(path: str, opened: ExitStack) -> str:

@@ -105,6 +105,8 @@ class _ChaosNodes(NamedTuple):
             timed, _, microseconds = killed(trial, "ADD", trial.new_container(), By.TIME, 0)
         for execution in (traced, timed):
             expect.succeeded(execution)
+        if not microseconds:
+            raise OSError("the program that kills at a point has not reported its measurements")
         return calls, microseconds
 
     def first_change(self, by: By, length: int) -> int:
@@ -176,7 +178,8 @@ def killed(
     ending: signal.Signals = signal.SIGKILL,
 ) -> tuple[Execution, int, int]:
     """Execute a verb that gets a signal at a point, or none for 0; return its system calls and microseconds."""
-    with NamedTemporaryFile("r", prefix="cni-harness-chaos-") as report:
+    # In the node's folder, since a new file in /tmp is not on the node, which has its own /tmp.
+    with NamedTemporaryFile("r", prefix="chaos-", dir=trial.node.folder) as report:
         wrapper = (sys.executable, "-I", killer.__file__, by, str(point), str(int(ending)), report.name)
         execution = trial.call(verb, container, wrapper=wrapper)
         calls, _, microseconds = (report.read() or "0 0").partition(" ")  # empty if it took too long
