@@ -13,6 +13,7 @@ from tests.nodes import HANG, Node
 from tests.samples import sampled
 from tests.servers import running_server, write_launchers
 from tests.turns import turns
+from tools.zipapp.archive import write
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -100,6 +101,14 @@ def bin_dir(request: pytest.FixtureRequest) -> Path:
     """A folder for CNI_PATH: tests run with both kinds of execution, or take turns with them (tests/turns.py)."""
     folder: Path = request.getfixturevalue(f"{request.param}_bin_dir")
     return folder
+
+
+@pytest.fixture(scope="session")
+def one_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """cni-harness.pyz, as `make zipapp` writes it."""
+    archive = tmp_path_factory.mktemp("one-file") / "cni-harness.pyz"
+    write(archive)
+    return archive
 
 
 @pytest.fixture
