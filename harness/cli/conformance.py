@@ -11,7 +11,8 @@ from click.core import ParameterSource
 from harness.cli.conformance_matrix import matrix
 from harness.cli.conformance_options import FILE, ConformanceOptions, survey_options
 from harness.cli.conformance_session import session
-from harness.cli.options import Settings, needs_root, verb
+from harness.cli.options import Settings, verb
+from harness.cli.privileges import obtain_privileges
 from harness.output import emit
 from harness.table import Table
 
@@ -52,7 +53,7 @@ def command(
     from harness.conformance.finding import fatal
 
     settings.announces = True
-    needs_root("conformance", "makes network namespaces")
+    obtain_privileges("conformance")
     with options.survey(settings) as survey, _folders(settings, survey.networks) as bin_dirs:
         if junit is not None:  # an unwritable file is an error before the checks, not after them
             junit.parent.mkdir(parents=True, exist_ok=True)

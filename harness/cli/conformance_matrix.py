@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.conformance_options import FILE, ConformanceOptions, survey_options
-from harness.cli.options import Settings, named_folders, needs_root, verb
+from harness.cli.options import Settings, named_folders, verb
+from harness.cli.privileges import obtain_privileges
 from harness.output import emit
 from harness.table import Table
 
@@ -44,7 +45,7 @@ def matrix(
     """
     from harness.conformance.report.matrix import matrix_of
 
-    needs_root("conformance matrix", "makes network namespaces")
+    obtain_privileges("conformance matrix")
     named = named_folders(folders)
     with options.survey(settings) as survey:
         if save is not None:

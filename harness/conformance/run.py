@@ -16,6 +16,7 @@ from harness.conformance.catalogue import Check, Level
 from harness.conformance.course import demand_room
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.preparation import PreparationError
+from harness.conformance.privileges import lacking_root
 from harness.conformance.profile import Profile
 from harness.conformance.subject import Subject
 from harness.conformance.trial import Extent, Trial
@@ -104,6 +105,10 @@ def run_check(check: Check, subject: Subject, *, state_dir: Path, extent: Extent
         if check.id != _TELLING and (why := _why_unable(shown, subject, state_dir, extent)):
             detail = f"its ordinary ADD fails: {why}"
             finding = Finding(check, subject, Outcome.NOT_EXAMINED, 0.0, detail, cause=_TELLING)
+        elif words := lacking_root(shown):
+            # A run that cannot examine the plugin at all must not look like a success.
+            outcome = Outcome.ERROR if check.id == _TELLING else Outcome.NOT_EXAMINED
+            finding = finding._replace(outcome=outcome, detail=f"needs real root: in a user namespace it says {words}")
     except Exception as error:  # noqa: BLE001 -- an unforeseen error of one check must not cost all other findings
         finding = _broken_off(finding, error, executions)
     return finding._replace(seconds=time.monotonic() - clock, transcript=tuple(executions))
