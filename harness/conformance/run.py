@@ -15,6 +15,7 @@ from harness.conformance import catalogue, expect
 from harness.conformance.catalogue import Check, Level
 from harness.conformance.course import demand_room
 from harness.conformance.finding import Finding, Outcome
+from harness.conformance.found_delegates import for_each_delegate
 from harness.conformance.preparation import PreparationError
 from harness.conformance.privileges import lacking_root
 from harness.conformance.profile import Profile
@@ -117,7 +118,7 @@ def run_check(check: Check, subject: Subject, *, state_dir: Path, extent: Extent
 def _run(check: Check, trial: Trial) -> str:
     """Run a check, and return its remark; a violation counts only if the network has room for its attachments."""
     try:
-        return check.run(trial) or ""
+        return for_each_delegate(check.run, trial) or ""
     except ViolationError:
         if check.attachments > 1:
             demand_room(trial, check.attachments)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from harness.conformance.catalogue import Check, checks
 from harness.conformance.finding import Finding, Outcome
+from harness.conformance.found_delegates import with_delegates
 from harness.conformance.preparation import PreparationError
 from harness.conformance.profile import Profile
 from harness.conformance.report.wording import paragraph, place, printable
@@ -73,6 +74,7 @@ class _Suite:
         watched = tuple(map(Path, declaration["watched"]))
         self._extent = Extent(declaration["timeout"], watched, Path(prepare) if prepare else None)
         self._profiles: dict[str, Profile] = {}
+        self._executed: list[tuple[Subject, tuple[str, ...]]] = []
         self.items = dict(_items(declaration))
 
     def run(self, name: str) -> dict[str, object]:
@@ -84,9 +86,18 @@ class _Suite:
             if found is not item.profile:
                 text = f'{subject.type} is of the profile {found}: say so, profile="{found}"'
                 return {"outcome": Outcome.FAIL, "text": text}
-            subject = replace(subject, profile=found)
+            subject = self._with_delegates(replace(subject, profile=found), Path(folder))
             finding = run_check(item.check, subject, state_dir=Path(folder), extent=self._extent)
         return {"outcome": finding.outcome, "text": _text(finding)}
+
+    def _with_delegates(self, subject: Subject, state_dir: Path) -> Subject:
+        """Return the subject with its delegates, which are found once for all items."""
+        for known, executed in self._executed:
+            if known == subject:
+                return replace(subject, executed=executed)
+        found = with_delegates(subject, state_dir, self._extent)
+        self._executed.append((subject, found.executed))
+        return found
 
     def _profile_of(self, subject: Subject, state_dir: Path) -> Profile:
         """Return the plugin's profile, found once for all items; if its ADD fails, the profile of its place."""

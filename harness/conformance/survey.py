@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness.conformance.catalogue import Check
 from harness.conformance.finding import Finding
+from harness.conformance.found_delegates import with_delegates
 from harness.conformance.profile import Profile
 from harness.conformance.run import Extent, examine, with_profile
 from harness.conformance.subject import Subject, subjects_of
@@ -54,7 +55,7 @@ class Survey:
         findings: list[Finding] = []
         for subject in map(self._profiled, subjects):
             findings += examine(
-                subject,
+                with_delegates(subject, self.state_dir, self.extent),
                 self.checks,
                 state_dir=self.state_dir,
                 extent=self.extent,

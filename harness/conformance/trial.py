@@ -70,6 +70,8 @@ class Trial:
         self.node = site.node(threads=_THREADS)
         if extent.preparation is not None:
             prepare_node(extent.preparation, self.node, extent.timeout)
+        self.delegate_recorded = False
+        """Whether a substitute has taken the place of the subject's first delegate."""
         self.prepared = self.macs(self.node_netns) if extent.preparation else frozenset[str]()
         """The MACs of interfaces that the preparation has made on the node."""
         self._prev_results: dict[Container, object] = {}
