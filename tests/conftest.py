@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -109,6 +110,14 @@ def one_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     archive = tmp_path_factory.mktemp("one-file") / "cni-harness.pyz"
     write(archive)
     return archive
+
+
+@pytest.fixture
+def shared_folder() -> Iterator[Path]:
+    """A folder that everybody may enter: pytest keeps its own from other users."""
+    with TemporaryDirectory(prefix="cni-harness-test-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
 
 
 @pytest.fixture

@@ -4,10 +4,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from shutil import copy
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -41,10 +40,8 @@ class Machine:
 
 
 @pytest.fixture
-def machine(one_file: Path) -> Iterator[Machine]:
-    with TemporaryDirectory(prefix="cni-harness-test-") as folder:
-        Path(folder).chmod(0o755)
-        yield Machine(Path(folder), one_file)
+def machine(one_file: Path, shared_folder: Path) -> Machine:
+    return Machine(shared_folder, one_file)
 
 
 @pytest.fixture
