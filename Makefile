@@ -65,7 +65,7 @@ ELSEWHERE := $(if $(filter 0,$(shell id -u)),unshare --net -- sh -c 'ip link set
 
 # Targets install packages, and apt works for one at a time.
 .NOTPARALLEL:
-.PHONY: help up down test test-runtimes test-vm lint bench matrix reports soak docs pictures man stubs install wheels deb venv test-venv clean needs \
+.PHONY: help up down test test-runtimes test-vm lint bench matrix reports soak docs pictures man stubs install wheels zipapp deb venv test-venv clean needs \
 	test-needs bench-needs runtime-needs wheel-needs deb-needs vm-needs
 
 help: ## this list
@@ -129,6 +129,9 @@ wheels: $(MADE) | wheel-needs ## build/wheels: for amd64 and arm64 with the comp
 	$(RUN)/python -m pip wheel --quiet --wheel-dir build/wheels .
 	rm -rf build/lib
 	CC=aarch64-linux-gnu-gcc $(RUN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheels .
+
+zipapp: $(INSTALLED) ## build/cni-harness.pyz: the harness and the Python packages that it needs as one file
+	$(RUN)/python -m tools.zipapp build/cni-harness.pyz
 
 deb: wheels $(INSTALLED) | deb-needs ## build/cni-harness_VERSION_ARCHITECTURE.deb, with what the plugins need and the pages of build/man
 	rm -f build/*.deb

@@ -10,6 +10,7 @@ import struct
 __all__ = [
     "CLONE_NEWNET",
     "CLONE_NEWNS",
+    "CLONE_NEWUSER",
     "MNT_DETACH",
     "MS_BIND",
     "MS_NODEV",
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 CLONE_NEWNS = 0x00020000
+CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
 
 MS_NOSUID = 0x2

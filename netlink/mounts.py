@@ -2,12 +2,13 @@
 
 import errno
 import os
-from collections.abc import Collection, Mapping
+import stat
+from collections.abc import Collection, Container, Mapping
 from contextlib import ExitStack, suppress
 
 from lean import syscalls
 
-__all__ = ["mount_own_sysfs", "private_mounts"]
+__all__ = ["mount_own_sysfs", "mount_writable_view", "private_mounts"]
 
 
 def private_mounts(binds: Mapping[str, str], kept: Collection[str] = ()) -> None:
@@ -54,6 +55,36 @@ def mount_own_sysfs() -> None:
     """
     with suppress(OSError):
         syscalls.mount("sysfs", "/sys", 0, "sysfs")
+
+
+def mount_writable_view(folder: str, *, hidden: Container[str]) -> None:
+    """Mount an empty file system on `folder`, with the entries of the folder bound in it except the `hidden` ones.
+
+    The view of the folder is writable, even if the folder is another user's. Links are copied. Entries that cannot be
+    bound are left out. It holds for the calling thread's mount namespace. Raises OSError.
+    """
+    below = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        names = [name for name in os.listdir(f"/proc/self/fd/{below}") if name not in hidden]
+        syscalls.mount("tmpfs", folder, syscalls.MS_NOSUID | syscalls.MS_NODEV, "tmpfs", "mode=755")
+        for name in names:
+            with suppress(OSError):
+                _show(f"/proc/self/fd/{below}/{name}", os.path.join(folder, name))
+    finally:
+        os.close(below)
+
+
+def _show(source: str, target: str) -> None:
+    mode = os.lstat(source).st_mode
+    if stat.S_ISLNK(mode):
+        os.symlink(os.readlink(source), target)
+        return
+    if stat.S_ISDIR(mode):
+        os.mkdir(target)
+    else:
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC))
+    # Recursive: the kernel refuses a bind that would uncover a folder below another mount.
+    syscalls.mount(source, target, syscalls.MS_BIND | syscalls.MS_REC)
 
 
 def _make_slave() -> None:

@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.nodes import HANG, Node
 from tests.samples import sampled
 from tests.servers import running_server, write_launchers
 from tests.turns import turns
+from tools.zipapp.archive import write
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -100,6 +102,22 @@ def bin_dir(request: pytest.FixtureRequest) -> Path:
     """A folder for CNI_PATH: tests run with both kinds of execution, or take turns with them (tests/turns.py)."""
     folder: Path = request.getfixturevalue(f"{request.param}_bin_dir")
     return folder
+
+
+@pytest.fixture(scope="session")
+def one_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """cni-harness.pyz, as `make zipapp` writes it."""
+    archive = tmp_path_factory.mktemp("one-file") / "cni-harness.pyz"
+    write(archive)
+    return archive
+
+
+@pytest.fixture
+def shared_folder() -> Iterator[Path]:
+    """A folder that everybody may enter: pytest keeps its own from other users."""
+    with TemporaryDirectory(prefix="cni-harness-test-") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
 
 
 @pytest.fixture

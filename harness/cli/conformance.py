@@ -17,7 +17,8 @@ from harness.cli.conformance_options import ConformanceOptions, survey_options
 from harness.cli.conformance_reports import ReportFiles, junit_option, report_option
 from harness.cli.conformance_runtime import runtime
 from harness.cli.conformance_session import session
-from harness.cli.options import Settings, needs_root, say, verb
+from harness.cli.options import Settings, say, verb
+from harness.cli.privileges import obtain_privileges
 from harness.output import emit, message_of
 from harness.table import Table
 
@@ -73,7 +74,7 @@ def command(
 
     files, began = ReportFiles(reports, junit), datetime.now().astimezone()
     settings.announces = True
-    needs_root("conformance", "makes network namespaces")
+    obtain_privileges("conformance")
     known = read_known(known_failures)
     surveying = options.survey(settings, judge=lambda found: judged(found, known), fail_fast=fail_fast, keeps=keep)
     with surveying as survey, _folders(settings, survey.networks) as bin_dirs:

@@ -9,7 +9,8 @@ import click
 
 from harness.cli.conformance_options import FILE, ConformanceOptions, survey_options
 from harness.cli.conformance_reports import writable_folder
-from harness.cli.options import Settings, named_folders, needs_root, verb
+from harness.cli.options import Settings, named_folders, verb
+from harness.cli.privileges import obtain_privileges
 from harness.output import emit
 from harness.table import Table
 
@@ -60,7 +61,7 @@ def matrix(
     from harness.conformance.report.matrix import matrix_of
     from harness.conformance.report.submission import write_folder
 
-    needs_root("conformance matrix", "makes network namespaces")
+    obtain_privileges("conformance matrix")
     named = named_folders(folders)
     with options.survey(settings) as survey:
         for folder in filter(None, (save and save.parent, reports)):

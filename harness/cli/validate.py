@@ -63,7 +63,11 @@ def _verdict(network: "NetworkList", unused: list[str], versions: Callable[[str]
     from harness.validation.validate import validate
 
     warnings: list[str] = []
-    problems = unused + validate(network, versions, warnings.append)
+    try:
+        problems = unused + validate(network, versions, warnings.append)
+    except ModuleNotFoundError as error:
+        message = f"`cni-harness validate` needs the Python package {error.name}, which cni-harness.pyz does not hold"
+        raise click.ClickException(message) from None
     return _Verdict(str(network.source or ""), network.name, problems, warnings)
 
 

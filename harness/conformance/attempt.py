@@ -10,18 +10,21 @@ from typing import Final, NamedTuple
 from harness.conformance.catalogue import Check, Level
 from harness.conformance.course import demand_room
 from harness.conformance.finding import Finding, Outcome
+from harness.conformance.found_delegates import for_each_delegate
 from harness.conformance.halt import HaltedError
 from harness.conformance.hangs import HangingError
 from harness.conformance.kept_node import kept_node, kept_on_failure
 from harness.conformance.preparation import PreparationError
+from harness.conformance.privileges import lacking_root
 from harness.conformance.subject import Subject
 from harness.conformance.trial import Extent, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution
 from skel.versions import at_least
 
-__all__ = ["Attempt", "attempt", "not_examined"]
+__all__ = ["ORDINARY_ADD", "Attempt", "attempt", "not_examined"]
 
+ORDINARY_ADD: Final = "add-prints-result"
 _BINDING: Final = (Level.MUST, Level.SHOULD)
 _SECRETLESS: Final = "CNI_"
 """The prefix of the variables that are shown."""
@@ -56,8 +59,11 @@ def attempt(check: Check, subject: Subject, *, state_dir: Path, extent: Extent) 
     except NotApplicableError as reason:
         finding = finding._replace(outcome=Outcome.NOT_APPLICABLE, detail=str(reason))
     except ViolationError as violation:
-        found = violation
         finding = _violated(finding, violation, executions)
+        if words := lacking_root([*executions, *([violation.execution] if violation.execution else [])]):
+            finding = _without_root(finding, words)
+        else:
+            found = violation
     except HangingError as error:
         finding = not_examined(finding, error.hang.cause, str(error))
     except Exception as error:  # noqa: BLE001 -- an unforeseen error of one check must not cost all other findings
@@ -65,6 +71,13 @@ def attempt(check: Check, subject: Subject, *, state_dir: Path, extent: Extent) 
     kept = kept_node(trial) if trial is not None else None
     seconds = time.monotonic() - clock
     return Attempt(finding._replace(seconds=seconds, transcript=tuple(executions), kept=kept), found)
+
+
+def _without_root(finding: Finding, words: str) -> Finding:
+    # A run that cannot examine the plugin at all must not look like a success.
+    outcome = Outcome.ERROR if finding.check.id == ORDINARY_ADD else Outcome.NOT_EXAMINED
+    detail = f"needs real root: in a user namespace it says {words}"
+    return finding._replace(outcome=outcome, detail=detail, failed_runs=0)
 
 
 def not_examined(finding: Finding, cause: str, why: str) -> Finding:
@@ -77,7 +90,7 @@ def not_examined(finding: Finding, cause: str, why: str) -> Finding:
 def _run(check: Check, trial: Trial) -> str:
     """Run a check, and return its remark; a violation counts only if the network has room for its attachments."""
     try:
-        return check.run(trial) or ""
+        return for_each_delegate(check.run, trial) or ""
     except ViolationError:
         if check.attachments > 1:
             demand_room(trial, check.attachments)

@@ -1,4 +1,4 @@
-"""A substitute for the delegate, first on CNI_PATH: it records each execution, and gives prescribed answers."""
+"""A substitute for a delegate, first on CNI_PATH: it records each execution, and gives prescribed answers."""
 
 import json
 import shlex
@@ -30,7 +30,7 @@ cat >"$delegate_log/$number/stdin"
 printf '%s\n' "$delegate_remark" >&2
 answer="$delegate_answers/$CNI_COMMAND"
 if [ ! -e "$answer" ] || [ -e "$answer.real" ]; then
-    "$delegate_real" <"$delegate_log/$number/stdin" >"$delegate_log/$number/stdout"
+    CNI_PATH=${delegate_path:-$CNI_PATH} "$delegate_real" <"$delegate_log/$number/stdin" >"$delegate_log/$number/stdout"
     code=$?
 fi
 if [ -e "$answer" ]; then
@@ -66,17 +66,30 @@ class Record(NamedTuple):
 class Delegate:
     """The substitute in its folder. `environ` puts it first on CNI_PATH: give that to the plugin under test."""
 
-    def __init__(self, folder: Path, name: str, real: Path, bin_dirs: tuple[Path, ...], below: str = "") -> None:
-        """Write it as `name` into a folder of its own below `folder`; it executes `real`."""
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        real: Path,
+        bin_dirs: tuple[Path, ...],
+        *,
+        below: str = "",
+        hides: bool = False,
+    ) -> None:
+        """Write it as `name` into a folder of its own below `folder`; it executes `real`.
+
+        If it `hides`, the real one gets a CNI_PATH of `bin_dirs` alone, without any substitutes.
+        """
         self._real = real
         self._log = folder / "log"
         self._answers = folder / "answers"
-        bin_dir = folder / "bin"
+        self.bin_dir = bin_dir = folder / "bin"
         self.path = bin_dir / below / name
         places = (self._log, self._answers, self.path.parent)
         for place in places:
             place.mkdir(parents=True, exist_ok=True)
-        values = {"log": self._log, "answers": self._answers, "real": real, "remark": REMARK}
+        usual = ":".join(map(str, bin_dirs)) if hides else ""
+        values = {"log": self._log, "answers": self._answers, "real": real, "remark": REMARK, "path": usual}
         lines = _SCRIPT.splitlines(keepends=True)
         lines[1:1] = [f"delegate_{key}={shlex.quote(str(value))}\n" for key, value in values.items()]
         self.path.write_text("".join(lines))
@@ -123,19 +136,23 @@ class Delegate:
         return records[-1]
 
 
-def recording(trial: Trial, *, below: str = "") -> Delegate:
-    """Make a substitute for the subject's delegate. Raises NotApplicableError if the subject has no delegate.
+def recording(trial: Trial, *, below: str = "", named: bool = False) -> Delegate:
+    """Make a substitute for the subject's first delegate. Raises NotApplicableError if the subject has no delegate.
 
-    With `below` it is in a folder of that name below the one that is on CNI_PATH.
+    With `below` it is in a folder of that name below the one that is on CNI_PATH. `named` demands that it is the IPAM
+    plugin that the configuration names: another delegate may get another configuration, and its result may be changed.
     """
-    name = trial.subject.delegate
-    if not name:
-        raise NotApplicableError("the configuration names no IPAM plugin to delegate to")
+    if not trial.subject.delegates:
+        raise NotApplicableError("the configuration names no IPAM plugin, and ADD executes no plugin of CNI_PATH")
+    name = trial.subject.delegates[0]
+    if named and name != trial.subject.delegate:
+        raise NotApplicableError(f"ADD executes {name}, which is not the ipam.type of the configuration")
     executor = Executor(trial.subject.bin_dirs)
     try:
         real = executor.find(name)
     except PluginNotFoundError as error:
         raise NotApplicableError(str(error)) from None
+    trial.delegate_recorded = True
     return Delegate(trial.folder(), name, real, executor.bin_dirs, below=below)
 
 

@@ -14,6 +14,7 @@ from harness.conformance.call import execute
 from harness.conformance.course import BARE_PATH
 from harness.conformance.examination import Examination, ExaminedFile
 from harness.conformance.finding import Finding
+from harness.conformance.privileges import privileges
 from harness.conformance.reproduce import Arguments
 from harness.conformance.subject import Subject
 from harness.libcni.execute import Executor, PluginNotFoundError
@@ -44,7 +45,7 @@ def examination_of(
         kernel=os.uname().release,
         began=began,
         command=(_program(), *sys.argv[1:]),
-        privileges="sudo" if "SUDO_UID" in os.environ else "root",
+        privileges=privileges(),
         cut_short=cut_short,
         arguments=arguments or Arguments(),
     )

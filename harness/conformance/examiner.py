@@ -6,13 +6,12 @@ from pathlib import Path
 from threading import RLock
 from typing import Final
 
-from harness.conformance.attempt import Attempt, attempt, not_examined
+from harness.conformance.attempt import ORDINARY_ADD, Attempt, attempt, not_examined
 from harness.conformance.catalogue import Check, checks
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.halt import HaltedError
 from harness.conformance.kept_node import without_node
 from harness.conformance.prerequisites import (
-    ORDINARY_ADD,
     PREREQUISITES,
     RESULT_VERSION,
     Prerequisite,

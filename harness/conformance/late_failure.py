@@ -18,7 +18,7 @@ def failing_late(trial: Trial) -> Delegate:
 
     Raises NotApplicableError if the plugin has no delegate, or ignores the routes of its delegate.
     """
-    delegate = recording(trial)
+    delegate = recording(trial, named=True)
     other = trial.new_container()
     trial.add(other, environ=delegate.environ)
     let_go(trial, other)

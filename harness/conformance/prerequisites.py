@@ -5,14 +5,13 @@ A plugin whose ADD fails would otherwise be blamed by every check that needs an 
 
 from typing import Final, NamedTuple
 
-from harness.conformance.attempt import Attempt
+from harness.conformance.attempt import ORDINARY_ADD, Attempt
 from harness.conformance.finding import Outcome
 from harness.conformance.symptoms import Symptom, leftovers_in, symptoms
 from harness.libcni.execute import Execution
 
-__all__ = ["ORDINARY_ADD", "PREREQUISITES", "RESULT_VERSION", "Prerequisite", "prerequisites_of"]
+__all__ = ["PREREQUISITES", "RESULT_VERSION", "Prerequisite", "prerequisites_of"]
 
-ORDINARY_ADD: Final = "add-prints-result"
 RESULT_VERSION: Final = "add-repeats-cni-version"
 
 

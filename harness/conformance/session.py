@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from harness.conformance.catalogue import Check, Level, checks
 from harness.conformance.examiner import Examiner
 from harness.conformance.finding import Finding, Outcome
+from harness.conformance.found_delegates import with_delegates
 from harness.conformance.hangs import Hangs
 from harness.conformance.known_failures import KnownFailures, KnownFailuresError
 from harness.conformance.preparation import PreparationError
@@ -85,6 +86,7 @@ class _Suite:
         self._profiles: dict[str, Profile] = {}
         self._folder = TemporaryDirectory(prefix="conformance-")
         self._examiners: list[tuple[Subject, Examiner]] = []
+        self._executed: list[tuple[Subject, tuple[str, ...]]] = []
         self.items = dict(_items(declaration))
         path = declaration["known_failures"]
         known = [check.id for check in checks()]
@@ -98,7 +100,9 @@ class _Suite:
         if found is not item.profile:
             text = f'{subject.type} is of the profile {found}: say so, profile="{found}"'
             return {"outcome": Outcome.FAIL, "text": text, "known": "", "outdated": ""}
-        finding = self._known.marked(self._examiner(replace(subject, profile=found), folder).find(item.check))
+        finding = self._known.marked(
+            self._examiner(self._with_delegates(replace(subject, profile=found), folder), folder).find(item.check)
+        )
         return {
             "outcome": finding.outcome,
             "text": _text(finding),
@@ -116,6 +120,15 @@ class _Suite:
         examiner = Examiner(subject, state_dir=folder, extent=extent, causes=PREREQUISITES[:1])
         self._examiners.append((subject, examiner))
         return examiner
+
+    def _with_delegates(self, subject: Subject, state_dir: Path) -> Subject:
+        """Return the subject with its delegates, which are found once for all items."""
+        for known, executed in self._executed:
+            if known == subject:
+                return replace(subject, executed=executed)
+        found = with_delegates(subject, state_dir, self._extent)
+        self._executed.append((subject, found.executed))
+        return found
 
     def _profile_of(self, subject: Subject, state_dir: Path) -> Profile:
         """Return the plugin's profile, found once for all items; if its ADD fails, the profile of its place."""

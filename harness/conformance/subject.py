@@ -17,13 +17,17 @@ _IFNAME: Final = "eth0"
 
 @dataclass(frozen=True)
 class Subject:
-    """One plugin in its place. `before` makes the objects that it works on; `profile` is None until it is found."""
+    """One plugin in its place. `before` makes the objects that it works on; `profile` is None until it is found.
+
+    `executed` are the plugins that its ADD was seen to execute, in their order.
+    """
 
     network: NetworkList
     before: tuple[PluginConfig, ...]
     plugin: PluginConfig
     bin_dirs: tuple[Path, ...]
     profile: Profile | None = None
+    executed: tuple[str, ...] = ()
 
     @property
     def type(self) -> str:
@@ -39,6 +43,11 @@ class Subject:
     def delegate(self) -> str:
         """The name of the IPAM plugin that this one has to execute, or empty."""
         return "" if self.profile is Profile.IPAM else self.plugin.delegate
+
+    @property
+    def delegates(self) -> tuple[str, ...]:
+        """The names of the plugins that this one executes: as its ADD was seen to do, otherwise the IPAM plugin."""
+        return self.executed or ((self.delegate,) if self.delegate else ())
 
     @property
     def executables(self) -> list[str]:

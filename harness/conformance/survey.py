@@ -10,6 +10,7 @@ from typing import Final
 from harness.conformance.catalogue import Check
 from harness.conformance.finding import Finding
 from harness.conformance.for_good import left_for_good
+from harness.conformance.found_delegates import with_delegates
 from harness.conformance.halt import HaltedError
 from harness.conformance.hangs import Hangs
 from harness.conformance.profile import Profile
@@ -75,7 +76,7 @@ class Survey:
                 profiled = self._profiled(subject, extent)
                 self._note_left(profiled, extent)
                 examine(
-                    profiled,
+                    with_delegates(profiled, self.state_dir, extent),
                     self.checks,
                     state_dir=self.state_dir,
                     extent=extent,

@@ -86,6 +86,8 @@ class Trial:
         self._segment = Segment(site, self.node_netns) if has_segment else None
         if extent.preparation is not None:
             prepare_node(extent.preparation, self.node, extent.timeout)
+        self.delegate_recorded = False
+        """Whether a substitute has taken the place of the subject's first delegate."""
         self.prepared = self.macs(self.node_netns) if extent.preparation else frozenset[str]()
         """The MACs of interfaces that the preparation has made on the node."""
         self.prepared_files = frozenset(self.node.var_lib_cni.rglob("*"))

@@ -8,7 +8,16 @@ from harness.conformance import expect
 from harness.conformance.catalogue import check
 from harness.conformance.circumstances import demand_no_device, lose_namespace, untouched
 from harness.conformance.course import demand_no_more, let_go
-from harness.conformance.delegates import FAILURE, FAILURE_CODE, FAILURE_MESSAGE, REMARK, Answer, Record, recording
+from harness.conformance.delegates import (
+    FAILURE,
+    FAILURE_CODE,
+    FAILURE_MESSAGE,
+    REMARK,
+    Answer,
+    Delegate,
+    Record,
+    recording,
+)
 from harness.conformance.profile import Profile
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
@@ -24,6 +33,8 @@ _IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
 _FORWARDS_GC: Final = ("delegate-gc",)
 _OF_SHELLS: Final = frozenset({"CNI_COMMAND", "OLDPWD", "PWD", "SHLVL", "_"})
 """Variables that differ by their nature, or that a shell changes by itself: a plugin may be a shell script."""
+_OF_INTERFACES: Final = frozenset({"CNI_IFNAME"})
+"""A variable that differs for a delegate that makes another interface, as those of Multus do."""
 _MARKS: Final = {"TRACEPARENT": "00-5bd66ef5095369c7b0d1f8f4bd33716a-c532cb4098ac3dd2-01", "A_MARK": "a = b;c"}
 _ARGUMENT: Final = {"args": {"conformance": {"mark": ["a", 1, None]}}}
 _NO_RESULTS: Final = ("", "no JSON\n", '["no", "object"]\n', '{"ips": [{"address": "no address"}]}\n')
@@ -40,7 +51,7 @@ def first_on_path(trial: Trial) -> None:
 @check("delegate-addresses-applied", "ipam-determines", profiles=_IN_POD, since="0.3.0")
 def addresses_applied(trial: Trial) -> None:
     """ADD returns the addresses that the delegate gave."""
-    delegate = recording(trial)
+    delegate = recording(trial, named=True)
     added = trial.add(environ=delegate.environ)
     result = expect.result(added, trial.version)
     record = delegate.demand("ADD", added, "for its addresses")
@@ -60,8 +71,10 @@ def environment(trial: Trial) -> None:
     delegate = recording(trial)
     for verb, executed in _all_verbs(trial, {**delegate.environ, **_MARKS}):
         record = delegate.demand(verb, executed, f"at {verb}")
+        is_named = delegate.path.name == trial.subject.delegate
+        free = _OF_SHELLS if is_named else _OF_SHELLS | _OF_INTERFACES
         wanted = executed.environ.items()
-        lost = sorted(name for name, value in wanted if name not in _OF_SHELLS and record.environ.get(name) != value)
+        lost = sorted(name for name, value in wanted if name not in free and record.environ.get(name) != value)
         if lost:
             got = ", ".join(f"{name}={record.environ.get(name, '(not set)')}" for name in lost)
             raise ViolationError(f"the variables {', '.join(lost)} passed on as they came, at {verb}", got, executed)
@@ -72,7 +85,7 @@ def environment(trial: Trial) -> None:
 )
 def configuration(trial: Trial) -> None:
     """The delegate gets the whole configuration that the plugin got, and not just its own part."""
-    delegate = recording(trial)
+    delegate = recording(trial, named=True)
     for verb, executed in _all_verbs(trial, delegate.environ):
         record = delegate.demand(verb, executed, f"at {verb}")
         given, passed = json.loads(executed.stdin), _decoded(record, executed)
@@ -146,7 +159,7 @@ def success(trial: Trial) -> None:
 @check("delegate-name", "ipam-type-characters", profiles=_IN_POD)
 def name(trial: Trial) -> None:
     """ADD is refused if the name of the delegate is a path, even of an executable."""
-    delegate = recording(trial, below="nested")
+    delegate = recording(trial, below="nested", named=True)
     path = f"nested/{trial.subject.delegate}"
     ipam = trial.subject.plugin.raw["ipam"]
     config = {"ipam": {**(ipam if isinstance(ipam, dict) else {}), "type": path}}
@@ -239,6 +252,19 @@ def _forwarded(trial: Trial, verb: str) -> None:
     delegate = recording(trial)
     for forwarded, executed in _all_verbs(trial, delegate.environ, verb):
         delegate.demand(forwarded, executed, f"since the plugin was executed with {verb}")
+        if verb != "GC":
+            _demand_each(delegate, verb, executed)
+
+
+def _demand_each(delegate: Delegate, verb: str, executed: Execution) -> None:
+    """Demand a verb for each interface for which the delegate got an ADD."""
+    added, done = (
+        {record.environ.get("CNI_IFNAME", "") for record in delegate.records(each)} for each in ("ADD", verb)
+    )
+    if missing := ", ".join(sorted(added - done)):
+        raise ViolationError(
+            f"{verb} executed on {delegate.path.name} for each interface of its ADD", f"none for {missing}", executed
+        )
 
 
 def _all_verbs(trial: Trial, environ: Mapping[str, str], *verbs: str) -> Iterator[tuple[str, Execution]]:

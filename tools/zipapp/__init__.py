@@ -1,0 +1,1 @@
+"""`make zipapp`: the harness and all that it needs as one file, cni-harness.pyz."""
