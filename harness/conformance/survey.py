@@ -54,6 +54,8 @@ class Survey:
         ]
         findings: list[Finding] = []
         for subject in map(self._profiled, subjects):
+            if not any(subject.profile in check.profiles for check in self.checks):
+                continue
             findings += examine(
                 with_delegates(subject, self.state_dir, self.extent),
                 self.checks,
