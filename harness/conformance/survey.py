@@ -74,6 +74,8 @@ class Survey:
                 break
             with suppress(HaltedError):
                 profiled = self._profiled(subject, extent)
+                if not any(profiled.profile in check.profiles for check in self.checks):
+                    continue
                 self._note_left(profiled, extent)
                 examine(
                     with_delegates(profiled, self.state_dir, extent),
