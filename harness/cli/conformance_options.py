@@ -74,6 +74,7 @@ _OPTIONS: Final = (
         help="A folder where the plugin keeps files, which it may not leave there; may be repeated.",
     ),
     _number("--jobs", default=1, help="How many checks at a time, each on a node of its own."),
+    _number("--repeat", default=1, help="How often each check runs, to find what fails only sometimes."),
     click.option(
         "--timeout",
         type=click.FloatRange(min=0, min_open=True),
@@ -101,6 +102,7 @@ class ConformanceOptions:
     preparation: Path | None
     watched: tuple[Path, ...]
     jobs: int
+    repeat: int
     timeout: float
     chaos: bool
     points: int
@@ -142,6 +144,7 @@ class ConformanceOptions:
                 plugins=self.plugins,
                 profile=profile,
                 jobs=self.jobs,
+                repeat=self.repeat,
                 progress=_show,
                 remark=_remark,
             )

@@ -11,11 +11,13 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from harness.conformance.catalogue import Check, checks
+from harness.conformance.examiner import Examiner
 from harness.conformance.finding import Finding, Outcome
+from harness.conformance.hangs import Hangs
 from harness.conformance.preparation import PreparationError
 from harness.conformance.profile import Profile
 from harness.conformance.report.wording import paragraph, place, printable
-from harness.conformance.run import Extent, run_check, with_profile
+from harness.conformance.run import Extent, with_profile
 from harness.conformance.subject import Subject, subjects_of
 from harness.conformance.survey import in_common_version
 from harness.conformance.verdict import ViolationError
@@ -73,20 +75,29 @@ class _Suite:
         watched = tuple(map(Path, declaration["watched"]))
         self._extent = Extent(declaration["timeout"], watched, Path(prepare) if prepare else None)
         self._profiles: dict[str, Profile] = {}
+        self._folder = TemporaryDirectory(prefix="conformance-")
+        self._examiners: list[tuple[Subject, Examiner]] = []
         self.items = dict(_items(declaration))
 
     def run(self, name: str) -> dict[str, object]:
         """Run the check of an item on a node of its own. Raises PluginError, PreparationError."""
-        item = self.items[name]
-        with TemporaryDirectory(prefix="conformance-") as folder:
-            subject = in_common_version(item.subject, Path(folder), self._extent.timeout)
-            found = self._profile_of(subject, Path(folder))
-            if found is not item.profile:
-                text = f'{subject.type} is of the profile {found}: say so, profile="{found}"'
-                return {"outcome": Outcome.FAIL, "text": text}
-            subject = replace(subject, profile=found)
-            finding = run_check(item.check, subject, state_dir=Path(folder), extent=self._extent)
+        item, folder = self.items[name], Path(self._folder.name)
+        subject = in_common_version(item.subject, folder, self._extent)
+        found = self._profile_of(subject, folder)
+        if found is not item.profile:
+            text = f'{subject.type} is of the profile {found}: say so, profile="{found}"'
+            return {"outcome": Outcome.FAIL, "text": text}
+        finding = self._examiner(replace(subject, profile=found), folder).find(item.check)
         return {"outcome": finding.outcome, "text": _text(finding)}
+
+    def _examiner(self, subject: Subject, folder: Path) -> Examiner:
+        """Return the examiner of a plugin, the same for all its items: it remembers the causes that they share."""
+        for known, examiner in self._examiners:
+            if known == subject:
+                return examiner
+        examiner = Examiner(subject, state_dir=folder, extent=replace(self._extent, hangs=Hangs()))
+        self._examiners.append((subject, examiner))
+        return examiner
 
     def _profile_of(self, subject: Subject, state_dir: Path) -> Profile:
         """Return the plugin's profile, found once for all items; if its ADD fails, the profile of its place."""

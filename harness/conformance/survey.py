@@ -2,11 +2,14 @@
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.conformance.catalogue import Check
 from harness.conformance.finding import Finding
+from harness.conformance.halt import HaltedError
+from harness.conformance.hangs import Hangs
 from harness.conformance.profile import Profile
 from harness.conformance.run import Extent, examine, with_profile
 from harness.conformance.subject import Subject, subjects_of
@@ -23,8 +26,8 @@ __all__ = ["Survey", "in_common_version"]
 class Survey:
     """Examines suites, one after the other: `checks` on the plugins of `networks`, only of `plugins` if any are named.
 
-    `jobs` checks run at once. `progress` gets each finding, its number and the number of its plugin's checks. `remark`
-    gets the remarks that are not findings.
+    `jobs` checks run at once, each `repeat` times. `progress` gets each finding, its number and the number of its
+    plugin's checks. `remark` gets the remarks that are not findings.
     """
 
     networks: Sequence[NetworkList]
@@ -34,16 +37,20 @@ class Survey:
     plugins: Sequence[str] = ()
     profile: Profile | None = None
     jobs: int = 1
+    repeat: int = 1
     progress: Callable[[Finding, int, int], object] = lambda *_: None
     remark: Callable[[str], object] = lambda _: None
     _profiles: dict[tuple[str, str], Profile] = field(default_factory=dict, init=False)
     """The profiles that were found, by network and type: the same in each suite."""
 
-    def of(self, bin_dirs: Sequence[Path], *, lenient: bool = False) -> list[Finding]:
+    def of(
+        self, bin_dirs: Sequence[Path], *, lenient: bool = False, found: list[Finding] | None = None
+    ) -> list[Finding]:
         """Return the findings of the suite in these folders.
 
-        Raises PluginNotFoundError if a plugin is missing, before anything is executed; when `lenient`, it is left out.
-        Raises OSError, SnapshotError if a plugin's version or profile cannot be found out.
+        `found` is extended by the findings of each plugin, also if the run is halted or ends by an error. Raises
+        PluginNotFoundError if a plugin is missing, before anything is executed; when `lenient`, it is left out. Raises
+        OSError, SnapshotError if a plugin's version or profile cannot be found out; PreparationError.
         """
         subjects = [
             subject
@@ -51,16 +58,22 @@ class Survey:
             for subject in subjects_of(network, bin_dirs, profile=self.profile, only=self.plugins)
             if self._is_there(subject, lenient=lenient)
         ]
-        findings: list[Finding] = []
-        for subject in map(self._profiled, subjects):
-            findings += examine(
-                subject,
-                self.checks,
-                state_dir=self.state_dir,
-                extent=self.extent,
-                jobs=self.jobs,
-                progress=self.progress,
-            )
+        findings: list[Finding] = [] if found is None else found
+        for subject in subjects:
+            extent = replace(self.extent, hangs=Hangs())
+            if extent.halt.is_asked:
+                break
+            with suppress(HaltedError):
+                examine(
+                    self._profiled(subject, extent),
+                    self.checks,
+                    state_dir=self.state_dir,
+                    extent=extent,
+                    jobs=self.jobs,
+                    repeat=self.repeat,
+                    progress=self.progress,
+                    found=findings,
+                )
         return findings
 
     def _is_there(self, subject: Subject, *, lenient: bool) -> bool:
@@ -75,14 +88,14 @@ class Survey:
             return False
         return True
 
-    def _profiled(self, subject: Subject) -> Subject:
+    def _profiled(self, subject: Subject, extent: Extent) -> Subject:
         """Choose a version that the plugin speaks, if the list has several; find its profile, once for all suites."""
-        subject = in_common_version(subject, self.state_dir, self.extent.timeout)
+        subject = in_common_version(subject, self.state_dir, extent)
         key = (subject.network.name, subject.type)
         if subject.profile is None and key in self._profiles:
             return replace(subject, profile=self._profiles[key])
         try:
-            found = with_profile(subject, self.state_dir, self.extent)
+            found = with_profile(subject, self.state_dir, extent)
         except ViolationError as violation:
             self.remark(
                 f"{subject.type} is taken for an interface plugin (see --profile), and few checks apply to one whose"
@@ -94,23 +107,27 @@ class Survey:
         return found
 
 
-def in_common_version(subject: Subject, state_dir: Path, timeout: float) -> Subject:
+def in_common_version(subject: Subject, state_dir: Path, extent: Extent) -> Subject:
     """Return the subject in the highest version that its list and all its plugins have (SPEC.md section 1).
 
-    If no version is common, or a plugin does not answer VERSION, the subject stays in the highest of the list. A plugin
-    may take `timeout` seconds for its VERSION. Raises OSError.
+    If no version is common, or a plugin does not answer VERSION, the subject stays in the highest of the list. Raises
+    OSError, HaltedError.
     """
     network = subject.network
     if len(network.cni_versions) < 2:  # noqa: PLR2004 -- a choice needs two
         return subject
-    executor = Executor(subject.bin_dirs, timeout=timeout)
+    executor = Executor(subject.bin_dirs, timeout=extent.timeout)
     stdin = json.dumps({"cniVersion": network.cni_version}).encode()
     spoken = set(network.cni_versions)
     with Site(state_dir, "conformance") as site:
         node = site.node()
         try:
             for name in subject.executables:
-                spoken &= set(decode_versions(node.run(executor.run, name, "VERSION", stdin, {})))
+                extent.halt.obey()
+                asked = node.run(executor.run, name, "VERSION", stdin, {})
+                if name == subject.type:
+                    extent.hangs.note(asked)
+                spoken &= set(decode_versions(asked))
         except PluginError:
             return subject
     common = [version for version in network.cni_versions if version in spoken]

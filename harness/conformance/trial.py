@@ -4,19 +4,21 @@ import errno
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final, Self, Unpack
 
 from harness.conformance import expect
 from harness.conformance.asking import ABSENT, Changes, Container, attachment_of, config_of, environment_of
-from harness.conformance.call import execute
+from harness.conformance.call import corrected, execute
+from harness.conformance.halt import Halt
+from harness.conformance.hangs import Hangs
 from harness.conformance.leftovers import leftovers
 from harness.conformance.preparation import prepare_node
 from harness.conformance.profile import Profile
 from harness.conformance.subject import LOOPBACK, Subject
-from harness.conformance.verdict import PredecessorError, ViolationError
+from harness.conformance.verdict import PredecessorError, UnexecutableError, ViolationError
 from harness.libcni.execute import Execution, Executor, PluginError
 from harness.libcni.networks import PluginConfig
 from harness.libcni.request import request_config
@@ -34,8 +36,8 @@ __all__ = ["ABSENT", "LOOPBACK_INDEX", "Changes", "Container", "Extent", "Trial"
 LOOPBACK_INDEX: Final = 1
 """The same in every network namespace."""
 _THREADS: Final = 16
-_UNFIT: Final = (errno.ENOEXEC, errno.ENOENT, errno.EACCES, errno.ELIBBAD)
-"""The kernel's errors for a file that it cannot execute, or whose interpreter it cannot execute."""
+_OF_THE_MACHINE: Final = (errno.E2BIG, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ETXTBSY)
+"""The kernel's errors for an execution that do not concern the plugin's file. execve(2) has many that do."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,12 @@ class Extent:
     """The number of kills in the check that kills the plugin."""
     killers: int = 1
     """The number of these at once."""
+    corrects_version: bool = False
+    """Checks see results with the cniVersion of the request: that it is wrong is another check's finding."""
+    hangs: Hangs = field(default_factory=Hangs, compare=False)
+    """The time-outs of the plugin so far."""
+    halt: Halt = field(default_factory=Halt, compare=False)
+    """Ends a run before its last check."""
 
 
 class Trial:
@@ -152,8 +160,10 @@ class Trial:
     ) -> Execution:
         """Execute the plugin under test and return the execution, whatever its outcome. `valid` is for GC.
 
-        Raises ViolationError for a file that cannot be executed, and PredecessorError.
+        Raises UnexecutableError, PredecessorError; HangingError for a verb that hangs, HaltedError.
         """
+        self.extent.hangs.demand_end(verb)
+        self.extent.halt.obey()
         if verb == "ADD" and container is not None:
             self.prepare(container)
         stdin = changes["stdin"] if "stdin" in changes else self._config(verb, container, valid, changes)
@@ -167,12 +177,16 @@ class Trial:
                 cwd=changes.get("cwd", "/"),
                 wrapper=changes.get("wrapper", ()),
                 stdout=changes.get("stdout"),
+                tick=self.extent.halt.obey,
             )
         except OSError as error:
-            if error.errno not in _UNFIT:
+            if error.errno in _OF_THE_MACHINE or str(error.filename) != str(self.path):
                 raise
-            raise ViolationError(f"{self.path} to be executed", str(error.strerror)) from None
+            raise UnexecutableError(f"{self.path} to be executed", str(error.strerror)) from None
         self.executions.append(execution)
+        self.extent.hangs.note(execution)
+        if verb == "ADD" and execution.exit_code == 0 and self.extent.corrects_version:
+            execution = corrected(execution, changes.get("version", self.version))
         if verb == "ADD" and container is not None and execution.exit_code == 0:
             self._results[container] = _json(execution.stdout)
         return execution

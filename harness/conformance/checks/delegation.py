@@ -21,6 +21,7 @@ from skel.versions import VERB_SINCE
 __all__: list[str] = []
 
 _IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
+_FORWARDS_GC: Final = ("delegate-gc",)
 _OF_SHELLS: Final = frozenset({"CNI_COMMAND", "OLDPWD", "PWD", "SHLVL", "_"})
 """Variables that differ by their nature, or that a shell changes by itself: a plugin may be a shell script."""
 _MARKS: Final = {"TRACEPARENT": "00-5bd66ef5095369c7b0d1f8f4bd33716a-c532cb4098ac3dd2-01", "A_MARK": "a = b;c"}
@@ -53,7 +54,7 @@ def addresses_applied(trial: Trial) -> None:
         raise ViolationError(f"{', '.join(sorted(wanted))} in the result, as the delegate gave it", "other ips", added)
 
 
-@check("delegate-environment", "delegate-environment", "delegate-same-request", profiles=_IN_POD)
+@check("delegate-environment", "delegate-environment", "delegate-same-request", profiles=_IN_POD, needs=_FORWARDS_GC)
 def environment(trial: Trial) -> None:
     """The delegate gets all the variables that the plugin got, whatever their names are."""
     delegate = recording(trial)
@@ -66,7 +67,9 @@ def environment(trial: Trial) -> None:
             raise ViolationError(f"the variables {', '.join(lost)} passed on as they came, at {verb}", got, executed)
 
 
-@check("delegate-configuration", "delegate-configuration", "delegate-same-request", profiles=_IN_POD)
+@check(
+    "delegate-configuration", "delegate-configuration", "delegate-same-request", profiles=_IN_POD, needs=_FORWARDS_GC
+)
 def configuration(trial: Trial) -> None:
     """The delegate gets the whole configuration that the plugin got, and not just its own part."""
     delegate = recording(trial)
@@ -216,7 +219,14 @@ def verify_fails(trial: Trial) -> None:
     expect.failed(trial.check(environ=delegate.environ), "the delegate's CHECK has failed")
 
 
-@check("delegate-gc-fails", "gc-continues", "delegate-error-returned", profiles=_IN_POD, since=VERB_SINCE["GC"])
+@check(
+    "delegate-gc-fails",
+    "gc-continues",
+    "delegate-error-returned",
+    profiles=_IN_POD,
+    since=VERB_SINCE["GC"],
+    needs=_FORWARDS_GC,
+)
 def collect_fails(trial: Trial) -> None:
     """GC reports the error of its delegate."""
     delegate = recording(trial)
@@ -238,8 +248,9 @@ def _all_verbs(trial: Trial, environ: Mapping[str, str], *verbs: str) -> Iterato
         yield "ADD", added
     calls: dict[str, Callable[[], Execution]] = {
         "CHECK": lambda: trial.check(environ=environ, config=_ARGUMENT),
-        "GC": lambda: trial.gc(trial.container, environ=environ, config=_ARGUMENT),
         "DEL": lambda: trial.delete(environ=environ, config=_ARGUMENT),
+        # The last one: a plugin may lack it, and the others count all the same.
+        "GC": lambda: trial.gc(trial.container, environ=environ, config=_ARGUMENT),
     }
     for verb, call in calls.items():
         if verb in (verbs or calls) and trial.has(verb):

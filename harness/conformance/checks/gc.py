@@ -21,6 +21,9 @@ _SINCE: Final = VERB_SINCE["GC"]
 _OF_THE_SPEC: Final = "cni.dev/valid-attachments"
 _OF_LIBCNI: Final = "cni.dev/attachments"
 _IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
+_FORWARDS: Final = "delegate-gc"
+_COLLECTS: Final = (_FORWARDS, "gc-removes-stale")
+"""The checks that fail for a plugin without GC."""
 _SETTLING: Final = 2.0
 """Seconds for the kernel to take the links of a namespace away."""
 _PAUSE: Final = 0.05
@@ -37,7 +40,9 @@ def keeps_valid(trial: Trial) -> None:
     trial.demand_same(before, trial.snapshot(trial.container, other), "after GC with all attachments in its list")
 
 
-@check("gc-removes-stale", "gc-removes-stale", "gc-removes-reservations", since=_SINCE, attachments=2)
+@check(
+    "gc-removes-stale", "gc-removes-stale", "gc-removes-reservations", since=_SINCE, attachments=2, needs=(_FORWARDS,)
+)
 def removes_stale(trial: Trial) -> None:
     """GC removes the leftovers of an attachment that is not in its list, and leaves the one that is."""
     before = _with_stale(trial)
@@ -45,7 +50,7 @@ def removes_stale(trial: Trial) -> None:
     demand_soon_same(trial, before, "as without the attachment whose container is gone, after GC")
 
 
-@check("gc-empty-list", "gc-removes-stale", "gc-removes-reservations", since=_SINCE)
+@check("gc-empty-list", "gc-removes-stale", "gc-removes-reservations", since=_SINCE, needs=_COLLECTS)
 def empty_list(trial: Trial) -> None:
     """GC with an empty list removes the leftovers of every attachment."""
     trial.warm_up()
@@ -56,13 +61,13 @@ def empty_list(trial: Trial) -> None:
     demand_soon_same(trial, before, "after GC with an empty list, whose containers are gone", bystander)
 
 
-@check("gc-spelling-of-spec", "gc-valid-attachments", "gc-removes-stale", since=_SINCE, attachments=2)
+@check("gc-spelling-of-spec", "gc-valid-attachments", "gc-removes-stale", since=_SINCE, attachments=2, needs=_COLLECTS)
 def spelling_of_spec(trial: Trial) -> None:
     """GC reads the list under the specification's key alone."""
     _under_one_key(trial, _OF_THE_SPEC, _OF_LIBCNI)
 
 
-@check("gc-spelling-of-libcni", "habit-gc-both-spellings", since=_SINCE, attachments=2)
+@check("gc-spelling-of-libcni", "habit-gc-both-spellings", since=_SINCE, attachments=2, needs=_COLLECTS)
 def spelling_of_libcni(trial: Trial) -> None:
     """GC reads the list under libcni's other key alone, too."""
     _under_one_key(trial, _OF_LIBCNI, _OF_THE_SPEC)
@@ -137,7 +142,7 @@ def then_add(trial: Trial) -> None:
     trial.detach()
 
 
-@check("gc-goes-on-past-errors", "gc-continues", profiles=_IN_POD, since=_SINCE, attachments=2)
+@check("gc-goes-on-past-errors", "gc-continues", profiles=_IN_POD, since=_SINCE, attachments=2, needs=_COLLECTS)
 def goes_on_past_errors(trial: Trial) -> None:
     """GC whose delegate fails removes its own stale resources all the same, and reports the error."""
     delegate = recording(trial)

@@ -1,0 +1,115 @@
+"""Judging the checks of one plugin: repetitions, and the causes that several violations have in common."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from harness.conformance.attempt import Attempt, attempt, not_examined
+from harness.conformance.catalogue import Check, checks
+from harness.conformance.finding import Finding, Outcome
+from harness.conformance.halt import HaltedError
+from harness.conformance.prerequisites import ORDINARY_ADD, PREREQUISITES, RESULT_VERSION, Prerequisite
+from harness.conformance.subject import Subject
+from harness.conformance.symptoms import version_differs
+from harness.conformance.trial import Extent
+from harness.conformance.verdict import UnexecutableError
+
+__all__ = ["Examiner"]
+
+_FAILED: Final = (Outcome.FAIL, Outcome.WARN)
+_JUDGED: Final = (Outcome.PASS, *_FAILED)
+_QUOTED: Final = 200
+_POSITIONS: Final = {each.check: number for number, each in enumerate(PREREQUISITES)}
+
+
+class Examiner:
+    """Finds what the checks of a plugin find. A check that others depend on runs once; any threads may ask."""
+
+    def __init__(self, subject: Subject, *, state_dir: Path, extent: Extent, repeat: int = 1) -> None:
+        """Store the subject; each check runs `repeat` times."""
+        self._subject = subject
+        self._state_dir = state_dir
+        self._extent = extent
+        self._repeat = repeat
+        self._checks = {check.id: check for check in checks()}
+        self._locks = {name: Lock() for name in _POSITIONS}
+        self._causes: dict[str, Attempt] = {}
+
+    def find(self, check: Check) -> Finding:
+        """Return the finding of a check. Raises PreparationError, HaltedError."""
+        if check == self._checks.get(check.id) and check.id in _POSITIONS:
+            return self._cause(check.id).finding
+        return self._judge(check, PREREQUISITES).finding
+
+    def known(self, check: str) -> Finding | None:
+        """Return the finding of the check of this ID, if it is one that others depend on and has been run."""
+        found = self._causes.get(check)
+        return found.finding if found else None
+
+    def _cause(self, name: str) -> Attempt:
+        with self._locks[name]:
+            if name not in self._causes:
+                earlier = PREREQUISITES[: _POSITIONS[name]]
+                self._causes[name] = self._judge(self._checks[name], earlier)
+            return self._causes[name]
+
+    def _judge(self, check: Check, prerequisites: Sequence[Prerequisite]) -> Attempt:
+        """Run a check, as often as asked for or as its failure makes necessary."""
+        if prerequisites:
+            ordinary = self._cause(ORDINARY_ADD)
+            if isinstance(ordinary.violation, UnexecutableError):
+                nothing = Finding(check, self._subject, Outcome.NOT_EXAMINED, 0.0)
+                return Attempt(not_examined(nothing, ORDINARY_ADD, _why(ordinary.finding)))
+        runs: list[Attempt] = []
+        wanted = self._repeat
+        while len(runs) < wanted:
+            try:
+                runs.append(self._run(check, prerequisites))
+            except HaltedError:
+                if not runs:
+                    raise
+                break
+            if runs[-1].finding.outcome not in _JUDGED:
+                break
+            if runs[-1].finding.outcome in _FAILED:
+                wanted = max(wanted, 1 + check.repeats)
+        return _summary(runs)
+
+    def _run(self, check: Check, prerequisites: Sequence[Prerequisite]) -> Attempt:
+        corrects = check.id not in {ORDINARY_ADD, RESULT_VERSION} and self._has_wrong_version()
+        extent = replace(self._extent, corrects_version=corrects)
+        made = attempt(check, self._subject, state_dir=self._state_dir, extent=extent)
+        for each in prerequisites:
+            is_for_it = self._subject.profile in self._checks[each.check].profiles
+            if is_for_it and each.concerns(made) and each.explains(cause := self._cause(each.check), made):
+                return Attempt(not_examined(made.finding, each.check, _why(cause.finding)))
+        shown = made.violation.execution if made.violation else None
+        if shown is not None and shown.timed_out:
+            self._extent.hangs.report(shown.verb, check.id)
+        return made
+
+    def _has_wrong_version(self) -> bool:
+        """Tell whether the ordinary result has another cniVersion than its request: one finding is enough."""
+        if not any(map(version_differs, self._cause(ORDINARY_ADD).finding.transcript)):
+            return False
+        return self._cause(RESULT_VERSION).finding.outcome in _FAILED
+
+
+def _summary(runs: Sequence[Attempt]) -> Attempt:
+    """Return the first run that failed, or else the last one, with the counts of all."""
+    failed = [each for each in runs if each.finding.outcome in _FAILED]
+    told = failed[0] if failed else runs[-1]
+    seconds = sum(each.finding.seconds for each in runs)
+    finding = told.finding._replace(runs=len(runs), failed_runs=len(failed), seconds=seconds)
+    if finding.is_intermittent:
+        often = f"intermittent: failed {finding.failed_runs} of {finding.runs} runs"
+        finding = finding._replace(detail=f"{often}; {finding.detail}")
+    return told._replace(finding=finding)
+
+
+def _why(finding: Finding) -> str:
+    """Return what the cause has found, shortened."""
+    said = finding.got or finding.detail
+    return said if len(said) <= _QUOTED else said[:_QUOTED] + "…"
