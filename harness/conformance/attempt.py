@@ -66,7 +66,8 @@ def attempt(check: Check, subject: Subject, *, state_dir: Path, extent: Extent) 
 def not_examined(finding: Finding, cause: str, why: str) -> Finding:
     """Return the finding of a check that another check's finding, the cause, keeps from judging."""
     detail = f"not examined, because of {cause}: {why}"
-    return Finding(finding.check, finding.subject, Outcome.NOT_EXAMINED, finding.seconds, detail, cause=cause)
+    made = Finding(finding.check, finding.subject, Outcome.NOT_EXAMINED, finding.seconds, detail, cause=cause)
+    return made._replace(transcript=finding.transcript)
 
 
 def _run(check: Check, trial: Trial) -> str:

@@ -3,14 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Final
 
 from harness.conformance.attempt import Attempt, attempt, not_examined
 from harness.conformance.catalogue import Check, checks
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.halt import HaltedError
-from harness.conformance.prerequisites import ORDINARY_ADD, PREREQUISITES, RESULT_VERSION, Prerequisite
+from harness.conformance.prerequisites import (
+    ORDINARY_ADD,
+    PREREQUISITES,
+    RESULT_VERSION,
+    Prerequisite,
+    prerequisites_of,
+)
 from harness.conformance.subject import Subject
 from harness.conformance.symptoms import version_differs
 from harness.conformance.trial import Extent
@@ -21,7 +27,7 @@ __all__ = ["Examiner"]
 _FAILED: Final = (Outcome.FAIL, Outcome.WARN)
 _JUDGED: Final = (Outcome.PASS, *_FAILED)
 _QUOTED: Final = 200
-_POSITIONS: Final = {each.check: number for number, each in enumerate(PREREQUISITES)}
+_NAMES: Final = frozenset(each.check for each in PREREQUISITES)
 
 
 class Examiner:
@@ -34,12 +40,15 @@ class Examiner:
         self._extent = extent
         self._repeat = repeat
         self._checks = {check.id: check for check in checks()}
-        self._locks = {name: Lock() for name in _POSITIONS}
+        self._lock = RLock()
+        """Held while a check runs that others depend on: two of them may ask for each other."""
         self._causes: dict[str, Attempt] = {}
+        self._running: list[str] = []
+        """The causes that are being looked for: one asks for the next, and none for itself."""
 
     def find(self, check: Check) -> Finding:
         """Return the finding of a check. Raises PreparationError, HaltedError."""
-        if check == self._checks.get(check.id) and check.id in _POSITIONS:
+        if check == self._checks.get(check.id) and check.id in _NAMES:
             return self._cause(check.id).finding
         return self._judge(check, PREREQUISITES).finding
 
@@ -49,11 +58,15 @@ class Examiner:
         return found.finding if found else None
 
     def _cause(self, name: str) -> Attempt:
-        with self._locks[name]:
-            if name not in self._causes:
-                earlier = PREREQUISITES[: _POSITIONS[name]]
-                self._causes[name] = self._judge(self._checks[name], earlier)
-            return self._causes[name]
+        if name not in self._causes:
+            with self._lock:
+                if name not in self._causes:
+                    self._running.append(name)
+                    try:
+                        self._causes[name] = self._judge(self._checks[name], prerequisites_of(name))
+                    finally:
+                        self._running.remove(name)
+        return self._causes[name]
 
     def _judge(self, check: Check, prerequisites: Sequence[Prerequisite]) -> Attempt:
         """Run a check, as often as asked for or as its failure makes necessary."""
@@ -82,13 +95,17 @@ class Examiner:
         extent = replace(self._extent, corrects_version=corrects)
         made = attempt(check, self._subject, state_dir=self._state_dir, extent=extent)
         for each in prerequisites:
-            is_for_it = self._subject.profile in self._checks[each.check].profiles
-            if is_for_it and each.concerns(made) and each.explains(cause := self._cause(each.check), made):
+            if self._can_ask(each) and each.concerns(made) and each.explains(cause := self._cause(each.check), made):
                 return Attempt(not_examined(made.finding, each.check, _why(cause.finding)))
         shown = made.violation.execution if made.violation else None
         if shown is not None and shown.timed_out:
             self._extent.hangs.report(shown.verb, check.id)
         return made
+
+    def _can_ask(self, prerequisite: Prerequisite) -> bool:
+        if self._subject.profile not in self._checks[prerequisite.check].profiles:
+            return False
+        return prerequisite.check in self._causes or prerequisite.check not in self._running
 
     def _has_wrong_version(self) -> bool:
         """Tell whether the ordinary result has another cniVersion than its request: one finding is enough."""
@@ -100,6 +117,8 @@ class Examiner:
 def _summary(runs: Sequence[Attempt]) -> Attempt:
     """Return the first run that failed, or else the last one, with the counts of all."""
     failed = [each for each in runs if each.finding.outcome in _FAILED]
+    if failed:  # the last run may have come to no judgement
+        runs = [each for each in runs if each.finding.outcome in _JUDGED]
     told = failed[0] if failed else runs[-1]
     seconds = sum(each.finding.seconds for each in runs)
     finding = told.finding._replace(runs=len(runs), failed_runs=len(failed), seconds=seconds)

@@ -10,7 +10,7 @@ from harness.conformance.finding import Outcome
 from harness.conformance.symptoms import Symptom, leftovers_in, symptoms
 from harness.libcni.execute import Execution
 
-__all__ = ["ORDINARY_ADD", "PREREQUISITES", "RESULT_VERSION", "Prerequisite"]
+__all__ = ["ORDINARY_ADD", "PREREQUISITES", "RESULT_VERSION", "Prerequisite", "prerequisites_of"]
 
 ORDINARY_ADD: Final = "add-prints-result"
 RESULT_VERSION: Final = "add-repeats-cni-version"
@@ -90,4 +90,19 @@ PREREQUISITES: Final = (
     Prerequisite("delegate-gc", "GC"),
     Prerequisite("gc-removes-stale", "GC"),
 )
-"""In the order in which they depend on each other: a check may be explained by those before it."""
+"""In the order in which they explain each other."""
+
+
+def prerequisites_of(check: str) -> tuple[Prerequisite, ...]:
+    """Return the prerequisites that may explain a violation of one of their own checks.
+
+    Of one verb these are the earlier ones. The ordinary ADD has none.
+    """
+    names = [each.check for each in PREREQUISITES]
+    position = names.index(check)
+    verb = PREREQUISITES[position].verb
+    return (
+        ()
+        if not position
+        else tuple(each for number, each in enumerate(PREREQUISITES) if number < position or each.verb != verb)
+    )
