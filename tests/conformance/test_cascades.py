@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,11 @@ from harness.conformance.subject import Subject
 from harness.conformance.survey import Survey
 from harness.libcni.networks import parse_network_list
 from tests.conformance.subjects import SOUND, Faulty, faulty_plugins, install, subject
-from tests.nodes import HANG
+from tests.nodes import HANG, with_enough_time
 
 pytestmark = pytest.mark.sudo
 
+FEW = [check for number, check in enumerate(checks()) if number % 8 == 0 or check.id == "version-result"]
 CHECKS = {check.id: check for check in checks()}
 SOUND_ONE = '"${0%/*}/sound/${0##*/}"'
 
@@ -48,10 +48,7 @@ DEL_BARE = f"""
 [ "$CNI_COMMAND" = DEL ] && exec env -u A_MARK {SOUND_ONE}
 exec {SOUND_ONE}
 """
-OF_GC = (
-    *("gc-of-nothing", "gc-removes-stale", "gc-empty-list", "gc-spelling-of-spec", "gc-spelling-of-libcni"),
-    *("delegate-environment", "delegate-configuration", "delegate-gc", "delegate-gc-fails", "gc-goes-on-past-errors"),
-)
+OF_GC = ("gc-empty-list", "gc-spelling-of-spec", "gc-goes-on-past-errors", "delegate-environment", "delegate-gc-fails")
 
 
 def plugin(script: str, sound: Path, folder: Path, profile: Profile = Profile.INTERFACE) -> Path:
@@ -122,12 +119,11 @@ def test_a_missing_gc_is_one_finding(
 ) -> None:
     bin_dir = plugin(script, sound_bin_dir, tmp_path, profile)
 
-    findings = found(subject(profile, bin_dir), [*OF_GC, "gc-without-list", "delegate-del"], tmp_path)
+    names = [name for name in OF_GC if profile in CHECKS[name].profiles]
+    findings = found(subject(profile, bin_dir), [*names, "gc-without-list"], tmp_path)
 
     assert failed(findings) == {cause}
-    expected = [name for name in OF_GC if name in findings and name != cause and findings[name].outcome != Outcome.PASS]
-    assert unexamined(findings) == dict.fromkeys(expected, cause)
-    assert {"gc-empty-list", "gc-spelling-of-spec", "gc-spelling-of-libcni"} <= set(expected)
+    assert unexamined(findings) == dict.fromkeys(names, cause)
     assert findings["gc-without-list"].outcome is Outcome.PASS
 
 
@@ -141,14 +137,14 @@ def test_a_fault_in_another_verb_is_found_without_gc(sound_bin_dir: Path, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("body", "words", "times"),
+    ("body", "words"),
     [
-        ("kill -SEGV $$", "killed by signal 11 (SIGSEGV), and nothing said", None),
-        ("exec cat /dev/zero", "floods: more than 67108864 bytes on standard output", None),
+        ("kill -SEGV $$", "killed by signal 11 (SIGSEGV), and nothing said"),
+        ("exec cat /dev/zero", "floods: more than 67108864 bytes on standard output"),
     ],
 )
 def test_an_add_that_does_not_end_as_it_should_says_how(
-    body: str, words: str, times: None, sound_bin_dir: Path, tmp_path: Path
+    body: str, words: str, sound_bin_dir: Path, tmp_path: Path
 ) -> None:
     script = f'#!/bin/sh\n[ "$CNI_COMMAND" = ADD ] && {body}\nexec {SOUND_ONE}\n'
     bin_dir = plugin(script, sound_bin_dir, tmp_path)
@@ -165,7 +161,7 @@ def test_an_add_that_does_not_end_as_it_should_says_how(
 def survey(bin_dir: Path, folder: Path, extent: Extent) -> list[Finding]:
     document = {"cniVersions": ["0.4.0", "1.1.0"], "name": "net", "plugins": [{"type": "bridge", "bridge": "cf0"}]}
     network = parse_network_list(json.dumps(document).encode())
-    asked = Survey(networks=[network], checks=checks(), state_dir=folder / "state", extent=extent)
+    asked = Survey(networks=[network], checks=FEW, state_dir=folder / "state", extent=extent)
     return asked.of([bin_dir])
 
 
@@ -185,7 +181,7 @@ def test_a_plugin_that_always_hangs_is_given_up_after_three_time_outs(tmp_path: 
     assert by_id["add-prints-result"].got.startswith("hangs: no end after ")
     assert set(unexamined(by_id).values()) == {"add-prints-result"}
     assert by_id["version-result"].outcome is Outcome.NOT_EXAMINED
-    assert len(findings) > 150
+    assert len(findings) > 15
 
 
 def test_a_verb_that_hangs_is_given_up_and_the_others_are_not(sound_bin_dir: Path, tmp_path: Path) -> None:
@@ -193,17 +189,20 @@ def test_a_verb_that_hangs_is_given_up_and_the_others_are_not(sound_bin_dir: Pat
 [ "$CNI_COMMAND" = STATUS ] && {{ echo >>{tmp_path}/executions; exec sleep 1000; }}
 exec {SOUND_ONE}
 """
-    tested = replace(subject(Profile.INTERFACE, plugin(script, sound_bin_dir, tmp_path)))
-    names = [name for name in CHECKS if name.startswith("status-")]
+    tested = subject(Profile.INTERFACE, plugin(script, sound_bin_dir, tmp_path))
+    wanted = [check for check in checks() if check.id.startswith("status-") or check.id == "version-result"]
 
-    # TODO time limit
-    wanted = [CHECKS[name] for name in [*names, "version-result"]]
-    findings = examine(tested, wanted, state_dir=tmp_path / "state", extent=Extent(timeout=5.0))
+    def find(timeout: float) -> dict[str, Finding] | None:
+        (tmp_path / "executions").unlink(missing_ok=True)
+        findings = examine(tested, wanted, state_dir=tmp_path / "state", extent=Extent(timeout=timeout))
+        by_id = {each.check.id: each for each in findings}
+        return by_id if by_id["status-not-relied-on"].outcome is Outcome.PASS else None
 
-    by_id = {each.check.id: each for each in findings}
+    findings = with_enough_time(find, first=3.0)
+
     assert len((tmp_path / "executions").read_text()) == 3
-    assert failed(by_id) == {"status-ready"}
-    assert by_id["version-result"].outcome is Outcome.PASS
+    assert failed(findings) == {"status-ready"}
+    assert findings["version-result"].outcome is Outcome.PASS
 
 
 @pytest.mark.parametrize("content", [b"", b"#!/nowhere/interpreter\n", b"#!{path}\n", b"\x7fELF\x02\x01\x01"])
@@ -219,7 +218,7 @@ def test_a_file_that_cannot_be_executed_is_one_finding(content: bytes, tmp_path:
     assert failed(findings) == {"add-prints-result"}
     assert findings["add-prints-result"].expected == f"{path} to be executed"
     assert set(unexamined(findings)) == findings.keys() - {"add-prints-result"}
-    assert len(findings) > 150
+    assert len(findings) > 15
 
 
 def test_a_check_that_fails_in_some_runs_is_intermittent(sound_bin_dir: Path, tmp_path: Path) -> None:
@@ -237,10 +236,8 @@ exec {SOUND_ONE}
     assert [each.exit_code for each in finding.transcript] == [7]
 
 
-@pytest.mark.parametrize(("condition", "failures"), [(f"mkdir /tmp/{{}}", 1), ("true", 6)])
-def test_a_check_of_concurrency_that_fails_is_repeated(
-    condition: str, failures: int, sound_bin_dir: Path, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("failures", [1, 6])
+def test_a_check_of_concurrency_that_fails_is_repeated(failures: int, sound_bin_dir: Path, tmp_path: Path) -> None:
     once = f"mkdir {tmp_path}/once 2>/dev/null" if failures == 1 else "true"
     script = f"""#!/bin/sh
 [ "$CNI_COMMAND" = DEL ] && {once} && nsenter --net="$CNI_NETNS" ip link set lo down

@@ -29,6 +29,7 @@ from tests.nodes import HANG, until
 pytestmark = pytest.mark.sudo
 
 SCHEMA = json.loads(resources("harness.conformance.report").joinpath("report.schema.json").read_text())
+AT_SECOND_DEL = '[ "$CNI_COMMAND" = DEL ] && ! mkdir {}/"deleted-$CNI_CONTAINERID" 2>/dev/null'
 QUICK = ("--check", "del-twice", "--check", "version-result")
 
 
@@ -88,7 +89,7 @@ def test_every_plugin_of_the_list_and_its_ipam_plugin_is_examined(cli: Cli, tmp_
 
 
 def test_a_must_that_fails_is_told_and_is_the_exit_code(cli: Cli, tmp_path: Path) -> None:
-    refusing = '[ "$CNI_COMMAND" = DEL ] && echo \'{"code": 123, "msg": "never heard of it"}\' && exit 1'
+    refusing = AT_SECOND_DEL.format(tmp_path) + ' && echo \'{"code": 123, "msg": "never heard of it"}\' && exit 1'
     shadow(cli, tmp_path, "bridge", refusing)
     report = tmp_path / "ci" / "junit.xml"
 
@@ -98,7 +99,7 @@ def test_a_must_that_fails_is_told_and_is_the_exit_code(cli: Cli, tmp_path: Path
     headline, failure = run.stdout.split("\n\n")
     assert headline == "bridge (interface), network net: 1 pass, 1 fail"
     assert re.match(r"fail del-twice \(MUST; SPEC\.md, 2 Execution Protocol / DEL\)\n  .*\n", failure)
-    assert "  expected: DEL succeeds, with exit code 0\n" in failure
+    assert "  expected: a second DEL succeeds, with exit code 0\n" in failure
     assert '"msg": "never heard of it"' in failure
     assert f'{cli.folder}/bin/bridge <<< \'{{"cniVersion":"1.0.0","name":"net"' in failure
     suite = ET.parse(report).getroot()[0]  # noqa: S314 -- our own
@@ -160,7 +161,7 @@ def test_a_should_that_fails_is_told_and_not_the_exit_code(cli: Cli, tmp_path: P
 
 
 def test_failures_alone_can_be_shown(cli: Cli, tmp_path: Path) -> None:
-    shadow(cli, tmp_path, "bridge", '[ "$CNI_COMMAND" = DEL ] && exit 1')
+    shadow(cli, tmp_path, "bridge", AT_SECOND_DEL.format(tmp_path) + " && exit 1")
 
     run = cli.run("conformance", *QUICK, "--failures", "-o", "json", check=False)
 
@@ -182,7 +183,7 @@ def test_files_in_a_folder_that_is_watched_are_evidence(cli: Cli, tmp_path: Path
     watched = tmp_path / "watched"
     watched.mkdir()
     shadow(cli, tmp_path, "bridge", f'[ "$CNI_COMMAND" = ADD ] && touch {watched}/$CNI_CONTAINERID')
-    examined = ("conformance", "--plugin", "bridge", "--check", "del-netns-gone")
+    examined = ("conformance", "--plugin", "bridge", "--check", "del-undoes-add")
 
     assert set(outcomes(cli.json(*examined)).values()) == {"pass"}
     (found,) = cli.json(*examined, "--watch", str(watched))["checks"]
@@ -199,7 +200,7 @@ def test_a_plugin_that_does_not_end_is_not_waited_for(cli: Cli, tmp_path: Path) 
 
     (found,) = json.loads(run.stdout)["checks"]
     assert (run.returncode, found["outcome"]) == (1, "fail")
-    assert re.fullmatch(r"no end after \d+\.\d s", found["got"])
+    assert re.fullmatch(r"hangs: no end after \d+\.\d s", found["got"])
 
 
 def test_a_plugin_is_what_its_add_makes(cli: Cli) -> None:
@@ -341,13 +342,62 @@ def test_only_root_can_make_nodes(cli: Cli, verb: list[str]) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_nothing_is_left_of_a_run_that_is_interrupted(cli: Cli, tmp_path: Path, number: signal.Signals) -> None:
-    with cli.background("conformance", "--plugin", "bridge", "--jobs", "3") as process:
-        until(lambda: (tmp_path / "places").exists() and len(made_places(tmp_path)) > 5)
+    examined = (
+        "conformance",
+        "--plugin",
+        "bridge",
+        "--jobs",
+        "3",
+        "--junit",
+        str(tmp_path / "junit.xml"),
+        "-o",
+        "json",
+    )
+    with cli.background(*examined) as process:
+        until(lambda: (tmp_path / "places").exists() and len(made_places(tmp_path)) > 15)
         process.send_signal(number)
-        said = process.communicate(timeout=HANG)[1]
+        printed, said = process.communicate(timeout=HANG)
 
     assert process.returncode == (130 if number == signal.SIGINT else 143), said
     assert_nothing_left(cli, tmp_path)
+    done = json.loads(printed)["checks"]
+    assert 0 < len(done) < 150
+    assert {each["outcome"] for each in done} <= {"pass", "n/a", "warn"}
+    cases = ET.parse(tmp_path / "junit.xml").findall("*/testcase")  # noqa: S314 -- our own
+    assert [case.get("name") for case in cases] == [each["id"] for each in done]
+
+
+def test_a_second_interruption_breaks_running_checks_off(cli: Cli, tmp_path: Path) -> None:
+    shadow(cli, tmp_path, "bridge", f'[ "$CNI_COMMAND" = DEL ] && {{ touch {tmp_path}/hangs; exec sleep 1000000; }}')
+    examined = ("conformance", "--plugin", "bridge", "--timeout", "1000000", "--profile", "interface", "-o", "json")
+    asked = ("--check", "add-netns-gone", "--check", "version-result", "--check", "del-twice")
+    with cli.background(*examined, *asked) as process:
+        until((tmp_path / "hangs").exists)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert "Interrupted: running checks end" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        printed, said = process.communicate(timeout=HANG)
+
+    assert process.returncode == 130, said
+    assert outcomes(json.loads(printed)) == {("bridge", "add-netns-gone"): "pass"}
+    assert_nothing_left(cli, tmp_path)
+
+
+def test_an_error_in_the_midst_leaves_what_was_found(cli: Cli, tmp_path: Path) -> None:
+    cli.plugin(
+        "prepare", f"echo >>{tmp_path}/nodes\n[ $(wc -l <{tmp_path}/nodes) -le 3 ] || {{ echo no line; exit 4; }}\n"
+    )
+    prepare = cli.folder / "bin" / "prepare"
+    asked = ("--check", "add-prints-result", "--check", "version-result", "--check", "about", "--check", "add-twice")
+    examined = ("conformance", "--plugin", "bridge", "--profile", "interface", "--prepare", str(prepare))
+
+    run = cli.run(*examined, *asked, "-o", "json", check=False)
+
+    assert run.returncode == 1
+    assert run.stderr == f"Error: --prepare {prepare}: exit code 4: no line\n"
+    ids = ("add-twice", "add-prints-result", "version-result")
+    assert outcomes(json.loads(run.stdout)) == {("bridge", name): "pass" for name in ids}
 
 
 def test_a_check_that_comes_to_no_end_is_told_and_the_others_go_on(direct_bin_dir: Path, tmp_path: Path) -> None:
@@ -411,7 +461,7 @@ def test_an_error_is_the_exit_code(cli: Cli, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["md", "html"])
 def test_suites_are_compared(cli: Cli, tmp_path: Path, suffix: str) -> None:
-    shadow(cli, tmp_path, "bridge", '[ "$CNI_COMMAND" = DEL ] && exit 1')
+    shadow(cli, tmp_path, "bridge", AT_SECOND_DEL.format(tmp_path) + " && exit 1")
     page = tmp_path / f"page.{suffix}"
     folders = ["--bin-dir", f"sound={cli.bin_dir}", "--bin-dir", f"spoilt={cli.environment['CNI_PATH']}"]
 
