@@ -86,7 +86,7 @@ PREREQUISITES: Final = (
     Prerequisite("add-after-del", "ADD", after_del=True),
     Prerequisite("check-after-add", "CHECK", is_answer=True),
     Prerequisite("status-ready", "STATUS", is_answer=True),
-    Prerequisite("gc-of-nothing", "GC"),
+    Prerequisite("gc-of-nothing", "GC", is_answer=True),
     Prerequisite("delegate-gc", "GC"),
     Prerequisite("gc-removes-stale", "GC"),
 )

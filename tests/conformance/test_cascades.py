@@ -120,11 +120,11 @@ def test_a_missing_gc_is_one_finding(
     bin_dir = plugin(script, sound_bin_dir, tmp_path, profile)
 
     names = [name for name in OF_GC if profile in CHECKS[name].profiles]
-    findings = found(subject(profile, bin_dir), [*names, "gc-without-list"], tmp_path)
+    findings = found(subject(profile, bin_dir), [*names, "version-result"], tmp_path)
 
     assert failed(findings) == {cause}
     assert unexamined(findings) == dict.fromkeys(names, cause)
-    assert findings["gc-without-list"].outcome is Outcome.PASS
+    assert findings["version-result"].outcome is Outcome.PASS
 
 
 def test_a_fault_in_another_verb_is_found_without_gc(sound_bin_dir: Path, tmp_path: Path) -> None:
