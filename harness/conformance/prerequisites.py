@@ -64,6 +64,8 @@ class Prerequisite(NamedTuple):
             deleted = [number for number, each in enumerate(executions) if each.verb == "DEL"]
             executions = executions[deleted[0] :] if deleted else []
         shown = effect.violation.execution if effect.violation else None
+        if shown is not None and not self.after_del:
+            executions.append(shown)  # it may be of another node, as in the check that kills the plugin
         if self.verb != "ADD" and shown is not None:
             executions = [shown]  # an ADD that fails spoils everything; of other verbs, only the one that is blamed
         return {each for each in symptoms(executions) if each.verb == self.verb}
