@@ -33,8 +33,17 @@ _NAMES: Final = frozenset(each.check for each in PREREQUISITES)
 class Examiner:
     """Finds what the checks of a plugin find. A check that others depend on runs once; any threads may ask."""
 
-    def __init__(self, subject: Subject, *, state_dir: Path, extent: Extent, repeat: int = 1) -> None:
-        """Store the subject; each check runs `repeat` times."""
+    def __init__(
+        self,
+        subject: Subject,
+        *,
+        state_dir: Path,
+        extent: Extent,
+        repeat: int = 1,
+        causes: Sequence[Prerequisite] = PREREQUISITES,
+    ) -> None:
+        """Store the subject; each check runs `repeat` times, and only `causes` keep others from judging."""
+        self._allowed = frozenset(each.check for each in causes)
         self._subject = subject
         self._state_dir = state_dir
         self._extent = extent
@@ -103,12 +112,16 @@ class Examiner:
         return made
 
     def _can_ask(self, prerequisite: Prerequisite) -> bool:
+        if prerequisite.check not in self._allowed:
+            return False
         if self._subject.profile not in self._checks[prerequisite.check].profiles:
             return False
         return prerequisite.check in self._causes or prerequisite.check not in self._running
 
     def _has_wrong_version(self) -> bool:
         """Tell whether the ordinary result has another cniVersion than its request: one finding is enough."""
+        if RESULT_VERSION not in self._allowed:
+            return False
         if not any(map(version_differs, self._cause(ORDINARY_ADD).finding.transcript)):
             return False
         return self._cause(RESULT_VERSION).finding.outcome in _FAILED

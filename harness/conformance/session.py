@@ -15,6 +15,7 @@ from harness.conformance.examiner import Examiner
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.hangs import Hangs
 from harness.conformance.preparation import PreparationError
+from harness.conformance.prerequisites import PREREQUISITES
 from harness.conformance.profile import Profile
 from harness.conformance.report.wording import paragraph, place, printable
 from harness.conformance.run import Extent, with_profile
@@ -95,7 +96,9 @@ class _Suite:
         for known, examiner in self._examiners:
             if known == subject:
                 return examiner
-        examiner = Examiner(subject, state_dir=folder, extent=replace(self._extent, hangs=Hangs()))
+        # Items may be selected alone: only the cause that concerns nearly all of them may have one skipped.
+        extent = replace(self._extent, hangs=Hangs())
+        examiner = Examiner(subject, state_dir=folder, extent=extent, causes=PREREQUISITES[:1])
         self._examiners.append((subject, examiner))
         return examiner
 
