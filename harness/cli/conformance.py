@@ -98,8 +98,7 @@ def command(
         _sum_up(findings, known, cut_short, [file for file in (*reports, junit, save_known) if file])
     else:
         _emit(examination, settings, failures=failures)
-        for line in known.outdated_in_words(findings):
-            say(line)
+        _say_besides(findings, known, arguments)
     for message in unwritten:
         say(f"Error: {message}")
     made.interruption.pass_on()
@@ -163,6 +162,17 @@ def _sum_up(findings: Sequence["Finding"], known: "KnownFailures", cut_short: st
     from harness.conformance.report.summary import summary
 
     click.echo("\n" + summary(findings, known=known, cut_short=cut_short, files=files, width=_width()))
+
+
+def _say_besides(findings: Sequence["Finding"], known: "KnownFailures", arguments: "Arguments") -> None:
+    """Tell on stderr what no document has: known failures that pass now, and nodes that were kept."""
+    from harness.conformance.report.text import kept_facts
+
+    for line in known.outdated_in_words(findings):
+        say(line)
+    for finding in findings:
+        for name, fact in kept_facts(finding, arguments):
+            say(f"{finding.check.id}: {name}: {fact}")
 
 
 def _width() -> int:

@@ -96,7 +96,7 @@ def test_a_must_that_fails_is_told_and_is_the_exit_code(cli: Cli, tmp_path: Path
     run = cli.run("conformance", *QUICK, "--plugin", "bridge", "--junit", str(report), check=False)
 
     assert run.returncode == 1
-    headline, failure = run.stdout.split("\n\n")
+    headline, failure, *_ = run.stdout.split("\n\n")
     assert headline == "bridge (interface), network net: 1 pass, 1 fail"
     assert re.match(r"fail del-twice \(MUST; SPEC\.md, 2 Execution Protocol / DEL\)\n  .*\n", failure)
     assert "  expected: a second DEL succeeds, with exit code 0\n" in failure
@@ -281,10 +281,11 @@ def test_the_catalogue_is_printed_and_nothing_executed(cli: Cli, tmp_path: Path,
         assert {"key-words", "error-stderr"} <= {each["id"] for each in document["without_check"]}
         assert all(each["why_not"] for each in document["without_check"])
     else:
-        checks, without = run.stdout.split("\n\n")
+        checks, sections, without = run.stdout.split("\n\n")
         assert re.search(
             r"^del-twice +MUST +chained, interface, ipam +SPEC\.md, 2 Exec\S+ \S+ / DEL +DEL ", checks, re.MULTILINE
         )
+        assert re.search(r"^2\.DEL +\d+ +SPEC\.md, 2 Execution Protocol / DEL$", sections, re.MULTILINE)
         assert re.search(r"^key-words +MUST +SPEC\.md, Overview +It says how ", without, re.MULTILINE)
 
 

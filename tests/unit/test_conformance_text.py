@@ -192,9 +192,9 @@ def test_lines_are_as_wide_as_the_terminal() -> None:
 
 
 def test_what_a_plugin_printed_does_not_reach_the_terminal_as_it_was() -> None:
-    nasty = "a\x1b[2Jb\x00c\x9bd\ud800e\uffff\tf"
+    nasty = "a\x1b[2Jb\x00c\x9bd\ud800e\uffff\tf\u202eg\u2067h\u2028i"
 
-    assert printable(nasty) == "a\\x1b[2Jb\\x00c\\x9bd\\ud800e\\uffff\tf"
+    assert printable(nasty) == "a\\x1b[2Jb\\x00c\\x9bd\\ud800e\\uffff\tf\\u202eg\\u2067h\\u2028i"
     failed = finding("fails", Outcome.FAIL, got=nasty, expected=nasty, sent=nasty, known=nasty)
     assert "\x1b" not in plain([failed]) + plain([failed], every=True)
     assert "a\\x1b[2Jb" in paragraph(finding("n", Outcome.NOT_APPLICABLE, detail=nasty))

@@ -23,7 +23,7 @@ from harness.conformance.report.wording import (
 )
 from harness.conformance.reproduce import Arguments, clean_command, command_of
 
-__all__ = ["report"]
+__all__ = ["kept_facts", "report"]
 
 _COLOURS: Final = {
     Outcome.PASS: "green",
@@ -132,8 +132,13 @@ def _more(finding: Finding, arguments: Arguments) -> Iterator[tuple[str, str]]:
     if finding.known:
         yield "known", printable(finding.known)
     yield "repeat", printable(command_of(finding, arguments))
-    if finding.kept is not None:
-        kept = finding.kept
+    yield from kept_facts(finding, arguments)
+
+
+def kept_facts(finding: Finding, arguments: Arguments) -> Iterator[tuple[str, str]]:
+    """Yield the place of the node that was kept, the command that enters it, and the one that removes it."""
+    kept = finding.kept
+    if kept is not None:
         yield "node", f"{kept.netns}, files in {kept.state_dir}/nodes; containers: {', '.join(kept.containers)}"
         yield "enter", shlex.join(kept.enter)
         yield "remove", shlex.join(clean_command(kept, arguments))
