@@ -194,7 +194,20 @@ def test_help_names_every_target_for_people(checkout: Checkout) -> None:
 
     tests = {"test", "test-runtimes", "test-vm"}
     pages = {"docs", "man", "pictures"}
-    others = {"lint", "bench", "matrix", "reports", "soak", "stubs", "install", "wheels", "zipapp", "deb", "venv", "clean"}
+    others = {
+        "lint",
+        "bench",
+        "matrix",
+        "reports",
+        "soak",
+        "stubs",
+        "install",
+        "wheels",
+        "zipapp",
+        "deb",
+        "venv",
+        "clean",
+    }
     assert targets == {"help", "up", "down"} | tests | pages | others
 
 
