@@ -85,7 +85,7 @@ _OPTIONS: Final = (
 )
 
 
-_REPEATED: Final = frozenset({"profile", "preparation", "watched", "timeout", "chaos", "points"})
+_REPEATED: Final = frozenset({"profile", "repeat", "preparation", "watched", "timeout", "chaos", "points"})
 """The options that a check depends on, besides the plugins' folders, the network and the plugin."""
 
 
