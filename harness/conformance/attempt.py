@@ -12,6 +12,7 @@ from harness.conformance.course import demand_room
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.halt import HaltedError
 from harness.conformance.hangs import HangingError
+from harness.conformance.kept_node import kept_node, kept_on_failure
 from harness.conformance.preparation import PreparationError
 from harness.conformance.subject import Subject
 from harness.conformance.trial import Extent, Trial
@@ -34,7 +35,7 @@ class Attempt(NamedTuple):
 
 
 def attempt(check: Check, subject: Subject, *, state_dir: Path, extent: Extent) -> Attempt:
-    """Run one check on a node of its own, which is then removed; an unforeseen error is a finding, too.
+    """Run one check on a node of its own, which is then removed or kept; an unforeseen error is a finding, too.
 
     Raises PreparationError, HaltedError.
     """
@@ -44,9 +45,10 @@ def attempt(check: Check, subject: Subject, *, state_dir: Path, extent: Extent) 
         why = f"the configuration is of version {subject.network.cni_version}, and this came with {check.since}"
         return Attempt(finding._replace(outcome=Outcome.NOT_APPLICABLE, detail=why))
     executions: Sequence[Execution] = ()
+    trial: Trial | None = None
     found: ViolationError | None = None
     try:
-        with Trial.on_new_node(subject, state_dir, extent) as trial:
+        with Trial.on_new_node(subject, state_dir, extent) as trial, kept_on_failure(trial):
             executions = trial.executions
             finding = finding._replace(detail=_run(check, trial))
     except (PreparationError, HaltedError):
@@ -60,7 +62,9 @@ def attempt(check: Check, subject: Subject, *, state_dir: Path, extent: Extent) 
         finding = not_examined(finding, error.hang.cause, str(error))
     except Exception as error:  # noqa: BLE001 -- an unforeseen error of one check must not cost all other findings
         finding = _broken_off(finding, error, executions)
-    return Attempt(finding._replace(seconds=time.monotonic() - clock, transcript=tuple(executions)), found)
+    kept = kept_node(trial) if trial is not None else None
+    seconds = time.monotonic() - clock
+    return Attempt(finding._replace(seconds=seconds, transcript=tuple(executions), kept=kept), found)
 
 
 def not_examined(finding: Finding, cause: str, why: str) -> Finding:

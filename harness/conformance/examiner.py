@@ -10,6 +10,7 @@ from harness.conformance.attempt import Attempt, attempt, not_examined
 from harness.conformance.catalogue import Check, checks
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.halt import HaltedError
+from harness.conformance.kept_node import without_node
 from harness.conformance.prerequisites import (
     ORDINARY_ADD,
     PREREQUISITES,
@@ -97,7 +98,11 @@ class Examiner:
                 break
             if runs[-1].finding.outcome in _FAILED:
                 wanted = max(wanted, 1 + check.repeats)
-        return _summary(runs)
+        told = _summary(runs)
+        for each in runs:
+            if each.finding.kept != told.finding.kept:
+                without_node(each.finding)
+        return told
 
     def _run(self, check: Check, prerequisites: Sequence[Prerequisite]) -> Attempt:
         corrects = check.id not in {ORDINARY_ADD, RESULT_VERSION} and self._has_wrong_version()
@@ -105,6 +110,7 @@ class Examiner:
         made = attempt(check, self._subject, state_dir=self._state_dir, extent=extent)
         for each in prerequisites:
             if self._can_ask(each) and each.concerns(made) and each.explains(cause := self._cause(each.check), made):
+                without_node(made.finding)
                 return Attempt(not_examined(made.finding, each.check, _why(cause.finding)))
         shown = made.violation.execution if made.violation else None
         if shown is not None and shown.timed_out:

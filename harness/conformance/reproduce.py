@@ -4,9 +4,9 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.conformance.finding import Finding
+from harness.conformance.finding import Finding, KeptNode
 
-__all__ = ["Arguments", "command_of"]
+__all__ = ["Arguments", "clean_command", "command_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,3 +32,8 @@ def command_of(finding: Finding, arguments: Arguments) -> str:
     words += ["--conf", str(network.source.absolute())] if network.source else ["--network", network.name]
     words += ["--plugin", subject.type, "--check", finding.cause or finding.check.id, *arguments.options]
     return shlex.join(words)
+
+
+def clean_command(kept: KeptNode, arguments: Arguments) -> list[str]:
+    """Return the words of the command that removes a node that was kept."""
+    return [*arguments.program, "--state-dir", str(kept.state_dir), "conformance", "clean", kept.name]

@@ -49,14 +49,16 @@ def examine(  # noqa: PLR0913 -- the checks of a plugin, and how they are run
     extent: Extent,
     jobs: int = 1,
     repeat: int = 1,
+    judge: Callable[[Finding], Finding] = lambda finding: finding,
     progress: Callable[[Finding, int, int], object] = lambda *_: None,
     found: list[Finding] | None = None,
 ) -> list[Finding]:
     """Run the checks that are for the subject's profile, `jobs` at once, `repeat` times each; return their findings.
 
     These are in the order of the checks. If one is not examined because of a check that was not wanted, that one's
-    finding is among them, too. `progress` gets each finding, its number and the number of checks. `found` is extended
-    by the findings, also by those of a run that is halted, or ends by an error. Raises PreparationError.
+    finding is among them, too. `judge` gets each finding, and returns it with what is known of it. `progress` gets each
+    finding, its number and the number of checks. `found` is extended by the findings, also by those of a run that is
+    halted, or ends by an error. Raises PreparationError.
     """
     wanted = [check for check in checks if subject.profile in check.profiles]
     examiner = Examiner(subject, state_dir=state_dir, extent=extent, repeat=repeat)
@@ -67,7 +69,7 @@ def examine(  # noqa: PLR0913 -- the checks of a plugin, and how they are run
         if extent.halt.is_asked:
             return
         try:
-            finding = made[check.id] = examiner.find(check)
+            finding = made[check.id] = judge(examiner.find(check))
         except HaltedError:
             return
         progress(finding, next(numbers), len(wanted))
@@ -79,7 +81,7 @@ def examine(  # noqa: PLR0913 -- the checks of a plugin, and how they are run
     finally:
         findings += [made[check.id] for check in wanted if check.id in made]
         unwanted = dict.fromkeys(finding.cause for finding in findings if finding.cause and finding.cause not in made)
-        findings += filter(None, map(examiner.known, unwanted))
+        findings += map(judge, filter(None, map(examiner.known, unwanted)))
         if found is not None:
             found += findings
     return findings

@@ -10,15 +10,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from harness.conformance.catalogue import Check, checks
+from harness.conformance.catalogue import Check, Level, checks
 from harness.conformance.examiner import Examiner
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.hangs import Hangs
+from harness.conformance.known_failures import KnownFailures, KnownFailuresError
 from harness.conformance.preparation import PreparationError
 from harness.conformance.prerequisites import PREREQUISITES
 from harness.conformance.profile import Profile
 from harness.conformance.report.wording import paragraph, place, printable
 from harness.conformance.run import Extent, with_profile
+from harness.conformance.selection import Selection, SelectionError
 from harness.conformance.subject import Subject, subjects_of
 from harness.conformance.survey import in_common_version
 from harness.conformance.verdict import ViolationError
@@ -42,14 +44,14 @@ class Session:
         """Return `items` to the verb "collect", `outcome` and `text` to the verb "run"; or `error`, if neither can be.
 
         `declaration` has the arguments of `cni_harness_pytest.conformance`. `item` is one of `items`. `outcome` is
-        an Outcome.
+        an Outcome. `known` is the reason of a known failure. `outdated` tells that a known failure passes.
         """
         try:
             suite = self._suite(question["declaration"])
             if question["verb"] == "collect":
                 return {"items": list(suite.items)}
             return suite.run(question["item"])
-        except (NetworkError, PluginError, PreparationError, _DeclarationError) as error:
+        except (NetworkError, PluginError, PreparationError, KnownFailuresError, _DeclarationError) as error:
             return {"error": str(error)}
 
     def _suite(self, declaration: Mapping[str, Any]) -> "_Suite":
@@ -79,6 +81,9 @@ class _Suite:
         self._folder = TemporaryDirectory(prefix="conformance-")
         self._examiners: list[tuple[Subject, Examiner]] = []
         self.items = dict(_items(declaration))
+        path = declaration["known_failures"]
+        known = [check.id for check in checks()]
+        self._known = KnownFailures.read(Path(path), known) if path else KnownFailures(Path(), ())
 
     def run(self, name: str) -> dict[str, object]:
         """Run the check of an item on a node of its own. Raises PluginError, PreparationError."""
@@ -87,9 +92,14 @@ class _Suite:
         found = self._profile_of(subject, folder)
         if found is not item.profile:
             text = f'{subject.type} is of the profile {found}: say so, profile="{found}"'
-            return {"outcome": Outcome.FAIL, "text": text}
-        finding = self._examiner(replace(subject, profile=found), folder).find(item.check)
-        return {"outcome": finding.outcome, "text": _text(finding)}
+            return {"outcome": Outcome.FAIL, "text": text, "known": "", "outdated": ""}
+        finding = self._known.marked(self._examiner(replace(subject, profile=found), folder).find(item.check))
+        return {
+            "outcome": finding.outcome,
+            "text": _text(finding),
+            "known": finding.known,
+            "outdated": "; ".join(self._known.outdated_in_words([finding], exact=True)),
+        }
 
     def _examiner(self, subject: Subject, folder: Path) -> Examiner:
         """Return the examiner of a plugin, the same for all its items: it remembers the causes that they share."""
@@ -117,21 +127,26 @@ class _Suite:
 
 def _items(declaration: Mapping[str, Any]) -> Iterator[tuple[str, _Item]]:
     """Yield the items by name. Raises NetworkError, _DeclarationError."""
-    profile, plugins, ids = declaration["profile"], declaration["plugins"], declaration["checks"]
+    profile, plugins, level = declaration["profile"], declaration["plugins"], declaration["level"]
     _demand_known("profile", [profile] if profile else [], list(Profile))
+    _demand_known("level", [level] if level else [], list(Level))
     network = read_network_file(Path(declaration["conf"]))
     folders = [Path(folder) for folder in declaration["bin_dirs"]]
     subjects = list(subjects_of(network, folders, profile=Profile(profile) if profile else None, only=plugins))
-    known = checks()
     _demand_known("plugins", plugins, [subject.type for subject in subjects])
-    _demand_known("checks", ids, [check.id for check in known])
+    selection = Selection(only=declaration["checks"], skip=declaration["skip"], level=Level(level) if level else None)
+    try:
+        chosen = selection.of(checks())
+    except SelectionError as error:
+        name = "checks" if error.option == "check" else error.option
+        raise _DeclarationError(f"{name}: there is no {error.given}") from None
     taken: dict[str, int] = {}
     for subject in subjects:
         taken[subject.type] = taken.get(subject.type, 0) + 1
         label = subject.type if taken[subject.type] == 1 else f"{subject.type}-{taken[subject.type]}"
         expected = subject.profile or Profile.INTERFACE
-        for check in known:
-            if expected in check.profiles and (not ids or check.id in ids):
+        for check in chosen:
+            if expected in check.profiles:
                 yield f"{label}[{check.id}]", _Item(subject, expected, check)
 
 

@@ -26,8 +26,9 @@ __all__ = ["Survey", "in_common_version"]
 class Survey:
     """Examines suites, one after the other: `checks` on the plugins of `networks`, only of `plugins` if any are named.
 
-    `jobs` checks run at once, each `repeat` times. `progress` gets each finding, its number and the number of its
-    plugin's checks. `remark` gets the remarks that are not findings.
+    `jobs` checks run at once, each `repeat` times. `judge` gets each finding, and returns it with what is known of it.
+    `progress` gets each finding, its number and the number of its plugin's checks. `remark` gets the remarks that are
+    not findings.
     """
 
     networks: Sequence[NetworkList]
@@ -38,6 +39,7 @@ class Survey:
     profile: Profile | None = None
     jobs: int = 1
     repeat: int = 1
+    judge: Callable[[Finding], Finding] = lambda finding: finding
     progress: Callable[[Finding, int, int], object] = lambda *_: None
     remark: Callable[[str], object] = lambda _: None
     _profiles: dict[tuple[str, str], Profile] = field(default_factory=dict, init=False)
@@ -71,6 +73,7 @@ class Survey:
                     extent=extent,
                     jobs=self.jobs,
                     repeat=self.repeat,
+                    judge=self.judge,
                     progress=self.progress,
                     found=findings,
                 )

@@ -60,6 +60,8 @@ class Extent:
     """The time-outs of the plugin so far."""
     halt: Halt = field(default_factory=Halt, compare=False)
     """Ends a run before its last check."""
+    keeps: bool = False
+    """Whether the node of a failed check stays, with everything on it."""
 
 
 class Trial:

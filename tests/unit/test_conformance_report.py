@@ -3,18 +3,16 @@
 import json
 from xml.etree import ElementTree as ET
 
-import click
 import pytest
 
 from harness.conformance.catalogue import Level
 from harness.conformance.edition import SPEC_VERSION, SUITE_VERSION
-from harness.conformance.finding import Finding, Outcome, fatal
+from harness.conformance.finding import Outcome, fatal
 from harness.conformance.profile import Profile
 from harness.conformance.report.document import document
 from harness.conformance.report.junit import junit
-from harness.conformance.report.text import report
 from harness.conformance.report.verdict_line import verdict
-from harness.conformance.report.wording import paragraph, printable, tally
+from harness.conformance.report.wording import paragraph, tally
 from tests.findings import HABIT, RULE, examination, finding, subject
 
 PASSED = finding("passes")
@@ -43,10 +41,6 @@ BROKEN_OFF = finding(
 INAPPLICABLE = finding("does-not-apply", Outcome.NOT_APPLICABLE, detail="this came with 1.1.0")
 OTHER = finding("passes", subject=subject("host-local", Profile.IPAM))
 FINDINGS = [PASSED, FAILED, WARNED, INAPPLICABLE, BROKEN_OFF, OTHER]
-
-
-def plain(findings: list[Finding], *, every: bool = False, only_failures: bool = False, width: int = 100) -> str:
-    return click.unstyle(report(findings, every=every, only_failures=only_failures, width=width))
 
 
 def test_the_document_has_every_check_and_counts_them() -> None:
@@ -122,87 +116,14 @@ def test_failures_alone_are_shown_and_all_are_counted() -> None:
 
     assert [each["id"] for each in told["checks"]] == ["fails", "breaks-off"]
     assert told["summary"]["pass"] == 2
-    assert "fail fails" in plain(FINDINGS, only_failures=True)
-    assert "warns" not in plain(FINDINGS, only_failures=True, every=True)
-    assert "1 warn" in plain(FINDINGS, only_failures=True)
-
-
-def test_the_text_tells_failures_errors_and_warnings_whole() -> None:
-    told = plain(FINDINGS, width=1000)
-
-    headline, failure, warning, error, other, total = told.split("\n\n")
-    assert headline == "bridge (interface), network testnet: 1 pass, 1 fail, 1 error, 1 warn, 1 n/a"
-    assert failure.splitlines() == [
-        f"fail fails (MUST; SPEC.md, {RULE.section})",
-        "  The demand of fails.",
-        f'  "{RULE.text}"',
-        "  expected: A",
-        "  got:      B",
-        '  sent:     CNI_COMMAND="DEL" /nowhere/bridge <<< \'{"a": 1}\'',
-    ]
-    assert warning.splitlines() == [
-        f"warn warns (CONVENTION; runtimes, {HABIT.section})",
-        "  The demand of warns.",
-        f"  {HABIT.text}",
-        "  expected: X",
-        "  got:      Y",
-        "  sent:     Z",
-    ]
-    assert error.splitlines() == [
-        f"error breaks-off (MUST; SPEC.md, {RULE.section})",
-        "  The demand of breaks-off.",
-        f'  "{RULE.text}"',
-        "  got:      Traceback:",
-        "              one",
-        "            KeyError: 'ips'",
-        "  sent:     S",
-    ]
-    assert other == "host-local (ipam), network testnet: 1 pass"
-    assert total == "all: 2 pass, 1 fail, 1 error, 1 warn, 1 n/a"
-
-
-def test_the_text_names_the_others_when_asked() -> None:
-    told = plain(FINDINGS, every=True)
-
-    assert "\n\npass passes (MUST)\nn/a  does-not-apply (MUST): this came with 1.1.0\n\n" in told
 
 
 def test_what_a_check_that_passed_has_to_say_is_shown() -> None:
     talking = finding("talks", detail="200 points, none leaked")
 
-    assert plain([PASSED, talking, INAPPLICABLE]).splitlines()[2:] == ["pass talks (MUST): 200 points, none leaked"]
     case = ET.fromstring(junit(examination(talking))).find("*/testcase")  # noqa: S314 -- our own
     assert case is not None
     assert case.findtext("system-out") == "200 points, none leaked"
-
-
-def test_each_difference_of_a_node_has_a_line_and_only_what_was_sent_a_long_one() -> None:
-    got = "+ node: link veth1 (up; really); - pod: file a;b; ~ files: file c: 1 -> 2"
-    (*_, first, second, third, sent) = plain(
-        [finding("fails", Outcome.FAIL, got=got, expected="none", sent="s " * 200)], width=60
-    ).splitlines()
-
-    assert [first, second, third] == [
-        "  got:      + node: link veth1 (up; really)",
-        "            - pod: file a;b",
-        "            ~ files: file c: 1 -> 2",
-    ]
-    assert len(sent) > 400
-
-
-def test_lines_are_as_wide_as_the_terminal() -> None:
-    told = plain([finding("fails", Outcome.FAIL, got="word " * 100, expected="word " * 50)], width=60)
-
-    assert max(map(len, told.splitlines()[3:])) <= 60
-    assert told.count("word") == 150
-
-
-def test_what_a_plugin_printed_does_not_reach_the_terminal_as_it_was() -> None:
-    nasty = "a\x1b[2Jb\x00c\x9bd\ud800e\uffff\tf\u202eg\u2067h\u2028i"
-
-    assert printable(nasty) == "a\\x1b[2Jb\\x00c\\x9bd\\ud800e\\uffff\tf\\u202eg\\u2067h\\u2028i"
-    assert "\x1b" not in plain([finding("fails", Outcome.FAIL, got=nasty, expected=nasty, sent=nasty)])
-    assert "a\\x1b[2Jb" in paragraph(finding("n", Outcome.NOT_APPLICABLE, detail=nasty))
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,9 @@ def document(
 ) -> dict[str, object]:
     """Return the run as a JSON object; its summary counts all findings, also those that are not shown.
 
-    `must_failed` counts the violations of a MUST; these and the errors determine the exit code. `seconds` is the
-    duration of the check. `transcript` is empty for a check that passed or did not apply, unless `every_transcript`.
+    `must_failed` counts the violations of a MUST that are not known; these and the errors determine the exit code.
+    `seconds` is the duration of the check. `transcript` is empty for a check that passed or did not apply, unless
+    `every_transcript`.
     """
     findings = examination.findings
     shown = [finding for finding in findings if is_shown(finding, only_failures=only_failures)]
@@ -56,8 +57,8 @@ def header(examination: Examination) -> dict[str, object]:
 
 
 def summary(findings: Sequence[Finding]) -> dict[str, int]:
-    """Return the number of findings with each outcome, and of violations of a MUST."""
-    return {**counts(findings), "must_failed": sum(finding.is_fatal for finding in findings)}
+    """Return the number of findings with each outcome, and of violations of a MUST by failures that are not known."""
+    return {**counts(findings), "must_failed": sum(finding.is_fatal and not finding.known for finding in findings)}
 
 
 def standing_entry(found: Standing) -> dict[str, object]:
