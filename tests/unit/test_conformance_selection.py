@@ -22,7 +22,7 @@ def test_patterns_are_those_of_a_shell() -> None:
     ids = [check.id for check in checks()]
 
     assert chosen(only=["del-*"]) == [each for each in ids if each.startswith("del-")]
-    assert chosen(only=["del-t[wx]ice", "gc-*"]) == ["del-twice", *(each for each in ids if each.startswith("gc-"))]
+    assert chosen(only=["del-t[wx]ice", "gc-*"]) == [each for each in ids if each == "del-twice" or each[:3] == "gc-"]
     assert chosen(skip=["*-*-*"]) == [each for each in ids if each.count("-") < 2] != []
     assert chosen(only=["del-*"], skip=["del-twice"]) == [
         each for each in ids if each.startswith("del-") and each != "del-twice"

@@ -405,6 +405,7 @@ def test_the_wheel_holds_the_rooms_and_the_lists_and_the_launcher_and_nothing_el
     written |= {str(path.relative_to(ROOT)) for path in (ROOT / "harness").rglob("*.yaml")}
     written |= {str(path.relative_to(ROOT)) for path in (ROOT / "harness").rglob("*.in")}
     written |= {str(path.relative_to(ROOT)) for path in (ROOT / "harness").rglob("*.schema.json")}
+    written |= {str(path.relative_to(ROOT)) for path in (ROOT / "harness").rglob("check_ids.txt")}
     written |= {str(path.relative_to(ROOT)) for path in (ROOT / "harness").rglob("templates/*")}
     assert names == written | {"launch/_launcher"}
     assert "skel/py.typed" in wheel.namelist()
