@@ -133,7 +133,7 @@ def test_files_in_a_folder_that_is_watched_are_evidence(cli: Cli, tmp_path: Path
     watched = tmp_path / "watched"
     watched.mkdir()
     shadow(cli, tmp_path, "bridge", f'[ "$CNI_COMMAND" = ADD ] && touch {watched}/$CNI_CONTAINERID')
-    examined = ("conformance", "--plugin", "bridge", "--check", "del-netns-gone")
+    examined = ("conformance", "--plugin", "bridge", "--check", "del-undoes-add")
 
     assert set(outcomes(cli.json(*examined)).values()) == {"pass"}
     (found,) = cli.json(*examined, "--watch", str(watched))["checks"]
