@@ -5,7 +5,8 @@
     conformance(bin_dir="build", conf="my.conflist")
 
 An item is `conftest.py::conformance::bridge[del-twice]` and has the marker `conformance`. A check that does not apply
-is skipped with the reason, a warning is a `ConformanceWarning`, a failure is told as `cni-harness conformance` does.
+is skipped with the reason, a warning is a `ConformanceWarning`, a failure is told as `cni-harness conformance` does. A
+known failure is an expected one (xfail).
 Like tests with the marker `sudo`, the items run as root, or are skipped. No plugin is executed until one of them runs.
 """
 
@@ -24,7 +25,7 @@ _DECLARED: Final = "__conformance__"
 
 
 class ConformanceWarning(UserWarning):
-    """The plugin breaks a convention, or lacks something optional."""
+    """The plugin breaks a convention, or lacks something optional; or a known failure passes."""
 
 
 Declaration = dict[str, object]
@@ -39,8 +40,12 @@ def conformance(  # noqa: PLR0913 -- most calls give two, by name
     plugins: Sequence[str] = (),
     profile: str | None = None,
     checks: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    level: str | None = None,
+    known_failures: str | os.PathLike[str] | None = None,
     watch: Sequence[str | os.PathLike[str]] = (),
     prepare: str | os.PathLike[str] | None = None,
+    pod_interface: bool = False,
     timeout: float = 30.0,
 ) -> None:
     """Declare, in a conftest.py, that the plugins of a network list are examined; paths count from its folder.
@@ -51,9 +56,13 @@ def conformance(  # noqa: PLR0913 -- most calls give two, by name
         name: the collector of the items; needed if one conftest.py declares several lists.
         plugins: only these of the list; otherwise all, and the IPAM plugins that they delegate to.
         profile: "interface", "chained" or "ipam", if the place in the list does not tell the kind of plugin.
-        checks: only these checks.
+        checks: only these checks; patterns such as "del-*" are possible.
+        skip: none of these checks.
+        level: the least binding level, "MUST", "SHOULD", "MAY" or "CONVENTION".
+        known_failures: a file as of `cni-harness conformance --known-failures`; what it names is expected to fail.
         watch: folders that must have no new files after a check.
         prepare: an executable that prepares each node for the plugins.
+        pod_interface: whether an IPAM plugin finds its interface in each container, as dhcp needs it.
         timeout: the limit for one execution, in seconds.
 
     Raises pytest.UsageError outside of a conftest.py, or for a name that is taken.
@@ -74,8 +83,12 @@ def conformance(  # noqa: PLR0913 -- most calls give two, by name
         "plugins": list(plugins),
         "profile": profile,
         "checks": list(checks),
+        "skip": list(skip),
+        "level": level,
+        "known_failures": None if known_failures is None else str(folder / known_failures),
         "watched": [str(folder / each) for each in watch],
         "prepare": None if prepare is None else str(folder / prepare),
+        "pod_interface": pod_interface,
         "timeout": timeout,
     }
 

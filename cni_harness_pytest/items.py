@@ -87,6 +87,10 @@ class ConformanceItem(pytest.Item):
         answer = self.config.stash[_SESSION].ask(verb="run", declaration=self.parent.declaration, item=self.name)
         if "error" in answer:
             pytest.fail(answer["error"], pytrace=False)
+        if answer["known"]:
+            pytest.xfail(answer["known"])
+        if answer["outdated"]:
+            warnings.warn(answer["outdated"], ConformanceWarning, stacklevel=1)
         match answer["outcome"]:
             case "n/a" | "not examined":
                 pytest.skip(answer["text"])

@@ -3,21 +3,22 @@
 import errno
 import os
 import stat
-from collections.abc import Container, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Container, Mapping
+from contextlib import ExitStack, suppress
 
 from lean import syscalls
 
 __all__ = ["mount_own_sysfs", "mount_writable_view", "private_mounts"]
 
 
-def private_mounts(binds: Mapping[str, str]) -> None:
+def private_mounts(binds: Mapping[str, str], kept: Collection[str] = ()) -> None:
     """Give the calling thread its own mount namespace, with each source of {target: source} bound over its target.
 
-    The targets and sources must exist. Later mounts of others (/run/netns/NAME) still arrive here. Mounts made here
-    stay here, except under folders that are shared again on purpose (`create_namespace` does). There is no way
-    back for the thread; processes and threads that it starts begin in the new namespace. The thread also gets its own
-    working folder, root and umask (mount namespaces imply CLONE_FS to be unshared). Raises OSError.
+    The targets and sources must exist. Paths in `kept` remain visible below targets, with the mounts on them; they may
+    be missing, otherwise the source has a place for each. Later mounts of others (/run/netns/NAME) still arrive here.
+    Mounts made here stay here, except under folders that are shared again on purpose (`create_namespace` does). There
+    is no way back for the thread; processes and threads that it starts begin in the new namespace. The thread also gets
+    its own working folder, root and umask (mount namespaces imply CLONE_FS to be unshared). Raises OSError.
     """
     syscalls.unshare(syscalls.CLONE_NEWNS)
     try:
@@ -26,8 +27,21 @@ def private_mounts(binds: Mapping[str, str]) -> None:
         if error.errno != errno.EINVAL:
             raise
         _make_slave_from_outside()
-    for target, source in binds.items():
-        syscalls.mount(source, target, syscalls.MS_BIND | syscalls.MS_REC)
+    with ExitStack() as opened:
+        # Opened before the first mount, which may hide the others' sources.
+        sources = {target: _opened(source, opened) for target, source in binds.items()}
+        for path in kept:
+            with suppress(FileNotFoundError):
+                sources[path] = _opened(path, opened)
+        for target, source in sources.items():
+            syscalls.mount(source, target, syscalls.MS_BIND | syscalls.MS_REC)
+
+
+def _opened(path: str, opened: ExitStack) -> str:
+    """Return a path that leads to the same thing until `opened` ends, whatever is mounted meanwhile."""
+    fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    opened.callback(os.close, fd)
+    return f"/proc/self/fd/{fd}"
 
 
 def mount_own_sysfs() -> None:

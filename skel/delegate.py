@@ -21,7 +21,7 @@ from .interruption import Interruption
 from .plugin import Args, Plugin
 from .record import Record, field
 from .result import Result
-from .strict_json import decode_json
+from .strict_json import decode_output
 
 __all__ = ["find_in_path", "ipam_add", "ipam_check", "ipam_delete", "ipam_gc", "ipam_status"]
 
@@ -173,7 +173,7 @@ def _execute(path: str, environ: Mapping[str, str], stdin: bytes, interruption: 
 def _failure(name: str, outcome: Outcome) -> CniError:
     """Return the delegate's own error, or one made from its exit if it printed none."""
     try:
-        reported = _Reported.decode(decode_json(outcome.stdout))
+        reported = _Reported.decode(decode_output(outcome.stdout))
     except (ValueError, CniError):
         how = f"signal {-outcome.code}" if outcome.code < 0 else f"exit code {outcome.code}"
         return CniError(Code.INTERNAL, f"IPAM plugin {name} failed with {how}", outcome.stdout.decode(errors="replace"))
@@ -182,7 +182,7 @@ def _failure(name: str, outcome: Outcome) -> CniError:
 
 def _addresses(name: str, stdout: bytes) -> Result:
     try:
-        printed = decode_json(stdout)
+        printed = decode_output(stdout)
     except ValueError as error:
         raise CniError(Code.DECODING_FAILURE, f"IPAM plugin {name} printed no result: {error}") from None
     result = Result.decode_any(printed, f"result of {name}")

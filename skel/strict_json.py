@@ -1,17 +1,21 @@
 """The one decoder of JSON from other programs, for plugins and runtimes.
 
 It refuses input that the json module of Python accepts and Go's decoder refuses: NaN and Infinity, numbers beyond
-64 bits, a byte order mark, UTF-16. It also refuses a key that is written twice in one object, of which Go drops one.
+64 bits, a byte order mark, UTF-16. `decode_json`, for configurations and files, also refuses bytes that are no UTF-8,
+and a key that is written twice in one object. `decode_output`, for the output of plugins, takes both as Go does.
 """
 
-from lean import json
-from lean.typing import NoReturn
+from collections.abc import Callable
 
-__all__ = ["decode_json"]
+from lean import json
+from lean.typing import Any, NoReturn
+
+__all__ = ["decode_json", "decode_output"]
 
 _LOWEST, _HIGHEST = -(2**63), 2**64 - 1
 _SHOWN = 40
 """Characters of a number that an error shows."""
+_MARKS = {b"\xef\xbb\xbf": "UTF-8", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
 
 def decode_json(text: str | bytes) -> object:
@@ -19,17 +23,34 @@ def decode_json(text: str | bytes) -> object:
 
     Raises ValueError: JSONDecodeError with the place, UnicodeDecodeError, or a plain one, also for too many levels.
     """
+    return _decoded(text if isinstance(text, str) else text.decode(), _members)
+
+
+def decode_output(output: bytes) -> object:
+    """Parse JSON that a plugin has printed, as Go's encoding/json does, which runtimes and other plugins read it with.
+
+    Bytes that are no UTF-8, and halves of surrogate pairs, become U+FFFD. Of a key that is written twice, the last
+    value counts. Raises ValueError.
+    """
+    for mark, name in _MARKS.items():
+        if output.startswith(mark):
+            raise ValueError(f"a byte order mark of {name}, and JSON is UTF-8 without a mark")
+    text = output.decode(errors="replace")
+    document = _decoded(text, dict)
+    return _paired(document) if "\\u" in text else document
+
+
+def _decoded(text: str, members: Callable[[list[tuple[str, Any]]], object]) -> object:
     try:
-        document: object = json.loads(
-            text if isinstance(text, str) else text.decode(),
-            object_pairs_hook=_members,
+        return json.loads(
+            text,
+            object_pairs_hook=members,
             parse_constant=_refuse_constant,
             parse_float=_finite,
             parse_int=_of_64_bits,
         )
     except RecursionError as error:
         raise ValueError(str(error)) from None
-    return document
 
 
 def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -40,6 +61,17 @@ def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
         message = f"{twice}: the key is written twice in one object, last as {json.dumps(members[twice], default=str)}"
         raise ValueError(message)
     return members
+
+
+def _paired(value: object) -> object:
+    """Return a document whose texts have U+FFFD for each half of a surrogate pair: no encoding has bytes for a half."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_paired(each) for each in value]
+    if isinstance(value, dict):
+        return {_paired(key): _paired(each) for key, each in value.items()}
+    return value
 
 
 def _refuse_constant(name: str) -> NoReturn:

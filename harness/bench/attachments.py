@@ -6,14 +6,15 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from harness.bench.process import Chain, Ended, Request, run_chains, run_one
+from harness.bench.process import Chain, Ended, PluginFailedError, Request, run_chains, run_one
 from harness.libcni.attachment import PROTOCOL_VARIABLES, Attachment
 from harness.libcni.execute import Executor
 from harness.libcni.networks import NetworkList
 from harness.libcni.request import request_config
 from harness.runtime.kubernetes import pod_cni_args
+from skel.strict_json import decode_output
 from skel.versions import CURRENT, VERB_SINCE, at_least
 
 __all__ = ["Attached", "Caller", "attached_to"]
@@ -77,7 +78,7 @@ class Caller:
         for plugin in self.network.plugins:
             config = request_config(self.network, plugin, prev_result=attached.result, attachment=attached.attachment)
             ended = yield self._request(plugin.type, "ADD", attached.attachment.environment(), config)
-            attached.result = json.loads(ended.stdout)
+            attached.result = _printed(ended, plugin.type)
             attached.executions.append((plugin.type, ended))
 
     def delete(self, attached: Attached) -> Chain:
@@ -96,7 +97,9 @@ class Caller:
 
     def has_status(self) -> bool:
         """Tell whether the first plugin speaks a version that has STATUS. Raises PluginFailedError."""
-        return VERB_SINCE["STATUS"] in json.loads(self.version().stdout).get("supportedVersions", ())
+        return VERB_SINCE["STATUS"] in _printed(self.version(), self.network.plugins[0].type).get(
+            "supportedVersions", ()
+        )
 
     def status(self) -> Ended:
         """Ask the first plugin for its STATUS, in the version that introduced the verb. Raises PluginFailedError."""
@@ -107,3 +110,14 @@ class Caller:
 
     def _request(self, type: str, verb: str, environ: Mapping[str, str], stdin: bytes) -> Request:
         return Request(self._paths[type], {**self._environ, **environ, "CNI_COMMAND": verb}, stdin)
+
+
+def _printed(ended: Ended, name: str) -> dict[str, Any]:
+    """Return the JSON object that a plugin has printed. Raises PluginFailedError."""
+    try:
+        document = decode_output(ended.stdout)
+    except ValueError as error:
+        raise PluginFailedError(f"{name}: its output is not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise PluginFailedError(f"{name}: its output is no JSON object")
+    return document

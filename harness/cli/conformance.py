@@ -2,22 +2,32 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 from click.core import ParameterSource
 
+from harness.cli.conformance_clean import clean
+from harness.cli.conformance_halt import Interruption, halted_by_signals
+from harness.cli.conformance_known import demand_writable, judged, known_options, read_known, save_known_failures
 from harness.cli.conformance_matrix import matrix
-from harness.cli.conformance_options import FILE, ConformanceOptions, survey_options
+from harness.cli.conformance_options import ConformanceOptions, survey_options
+from harness.cli.conformance_reports import ReportFiles, junit_option, report_option
+from harness.cli.conformance_runtime import runtime
 from harness.cli.conformance_session import session
-from harness.cli.options import Settings, verb
+from harness.cli.options import Settings, say, verb
 from harness.cli.privileges import obtain_privileges
-from harness.output import emit
+from harness.output import emit, message_of
 from harness.table import Table
 
 if TYPE_CHECKING:
+    from harness.conformance.examination import Examination
     from harness.conformance.finding import Finding
+    from harness.conformance.known_failures import KnownFailures
+    from harness.conformance.reproduce import Arguments
+    from harness.conformance.survey import Survey
     from harness.libcni.networks import NetworkList
 
 __all__ = ["command"]
@@ -25,8 +35,12 @@ __all__ = ["command"]
 
 @verb("conformance", cls=click.Group, invoke_without_command=True)
 @click.option("--list", "is_list", is_flag=True, help="Print the catalogue of checks, and execute nothing.")
-@click.option("--junit", type=FILE, metavar="FILE", help="Also write the report as JUnit's XML, for CI.")
+@report_option
+@junit_option
 @click.option("--failures", is_flag=True, help="Show only failures.")
+@known_options
+@click.option("--fail-fast", is_flag=True, help="End the run at the first failure that counts for the exit code.")
+@click.option("--keep", is_flag=True, help="Keep the node of each check that fails, and show how to enter it.")
 @survey_options
 @click.pass_context
 def command(
@@ -35,8 +49,13 @@ def command(
     *,
     options: ConformanceOptions,
     is_list: bool,
+    reports: tuple[Path, ...],
     junit: Path | None,
     failures: bool,
+    known_failures: Path | None,
+    save_known: Path | None,
+    fail_fast: bool,
+    keep: bool,
 ) -> int:
     """Hold plugins, in any language, to CNI 1.1.0: checks for the sentences that require something of a plugin.
 
@@ -50,23 +69,75 @@ def command(
     if is_list:
         _print_catalogue(options, settings)
         return 0
+    from harness.conformance.examined import examination_of
     from harness.conformance.finding import fatal
 
+    files, began = ReportFiles(reports, junit), datetime.now().astimezone()
     settings.announces = True
-    obtain_privileges("conformance")
-    with options.survey(settings) as survey, _folders(settings, survey.networks) as bin_dirs:
-        if junit is not None:  # an unwritable file is an error before the checks, not after them
-            junit.parent.mkdir(parents=True, exist_ok=True)
-        findings = survey.of(bin_dirs)
-    if not findings:
+    obtain_privileges("conformance", keeps=keep)
+    known = read_known(known_failures)
+    surveying = options.survey(settings, judge=lambda found: judged(found, known), fail_fast=fail_fast, keeps=keep)
+    with surveying as survey, _folders(settings, survey.networks) as bin_dirs:
+        files.demand_writable()
+        demand_writable(save_known)
+        made = _surveyed(survey, bin_dirs)
+    cut_short = made.cut_short or ("--fail-fast" if survey.extent.halt.is_asked else "")
+    findings = made.findings
+    if not findings and not cut_short:
         raise click.UsageError("none of these checks is for any of these plugins")
-    _write(findings, junit)
-    _print(findings, settings, failures=failures)
-    return 1 if fatal(findings) else 0
+    arguments = options.arguments(ctx, settings.bin_dirs)
+    examination = None
+    if files or not settings.is_table:
+        examination = examination_of(
+            findings, began=began, state_dir=settings.state_dir, cut_short=cut_short, arguments=arguments
+        )
+    unwritten = files.write(examination) if examination else []
+    save_known_failures(findings, save_known)
+    if not findings:
+        pass
+    elif examination is None or settings.is_table:
+        _print(findings, settings, arguments, failures=failures)
+        _sum_up(findings, known, cut_short, [file for file in (*reports, junit, save_known) if file])
+    else:
+        _emit(examination, settings, failures=failures)
+        _say_besides(findings, known, arguments)
+    for message in unwritten:
+        say(f"Error: {message}")
+    made.interruption.pass_on()
+    if made.error is not None:
+        raise made.error
+    return 1 if fatal(findings) or unwritten else 0
 
 
+command.add_command(clean)
 command.add_command(matrix)
+command.add_command(runtime)
 command.add_command(session)
+
+
+class _Made(NamedTuple):
+    """The findings of a survey, and the reason if it ended before its last check."""
+
+    findings: Sequence["Finding"]
+    interruption: Interruption
+    error: Exception | None
+
+    @property
+    def cut_short(self) -> str:
+        """The reason in words, empty if the survey came to its end."""
+        return "interrupted" if self.interruption.number else message_of(self.error) if self.error else ""
+
+
+def _surveyed(survey: "Survey", bin_dirs: Sequence[Path]) -> _Made:
+    """Return everything that was found, also if a signal or an error has ended the survey before its last check."""
+    findings: list[Finding] = []
+    failure = None
+    with halted_by_signals(survey.extent.halt) as interruption:
+        try:
+            survey.of(bin_dirs, found=findings)
+        except Exception as error:  # noqa: BLE001 -- raised again after the report
+            failure = error
+    return _Made(findings, interruption, failure)
 
 
 def _refuse_options(ctx: click.Context) -> None:
@@ -84,33 +155,51 @@ def _folders(settings: Settings, networks: "Sequence[NetworkList]") -> AbstractC
     return plugin_folders(settings, plugin_types(networks))
 
 
-def _write(findings: Sequence["Finding"], junit: Path | None) -> None:
-    from harness.conformance.report.document import junit as in_xml
-    from harness.files import write_atomically
-
-    if junit is not None:
-        write_atomically(junit, in_xml(findings))
-
-
-def _print(findings: Sequence["Finding"], settings: Settings, *, failures: bool) -> None:
-    from shutil import get_terminal_size
-
-    from harness.conformance.report.document import document
+def _print(findings: Sequence["Finding"], settings: Settings, arguments: "Arguments", *, failures: bool) -> None:
     from harness.conformance.report.text import report
 
-    if settings.is_table:
-        width = min(get_terminal_size((100, 24)).columns, 120)
-        click.echo(report(findings, every=settings.verbose > 0, only_failures=failures, width=width))
-    else:
-        emit(settings.output, document(findings, only_failures=failures), Table((), ()))
+    click.echo(report(findings, arguments, every=settings.verbose > 0, only_failures=failures, width=_width()))
+
+
+def _sum_up(findings: Sequence["Finding"], known: "KnownFailures", cut_short: str, files: Sequence[Path]) -> None:
+    from harness.conformance.report.summary import summary
+
+    click.echo("\n" + summary(findings, known=known, cut_short=cut_short, files=files, width=_width()))
+
+
+def _say_besides(findings: Sequence["Finding"], known: "KnownFailures", arguments: "Arguments") -> None:
+    """Tell on stderr what no document has: known failures that pass now, and nodes that were kept."""
+    from harness.conformance.report.text import kept_facts
+
+    for line in known.outdated_in_words(findings):
+        say(line)
+    for finding in findings:
+        for name, fact in kept_facts(finding, arguments):
+            say(f"{finding.check.id}: {name}: {fact}")
+
+
+def _width() -> int:
+    from shutil import get_terminal_size
+
+    return min(get_terminal_size((100, 24)).columns, 120)
+
+
+def _emit(examination: "Examination", settings: Settings, *, failures: bool) -> None:
+    from harness.conformance.report.document import document
+
+    entire = document(examination, only_failures=failures, every_transcript=settings.verbose > 0)
+    emit(settings.output, entire, Table((), ()))
 
 
 def _print_catalogue(options: ConformanceOptions, settings: Settings) -> None:
-    from harness.conformance.report.listing import catalogue_document, checks_table, unchecked_table
+    from harness.conformance.report.listing import catalogue_document, checks_table, sections_table, unchecked_table
     from harness.conformance.sentences import load
 
     checks, sentences = options.checks(), load().values()
     emit(settings.output, catalogue_document(checks, sentences), checks_table(checks))
-    if settings.is_table and not options.ids:
+    if settings.is_table:
+        click.echo()
+        emit(settings.output, None, sections_table(checks))
+    if settings.is_table and not options.is_selective:
         click.echo()
         emit(settings.output, None, unchecked_table(sentences))

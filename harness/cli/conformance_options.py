@@ -1,20 +1,24 @@
 """Common options of `cni-harness conformance`'s forms: which plugins are examined, by which checks, and how."""
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial, wraps
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
-from harness.cli.options import EXECUTABLE, Settings, complete_network, say
+from harness.cli.conformance_progress import Progress
+from harness.cli.conformance_selection import SELECTION_OPTIONS, demand_known, selected
+from harness.cli.options import EXECUTABLE, Settings, complete_network
 
 if TYPE_CHECKING:
     from harness.conformance.catalogue import Check
     from harness.conformance.finding import Finding
+    from harness.conformance.reproduce import Arguments
     from harness.conformance.run import Extent
     from harness.conformance.survey import Survey
     from harness.libcni.networks import NetworkList
@@ -24,14 +28,6 @@ __all__ = ["FILE", "ConformanceOptions", "survey_options"]
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 _PROFILES: Final = ("interface", "chained", "ipam")
-_ERASE: Final = "\r\x1b[K"
-
-
-def _complete_check(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    del ctx, param
-    from harness.conformance.catalogue import checks
-
-    return [check.id for check in checks() if check.id.startswith(incomplete)]
 
 
 _number: Final = partial(click.option, type=click.IntRange(min=1), show_default=True, metavar="N")
@@ -52,19 +48,18 @@ _OPTIONS: Final = (
         help="Only this plugin of the lists; may be repeated.  [default: all of them, and their IPAM plugins]",
     ),
     click.option("--profile", type=click.Choice(_PROFILES), help="The kind of the plugins.  [default: found out]"),
-    _several(
-        "--check",
-        "ids",
-        metavar="ID",
-        shell_complete=_complete_check,
-        help="Only this check; may be repeated.",
-    ),
+    *SELECTION_OPTIONS,
     click.option(
         "--prepare",
         "preparation",
         type=EXECUTABLE,
         metavar="FILE",
         help="An executable that prepares each node for the plugins, as root.",
+    ),
+    click.option(
+        "--pod-interface",
+        is_flag=True,
+        help="For IPAM plugins that send through it, as dhcp: each container has its interface, and the node pods0.",
     ),
     _several(
         "--watch",
@@ -74,6 +69,7 @@ _OPTIONS: Final = (
         help="A folder where the plugin keeps files, which it may not leave there; may be repeated.",
     ),
     _number("--jobs", default=1, help="How many checks at a time, each on a node of its own."),
+    _number("--repeat", default=1, help="How often each check runs, to find what fails only sometimes."),
     click.option(
         "--timeout",
         type=click.FloatRange(min=0, min_open=True),
@@ -89,6 +85,10 @@ _OPTIONS: Final = (
 )
 
 
+_REPEATED: Final = frozenset({"profile", "preparation", "watched", "timeout", "chaos", "points"})
+"""The options that a check depends on, besides the plugins' folders, the network and the plugin."""
+
+
 @dataclass(frozen=True)
 class ConformanceOptions:
     """The values of these options."""
@@ -98,31 +98,55 @@ class ConformanceOptions:
     plugins: tuple[str, ...]
     profile: str | None
     ids: tuple[str, ...]
+    skip: tuple[str, ...]
+    level: str | None
+    sections: tuple[str, ...]
     preparation: Path | None
+    pod_interface: bool
     watched: tuple[Path, ...]
     jobs: int
+    repeat: int
     timeout: float
     chaos: bool
     points: int
 
+    @property
+    def is_selective(self) -> bool:
+        """Whether checks are chosen, by other than their profile."""
+        return bool(self.ids or self.skip or self.level or self.sections)
+
     def checks(self) -> "list[Check]":
         """Return the selected checks, in the order of the catalogue. Raises UsageError."""
-        from harness.conformance.catalogue import checks
+        chosen = selected(self.ids, self.skip, self.level, self.sections)
+        return [check for check in chosen if self.profile is None or self.profile in check.profiles]
 
-        known = checks()
-        _demand_known("--check", self.ids, [check.id for check in known], "cni-harness conformance --list")
-        return [
-            check
-            for check in known
-            if (not self.ids or check.id in self.ids) and (self.profile is None or self.profile in check.profiles)
-        ]
+    def arguments(self, ctx: click.Context, bin_dirs: Sequence[Path]) -> "Arguments":
+        """Return the arguments with which a finding can be repeated: those on the command line, with absolute paths."""
+        from harness.conformance.reproduce import Arguments
+
+        words: list[str] = []
+        for option in ctx.command.params:
+            name = option.name or ""
+            if name in _REPEATED and ctx.get_parameter_source(name) is not ParameterSource.DEFAULT:
+                values = ctx.params[name] if option.multiple else [ctx.params[name]]
+                words += [word for value in values for word in _words(option, value)]
+        return Arguments(bin_dirs=tuple(bin_dirs), options=tuple(words))
 
     @contextmanager
-    def survey(self, settings: Settings) -> "Iterator[Survey]":
-        """Yield the survey, with its progress on a terminal, in a line that the end of the block erases.
+    def survey(
+        self,
+        settings: Settings,
+        *,
+        judge: "Callable[[Finding], Finding]" = lambda finding: finding,
+        fail_fast: bool = False,
+        keeps: bool = False,
+    ) -> "Iterator[Survey]":
+        """Yield the survey, which tells its progress on stderr.
 
-        Raises UsageError, NetworkError.
+        `judge` gets each finding, and returns it with what is known of it. With `fail_fast` the first that is fatal
+        ends the run. `keeps` tells whether the nodes of failed checks stay. Raises UsageError, NetworkError.
         """
+        from harness.conformance.finding import fatal
         from harness.conformance.profile import Profile
         from harness.conformance.subject import subjects_of
         from harness.conformance.survey import Survey
@@ -132,21 +156,30 @@ class ConformanceOptions:
         profile = Profile(self.profile) if self.profile else None
         networks = self._networks(settings)
         there = [subject.type for network in networks for subject in subjects_of(network, (), profile=profile)]
-        _demand_known("--plugin", self.plugins, there)
-        try:
+        demand_known("--plugin", self.plugins, there)
+        extent = replace(self._extent(), keeps=keeps)
+        with Progress() as progress:
+            halting = Lock()
+
+            def tell(finding: "Finding", done: int, total: int) -> None:
+                progress.show(finding, done, total)
+                with halting:
+                    if fail_fast and fatal([finding]) and not extent.halt.is_asked:
+                        extent.halt.ask()
+
             yield Survey(
                 networks=networks,
                 checks=self.checks(),
                 state_dir=settings.state_dir,
-                extent=self._extent(),
+                extent=extent,
                 plugins=self.plugins,
                 profile=profile,
                 jobs=self.jobs,
-                progress=_show,
-                remark=_remark,
+                repeat=self.repeat,
+                judge=judge,
+                progress=tell,
+                remark=progress.remark,
             )
-        finally:
-            _write_line("")
 
     def _networks(self, settings: Settings) -> "list[NetworkList]":
         from harness.cli.defaults import select_networks
@@ -159,8 +192,18 @@ class ConformanceOptions:
     def _extent(self) -> "Extent":
         from harness.conformance.run import Extent
 
-        extent = Extent(self.timeout, tuple(folder.absolute() for folder in self.watched), self.preparation)
+        watched = tuple(folder.absolute() for folder in self.watched)
+        extent = Extent(self.timeout, watched, self.preparation, pod_interface=self.pod_interface)
         return replace(extent, kills=self.points, killers=self.jobs) if self.chaos else extent
+
+
+def _words(option: click.Parameter, value: object) -> list[str]:
+    """Return an option with one value, as on a command line."""
+    name = max(option.opts, key=len)
+    if isinstance(option, click.Option) and option.is_flag:
+        return [name] if value else []
+    text = value.absolute() if isinstance(value, Path) else f"{value:g}" if isinstance(value, float) else value
+    return [name, str(text)]
 
 
 def survey_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -174,28 +217,3 @@ def survey_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_OPTIONS):
         collected = option(collected)
     return collected
-
-
-def _show(finding: "Finding", done: int, total: int) -> None:
-    _write_line(f"{finding.subject}: {done}/{total} {finding.check.id} {finding.outcome}")
-
-
-def _remark(message: str) -> None:
-    _write_line("")
-    say(message)
-
-
-def _write_line(text: str) -> None:
-    """Replace the line of progress, if stderr is a terminal."""
-    if sys.stderr.isatty():
-        click.echo(f"{_ERASE}{text}", nl=False, err=True)
-
-
-def _demand_known(option: str, given: tuple[str, ...], known: list[str], where: str = "") -> None:
-    from difflib import get_close_matches
-
-    for name in given:
-        if name not in known:
-            close = get_close_matches(name, known) or ([] if where else list(dict.fromkeys(known)))
-            listed = f"; there is {', '.join(close)}" if close else f"; see `{where}`" if where else ""
-            raise click.UsageError(f"{option} {name}: no such {option.removeprefix('--')}{listed}")

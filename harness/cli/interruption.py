@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-__all__ = ["Arrival", "interrupted_once", "interruption_deferred"]
+__all__ = ["Arrival", "handled_by", "interrupted_once", "interruption_deferred"]
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -33,7 +33,7 @@ def interrupted_once() -> Iterator[None]:
             raise KeyboardInterrupt
         sys.exit(128 + number)
 
-    with _handled_by(end):
+    with handled_by(end):
         yield
 
 
@@ -77,7 +77,7 @@ def interruption_deferred(on_signal: Callable[[], object]) -> Iterator[Arrival]:
     reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     try:
-        with _handled_by(note) as heeded:
+        with handled_by(note) as heeded:
             yield Arrival(reading, heeded)
     finally:
         signal.set_wakeup_fd(before)
@@ -88,7 +88,7 @@ def interruption_deferred(on_signal: Callable[[], object]) -> Iterator[Arrival]:
 
 
 @contextmanager
-def _handled_by(handler: Callable[[int, FrameType | None], object]) -> Iterator[frozenset[int]]:
+def handled_by(handler: Callable[[int, FrameType | None], object]) -> Iterator[frozenset[int]]:
     """Set the signals' handler for the block. Ignored signals stay ignored; the other signals are yielded."""
     heeded = frozenset(number for number in _ENDING if signal.getsignal(number) != signal.SIG_IGN)
     before = {number: signal.signal(number, handler) for number in heeded}

@@ -22,7 +22,8 @@ Action = Callable[["Trial"], str | None]
 class Check(NamedTuple):
     """One check. `title` is the demand as a sentence; `since` is the version that introduced it.
 
-    `attachments` is the number of simultaneous attachments that the check needs.
+    `attachments` is the number of simultaneous attachments that the check needs. `repeats` is how often it runs again
+    if it fails, to tell whether it always does. `needs` has the IDs of checks whose demands it takes for granted.
     """
 
     id: str
@@ -33,6 +34,8 @@ class Check(NamedTuple):
     since: str
     run: Action
     attachments: int = 1
+    repeats: int = 0
+    needs: tuple[str, ...] = ()
 
     @property
     def enforced(self) -> Sequence[Sentence]:
@@ -51,12 +54,16 @@ def check(
     since: str = "0.1.0",
     level: Level | None = None,
     attachments: int = 1,
+    repeats: int = 0,
+    needs: tuple[str, ...] = (),
 ) -> Callable[[Action], Action]:
     """Register a function as the check of these sentences.
 
     Its docstring's first line is the title. `level` is that of the first sentence, unless it is given. A violation
-    counts only if the network has room for `attachments` at once. The function returns if the plugin does as demanded;
-    it may return words on the evidence. It raises ViolationError or NotApplicableError otherwise.
+    counts only if the network has room for `attachments` at once. A check that depends on chance `repeats` if it fails.
+    `needs` has IDs of checks: if one of them fails, a violation in the same verb counts as theirs. The function returns
+    if the plugin does as demanded; it may return words on the evidence. It raises ViolationError or
+    NotApplicableError otherwise.
     """
 
     def register(run: Action) -> Action:
@@ -78,6 +85,8 @@ def check(
             since=since,
             run=run,
             attachments=attachments,
+            repeats=repeats,
+            needs=needs,
         )
         return run
 

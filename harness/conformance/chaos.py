@@ -29,6 +29,8 @@ _FEW_CALLS: Final = 250
 """System calls of a program that leaves its work to another process: such an ADD is interrupted by the clock."""
 _BEFORE_THE_FIRST_CHANGE: Final = 0.2
 """The part of the kills that come before the plugin has changed anything."""
+_STEPS: Final = 64
+"""The first change is found to this part of an ADD: each halving takes another ADD."""
 _SETTLING_SECONDS: Final = 3.0
 """Time for a process that was not killed to notice the kill."""
 
@@ -106,11 +108,11 @@ class _ChaosNodes(NamedTuple):
         return calls, microseconds
 
     def first_change(self, by: By, length: int) -> int:
-        """Return the approximate point of an ADD's first change, found by halving."""
+        """Return a point shortly before an ADD's first change, found by halving."""
         low, high = 1, length
         with self._new_node() as trial:
             trial.warm_up()
-            while low < high:
+            while high - low > length // _STEPS:
                 middle = (low + high) // 2
                 container = trial.new_container()
                 trial.prepare(container)

@@ -1,13 +1,12 @@
 """Changes around a plugin: interfaces, namespaces and files that are made or removed without its knowledge."""
 
-import shutil
 import subprocess
 from contextlib import suppress
 from typing import Final
 
-from harness.conformance.course import demand_soon_same
+from harness.conformance.ordinary import settled
 from harness.conformance.trial import Container, Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
+from harness.conformance.verdict import NotApplicableError
 from harness.overload import overload
 from harness.snapshot import Snapshot
 from netlink.namespace import remove_namespace
@@ -84,13 +83,14 @@ def demand_no_device(trial: Trial, container: Container) -> None:
 
 
 def lose_files(trial: Trial) -> bool:
-    """Remove everything below the node's /var/lib/cni; False if the folder is empty."""
-    found = list(trial.node.var_lib_cni.iterdir())
+    """Remove the plugin's files below the node's /var/lib/cni, but none of the preparation; False if it has none."""
+    # Files come before their folders.
+    found = sorted(set(trial.node.var_lib_cni.rglob("*")) - trial.prepared_files, reverse=True)
     for path in found:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError):
+            if path.is_dir() and not path.is_symlink():
+                path.rmdir()
+            else:
                 path.unlink()
     return bool(found)
 
@@ -121,7 +121,7 @@ def untouched_by_any(trial: Trial) -> Snapshot:
 def demand_of_others(trial: Trial, before: Snapshot, container: Container, *seen: Container) -> None:
     """Have the plugins before the one under test clean up. Raises NotApplicableError if they leave something."""
     trial.detach_others(container)
-    try:
-        demand_soon_same(trial, before, "after DEL of the plugins before", *seen)
-    except ViolationError as violation:
-        raise NotApplicableError(f"the plugins before leave something themselves: {violation.got}") from None
+    left = settled(trial, before, *seen)
+    if left:
+        words = "; ".join(each.in_words() for each in left)
+        raise NotApplicableError(f"the plugins before leave something themselves: {words}")

@@ -11,6 +11,7 @@ from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution, Executor, PluginNotFoundError
 from harness.overload import overload
+from skel.strict_json import decode_output
 
 __all__ = ["FAILURE", "FAILURE_CODE", "FAILURE_MESSAGE", "REMARK", "Answer", "Delegate", "Record", "recording"]
 
@@ -114,9 +115,14 @@ class Delegate:
         return [record for record in records if verb in {"", record.verb}]
 
     def ask_real(self, trial: Trial, verb: str) -> Execution:
-        """Execute the real one as at the last ADD, but with this verb, and with the ADD's result as prevResult."""
-        last = self.records("ADD")[-1]
-        request = {**json.loads(last.stdin), "prevResult": trial.result_document()}
+        """Execute the real one as at the last ADD, but with this verb, and with the ADD's result as prevResult.
+
+        Raises NotApplicableError if the plugin has not executed its delegate with a configuration.
+        """
+        last, given = next(((each, _object(each.stdin)) for each in reversed(self.records("ADD"))), (None, None))
+        if last is None or given is None:
+            raise NotApplicableError("the plugin does not execute its delegate with a configuration")
+        request = {**given, "prevResult": trial.result_document()}
         environ = {**last.environ, "CNI_COMMAND": verb}
         stdin = json.dumps(request).encode()
         return trial.node.run(execute, self._real, environ=environ, stdin=stdin, timeout=_SECONDS * overload())
@@ -148,6 +154,14 @@ def recording(trial: Trial, *, below: str = "", named: bool = False) -> Delegate
         raise NotApplicableError(str(error)) from None
     trial.delegate_recorded = True
     return Delegate(trial.folder(), name, real, executor.bin_dirs, below=below)
+
+
+def _object(printed: bytes) -> dict[str, object] | None:
+    try:
+        document = decode_output(printed)
+    except ValueError:
+        return None
+    return document if isinstance(document, dict) else None
 
 
 def _record(folder: Path) -> Record:

@@ -2,28 +2,30 @@
 
 import json
 import re
+import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.conformance.verdict import ViolationError
+from harness.libcni.exchange import FLOOD
 from harness.libcni.execute import Execution
 from skel.errors import CniError
 from skel.result import Result
-from skel.strict_json import decode_json
+from skel.strict_json import decode_output
 
 __all__ = ["any_case", "document", "ending", "failed", "refused", "result", "succeeded"]
 
 _QUOTED = 400
+_ROUNDED_FROM = 10.0
+"""Seconds that are told without decimals."""
 
 
 def succeeded(execution: Execution, what: str = "") -> Execution:
     """Demand that it ended by itself with exit code 0. `what` names its task."""
     expected = f"{what or execution.verb} succeeds, with exit code 0"
-    if execution.timed_out:
-        raise ViolationError(expected, f"no end after {execution.seconds:.1f} s", execution)
-    if execution.output_held:
+    if execution.output_held and not execution.timed_out:
         raise ViolationError(expected, "its end, but a process that it left behind holds its output open", execution)
-    if execution.exit_code != 0:
+    if execution.exit_code != 0 or execution.timed_out or execution.flooded:
         raise ViolationError(expected, ending(execution), execution)
     return execution
 
@@ -31,12 +33,10 @@ def succeeded(execution: Execution, what: str = "") -> Execution:
 def failed(execution: Execution, what: str) -> Execution:
     """Demand that it ended by itself with another exit code than 0. `what` is the reason why it has to fail."""
     expected = f"an error, since {what}"
-    if execution.timed_out:
-        raise ViolationError(expected, f"no end after {execution.seconds:.1f} s", execution)
+    if execution.timed_out or execution.flooded or execution.exit_code < 0:
+        raise ViolationError(expected, ending(execution), execution)
     if execution.exit_code == 0:
         raise ViolationError(expected, f"success (exit code 0){_said(execution)}", execution)
-    if execution.exit_code < 0:
-        raise ViolationError(expected, ending(execution), execution)
     return execution
 
 
@@ -68,7 +68,7 @@ def document(execution: Execution, what: str = "one JSON object on standard outp
     if not execution.stdout.strip():
         raise ViolationError(what, "nothing on standard output", execution)
     try:
-        said = decode_json(execution.stdout)
+        said = decode_output(execution.stdout)
     except ValueError as error:
         raise ViolationError(what, f"{error}: {_quoted(execution.stdout)}", execution) from None
     if not isinstance(said, dict):
@@ -99,8 +99,26 @@ def result(execution: Execution, version: str) -> Result:
 
 def ending(execution: Execution) -> str:
     """Return in words how it ended, and its output."""
-    how = f"signal {-execution.exit_code}" if execution.exit_code < 0 else f"exit code {execution.exit_code}"
+    if execution.timed_out:
+        return f"hangs: no end after {_seconds(execution.seconds)} s"
+    if execution.flooded:
+        stream = "output" if len(execution.stdout) >= len(execution.stderr) else "error"
+        return f"floods: more than {FLOOD} bytes on standard {stream}"
+    how = (
+        f"killed by {_signal(-execution.exit_code)}" if execution.exit_code < 0 else f"exit code {execution.exit_code}"
+    )
     return f"{how}{_said(execution)}"
+
+
+def _signal(number: int) -> str:
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:  # a real-time signal
+        return f"signal {number}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.0f}" if seconds >= _ROUNDED_FROM else f"{seconds:.1f}"
 
 
 def _said(execution: Execution) -> str:

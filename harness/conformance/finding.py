@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import NamedTuple
 
 from harness.conformance.catalogue import Check, Level
 from harness.conformance.subject import Subject
 from harness.libcni.execute import Execution
 
-__all__ = ["Finding", "Outcome", "fatal"]
+__all__ = ["Finding", "KeptNode", "Outcome", "fatal"]
 
 
 class Outcome(StrEnum):
@@ -22,6 +23,18 @@ class Outcome(StrEnum):
     NOT_APPLICABLE = "n/a"
     NOT_EXAMINED = "not examined"
     """Another finding, the cause, keeps the check from finding out anything."""
+
+
+class KeptNode(NamedTuple):
+    """The node of a failed check that stays: its name, and a command that enters it, with its own /var/lib/cni."""
+
+    name: str
+    state_dir: Path
+    """The folder whose subfolder `nodes` has its files."""
+    netns: str
+    """The path of its network namespace; those of the containers follow."""
+    containers: tuple[str, ...]
+    enter: tuple[str, ...]
 
 
 class Finding(NamedTuple):
@@ -45,6 +58,8 @@ class Finding(NamedTuple):
     """How many of these runs failed; fewer than `runs` mean that the fault is intermittent."""
     known: str = ""
     """The reason in the file of known failures that has this finding, or empty."""
+    kept: KeptNode | None = None
+    """The node, if it stays for a look."""
 
     @property
     def is_intermittent(self) -> bool:
@@ -58,5 +73,5 @@ class Finding(NamedTuple):
 
 
 def fatal(findings: Sequence[Finding]) -> bool:
-    """Tell whether any MUST is violated, or is unknown because its check did not finish."""
-    return any(finding.is_fatal or finding.outcome is Outcome.ERROR for finding in findings)
+    """Tell whether a failure that is not known violates a MUST, or a check did not finish."""
+    return any((finding.is_fatal and not finding.known) or finding.outcome is Outcome.ERROR for finding in findings)

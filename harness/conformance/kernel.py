@@ -7,33 +7,46 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from harness.snapshot.tools import list_again
 from netlink.namespace import entered, open_namespace
 
-__all__ = ["Address", "Link", "Network", "Route", "links", "routes"]
+__all__ = ["Address", "Host", "Link", "Network", "Route", "links", "on_link", "routes"]
 
 Address: TypeAlias = ipaddress.IPv4Interface | ipaddress.IPv6Interface
+Host: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _ANYWHERE: Final = {"-4": "0.0.0.0/0", "-6": "::/0"}
 _NUMBERS: Final = {"table": 254, "scope": 0, "metric": 0}
 """The values that ip-route(8) leaves out."""
+_UNICAST: Final = "1"
+_BY_THE_KERNEL: Final = {"1", "2", "9"}
+"""The protocols of routes that no program makes: redirects, the kernel's own, router advertisements."""
 
 
 class Link(NamedTuple):
-    """A link. `mtu` is in bytes."""
+    """A link. `mtu` is in bytes; `kind` is that of ip-link(8), such as veth, and empty for a device."""
 
     name: str
     mac: str
     mtu: int
     addresses: tuple[Address, ...]
+    kind: str
+    uses_arp: bool
+
+    def has(self, address: Host) -> bool:
+        """Whether it has the address, with any prefix length."""
+        return any(each.ip == address for each in self.addresses)
 
 
 class Route(NamedTuple):
     """A route, once for each of its next hops; `gw` is empty if its destination is on the link.
 
     `mtu` and `advmss` are in bytes, 0 if the route has none of its own. Routes of IPv6 are all of one scope.
+    `made` tells that a program has made it, and not the kernel.
     """
 
     dst: Network
     gw: str
+    dev: str
+    made: bool
     table: int
     mtu: int
     advmss: int
@@ -43,24 +56,38 @@ class Route(NamedTuple):
 
 def links(netns: str) -> Mapping[str, Link]:
     """Return the links of a namespace by name. Raises OSError."""
-    return {entry["ifname"]: _link(entry) for entry in _list(netns, "address", "show")}
+    return {entry["ifname"]: _link(entry) for entry in _list(netns, "-details", "address", "show")}
 
 
 def routes(netns: str) -> Sequence[Route]:
-    """Return the routes of a namespace, of all tables and both families. Raises OSError."""
+    """Return the routes of a namespace to other machines, of all tables and both families. Raises OSError."""
     return [
         route
         for family, anywhere in _ANYWHERE.items()
         for entry in _list(netns, family, "route", "show", "table", "all")
+        if entry.get("type", _UNICAST) == _UNICAST
         for route in _routes(entry, anywhere)
     ]
 
 
+def on_link(there: Sequence[Route], address: Host) -> Route | None:
+    """Return the route of the main table to an address if that is on a link, without a router between."""
+    fitting = [route for route in there if route.table == _NUMBERS["table"] and address in route.dst]
+    best = max(fitting, key=lambda route: (route.dst.prefixlen, -route.priority), default=None)
+    return best if best is not None and not best.gw else None
+
+
 def _link(entry: Mapping[str, Any]) -> Link:
-    addresses = [
-        ipaddress.ip_interface(f"{each['local']}/{each['prefixlen']}") for each in entry["addr_info"] if "local" in each
-    ]
-    return Link(entry["ifname"], entry.get("address", ""), entry["mtu"], tuple(addresses))
+    addresses = [_address(each) for each in entry["addr_info"] if "local" in each]
+    kind = entry.get("linkinfo", {}).get("info_kind", "")
+    uses_arp = "NOARP" not in entry["flags"]
+    return Link(entry["ifname"], entry.get("address", ""), entry["mtu"], tuple(addresses), kind, uses_arp)
+
+
+def _address(entry: Mapping[str, Any]) -> Address:
+    # The length is the peer's if there is one.
+    length = "" if "address" in entry else f"/{entry['prefixlen']}"
+    return ipaddress.ip_interface(f"{entry['local']}{length}")
 
 
 def _routes(entry: Mapping[str, Any], anywhere: str) -> Iterator[Route]:
@@ -70,7 +97,8 @@ def _routes(entry: Mapping[str, Any], anywhere: str) -> Iterator[Route]:
     metrics = {key: value for each in entry.get("metrics", ()) for key, value in each.items()}
     for hop in (entry, *entry.get("nexthops", ())):
         gateway = hop.get("gateway") or hop.get("via", {}).get("host", "")
-        yield Route(dst, gateway, table, metrics.get("mtu", 0), metrics.get("advmss", 0), priority, scope)
+        dev, made = hop.get("dev", ""), entry.get("protocol") not in _BY_THE_KERNEL
+        yield Route(dst, gateway, dev, made, table, metrics.get("mtu", 0), metrics.get("advmss", 0), priority, scope)
 
 
 def _list(netns: str, *arguments: str) -> list[Any]:

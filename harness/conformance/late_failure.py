@@ -6,7 +6,7 @@ from harness.conformance.course import let_go
 from harness.conformance.delegates import Answer, Delegate, recording
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError
-from skel.strict_json import decode_json
+from skel.strict_json import decode_output
 
 __all__ = ["failing_late"]
 
@@ -24,7 +24,7 @@ def failing_late(trial: Trial) -> Delegate:
     let_go(trial, other)
     records = delegate.records("ADD")
     try:
-        said = decode_json(records[-1].stdout) if records else None
+        said = decode_output(records[-1].stdout) if records else None
     except ValueError:
         said = None
     if not isinstance(said, dict) or not said.get("ips"):

@@ -3,9 +3,10 @@
 from typing import Any
 
 from harness.conformance.circumstances import happened
+from harness.conformance.kernel import Address, links
 from harness.conformance.trial import Container, Trial
 from harness.conformance.verdict import NotApplicableError
-from skel.result import IPConfig, Result, Route
+from skel.result import Result, Route
 
 __all__ = ["own_addresses", "own_interface", "own_routes", "previous", "remove_route", "result_copy", "set_mac"]
 
@@ -30,17 +31,15 @@ def previous(trial: Trial, container: Container) -> Result:
     return Result() if given is None else Result.decode_any(given)
 
 
-def own_addresses(trial: Trial, container: Container) -> list[IPConfig]:
-    """Attach a container, and return the addresses of its interface that the plugin under test has given."""
+def own_addresses(trial: Trial, container: Container) -> list[Address]:
+    """Attach a container, and return the addresses that its interface has from the plugin under test.
+
+    They are those of the result, as the kernel has them: a wrong index or prefix length in the result hides none.
+    """
     result = trial.attach(container)
-    earlier = [ip.address for ip in previous(trial, container).ips]
-    places = [(each.name, each.sandbox) for each in result.interfaces]
-    own = (container.ifname, container.netns)
-    return [
-        ip
-        for ip in result.ips
-        if ip.address not in earlier and ip.interface is not None and own in places[ip.interface : ip.interface + 1]
-    ]
+    told = {ip.address.ip for ip in result.ips} - {ip.address.ip for ip in previous(trial, container).ips}
+    link = links(container.netns).get(container.ifname)
+    return [each for each in link.addresses if each.ip in told] if link is not None else []
 
 
 def own_routes(trial: Trial, container: Container) -> list[Route]:

@@ -10,13 +10,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from harness.conformance.catalogue import Check, checks
+from harness.conformance.catalogue import Check, Level, checks
+from harness.conformance.examiner import Examiner
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.found_delegates import with_delegates
+from harness.conformance.hangs import Hangs
+from harness.conformance.known_failures import KnownFailures, KnownFailuresError
 from harness.conformance.preparation import PreparationError
+from harness.conformance.prerequisites import PREREQUISITES
 from harness.conformance.profile import Profile
 from harness.conformance.report.wording import paragraph, place, printable
-from harness.conformance.run import Extent, run_check, with_profile
+from harness.conformance.run import Extent, with_profile
+from harness.conformance.selection import Selection, SelectionError
 from harness.conformance.subject import Subject, subjects_of
 from harness.conformance.survey import in_common_version
 from harness.conformance.verdict import ViolationError
@@ -40,14 +45,14 @@ class Session:
         """Return `items` to the verb "collect", `outcome` and `text` to the verb "run"; or `error`, if neither can be.
 
         `declaration` has the arguments of `cni_harness_pytest.conformance`. `item` is one of `items`. `outcome` is
-        an Outcome.
+        an Outcome. `known` is the reason of a known failure. `outdated` tells that a known failure passes.
         """
         try:
             suite = self._suite(question["declaration"])
             if question["verb"] == "collect":
                 return {"items": list(suite.items)}
             return suite.run(question["item"])
-        except (NetworkError, PluginError, PreparationError, _DeclarationError) as error:
+        except (NetworkError, PluginError, PreparationError, KnownFailuresError, _DeclarationError) as error:
             return {"error": str(error)}
 
     def _suite(self, declaration: Mapping[str, Any]) -> "_Suite":
@@ -72,23 +77,48 @@ class _Suite:
         """Find the items. Raises NetworkError, _DeclarationError."""
         prepare = declaration["prepare"]
         watched = tuple(map(Path, declaration["watched"]))
-        self._extent = Extent(declaration["timeout"], watched, Path(prepare) if prepare else None)
+        self._extent = Extent(
+            declaration["timeout"],
+            watched,
+            Path(prepare) if prepare else None,
+            pod_interface=declaration["pod_interface"],
+        )
         self._profiles: dict[str, Profile] = {}
         self._executed: list[tuple[Subject, tuple[str, ...]]] = []
+        self._folder = TemporaryDirectory(prefix="conformance-")
+        self._examiners: list[tuple[Subject, Examiner]] = []
         self.items = dict(_items(declaration))
+        path = declaration["known_failures"]
+        known = [check.id for check in checks()]
+        self._known = KnownFailures.read(Path(path), known) if path else KnownFailures(Path(), ())
 
     def run(self, name: str) -> dict[str, object]:
         """Run the check of an item on a node of its own. Raises PluginError, PreparationError."""
-        item = self.items[name]
-        with TemporaryDirectory(prefix="conformance-") as folder:
-            subject = in_common_version(item.subject, Path(folder), self._extent.timeout)
-            found = self._profile_of(subject, Path(folder))
-            if found is not item.profile:
-                text = f'{subject.type} is of the profile {found}: say so, profile="{found}"'
-                return {"outcome": Outcome.FAIL, "text": text}
-            subject = self._with_delegates(replace(subject, profile=found), Path(folder))
-            finding = run_check(item.check, subject, state_dir=Path(folder), extent=self._extent)
-        return {"outcome": finding.outcome, "text": _text(finding)}
+        item, folder = self.items[name], Path(self._folder.name)
+        subject = in_common_version(item.subject, folder, self._extent)
+        found = self._profile_of(subject, folder)
+        if found is not item.profile:
+            text = f'{subject.type} is of the profile {found}: say so, profile="{found}"'
+            return {"outcome": Outcome.FAIL, "text": text, "known": "", "outdated": ""}
+        subject = self._with_delegates(replace(subject, profile=found), folder)
+        finding = self._known.marked(self._examiner(subject, folder).find(item.check))
+        return {
+            "outcome": finding.outcome,
+            "text": _text(finding),
+            "known": finding.known,
+            "outdated": "; ".join(self._known.outdated_in_words([finding], exact=True)),
+        }
+
+    def _examiner(self, subject: Subject, folder: Path) -> Examiner:
+        """Return the examiner of a plugin, the same for all its items: it remembers the causes that they share."""
+        for known, examiner in self._examiners:
+            if known == subject:
+                return examiner
+        # Items may be selected alone: only the cause that concerns nearly all of them may have one skipped.
+        extent = replace(self._extent, hangs=Hangs())
+        examiner = Examiner(subject, state_dir=folder, extent=extent, causes=PREREQUISITES[:1])
+        self._examiners.append((subject, examiner))
+        return examiner
 
     def _with_delegates(self, subject: Subject, state_dir: Path) -> Subject:
         """Return the subject with its delegates, which are found once for all items."""
@@ -114,21 +144,26 @@ class _Suite:
 
 def _items(declaration: Mapping[str, Any]) -> Iterator[tuple[str, _Item]]:
     """Yield the items by name. Raises NetworkError, _DeclarationError."""
-    profile, plugins, ids = declaration["profile"], declaration["plugins"], declaration["checks"]
+    profile, plugins, level = declaration["profile"], declaration["plugins"], declaration["level"]
     _demand_known("profile", [profile] if profile else [], list(Profile))
+    _demand_known("level", [level] if level else [], list(Level))
     network = read_network_file(Path(declaration["conf"]))
     folders = [Path(folder) for folder in declaration["bin_dirs"]]
     subjects = list(subjects_of(network, folders, profile=Profile(profile) if profile else None, only=plugins))
-    known = checks()
     _demand_known("plugins", plugins, [subject.type for subject in subjects])
-    _demand_known("checks", ids, [check.id for check in known])
+    selection = Selection(only=declaration["checks"], skip=declaration["skip"], level=Level(level) if level else None)
+    try:
+        chosen = selection.of(checks())
+    except SelectionError as error:
+        name = "checks" if error.option == "check" else error.option
+        raise _DeclarationError(f"{name}: there is no {error.given}") from None
     taken: dict[str, int] = {}
     for subject in subjects:
         taken[subject.type] = taken.get(subject.type, 0) + 1
         label = subject.type if taken[subject.type] == 1 else f"{subject.type}-{taken[subject.type]}"
         expected = subject.profile or Profile.INTERFACE
-        for check in known:
-            if expected in check.profiles and (not ids or check.id in ids):
+        for check in chosen:
+            if expected in check.profiles:
                 yield f"{label}[{check.id}]", _Item(subject, expected, check)
 
 

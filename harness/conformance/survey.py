@@ -2,12 +2,17 @@
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 from harness.conformance.catalogue import Check
 from harness.conformance.finding import Finding
+from harness.conformance.for_good import left_for_good
 from harness.conformance.found_delegates import with_delegates
+from harness.conformance.halt import HaltedError
+from harness.conformance.hangs import Hangs
 from harness.conformance.profile import Profile
 from harness.conformance.run import Extent, examine, with_profile
 from harness.conformance.subject import Subject, subjects_of
@@ -19,13 +24,16 @@ from harness.runtime.site import Site
 
 __all__ = ["Survey", "in_common_version"]
 
+_ABOUT_LEFTOVERS: Final = "del-undoes-add"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
     """Examines suites, one after the other: `checks` on the plugins of `networks`, only of `plugins` if any are named.
 
-    `jobs` checks run at once. `progress` gets each finding, its number and the number of its plugin's checks. `remark`
-    gets the remarks that are not findings.
+    `jobs` checks run at once, each `repeat` times. `judge` gets each finding, and returns it with what is known of it.
+    `progress` gets each finding, its number and the number of its plugin's checks. `remark` gets the remarks that are
+    not findings.
     """
 
     networks: Sequence[NetworkList]
@@ -35,16 +43,23 @@ class Survey:
     plugins: Sequence[str] = ()
     profile: Profile | None = None
     jobs: int = 1
+    repeat: int = 1
+    judge: Callable[[Finding], Finding] = lambda finding: finding
     progress: Callable[[Finding, int, int], object] = lambda *_: None
     remark: Callable[[str], object] = lambda _: None
     _profiles: dict[tuple[str, str], Profile] = field(default_factory=dict, init=False)
     """The profiles that were found, by network and type: the same in each suite."""
+    left_for_good: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False)
+    """The things that the first ADD of each plugin leaves for good, by plugin and network, of the last suite."""
 
-    def of(self, bin_dirs: Sequence[Path], *, lenient: bool = False) -> list[Finding]:
+    def of(
+        self, bin_dirs: Sequence[Path], *, lenient: bool = False, found: list[Finding] | None = None
+    ) -> list[Finding]:
         """Return the findings of the suite in these folders.
 
-        Raises PluginNotFoundError if a plugin is missing, before anything is executed; when `lenient`, it is left out.
-        Raises OSError, SnapshotError if a plugin's version or profile cannot be found out.
+        `found` is extended by the findings of each plugin, also if the run is halted or ends by an error. Raises
+        PluginNotFoundError if a plugin is missing, before anything is executed; when `lenient`, it is left out. Raises
+        OSError, SnapshotError if a plugin's version or profile cannot be found out; PreparationError.
         """
         subjects = [
             subject
@@ -52,19 +67,37 @@ class Survey:
             for subject in subjects_of(network, bin_dirs, profile=self.profile, only=self.plugins)
             if self._is_there(subject, lenient=lenient)
         ]
-        findings: list[Finding] = []
-        for subject in map(self._profiled, subjects):
-            if not any(subject.profile in check.profiles for check in self.checks):
-                continue
-            findings += examine(
-                with_delegates(subject, self.state_dir, self.extent),
-                self.checks,
-                state_dir=self.state_dir,
-                extent=self.extent,
-                jobs=self.jobs,
-                progress=self.progress,
-            )
+        findings: list[Finding] = [] if found is None else found
+        for subject in subjects:
+            extent = replace(self.extent, hangs=Hangs())
+            if extent.halt.is_asked:
+                break
+            with suppress(HaltedError):
+                profiled = self._profiled(subject, extent)
+                if not any(profiled.profile in check.profiles for check in self.checks):
+                    continue
+                self._note_left(profiled, extent)
+                examine(
+                    with_delegates(profiled, self.state_dir, extent),
+                    self.checks,
+                    state_dir=self.state_dir,
+                    extent=extent,
+                    jobs=self.jobs,
+                    repeat=self.repeat,
+                    judge=self.judge,
+                    progress=self.progress,
+                    found=findings,
+                )
         return findings
+
+    def _note_left(self, subject: Subject, extent: Extent) -> None:
+        """List the things that the first ADD leaves, if leftovers are examined."""
+        if not any(check.id == _ABOUT_LEFTOVERS for check in self.checks):
+            return
+        left = left_for_good(subject, self.state_dir, extent)
+        self.left_for_good[f"{subject}, network {subject.network.name}"] = left
+        if left:
+            self.remark(f"{subject}: left for good by the first ADD: {', '.join(left)}")
 
     def _is_there(self, subject: Subject, *, lenient: bool) -> bool:
         executor = Executor(subject.bin_dirs)
@@ -78,14 +111,14 @@ class Survey:
             return False
         return True
 
-    def _profiled(self, subject: Subject) -> Subject:
+    def _profiled(self, subject: Subject, extent: Extent) -> Subject:
         """Choose a version that the plugin speaks, if the list has several; find its profile, once for all suites."""
-        subject = in_common_version(subject, self.state_dir, self.extent.timeout)
+        subject = in_common_version(subject, self.state_dir, extent)
         key = (subject.network.name, subject.type)
         if subject.profile is None and key in self._profiles:
             return replace(subject, profile=self._profiles[key])
         try:
-            found = with_profile(subject, self.state_dir, self.extent)
+            found = with_profile(subject, self.state_dir, extent)
         except ViolationError as violation:
             self.remark(
                 f"{subject.type} is taken for an interface plugin (see --profile), and few checks apply to one whose"
@@ -97,23 +130,27 @@ class Survey:
         return found
 
 
-def in_common_version(subject: Subject, state_dir: Path, timeout: float) -> Subject:
+def in_common_version(subject: Subject, state_dir: Path, extent: Extent) -> Subject:
     """Return the subject in the highest version that its list and all its plugins have (SPEC.md section 1).
 
-    If no version is common, or a plugin does not answer VERSION, the subject stays in the highest of the list. A plugin
-    may take `timeout` seconds for its VERSION. Raises OSError.
+    If no version is common, or a plugin does not answer VERSION, the subject stays in the highest of the list. Raises
+    OSError, HaltedError.
     """
     network = subject.network
     if len(network.cni_versions) < 2:  # noqa: PLR2004 -- a choice needs two
         return subject
-    executor = Executor(subject.bin_dirs, timeout=timeout)
+    executor = Executor(subject.bin_dirs, timeout=extent.timeout)
     stdin = json.dumps({"cniVersion": network.cni_version}).encode()
     spoken = set(network.cni_versions)
     with Site(state_dir, "conformance") as site:
-        node = site.node()
+        node = site.node(has_own_folders=True)
         try:
             for name in subject.executables:
-                spoken &= set(decode_versions(node.run(executor.run, name, "VERSION", stdin, {})))
+                extent.halt.obey()
+                asked = node.run(executor.run, name, "VERSION", stdin, {})
+                if name == subject.type:
+                    extent.hangs.note(asked)
+                spoken &= set(decode_versions(asked))
         except PluginError:
             return subject
     common = [version for version in network.cni_versions if version in spoken]

@@ -4,29 +4,33 @@ import errno
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final, Self, Unpack
 
 from harness.conformance import expect
 from harness.conformance.asking import ABSENT, Changes, Container, attachment_of, config_of, environment_of
-from harness.conformance.call import execute
+from harness.conformance.call import corrected, execute
+from harness.conformance.evidence import evidence
+from harness.conformance.halt import Halt
+from harness.conformance.hangs import Hangs
 from harness.conformance.leftovers import leftovers
 from harness.conformance.preparation import prepare_node
 from harness.conformance.profile import Profile
+from harness.conformance.segment import Segment
 from harness.conformance.subject import LOOPBACK, Subject
-from harness.conformance.verdict import PredecessorError, ViolationError
+from harness.conformance.verdict import PredecessorError, UnexecutableError, ViolationError
 from harness.libcni.execute import Execution, Executor, PluginError
 from harness.libcni.networks import PluginConfig
 from harness.libcni.request import request_config
 from harness.runtime.site import Site
-from harness.snapshot import Difference, Snapshot, take
+from harness.snapshot import Difference, Snapshot
 from netlink.namespace import open_namespace
 from netlink.rtnl import Rtnl
 from skel.errors import CniError
 from skel.result import Result
-from skel.strict_json import decode_json
+from skel.strict_json import decode_output
 from skel.versions import SUPPORTED, VERB_SINCE, at_least
 
 __all__ = ["ABSENT", "LOOPBACK_INDEX", "Changes", "Container", "Extent", "Trial"]
@@ -34,8 +38,8 @@ __all__ = ["ABSENT", "LOOPBACK_INDEX", "Changes", "Container", "Extent", "Trial"
 LOOPBACK_INDEX: Final = 1
 """The same in every network namespace."""
 _THREADS: Final = 16
-_UNFIT: Final = (errno.ENOEXEC, errno.ENOENT, errno.EACCES, errno.ELIBBAD)
-"""The kernel's errors for a file that it cannot execute, or whose interpreter it cannot execute."""
+_OF_THE_MACHINE: Final = (errno.E2BIG, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ETXTBSY)
+"""The kernel's errors for an execution that do not concern the plugin's file. execve(2) has many that do."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,16 @@ class Extent:
     """The number of kills in the check that kills the plugin."""
     killers: int = 1
     """The number of these at once."""
+    corrects_version: bool = False
+    """Checks see results with the cniVersion of the request: that it is wrong is another check's finding."""
+    hangs: Hangs = field(default_factory=Hangs, compare=False)
+    """The time-outs of the plugin so far."""
+    halt: Halt = field(default_factory=Halt, compare=False)
+    """Ends a run before its last check."""
+    keeps: bool = False
+    """Whether the node of a failed check stays, with everything on it."""
+    pod_interface: bool = False
+    """Whether the containers of an IPAM plugin have their interface, on one network with the node."""
 
 
 class Trial:
@@ -67,13 +81,17 @@ class Trial:
         self._executor = Executor(subject.bin_dirs)
         self.path = self._executor.find(subject.type)
         self.site = site
-        self.node = site.node(threads=_THREADS)
+        self.node = site.node(threads=_THREADS, has_own_folders=True)
+        has_segment = extent.pod_interface and subject.profile is Profile.IPAM
+        self._segment = Segment(site, self.node_netns) if has_segment else None
         if extent.preparation is not None:
             prepare_node(extent.preparation, self.node, extent.timeout)
         self.delegate_recorded = False
         """Whether a substitute has taken the place of the subject's first delegate."""
         self.prepared = self.macs(self.node_netns) if extent.preparation else frozenset[str]()
         """The MACs of interfaces that the preparation has made on the node."""
+        self.prepared_files = frozenset(self.node.var_lib_cni.rglob("*"))
+        """The paths that the preparation has made below the node's /var/lib/cni."""
         self._prev_results: dict[Container, object] = {}
         self._results: dict[Container, object] = {}
         self._container_ids: list[str] = []
@@ -95,6 +113,8 @@ class Trial:
         name = ifname or self.subject.ifname
         container = Container(container_id or uuid.uuid4().hex + uuid.uuid4().hex, name, self.site.namespace())
         self._container_ids.append(container.container_id)
+        if self._segment is not None:
+            self._segment.join(container.netns, name)
         if name == LOOPBACK:
             with open_namespace(container.netns) as namespace, Rtnl(namespace) as rtnl:
                 rtnl.set_down(LOOPBACK_INDEX)  # the initial state in the kernel, for the plugin to set it up
@@ -154,8 +174,10 @@ class Trial:
     ) -> Execution:
         """Execute the plugin under test and return the execution, whatever its outcome. `valid` is for GC.
 
-        Raises ViolationError for a file that cannot be executed, and PredecessorError.
+        Raises UnexecutableError, PredecessorError; HangingError for a verb that hangs, HaltedError.
         """
+        self.extent.hangs.demand_end(verb)
+        self.extent.halt.obey()
         if verb == "ADD" and container is not None:
             self.prepare(container)
         stdin = changes["stdin"] if "stdin" in changes else self._config(verb, container, valid, changes)
@@ -169,12 +191,16 @@ class Trial:
                 cwd=changes.get("cwd", "/"),
                 wrapper=changes.get("wrapper", ()),
                 stdout=changes.get("stdout"),
+                tick=self.extent.halt.obey,
             )
         except OSError as error:
-            if error.errno not in _UNFIT:
+            if error.errno in _OF_THE_MACHINE or str(error.filename) != str(self.path):
                 raise
-            raise ViolationError(f"{self.path} to be executed", str(error.strerror)) from None
+            raise UnexecutableError(f"{self.path} to be executed", str(error.strerror)) from None
         self.executions.append(execution)
+        self.extent.hangs.note(execution)
+        if verb == "ADD" and execution.exit_code == 0 and self.extent.corrects_version:
+            execution = corrected(execution, changes.get("version", self.version))
         if verb == "ADD" and container is not None and execution.exit_code == 0:
             self._results[container] = _json(execution.stdout)
         return execution
@@ -233,7 +259,7 @@ class Trial:
         places = {"node": self.node_netns}
         for number, container in enumerate(containers or (self.container,)):
             places["pod" if number == 0 else f"pod{number + 1}"] = container.netns
-        return take(places, [self.node.var_lib_cni, *self.extent.watched])
+        return evidence(self.node, places, self.extent.watched)
 
     def leftovers(self, before: Snapshot, after: Snapshot) -> list[Difference]:
         """Return the differences, without changes in files that do not concern this trial's containers."""
@@ -273,7 +299,7 @@ class Trial:
 
 def _json(output: bytes) -> object:
     try:
-        found: object = decode_json(output)
+        found: object = decode_output(output)
     except ValueError:
         return None
     return found

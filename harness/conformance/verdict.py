@@ -2,7 +2,7 @@
 
 from harness.libcni.execute import Execution
 
-__all__ = ["NotApplicableError", "PredecessorError", "ViolationError"]
+__all__ = ["NotApplicableError", "PredecessorError", "UnexecutableError", "ViolationError"]
 
 
 class ViolationError(Exception):
@@ -14,6 +14,10 @@ class ViolationError(Exception):
         self.got = got
         self.execution = execution
         """The execution that shows it; otherwise the last one of the plugin."""
+
+
+class UnexecutableError(ViolationError):
+    """The kernel cannot execute the plugin's file."""
 
 
 class NotApplicableError(Exception):

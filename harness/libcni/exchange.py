@@ -9,10 +9,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import IO
 
-__all__ = ["Exchange"]
+__all__ = ["FLOOD", "Exchange"]
 
 _CHUNK = 1 << 16
-_FLOOD = 64 << 20
+FLOOD = 64 << 20
 """Bytes of output that no plugin needs; a plugin that writes more is killed before it uses up the node's memory."""
 _TICK_S = 0.025
 """Seconds between calls of `tick`: a person sees no delay, and the processor has nothing to do meanwhile."""
@@ -119,7 +119,7 @@ class Exchange:
         if not chunk:
             self._selector.unregister(stream)
             self._outputs -= 1
-        elif len(said) > _FLOOD and not self.flooded:
+        elif len(said) > FLOOD and not self.flooded:
             self.flooded = True
             self._kill()
 

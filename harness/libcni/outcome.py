@@ -7,7 +7,7 @@ from harness.libcni.execute import Execution, PluginError
 from skel.errors import CniError
 from skel.record import rendered
 from skel.result import Result
-from skel.strict_json import decode_json
+from skel.strict_json import decode_output
 from skel.versions import at_least
 
 __all__ = ["decode_repairs", "decode_result", "decode_versions", "require_success", "result_in_version"]
@@ -139,7 +139,7 @@ def _ending(exit_code: int) -> str:
 def _json(output: bytes) -> object:
     """Return the only JSON document of an output, None for any other output."""
     try:
-        return decode_json(output)
+        return decode_output(output)
     except ValueError:
         return None
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from harness.files import locked, write_atomically
 from harness.runtime.left_links import LeftLinks
+from harness.runtime.own_folders import OwnFolders, own_folders
 from harness.runtime.pods import PodStore
 from harness.runtime.sandbox import NETNS_DIR, create_sandbox, sandbox_exists
 from lean import recorded_by, recorder
@@ -43,8 +44,11 @@ class NodeError(Exception):
 class Node:
     """A node, and the threads on it."""
 
-    def __init__(self, name: str | None, state_dir: Path, *, threads: int = 8) -> None:
-        """Store the name, None for this host, and make nothing. Raises NodeError for a bad name."""
+    def __init__(self, name: str | None, state_dir: Path, *, threads: int = 8, has_own_folders: bool = False) -> None:
+        """Store the name, None for this host, and make nothing. Raises NodeError for a bad name.
+
+        With `has_own_folders`, a named node has a /run, /tmp, /data and /var/log of its own while it is in use.
+        """
         if name is not None and not _NAME.fullmatch(name):
             raise NodeError(f"node name {name!r}: wanted letters, digits, '_', '.' and '-', at most 64 characters")
         self.name = name
@@ -57,6 +61,9 @@ class Node:
         self._lock = self.folder / "lock"
         self._made_here = self.folder / "made-netns"
         self._threads = threads
+        self._has_own_folders = has_own_folders
+        self.own = OwnFolders({})
+        """The folders of its own that replace those of the machine, besides /var/lib/cni."""
         self._entered = threading.local()
         self._pool: ThreadPoolExecutor | None = None
         self._namespace: Namespace | None = None
@@ -161,7 +168,8 @@ class Node:
         if is_first:
             # The thread keeps the node's own files and /sys.
             VAR_LIB_CNI.mkdir(parents=True, exist_ok=True)
-            private_mounts({str(VAR_LIB_CNI): str(self.var_lib_cni)})
+            folders = {str(target): str(source) for target, source in self.own.sources.items()}
+            private_mounts({str(VAR_LIB_CNI): str(self.var_lib_cni), **folders}, list(map(str, self.own.kept)))
         with entered(namespace):
             if is_first:
                 mount_own_sysfs()
@@ -175,6 +183,8 @@ class Node:
     def _open_namespace(self) -> Iterator[None]:
         from concurrent.futures import ThreadPoolExecutor
 
+        if self._has_own_folders and self.name is not None:
+            self.own = own_folders(self.folder / "own")
         with (
             nullcontext() if self.netns is None else open_namespace(self.netns) as namespace,
             ThreadPoolExecutor(self._threads, thread_name_prefix=f"node-{self.name or 'host'}") as pool,

@@ -4,14 +4,18 @@ import uuid
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
+from harness.files import write_atomically
 from harness.runtime.node import Node
 from harness.runtime.processes import Process, Region
 from harness.runtime.sandbox import NETNS_DIR, create_sandbox
 from netlink.namespace import remove_namespace
 
-__all__ = ["Site"]
+__all__ = ["Site", "kept_sites", "remove_kept"]
+
+_MARK: Final = "kept"
+"""A file in the folder of each node of a site that was kept."""
 
 
 class Site:
@@ -25,10 +29,13 @@ class Site:
         """Store the folder of the nodes' files, and the `purpose` as a prefix of their names; nothing is made yet."""
         self.name = f"{purpose}-{uuid.uuid4().hex[:8]}"
         self.state_dir = state_dir
-        self._undo = ExitStack()
+        self._removal = ExitStack()
+        self._uses = ExitStack()
+        self.is_kept = False
         self._made = 0
         self._nodes: list[Node] = []
-        self._namespaces: list[str] = []
+        self.namespaces: list[str] = []
+        """The paths of the pods' namespaces."""
         self._pods: list[str] = []
 
     def __enter__(self) -> Self:
@@ -37,24 +44,37 @@ class Site:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._undo.callback(self._region().end_processes)  # first, because the processes may use the rest
-        # Everything is removed, even if one removal fails.
-        self._undo.__exit__(kind, error, trace)
+        end = ExitStack()  # everything is removed, even if one removal fails
+        if not self.is_kept:
+            end.push(self._removal)
+        end.push(self._uses)
+        if not self.is_kept:
+            end.callback(self._region().end_processes)  # first, because the processes may use the rest
+        end.__exit__(kind, error, trace)
 
-    def node(self, *, threads: int = 1, until: ExitStack | None = None) -> Node:
-        """Make a node with `threads` threads, which is in use until the site ends, or `until`. Raises OSError."""
-        node = Node(self._next_name(), self.state_dir, threads=threads)
+    def keep(self) -> None:
+        """Have everything stay after the end of the block, processes too; `remove_kept` removes it. Raises OSError."""
+        for node in self._nodes:
+            write_atomically(node.folder / _MARK, b"")
+        self.is_kept = True
+
+    def node(self, *, threads: int = 1, until: ExitStack | None = None, has_own_folders: bool = False) -> Node:
+        """Make a node with `threads` threads, which is in use until the site ends, or `until`. Raises OSError.
+
+        `has_own_folders` is for plugins that keep files outside of /var/lib/cni: see Node.
+        """
+        node = Node(self._next_name(), self.state_dir, threads=threads, has_own_folders=has_own_folders)
         self._nodes.append(node)
-        self._undo.callback(node.remove)
-        (until or self._undo).enter_context(node.in_use())
+        self._removal.callback(node.remove)
+        (until or self._uses).enter_context(node.in_use())
         node.run(int)  # the first call makes the thread and its mounts
         return node
 
     def namespace(self) -> str:
         """Make a pod's network namespace, and return its path. Raises OSError."""
         path = str(NETNS_DIR / self._next_name())
-        self._namespaces.append(path)
-        self._undo.callback(remove_namespace, path)
+        self.namespaces.append(path)
+        self._removal.callback(remove_namespace, path)
         create_sandbox(path, fixed=True)
         return path
 
@@ -70,8 +90,27 @@ class Site:
 
     def _region(self) -> Region:
         nodes = [node.netns for node in self._nodes if node.netns]
-        return Region([*nodes, *self._namespaces], [node.var_lib_cni for node in self._nodes])
+        return Region([*nodes, *self.namespaces], [node.var_lib_cni for node in self._nodes])
 
     def _next_name(self) -> str:
         self._made += 1
         return f"{self.name}-{self._made}"
+
+
+def kept_sites(state_dir: Path) -> list[str]:
+    """Return the names of the sites that were kept below this folder, sorted."""
+    return sorted({path.parent.name.rpartition("-")[0] for path in state_dir.glob(f"nodes/*/{_MARK}")})
+
+
+def remove_kept(name: str, state_dir: Path) -> None:
+    """Remove a site that was kept: its processes, pods' namespaces and nodes. Raises OSError."""
+    nodes = [Node(path.name, state_dir) for path in state_dir.glob(f"nodes/{name}-*/")]
+    namespaces = [str(path) for path in NETNS_DIR.glob(f"{name}-*")]
+    Region(namespaces, [node.var_lib_cni for node in nodes]).end_processes()
+    of_nodes = {node.netns for node in nodes}
+    with ExitStack() as removal:  # each, even if one fails
+        for node in nodes:
+            removal.callback(node.remove)
+        for path in namespaces:
+            if path not in of_nodes:
+                removal.callback(remove_namespace, path)

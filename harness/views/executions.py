@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from harness.output import printable
+from harness.shell_command import indented, json_escape, shell_command
 from harness.views.run_spans import EXECUTIONS, Step, environment_of
-from harness.views.shell_command import indented, json_escape, shell_command
 from harness.views.tree import duration
-from skel.strict_json import decode_json
+from skel.strict_json import decode_output
 
 __all__ = ["DocumentLine", "ExecutedPlugin", "decoded_object", "document_lines", "executed_plugins"]
 
@@ -100,7 +100,7 @@ def _plain_lines(document: Mapping[str, Any]) -> list[str]:
 def decoded_object(text: object) -> dict[str, Any]:
     """Return the JSON object that a text is, an empty one if it is none."""
     try:
-        document = decode_json(str(text).encode(errors="replace"))
+        document = decode_output(str(text).encode(errors="replace"))
     except ValueError:
         return {}
     return document if isinstance(document, dict) else {}

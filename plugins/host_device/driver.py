@@ -59,7 +59,7 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
         from netlink.request import change
         from netlink.rtnl import Rtnl
         from plugins.host_device.giving_back import give_back, marked
-        from plugins.host_device.loan import loan_of, locked, mark_of
+        from plugins.host_device.loan import loan_of, locked, mark_of, up_mark_of
 
         wanted, ifname, args = self.config.require_wanted(), self.args.ifname, self.args
         if not self.has_link:
@@ -77,7 +77,8 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
             self.undo.add(self._return)
             self.loans.write(args.container_id, ifname, loan)
             alias = change(change_link(device.ifindex, alias=device.name), f"set the alias of {device.name!r}")
-            self.host.send(add_altname(device.ifindex, mark), alias)
+            marks = [mark, up_mark_of(self.owner)] if device.up else [mark]
+            self.host.send(*(add_altname(device.ifindex, each) for each in marks), alias)
             self.host.move_link(device.ifindex, self.netns, ifname)
             moved = marked(pod, mark, ifname)
             if moved is None:
@@ -128,14 +129,15 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
         """Take back the devices of attachments that are no longer valid."""
         from netlink.rtnl import Rtnl
         from plugins.host_device.giving_back import restore
-        from plugins.host_device.loan import locked, mark_of, network_mark
+        from plugins.host_device.loan import locked, mark_of, network_mark, up_mark_of
 
         with locked(self.args.interruption):
             for owner in self.loans.attachments():
                 if owner not in valid:
                     steps.take(self._give_back, owner, "")
             # Also devices without a record, if the kernel has moved them back to the host.
-            begin, kept = network_mark(self.config.name), {mark_of(owner) for owner in valid}
+            begin = network_mark(self.config.name)
+            kept = {name for owner in valid for name in (mark_of(owner), up_mark_of(owner))}
             with Rtnl() as host:
                 for link in host.links():
                     if any(name.startswith(begin) and name not in kept for name in link.altnames):

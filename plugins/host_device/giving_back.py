@@ -15,7 +15,7 @@ from netlink.namespace import Namespace, current_namespace, open_namespace
 from netlink.request import ANY, Request, change
 from netlink.rtnl import Link, NetlinkError, Rtnl
 from plugins.attach.pod_interface import encoded_route
-from plugins.host_device.loan import Loan, is_mark, mark_of
+from plugins.host_device.loan import Loan, is_mark, mark_of, tells_up
 from skel import CniError, Code
 from skel.names import ifname_flaw
 
@@ -79,7 +79,8 @@ def give_back_of_reference(ifname: str, netns: str, log: Callable[[str], None]) 
 def restore(host: Rtnl, link: Link, loan: Loan | None, log: Callable[[str], None]) -> None:
     """Give a device that is on the host its name, state, addresses and routes, and take the mark away.
 
-    Without a record it gets its name alone, and stays down. Raises CniError (999) if its name is taken, and OSError.
+    Without a record it gets its name, and is up if its marks say so. Raises CniError (999) if its name is taken, and
+    OSError.
     """
     name = _original_name(link, loan)
     if link.name != name:
@@ -88,9 +89,13 @@ def restore(host: Rtnl, link: Link, loan: Loan | None, log: Callable[[str], None
             host.rename(link.ifindex, name)
         except NetlinkError as error:
             raise _taken(error, name) from None
-    marks = [delete_altname(link.ifindex, each) for each in link.altnames if is_mark(each)]
-    # The mark goes last: until then a call that was killed is repeated.
-    state = [] if loan is None else _state(host, link, loan)
+    # The marks go last, the longer one first: until then a call that was killed is repeated.
+    marks = [delete_altname(link.ifindex, each) for each in sorted(link.altnames, key=len)[::-1] if is_mark(each)]
+    if loan is not None:
+        state = _state(host, link, loan)
+    else:
+        up = change(change_link(link.ifindex, up=True), "set it up", ANY)
+        state = [up] if tells_up(link.altnames) else []
     alias = change(change_link(link.ifindex, alias=loan.alias if loan else ""), f"set the alias of {name!r}")
     host.send(*state, alias)
     for request in state:

@@ -14,19 +14,20 @@ from skel import Cidr, CniError, Record, Route, boolean, cidr, field, integer, l
 from skel.state_file import StateFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from firewall.owner import Owner
     from netlink.rtnl import Link, Rtnl
     from plugins.host_device.config import WantedDevice
     from skel import Interruption
 
-__all__ = ["Loan", "Loans", "is_mark", "loan_of", "locked", "mark_of", "network_mark"]
+__all__ = ["Loan", "Loans", "is_mark", "loan_of", "locked", "mark_of", "network_mark", "tells_up", "up_mark_of"]
 
 _LOCKED = "/var/lib/cni"
 _FOLDER = f"{_LOCKED}/host-device"
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _MARK = "cni-device-"
+_UP = "-up"
 _KERNEL, _REDIRECT, _ROUTER, _DHCP = 2, 1, 9, 16
 _MADE_AGAIN = frozenset({_KERNEL, _REDIRECT, _ROUTER, _DHCP})
 """RTPROT_*: the kernel, routers and DHCP clients make these routes again when the device is up."""
@@ -184,6 +185,16 @@ def locked(interruption: "Interruption") -> "Iterator[None]":
 def mark_of(owner: "Owner") -> str:
     """Return the alternative name of a device that is lent to an attachment."""
     return f"{network_mark(owner.network)}{_hash(f'{owner.container_id}/{owner.ifname}', 24)}"
+
+
+def up_mark_of(owner: "Owner") -> str:
+    """Return the second alternative name of a lent device that was up: it comes back up even without its record."""
+    return f"{mark_of(owner)}{_UP}"
+
+
+def tells_up(names: "Iterable[str]") -> bool:
+    """Tell whether these alternative names are of a lent device that was up."""
+    return any(is_mark(name) and name.endswith(_UP) for name in names)
 
 
 def network_mark(network: str) -> str:

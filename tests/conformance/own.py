@@ -26,6 +26,7 @@ LINK_CHECKS: Final = frozenset(
         *("add-makes-interface", "add-existing-interface", "add-keeps-existing-interface", "add-netns-gone"),
         *("add-late-failure-leaves-nothing", "add-after-del", "add-tells-interfaces", "add-interfaces-exist"),
         *("add-mac", "add-mtu", "add-addresses", "add-interface-index", "add-sandbox"),
+        *("add-own-mac", "add-prefix-length", "add-tells-routes"),
         *("delegate-undone-after-failed-add", "del-undoes-add", "del-twice", "del-never-added", "del-netns-gone"),
         *("del-netns-empty", "del-after-failed-add", "del-without-prev-result-leaves-nothing", "del-interface-gone"),
         *("del-files-gone", "del-releases-address", "gc-keeps-valid", "gc-removes-stale", "gc-then-del"),

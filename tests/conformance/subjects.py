@@ -72,7 +72,8 @@ class Unusual(NamedTuple):
     """A plugin that does things in its own way, or has another such one before it, and no check may blame it for that.
 
     Some checks do not apply to it then; `because` is a part of the reason. `plugin` is the type of its file: the
-    first sound one of its profile, which is also the one that is examined, unless another is named.
+    first sound one of its profile, which is also the one that is examined, unless another is named. `prepared_by` is
+    the shell command that prepares its nodes, if they need one.
     """
 
     path: Path
@@ -82,6 +83,7 @@ class Unusual(NamedTuple):
     profile: Profile
     plugin: str
     because: str
+    prepared_by: str
 
     @classmethod
     def read(cls, path: Path) -> "Unusual":
@@ -89,7 +91,8 @@ class Unusual(NamedTuple):
         profile = Profile(header["profile"])
         passes, not_for = (_names(header.get(key, "")) for key in ("passes", "does not apply"))
         plugin = header.get("plugin", SOUND[profile][0])
-        return cls(path, header["way"], passes, not_for, profile, plugin, header.get("because", ""))
+        because, prepared_by = header.get("because", ""), header.get("prepared by", "")
+        return cls(path, header["way"], passes, not_for, profile, plugin, because, prepared_by)
 
 
 def _header(path: Path) -> dict[str, str]:

@@ -52,7 +52,7 @@ def test_a_plugin_works_in_its_list(subject: Subject, direct_bin_dir: Path, tmp_
     is_ours = subject.network.plugins[0].type in OURS
     tested = replace(subject, bin_dirs=(direct_bin_dir,)) if is_ours else subject
 
-    found = with_profile(in_common_version(tested, tmp_path, 20.0), tmp_path, PREPARED)
+    found = with_profile(in_common_version(tested, tmp_path, Extent(20.0)), tmp_path, PREPARED)
 
     assert found.network.cni_version == ("1.1.0" if is_ours else "1.0.0")
     assert found.profile is (PROFILES | OURS)[subject.type]
@@ -68,7 +68,7 @@ def test_a_plugin_is_examined_in_the_highest_version_that_it_speaks(
 ) -> None:
     subject = named(type)
 
-    found = in_common_version(replace(subject, bin_dirs=(direct_bin_dir,)), tmp_path, 20.0)
+    found = in_common_version(replace(subject, bin_dirs=(direct_bin_dir,)), tmp_path, Extent(20.0))
     assert found.network.cni_version == "1.1.0"
 
     # Its delegate has to speak it too.
@@ -77,7 +77,7 @@ def test_a_plugin_is_examined_in_the_highest_version_that_it_speaks(
     (mixed / "bridge").symlink_to(direct_bin_dir / "bridge")
     (mixed / "host-local").symlink_to(DEBIAN / "host-local")
     (mixed / "loopback").symlink_to(direct_bin_dir / "loopback")
-    found = in_common_version(replace(subject, bin_dirs=(mixed,)), tmp_path, 20.0)
+    found = in_common_version(replace(subject, bin_dirs=(mixed,)), tmp_path, Extent(20.0))
     assert found.network.cni_version == ("1.1.0" if type == "loopback" else "1.0.0")
 
 
@@ -86,6 +86,6 @@ def test_a_plugin_that_does_not_say_what_it_speaks_is_examined_in_the_highest_ve
     (tmp_path / "loopback").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "loopback").chmod(0o755)
 
-    found = in_common_version(replace(named("loopback"), bin_dirs=(tmp_path,)), tmp_path, 20.0)
+    found = in_common_version(replace(named("loopback"), bin_dirs=(tmp_path,)), tmp_path, Extent(20.0))
 
     assert found.network.cni_version == "1.1.0"

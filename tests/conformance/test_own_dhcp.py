@@ -10,6 +10,7 @@ from harness.conformance.catalogue import Check, checks
 from harness.conformance.finding import Outcome
 from harness.conformance.profile import Profile
 from harness.conformance.run import Extent, run_check
+from harness.conformance.segment import NODE_END
 from harness.conformance.subject import subjects_of
 from harness.libcni.networks import parse_network_list
 from tests.dhcp_servers import Daemon, running_daemon
@@ -41,6 +42,9 @@ CHOSEN = {
 }
 """macvlan with host-local has those that links matter for, in test_own_ptp_macvlan.py."""
 
+ALONE = {"add-prints-result", "check-after-add", "del-netns-gone", "del-undoes-add", "gc-keeps-valid", "parallel-add"}
+"""For dhcp without an interface plugin: the suite makes the interfaces."""
+
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory, direct_bin_dir: Path) -> Iterator[Daemon]:
@@ -56,22 +60,27 @@ def daemon(tmp_path_factory: pytest.TempPathFactory, direct_bin_dir: Path) -> It
 @pytest.fixture
 def extent(tmp_path: Path) -> Extent:
     """On each node there is an uplink, for a master, and a server behind it."""
-    program = tmp_path / "server.sh"
-    program.write_text(
-        "#!/bin/sh -e\n"
-        "ip link add uplink0 type veth peer name uplink1\n"
-        "ip link set uplink0 up\n"
-        "ip address add 10.66.0.1/24 dev uplink1\n"
-        "ip link set uplink1 up\n"
-        "exec dnsmasq --conf-file --port=0 --interface=uplink1 --except-interface=lo --pid-file --no-ping --user=root"
-        f" --dhcp-range=10.66.0.10,10.66.0.200,2m --dhcp-authoritative --dhcp-leasefile={tmp_path}/leases\n"
+    uplink = ("ip link add uplink0 type veth peer name uplink1", "ip link set uplink0 up", "ip link set uplink1 up")
+    return Extent(timeout=HANG, preparation=server("uplink1", tmp_path, *uplink), kills=10, killers=2)
+
+
+def server(link: str, folder: Path, *commands: str) -> Path:
+    """Write a program that starts a DHCP server at a link, after these commands."""
+    program = folder / "server.sh"
+    options = (
+        f"--interface={link} --except-interface=lo --port=0 --conf-file --pid-file --no-ping --user=root",
+        f"--dhcp-range=10.66.0.10,10.66.0.200,2m --dhcp-authoritative --dhcp-leasefile={folder}/leases",
     )
+    address = f"ip address add 10.66.0.1/24 dev {link}"
+    lines = ("#!/bin/sh -e", *commands, address, f"exec dnsmasq {' '.join(options)}")
+    program.write_text("\n".join(lines))
     program.chmod(0o755)
-    return Extent(timeout=HANG, preparation=program, kills=10, killers=2)
+    return program
 
 
 def test_all_chosen_checks_exist() -> None:
     assert {check.id for check in checks() if Profile.INTERFACE in check.profiles} >= CHOSEN
+    assert {check.id for check in checks() if Profile.IPAM in check.profiles} >= ALONE
 
 
 @pytest.mark.parametrize("check", [check for check in checks() if check.id in CHOSEN], ids=lambda check: check.id)
@@ -85,3 +94,17 @@ def test_conformance(check: Check, direct_bin_dir: Path, tmp_path: Path, extent:
     finding = run_check(check, subject, state_dir=tmp_path / "state", extent=extent)
 
     assert finding.outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, finding.detail
+
+
+@pytest.mark.parametrize("check", [check for check in checks() if check.id in ALONE], ids=lambda check: check.id)
+def test_dhcp_alone_sends_through_the_interfaces_of_the_suite(
+    check: Check, direct_bin_dir: Path, tmp_path: Path, daemon: Daemon
+) -> None:
+    text = json.dumps({"cniVersion": "1.1.0", "name": "own", "plugins": [{"type": "macvlan", "ipam": daemon.ipam()}]})
+    (subject,) = subjects_of(parse_network_list(text.encode()), [direct_bin_dir], only=["dhcp"])
+    extent = Extent(timeout=HANG, preparation=server(NODE_END, tmp_path), pod_interface=True)
+
+    finding = run_check(check, subject, state_dir=tmp_path / "state", extent=extent)
+
+    assert subject.profile is Profile.IPAM
+    assert finding.outcome is Outcome.PASS, finding.detail

@@ -22,7 +22,17 @@ NOT_FOR = [pytest.param(each, name, id=f"{each.path.name}:{name}") for each in F
 
 def found(check: Check, unusual: Unusual, sound: Path, folder: Path) -> Finding:
     tested = subject(unusual.profile, install(unusual, sound, folder / "bin"))
-    return run_check(check, tested, state_dir=folder / "state", extent=Extent(timeout=HANG))
+    extent = Extent(timeout=HANG, preparation=preparation(unusual, folder))
+    return run_check(check, tested, state_dir=folder / "state", extent=extent)
+
+
+def preparation(unusual: Unusual, folder: Path) -> Path | None:
+    if not unusual.prepared_by:
+        return None
+    program = folder / "prepare.sh"
+    program.write_text(f"#!/bin/sh -e\n{unusual.prepared_by}\n")
+    program.chmod(0o755)
+    return program
 
 
 @pytest.mark.sudo

@@ -1,18 +1,25 @@
 """`cni-harness conformance` with real plugins, sound and spoilt: its output, its exit code, and no leftovers."""
 
+import hashlib
 import json
+import os
 import re
 import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
+from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+import yaml
+from jsonschema import Draft202012Validator
 
 from harness.conformance.finding import Outcome
+from harness.conformance.report.formats import FORMATS
 from harness.conformance.run import Extent, examine
 from harness.conformance.trial import Trial
 from tests import findings
@@ -21,6 +28,8 @@ from tests.nodes import HANG, until
 
 pytestmark = pytest.mark.sudo
 
+SCHEMA = json.loads(resources("harness.conformance.report").joinpath("report.schema.json").read_text())
+AT_SECOND_DEL = '[ "$CNI_COMMAND" = DEL ] && ! mkdir {}/"deleted-$CNI_CONTAINERID" 2>/dev/null'
 QUICK = ("--check", "del-twice", "--check", "version-result")
 
 
@@ -80,17 +89,17 @@ def test_every_plugin_of_the_list_and_its_ipam_plugin_is_examined(cli: Cli, tmp_
 
 
 def test_a_must_that_fails_is_told_and_is_the_exit_code(cli: Cli, tmp_path: Path) -> None:
-    refusing = '[ "$CNI_COMMAND" = DEL ] && echo \'{"code": 123, "msg": "never heard of it"}\' && exit 1'
+    refusing = AT_SECOND_DEL.format(tmp_path) + ' && echo \'{"code": 123, "msg": "never heard of it"}\' && exit 1'
     shadow(cli, tmp_path, "bridge", refusing)
     report = tmp_path / "ci" / "junit.xml"
 
     run = cli.run("conformance", *QUICK, "--plugin", "bridge", "--junit", str(report), check=False)
 
     assert run.returncode == 1
-    headline, failure = run.stdout.split("\n\n")
+    headline, failure, *_ = run.stdout.split("\n\n")
     assert headline == "bridge (interface), network net: 1 pass, 1 fail"
     assert re.match(r"fail del-twice \(MUST; SPEC\.md, 2 Execution Protocol / DEL\)\n  .*\n", failure)
-    assert "  expected: DEL succeeds, with exit code 0\n" in failure
+    assert "  expected: a second DEL succeeds, with exit code 0\n" in failure
     assert '"msg": "never heard of it"' in failure
     assert f'{cli.folder}/bin/bridge <<< \'{{"cniVersion":"1.0.0","name":"net"' in failure
     suite = ET.parse(report).getroot()[0]  # noqa: S314 -- our own
@@ -99,6 +108,47 @@ def test_a_must_that_fails_is_told_and_is_the_exit_code(cli: Cli, tmp_path: Path
     assert failed.get("name") == "del-twice"
     assert "never heard of it" in "".join(failed.itertext())
     assert_nothing_left(cli, tmp_path)
+
+
+def test_a_run_is_reported_in_every_form(cli: Cli, tmp_path: Path) -> None:
+    about = '[ -z "$CNI_COMMAND" ] && echo "a bridge, v7.8" >&2'
+    shadow(cli, tmp_path, "bridge", f'{about}\n[ "$CNI_COMMAND" = DEL ] && exit 3')
+    executable = next(Path(folder, "bridge") for folder in cli.environment["CNI_PATH"].split(":"))
+    files = {ending: tmp_path / "ci" / f"report{ending}" for ending in FORMATS}
+
+    run = cli.run(
+        *("conformance", *QUICK, "--plugin", "bridge"),
+        *(word for file in files.values() for word in ("--report", str(file))),
+        check=False,
+    )
+
+    assert run.returncode == 1
+    document = json.loads(files[".json"].read_text())
+    assert [error.message for error in Draft202012Validator(SCHEMA).iter_errors(document)] == []
+    assert document["files"][0] == {
+        "type": "bridge",
+        "path": str(executable),
+        "sha256": hashlib.sha256(executable.read_bytes()).hexdigest(),
+        "about": "a bridge, v7.8",
+    }
+    assert [each["type"] for each in document["files"]] == ["bridge", "host-local"]
+    assert document["kernel"] == os.uname().release
+    assert datetime.fromisoformat(document["date"]).tzinfo is not None
+    assert document["command"][:2] == ["cni-harness", "conformance"]
+    assert document["cut_short"] == ""
+    [failed] = [each for each in document["checks"] if each["outcome"] == "fail"]
+    assert ("DEL", 3) in {(call["verb"], call["exit_code"]) for call in failed["transcript"]}
+    assert (document["plugins"][0]["core"], document["verdict"]) == ("fail", "CNI 1.0.0 core: fail; extended: none")
+    told = [files[ending].read_text() for ending in FORMATS if ending != ".svg"]
+    assert all("a bridge, v7.8" in text and "del-twice" in text for text in told)
+    assert document["verdict"] in files[".svg"].read_text()
+    assert_nothing_left(cli, tmp_path)
+
+
+def test_sudo_is_told_as_such(cli: Cli) -> None:
+    assert cli.json("conformance", *QUICK)["privileges"] == "root"
+    cli.environment["SUDO_UID"] = "1000"
+    assert cli.json("conformance", *QUICK)["privileges"] == "sudo"
 
 
 def test_a_should_that_fails_is_told_and_not_the_exit_code(cli: Cli, tmp_path: Path) -> None:
@@ -111,7 +161,7 @@ def test_a_should_that_fails_is_told_and_not_the_exit_code(cli: Cli, tmp_path: P
 
 
 def test_failures_alone_can_be_shown(cli: Cli, tmp_path: Path) -> None:
-    shadow(cli, tmp_path, "bridge", '[ "$CNI_COMMAND" = DEL ] && exit 1')
+    shadow(cli, tmp_path, "bridge", AT_SECOND_DEL.format(tmp_path) + " && exit 1")
 
     run = cli.run("conformance", *QUICK, "--failures", "-o", "json", check=False)
 
@@ -133,7 +183,7 @@ def test_files_in_a_folder_that_is_watched_are_evidence(cli: Cli, tmp_path: Path
     watched = tmp_path / "watched"
     watched.mkdir()
     shadow(cli, tmp_path, "bridge", f'[ "$CNI_COMMAND" = ADD ] && touch {watched}/$CNI_CONTAINERID')
-    examined = ("conformance", "--plugin", "bridge", "--check", "del-netns-gone")
+    examined = ("conformance", "--plugin", "bridge", "--check", "del-undoes-add")
 
     assert set(outcomes(cli.json(*examined)).values()) == {"pass"}
     (found,) = cli.json(*examined, "--watch", str(watched))["checks"]
@@ -150,7 +200,7 @@ def test_a_plugin_that_does_not_end_is_not_waited_for(cli: Cli, tmp_path: Path) 
 
     (found,) = json.loads(run.stdout)["checks"]
     assert (run.returncode, found["outcome"]) == (1, "fail")
-    assert re.fullmatch(r"no end after \d+\.\d s", found["got"])
+    assert re.fullmatch(r"hangs: no end after \d+\.\d s", found["got"])
 
 
 def test_a_plugin_is_what_its_add_makes(cli: Cli) -> None:
@@ -231,10 +281,11 @@ def test_the_catalogue_is_printed_and_nothing_executed(cli: Cli, tmp_path: Path,
         assert {"key-words", "error-stderr"} <= {each["id"] for each in document["without_check"]}
         assert all(each["why_not"] for each in document["without_check"])
     else:
-        checks, without = run.stdout.split("\n\n")
+        checks, sections, without = run.stdout.split("\n\n")
         assert re.search(
             r"^del-twice +MUST +chained, interface, ipam +SPEC\.md, 2 Exec\S+ \S+ / DEL +DEL ", checks, re.MULTILINE
         )
+        assert re.search(r"^2\.DEL +\d+ +SPEC\.md, 2 Execution Protocol / DEL$", sections, re.MULTILINE)
         assert re.search(r"^key-words +MUST +SPEC\.md, Overview +It says how ", without, re.MULTILINE)
 
 
@@ -253,6 +304,10 @@ def test_the_catalogue_of_one_profile(cli: Cli) -> None:
         (["--plugin", "ptp"], 2, "--plugin ptp: no such plugin; there is bridge, host-local"),
         (["--profile", "chained", "--check", "add-makes-interface"], 2, "none of these checks is for any of these"),
         (["--watch", "/run", "--jobs", "2"], 2, "--watch with --jobs"),
+        (["--report", "report.txt"], 2, "'report.txt' ends with none of .html, .json, .md, .svg, .tap, .xml, .yaml"),
+        (["--report", "/proc/nowhere/report.md"], 1, "/proc/nowhere"),
+        (["--report", "/proc/report.md"], 1, "/proc"),
+        (["--junit", "/proc/report"], 1, "/proc"),
         (["--prepare", "/nowhere"], 2, "'--prepare': File '/nowhere' does not exist"),
         (["--prepare", "/etc/passwd"], 2, "'--prepare': File '/etc/passwd' is not executable"),
         (["--conf", "/dev/null", "--network", "net"], 2, "--conf and --network"),
@@ -277,13 +332,62 @@ def test_what_cannot_be_done_is_refused(cli: Cli, tmp_path: Path, args: list[str
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_nothing_is_left_of_a_run_that_is_interrupted(cli: Cli, tmp_path: Path, number: signal.Signals) -> None:
-    with cli.background("conformance", "--plugin", "bridge", "--jobs", "3") as process:
-        until(lambda: (tmp_path / "places").exists() and len(made_places(tmp_path)) > 5)
+    examined = (
+        "conformance",
+        "--plugin",
+        "bridge",
+        "--jobs",
+        "3",
+        "--junit",
+        str(tmp_path / "junit.xml"),
+        "-o",
+        "json",
+    )
+    with cli.background(*examined) as process:
+        until(lambda: (tmp_path / "places").exists() and len(made_places(tmp_path)) > 15)
         process.send_signal(number)
-        said = process.communicate(timeout=HANG)[1]
+        printed, said = process.communicate(timeout=HANG)
 
     assert process.returncode == (130 if number == signal.SIGINT else 143), said
     assert_nothing_left(cli, tmp_path)
+    done = json.loads(printed)["checks"]
+    assert 0 < len(done) < 150
+    assert {each["outcome"] for each in done} <= {"pass", "n/a", "warn"}
+    cases = ET.parse(tmp_path / "junit.xml").findall("*/testcase")  # noqa: S314 -- our own
+    assert [case.get("name") for case in cases] == [each["id"] for each in done]
+
+
+def test_a_second_interruption_breaks_running_checks_off(cli: Cli, tmp_path: Path) -> None:
+    shadow(cli, tmp_path, "bridge", f'[ "$CNI_COMMAND" = DEL ] && {{ touch {tmp_path}/hangs; exec sleep 1000000; }}')
+    examined = ("conformance", "--plugin", "bridge", "--timeout", "1000000", "--profile", "interface", "-o", "json")
+    asked = ("--check", "add-netns-gone", "--check", "version-result", "--check", "del-twice")
+    with cli.background(*examined, *asked) as process:
+        until((tmp_path / "hangs").exists)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert "Interrupted: running checks end" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        printed, said = process.communicate(timeout=HANG)
+
+    assert process.returncode == 130, said
+    assert outcomes(json.loads(printed)) == {("bridge", "add-netns-gone"): "pass"}
+    assert_nothing_left(cli, tmp_path)
+
+
+def test_an_error_in_the_midst_leaves_what_was_found(cli: Cli, tmp_path: Path) -> None:
+    cli.plugin(
+        "prepare", f"echo >>{tmp_path}/nodes\n[ $(wc -l <{tmp_path}/nodes) -le 3 ] || {{ echo no line; exit 4; }}\n"
+    )
+    prepare = cli.folder / "bin" / "prepare"
+    asked = ("--check", "add-prints-result", "--check", "version-result", "--check", "about", "--check", "add-twice")
+    examined = ("conformance", "--plugin", "bridge", "--profile", "interface", "--prepare", str(prepare))
+
+    run = cli.run(*examined, *asked, "-o", "json", check=False)
+
+    assert run.returncode == 1
+    assert run.stderr == f"Error: --prepare {prepare}: exit code 4: no line\n"
+    ids = ("add-twice", "add-prints-result", "version-result")
+    assert outcomes(json.loads(run.stdout)) == {("bridge", name): "pass" for name in ids}
 
 
 def test_a_check_that_comes_to_no_end_is_told_and_the_others_go_on(direct_bin_dir: Path, tmp_path: Path) -> None:
@@ -347,11 +451,13 @@ def test_an_error_is_the_exit_code(cli: Cli, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["md", "html"])
 def test_suites_are_compared(cli: Cli, tmp_path: Path, suffix: str) -> None:
-    shadow(cli, tmp_path, "bridge", '[ "$CNI_COMMAND" = DEL ] && exit 1')
+    shadow(cli, tmp_path, "bridge", AT_SECOND_DEL.format(tmp_path) + " && exit 1")
     page = tmp_path / f"page.{suffix}"
     folders = ["--bin-dir", f"sound={cli.bin_dir}", "--bin-dir", f"spoilt={cli.environment['CNI_PATH']}"]
 
-    run = cli.run("conformance", "matrix", *folders, *QUICK, "--save", str(page))
+    run = cli.run(
+        "conformance", "matrix", *folders, *QUICK, "--save", str(page), "--reports", str(tmp_path / "reports")
+    )
 
     assert run.stdout.splitlines() == ["SUITE   CHECKS", "sound   4 pass", "spoilt  3 pass, 1 fail"]
     text = page.read_text()
@@ -361,6 +467,12 @@ def test_suites_are_compared(cli: Cli, tmp_path: Path, suffix: str) -> None:
     else:
         assert text.startswith("<!DOCTYPE html>")
         assert '<td>MUST</td><td class="pass">pass</td><td class="fail"><a href="#' in text
+    sound, spoilt = (tmp_path / "reports" / name for name in ("sound", "spoilt"))
+    told = [yaml.safe_load((folder / "report.yaml").read_text())["plugins"] for folder in (sound, spoilt)]
+    assert [[plugin["core"] for plugin in plugins] for plugins in told] == [["partial", "partial"], ["fail", "partial"]]
+    assert told[1][0]["told"][0]["check"] == "del-twice"
+    assert f"--bin-dir {cli.environment['CNI_PATH']} " in told[1][0]["told"][0]["reproduce"]
+    assert (spoilt / "README.md").read_text().startswith("# spoilt\n")
     assert_nothing_left(cli, tmp_path)
 
 

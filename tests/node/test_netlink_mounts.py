@@ -103,3 +103,19 @@ def test_namespaces_made_later_arrive_in_the_private_mounts(node: Node, tmp_path
 def test_a_missing_target_is_an_error(tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as thread, pytest.raises(FileNotFoundError, match="nowhere"):
         thread.submit(private_mounts, {str(tmp_path / "nowhere"): str(tmp_path)}).result()
+
+
+def test_what_is_kept_stays_visible_below_a_bound_folder(tmp_path: Path) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    for path in (source / "kept", target / "kept", target / "hidden"):
+        path.mkdir(parents=True)
+    (target / "kept" / "name").write_text("the machine's")
+    kept = [str(target / "kept"), str(target / "gone meanwhile")]
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(private_mounts, {str(target): str(source)}, kept).result()
+        seen = thread.submit(lambda: sorted(path.name for path in target.iterdir())).result()
+        name = thread.submit((target / "kept" / "name").read_text).result()
+
+    assert seen == ["kept"]
+    assert name == "the machine's"

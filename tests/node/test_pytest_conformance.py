@@ -154,6 +154,32 @@ def test_a_convention_that_is_not_kept_is_a_warning(author: Author) -> None:
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
+def test_a_known_failure_is_expected_and_warns_when_it_passes(author: Author) -> None:
+    author.spoil("bridge", '[ "$CNI_COMMAND" = CHECK ] && exit 1')
+    author.declare(THREE_LINES.replace(")", ', plugins=["bridge"], known_failures="known.txt")'))
+    (author.pytester.path / "known.txt").write_text(
+        "bridge check-after-* # CHECK is planned\nbridge del-twice # was so once\nbridge version-result # too\n"
+    )
+
+    result = author.run("-k", "check-after-add or del-twice")
+
+    result.assert_outcomes(xfailed=1, passed=1, warnings=1)
+    result.stdout.fnmatch_lines(["XFAIL conftest.py::conformance::bridge[[]check-after-add] - CHECK is planned"])
+    result.stdout.fnmatch_lines(["*ConformanceWarning: bridge del-twice passes now: remove line 2 of */known.txt"])
+    result.stdout.no_fnmatch_line("*version-result*")
+
+
+def test_checks_are_chosen_by_pattern_and_level(author: Author) -> None:
+    chosen = ', plugins=["bridge"], checks=["del-*"], skip=["*-netns-*"], level="MUST")'
+    author.declare(THREE_LINES.replace(")", chosen))
+
+    items = [item for item in author.collected() if "bridge" in item]
+
+    assert ITEM.format("bridge[del-twice]") in items
+    assert all("[del-" in item and "-netns-" not in item for item in items)
+    assert ITEM.format("bridge[del-nothing-known]") not in items  # a SHOULD
+
+
 def test_a_check_that_comes_to_no_end_is_a_failure(author: Author, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")  # where the tools are not that the check needs
     author.declare(THREE_LINES.replace(")", ', plugins=["bridge"], profile="interface")'))
@@ -238,6 +264,12 @@ def test_several_lists_are_told_apart_and_paths_count_from_the_conftest(author: 
         ('conformance(bin_dir="build", conf="my.conflist", plugins=["ptp"])', "plugins: there is no ptp"),
         ('conformance(bin_dir="build", conf="my.conflist", checks=["none"])', "checks: there is no none"),
         ('conformance(bin_dir="build", conf="my.conflist", profile="none")', "profile: there is no none"),
+        ('conformance(bin_dir="build", conf="my.conflist", skip=["none-*"])', "skip: there is no none-*"),
+        ('conformance(bin_dir="build", conf="my.conflist", level="must")', "level: there is no must"),
+        (
+            'conformance(bin_dir="build", conf="my.conflist", known_failures="none.txt")',
+            "*/none.txt: No such file or directory",
+        ),
         (
             '[conformance(bin_dir="build", conf="my.conflist") for _ in "ab"]',
             "*conftest.py: conformance() twice with the name 'conformance': give one another name=",

@@ -417,3 +417,10 @@ def test_a_change_is_told_and_nothing_else(node: Node, before: str, steps: list[
         assert_lines(expected, lines(was, now))
         assert lines(now, state(node)) == []
         was = now
+
+
+def test_a_long_parameter_is_read_to_its_end(node: Node) -> None:
+    ports = ",".join(str(port) for port in range(1, 1500, 2))
+    node.run(["sh", "-ec", f"echo {ports} >/proc/sys/net/ipv4/ip_local_reserved_ports"])
+
+    assert state(node).section("node", "sysctls")["net.ipv4.ip_local_reserved_ports"] == ports

@@ -19,6 +19,15 @@ from tests.servers import children
 
 LOGS = ROOT / "build" / "runtimes"
 
+# Storage in memory. No monitor of its own cgroups, no log daemon: neither is on a node of the tests.
+PODMAN_OPTIONS = [
+    "--root=/run/podman/root",
+    "--runroot=/run/podman/run",
+    "--storage-driver=vfs",
+    "--cgroup-manager=cgroupfs",
+]
+PODMAN_OPTIONS += ["--events-backend=file", "--runtime=runc", "--network-backend=cni", "--log-level=error"]
+
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Whoever asks for a runtime needs root, and time for some calls that take as long as they may."""
@@ -52,6 +61,18 @@ def runtime_node(tmp_path: Path) -> Iterator[RuntimeNode]:
         yield node
     finally:
         node.close()
+
+
+@pytest.fixture
+def podman(runtime_node: RuntimeNode, archives: list[Path]) -> Iterator[list[str]]:
+    """The command line of Podman on a node with our plugins and no network list."""
+    runtime_node.run(["sh", "-c", "rm -f /etc/cni/net.d/*"])
+    runtime_node.run(["mkdir", "-p", "/etc/containers"])
+    runtime_node.run(["tee", "/etc/containers/policy.json"], stdin='{"default": [{"type": "insecureAcceptAnything"}]}')
+    command = ["podman", *PODMAN_OPTIONS]
+    runtime_node.run([*command, "load", "--input", archives[1]])
+    yield command
+    runtime_node.run([*command, "rm", "--all", "--force", "--time=0"], check=False)
 
 
 @pytest.fixture

@@ -1,30 +1,11 @@
 """Podman's default network, as Podman itself writes it, with every one of its plugins ours."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 from tests.runtime.node import RuntimeNode
 from tests.runtime.oci import BUSYBOX
 
-# Storage in memory. No monitor of its own cgroups, no log daemon: neither is on a node of the tests.
-OPTIONS = ["--root=/run/podman/root", "--runroot=/run/podman/run", "--storage-driver=vfs", "--cgroup-manager=cgroupfs"]
-OPTIONS += ["--events-backend=file", "--runtime=runc", "--network-backend=cni", "--log-level=error"]
 KEPT = ["*cni-podman0*", "node/sysctl/*", "files/*"]
-
-
-@pytest.fixture
-def podman(runtime_node: RuntimeNode, archives: list[Path]) -> Iterator[list[str]]:
-    """The command line of Podman on a node with our plugins and no network list."""
-    runtime_node.run(["sh", "-c", "rm -f /etc/cni/net.d/*"])
-    runtime_node.run(["mkdir", "-p", "/etc/containers"])
-    runtime_node.run(["tee", "/etc/containers/policy.json"], stdin='{"default": [{"type": "insecureAcceptAnything"}]}')
-    command = ["podman", *OPTIONS]
-    runtime_node.run([*command, "load", "--input", archives[1]])
-    yield command
-    runtime_node.run([*command, "rm", "--all", "--force", "--time=0"], check=False)
 
 
 def test_a_published_port_answers_and_nothing_is_left(runtime_node: RuntimeNode, podman: list[str]) -> None:

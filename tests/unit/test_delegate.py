@@ -271,7 +271,7 @@ def test_a_missing_cni_path_is_named(foreign: Foreign, verb: str, path: str | No
 
 
 @pytest.mark.parametrize(
-    "printed", [b'{"ips":[],"ips":[]}', b"\xef\xbb\xbf" + RESULT.encode(), RESULT.encode("utf-16")]
+    "printed", [b'{"ips":[],"mtu":NaN}', b"\xef\xbb\xbf" + RESULT.encode(), RESULT.encode("utf-16")]
 )
 def test_a_result_that_go_could_not_read_is_a_decoding_failure(foreign: Foreign, printed: bytes) -> None:
     (foreign.folder / "stdout.ADD").write_bytes(printed)

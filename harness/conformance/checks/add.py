@@ -6,7 +6,9 @@ from typing import Final
 from harness.conformance import expect
 from harness.conformance.catalogue import check
 from harness.conformance.circumstances import has_interface, lose_namespace, make_interface, untouched
+from harness.conformance.course import demand_ordinary_add
 from harness.conformance.few_addresses import lopsided
+from harness.conformance.kernel import links, on_link, routes
 from harness.conformance.late_failure import failing_late
 from harness.conformance.profile import Profile
 from harness.conformance.trial import Trial
@@ -16,6 +18,8 @@ __all__ = ["LONGEST_NAME"]
 
 LONGEST_NAME: Final = "uplink_of-pod.7"
 """15 bytes, and no name that a plugin would choose."""
+_SHARING: Final = {"ipvlan", "ipvtap"}
+"""Kinds of interfaces that have the hardware address of their parent."""
 _INTERFACE: Final = {Profile.INTERFACE}
 _DELEGATES: Final = {Profile.INTERFACE, Profile.CHAINED}
 
@@ -24,7 +28,9 @@ _DELEGATES: Final = {Profile.INTERFACE, Profile.CHAINED}
 def makes_interface(trial: Trial) -> None:
     """ADD makes the interface that CNI_IFNAME names in the container, whatever its name is."""
     container = trial.new_container(ifname=LONGEST_NAME)
-    trial.attach(container)
+    added = trial.add(container)
+    demand_ordinary_add(trial, added)
+    expect.result(added, trial.version)
     if not has_interface(trial, container.netns, LONGEST_NAME):
         raise ViolationError(f'an interface "{LONGEST_NAME}" in the container after ADD', "none of that name")
 
@@ -77,6 +83,26 @@ def second_interface(trial: Trial) -> None:
     for container in (first, second):
         if not has_interface(trial, container.netns, container.ifname):
             raise ViolationError(f'an interface "{container.ifname}" after two ADDs', "none of that name")
+
+
+@check("add-own-mac", "interface-connectivity", profiles=_INTERFACE, attachments=2)
+def own_mac(trial: Trial) -> None:
+    """Containers that reach each other on one link have different hardware addresses."""
+    first, second = trial.container, trial.new_container()
+    for container in (first, second):
+        expect.succeeded(trial.add(container))
+    one, other = (links(each.netns).get(each.ifname) for each in (first, second))
+    if one is None or other is None:
+        raise NotApplicableError("the interface is not in the container")
+    if one.kind in _SHARING or not one.uses_arp or not one.mac:
+        raise NotApplicableError(f"its interfaces share a hardware address, or need none ({one.kind or 'a device'})")
+    near = [each.ip for each in other.addresses if not each.ip.is_link_local]
+    if not any(on_link(routes(first.netns), address) for address in near):
+        raise NotApplicableError("the containers do not reach each other on one link")
+    if one.mac.lower() == other.mac.lower():
+        if one.mac.lower() in json.dumps(trial.subject.plugin.raw).lower():
+            raise NotApplicableError("the configuration names the hardware address")
+        raise ViolationError("a hardware address of its own for each container", f"{one.mac} for both")
 
 
 @check("add-netns-gone", "exit-code", profiles=_INTERFACE)

@@ -7,7 +7,7 @@ from typing import Final
 from harness.conformance import expect
 from harness.conformance.catalogue import check
 from harness.conformance.circumstances import demand_no_device, lose_namespace, untouched
-from harness.conformance.course import demand_soon_same
+from harness.conformance.course import demand_no_more, let_go
 from harness.conformance.delegates import (
     FAILURE,
     FAILURE_CODE,
@@ -24,12 +24,13 @@ from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution
 from skel.errors import CniError
 from skel.result import Result
-from skel.strict_json import decode_json
+from skel.strict_json import decode_output
 from skel.versions import VERB_SINCE
 
 __all__: list[str] = []
 
 _IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
+_FORWARDS_GC: Final = ("delegate-gc",)
 _OF_SHELLS: Final = frozenset({"CNI_COMMAND", "OLDPWD", "PWD", "SHLVL", "_"})
 """Variables that differ by their nature, or that a shell changes by itself: a plugin may be a shell script."""
 _OF_INTERFACES: Final = frozenset({"CNI_IFNAME"})
@@ -55,7 +56,7 @@ def addresses_applied(trial: Trial) -> None:
     result = expect.result(added, trial.version)
     record = delegate.demand("ADD", added, "for its addresses")
     try:
-        given = Result.decode_any(decode_json(record.stdout))
+        given = Result.decode_any(decode_output(record.stdout))
     except (ValueError, CniError) as error:
         raise NotApplicableError(f"the delegate gives no result: {error}") from None
     wanted = {str(ip.address) for ip in given.ips}
@@ -64,7 +65,7 @@ def addresses_applied(trial: Trial) -> None:
         raise ViolationError(f"{', '.join(sorted(wanted))} in the result, as the delegate gave it", "other ips", added)
 
 
-@check("delegate-environment", "delegate-environment", "delegate-same-request", profiles=_IN_POD)
+@check("delegate-environment", "delegate-environment", "delegate-same-request", profiles=_IN_POD, needs=_FORWARDS_GC)
 def environment(trial: Trial) -> None:
     """The delegate gets all the variables that the plugin got, whatever their names are."""
     delegate = recording(trial)
@@ -79,7 +80,9 @@ def environment(trial: Trial) -> None:
             raise ViolationError(f"the variables {', '.join(lost)} passed on as they came, at {verb}", got, executed)
 
 
-@check("delegate-configuration", "delegate-configuration", "delegate-same-request", profiles=_IN_POD)
+@check(
+    "delegate-configuration", "delegate-configuration", "delegate-same-request", profiles=_IN_POD, needs=_FORWARDS_GC
+)
 def configuration(trial: Trial) -> None:
     """The delegate gets the whole configuration that the plugin got, and not just its own part."""
     delegate = recording(trial, named=True)
@@ -142,15 +145,15 @@ def error_passed_on(trial: Trial) -> None:
 def success(trial: Trial) -> None:
     """ADD fails if its delegate exits with 0 but prints no result, or prints one but exits with another code."""
     delegate = recording(trial)
-    expect.succeeded(trial.add(environ=delegate.environ))
-    trial.detach()
-    good = delegate.records("ADD")[-1].stdout.decode()
+    added = expect.succeeded(trial.add(environ=delegate.environ))
+    good = delegate.demand("ADD", added, "for its addresses").stdout.decode(errors="replace")
     for answer in (*(Answer(text, 0) for text in _NO_RESULTS), Answer(good, 1)):
+        container = trial.new_container()
         delegate.answer("ADD", answer)
-        added = trial.add(environ=delegate.environ)
+        added = trial.add(container, environ=delegate.environ)
         delegate.answer("ADD", None)
         expect.failed(added, f"the delegate has exited with {answer.code} and printed {answer.stdout!r}")
-        trial.delete()
+        let_go(trial, container)
 
 
 @check("delegate-name", "ipam-type-characters", profiles=_IN_POD)
@@ -215,7 +218,7 @@ def delete_fails_once(trial: Trial) -> None:
     trial.delete(environ=delegate.environ)
     delegate.answer("DEL", None)
     expect.succeeded(trial.delete(environ=delegate.environ), "DEL after one whose delegate has failed")
-    demand_soon_same(trial, before, "after DEL, the delegate being well again")
+    demand_no_more(trial, before, "after DEL, the delegate being well again")
 
 
 @check(
@@ -229,7 +232,14 @@ def verify_fails(trial: Trial) -> None:
     expect.failed(trial.check(environ=delegate.environ), "the delegate's CHECK has failed")
 
 
-@check("delegate-gc-fails", "gc-continues", "delegate-error-returned", profiles=_IN_POD, since=VERB_SINCE["GC"])
+@check(
+    "delegate-gc-fails",
+    "gc-continues",
+    "delegate-error-returned",
+    profiles=_IN_POD,
+    since=VERB_SINCE["GC"],
+    needs=_FORWARDS_GC,
+)
 def collect_fails(trial: Trial) -> None:
     """GC reports the error of its delegate."""
     delegate = recording(trial)
@@ -264,8 +274,9 @@ def _all_verbs(trial: Trial, environ: Mapping[str, str], *verbs: str) -> Iterato
         yield "ADD", added
     calls: dict[str, Callable[[], Execution]] = {
         "CHECK": lambda: trial.check(environ=environ, config=_ARGUMENT),
-        "GC": lambda: trial.gc(trial.container, environ=environ, config=_ARGUMENT),
         "DEL": lambda: trial.delete(environ=environ, config=_ARGUMENT),
+        # The last one: a plugin may lack it, and the others count all the same.
+        "GC": lambda: trial.gc(trial.container, environ=environ, config=_ARGUMENT),
     }
     for verb, call in calls.items():
         if verb in (verbs or calls) and trial.has(verb):
@@ -274,7 +285,7 @@ def _all_verbs(trial: Trial, environ: Mapping[str, str], *verbs: str) -> Iterato
 
 def _decoded(record: Record, executed: Execution) -> dict[str, object]:
     try:
-        passed = decode_json(record.stdin)
+        passed = decode_output(record.stdin)
     except ValueError:
         passed = None
     if not isinstance(passed, dict):

@@ -1,9 +1,6 @@
 """DEL: that it removes the objects of ADD and nothing else, whatever is missing by then."""
 
 import json
-import time
-from collections import Counter
-from collections.abc import Sequence
 from typing import Final, Unpack
 
 from harness.conformance import expect
@@ -17,14 +14,14 @@ from harness.conformance.circumstances import (
     untouched,
     untouched_by_any,
 )
-from harness.conformance.course import demand_soon_same
+from harness.conformance.course import demand_no_more
 from harness.conformance.few_addresses import exhaust
 from harness.conformance.late_failure import failing_late
+from harness.conformance.more_processes import more_processes, settled_processes
+from harness.conformance.ordinary import beyond_ordinary
 from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Changes, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
-from harness.overload import overload
-from harness.runtime.processes import Process
 from skel.versions import VERB_SINCE
 
 __all__: list[str] = []
@@ -38,9 +35,6 @@ _CORRUPT: Final = (
     {"ips": "no list", "interfaces": 7},
     {"cniVersion": "7.0.0", "ips": []},
 )
-_ENDING_SECONDS: Final = 5.0
-"""Time for a process to notice that the object of its work is gone."""
-_PAUSE: Final = 0.05
 
 
 @check("del-undoes-add", "del-undoes")
@@ -57,15 +51,10 @@ def leaves_no_process(trial: Trial) -> None:
     """DEL ends the processes that ADD has started for this container alone."""
     trial.warm_up()
     # The processes that all containers share are running now. They may be restarted, but not become more.
-    before = _settled_processes(trial)
+    before = settled_processes(trial)
     trial.attach()
     trial.detach()
-    began = time.monotonic()
-    left = _come_on_top(before, trial.site.processes())
-    while left and time.monotonic() < began + max(_ENDING_SECONDS, overload()):
-        time.sleep(_PAUSE)
-        left = _come_on_top(before, trial.site.processes())
-    if left:
+    if left := more_processes(trial, before):
         raise ViolationError("no process of its own after ADD and DEL", "; ".join(each.in_words() for each in left))
 
 
@@ -125,11 +114,12 @@ def nothing_known(trial: Trial) -> None:
 @check("del-without-prev-result", "del-without-prev-result", since=VERB_SINCE["CHECK"])
 def without_prev_result(trial: Trial) -> None:
     """DEL succeeds without prevResult, with null, and with one that has only its version."""
-    trial.attach()
     for given in (ABSENT, None, {"cniVersion": trial.version}):
+        container = trial.new_container()
+        trial.attach(container)
         what = "without prevResult" if given is ABSENT else f'with "prevResult": {json.dumps(given)}'
-        expect.succeeded(trial.delete(prev_result=given), f"DEL {what}")
-        trial.add()
+        expect.succeeded(trial.delete(container, prev_result=given), f"DEL {what}")
+        trial.detach_others(container)
 
 
 @check("del-without-prev-result-leaves-nothing", "del-undoes", "del-best-effort", since=VERB_SINCE["CHECK"])
@@ -139,21 +129,23 @@ def without_prev_result_leaves_nothing(trial: Trial) -> None:
     trial.attach()
     trial.delete(prev_result=ABSENT)
     trial.detach_others(trial.container)
-    demand_soon_same(trial, before, "after DEL without prevResult")
+    demand_no_more(trial, before, "after DEL without prevResult")
 
 
 @check("del-corrupt-prev-result", "del-best-effort", since=VERB_SINCE["CHECK"])
 def corrupt_prev_result(trial: Trial) -> None:
     """DEL with an invalid previous result either cleans up, or is refused and leaves it to the next DEL."""
-    before = untouched_by_any(trial)
+    untouched_by_any(trial)
     for given in _CORRUPT:
-        trial.attach()
-        deleted = trial.delete(prev_result=given)
+        container = trial.new_container()
+        before = trial.snapshot(container)
+        trial.attach(container)
+        deleted = trial.delete(container, prev_result=given)
         if deleted.exit_code != 0:
             expect.refused(deleted, f"prevResult is {given!r}")
-            expect.succeeded(trial.delete(), "DEL after one with a corrupt prevResult")
-        trial.detach_others(trial.container)
-        demand_soon_same(trial, before, f"after DEL with prevResult {given!r}")
+            expect.succeeded(trial.delete(container), "DEL after one with a corrupt prevResult")
+        trial.detach_others(container)
+        demand_no_more(trial, before, f"after DEL with prevResult {given!r}", container)
 
 
 @check("del-interface-gone", "del-repeated", profiles=_IN_POD)
@@ -177,7 +169,7 @@ def interface_gone_leaves_nothing(trial: Trial) -> None:
     _take_interface(trial)
     trial.delete()
     trial.detach_others(trial.container)
-    demand_soon_same(trial, before, "after DEL of an interface that is gone")
+    demand_no_more(trial, before, "after DEL of an interface that is gone")
 
 
 @check("del-host-interfaces-gone", "del-best-effort", profiles=_INTERFACE, since="0.3.0")
@@ -189,7 +181,8 @@ def host_interfaces_gone(trial: Trial) -> None:
         raise NotApplicableError("the result has no interfaces of the node, or none that can be removed")
     expect.succeeded(trial.delete(), "DEL after the result's interfaces were removed from the node")
     after = trial.snapshot()
-    left = [name for name in after.section("pod", "links") if name not in before.section("pod", "links")]
+    new = [each for each in trial.leftovers(before, after) if (each.place, each.thing) == ("pod", "link")]
+    left = [each.name for each in beyond_ordinary(trial, new) if each.kind == "appeared"]
     if left:
         raise ViolationError("no interface in the container after DEL", ", ".join(left))
 
@@ -203,20 +196,21 @@ def files_gone(trial: Trial) -> None:
         raise NotApplicableError("the plugin keeps nothing in /var/lib/cni")
     expect.succeeded(trial.delete(), "DEL after the files in /var/lib/cni were lost")
     trial.detach_others(trial.container)
-    left = [each.in_words() for each in trial.leftovers(before, trial.snapshot()) if each.place != "files"]
-    if left:
-        raise ViolationError("a node as it was before ADD, but for files", "; ".join(left))
+    left = [each for each in trial.leftovers(before, trial.snapshot()) if each.place != "files"]
+    if words := [each.in_words() for each in beyond_ordinary(trial, left)]:
+        raise ViolationError("a node as it was before ADD, but for files", "; ".join(words))
 
 
 @check("del-leaves-other-containers", "del-undoes", attachments=2)
 def leaves_other_containers(trial: Trial) -> None:
     """DEL of one container leaves everything that belongs to another one."""
-    other = trial.new_container()
+    trial.warm_up()  # the first DEL of a plugin before may make things that pods share
     trial.attach()
     before = trial.snapshot()
+    other = trial.new_container()
     trial.attach(other)
     trial.detach(other)
-    trial.demand_same(before, trial.snapshot(), "after ADD and DEL of another container")
+    demand_no_more(trial, before, "after ADD and DEL of another container")
 
 
 @check("del-leaves-other-interface", "del-undoes", profiles={Profile.INTERFACE, Profile.IPAM})
@@ -228,7 +222,7 @@ def leaves_other_interface(trial: Trial) -> None:
     if trial.add(second).exit_code != 0:
         raise NotApplicableError("the plugin gives a container no second interface, which it may refuse")
     trial.detach(second)
-    trial.demand_same(before, trial.snapshot(), "after ADD and DEL of the container's other interface")
+    demand_no_more(trial, before, "after ADD and DEL of the container's other interface")
 
 
 @check("del-after-failed-add", "del-undoes", "del-best-effort", profiles=_IN_POD, since="0.3.0")
@@ -237,7 +231,7 @@ def after_failed_add(trial: Trial) -> None:
     before = untouched(trial)
     delegate = failing_late(trial)
     expect.succeeded(trial.delete(environ=delegate.environ), "DEL after a failed ADD")
-    trial.demand_same(before, trial.snapshot(), "after a failed ADD and its DEL")
+    demand_no_more(trial, before, "after a failed ADD and its DEL")
 
 
 @check("del-releases-address", "del-undoes", "del-ipam-without-netns", profiles={Profile.INTERFACE, Profile.IPAM})
@@ -250,33 +244,6 @@ def releases_address(trial: Trial) -> None:
     expect.succeeded(trial.delete(first, config=config), "DEL with the namespace gone")
     trial.delete(config=config)  # as after any failed ADD
     expect.succeeded(trial.add(config=config), "ADD when an address was given back")
-
-
-def _settled_processes(trial: Trial) -> list[Process]:
-    """Return the processes once two readings agree: one that was just started has not its own name yet."""
-    deadline = time.monotonic() + max(_ENDING_SECONDS, overload())
-    found = trial.site.processes()
-    while time.monotonic() < deadline:
-        time.sleep(_PAUSE)
-        earlier, found = found, trial.site.processes()
-        if earlier == found:
-            break
-    return found
-
-
-def _come_on_top(before: Sequence[Process], now: Sequence[Process]) -> list[Process]:
-    """Return the new processes of each program that more processes execute than before; others were restarted."""
-    known = {(each.pid, each.started) for each in before}
-    earlier, later = Counter(map(_program, before)), Counter(map(_program, now))
-    return [
-        each
-        for each in now
-        if (each.pid, each.started) not in known and later[_program(each)] > earlier[_program(each)]
-    ]
-
-
-def _program(process: Process) -> str:
-    return process.command.partition(" ")[0]
 
 
 def _take_interface(trial: Trial) -> None:
@@ -298,4 +265,4 @@ def _delete_without_namespace(trial: Trial, when: str, **changes: Unpack[Changes
     lose_namespace(trial.container)
     expect.succeeded(trial.delete(**changes), "DEL without the namespace")
     trial.detach_others(trial.container)
-    demand_soon_same(trial, before, when, bystander)
+    demand_no_more(trial, before, when, bystander)

@@ -9,7 +9,7 @@ from harness.conformance.catalogue import check
 from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution
-from skel.strict_json import decode_json
+from skel.strict_json import decode_output
 
 __all__: list[str] = []
 
@@ -87,7 +87,7 @@ def _failures(trial: Trial) -> Sequence[Execution]:
 def _error_object(execution: Execution) -> dict[str, object] | None:
     """Return the error object on standard output, None for anything else."""
     try:
-        said = decode_json(execution.stdout)
+        said = decode_output(execution.stdout)
     except ValueError:
         return None
     return said if isinstance(said, dict) and "code" in said and "msg" in said else None

@@ -9,7 +9,7 @@ from typing import Final
 from harness.conformance import expect
 from harness.conformance.catalogue import check
 from harness.conformance.circumstances import demand_no_device
-from harness.conformance.course import baseline, demand_back, demand_soon_same
+from harness.conformance.course import baseline, demand_back, demand_no_more
 from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Container, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
@@ -49,7 +49,7 @@ def nerdctl_namespace_of_process(trial: Trial) -> None:
         trial.attach(container)
         demand_no_device(trial, container)
     expect.succeeded(trial.delete(container), "DEL after the end of the process")
-    demand_soon_same(trial, before, "after DEL, the process being gone")
+    demand_no_more(trial, before, "after DEL, the process being gone")
 
 
 @check("nerdctl-last-del", "habit-last-del-empty-netns", profiles={Profile.INTERFACE, Profile.IPAM})
@@ -62,7 +62,7 @@ def nerdctl_last_del(trial: Trial) -> None:
     demand_no_device(trial, container)
     remove_namespace(container.netns)
     expect.succeeded(trial.delete(container, environ={"CNI_NETNS": ""}), "DEL with an empty CNI_NETNS")
-    demand_soon_same(trial, before, "after the only DEL, with an empty CNI_NETNS")
+    demand_no_more(trial, before, "after the only DEL, with an empty CNI_NETNS")
 
 
 @contextmanager

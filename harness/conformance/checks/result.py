@@ -8,6 +8,7 @@ from typing import Any, Final
 from harness.conformance import expect
 from harness.conformance.catalogue import check
 from harness.conformance.flaws import Flaw, demand_no_new
+from harness.conformance.kernel import links
 from harness.conformance.profile import Profile
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
@@ -71,7 +72,7 @@ def add_gateway(trial: Trial) -> None:
 @check("add-interface-index", "add-result-interface-index", profiles=_IN_POD, since=_RICH_SINCE)
 def add_interface_index(trial: Trial) -> None:
     """Each address has the index of its interface in the list of interfaces."""
-    if not demand_no_new(trial, _lost_indices).interfaces:
+    if not demand_no_new(trial, _wrong_indices).interfaces:
         raise NotApplicableError("the result has no interfaces")
 
 
@@ -104,11 +105,21 @@ def _unfit_gateways(_: Trial, result: Result) -> Iterator[Flaw]:
             yield Flaw(f"a gateway of the family of {address}, and another address", str(gateway))
 
 
-def _lost_indices(_: Trial, result: Result) -> Iterator[Flaw]:
+def _wrong_indices(trial: Trial, result: Result) -> Iterator[Flaw]:
+    pod, node = links(trial.container.netns), links(trial.node_netns)
     for ip in result.ips if result.interfaces else []:
         if ip.interface is None or not 0 <= ip.interface < len(result.interfaces):
             expected = f"an index into the interfaces beside the address {ip.address}"
             yield Flaw(expected, f'"interface": {json.dumps(ip.interface)}, and {len(result.interfaces)} interfaces')
+            continue
+        named = result.interfaces[ip.interface]
+        having = [name for name, link in pod.items() if link.has(ip.address.ip)]
+        # An address outside of the container is one of the node's, or beyond this machine.
+        place = pod if named.sandbox else node
+        if having and not (named.name in place and place[named.name].has(ip.address.ip)):
+            expected = f"the index of {' or '.join(having)} in the container beside its address {ip.address.ip}"
+            where = "in a sandbox" if named.sandbox else "on the node"
+            yield Flaw(expected, f'"interface": {ip.interface}, which is {named.name} {where}')
 
 
 def _document(execution: Execution) -> Mapping[str, Any]:

@@ -124,7 +124,7 @@ def _every_verb(trial: Trial) -> list[Execution]:
 
 def _demand_end(execution: Execution, why: str) -> None:
     if execution.timed_out:
-        raise ViolationError(f"the end of ADD, since {why}", f"no end after {execution.seconds:.1f} s", execution)
+        raise ViolationError(f"the end of ADD, since {why}", expect.ending(execution), execution)
 
 
 def _clear_up(trial: Trial) -> None:

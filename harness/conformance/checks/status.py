@@ -9,7 +9,9 @@ from harness.conformance.few_addresses import exhaust
 from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
+from harness.libcni.execute import Execution
 from harness.overload import overload
+from skel.strict_json import decode_json
 from skel.versions import VERB_SINCE
 
 __all__: list[str] = []
@@ -52,18 +54,19 @@ def not_relied_on(trial: Trial) -> None:
 # A remark: a STATUS error taints the node, and pods that run may be evicted (docs/design.md, "STATUS").
 @check("status-exhausted", "status-exhausted", profiles=_ADDRESSED, since=_SINCE, level=Level.MAY)
 def exhausted(trial: Trial) -> None:
-    """STATUS fails if no address is left."""
-    config, _, _ = exhaust(trial)
-    expect.refused(trial.status(config=config), "no address is left and ADD fails")
+    """STATUS fails if no address is left; for an interface plugin, if its IPAM plugin's STATUS fails then."""
+    asked, _ = _asked_when_exhausted(trial)
+    expect.refused(asked, "no address is left and ADD fails")
 
 
 @check("status-exhausted-code", "status-codes", profiles=_ADDRESSED, since=_SINCE)
 def exhausted_code(trial: Trial) -> None:
-    """STATUS that fails for want of addresses says so with code 50 or 51."""
-    config, _, _ = exhaust(trial)
-    asked = trial.status(config=config)
+    """STATUS that fails for want of addresses says so with code 50 or 51, or passes on its IPAM plugin's code."""
+    asked, code = _asked_when_exhausted(trial)
     if asked.exit_code == 0:
         raise NotApplicableError("STATUS succeeds, which another check is about")
+    if code not in {None, *_NOT_AVAILABLE}:
+        raise NotApplicableError(f"the code {code} is the IPAM plugin's, which is examined itself")
     expect.refused(asked, "no address is left", codes=_NOT_AVAILABLE)
 
 
@@ -124,6 +127,28 @@ def of_delegate_fails(trial: Trial) -> None:
     expect.succeeded(trial.add(environ=delegate.environ), "ADD after STATUS has failed")
     expect.succeeded(trial.check(environ=delegate.environ), "CHECK after STATUS has failed")
     expect.succeeded(trial.delete(environ=delegate.environ), "DEL after STATUS has failed")
+
+
+def _asked_when_exhausted(trial: Trial) -> tuple[Execution, object]:
+    """Return the answer to STATUS when no address is left, and the code of the IPAM plugin's own error, if it has one.
+
+    Addresses are the IPAM plugin's. Raises NotApplicableError if that says that it is ready, or is not asked.
+    """
+    config, _, _ = exhaust(trial)
+    if not trial.subject.delegate:
+        return trial.status(config=config), None
+    delegate = recording(trial)
+    asked = trial.status(config=config, environ=delegate.environ)
+    records = delegate.records("STATUS")
+    if not records:
+        raise NotApplicableError(f"{trial.subject.delegate} is not asked, which another check is about")
+    try:
+        said = decode_json(records[-1].stdout)
+    except ValueError:
+        said = None
+    if not isinstance(said, dict) or "code" not in said:
+        raise NotApplicableError(f"{trial.subject.delegate} says that it is ready, and is examined itself")
+    return asked, said["code"]
 
 
 def _with_delegate(trial: Trial, name: str) -> dict[str, object]:

@@ -1,16 +1,15 @@
-"""The truth of ADD's result: each interface, address and route in it, compared with the kernel's state."""
+"""The truth of ADD's result: each interface and address in it, compared with the kernel's state."""
 
 from collections.abc import Iterator
 from typing import Final
 
-from harness.conformance import kernel
 from harness.conformance.catalogue import check
 from harness.conformance.flaws import Flaw, demand_no_new
-from harness.conformance.kernel import Link, links, routes
+from harness.conformance.kernel import Link, links
 from harness.conformance.profile import Profile
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
-from skel.result import Interface, Result, Route
+from harness.conformance.verdict import ViolationError
+from skel.result import Interface, Result
 
 __all__: list[str] = []
 
@@ -66,20 +65,24 @@ def add_addresses(trial: Trial) -> None:
     demand_no_new(trial, _other_addresses)
 
 
-@check("add-routes", "add-result-routes", profiles=_IN_POD, since=_RICH_SINCE)
-def add_routes(trial: Trial) -> None:
-    """The routes of the result are in the container."""
-    demand_no_new(trial, _missing_routes)
-    if trial.container.ifname not in links(trial.container.netns):
-        raise NotApplicableError("the interface is not in the container")
+@check("add-prefix-length", "add-result-address", "add-result-ips", profiles=_IN_POD, since=_RICH_SINCE)
+def add_prefix_length(trial: Trial) -> None:
+    """The addresses of the result have the prefix lengths that they have in the container."""
+    demand_no_new(trial, _other_prefix_lengths)
 
 
 def _other_sandboxes(trial: Trial, result: Result) -> Iterator[Flaw]:
     container = trial.container
-    sandboxes = [each.sandbox for each in result.interfaces if each.name == container.ifname]
-    if sandboxes and container.netns not in sandboxes and container.ifname in links(container.netns):
-        got = ", ".join(f'"{each}"' for each in sandboxes)
-        yield Flaw(f'"{container.netns}" as the sandbox of {container.ifname}', got)
+    sandboxes: dict[str, set[str]] = {}
+    for each in result.interfaces:
+        sandboxes.setdefault(each.name, set()).add(each.sandbox)
+    for name in links(container.netns):
+        said = sandboxes.get(name, set())
+        # An interface of the node may have the same name, unless it is CNI_IFNAME's.
+        right = {container.netns} if name == container.ifname else {container.netns, ""}
+        if said and not said & right:
+            got = ", ".join(f'"{each}"' for each in sorted(said))
+            yield Flaw(f'"{container.netns}" as the sandbox of {name}', got)
 
 
 def _missing_interfaces(trial: Trial, result: Result) -> Iterator[Flaw]:
@@ -87,6 +90,8 @@ def _missing_interfaces(trial: Trial, result: Result) -> Iterator[Flaw]:
     for each in result.interfaces:
         # A socket or a device may stand in for a link.
         elsewhere = each.socket_path or each.pci_id or each.sandbox not in {"", trial.container.netns}
+        if elsewhere and each.sandbox and each.name in node and each.name not in pod:
+            yield Flaw(f'"" as the sandbox of {each.name}, which is on the node', f'"{each.sandbox}"')
         if not elsewhere and each.name not in (pod if each.sandbox else node):
             where = "in the container" if each.sandbox else "on the node"
             there = ", ".join(pod if each.sandbox else node)
@@ -126,33 +131,12 @@ def _other_addresses(trial: Trial, result: Result) -> Iterator[Flaw]:
                 yield Flaw(f"{address} among the ips, since {link.name} has it", listed)
 
 
-def _missing_routes(trial: Trial, result: Result) -> Iterator[Flaw]:
-    if trial.container.ifname not in links(trial.container.netns):
-        return
-    there = routes(trial.container.netns)
-    for route in result.routes:
-        if not any(_is_as_said(each, route) for each in there):
-            near = [_in_words(each) for each in there if each.gw or each.dst == route.dst]
-            expected = f"a route to {_in_words(route)} in the container, as the result says"
-            yield Flaw(expected, ", ".join(near) or "no route with a gateway")
-
-
-def _is_as_said(there: kernel.Route, said: Route) -> bool:
-    """Tell whether a route has all properties in the result's route, which may leave some out."""
-    if there.dst != said.dst or said.table not in {None, there.table}:
-        return False
-    if said.gw is not None and there.gw != str(said.gw):
-        return False
-    if said.dst.version == 4 and said.scope not in {None, there.scope}:  # noqa: PLR2004 -- the number of the version
-        return False
-    numbers = ((said.mtu, there.mtu), (said.advmss, there.advmss), (said.priority, there.priority))
-    return all(wanted in {0, found} for wanted, found in numbers)
-
-
-def _in_words(route: Route | kernel.Route) -> str:
-    via = f" via {route.gw}" if route.gw else ""
-    numbers = [(name, getattr(route, name)) for name in ("mtu", "advmss", "priority", "scope")]
-    return f"{route.dst}{via}" + "".join(f" {name} {value}" for name, value in numbers if value)
+def _other_prefix_lengths(trial: Trial, result: Result) -> Iterator[Flaw]:
+    pod = links(trial.container.netns).values()
+    for ip in result.ips:
+        there = [each for link in pod for each in link.addresses if each.ip == ip.address.ip]
+        if there and ip.address not in there:
+            yield Flaw(f"{there[0]} among the ips, as in the container", str(ip.address))
 
 
 def _known_links(trial: Trial, result: Result) -> Iterator[tuple[Interface, Link]]:

@@ -5,6 +5,7 @@ from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
+from harness.conformance.course import demand_ordinary_add
 from harness.conformance.kernel import links
 from harness.conformance.profile import Profile
 from harness.conformance.trial import ABSENT, Trial
@@ -20,7 +21,7 @@ _NEEDED: Final[Mapping[str, Sequence[str]]] = {
     "DEL": ("CNI_CONTAINERID", "CNI_IFNAME"),
 }
 
-_CONTAINER_IDS: Final = ("-pod", "_pod", "../pod", "a/b", "a b", "a:b", "a;b", "päd", "pod\n")
+_CONTAINER_IDS: Final = ("-pod", "_pod", "../pod", "a/b", "a b", "a:b", "a;b", "pod\n")
 _IFNAMES: Final = ("sixteen-letters-", ".", "..", "a/b", "a:b", "a b", "eth0\n")
 _LONGEST_IFNAME: Final = "fifteen-letters"
 
@@ -57,12 +58,20 @@ def variables_all_named(trial: Trial) -> None:
         expect.refused(execution, why, codes=_BAD_ENVIRONMENT, naming=names)
 
 
-@check("container-id-invalid", "skel-container-id")
+@check("container-id-invalid", "container-id-characters", "exit-code")
 def container_id_invalid(trial: Trial) -> None:
-    """A container ID that is no possible file name is refused with code 4."""
+    """ADD fails if the container ID is empty, does not start with a letter or digit, or has forbidden characters."""
+    for container_id in ("", *_CONTAINER_IDS):
+        execution = trial.add(environ={"CNI_CONTAINERID": container_id})
+        expect.failed(execution, f"{container_id!r} is no container ID")
+
+
+@check("container-id-invalid-code", "skel-container-id")
+def container_id_invalid_code(trial: Trial) -> None:
+    """ADD and DEL with a container ID that is no possible file name are refused with code 4, and without any effect."""
     trial.prepare(trial.container)
     before = trial.snapshot()
-    for container_id in _CONTAINER_IDS:
+    for container_id in (*_CONTAINER_IDS, "päd"):
         for verb in ("ADD", "DEL"):
             execution = trial.call(verb, trial.container, environ={"CNI_CONTAINERID": container_id})
             expect.refused(execution, f"{container_id!r} is no container ID", codes=_BAD_ENVIRONMENT)
@@ -91,7 +100,9 @@ def ifname_longest(trial: Trial) -> None:
     """An interface name may have 15 bytes, as many as the kernel accepts."""
     container = trial.new_container(ifname=_LONGEST_IFNAME)
     before = links(container.netns)
-    trial.attach(container)
+    added = trial.add(container)
+    demand_ordinary_add(trial, added)
+    expect.result(added, trial.version)
     made = links(container.netns).keys() - before.keys()
     if made and _LONGEST_IFNAME not in made:
         raise ViolationError(f"{_LONGEST_IFNAME} in the container", ", ".join(sorted(made)))

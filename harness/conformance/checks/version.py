@@ -80,9 +80,25 @@ def version_supported_works(trial: Trial) -> None:
         raise NotApplicableError(reason)
 
 
-@check("version-unsupported", "skel-incompatible-version")
+@check("version-names-version-in-use", "supported-versions-true", "version-supported-versions")
+def version_names_version_in_use(trial: Trial) -> None:
+    """VERSION names the cniVersion of the network, if ADD succeeds with it."""
+    asked = trial.ask_version()
+    named = _supported(asked)
+    if trial.version not in named and trial.add().exit_code == 0:
+        expected = f'"{trial.version}" among the supportedVersions, since ADD succeeds with it'
+        raise ViolationError(expected, ", ".join(named), asked)
+
+
+@check("version-unsupported", "exit-code", "supported-versions-true")
 def version_unsupported(trial: Trial) -> None:
-    """A configuration of a version that is not supported is refused with code 1, and without any effect."""
+    """ADD fails if the configuration is of a version that is not supported."""
+    expect.failed(trial.add(version=_FUTURE), f"version {_FUTURE} of the specification is not supported")
+
+
+@check("version-unsupported-code", "skel-incompatible-version")
+def version_unsupported_code(trial: Trial) -> None:
+    """ADD with a version that is not supported is refused with code 1, and without any effect."""
     trial.prepare(trial.container)
     before = trial.snapshot()
     execution = trial.add(version=_FUTURE)

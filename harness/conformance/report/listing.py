@@ -4,16 +4,19 @@ from collections.abc import Iterable, Sequence
 
 from harness.conformance.catalogue import Check
 from harness.conformance.report.wording import check_entry, place
+from harness.conformance.sections import section_name
+from harness.conformance.selection import section_names
 from harness.conformance.sentences import Sentence
 from harness.table import Table
 
-__all__ = ["catalogue_document", "checks_table", "unchecked_table"]
+__all__ = ["catalogue_document", "checks_table", "sections_table", "unchecked_table"]
 
 
 def catalogue_document(checks: Sequence[Check], sentences: Iterable[Sentence]) -> dict[str, object]:
     """Return the catalogue as a JSON object; of `sentences` only those with a reason why no check enforces them."""
     return {
         "checks": [check_entry(check) | {"profiles": sorted(check.profiles), "since": check.since} for check in checks],
+        "sections": [{"name": name, "headings": title} for name, title in sorted(section_names(checks).items())],
         "without_check": [each._asdict() for each in _without_check(sentences)],
     }
 
@@ -27,11 +30,22 @@ def checks_table(checks: Sequence[Check]) -> Table:
     return Table(("CHECK", "LEVEL", "PROFILES", "SECTION", "DEMAND"), rows)
 
 
+def sections_table(checks: Sequence[Check]) -> Table:
+    """Return the sections of these checks' sentences as a table: the names that `--section` takes."""
+    names = section_names(checks)
+    rows = [[name, str(sum(_is_of(check, name) for check in checks)), title] for name, title in sorted(names.items())]
+    return Table(("SECTION", "CHECKS", "HEADINGS"), rows)
+
+
 def unchecked_table(sentences: Iterable[Sentence]) -> Table:
     """Return the sentences that no check can enforce as a table."""
     rows = [[each.id, each.level, place(each), each.why_not] for each in _without_check(sentences)]
     return Table(("SENTENCE", "LEVEL", "SECTION", "WHY NO CHECK ENFORCES IT"), rows)
 
 
+def _is_of(check: Check, name: str) -> bool:
+    return any(section_name(sentence) == name for sentence in check.enforced)
+
+
 def _without_check(sentences: Iterable[Sentence]) -> list[Sentence]:
-    return [each for each in sentences if each.why_not]
+    return [each for each in sentences if each.why_not and each.side != "runtime"]

@@ -1,5 +1,6 @@
-"""The report for people: a line for each plugin, and a paragraph for each failure, error and warning."""
+"""The report for people: a headline for each plugin, and a paragraph for each failure, error and warning."""
 
+import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -7,6 +8,8 @@ from typing import Final
 import click
 
 from harness.conformance.finding import Finding, Outcome
+from harness.conformance.report.grouping import by_answer, unexamined
+from harness.conformance.report.transcript import transcript
 from harness.conformance.report.wording import (
     TOLD,
     by_subject,
@@ -18,8 +21,9 @@ from harness.conformance.report.wording import (
     printable,
     tally,
 )
+from harness.conformance.reproduce import Arguments, clean_command, command_of
 
-__all__ = ["report"]
+__all__ = ["kept_facts", "report"]
 
 _COLOURS: Final = {
     Outcome.PASS: "green",
@@ -30,50 +34,128 @@ _COLOURS: Final = {
     Outcome.NOT_EXAMINED: "cyan",
 }
 _INDENT: Final = "  "
+_ON_ONE_LINE: Final = ("sent", "repeat", "enter", "remove")
+"""The facts that are pasted into a shell."""
+_OWN: Final = ("runs", "expected")
+"""The facts that findings with one answer do not share."""
 
 
-def report(findings: Sequence[Finding], *, every: bool = False, only_failures: bool = False, width: int = 100) -> str:
+def report(
+    findings: Sequence[Finding],
+    arguments: Arguments,
+    *,
+    every: bool = False,
+    only_failures: bool = False,
+    width: int = 100,
+) -> str:
     """Return the report, in lines of `width` columns; click removes its colours on request.
 
-    It has failures, errors and warnings in full, and names a pass with a remark. With `every` it names all others.
-    The request stands on one line of any length, so that it can be pasted into a shell.
+    It has failures, errors and warnings in full; those with one answer share it. A known failure has one line, and so
+    have all checks that were not examined for one cause. A pass is named if it has a remark. With `every`, all others
+    are named too, known failures are told in full, and each paragraph ends with the calls of its check. Requests and
+    the commands that repeat a check stand on one line of any length, so that they can be pasted into a shell.
     """
-    groups = by_subject(findings)
-    blocks = []
-    for subject, found in groups:
-        headline = f"{subject}, network {printable(subject.network.name)}: {tally(counts(found))}"
-        blocks.append(click.style(headline, bold=True))
-        shown = [finding for finding in found if is_shown(finding, only_failures=only_failures)]
-        if brief := [_line(finding) for finding in shown if _is_named(finding, every=every)]:
-            blocks.append("\n".join(brief))
-        blocks += ["\n".join(_paragraph(finding, width)) for finding in shown if finding.outcome in TOLD]
-    if len(groups) > 1:
-        blocks.append(click.style(f"all: {tally(counts(findings))}", bold=True))
-    return "\n\n".join(blocks)
+    return "\n\n".join(
+        block
+        for _, found in by_subject(findings)
+        for block in _blocks(found, arguments, every=every, only_failures=only_failures, width=width)
+    )
+
+
+def _blocks(
+    findings: Sequence[Finding], arguments: Arguments, *, every: bool, only_failures: bool, width: int
+) -> Iterator[str]:
+    """Yield the paragraphs about one plugin."""
+    subject = findings[0].subject
+    headline = f"{subject}, network {printable(subject.network.name)}: {tally(counts(findings))}"
+    yield click.style(headline, bold=True)
+    shown = [finding for finding in findings if is_shown(finding, only_failures=only_failures)]
+    if brief := [_line(finding) for finding in shown if _is_named(finding, every=every)]:
+        yield "\n".join(brief)
+    waiting = {} if only_failures else unexamined(findings)
+    told = [finding for finding in shown if finding.outcome in TOLD and (every or not finding.known)]
+    for group in by_answer(told):
+        lines = [*_together(group, arguments, width)] if len(group) > 1 else [*_paragraph(group[0], arguments, width)]
+        causes = [finding.check.id for finding in group if finding.check.id in waiting]
+        lines += [_unexamined_line(waiting.pop(cause), cause) for cause in causes]
+        yield "\n".join(lines)
+        if every:
+            yield from filter(None, (_transcript(finding) for finding in group))
+    if waiting:
+        yield "\n".join(_unexamined_line(held, cause) for cause, held in waiting.items())
 
 
 def _is_named(finding: Finding, *, every: bool) -> bool:
     if finding.outcome in TOLD:
-        return False
+        return bool(finding.known) and not every
     return every or (finding.outcome is Outcome.PASS and finding.detail != "")
 
 
 def _line(finding: Finding) -> str:
     why = f": {printable(finding.detail)}" if finding.detail else ""
+    if finding.known:
+        why = f", known: {printable(finding.known)}"
     return f"{_label(finding)} {finding.check.id} ({finding.check.level}){why}"
 
 
-def _paragraph(finding: Finding, width: int) -> Iterator[str]:
-    check = finding.check
-    yield f"{_label(finding)} {click.style(check.id, bold=True)} ({check.level}; {place(check.enforced[0])})"
-    for text in (check.title, demand(check)):
+def _unexamined_line(findings: Sequence[Finding], cause: str) -> str:
+    number = f"{len(findings)} check{'s' if len(findings) > 1 else ''} not examined"
+    return f"{_INDENT}{click.style(number, fg=_COLOURS[Outcome.NOT_EXAMINED])}, because of {cause or 'another finding'}"
+
+
+def _paragraph(finding: Finding, arguments: Arguments, width: int) -> Iterator[str]:
+    yield _title(finding)
+    for text in (finding.check.title, demand(finding.check)):
         yield from _wrapped(text, width, _INDENT)
-    for name, fact in facts(finding):
-        head = f"{_INDENT}{name + ':':10}"
+    yield from _facts([*facts(finding), *_more(finding, arguments)], width, _INDENT)
+
+
+def _together(findings: Sequence[Finding], arguments: Arguments, width: int) -> Iterator[str]:
+    """Yield the lines about several findings with one answer, each with the facts that are its own."""
+    first = findings[0]
+    yield f"{_label(first)} {click.style(f'{len(findings)} checks with the same answer', bold=True)}"
+    yield from _facts([fact for fact in facts(first) if fact[0] not in _OWN], width, _INDENT)
+    for finding in findings:
+        yield _INDENT + _title(finding)
+        yield from _wrapped(finding.check.title, width, _INDENT * 2)
+        own = [fact for fact in facts(finding) if fact[0] in _OWN]
+        yield from _facts([*own, *_more(finding, arguments)], width, _INDENT * 2)
+
+
+def _title(finding: Finding) -> str:
+    check = finding.check
+    name = click.style(check.id, bold=True)
+    return f"{_label(finding)} {name} ({check.level}; {place(check.enforced[0])})"
+
+
+def _more(finding: Finding, arguments: Arguments) -> Iterator[tuple[str, str]]:
+    if finding.known:
+        yield "known", printable(finding.known)
+    yield "repeat", printable(command_of(finding, arguments))
+    yield from kept_facts(finding, arguments)
+
+
+def kept_facts(finding: Finding, arguments: Arguments) -> Iterator[tuple[str, str]]:
+    """Yield the place of the node that was kept, the command that enters it, and the one that removes it."""
+    kept = finding.kept
+    if kept is not None:
+        yield "node", f"{kept.netns}, files in {kept.state_dir}/nodes; containers: {', '.join(kept.containers)}"
+        yield "enter", shlex.join(kept.enter)
+        yield "remove", shlex.join(clean_command(kept, arguments))
+
+
+def _facts(named: Sequence[tuple[str, str]], width: int, indent: str) -> Iterator[str]:
+    for name, fact in named:
+        head = f"{indent}{name + ':':10}"
         for line in fact.split("\n"):
-            # One line, to be pasted into a shell.
-            yield from [head + line] if name == "sent" else _wrapped(line, width, head)
+            yield from [head + line] if name in _ON_ONE_LINE else _wrapped(line, width, head)
             head = " " * len(head)
+
+
+def _transcript(finding: Finding) -> str:
+    """Return the calls of a check, not indented: here-documents would not end otherwise."""
+    told = transcript(finding)
+    return f"{_INDENT}The calls of {finding.check.id}:\n{told}" if told else ""
 
 
 def _wrapped(line: str, width: int, head: str) -> list[str]:

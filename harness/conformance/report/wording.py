@@ -86,6 +86,8 @@ def facts(finding: Finding) -> Iterator[tuple[str, str]]:
     The answer may have several lines: one for each difference of a node.
     """
     got = _NEXT_DIFFERENCE.sub("\n", finding.got)
+    if finding.is_intermittent:
+        yield "runs", f"intermittent: failed {finding.failed_runs} of {finding.runs} runs"
     for name, fact in (("expected", finding.expected), ("got", got), ("sent", finding.sent)):
         if fact:
             yield name, printable(fact)

@@ -1,0 +1,146 @@
+"""`cni-harness conformance runtime`: does a runtime do what the specification says?"""
+
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from harness.cli.options import Settings, needs_root, say, verb
+from harness.output import emit
+from harness.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from harness.conformance.runtime_side.demand import RuntimeCheck
+    from harness.conformance.runtime_side.networks import WitnessedNetwork
+    from harness.conformance.runtime_side.records import Records
+
+__all__ = ["runtime"]
+
+_FOLDER: Final = click.Path(file_okay=False, path_type=Path, resolve_path=True)
+
+
+@verb("runtime", makes_folders=True)
+@click.option(
+    "--install",
+    "installed",
+    type=_FOLDER,
+    metavar="DIR",
+    help="Write witnesses into --bin-dir and their lists into --conf-dir; they record into this folder.",
+)
+@click.option("--judge", "judged", type=_FOLDER, metavar="DIR", help="Judge the runtime by the records in this folder.")
+@click.option("--runtime", "own", type=click.Choice(["libcni"]), help="Examine this project's own libcni now.")
+@click.option("--list", "is_list", is_flag=True, help="Print the catalogue of checks, and execute nothing.")
+@click.option(
+    "--network",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Only this list of witnesses; may be repeated.  [default: all valid ones]",
+)
+@click.option("--check", "ids", multiple=True, metavar="ID", help="Only this check; may be repeated.")
+@click.option(
+    "--speaks", default="", metavar="VERSION", help="With --judge: the highest version that the runtime speaks."
+)
+@click.option("--failures", is_flag=True, help="Show only failures.")
+def runtime(
+    settings: Settings,
+    *,
+    installed: Path | None,
+    judged: Path | None,
+    own: str | None,
+    is_list: bool,
+    names: tuple[str, ...],
+    ids: tuple[str, ...],
+    speaks: str,
+    failures: bool,
+) -> int:
+    """Hold a container runtime to CNI 1.1.0: containerd, CRI-O, Podman, cnitool or any other.
+
+    First --install writes witnesses: plugins that record each of their executions, and network lists that use them.
+    Then start and remove pods on these networks. At last --judge compares the records with the specification. The exit
+    code is 1 if a MUST is violated. docs/conformance-of-runtimes.md has the steps for each runtime.
+    """
+    given = [each for each in (installed, judged, own, is_list) if each]
+    if len(given) != 1:
+        raise click.UsageError("one of --install, --judge, --runtime and --list is wanted")
+    checks = _checks(ids)
+    if is_list:
+        _print_catalogue(checks, settings, is_whole=not ids)
+        return 0
+    if installed is not None:
+        _install(installed, settings, _networks(names))
+        return 0
+    return _judge(_records(judged, settings, names, speaks), checks, settings, failures=failures)
+
+
+def _records(judged: Path | None, settings: Settings, names: tuple[str, ...], speaks: str) -> "Records":
+    from harness.conformance.runtime_side.records import RecordError, read_records
+
+    try:
+        if judged is not None:
+            return read_records(judged, speaks=speaks)
+        from harness.conformance.runtime_side.course import run_course
+        from harness.conformance.runtime_side.networks import NETWORKS
+
+        needs_root("conformance runtime --runtime libcni", "makes network namespaces")
+        return run_course(settings.state_dir, _networks(names) if names else NETWORKS)
+    except RecordError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _judge(records: "Records", checks: "Sequence[RuntimeCheck]", settings: Settings, *, failures: bool) -> int:
+    from harness.conformance.runtime_side.judge import judge
+    from harness.conformance.runtime_side.report import document_of_runtime, report_on_runtime
+
+    findings = judge(records, checks)
+    if settings.is_table:
+        width = min(get_terminal_size((100, 24)).columns, 120)
+        click.echo(report_on_runtime(findings, every=settings.verbose > 0, only_failures=failures, width=width))
+    else:
+        emit(settings.output, document_of_runtime(findings, only_failures=failures), Table((), ()))
+    return 1 if any(finding.is_fatal for finding in findings) else 0
+
+
+def _install(records: Path, settings: Settings, networks: "Sequence[WitnessedNetwork]") -> None:
+    from harness.conformance.runtime_side.witness import install
+
+    if len(settings.bin_dirs) != 1 or settings.conf_dir is None:
+        raise click.UsageError("--install needs one folder for executables (--bin-dir), and one for lists (--conf-dir)")
+    written = install(records, settings.bin_dirs[0], settings.conf_dir, networks)
+    document = {"records": str(records), "files": [str(path) for path in written]}
+    emit(settings.output, document, Table(("FILE",), [[str(path)] for path in written]))
+    say(f"witnesses record into {records}")
+
+
+def _networks(names: tuple[str, ...]) -> "list[WitnessedNetwork]":
+    from harness.conformance.runtime_side.networks import NETWORKS
+
+    known = {network.name: network for network in NETWORKS}
+    for name in names:
+        if name not in known:
+            raise click.UsageError(f"--network {name}: there is {', '.join(known)}")
+    return [known[name] for name in names] or [network for network in NETWORKS if network.valid]
+
+
+def _checks(ids: tuple[str, ...]) -> "list[RuntimeCheck]":
+    from harness.conformance.runtime_side.demand import runtime_checks
+
+    checks = runtime_checks()
+    for wanted in ids:
+        if wanted not in [check.id for check in checks]:
+            raise click.UsageError(f"--check {wanted}: see `cni-harness conformance runtime --list`")
+    return [check for check in checks if not ids or check.id in ids]
+
+
+def _print_catalogue(checks: "Sequence[RuntimeCheck]", settings: Settings, *, is_whole: bool) -> None:
+    from harness.conformance.runtime_side.report import catalogue_of_runtimes, catalogue_table, unchecked_of_runtimes
+    from harness.conformance.sentences import load
+
+    sentences = list(load().values())
+    emit(settings.output, catalogue_of_runtimes(checks, sentences), catalogue_table(checks))
+    if settings.is_table and is_whole:
+        click.echo()
+        emit(settings.output, None, unchecked_of_runtimes(sentences))

@@ -1,0 +1,127 @@
+"""One run of one check, on a node of its own."""
+
+import json
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from harness.conformance.catalogue import Check, Level
+from harness.conformance.course import demand_room
+from harness.conformance.finding import Finding, Outcome
+from harness.conformance.found_delegates import for_each_delegate
+from harness.conformance.halt import HaltedError
+from harness.conformance.hangs import HangingError
+from harness.conformance.kept_node import kept_node, kept_on_failure
+from harness.conformance.preparation import PreparationError
+from harness.conformance.privileges import lacking_root
+from harness.conformance.subject import Subject
+from harness.conformance.trial import Extent, Trial
+from harness.conformance.verdict import NotApplicableError, ViolationError
+from harness.libcni.execute import Execution
+from skel.versions import at_least
+
+__all__ = ["Attempt", "attempt", "not_examined"]
+
+_BINDING: Final = (Level.MUST, Level.SHOULD)
+_ORDINARY_ADD: Final = "add-prints-result"
+_SECRETLESS: Final = "CNI_"
+"""The prefix of the variables that are shown."""
+
+
+class Attempt(NamedTuple):
+    """A finding, and the violation behind it, if that is what the check found."""
+
+    finding: Finding
+    violation: ViolationError | None = None
+
+
+def attempt(check: Check, subject: Subject, *, state_dir: Path, extent: Extent) -> Attempt:
+    """Run one check on a node of its own, which is then removed or kept; an unforeseen error is a finding, too.
+
+    Raises PreparationError, HaltedError.
+    """
+    clock = time.monotonic()
+    finding = Finding(check, subject, Outcome.PASS, 0.0)
+    if not at_least(subject.network.cni_version, check.since):
+        why = f"the configuration is of version {subject.network.cni_version}, and this came with {check.since}"
+        return Attempt(finding._replace(outcome=Outcome.NOT_APPLICABLE, detail=why))
+    executions: Sequence[Execution] = ()
+    trial: Trial | None = None
+    found: ViolationError | None = None
+    try:
+        with Trial.on_new_node(subject, state_dir, extent) as trial, kept_on_failure(trial):
+            executions = trial.executions
+            finding = finding._replace(detail=_run(check, trial))
+    except (PreparationError, HaltedError):
+        raise
+    except NotApplicableError as reason:
+        finding = finding._replace(outcome=Outcome.NOT_APPLICABLE, detail=str(reason))
+    except ViolationError as violation:
+        shown = [*executions, *([violation.execution] if violation.execution else [])]
+        if words := lacking_root(shown):
+            # A run that cannot examine the plugin at all must not look like a success.
+            outcome = Outcome.ERROR if check.id == _ORDINARY_ADD else Outcome.NOT_EXAMINED
+            finding = finding._replace(outcome=outcome, detail=f"needs real root: in a user namespace it says {words}")
+        else:
+            found = violation
+            finding = _violated(finding, violation, executions)
+    except HangingError as error:
+        finding = not_examined(finding, error.hang.cause, str(error))
+    except Exception as error:  # noqa: BLE001 -- an unforeseen error of one check must not cost all other findings
+        finding = _broken_off(finding, error, executions)
+    kept = kept_node(trial) if trial is not None else None
+    seconds = time.monotonic() - clock
+    return Attempt(finding._replace(seconds=seconds, transcript=tuple(executions), kept=kept), found)
+
+
+def not_examined(finding: Finding, cause: str, why: str) -> Finding:
+    """Return the finding of a check that another check's finding, the cause, keeps from judging."""
+    detail = f"not examined, because of {cause}: {why}"
+    made = Finding(finding.check, finding.subject, Outcome.NOT_EXAMINED, finding.seconds, detail, cause=cause)
+    return made._replace(transcript=finding.transcript)
+
+
+def _run(check: Check, trial: Trial) -> str:
+    """Run a check, and return its remark; a violation counts only if the network has room for its attachments."""
+    try:
+        return for_each_delegate(check.run, trial) or ""
+    except ViolationError:
+        if check.attachments > 1:
+            demand_room(trial, check.attachments)
+        raise
+
+
+def _violated(finding: Finding, violation: ViolationError, executions: Sequence[Execution]) -> Finding:
+    return finding._replace(
+        outcome=Outcome.FAIL if finding.check.level in _BINDING else Outcome.WARN,
+        detail=str(violation),
+        sent=_sent([violation.execution] if violation.execution else executions),
+        got=violation.got,
+        expected=violation.expected,
+        failed_runs=1,
+    )
+
+
+def _broken_off(finding: Finding, error: Exception, executions: Sequence[Execution]) -> Finding:
+    return finding._replace(
+        outcome=Outcome.ERROR,
+        detail=f"{type(error).__name__}: {error}",
+        sent=_sent(executions),
+        got="".join(traceback.format_exception(error)).rstrip(),
+    )
+
+
+def _sent(executions: Sequence[Execution]) -> str:
+    """Return the last execution, in a form that can be pasted into a shell."""
+    if not executions:
+        return ""
+    execution = executions[-1]
+    variables = [
+        f"{name}={json.dumps(value)}"
+        for name, value in sorted(execution.environ.items())
+        if name.startswith(_SECRETLESS)
+    ]
+    stdin = execution.stdin.decode(errors="replace").replace("'", "'\\''")
+    return f"{' '.join(variables)} {execution.path} <<< '{stdin}'"

@@ -1,0 +1,46 @@
+"""Containers beside each other: the end of the first one leaves the later one's network, and its CHECK."""
+
+from typing import Final
+
+from harness.conformance import expect
+from harness.conformance.catalogue import check
+from harness.conformance.profile import Profile
+from harness.conformance.trial import Trial
+from harness.conformance.verdict import ViolationError
+from skel.versions import VERB_SINCE
+
+__all__: list[str] = []
+
+_OF_LINKS: Final = ("link", "address")
+
+
+@check("del-keeps-later-containers", "del-undoes", profiles={Profile.INTERFACE, Profile.CHAINED}, attachments=2)
+def keeps_later_containers(trial: Trial) -> None:
+    """DEL of the container that was added first leaves a later one as it was, and its interfaces on the node."""
+    later = trial.new_container()
+    trial.attach()
+    result = trial.attach(later)
+    names = {each.name for each in result.interfaces if not each.sandbox}
+    before = trial.snapshot(later)
+    expect.succeeded(trial.delete())
+    lost = [
+        each.in_words()
+        for each in trial.leftovers(before, trial.snapshot(later))
+        if each.place == "pod"
+        or (each.kind != "appeared" and each.thing in _OF_LINKS and names & set(each.name.split()))
+    ]
+    if lost:
+        raise ViolationError("a container that was added later as it was, after DEL of the first", "; ".join(lost))
+
+
+@check("check-after-others-left", "check-probes", since=VERB_SINCE["CHECK"], attachments=2)
+def after_others_left(trial: Trial) -> None:
+    """CHECK of a container succeeds after another one was deleted, whichever came first."""
+    first, second, third = trial.container, trial.new_container(), trial.new_container()
+    for container in (first, second):
+        trial.attach(container)
+    trial.detach(first)
+    expect.succeeded(trial.check(second), "CHECK after DEL of a container that was added before")
+    trial.attach(third)
+    trial.detach(third)
+    expect.succeeded(trial.check(second), "CHECK after DEL of a container that was added later")

@@ -1,0 +1,145 @@
+"""The truth of ADD's result about routes and gateways, compared with the kernel's state in the container."""
+
+import ipaddress
+import json
+from collections.abc import Iterator
+from typing import Final
+
+from harness.conformance import kernel
+from harness.conformance.catalogue import check
+from harness.conformance.flaws import Flaw, demand_no_new
+from harness.conformance.kernel import Network, links, routes
+from harness.conformance.profile import Profile
+from harness.conformance.trial import Trial
+from harness.conformance.verdict import NotApplicableError
+from skel.result import Result, Route
+
+__all__: list[str] = []
+
+_IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
+_RICH_SINCE: Final = "0.3.0"
+"""The version that brought the lists of interfaces and addresses."""
+_MAIN: Final = 254
+"""The number of the main table; before 1.1.0 a result cannot name another."""
+
+
+@check("add-routes", "add-result-routes", profiles=_IN_POD, since=_RICH_SINCE)
+def add_routes(trial: Trial) -> None:
+    """The routes of the result are in the container."""
+    demand_no_new(trial, _missing_routes)
+    if trial.container.ifname not in links(trial.container.netns):
+        raise NotApplicableError("the interface is not in the container")
+
+
+@check("add-tells-routes", "add-result-routes", profiles=_IN_POD, since=_RICH_SINCE)
+def add_tells_routes(trial: Trial) -> None:
+    """The result has every route that ADD has made in the container, except those to its own subnet and gateways."""
+    demand_no_new(trial, _untold_routes)
+
+
+@check("add-gateway-on-link", "add-result-gateway", profiles=_IN_POD, since=_RICH_SINCE)
+def add_gateway_on_link(trial: Trial) -> None:
+    """The gateway of an address is in its subnet, or on another link of the container."""
+    if not any(ip.gateway for ip in demand_no_new(trial, _far_gateways).ips):
+        raise NotApplicableError("the result has no gateway")
+
+
+@check("add-gateway-of-routes", "add-result-gateway", "add-result-routes", profiles=_IN_POD, since=_RICH_SINCE)
+def add_gateway_of_routes(trial: Trial) -> None:
+    """The default route, and those of the result without gw, lead to a gateway that the result tells."""
+    demand_no_new(trial, _other_next_hops)
+    if not any(route.gw for route in routes(trial.container.netns)):
+        raise NotApplicableError("the container has no route by way of a gateway")
+
+
+def _missing_routes(trial: Trial, result: Result) -> Iterator[Flaw]:
+    if trial.container.ifname not in links(trial.container.netns):
+        return
+    there = routes(trial.container.netns)
+    for route in result.routes:
+        if not any(_is_as_said(each, route) for each in there):
+            near = [_in_words(each) for each in there if each.gw or each.dst == route.dst]
+            expected = f"a route to {_in_words(route)} in the container, as the result says"
+            yield Flaw(expected, ", ".join(near) or "no route with a gateway")
+
+
+def _untold_routes(trial: Trial, result: Result) -> Iterator[Flaw]:
+    there = routes(trial.container.netns)
+    told = {(route.dst, str(route.gw or "")) for route in result.routes}
+    subnets = [each.network for link in links(trial.container.netns).values() for each in link.addresses]
+    hops = {route.gw for route in there if route.gw} | {str(ip.gateway) for ip in result.ips}
+    for route in there:
+        # A route to the subnet replaces the kernel's; one to a next hop is a part of the route that leads by way of it.
+        is_part = any(_is_within(route.dst, subnet) for subnet in subnets) or _only_address(route.dst) in hops
+        if not route.made or route.table != _MAIN or is_part or route.dst.is_link_local or route.dst.is_multicast:
+            continue
+        if not told & {(route.dst, route.gw), (route.dst, "")}:
+            said = ", ".join(_in_words(each) for each in result.routes) or "none"
+            yield Flaw(f"a route to {_place(route)} among the routes, since the container has it", said)
+
+
+def _far_gateways(trial: Trial, result: Result) -> Iterator[Flaw]:
+    there = routes(trial.container.netns)
+    own = {each.ip for link in links(trial.container.netns).values() for each in link.addresses}
+    for ip in result.ips:
+        gateway = ip.gateway
+        if gateway is None or ip.address.ip not in own or gateway in ip.address.network or gateway.is_link_local:
+            continue
+        near = [route for route in there if not route.gw and gateway in route.dst]
+        if not near and all(route.gw != str(gateway) for route in there):
+            expected = f"a gateway of {ip.address} in its subnet, or on another link of the container"
+            yield Flaw(expected, str(gateway))
+
+
+def _other_next_hops(trial: Trial, result: Result) -> Iterator[Flaw]:
+    gateways = {str(ip.gateway) for ip in result.ips if ip.gateway}
+    told = {(route.dst, str(route.gw or "")) for route in result.routes}
+    configured = json.dumps(trial.subject.plugin.raw)
+    if gateways and not any(_is_near(result, gateway) for gateway in gateways):
+        return  # another check is about gateways that are on no link
+    for route in routes(trial.container.netns):
+        if route.gw in {"", *gateways} or route.table != _MAIN or not _is_near(result, route.gw):
+            continue
+        is_default = route.made and route.dst.prefixlen == 0
+        if (route.dst, route.gw) in told:
+            # An administrator may choose another router, and no document demands a gateway beside it.
+            is_wrong = is_default and bool(gateways) and f'"gw": "{route.gw}"' not in configured
+        else:
+            is_wrong = is_default or (route.dst, "") in told
+        if is_wrong:
+            expected = f"{route.gw} as a gateway of the ips, since the route to {route.dst} leads to it"
+            yield Flaw(expected, ", ".join(sorted(gateways)) or "none")
+
+
+def _is_near(result: Result, hop: str) -> bool:
+    return any(ipaddress.ip_address(hop) in ip.address.network for ip in result.ips)
+
+
+def _is_within(inner: Network, outer: Network) -> bool:
+    # The versions first: comparing networks of two families is an error.
+    return inner.version == outer.version and inner.prefixlen >= outer.prefixlen and inner.network_address in outer
+
+
+def _only_address(network: Network) -> str:
+    return str(network.network_address) if network.prefixlen == network.max_prefixlen else ""
+
+
+def _is_as_said(there: kernel.Route, said: Route) -> bool:
+    """Tell whether a route has all properties in the result's route, which may leave some out."""
+    if there.dst != said.dst or said.table not in {None, there.table}:
+        return False
+    if said.gw is not None and there.gw != str(said.gw):
+        return False
+    if said.dst.version == 4 and said.scope not in {None, there.scope}:  # noqa: PLR2004 -- the number of the version
+        return False
+    numbers = ((said.mtu, there.mtu), (said.advmss, there.advmss), (said.priority, there.priority))
+    return all(wanted in {0, found} for wanted, found in numbers)
+
+
+def _place(route: Route | kernel.Route) -> str:
+    return f"{route.dst} via {route.gw}" if route.gw else str(route.dst)
+
+
+def _in_words(route: Route | kernel.Route) -> str:
+    numbers = [(name, getattr(route, name)) for name in ("mtu", "advmss", "priority", "scope")]
+    return _place(route) + "".join(f" {name} {value}" for name, value in numbers if value)

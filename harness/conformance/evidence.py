@@ -1,0 +1,40 @@
+"""The state of a trial's node, with the node's own folders under the names that plugins see."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from harness.runtime.node import Node
+from harness.runtime.own_folders import LOGS
+from harness.snapshot import Snapshot, take
+
+__all__ = ["evidence"]
+
+_LOCK: Final = "xtables.lock"
+"""iptables makes it in /run at any call, and needs it again."""
+_LOG: Final = ".log"
+
+
+def evidence(node: Node, places: Mapping[str, str], watched: Sequence[Path]) -> Snapshot:
+    """Return the state of these namespaces and of the node's folders, without logs.
+
+    `watched` are further folders. Raises SnapshotError.
+    """
+    own = {source: target for target, source in node.own.sources.items() if target != LOGS}
+    seen = [folder for folder in watched if not node.own.holds(folder)]
+    taken = take(places, [node.var_lib_cni, *own, *seen])
+    files: dict[str, object] = {}
+    for name, described in taken.sections["files"].items():
+        told = _as_seen(Path(name), own)
+        if told is not None:
+            files[told] = described
+    return replace(taken, sections={**taken.sections, "files": files})
+
+
+def _as_seen(path: Path, own: Mapping[Path, Path]) -> str | None:
+    for source, target in own.items():
+        if path.is_relative_to(source):
+            passing = path.name == _LOCK or path.suffix == _LOG
+            return None if passing else str(target / path.relative_to(source))
+    return str(path)

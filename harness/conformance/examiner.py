@@ -1,0 +1,153 @@
+"""Judging the checks of one plugin: repetitions, and the causes that several violations have in common."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from threading import RLock
+from typing import Final
+
+from harness.conformance.attempt import Attempt, attempt, not_examined
+from harness.conformance.catalogue import Check, checks
+from harness.conformance.finding import Finding, Outcome
+from harness.conformance.halt import HaltedError
+from harness.conformance.kept_node import without_node
+from harness.conformance.prerequisites import (
+    ORDINARY_ADD,
+    PREREQUISITES,
+    RESULT_VERSION,
+    Prerequisite,
+    prerequisites_of,
+)
+from harness.conformance.subject import Subject
+from harness.conformance.symptoms import version_differs
+from harness.conformance.trial import Extent
+from harness.conformance.verdict import UnexecutableError
+
+__all__ = ["Examiner"]
+
+_FAILED: Final = (Outcome.FAIL, Outcome.WARN)
+_JUDGED: Final = (Outcome.PASS, *_FAILED)
+_QUOTED: Final = 200
+_NAMES: Final = frozenset(each.check for each in PREREQUISITES)
+
+
+class Examiner:
+    """Finds what the checks of a plugin find. A check that others depend on runs once; any threads may ask."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        *,
+        state_dir: Path,
+        extent: Extent,
+        repeat: int = 1,
+        causes: Sequence[Prerequisite] = PREREQUISITES,
+    ) -> None:
+        """Store the subject; each check runs `repeat` times, and only `causes` keep others from judging."""
+        self._allowed = frozenset(each.check for each in causes)
+        self._subject = subject
+        self._state_dir = state_dir
+        self._extent = extent
+        self._repeat = repeat
+        self._checks = {check.id: check for check in checks()}
+        self._lock = RLock()
+        """Held while a check runs that others depend on: two of them may ask for each other."""
+        self._causes: dict[str, Attempt] = {}
+        self._running: list[str] = []
+        """The causes that are being looked for: one asks for the next, and none for itself."""
+
+    def find(self, check: Check) -> Finding:
+        """Return the finding of a check. Raises PreparationError, HaltedError."""
+        if check == self._checks.get(check.id) and check.id in _NAMES:
+            return self._cause(check.id).finding
+        return self._judge(check, PREREQUISITES).finding
+
+    def known(self, check: str) -> Finding | None:
+        """Return the finding of the check of this ID, if it is one that others depend on and has been run."""
+        found = self._causes.get(check)
+        return found.finding if found else None
+
+    def _cause(self, name: str) -> Attempt:
+        if name not in self._causes:
+            with self._lock:
+                if name not in self._causes:
+                    self._running.append(name)
+                    try:
+                        self._causes[name] = self._judge(self._checks[name], prerequisites_of(name))
+                    finally:
+                        self._running.remove(name)
+        return self._causes[name]
+
+    def _judge(self, check: Check, prerequisites: Sequence[Prerequisite]) -> Attempt:
+        """Run a check, as often as asked for or as its failure makes necessary."""
+        if prerequisites:
+            ordinary = self._cause(ORDINARY_ADD)
+            if isinstance(ordinary.violation, UnexecutableError):
+                nothing = Finding(check, self._subject, Outcome.NOT_EXAMINED, 0.0)
+                return Attempt(not_examined(nothing, ORDINARY_ADD, _why(ordinary.finding)))
+        runs: list[Attempt] = []
+        wanted = self._repeat
+        while len(runs) < wanted:
+            try:
+                runs.append(self._run(check, prerequisites))
+            except HaltedError:
+                if not runs:
+                    raise
+                break
+            if runs[-1].finding.outcome not in _JUDGED:
+                break
+            if runs[-1].finding.outcome in _FAILED:
+                wanted = max(wanted, 1 + check.repeats)
+        told = _summary(runs)
+        for each in runs:
+            if each.finding.kept != told.finding.kept:
+                without_node(each.finding)
+        return told
+
+    def _run(self, check: Check, prerequisites: Sequence[Prerequisite]) -> Attempt:
+        corrects = check.id not in {ORDINARY_ADD, RESULT_VERSION} and self._has_wrong_version()
+        extent = replace(self._extent, corrects_version=corrects)
+        made = attempt(check, self._subject, state_dir=self._state_dir, extent=extent)
+        for each in prerequisites:
+            if self._can_ask(each) and each.concerns(made) and each.explains(cause := self._cause(each.check), made):
+                without_node(made.finding)
+                return Attempt(not_examined(made.finding, each.check, _why(cause.finding)))
+        shown = made.violation.execution if made.violation else None
+        if shown is not None and shown.timed_out:
+            self._extent.hangs.report(shown.verb, check.id)
+        return made
+
+    def _can_ask(self, prerequisite: Prerequisite) -> bool:
+        if prerequisite.check not in self._allowed:
+            return False
+        if self._subject.profile not in self._checks[prerequisite.check].profiles:
+            return False
+        return prerequisite.check in self._causes or prerequisite.check not in self._running
+
+    def _has_wrong_version(self) -> bool:
+        """Tell whether the ordinary result has another cniVersion than its request: one finding is enough."""
+        if RESULT_VERSION not in self._allowed:
+            return False
+        if not any(map(version_differs, self._cause(ORDINARY_ADD).finding.transcript)):
+            return False
+        return self._cause(RESULT_VERSION).finding.outcome in _FAILED
+
+
+def _summary(runs: Sequence[Attempt]) -> Attempt:
+    """Return the first run that failed, or else the last one, with the counts of all."""
+    failed = [each for each in runs if each.finding.outcome in _FAILED]
+    if failed:  # the last run may have come to no judgement
+        runs = [each for each in runs if each.finding.outcome in _JUDGED]
+    told = failed[0] if failed else runs[-1]
+    seconds = sum(each.finding.seconds for each in runs)
+    finding = told.finding._replace(runs=len(runs), failed_runs=len(failed), seconds=seconds)
+    if finding.is_intermittent:
+        often = f"intermittent: failed {finding.failed_runs} of {finding.runs} runs"
+        finding = finding._replace(detail=f"{often}; {finding.detail}")
+    return told._replace(finding=finding)
+
+
+def _why(finding: Finding) -> str:
+    """Return what the cause has found, shortened."""
+    said = finding.got or finding.detail
+    return said if len(said) <= _QUOTED else said[:_QUOTED] + "…"

@@ -1,0 +1,138 @@
+"""A file of failures that a maintainer knows and lives with; only new ones count.
+
+Each line names a plugin, a check, and behind "#" the reason. Both names may be patterns, as of a shell:
+
+    bridge            del-netns-gone   # iptables rules stay: project/issues/1
+    my-net/portmap    gc-*             # GC is planned
+
+A line that begins with "#" is a comment. The network before the plugin may be omitted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from harness.conformance.edition import SUITE_VERSION
+from harness.conformance.finding import Finding, Outcome
+from harness.output import printable
+
+__all__ = ["KnownFailure", "KnownFailures", "KnownFailuresError", "known_failures_file"]
+
+_FAILED: Final = (Outcome.FAIL, Outcome.WARN)
+_FLAKY: Final = "intermittent"
+"""The first word of a reason. It says that the failure comes and goes, so that a pass proves nothing."""
+_LONGEST: Final = 100
+"""Characters of a reason that this program writes."""
+_HEAD: Final = f"""\
+# Known failures, found by the conformance suite {SUITE_VERSION}: a plugin, a check, and behind "#" the reason.
+# Write your own reasons. A run tells which of these pass; remove their lines then.
+"""
+
+
+class KnownFailuresError(Exception):
+    """A file of known failures that cannot be used; the message names the file and the line."""
+
+
+class KnownFailure(NamedTuple):
+    """One line of the file."""
+
+    line: int
+    plugin: str
+    check: str
+    reason: str
+
+    def covers(self, finding: Finding) -> bool:
+        """Tell whether the line names this finding's plugin and check."""
+        subject = finding.subject
+        names = (subject.type, f"{subject.network.name}/{subject.type}")
+        return fnmatchcase(finding.check.id, self.check) and any(fnmatchcase(name, self.plugin) for name in names)
+
+    def __str__(self) -> str:
+        return f"{self.plugin} {self.check}"
+
+
+@dataclass(frozen=True)
+class KnownFailures:
+    """The lines of a file."""
+
+    path: Path
+    entries: tuple[KnownFailure, ...]
+
+    @classmethod
+    def read(cls, path: Path, ids: Sequence[str]) -> Self:
+        """Read a file. `ids` are those of all checks. Raises KnownFailuresError."""
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+            raise KnownFailuresError(f"{path}: {reason}") from None
+        entries = []
+        for number, line in enumerate(text.splitlines(), 1):
+            try:
+                if (entry := _entry(number, line, ids)) is not None:
+                    entries.append(entry)
+            except ValueError as error:
+                raise KnownFailuresError(f"{path}, line {number}: {error}") from None
+        return cls(path, tuple(entries))
+
+    def marked(self, finding: Finding) -> Finding:
+        """Return the finding, with the reason of the first line that knows the failure."""
+        if finding.outcome not in _FAILED:
+            return finding
+        return finding._replace(known=next((each.reason for each in self.entries if each.covers(finding)), ""))
+
+    def outdated(self, findings: Sequence[Finding]) -> list[KnownFailure]:
+        """Return the lines whose checks pass now: at least one does, and none has another outcome than n/a."""
+        found = []
+        for entry in self.entries:
+            outcomes = {finding.outcome for finding in findings if entry.covers(finding)}
+            passes = outcomes - {Outcome.NOT_APPLICABLE} == {Outcome.PASS}
+            if passes and not entry.reason.lower().startswith(_FLAKY):
+                found.append(entry)
+        return found
+
+    def outdated_in_words(self, findings: Sequence[Finding], *, exact: bool = False) -> list[str]:
+        """Return a sentence for each line whose checks pass now; if `exact`, not for patterns of checks."""
+        ids = {finding.check.id for finding in findings}
+        return [
+            f"{each} passes now: remove line {each.line} of {self.path}"
+            for each in self.outdated(findings)
+            if not exact or each.check in ids
+        ]
+
+
+def known_failures_file(findings: Sequence[Finding]) -> str:
+    """Return a file that knows all failures among these findings.
+
+    The reason is the known one, otherwise the observation, which the maintainer replaces.
+    """
+    rows: dict[tuple[str, str], str] = {}
+    for finding in findings:
+        if finding.outcome is Outcome.FAIL:
+            place = f"{finding.subject.network.name}/{finding.subject.type}"
+            rows.setdefault((place, finding.check.id), finding.known or _observation(finding))
+    return _HEAD + "".join(f"{plugin} {check}  # {reason}\n" for (plugin, check), reason in rows.items())
+
+
+def _observation(finding: Finding) -> str:
+    text = printable(" ".join((finding.got or finding.detail).split()))
+    flaky = f"{_FLAKY}, {finding.failed_runs} of {finding.runs} runs: " if finding.is_intermittent else ""
+    return f"{flaky}{finding.check.level}: {text if len(text) <= _LONGEST else text[:_LONGEST] + '…'}"
+
+
+def _entry(number: int, line: str, ids: Sequence[str]) -> KnownFailure | None:
+    """Read a line; None if it says nothing. Raises ValueError."""
+    names, _, reason = line.partition("#")
+    words = names.split()
+    if not words:
+        return None
+    if len(words) != len(("plugin", "check")):
+        raise ValueError(f"a plugin and a check are expected before the #, not {names.strip()!r}")
+    plugin, check = words
+    if not reason.strip():
+        raise ValueError(f"{plugin} {check}: the reason is missing; write it behind a #")
+    if not any(fnmatchcase(each, check) for each in ids):
+        raise ValueError(f"there is no check {check}")
+    return KnownFailure(number, plugin, check, reason.strip())

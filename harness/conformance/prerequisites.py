@@ -1,0 +1,110 @@
+"""Prerequisites of most checks, each reported by a check of its own: the causes of findings that only follow from them.
+
+A plugin whose ADD fails would otherwise be blamed by every check that needs an ADD.
+"""
+
+from typing import Final, NamedTuple
+
+from harness.conformance.attempt import Attempt
+from harness.conformance.finding import Outcome
+from harness.conformance.symptoms import Symptom, leftovers_in, symptoms
+from harness.libcni.execute import Execution
+
+__all__ = ["ORDINARY_ADD", "PREREQUISITES", "RESULT_VERSION", "Prerequisite", "prerequisites_of"]
+
+ORDINARY_ADD: Final = "add-prints-result"
+RESULT_VERSION: Final = "add-repeats-cni-version"
+
+
+class Prerequisite(NamedTuple):
+    """Something that checks take for granted: `check` is the ID of the check that examines it, with this verb."""
+
+    check: str
+    verb: str
+    after_del: bool = False
+    """It is about an ADD that follows a DEL."""
+    is_answer: bool = False
+    """Without it, checks that expect an error of the verb get one in any case."""
+
+    def concerns(self, effect: Attempt) -> bool:
+        """Tell whether another check's outcome may follow from this one's, so that it is worth a run."""
+        violation = effect.violation
+        if violation is None:
+            passed = effect.finding.outcome is Outcome.PASS
+            executions = self._executions(effect)
+            return passed and self.is_answer and bool(executions) and all(symptoms([each]) for each in executions)
+        return self._is_needed(effect) or bool(self._seen(effect)) or bool(self._left(effect))
+
+    def explains(self, cause: Attempt, effect: Attempt) -> bool:
+        """Tell whether the fault that its check has found is the fault of another check, which it concerns."""
+        if cause.finding.outcome not in {Outcome.FAIL, Outcome.WARN}:
+            return False
+        known = symptoms(cause.finding.transcript)
+        if effect.violation is None:
+            return all(symptoms([each]) & known for each in self._executions(effect))
+        if self._seen(effect) & known:
+            return True
+        left = self._left(effect)
+        if left and left <= leftovers_in(cause.finding.got):
+            return True
+        return self._is_needed(effect)
+
+    def _is_needed(self, effect: Attempt) -> bool:
+        """Tell whether a check declares that it needs this one, and was violated in the verb that this one is about."""
+        shown = effect.violation.execution if effect.violation else None
+        return self.check in effect.finding.check.needs and (shown is None or shown.verb == self.verb)
+
+    def _executions(self, effect: Attempt) -> list[Execution]:
+        return [each for each in effect.finding.transcript if each.verb == self.verb]
+
+    def _seen(self, effect: Attempt) -> set[Symptom]:
+        """Return the symptoms of a violation that this prerequisite may explain."""
+        executions = list(effect.finding.transcript)
+        if self.after_del:
+            deleted = [number for number, each in enumerate(executions) if each.verb == "DEL"]
+            executions = executions[deleted[0] :] if deleted else []
+        shown = effect.violation.execution if effect.violation else None
+        if shown is not None and not self.after_del:
+            executions.append(shown)  # it may be of another node, as in the check that kills the plugin
+        if self.verb != "ADD" and shown is not None:
+            executions = [shown]  # an ADD that fails spoils everything; of other verbs, only the one that is blamed
+        return {each for each in symptoms(executions) if each.verb == self.verb}
+
+    def _left(self, effect: Attempt) -> frozenset[str]:
+        """Return the differences of the node that a violation names, if this verb was the last one."""
+        executions = effect.finding.transcript
+        if effect.violation is None or not executions or executions[-1].verb != self.verb:
+            return frozenset()
+        return leftovers_in(effect.violation.got)
+
+
+PREREQUISITES: Final = (
+    Prerequisite(ORDINARY_ADD, "ADD", is_answer=True),
+    Prerequisite(RESULT_VERSION, "ADD"),
+    Prerequisite("add-cidr-notation", "ADD"),
+    Prerequisite("add-kinds-of-values", "ADD"),
+    Prerequisite("version-result", "VERSION"),
+    Prerequisite("del-undoes-add", "DEL"),
+    Prerequisite("add-after-del", "ADD", after_del=True),
+    Prerequisite("check-after-add", "CHECK", is_answer=True),
+    Prerequisite("status-ready", "STATUS", is_answer=True),
+    Prerequisite("gc-of-nothing", "GC", is_answer=True),
+    Prerequisite("delegate-gc", "GC"),
+    Prerequisite("gc-removes-stale", "GC"),
+)
+"""In the order in which they explain each other."""
+
+
+def prerequisites_of(check: str) -> tuple[Prerequisite, ...]:
+    """Return the prerequisites that may explain a violation of one of their own checks.
+
+    Of one verb these are the earlier ones. The ordinary ADD has none.
+    """
+    names = [each.check for each in PREREQUISITES]
+    position = names.index(check)
+    verb = PREREQUISITES[position].verb
+    return (
+        ()
+        if not position
+        else tuple(each for number, each in enumerate(PREREQUISITES) if number < position or each.verb != verb)
+    )

@@ -1,0 +1,1 @@
+"""The checks on runtimes, a module for each part of the specification."""

@@ -1,0 +1,155 @@
+"""The report on a runtime, for people and for programs."""
+
+import json
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import click
+
+from harness.conformance.edition import SPEC_VERSION, SUITE_VERSION
+from harness.conformance.finding import Outcome
+from harness.conformance.report.wording import place, tally
+from harness.conformance.runtime_side.demand import Observation, RuntimeCheck
+from harness.conformance.runtime_side.judge import RuntimeFinding
+from harness.conformance.runtime_side.records import Call
+from harness.conformance.sentences import Sentence
+from harness.libcni.attachment import PROTOCOL_VARIABLES
+from harness.output import printable
+from harness.table import Table
+
+__all__ = [
+    "catalogue_of_runtimes",
+    "catalogue_table",
+    "document_of_runtime",
+    "report_on_runtime",
+    "unchecked_of_runtimes",
+]
+
+_COLOURS: Final = {Outcome.PASS: "green", Outcome.FAIL: "red", Outcome.WARN: "yellow", Outcome.NOT_EXAMINED: "cyan"}
+_SHOWN: Final = 3
+"""Breaches of one check that are shown to people."""
+
+
+def report_on_runtime(
+    findings: Sequence[RuntimeFinding], *, every: bool = False, only_failures: bool = False, width: int = 100
+) -> str:
+    """Return the report in lines of `width` columns: failures and warnings in full, with `every` also the others.
+
+    With `only_failures`, warnings are left out. Requests stand on one line of any length, to be pasted into a shell.
+    """
+    numbers = {outcome.value: sum(finding.outcome is outcome for finding in findings) for outcome in Outcome}
+    blocks = [click.style(f"runtime: {tally(numbers)}", bold=True)]
+    told = [Outcome.FAIL] if only_failures else [Outcome.FAIL, Outcome.WARN]
+    if every and not only_failures:
+        blocks.append("\n".join(_line(finding) for finding in findings if finding.outcome not in told))
+    blocks += ["\n".join(_paragraph(finding, width)) for finding in findings if finding.outcome in told]
+    return "\n\n".join(blocks)
+
+
+def document_of_runtime(findings: Sequence[RuntimeFinding], *, only_failures: bool = False) -> dict[str, object]:
+    """Return the report as a JSON object; the summary counts all findings."""
+    shown = [each for each in findings if each.outcome is Outcome.FAIL or not only_failures]
+    summary: dict[str, object] = {
+        outcome.value: sum(finding.outcome is outcome for finding in findings) for outcome in _COLOURS
+    }
+    summary["must_failed"] = sum(finding.is_fatal for finding in findings)
+    return {
+        "suite_version": SUITE_VERSION,
+        "spec_version": SPEC_VERSION,
+        "checks": [
+            {
+                **_entry(finding.check),
+                "outcome": str(finding.outcome),
+                "detail": _why(finding),
+                "cases": finding.cases,
+                "breaches": [_breach(each) for each in finding.breaches],
+            }
+            for finding in shown
+        ],
+        "summary": summary,
+    }
+
+
+def catalogue_of_runtimes(checks: Sequence[RuntimeCheck], sentences: Sequence[Sentence]) -> dict[str, object]:
+    """Return the catalogue as a JSON object."""
+    unchecked = [each._asdict() for each in _unchecked(sentences)]
+    return {"checks": [_entry(check) for check in checks], "without_check": unchecked}
+
+
+def catalogue_table(checks: Sequence[RuntimeCheck]) -> Table:
+    """Return the checks as a table."""
+    rows = [[check.id, str(check.level), place(check.enforced[0]), check.title] for check in checks]
+    return Table(("CHECK", "LEVEL", "SECTION", "DEMAND"), rows)
+
+
+def unchecked_of_runtimes(sentences: Sequence[Sentence]) -> Table:
+    """Return the sentences about runtimes that no check can enforce as a table."""
+    rows = [[each.id, each.level, place(each), each.why_not] for each in _unchecked(sentences)]
+    return Table(("SENTENCE", "LEVEL", "SECTION", "WHY NO CHECK ENFORCES IT"), rows)
+
+
+def _unchecked(sentences: Sequence[Sentence]) -> list[Sentence]:
+    return [each for each in sentences if each.side == "runtime" and each.why_not]
+
+
+def _entry(check: RuntimeCheck) -> dict[str, object]:
+    sentence = check.enforced[0]
+    return {
+        "id": check.id,
+        "title": check.title,
+        "document": sentence.document,
+        "section": sentence.section,
+        "sentence": sentence.text,
+        "sentences": list(check.sentences),
+        "level": str(check.level),
+        "needs": check.needs,
+    }
+
+
+def _breach(observation: Observation) -> dict[str, object]:
+    sent = _sent(observation.call) if observation.call else ""
+    return {"expected": observation.expected, "got": observation.got, "sent": sent}
+
+
+def _why(finding: RuntimeFinding) -> str:
+    if finding.outcome is Outcome.NOT_EXAMINED:
+        return f"needs {finding.check.needs}"
+    cases = f"{finding.cases} case{'' if finding.cases == 1 else 's'}"
+    return f"{len(finding.breaches)} of {cases}" if finding.breaches else cases
+
+
+def _line(finding: RuntimeFinding) -> str:
+    return f"{_label(finding)} {finding.check.id} ({finding.check.level}): {_why(finding)}"
+
+
+def _label(finding: RuntimeFinding) -> str:
+    is_failure = finding.outcome is Outcome.FAIL
+    return click.style(f"{finding.outcome:4}", fg=_COLOURS[finding.outcome], bold=is_failure)
+
+
+def _paragraph(finding: RuntimeFinding, width: int) -> Iterator[str]:
+    check, sentence = finding.check, finding.check.enforced[0]
+    yield f"{_label(finding)} {click.style(check.id, bold=True)} ({check.level}; {place(sentence)}), {_why(finding)}"
+    quoted = f'"{sentence.text}"' if sentence.document == "SPEC.md" else sentence.text
+    for text in (check.title, quoted):
+        yield from textwrap.wrap(text, width, initial_indent="  ", subsequent_indent="  ", break_long_words=False)
+    for breach in finding.breaches[:_SHOWN]:
+        for name, text in (("expected", breach.expected), ("got", breach.got)):
+            head = f"  {name + ':':10}"
+            yield from textwrap.wrap(
+                printable(text), width, initial_indent=head, subsequent_indent=" " * len(head), break_long_words=False
+            )
+        if breach.call is not None:
+            yield f"  {'sent:':10}{printable(_sent(breach.call))}"
+    if len(finding.breaches) > _SHOWN:
+        yield f"  and {len(finding.breaches) - _SHOWN} more (-o json has all)"
+
+
+def _sent(call: Call) -> str:
+    """Return a request in a form that can be pasted into a shell."""
+    variables = [
+        f"{key}={json.dumps(value)}" for key, value in sorted(call.environ.items()) if key in PROTOCOL_VARIABLES
+    ]
+    stdin = call.stdin.decode(errors="replace").replace("'", "'\\''")
+    return f"{' '.join(variables)} {call.type} <<< '{stdin}'"

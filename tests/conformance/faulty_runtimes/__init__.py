@@ -1,0 +1,1 @@
+"""Runtimes with one fault each, made of this project's libcni."""

@@ -1,0 +1,36 @@
+"""The suite for runtimes: our libcni passes it, and each check catches a runtime with the fault that it names."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.conformance.finding import Outcome
+from harness.conformance.runtime_side.course import run_course
+from harness.conformance.runtime_side.demand import runtime_checks
+from harness.conformance.runtime_side.judge import judge
+from tests.conformance.faulty_runtimes import operations, requests
+from tests.conformance.faulty_runtimes.fault import Fault, records_of
+
+FAULTS = [*operations.FAULTS, *requests.FAULTS]
+
+pytestmark = pytest.mark.sudo
+
+
+def test_our_libcni_does_as_demanded(tmp_path: Path) -> None:
+    findings = judge(run_course(tmp_path))
+
+    assert {finding.check.id: finding.breaches for finding in findings if finding.outcome is not Outcome.PASS} == {}
+
+
+def test_each_check_has_a_fault() -> None:
+    assert sorted({fault.check for fault in FAULTS}) == sorted(check.id for check in runtime_checks())
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.check)
+def test_a_fault_is_caught(fault: Fault, tmp_path: Path) -> None:
+    findings = judge(records_of(fault, tmp_path))
+
+    failed = {finding.check.id for finding in findings if finding.breaches}
+    assert failed == {fault.check} | fault.also
+    binding = {finding.check.id for finding in findings if finding.outcome is Outcome.FAIL}
+    assert binding == failed - {"add-result-reported", "verb-in-version"}
