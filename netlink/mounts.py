@@ -30,11 +30,15 @@ def private_mounts(binds: Mapping[str, str], kept: Collection[str] = ()) -> None
     with ExitStack() as opened:
         # Opened before the first mount, which may hide the others' sources.
         sources = {target: _opened(source, opened) for target, source in binds.items()}
+        kept_sources: dict[str, str] = {}
         for path in kept:
             with suppress(FileNotFoundError):
-                sources[path] = _opened(path, opened)
+                kept_sources[path] = _opened(path, opened)
         for target, source in sources.items():
             syscalls.mount(source, target, syscalls.MS_BIND | syscalls.MS_REC)
+        for target, source in kept_sources.items():
+            with suppress(FileNotFoundError):  # removed since it was opened: the kernel mounts nothing without a name
+                syscalls.mount(source, target, syscalls.MS_BIND | syscalls.MS_REC)
 
 
 def _opened(path: str, opened: ExitStack) -> str:
