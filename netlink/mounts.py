@@ -30,14 +30,14 @@ def private_mounts(binds: Mapping[str, str], kept: Collection[str] = ()) -> None
     with ExitStack() as opened:
         # Opened before the first mount, which may hide the others' sources.
         sources = {target: _opened(source, opened) for target, source in binds.items()}
-        remaining: dict[str, str] = {}
+        kept_sources: dict[str, str] = {}
         for path in kept:
             with suppress(FileNotFoundError):
-                remaining[path] = _opened(path, opened)
+                kept_sources[path] = _opened(path, opened)
         for target, source in sources.items():
             syscalls.mount(source, target, syscalls.MS_BIND | syscalls.MS_REC)
-        for target, source in remaining.items():
-            with suppress(FileNotFoundError):  # removed since it was opened
+        for target, source in kept_sources.items():
+            with suppress(FileNotFoundError):  # removed since it was opened: the kernel mounts nothing without a name
                 syscalls.mount(source, target, syscalls.MS_BIND | syscalls.MS_REC)
 
 

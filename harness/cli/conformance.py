@@ -74,7 +74,7 @@ def command(
 
     files, began = ReportFiles(reports, junit), datetime.now().astimezone()
     settings.announces = True
-    obtain_privileges("conformance")
+    obtain_privileges("conformance", keeps=keep)
     known = read_known(known_failures)
     surveying = options.survey(settings, judge=lambda found: judged(found, known), fail_fast=fail_fast, keeps=keep)
     with surveying as survey, _folders(settings, survey.networks) as bin_dirs:

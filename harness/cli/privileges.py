@@ -7,15 +7,18 @@ from harness.cli.options import say
 __all__ = ["obtain_privileges"]
 
 
-def obtain_privileges(verb: str) -> None:
+def obtain_privileges(verb: str, *, keeps: bool = False) -> None:
     """Go on if this process may make network namespaces, otherwise in a user namespace.
 
-    Raises ClickException if the kernel refuses that; it names the setting.
+    Raises ClickException if the kernel refuses that; it names the setting. `keeps` is for nodes that stay, which is
+    impossible there: it raises ClickException, too.
     """
     from netlink.user_namespace import has_capabilities
 
     if has_capabilities():
         return
+    if keeps:
+        raise click.ClickException("--keep needs real root: the nodes of a user namespace end with the process")
     from harness.runtime.user_namespace import UserNamespaceError, become_root
 
     try:

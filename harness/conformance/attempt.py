@@ -26,6 +26,7 @@ __all__ = ["ORDINARY_ADD", "Attempt", "attempt", "not_examined"]
 
 ORDINARY_ADD: Final = "add-prints-result"
 _BINDING: Final = (Level.MUST, Level.SHOULD)
+_ORDINARY_ADD: Final = "add-prints-result"
 _SECRETLESS: Final = "CNI_"
 """The prefix of the variables that are shown."""
 
@@ -59,11 +60,14 @@ def attempt(check: Check, subject: Subject, *, state_dir: Path, extent: Extent) 
     except NotApplicableError as reason:
         finding = finding._replace(outcome=Outcome.NOT_APPLICABLE, detail=str(reason))
     except ViolationError as violation:
-        finding = _violated(finding, violation, executions)
-        if words := lacking_root([*executions, *([violation.execution] if violation.execution else [])]):
-            finding = _without_root(finding, words)
+        shown = [*executions, *([violation.execution] if violation.execution else [])]
+        if words := lacking_root(shown):
+            # A run that cannot examine the plugin at all must not look like a success.
+            outcome = Outcome.ERROR if check.id == _ORDINARY_ADD else Outcome.NOT_EXAMINED
+            finding = finding._replace(outcome=outcome, detail=f"needs real root: in a user namespace it says {words}")
         else:
             found = violation
+            finding = _violated(finding, violation, executions)
     except HangingError as error:
         finding = not_examined(finding, error.hang.cause, str(error))
     except Exception as error:  # noqa: BLE001 -- an unforeseen error of one check must not cost all other findings

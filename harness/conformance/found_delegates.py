@@ -21,20 +21,18 @@ __all__ = ["for_each_delegate", "with_delegates"]
 def with_delegates(subject: Subject, state_dir: Path, extent: Extent) -> Subject:
     """Find the plugins that the subject executes, by an ADD on a new node; the profile must be known.
 
-    An IPAM plugin that the configuration names stays the delegate if no execution is seen. Raises OSError.
+    Nothing is executed if the configuration names an IPAM plugin: that is the delegate. Raises OSError.
     """
-    if subject.profile is Profile.IPAM:
+    if subject.profile is Profile.IPAM or subject.delegate:
         return subject
     with Trial.on_new_node(subject, state_dir, extent) as trial:
         substitutes = _substitutes(trial)
         folders = [*(str(each.bin_dir) for each in substitutes), *map(str, Executor(subject.bin_dirs).bin_dirs)]
         try:
             trial.add(environ={"CNI_PATH": ":".join(folders)})
-        except (HangingError, NotApplicableError, ViolationError):  # it or the plugins before it cannot be executed
+        except (HangingError, NotApplicableError, ViolationError):  # other findings tell it
             return subject
         executed = [each.path.name for each in substitutes if each.records("ADD")]
-    # The named one first: some checks are for it only.
-    executed.sort(key=lambda name: name != subject.delegate)
     return replace(subject, executed=tuple(executed))
 
 

@@ -84,9 +84,9 @@ class _Suite:
             pod_interface=declaration["pod_interface"],
         )
         self._profiles: dict[str, Profile] = {}
+        self._executed: list[tuple[Subject, tuple[str, ...]]] = []
         self._folder = TemporaryDirectory(prefix="conformance-")
         self._examiners: list[tuple[Subject, Examiner]] = []
-        self._executed: list[tuple[Subject, tuple[str, ...]]] = []
         self.items = dict(_items(declaration))
         path = declaration["known_failures"]
         known = [check.id for check in checks()]
@@ -100,9 +100,8 @@ class _Suite:
         if found is not item.profile:
             text = f'{subject.type} is of the profile {found}: say so, profile="{found}"'
             return {"outcome": Outcome.FAIL, "text": text, "known": "", "outdated": ""}
-        finding = self._known.marked(
-            self._examiner(self._with_delegates(replace(subject, profile=found), folder), folder).find(item.check)
-        )
+        subject = self._with_delegates(replace(subject, profile=found), folder)
+        finding = self._known.marked(self._examiner(subject, folder).find(item.check))
         return {
             "outcome": finding.outcome,
             "text": _text(finding),

@@ -46,7 +46,7 @@ class Subject:
 
     @property
     def delegates(self) -> tuple[str, ...]:
-        """The names of the plugins that this one executes: as its ADD was seen to do, otherwise the IPAM plugin."""
+        """The names of the plugins that this one executes: the IPAM plugin, or those that its ADD executed."""
         return self.executed or ((self.delegate,) if self.delegate else ())
 
     @property

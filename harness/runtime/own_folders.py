@@ -4,6 +4,7 @@
 and /data may hold anything, such as the plugins themselves: their entries stay visible, new ones are the node's own.
 """
 
+import errno
 import os
 import re
 import stat
@@ -45,7 +46,7 @@ def own_folders(below: Path) -> OwnFolders:
     for folder in _FOLDERS:
         with suppress(OSError):  # a read-only file system: then no plugin makes the folder either
             folder.mkdir(exist_ok=True)
-        if not folder.is_dir() or folder.is_symlink():
+        if not folder.is_dir() or folder.is_symlink() or not os.access(folder, os.R_OK | os.X_OK):
             continue
         source = below / str(folder).strip("/").replace("/", "-")
         _make_like(folder, source)
@@ -74,7 +75,11 @@ def _stand_in(entry: Path, place: Path, *, stays: bool) -> bool:
 def _make_like(folder: Path, place: Path) -> None:
     found = folder.stat()
     place.mkdir(parents=True)
-    os.chown(place, found.st_uid, found.st_gid)
+    try:
+        os.chown(place, found.st_uid, found.st_gid)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a user namespace lacks the owner: it stays this user's
+            raise
     place.chmod(stat.S_IMODE(found.st_mode))
 
 

@@ -68,12 +68,13 @@ def test_delegates_are_found_and_their_own_delegates_are_not_taken_for_them(
     assert found.delegates == names
 
 
-def test_a_named_delegate_is_found_too(bin_dir: Path, tmp_path: Path) -> None:
+def test_a_named_delegate_needs_no_search(bin_dir: Path, tmp_path: Path) -> None:
     plugin = {"type": "bridge", "bridge": "cf0", "ipam": ipam("10.66.0.0/27")}
     network = parse_network_list(json.dumps({"cniVersion": "1.1.0", "name": "plain", "plugins": [plugin]}).encode())
     [tested] = subjects_of(network, [bin_dir], profile=Profile.INTERFACE, only=["bridge"])
 
-    assert with_delegates(tested, tmp_path / "state", EXTENT).executed == ("host-local",)
+    assert with_delegates(tested, tmp_path / "state", EXTENT).delegates == ("host-local",)
+    assert not (tmp_path / "state").exists()
 
 
 @pytest.mark.one_row_in(3)

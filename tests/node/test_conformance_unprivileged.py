@@ -33,8 +33,8 @@ class Machine:
         self.conf.write_text(json.dumps({**bridge_network("net", ipMasq=True), "cniVersions": ["1.0.0", "1.1.0"]}))
 
     def run(self, *words: str | Path, prefix: Sequence[str] = AS_NOBODY) -> subprocess.CompletedProcess[str]:
-        """Run the command line as nobody, whose home folder does not exist."""
-        environ = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+        """Run the command line as nobody, whose home folder cannot exist."""
+        environ = {"PATH": os.environ["PATH"], "HOME": "/dev/null/home"}
         command = [*prefix, SYSTEM_PYTHON, "-I", "-S", self.program, "conformance", *words, "--conf", self.conf]
         return subprocess.run(command, env=environ, cwd="/", capture_output=True, text=True, check=False)
 
