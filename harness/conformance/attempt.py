@@ -26,7 +26,6 @@ __all__ = ["ORDINARY_ADD", "Attempt", "attempt", "not_examined"]
 
 ORDINARY_ADD: Final = "add-prints-result"
 _BINDING: Final = (Level.MUST, Level.SHOULD)
-_ORDINARY_ADD: Final = "add-prints-result"
 _SECRETLESS: Final = "CNI_"
 """The prefix of the variables that are shown."""
 
@@ -63,7 +62,7 @@ def attempt(check: Check, subject: Subject, *, state_dir: Path, extent: Extent) 
         shown = [*executions, *([violation.execution] if violation.execution else [])]
         if words := lacking_root(shown):
             # A run that cannot examine the plugin at all must not look like a success.
-            outcome = Outcome.ERROR if check.id == _ORDINARY_ADD else Outcome.NOT_EXAMINED
+            outcome = Outcome.ERROR if check.id == ORDINARY_ADD else Outcome.NOT_EXAMINED
             finding = finding._replace(outcome=outcome, detail=f"needs real root: in a user namespace it says {words}")
         else:
             found = violation
@@ -75,13 +74,6 @@ def attempt(check: Check, subject: Subject, *, state_dir: Path, extent: Extent) 
     kept = kept_node(trial) if trial is not None else None
     seconds = time.monotonic() - clock
     return Attempt(finding._replace(seconds=seconds, transcript=tuple(executions), kept=kept), found)
-
-
-def _without_root(finding: Finding, words: str) -> Finding:
-    # A run that cannot examine the plugin at all must not look like a success.
-    outcome = Outcome.ERROR if finding.check.id == ORDINARY_ADD else Outcome.NOT_EXAMINED
-    detail = f"needs real root: in a user namespace it says {words}"
-    return finding._replace(outcome=outcome, detail=detail, failed_runs=0)
 
 
 def not_examined(finding: Finding, cause: str, why: str) -> Finding:
