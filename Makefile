@@ -12,6 +12,12 @@ RUNTIME_JOBS ?= 2
 PYTEST_ARGS ?=
 VM_ARGS ?=
 MATRIX_LISTS ?= $(addprefix --conf tests/conformance/networks/,$(addsuffix .conflist,bridge ptp tap host-device static loopback languages/shell-ptp))
+# A folder of executables that make reports examines instead of the usual ones, and the project's name.
+REPORT_DIR ?=
+PROJECT ?= $(error PROJECT=NAME names the plugins in REPORT_DIR)
+REPORTS := build/reports
+MATRIX_SUITES = $(if $(REPORT_DIR),--bin-dir $(PROJECT)=$(REPORT_DIR),--bin-dir ours=build/matrix/bin \
+	--bin-dir debian=/usr/lib/cni --bin-dir shell+perl=tests/conformance/plugins)
 BENCH_ARGS ?=
 SOAK_ARGS ?=
 
@@ -27,13 +33,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Stamps carry their dependencies in their names: a clone has no useful file times. The names are computed at each use,
 # since a target may install Python or a compiler on its way.
 PLACE = $(shell { pwd -P; readlink -f "$$(command -v $(PYTHON))"; } | sha256sum | cut -c1-16)
-PROJECT = $(shell { cat pyproject.toml setup.py launch/*.[ch]; command -v cc >/dev/null && echo cc; } | sha256sum | cut -c1-16)
+SOURCES = $(shell { cat pyproject.toml setup.py launch/*.[ch]; command -v cc >/dev/null && echo cc; } | sha256sum | cut -c1-16)
 MADE = $(VENV)/.made-$(PLACE)
-INSTALLED = $(VENV)/.installed-$(PROJECT)
-TESTABLE = $(VENV)/.testable-$(PROJECT)
-COMPARABLE = $(VENV)/.comparable-$(PROJECT)
-RUNNABLE = $(VENV)/.runnable-$(PROJECT)
-DOCUMENTED = $(VENV)/.documented-$(PROJECT)
+INSTALLED = $(VENV)/.installed-$(SOURCES)
+TESTABLE = $(VENV)/.testable-$(SOURCES)
+COMPARABLE = $(VENV)/.comparable-$(SOURCES)
+RUNNABLE = $(VENV)/.runnable-$(SOURCES)
+DOCUMENTED = $(VENV)/.documented-$(SOURCES)
 
 NEEDS := $(PYTHON)=python3 ip=iproute2 nft=nftables
 TEST_NEEDS := $(NEEDS) arping=iputils-arping chromium=chromium conntrack=conntrack dbus-daemon=dbus-daemon dnsmasq=dnsmasq-base \
@@ -59,7 +65,7 @@ ELSEWHERE := $(if $(filter 0,$(shell id -u)),unshare --net -- sh -c 'ip link set
 
 # Targets install packages, and apt works for one at a time.
 .NOTPARALLEL:
-.PHONY: help up down test test-runtimes test-vm lint bench matrix soak docs pictures man stubs install wheels deb venv test-venv clean needs \
+.PHONY: help up down test test-runtimes test-vm lint bench matrix reports soak docs pictures man stubs install wheels deb venv test-venv clean needs \
 	test-needs bench-needs runtime-needs wheel-needs deb-needs vm-needs
 
 help: ## this list
@@ -93,9 +99,12 @@ bench: $(COMPARABLE) ## measure our plugins beside Debian's and judge them; figu
 
 matrix: $(TESTABLE) ## examine our plugins and Debian's beside each other; the full table goes to build/conformance-matrix.md
 	$(RUN)/cni-harness --state-dir build/matrix/state install --no-units --bin-dir build/matrix/bin
-	$(ELSEWHERE) $(RUN)/cni-harness conformance matrix --bin-dir ours=build/matrix/bin --bin-dir debian=/usr/lib/cni \
-		--bin-dir shell+perl=tests/conformance/plugins --prepare tests/conformance/uplink.sh --jobs $(JOBS) \
-		--save build/conformance-matrix.md $(MATRIX_LISTS)
+	$(ELSEWHERE) $(RUN)/cni-harness conformance matrix $(MATRIX_SUITES) --prepare tests/conformance/uplink.sh \
+		--jobs $(JOBS) --save build/conformance-matrix.md --reports $(REPORTS) $(MATRIX_LISTS)
+
+reports: REPORTS := reports/1.1.0
+reports: matrix ## make matrix, with the reports in reports/ and their table in docs/conformance.md; REPORT_DIR=… PROJECT=… for other plugins
+	$(RUN)/python -m tools.reports
 
 soak: $(INSTALLED) ## end thousands of ADDs and DELs by signals and count leftovers, and let workers live; SOAK_ARGS=--help tells more
 	$(ELSEWHERE) $(RUN)/python -m tools.soak $(SOAK_ARGS)

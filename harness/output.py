@@ -28,8 +28,10 @@ _UNITS: Final = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _OUR_ROOMS: Final = frozenset({"harness", "netlink", "skel"})
 _LONG_ID: Final = re.compile(r"(?<![0-9a-f])([0-9a-f]{12})[0-9a-f]{52}(?![0-9a-f])")
 """A container ID in containerd's form."""
-UNPRINTABLE: Final = re.compile("[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 forbids or that control a terminal."""
+UNPRINTABLE: Final = re.compile(
+    "[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+)
+"""Characters that XML 1.0 forbids, that control a terminal, end a line, or change the direction of writing."""
 _SIGNS: Final = {"+": "green", "-": "red", "~": "yellow"}
 
 

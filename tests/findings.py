@@ -1,16 +1,19 @@
 """Findings of the conformance suite as of a run, for tests of their reports."""
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from harness.conformance.catalogue import ALL, Check, Level
+from harness.conformance.examination import Examination, ExaminedFile
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.profile import Profile
 from harness.conformance.sentences import load
 from harness.conformance.subject import Subject
+from harness.libcni.execute import Execution
 from harness.libcni.networks import NetworkList, PluginConfig, parse_network_list
 
-__all__ = ["HABIT", "NETWORK", "RULE", "check", "finding", "subject"]
+__all__ = ["HABIT", "HOSTILE", "NETWORK", "RULE", "check", "examination", "execution", "finding", "subject"]
 
 NETWORK: NetworkList = parse_network_list(
     b'{"cniVersion": "1.0.0", "name": "testnet", "plugins": [{"type": "bridge", "ipam": {"type": "host-local"}}]}'
@@ -19,6 +22,11 @@ RULE = next(each for each in load().values() if each.document == "SPEC.md" and e
 """A sentence that is quoted."""
 HABIT = next(each for each in load().values() if each.document == "runtimes")
 """One in our own words."""
+HOSTILE = (
+    "</script><b>`x`</b>\x1b[2J\x00\x9b\u202edrawkcab\u2066 | # & \ud800\uffff\u2028]]>\n...\nok 99 - forged\n"
+    "--- '\"\n```\n## forged"
+)
+"""The worst that a plugin may say."""
 
 
 def check(name: str, *, level: Level = Level.MUST, sentence: str = RULE.id) -> Check:
@@ -37,3 +45,31 @@ def finding(name: str, outcome: Outcome = Outcome.PASS, **fields: Any) -> Findin
     of = fields.pop("subject", subject())
     made = check(name, level=level, sentence=fields.pop("sentence", RULE.id))
     return Finding(made, of, outcome, fields.pop("seconds", 0.25), **fields)
+
+
+def execution(stdout: str = "{}", **fields: Any) -> Execution:
+    """An execution of the plugin with this output."""
+    facts: dict[str, Any] = {
+        "plugin": "bridge",
+        "path": "/nowhere/bridge",
+        "verb": "ADD",
+        "environ": {"CNI_COMMAND": "ADD", "SECRET": "not to be told"},
+        "stdin": b'{"cniVersion":"1.0.0"}',
+        "stderr": b"",
+        "exit_code": 1,
+        "seconds": 0.125,
+        "timed_out": False,
+    }
+    return Execution(stdout=stdout.encode(errors="surrogatepass"), **(facts | fields))
+
+
+def examination(*findings: Finding, **fields: Any) -> Examination:
+    """The record of a run with these findings."""
+    facts: dict[str, Any] = {
+        "files": (ExaminedFile("bridge", Path("/nowhere/bridge"), "ab" * 32, "CNI bridge plugin v1.2.3"),),
+        "kernel": "6.1.0-test",
+        "began": datetime.fromisoformat("2026-11-23T09:30:00+01:00"),
+        "command": ("cni-harness", "conformance", "--conf", "my net.conflist"),
+        "privileges": "root",
+    }
+    return Examination(findings=findings, **(facts | fields))

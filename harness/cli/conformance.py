@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,14 +10,16 @@ import click
 from click.core import ParameterSource
 
 from harness.cli.conformance_matrix import matrix
-from harness.cli.conformance_options import FILE, ConformanceOptions, survey_options
+from harness.cli.conformance_options import ConformanceOptions, survey_options
+from harness.cli.conformance_reports import ReportFiles, junit_option, report_option
 from harness.cli.conformance_runtime import runtime
 from harness.cli.conformance_session import session
-from harness.cli.options import Settings, needs_root, verb
+from harness.cli.options import Settings, needs_root, say, verb
 from harness.output import emit
 from harness.table import Table
 
 if TYPE_CHECKING:
+    from harness.conformance.examination import Examination
     from harness.conformance.finding import Finding
     from harness.libcni.networks import NetworkList
 
@@ -25,7 +28,8 @@ __all__ = ["command"]
 
 @verb("conformance", cls=click.Group, invoke_without_command=True)
 @click.option("--list", "is_list", is_flag=True, help="Print the catalogue of checks, and execute nothing.")
-@click.option("--junit", type=FILE, metavar="FILE", help="Also write the report as JUnit's XML, for CI.")
+@report_option
+@junit_option
 @click.option("--failures", is_flag=True, help="Show only failures.")
 @survey_options
 @click.pass_context
@@ -35,6 +39,7 @@ def command(
     *,
     options: ConformanceOptions,
     is_list: bool,
+    reports: tuple[Path, ...],
     junit: Path | None,
     failures: bool,
 ) -> int:
@@ -50,19 +55,28 @@ def command(
     if is_list:
         _print_catalogue(options, settings)
         return 0
+    from harness.conformance.examined import examination_of
     from harness.conformance.finding import fatal
 
+    files, began = ReportFiles(reports, junit), datetime.now().astimezone()
     settings.announces = True
     needs_root("conformance", "makes network namespaces")
     with options.survey(settings) as survey, _folders(settings, survey.networks) as bin_dirs:
-        if junit is not None:  # an unwritable file is an error before the checks, not after them
-            junit.parent.mkdir(parents=True, exist_ok=True)
+        files.demand_writable()
         findings = survey.of(bin_dirs)
     if not findings:
         raise click.UsageError("none of these checks is for any of these plugins")
-    _write(findings, junit)
-    _print(findings, settings, failures=failures)
-    return 1 if fatal(findings) else 0
+    examination = None
+    if files or not settings.is_table:
+        examination = examination_of(findings, began=began, state_dir=settings.state_dir)
+    unwritten = files.write(examination) if examination else []
+    if examination is None or settings.is_table:
+        _print(findings, settings, failures=failures)
+    else:
+        _emit(examination, settings, failures=failures)
+    for message in unwritten:
+        say(f"Error: {message}")
+    return 1 if fatal(findings) or unwritten else 0
 
 
 command.add_command(matrix)
@@ -85,25 +99,20 @@ def _folders(settings: Settings, networks: "Sequence[NetworkList]") -> AbstractC
     return plugin_folders(settings, plugin_types(networks))
 
 
-def _write(findings: Sequence["Finding"], junit: Path | None) -> None:
-    from harness.conformance.report.document import junit as in_xml
-    from harness.files import write_atomically
-
-    if junit is not None:
-        write_atomically(junit, in_xml(findings))
-
-
 def _print(findings: Sequence["Finding"], settings: Settings, *, failures: bool) -> None:
     from shutil import get_terminal_size
 
-    from harness.conformance.report.document import document
     from harness.conformance.report.text import report
 
-    if settings.is_table:
-        width = min(get_terminal_size((100, 24)).columns, 120)
-        click.echo(report(findings, every=settings.verbose > 0, only_failures=failures, width=width))
-    else:
-        emit(settings.output, document(findings, only_failures=failures), Table((), ()))
+    width = min(get_terminal_size((100, 24)).columns, 120)
+    click.echo(report(findings, every=settings.verbose > 0, only_failures=failures, width=width))
+
+
+def _emit(examination: "Examination", settings: Settings, *, failures: bool) -> None:
+    from harness.conformance.report.document import document
+
+    entire = document(examination, only_failures=failures, every_transcript=settings.verbose > 0)
+    emit(settings.output, entire, Table((), ()))
 
 
 def _print_catalogue(options: ConformanceOptions, settings: Settings) -> None:

@@ -7,7 +7,7 @@ from harness.cli.options import say
 from harness.libcni.execute import Execution
 from harness.libcni.reports import Delegation
 from harness.output import printable
-from harness.views.shell_command import indented, shell_command
+from harness.shell_command import indented, shell_command
 
 __all__ = ["in_shell", "trace_executions"]
 

@@ -1,11 +1,12 @@
 """One run of the suite, as every report describes it: the findings, and the circumstances in which they were made."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 from harness.conformance.edition import SPEC_VERSION, SUITE_VERSION
 from harness.conformance.finding import Finding
+from harness.conformance.reproduce import Arguments
 
 __all__ = ["Examination", "ExaminedFile"]
 
@@ -36,5 +37,7 @@ class Examination:
     """How the suite came to its rights: "root", "sudo" or "user namespace"."""
     cut_short: str = ""
     """The reason if the run ended before its last check, for example "interrupted"."""
+    arguments: Arguments = field(default_factory=Arguments)
+    """The arguments that a command needs to repeat a finding (harness.conformance.reproduce)."""
     spec_version: str = SPEC_VERSION
     suite_version: str = SUITE_VERSION

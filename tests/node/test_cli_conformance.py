@@ -1,18 +1,25 @@
 """`cni-harness conformance` with real plugins, sound and spoilt: its output, its exit code, and no leftovers."""
 
+import hashlib
 import json
+import os
 import re
 import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
+from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+import yaml
+from jsonschema import Draft202012Validator
 
 from harness.conformance.finding import Outcome
+from harness.conformance.report.formats import FORMATS
 from harness.conformance.run import Extent, examine
 from harness.conformance.trial import Trial
 from tests import findings
@@ -21,6 +28,7 @@ from tests.nodes import HANG, until
 
 pytestmark = pytest.mark.sudo
 
+SCHEMA = json.loads(resources("harness.conformance.report").joinpath("report.schema.json").read_text())
 QUICK = ("--check", "del-twice", "--check", "version-result")
 
 
@@ -99,6 +107,47 @@ def test_a_must_that_fails_is_told_and_is_the_exit_code(cli: Cli, tmp_path: Path
     assert failed.get("name") == "del-twice"
     assert "never heard of it" in "".join(failed.itertext())
     assert_nothing_left(cli, tmp_path)
+
+
+def test_a_run_is_reported_in_every_form(cli: Cli, tmp_path: Path) -> None:
+    about = '[ -z "$CNI_COMMAND" ] && echo "a bridge, v7.8" >&2'
+    shadow(cli, tmp_path, "bridge", f'{about}\n[ "$CNI_COMMAND" = DEL ] && exit 3')
+    executable = next(Path(folder, "bridge") for folder in cli.environment["CNI_PATH"].split(":"))
+    files = {ending: tmp_path / "ci" / f"report{ending}" for ending in FORMATS}
+
+    run = cli.run(
+        *("conformance", *QUICK, "--plugin", "bridge"),
+        *(word for file in files.values() for word in ("--report", str(file))),
+        check=False,
+    )
+
+    assert run.returncode == 1
+    document = json.loads(files[".json"].read_text())
+    assert [error.message for error in Draft202012Validator(SCHEMA).iter_errors(document)] == []
+    assert document["files"][0] == {
+        "type": "bridge",
+        "path": str(executable),
+        "sha256": hashlib.sha256(executable.read_bytes()).hexdigest(),
+        "about": "a bridge, v7.8",
+    }
+    assert [each["type"] for each in document["files"]] == ["bridge", "host-local"]
+    assert document["kernel"] == os.uname().release
+    assert datetime.fromisoformat(document["date"]).tzinfo is not None
+    assert document["command"][:2] == ["cni-harness", "conformance"]
+    assert document["cut_short"] == ""
+    [failed] = [each for each in document["checks"] if each["outcome"] == "fail"]
+    assert ("DEL", 3) in {(call["verb"], call["exit_code"]) for call in failed["transcript"]}
+    assert (document["plugins"][0]["core"], document["verdict"]) == ("fail", "CNI 1.0.0 core: fail; extended: none")
+    told = [files[ending].read_text() for ending in FORMATS if ending != ".svg"]
+    assert all("a bridge, v7.8" in text and "del-twice" in text for text in told)
+    assert document["verdict"] in files[".svg"].read_text()
+    assert_nothing_left(cli, tmp_path)
+
+
+def test_sudo_is_told_as_such(cli: Cli) -> None:
+    assert cli.json("conformance", *QUICK)["privileges"] == "root"
+    cli.environment["SUDO_UID"] = "1000"
+    assert cli.json("conformance", *QUICK)["privileges"] == "sudo"
 
 
 def test_a_should_that_fails_is_told_and_not_the_exit_code(cli: Cli, tmp_path: Path) -> None:
@@ -253,6 +302,10 @@ def test_the_catalogue_of_one_profile(cli: Cli) -> None:
         (["--plugin", "ptp"], 2, "--plugin ptp: no such plugin; there is bridge, host-local"),
         (["--profile", "chained", "--check", "add-makes-interface"], 2, "none of these checks is for any of these"),
         (["--watch", "/run", "--jobs", "2"], 2, "--watch with --jobs"),
+        (["--report", "report.txt"], 2, "'report.txt' ends with none of .html, .json, .md, .svg, .tap, .xml, .yaml"),
+        (["--report", "/proc/nowhere/report.md"], 1, "/proc/nowhere"),
+        (["--report", "/proc/report.md"], 1, "/proc"),
+        (["--junit", "/proc/report"], 1, "/proc"),
         (["--prepare", "/nowhere"], 2, "'--prepare': File '/nowhere' does not exist"),
         (["--prepare", "/etc/passwd"], 2, "'--prepare': File '/etc/passwd' is not executable"),
         (["--conf", "/dev/null", "--network", "net"], 2, "--conf and --network"),
@@ -362,7 +415,9 @@ def test_suites_are_compared(cli: Cli, tmp_path: Path, suffix: str) -> None:
     page = tmp_path / f"page.{suffix}"
     folders = ["--bin-dir", f"sound={cli.bin_dir}", "--bin-dir", f"spoilt={cli.environment['CNI_PATH']}"]
 
-    run = cli.run("conformance", "matrix", *folders, *QUICK, "--save", str(page))
+    run = cli.run(
+        "conformance", "matrix", *folders, *QUICK, "--save", str(page), "--reports", str(tmp_path / "reports")
+    )
 
     assert run.stdout.splitlines() == ["SUITE   CHECKS", "sound   4 pass", "spoilt  3 pass, 1 fail"]
     text = page.read_text()
@@ -372,6 +427,12 @@ def test_suites_are_compared(cli: Cli, tmp_path: Path, suffix: str) -> None:
     else:
         assert text.startswith("<!DOCTYPE html>")
         assert '<td>MUST</td><td class="pass">pass</td><td class="fail"><a href="#' in text
+    sound, spoilt = (tmp_path / "reports" / name for name in ("sound", "spoilt"))
+    told = [yaml.safe_load((folder / "report.yaml").read_text())["plugins"] for folder in (sound, spoilt)]
+    assert [[plugin["core"] for plugin in plugins] for plugins in told] == [["partial", "partial"], ["fail", "partial"]]
+    assert told[1][0]["told"][0]["check"] == "del-twice"
+    assert f"--bin-dir {cli.environment['CNI_PATH']} " in told[1][0]["told"][0]["reproduce"]
+    assert (spoilt / "README.md").read_text().startswith("# spoilt\n")
     assert_nothing_left(cli, tmp_path)
 
 

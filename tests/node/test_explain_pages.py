@@ -1,4 +1,7 @@
-"""Pages of `explain` in a browser: wide and on a phone, light and dark. Pictures go to build/pictures."""
+"""Pages of `explain` and of `conformance` in a browser: wide and on a phone, light and dark.
+
+Pictures go to build/pictures.
+"""
 
 import io
 import json
@@ -9,11 +12,14 @@ from typing import NamedTuple
 import pytest
 from PIL import Image, ImageStat
 
+from harness.conformance.finding import Outcome
+from harness.conformance.report.run_page import run_page
 from harness.views.explain import page
 from harness.views.explanation import Explanation, explain_run
 from harness.views.runs import Run, RunStore
 from tests.browser import PHONE, WIDE, Browser, Page, View, running_browser
 from tests.cli import ROOT, Cli, bridge_network
+from tests.findings import examination, execution, finding
 from tests.page_measures import MEASURES
 
 pytestmark = pytest.mark.sudo
@@ -59,6 +65,15 @@ def with_hostile_words(found: Explanation) -> Explanation:
     )
 
 
+def conformance_page() -> str:
+    """Return the page of a run with a finding of each outcome, and hostile words wherever a plugin could say some."""
+    said = dict.fromkeys(("detail", "sent", "got", "expected", "known"), HOSTILE)
+    calls = (execution(HOSTILE), execution("{}", verb="DEL", stdin=HOSTILE.encode()))
+    told = [finding(outcome.name.lower(), outcome, transcript=calls, **said) for outcome in Outcome]
+    long = [finding("a-check-with-a-long-name-" * 3, Outcome.PASS), finding("sometimes", runs=6, failed_runs=1)]
+    return run_page(examination(*told, *long, cut_short=HOSTILE, command=("cni-harness", HOSTILE)))
+
+
 @pytest.fixture
 def looks(own_cli: Cli, tmp_path: Path) -> list[Look]:
     """An ADD of a chain, one that failed, the present state, and a page of hostile words."""
@@ -69,18 +84,20 @@ def looks(own_cli: Cli, tmp_path: Path) -> list[Look]:
     own_cli.configure(network, broken)
     own_cli.run("add", "pod1", "-p", "8080:80", "--record")
     run = recorded(own_cli)
-    files = {name: tmp_path / f"{name}.html" for name in ("add", "failed", "now", "hostile")}
+    files = {name: tmp_path / f"{name}.html" for name in ("add", "failed", "now", "hostile", "conformance")}
     own_cli.run("explain", "pod1", "-o", str(files["add"]))
     own_cli.run("add", "pod2", "--network", "broken", "--record", check=False)
     own_cli.run("explain", "pod2", "-o", str(files["failed"]))
     own_cli.run("add", "pod3")
     own_cli.run("explain", "pod3", "-o", str(files["now"]))
     files["hostile"].write_text(page(with_hostile_words(explain_run(run, "default/pod1"))))
+    files["conformance"].write_text(conformance_page())
     return [
         Look("add", files["add"], ALL_VIEWS),
         Look("failed", files["failed"], [(WIDE, True), (PHONE, False)]),
         Look("now", files["now"], [(WIDE, False)]),
         Look("hostile", files["hostile"], [(WIDE, False), (PHONE, True)]),
+        Look("conformance", files["conformance"], ALL_VIEWS),
     ]
 
 
@@ -89,10 +106,10 @@ def test_pages_are_sound_on_every_screen(browser: Browser, looks: list[Look]) ->
     for look in looks:
         for view, dark in look.views:
             opened = browser.open(look.file, view, dark=dark)
-            name = f"explain-{look.name}-{view.name}-{'dark' if dark else 'light'}"
+            name = f"page-{look.name}-{view.name}-{'dark' if dark else 'light'}"
             flaws = {measure: opened.evaluate(script)[:5] for measure, script in MEASURES.items()}
             # A page with everything open is another page.
-            if look.name == "add":
+            if look.name in {"add", "conformance"}:
                 opened.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
                 flaws |= {f"{measure}, opened": opened.evaluate(script)[:5] for measure, script in MEASURES.items()}
                 opened.evaluate("document.querySelectorAll('.facts').forEach(each => each.open = false)")
@@ -104,7 +121,7 @@ def test_pages_are_sound_on_every_screen(browser: Browser, looks: list[Look]) ->
             opened.close()
 
     assert {name: flaws for name, flaws in found.items() if flaws} == {}
-    assert len(found) == 9
+    assert len(found) == 13
 
 
 def _asked(opened: Page) -> list[str]:

@@ -7,12 +7,15 @@ import click
 import pytest
 
 from harness.conformance.catalogue import Level
+from harness.conformance.edition import SPEC_VERSION, SUITE_VERSION
 from harness.conformance.finding import Finding, Outcome, fatal
 from harness.conformance.profile import Profile
-from harness.conformance.report.document import document, junit
+from harness.conformance.report.document import document
+from harness.conformance.report.junit import junit
 from harness.conformance.report.text import report
+from harness.conformance.report.verdict_line import verdict
 from harness.conformance.report.wording import paragraph, printable, tally
-from tests.findings import HABIT, RULE, finding, subject
+from tests.findings import HABIT, RULE, examination, finding, subject
 
 PASSED = finding("passes")
 FAILED = finding(
@@ -47,7 +50,7 @@ def plain(findings: list[Finding], *, every: bool = False, only_failures: bool =
 
 
 def test_the_document_has_every_check_and_counts_them() -> None:
-    told = json.loads(json.dumps(document(FINDINGS)))
+    told = json.loads(json.dumps(document(examination(*FINDINGS))))
 
     assert told["summary"] == {
         "pass": 2,
@@ -75,13 +78,19 @@ def test_the_document_has_every_check_and_counts_them() -> None:
         "sent": 'CNI_COMMAND="DEL" /nowhere/bridge <<< \'{"a": 1}\'',
         "got": "B",
         "expected": "A",
+        "cause": "",
+        "runs": 1,
+        "failed_runs": 0,
+        "known": "",
+        "reproduce": "cni-harness conformance --network testnet --plugin bridge --check fails",
         "seconds": 1.5,
+        "transcript": [],
     }
     assert [each["profile"] for each in told["checks"]] == ["interface"] * 5 + ["ipam"]
 
 
 def test_a_should_that_fails_is_no_must() -> None:
-    told = document([finding("fails", Outcome.FAIL, level=Level.SHOULD)])
+    told = document(examination(finding("fails", Outcome.FAIL, level=Level.SHOULD)))
 
     assert told["summary"] == {
         "pass": 0,
@@ -109,7 +118,7 @@ def test_what_the_exit_code_goes_by(outcome: Outcome, level: Level, is_fatal: bo
 
 
 def test_failures_alone_are_shown_and_all_are_counted() -> None:
-    told = json.loads(json.dumps(document(FINDINGS, only_failures=True)))
+    told = json.loads(json.dumps(document(examination(*FINDINGS), only_failures=True)))
 
     assert [each["id"] for each in told["checks"]] == ["fails", "breaks-off"]
     assert told["summary"]["pass"] == 2
@@ -162,7 +171,7 @@ def test_what_a_check_that_passed_has_to_say_is_shown() -> None:
     talking = finding("talks", detail="200 points, none leaked")
 
     assert plain([PASSED, talking, INAPPLICABLE]).splitlines()[2:] == ["pass talks (MUST): 200 points, none leaked"]
-    case = ET.fromstring(junit([talking])).find("*/testcase")  # noqa: S314 -- our own
+    case = ET.fromstring(junit(examination(talking))).find("*/testcase")  # noqa: S314 -- our own
     assert case is not None
     assert case.findtext("system-out") == "200 points, none leaked"
 
@@ -189,9 +198,9 @@ def test_lines_are_as_wide_as_the_terminal() -> None:
 
 
 def test_what_a_plugin_printed_does_not_reach_the_terminal_as_it_was() -> None:
-    nasty = "a\x1b[2Jb\x00c\x9bd\ud800e\uffff\tf"
+    nasty = "a\x1b[2Jb\x00c\x9bd\ud800e\uffff\tf\u202eg\u2067h\u2028i"
 
-    assert printable(nasty) == "a\\x1b[2Jb\\x00c\\x9bd\\ud800e\\uffff\tf"
+    assert printable(nasty) == "a\\x1b[2Jb\\x00c\\x9bd\\ud800e\\uffff\tf\\u202eg\\u2067h\\u2028i"
     assert "\x1b" not in plain([finding("fails", Outcome.FAIL, got=nasty, expected=nasty, sent=nasty)])
     assert "a\\x1b[2Jb" in paragraph(finding("n", Outcome.NOT_APPLICABLE, detail=nasty))
 
@@ -205,7 +214,7 @@ def test_counts_in_words(numbers: dict[str, int], said: str) -> None:
 
 
 def test_junit_has_a_testsuite_for_each_plugin() -> None:
-    root = ET.fromstring(junit(FINDINGS))  # noqa: S314 -- our own
+    root = ET.fromstring(junit(examination(*FINDINGS)))  # noqa: S314 -- our own
 
     assert root.tag == "testsuites"
     assert root.attrib == {
@@ -219,6 +228,7 @@ def test_junit_has_a_testsuite_for_each_plugin() -> None:
     bridge, host_local = root
     assert bridge.attrib == {
         "name": "testnet: bridge (interface)",
+        "timestamp": "2026-11-23T09:30:00+01:00",
         "tests": "5",
         "failures": "1",
         "errors": "1",
@@ -226,31 +236,43 @@ def test_junit_has_a_testsuite_for_each_plugin() -> None:
         "time": "2.500",
     }
     assert (host_local.get("name"), host_local.get("tests")) == ("testnet: host-local (ipam)", "1")
-    assert [(each.get("name"), each.get("value")) for each in bridge.iter("property")] == [
-        ("network", "testnet"),
-        ("plugin", "bridge"),
-        ("profile", "interface"),
-        ("cniVersion", "1.0.0"),
-    ]
+    assert {each.attrib["name"]: each.attrib["value"] for each in bridge.iter("property")} == {
+        "network": "testnet",
+        "plugin": "bridge",
+        "profile": "interface",
+        "cniVersion": "1.0.0",
+        "verdict": verdict(FINDINGS[:5]),
+        "suite": f"{SUITE_VERSION}, for SPEC.md {SPEC_VERSION}",
+        "executable": f"/nowhere/bridge, sha256 {'ab' * 32}, CNI bridge plugin v1.2.3",
+        "kernel": "6.1.0-test",
+        "date": "2026-11-23T09:30:00+01:00",
+        "command": "cni-harness conformance --conf 'my net.conflist'",
+        "privileges": "root",
+    }
+
+
+def again(check: str) -> str:
+    """The last line about a check that is told."""
+    return f"reproduce: cni-harness conformance --network testnet --plugin bridge --check {check}"
 
 
 def test_junit_tells_each_outcome_in_its_own_way() -> None:
-    root = ET.fromstring(junit(FINDINGS))  # noqa: S314 -- our own
+    root = ET.fromstring(junit(examination(*FINDINGS)))  # noqa: S314 -- our own
     passed, failed, warned, inapplicable, broken_off = root[0].findall("testcase")
 
     assert passed.attrib == {"classname": "testnet.bridge.interface", "name": "passes", "time": "0.250"}
     assert list(passed) == []
     (failure,) = failed
     assert (failure.tag, failure.attrib) == ("failure", {"type": "MUST", "message": "The demand of fails."})
-    assert failure.text == f"SPEC.md, {RULE.section}\n{paragraph(FAILED)}"
+    assert failure.text == f"SPEC.md, {RULE.section}\n{paragraph(FAILED)}\n{again('fails')}"
     (output,) = warned
     assert output.tag == "system-out"
-    assert output.text == f"warning (CONVENTION): runtimes, {HABIT.section}\n{paragraph(WARNED)}"
+    assert output.text == f"warning (CONVENTION): runtimes, {HABIT.section}\n{paragraph(WARNED)}\n{again('warns')}"
     (skipped,) = inapplicable
     assert (skipped.tag, skipped.attrib) == ("skipped", {"message": "this came with 1.1.0"})
     (error,) = broken_off
     assert (error.tag, error.attrib) == ("error", {"type": "error", "message": "KeyError: 'ips'"})
-    assert error.text == f"SPEC.md, {RULE.section}\n{paragraph(BROKEN_OFF)}"
+    assert error.text == f"SPEC.md, {RULE.section}\n{paragraph(BROKEN_OFF)}\n{again('breaks-off')}"
 
 
 def test_junit_is_xml_whatever_the_plugin_printed() -> None:
@@ -260,6 +282,6 @@ def test_junit_is_xml_whatever_the_plugin_printed() -> None:
         finding("n", Outcome.NOT_APPLICABLE, detail=nasty),
     ]
 
-    text = "".join(ET.fromstring(junit(findings)).itertext())  # noqa: S314 -- our own
+    text = "".join(ET.fromstring(junit(examination(*findings))).itertext())  # noqa: S314 -- our own
 
     assert text.count("\\x00\\x1b[31m<&\"'\\ud800\\ufffe]]>") == 3

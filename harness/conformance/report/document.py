@@ -1,38 +1,85 @@
-"""The report for programs: a JSON object, and JUnit's XML for CI."""
+"""The report for programs: a JSON object, described by report.schema.json."""
 
+import json
 from collections.abc import Sequence
-from typing import Final
-from xml.etree import ElementTree as ET
 
-from harness.conformance.finding import Finding, Outcome
-from harness.conformance.report.wording import (
-    by_subject,
-    check_entry,
-    counts,
-    is_shown,
-    paragraph,
-    place,
-    printable,
-)
-from harness.conformance.subject import Subject
+from harness.conformance.examination import Examination
+from harness.conformance.features import Standing, standing
+from harness.conformance.finding import Finding
+from harness.conformance.report.transcript import calls
+from harness.conformance.report.verdict_line import verdict
+from harness.conformance.report.wording import TOLD, by_subject, check_entry, counts, is_shown
+from harness.conformance.reproduce import command_of
 
-__all__ = ["document", "junit"]
-
-_SUITE: Final = "cni-harness conformance"
+__all__ = ["document", "header", "standing_entry", "summary", "to_json"]
 
 
-def document(findings: Sequence[Finding], *, only_failures: bool = False) -> dict[str, object]:
-    """Return the findings as a JSON object; the summary counts all of them, also those that are not shown.
+def to_json(examination: Examination) -> str:
+    """Return the document as text in ASCII: no character of a plugin's output has an effect where it is shown."""
+    return json.dumps(document(examination), indent=2) + "\n"
+
+
+def document(
+    examination: Examination, *, only_failures: bool = False, every_transcript: bool = False
+) -> dict[str, object]:
+    """Return the run as a JSON object; its summary counts all findings, also those that are not shown.
 
     `must_failed` counts the violations of a MUST; these and the errors determine the exit code. `seconds` is the
-    duration of the check.
+    duration of the check. `transcript` is empty for a check that passed or did not apply, unless `every_transcript`.
     """
-    shown = [_entry(finding) for finding in findings if is_shown(finding, only_failures=only_failures)]
-    fatal = sum(finding.is_fatal for finding in findings)
-    return {"checks": shown, "summary": {**counts(findings), "must_failed": fatal}}
+    findings = examination.findings
+    shown = [finding for finding in findings if is_shown(finding, only_failures=only_failures)]
+    return {
+        **header(examination),
+        "plugins": [_plugin(found) for _, found in by_subject(findings)],
+        "checks": [_entry(finding, examination, every_transcript=every_transcript) for finding in shown],
+        "summary": summary(findings),
+    }
 
 
-def _entry(finding: Finding) -> dict[str, object]:
+def header(examination: Examination) -> dict[str, object]:
+    """Return the circumstances of the run as JSON objects."""
+    return {
+        "suite_version": examination.suite_version,
+        "spec_version": examination.spec_version,
+        "verdict": verdict(examination.findings),
+        "cut_short": examination.cut_short,
+        "date": examination.began.isoformat(timespec="seconds"),
+        "kernel": examination.kernel,
+        "privileges": examination.privileges,
+        "command": list(examination.command),
+        "files": [
+            {"type": each.type, "path": str(each.path), "sha256": each.sha256, "about": each.about}
+            for each in examination.files
+        ],
+    }
+
+
+def summary(findings: Sequence[Finding]) -> dict[str, int]:
+    """Return the number of findings with each outcome, and of violations of a MUST."""
+    return {**counts(findings), "must_failed": sum(finding.is_fatal for finding in findings)}
+
+
+def standing_entry(found: Standing) -> dict[str, object]:
+    """Return core and extended conformance as a JSON object."""
+    return {"core": str(found.core), "extended": {name: str(state) for name, state in found.extended.items()}}
+
+
+def _plugin(findings: Sequence[Finding]) -> dict[str, object]:
+    subject = findings[0].subject
+    return {
+        "network": subject.network.name,
+        "plugin": subject.type,
+        "profile": str(subject.profile),
+        "cni_version": subject.network.cni_version,
+        "verdict": verdict(findings),
+        **standing_entry(standing(findings)),
+        "summary": summary(findings),
+    }
+
+
+def _entry(finding: Finding, examination: Examination, *, every_transcript: bool) -> dict[str, object]:
+    has_transcript = every_transcript or finding.outcome in TOLD or finding.is_intermittent
     return {
         "network": finding.subject.network.name,
         "plugin": finding.subject.type,
@@ -43,59 +90,11 @@ def _entry(finding: Finding) -> dict[str, object]:
         "sent": finding.sent,
         "got": finding.got,
         "expected": finding.expected,
+        "cause": finding.cause,
+        "runs": finding.runs,
+        "failed_runs": finding.failed_runs,
+        "known": finding.known,
+        "reproduce": command_of(finding, examination.arguments),
         "seconds": round(finding.seconds, 3),
-    }
-
-
-def junit(findings: Sequence[Finding]) -> bytes:
-    """Return the findings as JUnit's XML: a testsuite for each plugin in its profile.
-
-    A check that is not applicable, or was not examined, is skipped, with the reason. A warning has passed, with its
-    text in system-out.
-    """
-    root = ET.Element("testsuites", {"name": _SUITE} | _figures(findings))
-    for subject, found in by_subject(findings):
-        _suite(root, subject, found)
-    ET.indent(root)
-    return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
-
-
-def _suite(root: ET.Element, subject: Subject, findings: Sequence[Finding]) -> None:
-    network = printable(subject.network.name)
-    suite = ET.SubElement(root, "testsuite", {"name": f"{network}: {subject}"} | _figures(findings))
-    properties = ET.SubElement(suite, "properties")
-    for name, value in (
-        ("network", network),
-        ("plugin", subject.type),
-        ("profile", str(subject.profile)),
-        ("cniVersion", subject.network.cni_version),
-    ):
-        ET.SubElement(properties, "property", name=name, value=value)
-    for finding in findings:
-        _case(suite, finding, f"{network}.{subject.type}.{subject.profile}")
-
-
-def _case(suite: ET.Element, finding: Finding, classname: str) -> None:
-    case = ET.SubElement(suite, "testcase", classname=classname, name=finding.check.id, time=f"{finding.seconds:.3f}")
-    told = f"{place(finding.check.enforced[0])}\n{paragraph(finding)}"
-    if finding.outcome is Outcome.FAIL:
-        ET.SubElement(case, "failure", type=str(finding.check.level), message=finding.check.title).text = told
-    elif finding.outcome is Outcome.ERROR:
-        ET.SubElement(case, "error", type="error", message=printable(finding.detail)).text = told
-    elif finding.outcome in {Outcome.NOT_APPLICABLE, Outcome.NOT_EXAMINED}:
-        ET.SubElement(case, "skipped", message=printable(finding.detail))
-    elif finding.outcome is Outcome.WARN:
-        ET.SubElement(case, "system-out").text = f"warning ({finding.check.level}): {told}"
-    elif finding.detail:
-        ET.SubElement(case, "system-out").text = printable(finding.detail)
-
-
-def _figures(findings: Sequence[Finding]) -> dict[str, str]:
-    numbers = counts(findings)
-    return {
-        "tests": str(len(findings)),
-        "failures": str(numbers[Outcome.FAIL]),
-        "errors": str(numbers[Outcome.ERROR]),
-        "skipped": str(numbers[Outcome.NOT_APPLICABLE] + numbers[Outcome.NOT_EXAMINED]),
-        "time": f"{sum(finding.seconds for finding in findings):.3f}",
+        "transcript": calls(finding) if has_transcript else [],
     }

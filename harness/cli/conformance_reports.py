@@ -1,0 +1,86 @@
+"""The options of `cni-harness conformance` that write reports into files."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from harness.output import message_of
+
+if TYPE_CHECKING:
+    from harness.conformance.examination import Examination
+
+__all__ = ["ENDINGS", "ReportFiles", "junit_option", "report_option", "writable_folder"]
+
+_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+ENDINGS: Final = (".html", ".json", ".md", ".svg", ".tap", ".xml", ".yaml")
+"""Of the names of reports: those of harness.conformance.report.formats, which is slow to import."""
+
+
+def _with_known_ending(ctx: click.Context, param: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    for path in paths:
+        if path.suffix.lower() not in ENDINGS:
+            raise click.BadParameter(f"{str(path)!r} ends with none of {', '.join(ENDINGS)}", ctx, param)
+    return paths
+
+
+report_option: Final = click.option(
+    "--report",
+    "reports",
+    type=_FILE,
+    multiple=True,
+    callback=_with_known_ending,
+    metavar="FILE",
+    help="Also write a report; the ending is .html, .json, .md, .svg (a badge), .tap, .xml (JUnit) or .yaml (short)."
+    "  May be repeated.",
+)
+junit_option: Final = click.option("--junit", type=_FILE, metavar="FILE", help="As --report, JUnit's XML in any file.")
+
+
+@dataclass(frozen=True)
+class ReportFiles:
+    """The files to write. Those of `reports` have the form that their endings name; `junit` is JUnit's XML."""
+
+    reports: Sequence[Path]
+    junit: Path | None
+
+    def __bool__(self) -> bool:
+        """Whether any file is wanted."""
+        return bool(self.reports) or self.junit is not None
+
+    def demand_writable(self) -> None:
+        """Make the folders; an unwritable one is an error before the checks, not after them. Raises OSError."""
+        for path in self._paths():
+            writable_folder(path.parent)
+
+    def write(self, examination: "Examination") -> list[str]:
+        """Write every file, and return the messages of those that could not be written."""
+        from harness.conformance.report.formats import write_report
+        from harness.conformance.report.junit import junit
+        from harness.files import write_atomically
+
+        errors = []
+        for path in self._paths():
+            try:
+                if path == self.junit:
+                    write_atomically(path, junit(examination))
+                else:
+                    write_report(examination, path)
+            except OSError as error:
+                errors.append(f"the report {path} is missing: {message_of(error)}")
+        return errors
+
+    def _paths(self) -> Iterator[Path]:
+        yield from self.reports
+        if self.junit is not None:
+            yield self.junit
+
+
+def writable_folder(folder: Path) -> None:
+    """Make a folder and a file in it, which is removed. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryFile(dir=folder):
+        pass

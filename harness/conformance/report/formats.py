@@ -1,0 +1,41 @@
+"""The forms of a report, by the ending of its file's name."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from harness.conformance.examination import Examination
+from harness.conformance.report.badge import to_svg
+from harness.conformance.report.document import to_json
+from harness.conformance.report.junit import junit
+from harness.conformance.report.run_markdown import run_markdown
+from harness.conformance.report.submission import to_yaml
+from harness.conformance.report.tap import to_tap
+from harness.files import write_atomically
+
+__all__ = ["FORMATS", "write_report"]
+
+
+def _page(examination: Examination) -> str:
+    # Jinja2 takes long to import.
+    from harness.conformance.report.run_page import run_page
+
+    return run_page(examination)
+
+
+FORMATS: Final[Mapping[str, Callable[[Examination], str | bytes]]] = {
+    ".html": _page,
+    ".json": to_json,
+    ".md": run_markdown,
+    ".svg": to_svg,
+    ".tap": to_tap,
+    ".xml": junit,
+    ".yaml": to_yaml,
+}
+"""The writers by ending, in lower case."""
+
+
+def write_report(examination: Examination, path: Path) -> None:
+    """Write the report whose form the ending of `path` names. Raises OSError; KeyError for another ending."""
+    report = FORMATS[path.suffix.lower()](examination)
+    write_atomically(path, report.encode() if isinstance(report, str) else report)

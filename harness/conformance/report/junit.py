@@ -1,0 +1,94 @@
+"""The report as JUnit's XML, for CI."""
+
+from collections.abc import Sequence
+from typing import Final
+from xml.etree import ElementTree as ET
+
+from harness.conformance.examination import Examination
+from harness.conformance.finding import Finding, Outcome
+from harness.conformance.report.heading import circumstances, cut_short
+from harness.conformance.report.verdict_line import verdict
+from harness.conformance.report.wording import by_subject, counts, paragraph, place, printable
+from harness.conformance.reproduce import command_of
+from harness.conformance.subject import Subject
+
+__all__ = ["junit"]
+
+_SUITE: Final = "cni-harness conformance"
+_INCOMPLETE: Final = "incomplete"
+
+
+def junit(examination: Examination) -> bytes:
+    """Return the findings as JUnit's XML: a testsuite for each plugin in its profile.
+
+    A check that is not applicable, or was not examined, is skipped, with the reason; so is a failure that is known. A
+    warning has passed, with its text in system-out. If the run was cut short, a first testsuite has an error that says
+    so.
+    """
+    reason = cut_short(examination)
+    root = ET.Element("testsuites", {"name": _SUITE} | _figures(examination.findings, cut=bool(reason)))
+    if reason:
+        suite = ET.SubElement(root, "testsuite", {"name": _INCOMPLETE} | _figures((), cut=True))
+        case = ET.SubElement(suite, "testcase", classname=_SUITE, name=_INCOMPLETE, time="0.000")
+        ET.SubElement(case, "error", type=_INCOMPLETE, message=reason)
+    for subject, found in by_subject(examination.findings):
+        _suite(root, subject, found, examination)
+    ET.indent(root)
+    return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
+
+
+def _suite(root: ET.Element, subject: Subject, findings: Sequence[Finding], examination: Examination) -> None:
+    network = printable(subject.network.name)
+    timestamp = examination.began.isoformat(timespec="seconds")
+    names = {"name": f"{network}: {subject}", "timestamp": timestamp}
+    suite = ET.SubElement(root, "testsuite", names | _figures(findings))
+    properties = ET.SubElement(suite, "properties")
+    for name, value in (
+        ("network", network),
+        ("plugin", subject.type),
+        ("profile", str(subject.profile)),
+        ("cniVersion", subject.network.cni_version),
+        ("verdict", verdict(findings)),
+        *circumstances(examination),
+    ):
+        ET.SubElement(properties, "property", name=name, value=value)
+    for finding in findings:
+        _case(suite, finding, f"{network}.{subject.type}.{subject.profile}", examination)
+
+
+def _case(suite: ET.Element, finding: Finding, classname: str, examination: Examination) -> None:
+    case = ET.SubElement(suite, "testcase", classname=classname, name=finding.check.id, time=f"{finding.seconds:.3f}")
+    told = f"{place(finding.check.enforced[0])}\n{paragraph(finding)}\nreproduce: {_command(finding, examination)}"
+    if _is_known(finding):
+        ET.SubElement(case, "skipped", message=f"known failure: {printable(finding.known)}")
+        ET.SubElement(case, "system-out").text = told
+    elif finding.outcome is Outcome.FAIL:
+        ET.SubElement(case, "failure", type=str(finding.check.level), message=finding.check.title).text = told
+    elif finding.outcome is Outcome.ERROR:
+        ET.SubElement(case, "error", type="error", message=printable(finding.detail)).text = told
+    elif finding.outcome in {Outcome.NOT_APPLICABLE, Outcome.NOT_EXAMINED}:
+        ET.SubElement(case, "skipped", message=printable(finding.detail))
+    elif finding.outcome is Outcome.WARN:
+        ET.SubElement(case, "system-out").text = f"warning ({finding.check.level}): {told}"
+    elif finding.detail:
+        ET.SubElement(case, "system-out").text = printable(finding.detail)
+
+
+def _command(finding: Finding, examination: Examination) -> str:
+    return printable(command_of(finding, examination.arguments))
+
+
+def _is_known(finding: Finding) -> bool:
+    return finding.known != "" and finding.outcome in {Outcome.FAIL, Outcome.ERROR, Outcome.WARN}
+
+
+def _figures(findings: Sequence[Finding], *, cut: bool = False) -> dict[str, str]:
+    known = sum(map(_is_known, findings))
+    numbers = counts([finding for finding in findings if not _is_known(finding)])
+    return {
+        "tests": str(len(findings) + cut),
+        "failures": str(numbers[Outcome.FAIL]),
+        "errors": str(numbers[Outcome.ERROR] + cut),
+        "skipped": str(numbers[Outcome.NOT_APPLICABLE] + numbers[Outcome.NOT_EXAMINED] + known),
+        "time": f"{sum(finding.seconds for finding in findings):.3f}",
+    }

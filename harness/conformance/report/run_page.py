@@ -1,0 +1,46 @@
+"""The report of one run as one page of HTML without scripts, which loads nothing."""
+
+import shlex
+from functools import partial
+from importlib.resources import files
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup
+
+from harness.conformance.examination import Examination
+from harness.conformance.report.heading import circumstances, cut_short
+from harness.conformance.report.notes import notes
+from harness.conformance.report.plugin_report import plugin_reports
+from harness.conformance.report.transcript import transcript
+from harness.conformance.report.verdict_line import verdict
+from harness.conformance.report.wording import demand, facts, place, printable
+
+__all__ = ["run_page"]
+
+_ROOM = "harness.conformance.report"
+
+
+def run_page(examination: Examination) -> str:
+    """Return the page. Everything that a plugin has said is escaped, and its control characters are visible."""
+    environment = Environment(
+        loader=PackageLoader(_ROOM),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = files(_ROOM).joinpath("templates/run.css").read_text(encoding="utf-8")
+    text = environment.get_template("run.html.j2").render(
+        style=Markup(style),  # noqa: S704 -- our own file
+        verdict=verdict(examination.findings),
+        incomplete=cut_short(examination),
+        circumstances=list(circumstances(examination)),
+        plugins=plugin_reports(examination),
+        command=printable(shlex.join(examination.command)),
+        demand=demand,
+        facts=facts,
+        notes=partial(notes, examination=examination),
+        place=place,
+        transcript=transcript,
+    )
+    return text + "\n"

@@ -1,0 +1,92 @@
+"""The report for the folder reports/: small enough to be kept in a repository, with every failure and no transcript."""
+
+import shlex
+from pathlib import Path
+from typing import Final
+
+from harness.conformance.examination import Examination
+from harness.conformance.finding import Finding
+from harness.conformance.report.document import header, standing_entry, summary
+from harness.conformance.report.markdown_parts import escaped
+from harness.conformance.report.notes import notes
+from harness.conformance.report.plugin_report import PluginReport, plugin_reports
+from harness.conformance.report.run_markdown import overview, reproduction
+from harness.conformance.report.wording import TOLD, facts, printable
+from harness.conformance.report.yaml_text import to_yaml_text
+from harness.files import write_atomically
+
+__all__ = ["KIND", "PAGE", "REPORT", "to_yaml", "write_folder"]
+
+KIND: Final = "cni-harness conformance report"
+"""The value of the key `kind`."""
+REPORT: Final = "report.yaml"
+PAGE: Final = "README.md"
+
+
+def to_yaml(examination: Examination) -> str:
+    """Return the report as YAML: the IDs of the checks by outcome, and the facts about failures, errors and warnings.
+
+    Paths below the working folder are relative, so that reports of different machines can be compared.
+    """
+    found = {
+        "kind": KIND,
+        **header(examination),
+        "command": shlex.join(examination.command),
+        "plugins": [_plugin(each, examination) for each in plugin_reports(examination)],
+    }
+    return to_yaml_text(_plain(found))
+
+
+def write_folder(examination: Examination, folder: Path) -> None:
+    """Write the report and a page about it into a folder, which is named after the project. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [
+        f"# {escaped(folder.name)}\n",
+        *overview(examination),
+        f"[{REPORT}]({REPORT}) has every check. docs/conformance.md explains the words.\n",
+        *reproduction(examination),
+    ]
+    write_atomically(folder / PAGE, _without_folder("\n".join(lines)).encode())
+    write_atomically(folder / REPORT, to_yaml(examination).encode())
+
+
+def _plugin(report: PluginReport, examination: Examination) -> dict[str, object]:
+    subject = report.subject
+    return {
+        "plugin": subject.type,
+        "network": subject.network.name,
+        "profile": str(subject.profile),
+        "cni_version": subject.network.cni_version,
+        **standing_entry(report.standing),
+        "summary": {name: number for name, number in summary(report.findings).items() if number},
+        "told": [_told(finding, examination) for finding in report.told],
+        "pass": sorted(report.passed),
+        "not_examined": report.not_examined,
+        "not_applicable": report.not_applicable,
+    }
+
+
+def _told(finding: Finding, examination: Examination) -> dict[str, object]:
+    return {
+        "check": finding.check.id,
+        "level": str(finding.check.level),
+        "outcome": str(finding.outcome),
+        **({} if finding.outcome in TOLD else {"detail": finding.detail}),
+        **{name: fact for name, fact in facts(finding) if name != "sent"},
+        **dict(notes(finding, examination)),
+    }
+
+
+def _without_folder(text: str) -> str:
+    return text.replace(f"{Path.cwd()}/", "")
+
+
+def _plain(value: object) -> object:
+    """Return a document whose texts have no control characters, and no path of the working folder."""
+    if isinstance(value, str):
+        return _without_folder(printable(value))
+    if isinstance(value, dict):
+        return {_plain(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value

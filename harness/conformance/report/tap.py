@@ -1,0 +1,81 @@
+"""The report in the Test Anything Protocol, version 14."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from harness.conformance.examination import Examination
+from harness.conformance.finding import Finding, Outcome
+from harness.conformance.report.heading import heading
+from harness.conformance.report.notes import notes, reason
+from harness.conformance.report.wording import demand, facts, place, printable
+
+__all__ = ["to_tap"]
+
+_ACTIVE: Final = re.compile(r"([\\#])")
+_SKIPPED: Final = (Outcome.NOT_APPLICABLE, Outcome.NOT_EXAMINED)
+_SEVERITY: Final = {Outcome.FAIL: "fail", Outcome.ERROR: "error", Outcome.WARN: "warning"}
+
+
+def to_tap(examination: Examination) -> str:
+    """Return the report: a test point for each finding, with a diagnostic for failures, errors and warnings.
+
+    A check that does not apply, or was not examined, is a SKIP, and a failure that is known a TODO. A warning is "ok".
+    A run that was cut short ends with "Bail out!".
+    """
+    return "\n".join([*_head(examination), *_points(examination), *_end(examination), ""])
+
+
+def _head(examination: Examination) -> Iterator[str]:
+    yield "TAP version 14"
+    yield from (f"# {name}: {_line(value)}" for name, value in heading(examination))
+    yield f"1..{len(examination.findings)}"
+
+
+def _points(examination: Examination) -> Iterator[str]:
+    for number, finding in enumerate(examination.findings, 1):
+        subject = finding.subject
+        name = f"{subject.network.name} {subject.type} {subject.profile}: {finding.check.id}"
+        ok = "not ok" if finding.outcome in {Outcome.FAIL, Outcome.ERROR} else "ok"
+        yield f"{ok} {number} - {_description(name)}{_directive(finding)}"
+        if finding.outcome in _SEVERITY:
+            yield from _diagnostic(finding, examination)
+
+
+def _directive(finding: Finding) -> str:
+    if finding.outcome in _SKIPPED:
+        return f" # SKIP {_description(reason(finding))}".rstrip()
+    if finding.known and finding.outcome in {Outcome.FAIL, Outcome.ERROR}:
+        return f" # TODO {_description(finding.known)}"
+    return ""
+
+
+def _diagnostic(finding: Finding, examination: Examination) -> Iterator[str]:
+    """Yield a block of YAML, indented by two spaces."""
+    told = {
+        "message": finding.check.title,
+        "severity": _SEVERITY[finding.outcome],
+        "level": str(finding.check.level),
+        "place": place(finding.check.enforced[0]),
+        "sentence": demand(finding.check),
+        **dict(facts(finding)),
+        **dict(notes(finding, examination)),
+        "duration_ms": round(finding.seconds * 1000),
+    }
+    # JSON is YAML, and what the small YAML parsers of TAP's readers understand.
+    lines = (f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in told.items())
+    yield from (f"  {line}" for line in ("---", *lines, "..."))
+
+
+def _end(examination: Examination) -> Iterator[str]:
+    if examination.cut_short:
+        yield f"Bail out! {_line(printable(examination.cut_short))}"
+
+
+def _description(text: str) -> str:
+    return _ACTIVE.sub(r"\\\1", _line(printable(text)))
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,148 @@
+"""Core and extended conformance: which check counts for what, and the verdict in one line."""
+
+from dataclasses import replace
+
+import pytest
+
+from harness.conformance.catalogue import Level, checks
+from harness.conformance.features import FEATURES, IPV6, State, feature_of, standing
+from harness.conformance.finding import Finding, Outcome
+from harness.conformance.profile import Profile
+from harness.conformance.report.verdict_line import verdict
+from harness.conformance.subject import Subject
+from harness.libcni.networks import PluginConfig
+from tests import findings
+
+DUAL_STACK: dict[str, object] = {"type": "host-local", "ranges": [[{"subnet": "2001:db8::/64"}]]}
+
+
+def bridge(version: str = "1.1.0", ipam: dict[str, object] | None = None, *capabilities: str) -> Subject:
+    """A plugin that delegates, and declares capabilities."""
+    network = replace(findings.NETWORK, cni_version=version)
+    raw: dict[str, object] = {"type": "bridge", "ipam": ipam or {"type": "host-local"}}
+    plugin = PluginConfig("bridge", frozenset(capabilities), raw, "host-local")
+    return replace(findings.subject(network=network), plugin=plugin)
+
+
+def every_finding(subject: Subject, *others: str, outcome: Outcome = Outcome.FAIL) -> list[Finding]:
+    """Every check of the subject's profile: those named end with `outcome`, all others pass."""
+    wanted = [check for check in checks() if subject.profile in check.profiles]
+    assert set(others) <= {check.id for check in wanted}
+    return [Finding(each, subject, outcome if each.id in others else Outcome.PASS, 0.1) for each in wanted]
+
+
+def without(found: list[Finding], *prefixes: str) -> list[Finding]:
+    """The findings as if the checks with these prefixes did not apply."""
+    not_applicable = Outcome.NOT_APPLICABLE
+    return [each._replace(outcome=not_applicable) if each.check.id.startswith(prefixes) else each for each in found]
+
+
+def test_core_are_musts_and_each_feature_has_checks() -> None:
+    owners = {check.id: feature_of(check) for check in checks()}
+
+    core = [check for check in checks() if owners[check.id] is None]
+    assert {check.level for check in core} == {Level.MUST}
+    assert {"add-prints-result", "del-twice", "version-result", "parallel-add"} <= {check.id for check in core}
+    assert [each.name for each in FEATURES if each is not IPV6 and each not in owners.values()] == []
+    assert {each for each in IPV6.ids if each not in owners} == set()
+
+
+@pytest.mark.parametrize(
+    ("check", "feature"),
+    [
+        ("gc-keeps-valid", "GC"),
+        ("gc-spelling-of-libcni", "GC"),
+        ("delegate-gc", "delegation"),
+        ("status-forwarded", "STATUS"),
+        ("check-after-add", "CHECK"),
+        ("version-supported-works", "versions"),
+        ("capability-port-mappings", "portMappings"),
+        ("del-undoes-add", "clean-up"),
+        ("error-object", "errors"),
+        ("crio-version", "CRI-O"),
+        ("stdout-full", "robustness"),
+    ],
+)
+def test_a_check_counts_for_one_feature(check: str, feature: str) -> None:
+    found = feature_of(next(each for each in checks() if each.id == check))
+
+    assert found is not None
+    assert found.name == feature
+
+
+def test_capabilities_ipv6_and_delegation_count_only_if_they_are_declared() -> None:
+    plain = replace(bridge(), plugin=PluginConfig("bridge", frozenset(), {"type": "bridge"}))
+    rich = bridge("1.1.0", DUAL_STACK, "ips", "portMappings")
+
+    assert {"ips", "portMappings", "IPv6", "delegation"}.isdisjoint(standing(every_finding(plain)).extended)
+    assert {"ips", "portMappings", "IPv6", "delegation"} <= standing(every_finding(rich)).extended.keys()
+    assert "mac" not in standing(every_finding(rich)).extended
+
+
+def test_a_feature_without_a_check_that_applies_is_not_declared() -> None:
+    found = without(every_finding(bridge("1.0.0")), "gc-", "status-")
+
+    assert {"GC", "STATUS"}.isdisjoint(standing(found).extended)
+    assert verdict(found) == "CNI 1.0.0 core: pass; extended: 13 of 13"
+
+
+def test_a_plugin_without_faults_passes() -> None:
+    assert verdict(every_finding(bridge("1.1.0", DUAL_STACK))) == "CNI 1.1.0 core: pass; extended: 16 of 16"
+
+
+def test_a_must_of_a_feature_fails_the_feature_and_not_core() -> None:
+    found = standing(every_finding(bridge(), "gc-keeps-valid", "check-address-missing"))
+
+    assert found.core is State.PASS
+    assert [name for name, state in found.extended.items() if state is State.FAIL] == ["CHECK", "GC"]
+
+
+def test_a_must_of_core_fails_core_and_no_feature() -> None:
+    assert verdict(every_finding(bridge(), "del-twice")) == "CNI 1.1.0 core: fail; extended: 15 of 15"
+
+
+def test_ipv6_shares_its_checks() -> None:
+    found = standing(every_finding(bridge("1.1.0", DUAL_STACK), "add-addresses"))
+
+    assert (found.core, found.extended["IPv6"]) == (State.FAIL, State.FAIL)
+
+
+@pytest.mark.parametrize(
+    ("check", "outcome", "state"),
+    [
+        ("containerd-stops", Outcome.WARN, State.FAIL),
+        ("status-exhausted", Outcome.WARN, State.PASS),  # a MAY
+        ("gc-keeps-valid", Outcome.NOT_EXAMINED, State.PARTIAL),
+        ("gc-keeps-valid", Outcome.ERROR, State.PARTIAL),
+        ("gc-keeps-valid", Outcome.NOT_APPLICABLE, State.PASS),
+    ],
+)
+def test_what_an_outcome_does_to_its_feature(check: str, outcome: Outcome, state: State) -> None:
+    found = every_finding(bridge(), check, outcome=outcome)
+    feature = next(feature_of(each.check) for each in found if each.check.id == check)
+
+    assert feature is not None
+    assert standing(found).extended[feature.name] is state
+
+
+def test_core_is_partial_if_a_must_was_not_examined_or_not_run() -> None:
+    whole = every_finding(bridge())
+    blocked = every_finding(bridge(), "del-twice", outcome=Outcome.NOT_EXAMINED)
+
+    assert verdict(blocked) == "CNI 1.1.0 core: partial; extended: 15 of 15"
+    assert verdict(whole[:5]).startswith("CNI 1.1.0 core: partial; extended: 0 of ")
+    assert verdict([each for each in whole if each.check.id != "stdout-full"]).endswith(
+        "core: pass; extended: 14 of 15"
+    )
+
+
+def test_of_several_plugins_the_worst_counts() -> None:
+    ipam = replace(bridge("1.0.0"), profile=Profile.IPAM)
+    sound = every_finding(bridge(), "check-interface-missing")
+    spoilt = every_finding(ipam, "del-twice", "gc-keeps-valid")
+
+    assert verdict([*sound, *spoilt]) == "CNI 1.0.0 to 1.1.0 core: fail; extended: 13 of 15"
+
+
+def test_nothing_is_no_pass() -> None:
+    assert verdict([]) == "nothing was examined"
