@@ -107,7 +107,7 @@ def test_an_add_that_always_fails_is_one_finding(plugin: Mapping[str, object], t
     found = find(plugin, ("add-prints-result", *WANTING_AN_ADD), tmp_path, Extent())
 
     assert found.pop("add-prints-result").outcome is Outcome.FAIL
-    assert {each.outcome for each in found.values()} == {Outcome.NOT_APPLICABLE}, found
+    assert {each.outcome for each in found.values()} == {Outcome.NOT_EXAMINED}, found
     assert all(each.detail.startswith("its ordinary ADD fails: exit code 1: ") for each in found.values()), found
 
 
