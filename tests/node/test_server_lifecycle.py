@@ -313,7 +313,7 @@ def test_server_that_was_upgraded_drains_and_its_launchers_run_the_new_code(inst
 
             until(lambda: "9.8.7" in about(bin_dir))
             assert "at work: the installation has changed" in server.log()
-            assert held.finish() == 0
+            assert held.finish() == 0, (held.stdout, held.stderr, server.log())
         assert server.process.wait(HANG) == 0
 
 

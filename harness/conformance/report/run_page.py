@@ -2,10 +2,6 @@
 
 import shlex
 from functools import partial
-from importlib.resources import files
-
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-from markupsafe import Markup
 
 from harness.conformance.examination import Examination
 from harness.conformance.report.heading import circumstances, cut_short
@@ -14,6 +10,7 @@ from harness.conformance.report.plugin_report import plugin_reports
 from harness.conformance.report.transcript import transcript
 from harness.conformance.report.verdict_line import verdict
 from harness.conformance.report.wording import demand, facts, place, printable
+from harness.html_page import rendered
 
 __all__ = ["run_page"]
 
@@ -22,16 +19,9 @@ _ROOM = "harness.conformance.report"
 
 def run_page(examination: Examination) -> str:
     """Return the page. Everything that a plugin has said is escaped, and its control characters are visible."""
-    environment = Environment(
-        loader=PackageLoader(_ROOM),
-        autoescape=select_autoescape(default=True, default_for_string=True),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    style = files(_ROOM).joinpath("templates/run.css").read_text(encoding="utf-8")
-    text = environment.get_template("run.html.j2").render(
-        style=Markup(style),  # noqa: S704 -- our own file
+    return rendered(
+        _ROOM,
+        "run",
         verdict=verdict(examination.findings),
         incomplete=cut_short(examination),
         circumstances=list(circumstances(examination)),
@@ -43,4 +33,3 @@ def run_page(examination: Examination) -> str:
         place=place,
         transcript=transcript,
     )
-    return text + "\n"

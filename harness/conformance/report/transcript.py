@@ -21,7 +21,7 @@ def transcript(finding: Finding) -> str:
     """Return the calls as commands for a shell, each with its outcome in comments; empty if there were none.
 
     A command has the variables CNI_* of its call, and its standard input. Other variables, the working folder and
-    closed descriptors are those of the shell. The namespaces of the calls are gone, unless the node was kept.
+    closed descriptors are those of the shell. The namespaces of the calls are gone.
     """
     calls = enumerate(finding.transcript, 1)
     return "\n\n".join("\n".join(_lines(number, execution)) for number, execution in calls)

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Final, Protocol
 
-from harness.conformance.catalogue import Check
+from harness.conformance.catalogue import Level
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.sentences import Sentence
 from harness.conformance.subject import Subject
@@ -35,6 +35,22 @@ _NEXT_DIFFERENCE: Final = re.compile(r"; (?=[-+~] \w+: )")
 """The boundary between two differences of a node."""
 
 
+class Described(Protocol):
+    """A check of plugins, or of runtimes."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def sentences(self) -> tuple[str, ...]: ...
+    @property
+    def level(self) -> Level: ...
+    @property
+    def enforced(self) -> Sequence[Sentence]:
+        """The sentences that it enforces, the most telling one first."""
+
+
 def by_subject(findings: Sequence[Finding]) -> list[tuple[Subject, list[Finding]]]:
     """Return the findings grouped by their plugin, in their order."""
     return [(subject, list(found)) for subject, found in groupby(findings, lambda finding: finding.subject)]
@@ -55,7 +71,7 @@ def is_shown(finding: Finding, *, only_failures: bool) -> bool:
     return finding.outcome in {Outcome.FAIL, Outcome.ERROR} or not only_failures
 
 
-def check_entry(check: Check) -> dict[str, object]:
+def check_entry(check: Described) -> dict[str, object]:
     """Return the entries of a check that all documents have."""
     sentence = check.enforced[0]
     return {
@@ -74,7 +90,7 @@ def place(sentence: Sentence) -> str:
     return f"{sentence.document}, {sentence.section}"
 
 
-def demand(check: Check) -> str:
+def demand(check: Described) -> str:
     """Return the sentence that a check enforces, in quotation marks if its document is quoted."""
     sentence = check.enforced[0]
     return f'"{sentence.text}"' if sentence.document in _QUOTED else sentence.text

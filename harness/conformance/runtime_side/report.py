@@ -9,7 +9,7 @@ import click
 
 from harness.conformance.edition import SPEC_VERSION, SUITE_VERSION
 from harness.conformance.finding import Outcome
-from harness.conformance.report.wording import place, tally
+from harness.conformance.report.wording import check_entry, demand, place, tally
 from harness.conformance.runtime_side.demand import Observation, RuntimeCheck
 from harness.conformance.runtime_side.judge import RuntimeFinding
 from harness.conformance.runtime_side.records import Call
@@ -94,17 +94,7 @@ def _unchecked(sentences: Sequence[Sentence]) -> list[Sentence]:
 
 
 def _entry(check: RuntimeCheck) -> dict[str, object]:
-    sentence = check.enforced[0]
-    return {
-        "id": check.id,
-        "title": check.title,
-        "document": sentence.document,
-        "section": sentence.section,
-        "sentence": sentence.text,
-        "sentences": list(check.sentences),
-        "level": str(check.level),
-        "needs": check.needs,
-    }
+    return {**check_entry(check), "needs": check.needs}
 
 
 def _breach(observation: Observation) -> dict[str, object]:
@@ -129,10 +119,10 @@ def _label(finding: RuntimeFinding) -> str:
 
 
 def _paragraph(finding: RuntimeFinding, width: int) -> Iterator[str]:
-    check, sentence = finding.check, finding.check.enforced[0]
-    yield f"{_label(finding)} {click.style(check.id, bold=True)} ({check.level}; {place(sentence)}), {_why(finding)}"
-    quoted = f'"{sentence.text}"' if sentence.document == "SPEC.md" else sentence.text
-    for text in (check.title, quoted):
+    check = finding.check
+    name = click.style(check.id, bold=True)
+    yield f"{_label(finding)} {name} ({check.level}; {place(check.enforced[0])}), {_why(finding)}"
+    for text in (check.title, demand(check)):
         yield from textwrap.wrap(text, width, initial_indent="  ", subsequent_indent="  ", break_long_words=False)
     for breach in finding.breaches[:_SHOWN]:
         for name, text in (("expected", breach.expected), ("got", breach.got)):
