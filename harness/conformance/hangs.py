@@ -50,6 +50,11 @@ class Hangs:
             else:
                 self._ended.add(execution.verb)
 
+    def has_only_hung(self, verb: str) -> bool:
+        """Tell whether the verb was executed, and never ended by itself."""
+        with self._lock:
+            return self._timed_out[verb] > 0 and verb not in self._ended
+
     def report(self, verb: str, check: str) -> None:
         """Remember the first check whose finding says that a verb hangs: a verb is given up only then."""
         with self._lock:

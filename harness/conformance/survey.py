@@ -76,9 +76,11 @@ class Survey:
                 profiled = self._profiled(subject, extent)
                 if not any(profiled.profile in check.profiles for check in self.checks):
                     continue
-                self._note_left(profiled, extent)
+                if not extent.hangs.has_only_hung("ADD"):
+                    self._note_left(profiled, extent)
+                    profiled = with_delegates(profiled, self.state_dir, extent)
                 examine(
-                    with_delegates(profiled, self.state_dir, extent),
+                    profiled,
                     self.checks,
                     state_dir=self.state_dir,
                     extent=extent,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import checks
-from harness.conformance.finding import Finding, Outcome
+from harness.conformance.finding import Finding, Outcome, fatal
 from harness.conformance.profile import Profile
 from harness.conformance.run import Extent, examine
 from harness.conformance.subject import Subject
@@ -111,7 +111,8 @@ def test_an_add_that_fails_after_a_del_is_one_finding(sound_bin_dir: Path, tmp_p
     [
         (WITHOUT_GC, Profile.INTERFACE, "delegate-gc"),
         (WITHOUT_GC, Profile.IPAM, "gc-removes-stale"),
-        (GC_UNKNOWN, Profile.INTERFACE, "gc-of-nothing"),
+        (GC_UNKNOWN, Profile.INTERFACE, "delegate-gc"),
+        (GC_UNKNOWN, Profile.IPAM, "gc-of-nothing"),
     ],
 )
 def test_a_missing_gc_is_one_finding(
@@ -120,11 +121,39 @@ def test_a_missing_gc_is_one_finding(
     bin_dir = plugin(script, sound_bin_dir, tmp_path, profile)
 
     names = [name for name in OF_GC if profile in CHECKS[name].profiles]
+    if script == GC_UNKNOWN and cause != "gc-of-nothing":
+        names.append("gc-of-nothing")  # a SHOULD: the MUST is told
     findings = found(subject(profile, bin_dir), [*names, "version-result"], tmp_path)
 
     assert failed(findings) == {cause}
     assert unexamined(findings) == dict.fromkeys(names, cause)
     assert findings["version-result"].outcome is Outcome.PASS
+
+
+def test_a_del_that_always_fails_is_one_finding_of_a_must(sound_bin_dir: Path, tmp_path: Path) -> None:
+    script = f"""#!/bin/sh
+[ "$CNI_COMMAND" = DEL ] && {{ echo "no such verb for $CNI_CONTAINERID" >&2; exit 3; }}
+exec {SOUND_ONE}
+"""
+    bin_dir = plugin(script, sound_bin_dir, tmp_path)
+
+    names = ("del-undoes-add", "del-twice", "del-netns-gone", "del-never-added", "version-result")
+    findings = found(subject(Profile.INTERFACE, bin_dir), names, tmp_path)
+
+    assert failed(findings) == {"del-twice"}
+    assert fatal(list(findings.values()))
+    assert unexamined(findings) == dict.fromkeys(("del-undoes-add", *names[2:4]), "del-twice")
+
+
+def test_a_second_del_that_fails_explains_no_first_one(sound_bin_dir: Path, tmp_path: Path) -> None:
+    script = "#!/bin/sh" + DEL_ONCE.replace("exit 1", "exit 3").replace(
+        "if [", '[ "$CNI_COMMAND" = DEL ] && [ -z "$CNI_NETNS" ] && exit 3\nif ['
+    )
+    bin_dir = plugin(script, sound_bin_dir, tmp_path)
+
+    findings = found(subject(Profile.INTERFACE, bin_dir), ["del-twice", "del-netns-empty"], tmp_path)
+
+    assert failed(findings) == {"del-twice", "del-netns-empty"}
 
 
 def test_a_fault_in_another_verb_is_found_without_gc(sound_bin_dir: Path, tmp_path: Path) -> None:
