@@ -6,7 +6,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.conformance.verdict import ViolationError
+from harness.conformance.verdict import NoErrorObjectError, ViolationError
 from harness.libcni.exchange import FLOOD
 from harness.libcni.execute import Execution
 from skel.errors import CniError
@@ -46,12 +46,18 @@ def refused(
     """Demand an error with an error object, and return the error object.
 
     Its code has to be one of `codes`, unless `codes` is empty. Each of `naming` has to occur in its message or details.
+    Raises NoErrorObjectError if only the error object is missing or invalid.
     """
     failed(execution, what)
-    said = document(execution, f"an error object on standard output, since {what}")
+    try:
+        said = document(execution, f"an error object on standard output, since {what}")
+    except ViolationError as error:
+        raise NoErrorObjectError(error.expected, error.got, execution) from None
     code, message = said.get("code"), said.get("msg")
     if not isinstance(code, int) or isinstance(code, bool) or not isinstance(message, str) or not message:
-        raise ViolationError("an error object with a number as code and a msg", _quoted(execution.stdout), execution)
+        raise NoErrorObjectError(
+            "an error object with a number as code and a msg", _quoted(execution.stdout), execution
+        )
     if codes and code not in codes:
         raise ViolationError(f"code {' or '.join(map(str, codes))}, since {what}", f"code {code}: {message}", execution)
     words = f"{message} {said.get('details', '')}"

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from harness.conformance.attempt import ORDINARY_ADD, Attempt
 from harness.conformance.finding import Outcome
 from harness.conformance.symptoms import Symptom, leftovers_in, symptoms
+from harness.conformance.verdict import NoErrorObjectError, ViolationError
 from harness.libcni.execute import Execution
 
 __all__ = ["PREREQUISITES", "RESULT_VERSION", "Prerequisite", "prerequisites_of"]
@@ -24,9 +25,13 @@ class Prerequisite(NamedTuple):
     """It is about an ADD that follows a DEL."""
     is_answer: bool = False
     """Without it, checks that expect an error of the verb get one in any case."""
+    kind: type[ViolationError] | None = None
+    """It explains violations of this kind, of any verb, and nothing else."""
 
     def concerns(self, effect: Attempt) -> bool:
         """Tell whether another check's outcome may follow from this one's, so that it is worth a run."""
+        if self.kind is not None:
+            return isinstance(effect.violation, self.kind)
         violation = effect.violation
         if violation is None:
             passed = effect.finding.outcome is Outcome.PASS
@@ -38,6 +43,8 @@ class Prerequisite(NamedTuple):
         """Tell whether the fault that its check has found is the fault of another check, which it concerns."""
         if cause.finding.outcome not in {Outcome.FAIL, Outcome.WARN}:
             return False
+        if self.kind is not None:
+            return isinstance(cause.violation, self.kind)
         known = symptoms(cause.finding.transcript)
         if effect.violation is None:
             return all(symptoms([each]) & known for each in self._executions(effect))
@@ -90,6 +97,7 @@ PREREQUISITES: Final = (
     Prerequisite("gc-of-nothing", "GC", is_answer=True),
     Prerequisite("delegate-gc", "GC"),
     Prerequisite("gc-removes-stale", "GC"),
+    Prerequisite("error-object", "", kind=NoErrorObjectError),
 )
 """In the order in which they explain each other."""
 

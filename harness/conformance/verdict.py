@@ -2,7 +2,7 @@
 
 from harness.libcni.execute import Execution
 
-__all__ = ["NotApplicableError", "PredecessorError", "UnexecutableError", "ViolationError"]
+__all__ = ["NoErrorObjectError", "NotApplicableError", "PredecessorError", "UnexecutableError", "ViolationError"]
 
 
 class ViolationError(Exception):
@@ -18,6 +18,10 @@ class ViolationError(Exception):
 
 class UnexecutableError(ViolationError):
     """The kernel cannot execute the plugin's file."""
+
+
+class NoErrorObjectError(ViolationError):
+    """The plugin has failed, as it had to, without the error object that SPEC.md section 5 describes."""
 
 
 class NotApplicableError(Exception):

@@ -48,6 +48,11 @@ DEL_BARE = f"""
 [ "$CNI_COMMAND" = DEL ] && exec env -u A_MARK {SOUND_ONE}
 exec {SOUND_ONE}
 """
+SILENT_ERRORS = f"""#!/bin/sh
+[ "$CNI_COMMAND" = UNREFUSED ] && exit 0
+result=$({SOUND_ONE}) || exit 1
+[ -z "$result" ] || echo "$result"
+"""
 OF_GC = ("gc-empty-list", "gc-spelling-of-spec", "gc-goes-on-past-errors", "delegate-environment", "delegate-gc-fails")
 
 
@@ -134,6 +139,28 @@ def test_a_fault_in_another_verb_is_found_without_gc(sound_bin_dir: Path, tmp_pa
 
     assert failed(findings) == {"delegate-environment"}
     assert "passed on as they came, at DEL" in findings["delegate-environment"].expected
+
+
+def test_errors_without_an_object_are_one_finding(sound_bin_dir: Path, tmp_path: Path) -> None:
+    bin_dir = plugin(SILENT_ERRORS, sound_bin_dir, tmp_path)
+    names = ("stdin-no-json", "variable-missing", "command-unknown", "version-unsupported-code", "error-exit-code")
+
+    findings = found(subject(Profile.INTERFACE, bin_dir), ["error-object", *names], tmp_path)
+
+    assert failed(findings) == {"error-object"}
+    assert unexamined(findings) == dict.fromkeys(names[:-1], "error-object")
+    assert findings["error-exit-code"].outcome is Outcome.PASS
+
+
+def test_a_verb_that_is_not_refused_is_found_behind_errors_without_an_object(
+    sound_bin_dir: Path, tmp_path: Path
+) -> None:
+    bin_dir = plugin(SILENT_ERRORS.replace("UNREFUSED", "RENAME"), sound_bin_dir, tmp_path)
+
+    findings = found(subject(Profile.INTERFACE, bin_dir), ["command-unknown", "stdin-no-json"], tmp_path)
+
+    assert failed(findings) == {"command-unknown", "error-object"}
+    assert unexamined(findings) == {"stdin-no-json": "error-object"}
 
 
 @pytest.mark.parametrize(
