@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 from harness.conformance.attempt import ORDINARY_ADD, Attempt
 from harness.conformance.finding import Outcome
 from harness.conformance.symptoms import Symptom, leftovers_in, symptoms
-from harness.conformance.verdict import NoErrorObjectError, ViolationError
 from harness.libcni.execute import Execution
 
 __all__ = ["PREREQUISITES", "RESULT_VERSION", "Prerequisite", "prerequisites_of"]
@@ -17,34 +16,34 @@ RESULT_VERSION: Final = "add-repeats-cni-version"
 
 
 class Prerequisite(NamedTuple):
-    """Something that checks take for granted: `check` is the ID of the check that examines it, with this verb."""
+    """Something that checks take for granted: `check` is the ID of the check that examines it, with this verb.
+
+    Without a verb it explains only the violations that name it.
+    """
 
     check: str
-    verb: str
+    verb: str = ""
     after_del: bool = False
     """It is about an ADD that follows a DEL."""
     is_answer: bool = False
     """Without it, checks that expect an error of the verb get one in any case."""
-    kind: type[ViolationError] | None = None
-    """It explains violations of this kind, of any verb, and nothing else."""
 
     def concerns(self, effect: Attempt) -> bool:
         """Tell whether another check's outcome may follow from this one's, so that it is worth a run."""
-        if self.kind is not None:
-            return isinstance(effect.violation, self.kind)
         violation = effect.violation
         if violation is None:
             passed = effect.finding.outcome is Outcome.PASS
             executions = self._executions(effect)
             return passed and self.is_answer and bool(executions) and all(symptoms([each]) for each in executions)
-        return self._is_needed(effect) or bool(self._seen(effect)) or bool(self._left(effect))
+        named = violation.follows == self.check
+        return named or self._is_needed(effect) or bool(self._seen(effect)) or bool(self._left(effect))
 
     def explains(self, cause: Attempt, effect: Attempt) -> bool:
         """Tell whether the fault that its check has found is the fault of another check, which it concerns."""
         if cause.finding.outcome not in {Outcome.FAIL, Outcome.WARN}:
             return False
-        if self.kind is not None:
-            return isinstance(cause.violation, self.kind)
+        if effect.violation is not None and effect.violation.follows == self.check:
+            return True
         known = symptoms(cause.finding.transcript)
         if effect.violation is None:
             return all(symptoms([each]) & known for each in self._executions(effect))
@@ -97,7 +96,10 @@ PREREQUISITES: Final = (
     Prerequisite("gc-of-nothing", "GC", is_answer=True),
     Prerequisite("delegate-gc", "GC"),
     Prerequisite("gc-removes-stale", "GC"),
-    Prerequisite("error-object", "", kind=NoErrorObjectError),
+    Prerequisite("error-object"),
+    Prerequisite("version-unsupported"),
+    Prerequisite("container-id-invalid"),
+    Prerequisite("stdin-closed"),
 )
 """In the order in which they explain each other."""
 
