@@ -18,6 +18,8 @@ __all__ = ["any_case", "document", "ending", "failed", "refused", "result", "suc
 _QUOTED = 400
 _ROUNDED_FROM = 10.0
 """Seconds that are told without decimals."""
+_NO_OBJECT = "error-object"
+"""The check that examines error objects."""
 
 
 def succeeded(execution: Execution, what: str = "") -> Execution:
@@ -30,13 +32,16 @@ def succeeded(execution: Execution, what: str = "") -> Execution:
     return execution
 
 
-def failed(execution: Execution, what: str) -> Execution:
-    """Demand that it ended by itself with another exit code than 0. `what` is the reason why it has to fail."""
+def failed(execution: Execution, what: str, *, follows: str = "") -> Execution:
+    """Demand that it ended by itself with another exit code than 0. `what` is the reason why it has to fail.
+
+    `follows` is the check that success is the finding of, if it is not this one.
+    """
     expected = f"an error, since {what}"
     if execution.timed_out or execution.flooded or execution.exit_code < 0:
         raise ViolationError(expected, ending(execution), execution)
     if execution.exit_code == 0:
-        raise ViolationError(expected, f"success (exit code 0){_said(execution)}", execution)
+        raise ViolationError(expected, f"success (exit code 0){_said(execution)}", execution, follows=follows)
     return execution
 
 
@@ -46,12 +51,17 @@ def refused(
     """Demand an error with an error object, and return the error object.
 
     Its code has to be one of `codes`, unless `codes` is empty. Each of `naming` has to occur in its message or details.
+    If the error object is missing or invalid, the violation follows from that of the check `error-object`.
     """
     failed(execution, what)
-    said = document(execution, f"an error object on standard output, since {what}")
+    try:
+        said = document(execution, f"an error object on standard output, since {what}")
+    except ViolationError as error:
+        raise ViolationError(error.expected, error.got, execution, follows=_NO_OBJECT) from None
     code, message = said.get("code"), said.get("msg")
     if not isinstance(code, int) or isinstance(code, bool) or not isinstance(message, str) or not message:
-        raise ViolationError("an error object with a number as code and a msg", _quoted(execution.stdout), execution)
+        expected = "an error object with a number as code and a msg"
+        raise ViolationError(expected, _quoted(execution.stdout), execution, follows=_NO_OBJECT)
     if codes and code not in codes:
         raise ViolationError(f"code {' or '.join(map(str, codes))}, since {what}", f"code {code}: {message}", execution)
     words = f"{message} {said.get('details', '')}"

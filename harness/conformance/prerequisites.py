@@ -16,10 +16,13 @@ RESULT_VERSION: Final = "add-repeats-cni-version"
 
 
 class Prerequisite(NamedTuple):
-    """Something that checks take for granted: `check` is the ID of the check that examines it, with this verb."""
+    """Something that checks take for granted: `check` is the ID of the check that examines it, with this verb.
+
+    Without a verb it explains only the violations that name it.
+    """
 
     check: str
-    verb: str
+    verb: str = ""
     after_del: bool = False
     """It is about an ADD that follows a DEL."""
     is_answer: bool = False
@@ -34,14 +37,16 @@ class Prerequisite(NamedTuple):
             passed = effect.finding.outcome is Outcome.PASS
             executions = self._executions(effect)
             return passed and self.is_answer and bool(executions) and all(symptoms([each]) for each in executions)
-        return self._is_needed(effect) or bool(self._seen(effect)) or bool(self._left(effect))
+        named = violation.follows == self.check
+        return named or self._is_needed(effect) or bool(self._seen(effect)) or bool(self._left(effect))
 
     def explains(self, cause: Attempt, effect: Attempt) -> bool:
         """Tell whether the fault that its check has found is the fault of another check, which it concerns."""
         if cause.finding.outcome not in {Outcome.FAIL, Outcome.WARN}:
             return False
-        executions = self._executions(cause)[:1] if self.of_first else cause.finding.transcript
-        known = symptoms(executions)
+        if effect.violation is not None and effect.violation.follows == self.check:
+            return True
+        known = symptoms(self._executions(cause)[:1] if self.of_first else cause.finding.transcript)
         if effect.violation is None:
             return all(symptoms([each]) & known for each in self._executions(effect))
         if self._seen(effect) & known:
@@ -96,6 +101,10 @@ PREREQUISITES: Final = (
     Prerequisite("delegate-gc", "GC", is_answer=True),
     Prerequisite("gc-of-nothing", "GC", is_answer=True),
     Prerequisite("gc-removes-stale", "GC"),
+    Prerequisite("error-object"),
+    Prerequisite("version-unsupported"),
+    Prerequisite("container-id-invalid"),
+    Prerequisite("stdin-closed"),
 )
 """In the order in which they explain each other.
 

@@ -6,14 +6,18 @@ __all__ = ["NotApplicableError", "PredecessorError", "UnexecutableError", "Viola
 
 
 class ViolationError(Exception):
-    """The plugin violates a demand: `expected` is the demand, `got` the observation."""
+    """The plugin violates a demand: `expected` is the demand, `got` the observation.
 
-    def __init__(self, expected: str, got: str, execution: Execution | None = None) -> None:
+    `follows` is the ID of a check whose demand this one takes for granted: if that check fails, it is the cause.
+    """
+
+    def __init__(self, expected: str, got: str, execution: Execution | None = None, *, follows: str = "") -> None:
         super().__init__(f"expected {expected}; got {got}")
         self.expected = expected
         self.got = got
         self.execution = execution
         """The execution that shows it; otherwise the last one of the plugin."""
+        self.follows = follows
 
 
 class UnexecutableError(ViolationError):

@@ -48,6 +48,23 @@ DEL_BARE = f"""
 [ "$CNI_COMMAND" = DEL ] && exec env -u A_MARK {SOUND_ONE}
 exec {SOUND_ONE}
 """
+SILENT_ERRORS = f"""#!/bin/sh
+[ "$CNI_COMMAND" = UNREFUSED ] && exit 0
+result=$({SOUND_ONE}) || exit 1
+[ -z "$result" ] || echo "$result"
+"""
+WITHOUT_LOOKING = f"""#!/bin/sh
+case "$CNI_COMMAND,$CNI_CONTAINERID" in
+ADD,*[!0-9a-z]*) CNI_CONTAINERID=any exec {SOUND_ONE} ;;
+ADD,*) sed 's/"cniVersion":"99.0.0"/"cniVersion":"1.1.0"/' | {SOUND_ONE} ;;
+*) exec {SOUND_ONE} ;;
+esac
+"""
+LEAVES_THE_INTERFACE = f"""#!/bin/sh
+[ "$CNI_COMMAND" = DEL ] && exit 0
+result=$({SOUND_ONE}) || {{ code=$?; echo "$result"; exit $code; }}
+echo "$result"
+"""
 OF_GC = ("gc-empty-list", "gc-spelling-of-spec", "gc-goes-on-past-errors", "delegate-environment", "delegate-gc-fails")
 
 
@@ -163,6 +180,51 @@ def test_a_fault_in_another_verb_is_found_without_gc(sound_bin_dir: Path, tmp_pa
 
     assert failed(findings) == {"delegate-environment"}
     assert "passed on as they came, at DEL" in findings["delegate-environment"].expected
+
+
+def test_errors_without_an_object_are_one_finding(sound_bin_dir: Path, tmp_path: Path) -> None:
+    bin_dir = plugin(SILENT_ERRORS, sound_bin_dir, tmp_path)
+    names = ("stdin-no-json", "variable-missing", "command-unknown", "version-unsupported-code", "error-cni-version")
+
+    findings = found(subject(Profile.INTERFACE, bin_dir), ["error-object", *names, "error-exit-code"], tmp_path)
+
+    assert failed(findings) == {"error-object"}
+    assert unexamined(findings) == dict.fromkeys(names, "error-object")
+    assert findings["error-exit-code"].outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize(
+    ("script", "causes"),
+    [
+        (WITHOUT_LOOKING, ("version-unsupported", "container-id-invalid")),
+        (LEAVES_THE_INTERFACE, ("del-undoes-add",)),
+    ],
+)
+def test_what_a_stricter_check_has_found_is_not_found_twice(
+    script: str, causes: Sequence[str], sound_bin_dir: Path, tmp_path: Path
+) -> None:
+    effects = {
+        "version-unsupported": "version-unsupported-code",
+        "container-id-invalid": "container-id-invalid-code",
+        "del-undoes-add": "add-after-del",
+    }
+    bin_dir = plugin(script, sound_bin_dir, tmp_path)
+
+    findings = found(subject(Profile.INTERFACE, bin_dir), [effects[cause] for cause in causes], tmp_path)
+
+    assert failed(findings) == set(causes)
+    assert unexamined(findings) == {effects[cause]: cause for cause in causes}
+
+
+def test_a_verb_that_is_not_refused_is_found_behind_errors_without_an_object(
+    sound_bin_dir: Path, tmp_path: Path
+) -> None:
+    bin_dir = plugin(SILENT_ERRORS.replace("UNREFUSED", "RENAME"), sound_bin_dir, tmp_path)
+
+    findings = found(subject(Profile.INTERFACE, bin_dir), ["command-unknown", "stdin-no-json"], tmp_path)
+
+    assert failed(findings) == {"command-unknown", "error-object"}
+    assert unexamined(findings) == {"stdin-no-json": "error-object"}
 
 
 @pytest.mark.parametrize(

@@ -38,20 +38,22 @@ def error_object(trial: Trial) -> None:
 def error_cni_version(trial: Trial) -> None:
     """An error object has a cniVersion: that of the configuration, if the configuration can be read."""
     for execution in _failures(trial):
-        version = _version_said(execution)
+        version = expect.refused(execution, "it has failed").get("cniVersion")
         if not isinstance(version, str) or not version:
             raise ViolationError("a version as cniVersion in the error", json.dumps(version), execution)
     execution = trial.add(config={"name": ABSENT, "ipam": "none"})
-    if execution.exit_code != 0 and _version_said(execution) != trial.version:
-        got = json.dumps(_version_said(execution))
-        raise ViolationError(f'"cniVersion": "{trial.version}" in the error', got, execution)
+    if execution.exit_code == 0:
+        return
+    version = expect.refused(execution, "it has failed").get("cniVersion")
+    if version != trial.version:
+        raise ViolationError(f'"cniVersion": "{trial.version}" in the error', json.dumps(version), execution)
 
 
 @check("error-code-reserved", "error-codes-reserved")
 def error_code_reserved(trial: Trial) -> None:
     """The code of an error is one of the well-known ones, or 100 and more."""
     for execution in _failures(trial):
-        code = (_error_object(execution) or {}).get("code")
+        code = expect.refused(execution, "it has failed")["code"]
         if isinstance(code, int) and code not in _WELL_KNOWN and code < _FREE_FROM:
             raise ViolationError("a well-known code, or one from 100 on", str(code), execution)
 
@@ -91,7 +93,3 @@ def _error_object(execution: Execution) -> dict[str, object] | None:
     except ValueError:
         return None
     return said if isinstance(said, dict) and "code" in said and "msg" in said else None
-
-
-def _version_said(execution: Execution) -> object:
-    return (_error_object(execution) or {}).get("cniVersion")

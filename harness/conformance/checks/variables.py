@@ -74,7 +74,10 @@ def container_id_invalid_code(trial: Trial) -> None:
     for container_id in (*_CONTAINER_IDS, "päd"):
         for verb in ("ADD", "DEL"):
             execution = trial.call(verb, trial.container, environ={"CNI_CONTAINERID": container_id})
-            expect.refused(execution, f"{container_id!r} is no container ID", codes=_BAD_ENVIRONMENT)
+            why = f"{container_id!r} is no container ID"
+            if verb == "ADD" and container_id in _CONTAINER_IDS:
+                expect.failed(execution, why, follows="container-id-invalid")
+            expect.refused(execution, why, codes=_BAD_ENVIRONMENT)
     trial.demand_same(before, trial.snapshot(), "after ADDs and DELs that were refused for their container IDs")
 
 

@@ -54,7 +54,10 @@ def version_needs_nothing(trial: Trial) -> None:
     environ = dict.fromkeys(others, ABSENT)
     _supported(trial.ask_version(environ=environ))
     _supported(trial.ask_version(environ=environ, stdin=b""))
-    _supported(trial.ask_version(environ=environ, wrapper=CLOSED_STDIN))
+    closed = trial.ask_version(environ=environ, wrapper=CLOSED_STDIN)
+    if closed.timed_out:
+        raise ViolationError("VERSION without a standard input", expect.ending(closed), closed, follows="stdin-closed")
+    _supported(closed)
 
 
 @check("version-supported-works", "supported-versions-true", "add-result-version", "add-result-keys")
@@ -103,7 +106,9 @@ def version_unsupported_code(trial: Trial) -> None:
     before = trial.snapshot()
     execution = trial.add(version=_FUTURE)
     codes = [Code.INCOMPATIBLE_VERSION]
-    expect.refused(execution, f"version {_FUTURE} of the specification is not supported", codes=codes)
+    why = f"version {_FUTURE} of the specification is not supported"
+    expect.failed(execution, why, follows="version-unsupported")
+    expect.refused(execution, why, codes=codes)
     trial.demand_same(before, trial.snapshot(), "after an ADD that was refused for its version")
 
 
