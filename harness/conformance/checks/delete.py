@@ -224,7 +224,7 @@ def leaves_other_containers(trial: Trial) -> None:
 @check("del-leaves-other-interface", "del-undoes", profiles={Profile.INTERFACE, Profile.IPAM})
 def leaves_other_interface(trial: Trial) -> None:
     """DEL of one interface leaves the container's other interface of the same network."""
-    second = trial.container._replace(ifname="net1")
+    second = trial.second_interface()
     trial.attach()
     before = trial.snapshot()
     if trial.add(second).exit_code != 0:
