@@ -4,7 +4,7 @@ import errno
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Final, Self, Unpack
@@ -13,8 +13,7 @@ from harness.conformance import expect
 from harness.conformance.asking import ABSENT, Changes, Container, attachment_of, config_of, environment_of
 from harness.conformance.call import corrected, execute
 from harness.conformance.evidence import evidence
-from harness.conformance.halt import Halt
-from harness.conformance.hangs import Hangs
+from harness.conformance.extent import Extent
 from harness.conformance.leftovers import leftovers
 from harness.conformance.preparation import prepare_node
 from harness.conformance.profile import Profile
@@ -40,32 +39,6 @@ LOOPBACK_INDEX: Final = 1
 _THREADS: Final = 16
 _OF_THE_MACHINE: Final = (errno.E2BIG, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ETXTBSY)
 """The kernel's errors for an execution that do not concern the plugin's file. execve(2) has many that do."""
-
-
-@dataclass(frozen=True)
-class Extent:
-    """The extent of a check."""
-
-    timeout: float = 30.0
-    """Seconds that one execution may take."""
-    watched: tuple[Path, ...] = ()
-    """Folders that are evidence besides the node's /var/lib/cni."""
-    preparation: Path | None = None
-    """A program that is executed on each node before everything else."""
-    kills: int = 8
-    """The number of kills in the check that kills the plugin."""
-    killers: int = 1
-    """The number of these at once."""
-    corrects_version: bool = False
-    """Checks see results with the cniVersion of the request: that it is wrong is another check's finding."""
-    hangs: Hangs = field(default_factory=Hangs, compare=False)
-    """The time-outs of the plugin so far."""
-    halt: Halt = field(default_factory=Halt, compare=False)
-    """Ends a run before its last check."""
-    keeps: bool = False
-    """Whether the node of a failed check stays, with everything on it."""
-    pod_interface: bool = False
-    """Whether the containers of an IPAM plugin have their interface, on one network with the node."""
 
 
 class Trial:
@@ -119,6 +92,13 @@ class Trial:
             with open_namespace(container.netns) as namespace, Rtnl(namespace) as rtnl:
                 rtnl.set_down(LOOPBACK_INDEX)  # the initial state in the kernel, for the plugin to set it up
         return container
+
+    def second_interface(self) -> Container:
+        """Return this container with another interface, which has had no ADD."""
+        second = self.container._replace(ifname="net1")
+        if self._segment is not None:
+            self._segment.join(second.netns, second.ifname)
+        return second
 
     @property
     def node_netns(self) -> str:

@@ -17,9 +17,6 @@ PLUGINS: dict[str, dict[str, Any]] = {
     "tap": {"capabilities": dict.fromkeys(("ips", "ipRanges", "mac"), True), "multiQueue": True, "ipam": IPAM},
     "host-device": {"device": "uplink0", "capabilities": dict.fromkeys(("ips", "ipRanges"), True), "ipam": IPAM},
 }
-NEEDS_ITS_RECORD = {"del-files-gone"}
-"""Without the record the device gets its name back, and stays down."""
-UNFIT = {"tap": set[str](), "host-device": NEEDS_ITS_RECORD}
 KILLS = 16
 
 
@@ -35,7 +32,7 @@ def extent(tmp_path: Path) -> Extent:
         pytest.param(plugin, check, id=f"{plugin}-{check.id}")
         for plugin in PLUGINS
         for check in checks()
-        if check.id in LINK_CHECKS - UNFIT[plugin]
+        if check.id in LINK_CHECKS
     ],
 )
 def test_conformance(plugin: str, check: Check, bin_dir: Path, tmp_path: Path, extent: Extent) -> None:

@@ -42,7 +42,11 @@ CHOSEN = {
 }
 """macvlan with host-local has those that links matter for, in test_own_ptp_macvlan.py."""
 
-ALONE = {"add-prints-result", "check-after-add", "del-netns-gone", "del-undoes-add", "gc-keeps-valid", "parallel-add"}
+ALONE = {
+    *("add-prints-result", "check-after-add", "del-leaves-other-interface", "del-netns-gone", "del-undoes-add"),
+    *("gc-keeps-every-interface", "gc-keeps-other-interface", "gc-keeps-second-interface", "gc-keeps-valid"),
+    "parallel-add",
+}
 """For dhcp without an interface plugin: the suite makes the interfaces."""
 
 

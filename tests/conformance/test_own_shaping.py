@@ -42,6 +42,7 @@ CHECKS = {
     "crio-check-after-every-add",
     "crio-large-burst",
     "del-corrupt-prev-result",
+    "del-files-gone",
     "del-interface-gone-leaves-nothing",
     "del-netns-gone",
     "del-undoes-add",

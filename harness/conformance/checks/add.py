@@ -81,7 +81,7 @@ def twice(trial: Trial) -> None:
 @check("add-second-interface", "add-second-interface", profiles=_INTERFACE, attachments=2)
 def second_interface(trial: Trial) -> None:
     """ADD gives a container a second interface of the same network, under another name."""
-    first, second = trial.container, trial.container._replace(ifname="net1")
+    first, second = trial.container, trial.second_interface()
     trial.attach(first)
     trial.attach(second)
     for container in (first, second):

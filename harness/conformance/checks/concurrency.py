@@ -45,15 +45,13 @@ def parallel_delete(trial: Trial) -> None:
     trial.warm_up()
     containers = _containers(trial, _AT_ONCE)
     watched, others = containers[:_FEW], containers[_FEW:]
-    for container in others:
-        trial.detach_others(container)
+    _detach_others(trial, containers)
     before = baseline(trial, *watched)
     there = {container: links(container.netns).keys() for container in others}
     _add_all(trial, containers)
     for execution in _at_once(trial.delete, containers):
         expect.succeeded(execution, "DEL beside other DELs")
-    for container in others:
-        trial.detach_others(container)
+    _detach_others(trial, others)
     demand_back(trial, before, "after parallel ADDs and DELs", *watched)
     for container in others:
         if left := sorted(links(container.netns).keys() - there[container]):
@@ -65,6 +63,7 @@ def parallel_add_and_delete(trial: Trial) -> None:
     """While some pods are added and others deleted, the added ones are complete, and the deleted ones leave nothing."""
     trial.warm_up()
     going, coming = _containers(trial, _FEW), _containers(trial, _FEW)
+    _detach_others(trial, going + coming)
     before = baseline(trial, *going, *coming)
     if len(_add_all(trial, going + coming)) < len(going + coming):
         raise NotApplicableError(f"the network has no room for {len(going + coming)} pods")
@@ -134,6 +133,11 @@ def _containers(trial: Trial, count: int) -> list[Container]:
             break
         containers.append(container)
     return containers
+
+
+def _detach_others(trial: Trial, containers: Sequence[Container]) -> None:
+    for container in containers:
+        trial.detach_others(container)
 
 
 def _at_once(verb: Callable[[Container], R], containers: Sequence[Container]) -> list[R]:

@@ -95,7 +95,7 @@ def keeps_other_network(trial: Trial) -> None:
 @check("gc-keeps-other-interface", "gc-valid-attachments", profiles={Profile.INTERFACE, Profile.IPAM}, since=_SINCE)
 def keeps_other_interface(trial: Trial) -> None:
     """GC tells a container's attachments apart by their interfaces: the one in the list stays."""
-    second = trial.container._replace(ifname="net1")
+    second = trial.second_interface()
     trial.attach()
     first = trial.snapshot()
     if trial.add(second).exit_code != 0:

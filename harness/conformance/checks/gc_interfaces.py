@@ -18,7 +18,7 @@ _FIREWALLS: Final = ("nft ", "iptables ")
 @check("gc-keeps-every-interface", "gc-valid-attachments", since=_SINCE, attachments=2)
 def keeps_every_interface(trial: Trial) -> None:
     """GC leaves everything of a container whose two attachments are both in the list."""
-    second = _second(trial)
+    second = trial.second_interface()
     trial.attach()
     _attach_also(trial, second)
     before = trial.snapshot()
@@ -29,7 +29,7 @@ def keeps_every_interface(trial: Trial) -> None:
 @check("gc-keeps-second-interface", "gc-valid-attachments", since=_SINCE, attachments=2)
 def keeps_second_interface(trial: Trial) -> None:
     """GC leaves a container's second interface if that is in the list, and the first one is not."""
-    second = _second(trial)
+    second = trial.second_interface()
     trial.attach(second)
     alone = trial.snapshot()
     _attach_also(trial, trial.container)
@@ -48,7 +48,7 @@ def removes_stale_interface(trial: Trial) -> None:
 
     The interface itself may stay: a plugin may assume that the namespace was deleted.
     """
-    second = _second(trial)
+    second = trial.second_interface()
     trial.attach()
     trial.prepare(second)
     before = trial.snapshot()
@@ -59,10 +59,6 @@ def removes_stale_interface(trial: Trial) -> None:
     left = _kept_on_node(trial.leftovers(before, trial.snapshot()))
     if left:
         raise ViolationError(f"nothing of {second.ifname}, which is not in the list, after GC", "; ".join(left))
-
-
-def _second(trial: Trial) -> Container:
-    return trial.container._replace(ifname="net1")
 
 
 def _attach_also(trial: Trial, container: Container) -> None:
