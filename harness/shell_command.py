@@ -1,4 +1,4 @@
-"""One execution of a plugin as a command that can be pasted into a shell, with its documents indented."""
+"""One execution of a plugin as a command that can be pasted into a shell: in lines, or in one line."""
 
 import json
 import shlex
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from harness.output import UNPRINTABLE, printable
 from skel.strict_json import decode_json
 
-__all__ = ["indented", "json_escape", "shell_command"]
+__all__ = ["indented", "json_escape", "one_line_command", "shell_command"]
 
 
 def shell_command(path: str, environ: Mapping[str, str], stdin: bytes, place: Sequence[str] = ()) -> Iterator[str]:
@@ -24,6 +24,19 @@ def shell_command(path: str, environ: Mapping[str, str], stdin: bytes, place: Se
     here = [f"{shlex.quote(path)} <<'{end}'"] if body else [f"{shlex.quote(path)} </dev/null"]
     yield printable(" \\\n  ".join(words + variables + here))
     yield from [*body, end] if body else []
+
+
+def one_line_command(path: str, environ: Mapping[str, str], stdin: bytes) -> str:
+    """Return the same command in one line, for bash and other shells that have `<<<`.
+
+    Bytes that are not UTF-8 are replaced. Standard input that is no JSON may have several lines.
+    """
+    variables = [f"{name}={shlex.quote(value)}" for name, value in _protocol(environ).items()]
+    text = json_escape(stdin.decode(errors="replace"))
+    if _is_json(stdin):
+        text = " ".join(text.split("\n"))  # between tokens: a string has no line ends
+    given = f"<<< {shlex.quote(text)}" if text else "</dev/null"
+    return printable(" ".join([*variables, shlex.quote(path), given]))
 
 
 def indented(stream: bytes, *, escape: Callable[[str], str]) -> list[str]:
@@ -44,3 +57,11 @@ def _protocol(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the protocol's variables, the verb first, as SPEC.md lists them; without this program's variables."""
     names = [name for name in environ if name.startswith("CNI_") and not name.startswith("CNI_HARNESS_")]
     return {name: environ[name] for name in sorted(names, key=lambda name: (name != "CNI_COMMAND", name))}
+
+
+def _is_json(stream: bytes) -> bool:
+    try:
+        decode_json(stream)
+    except ValueError:
+        return False
+    return True

@@ -6,14 +6,14 @@ from typing import Any
 
 from harness.conformance.catalogue import ALL, Check, Level
 from harness.conformance.examination import Examination, ExaminedFile
-from harness.conformance.finding import Finding, Outcome
+from harness.conformance.finding import Finding, KeptNode, Outcome
 from harness.conformance.profile import Profile
 from harness.conformance.sentences import load
 from harness.conformance.subject import Subject
 from harness.libcni.execute import Execution
 from harness.libcni.networks import NetworkList, PluginConfig, parse_network_list
 
-__all__ = ["HABIT", "HOSTILE", "NETWORK", "RULE", "check", "examination", "execution", "finding", "subject"]
+__all__ = ["HABIT", "HOSTILE", "KEPT", "NETWORK", "RULE", "check", "examination", "execution", "finding", "subject"]
 
 NETWORK: NetworkList = parse_network_list(
     b'{"cniVersion": "1.0.0", "name": "testnet", "plugins": [{"type": "bridge", "ipam": {"type": "host-local"}}]}'
@@ -27,6 +27,12 @@ HOSTILE = (
     "--- '\"\n```\n## forged"
 )
 """The worst that a plugin may say."""
+
+
+KEPT = KeptNode(
+    "conformance-1a2b", Path("/state dir"), "/run/netns/conformance-1a2b-1", ("/run/netns/conformance-1a2b-2",), ("in",)
+)
+"""A node that nobody made."""
 
 
 def check(name: str, *, level: Level = Level.MUST, sentence: str = RULE.id) -> Check:

@@ -23,8 +23,8 @@ FOLDER: Final = _ROOT / "reports" / SPEC_VERSION
 """A folder for each project."""
 PAGE: Final = _ROOT / "docs" / "conformance.md"
 _TABLE: Final = re.compile(r"(?<=<!-- made by `make reports` -->\n).*?(?=<!-- end -->)", re.DOTALL)
-_LAST: Final = "must_failed"
-"""The figure of a summary that is no outcome."""
+_NO_OUTCOMES: Final = frozenset({"must_failed", "must_known"})
+"""The figures of a summary that are no outcomes."""
 _OURS: Final = "ours"
 """The project of the first column."""
 
@@ -62,7 +62,7 @@ def _place(plugin: Mapping[str, Any]) -> str:
 
 def _cell(plugin: Mapping[str, Any]) -> str:
     states = list(plugin["extended"].values())
-    numbers = {name: number for name, number in plugin["summary"].items() if name != _LAST}
+    numbers = {name: number for name, number in plugin["summary"].items() if name not in _NO_OUTCOMES}
     return escaped(f"{plugin['core']}, {states.count('pass')} of {len(states)}: {tally(numbers)}")
 
 

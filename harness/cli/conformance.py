@@ -4,22 +4,23 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
 from harness.cli.conformance_clean import clean
-from harness.cli.conformance_halt import Interruption, halted_by_signals
+from harness.cli.conformance_halt import halted_by_signals
 from harness.cli.conformance_known import demand_writable, judged, known_options, read_known, save_known_failures
 from harness.cli.conformance_matrix import matrix
 from harness.cli.conformance_options import ConformanceOptions, survey_options
 from harness.cli.conformance_reports import ReportFiles, junit_option, report_option
 from harness.cli.conformance_runtime import runtime
 from harness.cli.conformance_session import session
+from harness.cli.conformance_surveyed import surveyed
 from harness.cli.options import Settings, say, verb
 from harness.cli.privileges import obtain_privileges
-from harness.output import emit, message_of
+from harness.output import emit
 from harness.table import Table
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from harness.conformance.finding import Finding
     from harness.conformance.known_failures import KnownFailures
     from harness.conformance.reproduce import Arguments
-    from harness.conformance.survey import Survey
     from harness.libcni.networks import NetworkList
 
 __all__ = ["command"]
@@ -80,8 +80,9 @@ def command(
     with surveying as survey, _folders(settings, survey.networks) as bin_dirs:
         files.demand_writable()
         demand_writable(save_known)
-        made = _surveyed(survey, bin_dirs)
-    cut_short = made.cut_short or ("--fail-fast" if survey.extent.halt.is_asked else "")
+        with halted_by_signals(survey.extent.halt) as interruption:
+            made = surveyed(survey, bin_dirs)
+    cut_short = interruption.reason or made.cut_short or ("--fail-fast" if survey.extent.halt.is_asked else "")
     findings = made.findings
     if not findings and not cut_short:
         raise click.UsageError("none of these checks is for any of these plugins")
@@ -89,7 +90,12 @@ def command(
     examination = None
     if files or not settings.is_table:
         examination = examination_of(
-            findings, began=began, state_dir=settings.state_dir, cut_short=cut_short, arguments=arguments
+            findings,
+            began=began,
+            state_dir=settings.state_dir,
+            cut_short=cut_short,
+            arguments=arguments,
+            left_for_good=made.left_for_good,
         )
     unwritten = files.write(examination) if examination else []
     save_known_failures(findings, save_known)
@@ -103,7 +109,7 @@ def command(
         _say_besides(findings, known, arguments)
     for message in unwritten:
         say(f"Error: {message}")
-    made.interruption.pass_on()
+    interruption.pass_on()
     if made.error is not None:
         raise made.error
     return 1 if fatal(findings) or unwritten else 0
@@ -113,31 +119,6 @@ command.add_command(clean)
 command.add_command(matrix)
 command.add_command(runtime)
 command.add_command(session)
-
-
-class _Made(NamedTuple):
-    """The findings of a survey, and the reason if it ended before its last check."""
-
-    findings: Sequence["Finding"]
-    interruption: Interruption
-    error: Exception | None
-
-    @property
-    def cut_short(self) -> str:
-        """The reason in words, empty if the survey came to its end."""
-        return "interrupted" if self.interruption.number else message_of(self.error) if self.error else ""
-
-
-def _surveyed(survey: "Survey", bin_dirs: Sequence[Path]) -> _Made:
-    """Return everything that was found, also if a signal or an error has ended the survey before its last check."""
-    findings: list[Finding] = []
-    failure = None
-    with halted_by_signals(survey.extent.halt) as interruption:
-        try:
-            survey.of(bin_dirs, found=findings)
-        except Exception as error:  # noqa: BLE001 -- raised again after the report
-            failure = error
-    return _Made(findings, interruption, failure)
 
 
 def _refuse_options(ctx: click.Context) -> None:
@@ -168,8 +149,8 @@ def _sum_up(findings: Sequence["Finding"], known: "KnownFailures", cut_short: st
 
 
 def _say_besides(findings: Sequence["Finding"], known: "KnownFailures", arguments: "Arguments") -> None:
-    """Tell on stderr what no document has: known failures that pass now, and nodes that were kept."""
-    from harness.conformance.report.text import kept_facts
+    """Tell people, on stderr: known failures that pass now, and nodes that were kept."""
+    from harness.conformance.report.notes import kept_facts
 
     for line in known.outdated_in_words(findings):
         say(line)

@@ -25,6 +25,11 @@ class Interruption:
     def __init__(self) -> None:
         self.number: int | None = None
 
+    @property
+    def reason(self) -> str:
+        """The reason for the end of the survey, empty if no signal asked for it."""
+        return "" if self.number is None else "interrupted"
+
     def pass_on(self) -> None:
         """Raise the signal again, for the handler of the whole program, which ends it with the signal's exit code."""
         if self.number is not None:

@@ -1,14 +1,16 @@
 """`cni-harness conformance matrix`: several suites of plugins side by side."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.conformance_halt import halted_by_signals
 from harness.cli.conformance_options import FILE, ConformanceOptions, survey_options
 from harness.cli.conformance_reports import writable_folder
+from harness.cli.conformance_surveyed import Surveyed, surveyed
 from harness.cli.options import Settings, named_folders, verb
 from harness.cli.privileges import obtain_privileges
 from harness.output import emit
@@ -17,7 +19,6 @@ from harness.table import Table
 if TYPE_CHECKING:
     from harness.conformance.examination import Examination
     from harness.conformance.report.matrix import Matrix
-    from harness.conformance.survey import Survey
 
 __all__ = ["matrix"]
 
@@ -45,7 +46,9 @@ __all__ = ["matrix"]
     metavar="DIR",
     help="Also write a short report and a page about each suite, into DIR/NAME.",
 )
+@click.pass_context
 def matrix(
+    ctx: click.Context,
     settings: Settings,
     *,
     options: ConformanceOptions,
@@ -56,8 +59,10 @@ def matrix(
 ) -> None:
     """Compare suites of plugins: a row for each check, a column for each suite, and below it the failures in words.
 
-    If a suite lacks a plugin, its column omits it. The exit code does not depend on the findings.
+    If a suite lacks a plugin, its column omits it. The exit code does not depend on the findings. After Ctrl-C the page
+    has everything that was found.
     """
+    from harness.conformance.examined import examination_of
     from harness.conformance.report.matrix import matrix_of
     from harness.conformance.report.submission import write_folder
 
@@ -66,32 +71,42 @@ def matrix(
     with options.survey(settings) as survey:
         for folder in filter(None, (save and save.parent, reports)):
             writable_folder(folder)
-        suites = {name: _examined(survey, bin_dirs, options) for name, bin_dirs in named.items()}
-    if not any(suite.findings for suite in suites.values()):
+        suites: dict[str, Examination] = {}
+        made = Surveyed((), {})
+        with halted_by_signals(survey.extent.halt) as interruption:
+            for name, bin_dirs in named.items():
+                began = datetime.now().astimezone()
+                # A suite that does not begin any more has no findings, and the reason.
+                made = (
+                    made._replace(findings=(), left_for_good={})
+                    if made.error
+                    else surveyed(survey, bin_dirs, lenient=True)
+                )
+                suites[name] = examination_of(
+                    made.findings,
+                    began=began,
+                    state_dir=survey.state_dir,
+                    cut_short=interruption.reason or made.cut_short,
+                    arguments=options.arguments(ctx, bin_dirs),
+                    left_for_good=made.left_for_good,
+                )
+    if not any(suite.findings or suite.cut_short for suite in suites.values()):
         raise click.UsageError("no suite has a plugin that any of these checks is for")
     if reports is not None:
         for name, suite in suites.items():
             write_folder(suite, reports / name)
     page = _page(
-        matrix_of({name: suite.findings for name, suite in suites.items()}),
+        matrix_of(suites),
         form or ("html" if save and save.suffix in (".html", ".htm") else "markdown"),
     )
     _deliver(page, save, settings, suites)
+    interruption.pass_on()
+    if made.error is not None:
+        raise made.error
 
 
 # The shared option is one CNI_PATH; here each is a suite.
 matrix.params = [param for param in matrix.params if param.name != "bin_dirs"]
-
-
-def _examined(survey: "Survey", bin_dirs: Sequence[Path], options: ConformanceOptions) -> "Examination":
-    from harness.conformance.examined import examination_of
-    from harness.conformance.reproduce import Arguments
-
-    began = datetime.now().astimezone()
-    findings = survey.of(bin_dirs, lenient=True)
-    prepare = ("--prepare", str(options.preparation)) if options.preparation else ()
-    arguments = Arguments(bin_dirs=tuple(bin_dirs), options=prepare)
-    return examination_of(findings, began=began, state_dir=survey.state_dir, arguments=arguments)
 
 
 def _page(compared: "Matrix", form: str) -> str:

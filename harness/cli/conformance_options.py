@@ -85,7 +85,9 @@ _OPTIONS: Final = (
 )
 
 
-_REPEATED: Final = frozenset({"profile", "repeat", "preparation", "watched", "timeout", "chaos", "points"})
+_REPEATED: Final = frozenset(
+    {"profile", "repeat", "preparation", "pod_interface", "watched", "timeout", "chaos", "points"}
+)
 """The options that a check depends on, besides the plugins' folders, the network and the plugin."""
 
 
@@ -122,7 +124,7 @@ class ConformanceOptions:
 
     def arguments(self, ctx: click.Context, bin_dirs: Sequence[Path]) -> "Arguments":
         """Return the arguments with which a finding can be repeated: those on the command line, with absolute paths."""
-        from harness.conformance.reproduce import Arguments
+        from harness.conformance.reproduce import Arguments, this_program
 
         words: list[str] = []
         for option in ctx.command.params:
@@ -130,7 +132,7 @@ class ConformanceOptions:
             if name in _REPEATED and ctx.get_parameter_source(name) is not ParameterSource.DEFAULT:
                 values = ctx.params[name] if option.multiple else [ctx.params[name]]
                 words += [word for value in values for word in _words(option, value)]
-        return Arguments(bin_dirs=tuple(bin_dirs), options=tuple(words))
+        return Arguments(program=this_program(), bin_dirs=tuple(bin_dirs), options=tuple(words))
 
     @contextmanager
     def survey(

@@ -1,6 +1,5 @@
 """One run of one check, on a node of its own."""
 
-import json
 import time
 import traceback
 from collections.abc import Sequence
@@ -20,14 +19,13 @@ from harness.conformance.subject import Subject
 from harness.conformance.trial import Extent, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution
+from harness.shell_command import one_line_command
 from skel.versions import at_least
 
 __all__ = ["ORDINARY_ADD", "Attempt", "attempt", "not_examined"]
 
 ORDINARY_ADD: Final = "add-prints-result"
 _BINDING: Final = (Level.MUST, Level.SHOULD)
-_SECRETLESS: Final = "CNI_"
-"""The prefix of the variables that are shown."""
 
 
 class Attempt(NamedTuple):
@@ -117,11 +115,5 @@ def _sent(executions: Sequence[Execution]) -> str:
     """Return the last execution, in a form that can be pasted into a shell."""
     if not executions:
         return ""
-    execution = executions[-1]
-    variables = [
-        f"{name}={json.dumps(value)}"
-        for name, value in sorted(execution.environ.items())
-        if name.startswith(_SECRETLESS)
-    ]
-    stdin = execution.stdin.decode(errors="replace").replace("'", "'\\''")
-    return f"{' '.join(variables)} {execution.path} <<< '{stdin}'"
+    last = executions[-1]
+    return one_line_command(last.path, last.environ, last.stdin)

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
@@ -15,7 +15,7 @@ from harness.conformance.course import BARE_PATH
 from harness.conformance.examination import Examination, ExaminedFile
 from harness.conformance.finding import Finding
 from harness.conformance.privileges import privileges
-from harness.conformance.reproduce import Arguments
+from harness.conformance.reproduce import Arguments, this_program
 from harness.conformance.subject import Subject
 from harness.libcni.execute import Executor, PluginNotFoundError
 from harness.runtime.node import Node
@@ -34,6 +34,7 @@ def examination_of(
     state_dir: Path,
     cut_short: str = "",
     arguments: Arguments | None = None,
+    left_for_good: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Examination:
     """Return the run's record. `began` has a time zone; the other fields are those of Examination.
 
@@ -44,17 +45,12 @@ def examination_of(
         files=tuple(_files([subject for subject, _ in groupby(findings, attrgetter("subject"))], state_dir)),
         kernel=os.uname().release,
         began=began,
-        command=(_program(), *sys.argv[1:]),
+        command=(*this_program(), *sys.argv[1:]),
         privileges=privileges(),
         cut_short=cut_short,
         arguments=arguments or Arguments(),
+        left_for_good=dict(left_for_good or {}),
     )
-
-
-def _program() -> str:
-    """Return the name of this program; a module that Python executes (`python -m`) has another one than its script."""
-    name = Path(sys.argv[0]).name
-    return "cni-harness" if name.endswith(".py") else name
 
 
 def _files(subjects: Iterable[Subject], state_dir: Path) -> Iterator[ExaminedFile]:

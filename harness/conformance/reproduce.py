@@ -1,23 +1,39 @@
 """The command that repeats one finding: the same check of the same plugin, as the run examined it."""
 
+import os
 import shlex
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import which
+from typing import Final
 
 from harness.conformance.finding import Finding, KeptNode
 
-__all__ = ["Arguments", "clean_command", "command_of"]
+__all__ = ["Arguments", "clean_command", "command_of", "this_program"]
+
+_NAME: Final = "cni-harness"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments:
     """The arguments of a run that decide how its checks execute plugins; none that selects checks or writes reports."""
 
-    program: tuple[str, ...] = ("cni-harness",)
+    program: tuple[str, ...] = (_NAME,)
     bin_dirs: tuple[Path, ...] = ()
     """The folders that were searched for plugins; none for the default."""
     options: tuple[str, ...] = ()
     """The other options as written on a command line, for example `("--prepare", "/x/uplink.sh")`."""
+
+
+def this_program() -> tuple[str, ...]:
+    """Return the words that start this program from any folder: its name if PATH has it, otherwise its path."""
+    path = Path(sys.argv[0]).absolute()
+    if path.suffix == ".py" or not path.is_file():  # executed as a module, or by another program
+        return (_NAME,)
+    if (found := which(path.name)) and Path(found).samefile(path):
+        return (path.name,)
+    return (str(path),) if os.access(path, os.X_OK) else (sys.executable, str(path))
 
 
 def command_of(finding: Finding, arguments: Arguments) -> str:

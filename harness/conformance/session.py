@@ -20,6 +20,7 @@ from harness.conformance.preparation import PreparationError
 from harness.conformance.prerequisites import PREREQUISITES
 from harness.conformance.profile import Profile
 from harness.conformance.report.wording import paragraph, place, printable
+from harness.conformance.reproduce import Arguments, command_of
 from harness.conformance.run import Extent, with_profile
 from harness.conformance.selection import Selection, SelectionError
 from harness.conformance.subject import Subject, subjects_of
@@ -83,6 +84,7 @@ class _Suite:
             Path(prepare) if prepare else None,
             pod_interface=declaration["pod_interface"],
         )
+        self._arguments = _arguments(declaration, self._extent)
         self._profiles: dict[str, Profile] = {}
         self._executed: list[tuple[Subject, tuple[str, ...]]] = []
         self._folder = TemporaryDirectory(prefix="conformance-")
@@ -104,7 +106,7 @@ class _Suite:
         finding = self._known.marked(self._examiner(subject, folder).find(item.check))
         return {
             "outcome": finding.outcome,
-            "text": _text(finding),
+            "text": _text(finding, self._arguments),
             "known": finding.known,
             "outdated": "; ".join(self._known.outdated_in_words([finding], exact=True)),
         }
@@ -172,8 +174,23 @@ def _demand_known(what: str, given: Sequence[str], known: Sequence[str]) -> None
         raise _DeclarationError(f"{what}: there is no {', '.join(missing)}")
 
 
-def _text(finding: Finding) -> str:
+def _arguments(declaration: Mapping[str, Any], extent: Extent) -> Arguments:
+    """Return the arguments of a command line that examines as this declaration."""
+    options = [f"--watch={folder}" for folder in extent.watched]
+    if extent.timeout != Extent.timeout:
+        options.append(f"--timeout={extent.timeout:g}")
+    if extent.preparation:
+        options.append(f"--prepare={extent.preparation}")
+    if extent.pod_interface:
+        options.append("--pod-interface")
+    if declaration["profile"]:
+        options.append(f"--profile={declaration['profile']}")
+    folders = tuple(Path(folder) for folder in declaration["bin_dirs"])
+    return Arguments(bin_dirs=folders, options=tuple(options))
+
+
+def _text(finding: Finding, arguments: Arguments) -> str:
     if finding.outcome in {Outcome.NOT_APPLICABLE, Outcome.NOT_EXAMINED}:
         return printable(finding.detail)
-    check = finding.check
-    return f"{check.id} ({check.level}; {place(check.enforced[0])})\n{paragraph(finding)}"
+    check, repeat = finding.check, printable(command_of(finding, arguments))
+    return f"{check.id} ({check.level}; {place(check.enforced[0])})\n{paragraph(finding)}\n{'repeat:':10}{repeat}"

@@ -68,6 +68,7 @@ class Survey:
             if self._is_there(subject, lenient=lenient)
         ]
         findings: list[Finding] = [] if found is None else found
+        self.left_for_good.clear()
         for subject in subjects:
             extent = replace(self.extent, hangs=Hangs())
             if extent.halt.is_asked:

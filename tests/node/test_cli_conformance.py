@@ -84,6 +84,7 @@ def test_every_plugin_of_the_list_and_its_ipam_plugin_is_examined(cli: Cli, tmp_
         "n/a": 0,
         "not examined": 0,
         "must_failed": 0,
+        "must_known": 0,
     }
     assert_nothing_left(cli, tmp_path)
 
@@ -176,6 +177,7 @@ def test_failures_alone_can_be_shown(cli: Cli, tmp_path: Path) -> None:
         "n/a": 0,
         "not examined": 0,
         "must_failed": 1,
+        "must_known": 0,
     }
 
 
@@ -234,7 +236,7 @@ def test_nodes_are_prepared(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "cut").touch()
     run = cli.run(*examined, check=False)
     assert (run.returncode, run.stdout) == (1, "")
-    assert run.stderr == f"Error: --prepare {prepare}: exit code 4: no line\n"
+    assert run.stderr.endswith(f"Error: --prepare {prepare}: exit code 4: no line\n")
     assert_nothing_left(cli, tmp_path)
 
 
@@ -385,7 +387,7 @@ def test_an_error_in_the_midst_leaves_what_was_found(cli: Cli, tmp_path: Path) -
     run = cli.run(*examined, *asked, "-o", "json", check=False)
 
     assert run.returncode == 1
-    assert run.stderr == f"Error: --prepare {prepare}: exit code 4: no line\n"
+    assert run.stderr.endswith(f"Error: --prepare {prepare}: exit code 4: no line\n")
     ids = ("add-twice", "add-prints-result", "version-result")
     assert outcomes(json.loads(run.stdout)) == {("bridge", name): "pass" for name in ids}
 
@@ -403,8 +405,7 @@ def test_a_check_that_comes_to_no_end_is_told_and_the_others_go_on(direct_bin_di
 
     assert (odd.outcome, odd.detail, odd.expected) == (Outcome.ERROR, "KeyError: 'ips'", "")
     assert re.search(r"^Traceback .* in careless\n.*\nKeyError: 'ips'$", odd.got, re.DOTALL)
-    assert odd.sent.startswith("CNI_ARGS=")
-    assert 'CNI_COMMAND="DEL"' in odd.sent
+    assert odd.sent.startswith("CNI_COMMAND=DEL CNI_ARGS=")
     assert last.outcome is Outcome.PASS
     assert list(tmp_path.glob("nodes/*")) == []
 
@@ -461,6 +462,7 @@ def test_suites_are_compared(cli: Cli, tmp_path: Path, suffix: str) -> None:
 
     assert run.stdout.splitlines() == ["SUITE   CHECKS", "sound   4 pass", "spoilt  3 pass, 1 fail"]
     text = page.read_text()
+    assert f"--bin-dir {cli.environment['CNI_PATH']} " in text
     if suffix == "md":
         assert "| del-twice | MUST | pass | **fail** |" in text
         assert "| host-local (ipam), network net | 2 pass | 2 pass |" in text
@@ -473,6 +475,32 @@ def test_suites_are_compared(cli: Cli, tmp_path: Path, suffix: str) -> None:
     assert told[1][0]["told"][0]["check"] == "del-twice"
     assert f"--bin-dir {cli.environment['CNI_PATH']} " in told[1][0]["told"][0]["reproduce"]
     assert (spoilt / "README.md").read_text().startswith("# spoilt\n")
+    assert_nothing_left(cli, tmp_path)
+
+
+def test_an_interrupted_comparison_has_what_was_found(cli: Cli, tmp_path: Path) -> None:
+    shadow(cli, tmp_path, "bridge", f'[ "$CNI_COMMAND" = DEL ] && {{ touch {tmp_path}/hangs; exec sleep 1000000; }}')
+    folders = ("--bin-dir", f"hanging={cli.environment['CNI_PATH']}", "--bin-dir", f"later={cli.bin_dir}")
+    examined = ("--plugin", "bridge", "--timeout", "1000000", "--profile", "interface", "-o", "json")
+    asked = ("--check", "add-netns-gone", "--check", "version-result", "--check", "del-twice")
+    saved = ("--save", str(tmp_path / "page.md"), "--reports", str(tmp_path / "reports"))
+    with cli.background("conformance", "matrix", *folders, *examined, *asked, *saved) as process:
+        until((tmp_path / "hangs").exists)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        assert "Interrupted: running checks end" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        printed, said = process.communicate(timeout=HANG)
+
+    assert process.returncode == 130, said
+    suites = json.loads(printed)["suites"]
+    assert [(each["suite"], each["cut_short"], len(each["checks"])) for each in suites] == [
+        ("hanging", "interrupted", 1),
+        ("later", "interrupted", 0),
+    ]
+    page = (tmp_path / "page.md").read_text()
+    assert page.count("The run ended before its last check: interrupted") == 2
+    assert "**Incomplete.**" in (tmp_path / "reports" / "hanging" / "README.md").read_text()
     assert_nothing_left(cli, tmp_path)
 
 

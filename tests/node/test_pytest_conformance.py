@@ -119,7 +119,8 @@ def test_a_failure_has_the_words_of_the_report_and_no_traceback(author: Author) 
             '"Plugins MUST accept multiple `DEL` calls*',
             "expected: DEL succeeds, with exit code 0",
             'got:      exit code 1: *"never heard of it"*',
-            "sent:     CNI_ARGS=* <<< '{*}'",
+            "sent:     CNI_COMMAND=DEL CNI_ARGS=* <<< '{*}'",
+            "repeat:   cni-harness conformance --bin-dir * --conf */my.conflist --plugin bridge --check del-twice",
         ]
     )
     result.stdout.no_fnmatch_line("*Traceback*")

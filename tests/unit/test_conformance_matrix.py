@@ -2,6 +2,7 @@
 
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from harness.conformance.profile import Profile
 from harness.conformance.report.markdown import to_markdown
 from harness.conformance.report.matrix import Matrix, matrix_of
 from harness.conformance.report.page import to_html
-from tests.findings import HABIT, RULE, finding, subject
+from harness.conformance.reproduce import Arguments
+from tests.findings import HABIT, RULE, examination, finding, subject
 
 IPAM = subject("host-local", Profile.IPAM)
 
@@ -21,17 +23,17 @@ IPAM = subject("host-local", Profile.IPAM)
 def matrix() -> Matrix:
     return matrix_of(
         {
-            "ours": [
+            "ours": examination(
                 finding("first"),
                 finding("habit", sentence=HABIT.id, level=Level.CONVENTION),
                 finding("last"),
                 finding("first", subject=IPAM),
-            ],
-            "the|others": [
+            ),
+            "the|others": examination(
                 finding("first", Outcome.FAIL, expected="A", got="<b>`B`</b>", sent="```S```"),
                 finding("habit", Outcome.WARN, sentence=HABIT.id, level=Level.CONVENTION, expected="X", got="Y"),
                 finding("last", Outcome.NOT_APPLICABLE, detail="why"),
-            ],
+            ),
         }
     )
 
@@ -58,7 +60,7 @@ def test_failures_and_warnings_are_told_of_the_suites_that_have_them(matrix: Mat
 
 
 def test_a_check_that_came_to_no_end_is_told() -> None:
-    matrix = matrix_of({"ours": [finding("odd", Outcome.ERROR, got="KeyError: 'ips'")]})
+    matrix = matrix_of({"ours": examination(finding("odd", Outcome.ERROR, got="KeyError: 'ips'"))})
 
     assert "| odd | MUST | **error** |" in to_markdown(matrix)
     assert "got:\n\n```text\nKeyError: 'ips'\n```\n" in to_markdown(matrix)
@@ -136,7 +138,26 @@ def test_html_shows_the_cells_and_what_was_said(matrix: Matrix) -> None:
 
 
 def test_without_failures_there_is_nothing_to_tell() -> None:
-    matrix = matrix_of({"ours": [finding("first")]})
+    matrix = matrix_of({"ours": examination(finding("first"))})
 
     assert "Failures" not in to_markdown(matrix)
     assert "Failures" not in to_html(matrix)
+
+
+def test_pages_have_commands_early_ends_and_things_left_for_good() -> None:
+    arguments = Arguments(bin_dirs=(Path("/my plugins"),), options=("--prepare", "/up link"))
+    left = {"bridge (interface), network testnet": ("link cf0",)}
+    failed = finding("first", Outcome.FAIL, got="B")
+    matrix = matrix_of(
+        {
+            "ours": examination(failed, arguments=arguments, left_for_good=left),
+            "theirs": examination(finding("first"), cut_short="interrupted"),
+        }
+    )
+
+    for page in (to_markdown(matrix).replace("\\", ""), " ".join(Page(to_html(matrix)).text)):
+        told = " ".join(page.replace("**", "").split())
+        assert "--bin-dir '/my plugins' " in told
+        assert "--check first --prepare '/up link'" in told
+        assert "bridge (interface), network testnet: left for good by the first ADD: link cf0" in told
+        assert "The run ended before its last check: interrupted." in told

@@ -23,7 +23,7 @@ FAILED = finding(
     detail="expected A; got B",
     expected="A",
     got="B",
-    sent='CNI_COMMAND="DEL" /nowhere/bridge <<< \'{"a": 1}\'',
+    sent="CNI_COMMAND=DEL /nowhere/bridge <<< '{\"a\": 1}'",
 )
 WARNED = finding(
     "warns",
@@ -54,6 +54,7 @@ def test_the_document_has_every_check_and_counts_them() -> None:
         "n/a": 1,
         "not examined": 0,
         "must_failed": 1,
+        "must_known": 0,
     }
     assert [each["id"] for each in told["checks"]] == [each.check.id for each in FINDINGS]
     assert told["checks"][1] == {
@@ -69,7 +70,7 @@ def test_the_document_has_every_check_and_counts_them() -> None:
         "level": "MUST",
         "outcome": "fail",
         "detail": "expected A; got B",
-        "sent": 'CNI_COMMAND="DEL" /nowhere/bridge <<< \'{"a": 1}\'',
+        "sent": "CNI_COMMAND=DEL /nowhere/bridge <<< '{\"a\": 1}'",
         "got": "B",
         "expected": "A",
         "cause": "",
@@ -77,6 +78,7 @@ def test_the_document_has_every_check_and_counts_them() -> None:
         "failed_runs": 0,
         "known": "",
         "reproduce": "cni-harness conformance --network testnet --plugin bridge --check fails",
+        "kept": None,
         "seconds": 1.5,
         "transcript": [],
     }
@@ -94,7 +96,18 @@ def test_a_should_that_fails_is_no_must() -> None:
         "n/a": 0,
         "not examined": 0,
         "must_failed": 0,
+        "must_known": 0,
     }
+
+
+def test_a_must_that_is_known_is_counted_apart_and_said_in_the_verdict() -> None:
+    known = finding("fails", Outcome.FAIL, known="issue 7")
+    told = json.loads(json.dumps(document(examination(known))))
+
+    assert (told["summary"]["must_failed"], told["summary"]["must_known"]) == (0, 1)
+    assert told["verdict"] == "CNI 1.0.0 core: fail (known); extended: none"
+    assert not fatal([known])
+    assert verdict([known, FAILED]) == "CNI 1.0.0 core: fail; extended: none"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from harness.conformance.examination import Examination, ExaminedFile
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.formats import FORMATS, write_report
 from harness.conformance.report.submission import write_folder
-from tests.findings import HOSTILE, examination, execution, finding
+from tests.findings import HOSTILE, KEPT, examination, execution, finding
 
 TEXTS = [ending for ending in FORMATS if ending not in {".json", ".svg"}]
 CALLED = (execution('{"ips": []}'), execution("", verb="DEL", exit_code=-9, timed_out=True))
@@ -79,6 +79,20 @@ def test_each_form_says_that_the_run_was_cut_short(ending: str) -> None:
     assert words in written(ending, cut_short="interrupted")
 
 
+@pytest.mark.parametrize("ending", [*TEXTS, ".json"])
+def test_each_form_has_the_node_that_stays_and_the_things_left_for_good(ending: str) -> None:
+    left = {"bridge (interface), network testnet": ("link cf0", "sysctl net.ipv4.ip_forward=1")}
+    kept = finding("fails", Outcome.FAIL, got="B", kept=KEPT)
+    told = written(ending, kept, left_for_good=left).replace("\\", "").replace("&#39;", "'").replace('"', "")
+
+    assert re.search(r"link cf0,?\s+(- )?sysctl net\.ipv4\.ip_forward=1", told)
+    assert "/run/netns/conformance-1a2b-2" in told
+    assert "cni-harness --state-dir '/state dir' conformance clean conformance-1a2b" in told
+    nothing = written(ending, finding("fails", Outcome.FAIL, got="B"))
+    assert "eft for good" not in nothing
+    assert "enter" not in nothing.replace("text-align: center", "")
+
+
 @pytest.mark.parametrize("ending", list(FORMATS))
 def test_a_run_without_findings_is_reported_too(ending: str) -> None:
     report = FORMATS[ending](examination(cut_short="interrupted"))
@@ -91,7 +105,8 @@ def test_the_json_document_is_as_its_schema_says() -> None:
     Draft202012Validator.check_schema(schema)
     validator = Draft202012Validator(schema)
 
-    for run in (examination(*FINDINGS), hostile(), examination()):
+    kept = examination(finding("fails", Outcome.FAIL, kept=KEPT))
+    for run in (examination(*FINDINGS), hostile(), examination(), kept):
         report = FORMATS[".json"](run)
         assert [error.message for error in validator.iter_errors(json.loads(report))] == []
     assert not validator.is_valid(json.loads(written(".json")) | {"more": 1})

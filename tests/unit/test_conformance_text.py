@@ -20,7 +20,7 @@ from tests.findings import HABIT, RULE, finding, subject
 NOTHING_KNOWN = KnownFailures(Path(), ())
 REPEAT = "repeat:   cni-harness conformance --network testnet --plugin bridge --check"
 PASSED = finding("passes")
-FAILED = finding("fails", Outcome.FAIL, expected="A", got="B", sent="CNI_COMMAND=\"DEL\" /nowhere/bridge <<< '{}'")
+FAILED = finding("fails", Outcome.FAIL, expected="A", got="B", sent="CNI_COMMAND=DEL /nowhere/bridge <<< '{}'")
 WARNED = finding("warns", Outcome.WARN, level=Level.CONVENTION, sentence=HABIT.id, expected="X", got="Y", sent="Z")
 BROKEN_OFF = finding("breaks-off", Outcome.ERROR, detail="KeyError", got="Traceback:\n  one\nKeyError", sent="S")
 INAPPLICABLE = finding("does-not-apply", Outcome.NOT_APPLICABLE, detail="this came with 1.1.0")
@@ -46,7 +46,7 @@ def test_failures_errors_and_warnings_are_told_in_full() -> None:
         f'  "{RULE.text}"',
         "  expected: A",
         "  got:      B",
-        "  sent:     CNI_COMMAND=\"DEL\" /nowhere/bridge <<< '{}'",
+        "  sent:     CNI_COMMAND=DEL /nowhere/bridge <<< '{}'",
         f"  {REPEAT} fails",
     ]
     assert warning.splitlines() == [

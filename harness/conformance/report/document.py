@@ -4,11 +4,13 @@ import json
 from collections.abc import Sequence
 
 from harness.conformance.examination import Examination
-from harness.conformance.features import Standing, standing
+from harness.conformance.features import Standing
 from harness.conformance.finding import Finding
+from harness.conformance.report.notes import kept_facts
+from harness.conformance.report.plugin_report import PluginReport, plugin_reports
 from harness.conformance.report.transcript import calls
 from harness.conformance.report.verdict_line import verdict
-from harness.conformance.report.wording import TOLD, by_subject, check_entry, counts, is_shown
+from harness.conformance.report.wording import TOLD, check_entry, counts, is_shown
 from harness.conformance.reproduce import command_of
 
 __all__ = ["document", "header", "standing_entry", "summary", "to_json"]
@@ -25,6 +27,7 @@ def document(
     """Return the run as a JSON object; its summary counts all findings, also those that are not shown.
 
     `must_failed` counts the violations of a MUST that are not known; these and the errors determine the exit code.
+    `must_known` counts the others. `kept` is the node that stays, null for none.
     `seconds` is the duration of the check. `transcript` is empty for a check that passed or did not apply, unless
     `every_transcript`.
     """
@@ -32,7 +35,7 @@ def document(
     shown = [finding for finding in findings if is_shown(finding, only_failures=only_failures)]
     return {
         **header(examination),
-        "plugins": [_plugin(found) for _, found in by_subject(findings)],
+        "plugins": [_plugin(each) for each in plugin_reports(examination)],
         "checks": [_entry(finding, examination, every_transcript=every_transcript) for finding in shown],
         "summary": summary(findings),
     }
@@ -57,8 +60,10 @@ def header(examination: Examination) -> dict[str, object]:
 
 
 def summary(findings: Sequence[Finding]) -> dict[str, int]:
-    """Return the number of findings with each outcome, and of violations of a MUST by failures that are not known."""
-    return {**counts(findings), "must_failed": sum(finding.is_fatal and not finding.known for finding in findings)}
+    """Return the number of findings with each outcome, of new violations of a MUST, and of those that are known."""
+    violations = [finding for finding in findings if finding.is_fatal]
+    known = sum(finding.known != "" for finding in violations)
+    return {**counts(findings), "must_failed": len(violations) - known, "must_known": known}
 
 
 def standing_entry(found: Standing) -> dict[str, object]:
@@ -66,16 +71,17 @@ def standing_entry(found: Standing) -> dict[str, object]:
     return {"core": str(found.core), "extended": {name: str(state) for name, state in found.extended.items()}}
 
 
-def _plugin(findings: Sequence[Finding]) -> dict[str, object]:
-    subject = findings[0].subject
+def _plugin(report: PluginReport) -> dict[str, object]:
+    subject = report.subject
     return {
         "network": subject.network.name,
         "plugin": subject.type,
         "profile": str(subject.profile),
         "cni_version": subject.network.cni_version,
-        "verdict": verdict(findings),
-        **standing_entry(standing(findings)),
-        "summary": summary(findings),
+        "verdict": report.verdict,
+        **standing_entry(report.standing),
+        "left_for_good": list(report.left_for_good),
+        "summary": summary(report.findings),
     }
 
 
@@ -96,6 +102,15 @@ def _entry(finding: Finding, examination: Examination, *, every_transcript: bool
         "failed_runs": finding.failed_runs,
         "known": finding.known,
         "reproduce": command_of(finding, examination.arguments),
+        "kept": _kept(finding, examination),
         "seconds": round(finding.seconds, 3),
         "transcript": calls(finding) if has_transcript else [],
     }
+
+
+def _kept(finding: Finding, examination: Examination) -> dict[str, object] | None:
+    kept = finding.kept
+    if kept is None:
+        return None
+    commands = {name: fact for name, fact in kept_facts(finding, examination.arguments) if name != "node"}
+    return {"name": kept.name, "netns": kept.netns, "containers": list(kept.containers), **commands}

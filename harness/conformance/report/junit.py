@@ -7,10 +7,9 @@ from xml.etree import ElementTree as ET
 from harness.conformance.examination import Examination
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.heading import circumstances, cut_short
-from harness.conformance.report.verdict_line import verdict
-from harness.conformance.report.wording import by_subject, counts, paragraph, place, printable
-from harness.conformance.reproduce import command_of
-from harness.conformance.subject import Subject
+from harness.conformance.report.notes import notes
+from harness.conformance.report.plugin_report import PluginReport, plugin_reports
+from harness.conformance.report.wording import counts, paragraph, place, printable
 
 __all__ = ["junit"]
 
@@ -31,13 +30,14 @@ def junit(examination: Examination) -> bytes:
         suite = ET.SubElement(root, "testsuite", {"name": _INCOMPLETE} | _figures((), cut=True))
         case = ET.SubElement(suite, "testcase", classname=_SUITE, name=_INCOMPLETE, time="0.000")
         ET.SubElement(case, "error", type=_INCOMPLETE, message=reason)
-    for subject, found in by_subject(examination.findings):
-        _suite(root, subject, found, examination)
+    for report in plugin_reports(examination):
+        _suite(root, report, examination)
     ET.indent(root)
     return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
 
 
-def _suite(root: ET.Element, subject: Subject, findings: Sequence[Finding], examination: Examination) -> None:
+def _suite(root: ET.Element, report: PluginReport, examination: Examination) -> None:
+    subject, findings = report.subject, report.findings
     network = printable(subject.network.name)
     timestamp = examination.began.isoformat(timespec="seconds")
     names = {"name": f"{network}: {subject}", "timestamp": timestamp}
@@ -48,7 +48,8 @@ def _suite(root: ET.Element, subject: Subject, findings: Sequence[Finding], exam
         ("plugin", subject.type),
         ("profile", str(subject.profile)),
         ("cniVersion", subject.network.cni_version),
-        ("verdict", verdict(findings)),
+        ("verdict", report.verdict),
+        *([("left for good", ", ".join(report.left_for_good))] if report.left_for_good else []),
         *circumstances(examination),
     ):
         ET.SubElement(properties, "property", name=name, value=value)
@@ -58,7 +59,7 @@ def _suite(root: ET.Element, subject: Subject, findings: Sequence[Finding], exam
 
 def _case(suite: ET.Element, finding: Finding, classname: str, examination: Examination) -> None:
     case = ET.SubElement(suite, "testcase", classname=classname, name=finding.check.id, time=f"{finding.seconds:.3f}")
-    told = f"{place(finding.check.enforced[0])}\n{paragraph(finding)}\nreproduce: {_command(finding, examination)}"
+    told = f"{place(finding.check.enforced[0])}\n{paragraph(finding)}\n{_notes(finding, examination)}"
     if _is_known(finding):
         ET.SubElement(case, "skipped", message=f"known failure: {printable(finding.known)}")
         ET.SubElement(case, "system-out").text = told
@@ -74,8 +75,8 @@ def _case(suite: ET.Element, finding: Finding, classname: str, examination: Exam
         ET.SubElement(case, "system-out").text = printable(finding.detail)
 
 
-def _command(finding: Finding, examination: Examination) -> str:
-    return printable(command_of(finding, examination.arguments))
+def _notes(finding: Finding, examination: Examination) -> str:
+    return "\n".join(f"{name}: {fact}" for name, fact in notes(finding, examination))
 
 
 def _is_known(finding: Finding) -> bool:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from harness.conformance.finding import Finding
 from harness.conformance.report.markdown_parts import escaped, fenced, table
 from harness.conformance.report.matrix import Chapter, Matrix
+from harness.conformance.report.notes import COMMANDS, notes
 from harness.conformance.report.wording import demand, facts, place
 
 __all__ = ["to_markdown"]
@@ -23,6 +23,8 @@ def _summary(matrix: Matrix) -> Iterator[str]:
     rows = ([escaped(cell) for cell in (chapter.title, *chapter.tallies())] for chapter in matrix.chapters)
     yield from table(["plugin", *map(escaped, matrix.suites)], rows)
     yield ""
+    if remarks := [f"- **{escaped(suite)}**: {escaped(text)}" for suite, text in matrix.remarks()]:
+        yield from (*remarks, "")
 
 
 def _chapters(matrix: Matrix) -> Iterator[str]:
@@ -49,12 +51,8 @@ def _told(matrix: Matrix) -> Iterator[str]:
         yield f"> {escaped(demand(row.check))}\n>\n> {escaped(place(row.check.enforced[0]))}\n"
         for suite, finding in findings:
             yield f"**{escaped(suite)}**: {finding.outcome}\n"
-            yield from _facts(finding)
-
-
-def _facts(finding: Finding) -> Iterator[str]:
-    for name, fact in facts(finding):
-        yield f"{name}:\n\n{fenced(fact)}"
+            for name, fact in (*facts(finding), *notes(finding, matrix.suites[suite])):
+                yield f"{name}:\n\n{fenced(fact, 'sh' if name in COMMANDS else 'text')}"
 
 
 def _cell(text: str) -> str:

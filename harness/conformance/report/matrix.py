@@ -6,7 +6,10 @@ from itertools import groupby
 from typing import NamedTuple
 
 from harness.conformance.catalogue import Check
+from harness.conformance.examination import Examination
 from harness.conformance.finding import Finding
+from harness.conformance.report.heading import cut_short
+from harness.conformance.report.plugin_report import plugin_reports
 from harness.conformance.report.wording import TOLD, counts, place, tally
 from harness.conformance.subject import Subject
 
@@ -55,8 +58,17 @@ class Chapter:
 class Matrix:
     """The comparison: a column for each suite, a chapter for each plugin."""
 
-    suites: Sequence[str]
+    suites: Mapping[str, Examination]
     chapters: Sequence[Chapter]
+
+    def remarks(self) -> Iterator[tuple[str, str]]:
+        """Yield facts about suites that are no findings: an early end, and things left for good by the first ADD."""
+        for suite, examination in self.suites.items():
+            if sentence := cut_short(examination):
+                yield suite, sentence
+            for report in plugin_reports(examination):
+                if report.left_for_good:
+                    yield suite, f"{report.title}: left for good by the first ADD: {', '.join(report.left_for_good)}"
 
     def told(self) -> Iterator[tuple[Chapter, Row, list[tuple[str, Finding]]]]:
         """Yield the checks that failed, did not finish or warned for any suite, with the findings of those suites."""
@@ -68,12 +80,12 @@ class Matrix:
                     yield chapter, row, told
 
 
-def matrix_of(suites: Mapping[str, Sequence[Finding]]) -> Matrix:
-    """Return the comparison of the suites' findings."""
+def matrix_of(suites: Mapping[str, Examination]) -> Matrix:
+    """Return the comparison of the suites' findings. The order of `suites` is that of the columns."""
     cells = {
         (suite, _place(finding.subject), finding.check.id): finding
-        for suite, findings in suites.items()
-        for finding in findings
+        for suite, examination in suites.items()
+        for finding in examination.findings
     }
     subjects: dict[tuple[int, str], dict[str, Check]] = {}
     for finding in cells.values():
@@ -82,7 +94,7 @@ def matrix_of(suites: Mapping[str, Sequence[Finding]]) -> Matrix:
     for where, checks in subjects.items():
         rows = [Row(check, [cells.get((suite, where, name)) for suite in suites]) for name, check in checks.items()]
         chapters.append(Chapter(where[1], list(_sections(rows))))
-    return Matrix(list(suites), chapters)
+    return Matrix(suites, chapters)
 
 
 def _sections(rows: Sequence[Row]) -> Iterator[Section]:

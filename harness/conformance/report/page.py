@@ -4,8 +4,10 @@ from collections.abc import Iterator
 from html import escape
 from typing import Final
 
+from harness.conformance.examination import Examination
 from harness.conformance.finding import Finding
 from harness.conformance.report.matrix import Chapter, Matrix, Row
+from harness.conformance.report.notes import notes
 from harness.conformance.report.wording import TOLD, demand, facts, place, printable
 
 __all__ = ["to_html"]
@@ -46,6 +48,8 @@ def _summary(matrix: Matrix) -> Iterator[str]:
         tallies = "".join(f"<td>{_text(tally)}</td>" for tally in chapter.tallies())
         yield f'<tr><td><a href="#{number}">{_text(chapter.title)}</a></td>{tallies}</tr>'
     yield "</tbody></table>"
+    if remarks := [f"<li><b>{_text(suite)}</b>: {_text(text)}</li>" for suite, text in matrix.remarks()]:
+        yield from ("<ul>", *remarks, "</ul>")
 
 
 def _chapter(matrix: Matrix, chapter: Chapter) -> Iterator[str]:
@@ -73,13 +77,13 @@ def _told(matrix: Matrix) -> Iterator[str]:
         yield f"<blockquote>{_text(demand(row.check))}{cited}</blockquote>"
         for suite, finding in findings:
             yield f"<h4>{_text(suite)}: {finding.outcome}</h4>"
-            yield from _facts(finding)
+            yield from _facts(finding, matrix.suites[suite])
         yield "</section>"
 
 
-def _facts(finding: Finding) -> Iterator[str]:
+def _facts(finding: Finding, examination: Examination) -> Iterator[str]:
     yield "<dl>"
-    for name, fact in facts(finding):
+    for name, fact in (*facts(finding), *notes(finding, examination)):
         yield f"<dt>{name}</dt><dd><pre>{_text(fact)}</pre></dd>"
     yield "</dl>"
 

@@ -22,11 +22,13 @@ class PluginReport:
 
     subject: Subject
     findings: Sequence[Finding]
+    left_for_good: Sequence[str] = ()
+    """The things that its first ADD leaves on the node for good: shared by all containers, and no fault."""
 
     @property
     def title(self) -> str:
         """The plugin in words: `bridge (interface), network my-network`."""
-        return printable(f"{self.subject}, network {self.subject.network.name}")
+        return printable(_name(self.subject))
 
     @property
     def verdict(self) -> str:
@@ -67,7 +69,14 @@ class PluginReport:
 
 def plugin_reports(examination: Examination) -> list[PluginReport]:
     """Return the reports of all plugins of a run, in their order."""
-    return [PluginReport(subject, findings) for subject, findings in by_subject(examination.findings)]
+    return [
+        PluginReport(subject, findings, tuple(map(printable, examination.left_for_good.get(_name(subject), ()))))
+        for subject, findings in by_subject(examination.findings)
+    ]
+
+
+def _name(subject: Subject) -> str:
+    return f"{subject}, network {subject.network.name}"
 
 
 def _urgency(finding: Finding) -> tuple[bool, int]:

@@ -7,7 +7,7 @@ from harness.conformance.examination import Examination
 from harness.conformance.finding import Finding
 from harness.conformance.report.heading import circumstances, cut_short
 from harness.conformance.report.markdown_parts import escaped, fenced, table
-from harness.conformance.report.notes import notes
+from harness.conformance.report.notes import COMMANDS, notes
 from harness.conformance.report.plugin_report import PluginReport, plugin_reports
 from harness.conformance.report.transcript import transcript
 from harness.conformance.report.verdict_line import verdict
@@ -49,6 +49,8 @@ def _plugin(report: PluginReport, examination: Examination) -> Iterator[str]:
         rows = ([escaped(name), _MARKED.get(state, state)] for name, state in report.standing.extended.items())
         yield from table(["feature", "state"], rows)
         yield ""
+    if report.left_for_good:
+        yield f"Left for good by the first ADD, which is no fault: {escaped(', '.join(report.left_for_good))}\n"
     for finding in report.told:
         yield from _finding(finding, examination)
     yield from _folded(f"passed: {len(report.passed)}", {"": report.passed})
@@ -62,7 +64,7 @@ def _finding(finding: Finding, examination: Examination) -> Iterator[str]:
     yield f"{escaped(check.title)}\n"
     yield f"> {escaped(demand(check))}\n>\n> {escaped(place(check.enforced[0]))}\n"
     for name, fact in (*facts(finding), *notes(finding, examination)):
-        yield f"{name}:\n\n{fenced(fact, 'sh' if name == 'reproduce' else 'text')}"
+        yield f"{name}:\n\n{fenced(fact, 'sh' if name in COMMANDS else 'text')}"
     if calls := transcript(finding):
         yield f"<details><summary>{len(finding.transcript)} executions</summary>\n\n{fenced(calls, 'sh')}\n</details>\n"
 

@@ -5,7 +5,7 @@ from functools import partial
 
 from harness.conformance.examination import Examination
 from harness.conformance.report.heading import circumstances, cut_short
-from harness.conformance.report.notes import notes
+from harness.conformance.report.notes import COMMANDS, notes
 from harness.conformance.report.plugin_report import plugin_reports
 from harness.conformance.report.transcript import transcript
 from harness.conformance.report.verdict_line import verdict
@@ -26,6 +26,7 @@ def run_page(examination: Examination) -> str:
         incomplete=cut_short(examination),
         circumstances=list(circumstances(examination)),
         plugins=plugin_reports(examination),
+        commands=COMMANDS,
         command=printable(shlex.join(examination.command)),
         demand=demand,
         facts=facts,

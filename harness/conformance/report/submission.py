@@ -58,6 +58,7 @@ def _plugin(report: PluginReport, examination: Examination) -> dict[str, object]
         "profile": str(subject.profile),
         "cni_version": subject.network.cni_version,
         **standing_entry(report.standing),
+        **({"left_for_good": list(report.left_for_good)} if report.left_for_good else {}),
         "summary": {name: number for name, number in summary(report.findings).items() if number},
         "told": [_told(finding, examination) for finding in report.told],
         "pass": sorted(report.passed),

@@ -9,6 +9,7 @@ from harness.conformance.examination import Examination
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.heading import heading
 from harness.conformance.report.notes import notes, reason
+from harness.conformance.report.plugin_report import plugin_reports
 from harness.conformance.report.wording import demand, facts, place, printable
 
 __all__ = ["to_tap"]
@@ -30,6 +31,9 @@ def to_tap(examination: Examination) -> str:
 def _head(examination: Examination) -> Iterator[str]:
     yield "TAP version 14"
     yield from (f"# {name}: {_line(value)}" for name, value in heading(examination))
+    for each in plugin_reports(examination):
+        if each.left_for_good:
+            yield f"# {each.title}: left for good by the first ADD: {_line(', '.join(each.left_for_good))}"
     yield f"1..{len(examination.findings)}"
 
 

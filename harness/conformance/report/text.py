@@ -1,6 +1,5 @@
 """The report for people: a headline for each plugin, and a paragraph for each failure, error and warning."""
 
-import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -9,6 +8,7 @@ import click
 
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.grouping import by_answer, unexamined
+from harness.conformance.report.notes import kept_facts
 from harness.conformance.report.transcript import transcript
 from harness.conformance.report.wording import (
     TOLD,
@@ -21,9 +21,9 @@ from harness.conformance.report.wording import (
     printable,
     tally,
 )
-from harness.conformance.reproduce import Arguments, clean_command, command_of
+from harness.conformance.reproduce import Arguments, command_of
 
-__all__ = ["kept_facts", "report"]
+__all__ = ["report"]
 
 _COLOURS: Final = {
     Outcome.PASS: "green",
@@ -133,15 +133,6 @@ def _more(finding: Finding, arguments: Arguments) -> Iterator[tuple[str, str]]:
         yield "known", printable(finding.known)
     yield "repeat", printable(command_of(finding, arguments))
     yield from kept_facts(finding, arguments)
-
-
-def kept_facts(finding: Finding, arguments: Arguments) -> Iterator[tuple[str, str]]:
-    """Yield the place of the node that was kept, the command that enters it, and the one that removes it."""
-    kept = finding.kept
-    if kept is not None:
-        yield "node", f"{kept.netns}, files in {kept.state_dir}/nodes; containers: {', '.join(kept.containers)}"
-        yield "enter", shlex.join(kept.enter)
-        yield "remove", shlex.join(clean_command(kept, arguments))
 
 
 def _facts(named: Sequence[tuple[str, str]], width: int, indent: str) -> Iterator[str]:

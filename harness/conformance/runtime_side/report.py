@@ -1,6 +1,5 @@
 """The report on a runtime, for people and for programs."""
 
-import json
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -14,8 +13,8 @@ from harness.conformance.runtime_side.demand import Observation, RuntimeCheck
 from harness.conformance.runtime_side.judge import RuntimeFinding
 from harness.conformance.runtime_side.records import Call
 from harness.conformance.sentences import Sentence
-from harness.libcni.attachment import PROTOCOL_VARIABLES
 from harness.output import printable
+from harness.shell_command import one_line_command
 from harness.table import Table
 
 __all__ = [
@@ -138,8 +137,4 @@ def _paragraph(finding: RuntimeFinding, width: int) -> Iterator[str]:
 
 def _sent(call: Call) -> str:
     """Return a request in a form that can be pasted into a shell."""
-    variables = [
-        f"{key}={json.dumps(value)}" for key, value in sorted(call.environ.items()) if key in PROTOCOL_VARIABLES
-    ]
-    stdin = call.stdin.decode(errors="replace").replace("'", "'\\''")
-    return f"{' '.join(variables)} {call.type} <<< '{stdin}'"
+    return one_line_command(call.type, call.environ, call.stdin)
