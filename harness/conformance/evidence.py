@@ -23,7 +23,7 @@ def evidence(node: Node, places: Mapping[str, str], watched: Sequence[Path]) -> 
     """
     own = {source: target for target, source in node.own.sources.items() if target != LOGS}
     seen = [folder for folder in watched if not node.own.holds(folder)]
-    taken = take(places, [node.var_lib_cni, *own, *seen])
+    taken = take(places, [node.var_lib_cni, *own, *seen], without=node.own.places)
     files: dict[str, object] = {}
     for name, described in taken.sections["files"].items():
         told = _as_seen(Path(name), own)

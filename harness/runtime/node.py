@@ -169,7 +169,7 @@ class Node:
             # The thread keeps the node's own files and /sys.
             VAR_LIB_CNI.mkdir(parents=True, exist_ok=True)
             folders = {str(target): str(source) for target, source in self.own.sources.items()}
-            private_mounts({str(VAR_LIB_CNI): str(self.var_lib_cni), **folders}, list(map(str, self.own.kept)))
+            private_mounts({str(VAR_LIB_CNI): str(self.var_lib_cni), **folders}, self.own.kept)
         with entered(namespace):
             if is_first:
                 mount_own_sysfs()

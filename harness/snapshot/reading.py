@@ -1,17 +1,18 @@
 """One network namespace, read by a thread that is in it."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from harness.snapshot.emptiness import has_nft_tables, has_other_links, has_qdiscs
 from harness.snapshot.firewall import Saved, has_nftables, iptables, legacy_tables, nftables, shared_tables
 from harness.snapshot.links import addresses, forwarding_entries, neighbours, vlans
 from harness.snapshot.routing import routes, rules
 from harness.snapshot.state import SnapshotError, Things
 from harness.snapshot.sysctls import read, sysctls
-from harness.snapshot.tools import Listing, start
+from harness.snapshot.tools import Listing, NothingListed, find_tool, start
 from harness.snapshot.traffic_control import filters_and_classes, qdiscs
 from netlink.namespace import Namespace, entered
 from netlink.namespace_ids import namespace_id
@@ -59,12 +60,26 @@ class _Tools:
         self._undo = undo
 
     def start(self, tool: str, *arguments: str, batch: Sequence[str] = ()) -> Listing | None:
+        if not self._has(tool):
+            return None
         listing = start(tool, *arguments, batch=batch)
-        if listing is None:
-            self._reading.missing.add(f"{tool} is not installed: {_SHOWS[tool]} are not in the snapshot")
-        else:
+        if listing is not None:
             self._undo.callback(listing.cancel)
         return listing
+
+    def start_unless_empty(
+        self, has_content: Callable[[], bool], tool: str, *arguments: str, batch: Sequence[str] = ()
+    ) -> Listing | NothingListed | None:
+        """Start a tool only if the kernel has something for it to list."""
+        if not self._has(tool):
+            return None
+        return self.start(tool, *arguments, batch=batch) if has_content() else NothingListed()
+
+    def _has(self, tool: str) -> bool:
+        if find_tool(tool) is None:
+            self._reading.missing.add(f"{tool} is not installed: {_SHOWS[tool]} are not in the snapshot")
+            return False
+        return True
 
 
 def read_namespace(namespace: Namespace, others: Mapping[str, Namespace]) -> Reading:
@@ -94,10 +109,10 @@ def _read(reading: Reading, tools: _Tools) -> None:
     families = ["-4", "-6"] if os.path.exists("/proc/thread-self/net/if_inet6") else ["-4"]  # noqa: PTH110 -- a path of the kernel
     link = tools.start("ip", "-json", "-details", batch=_LINKS)
     routing = [tools.start("ip", family, "-json", "-details", batch=_ROUTING) for family in families]
-    bridge = tools.start("bridge", "-json", batch=_BRIDGES)
-    traffic = tools.start("tc", "-json", "-details", "qdisc", "show")
+    bridge = tools.start_unless_empty(has_other_links, "bridge", "-json", batch=_BRIDGES)
+    traffic = tools.start_unless_empty(has_qdiscs, "tc", "-json", "-details", "qdisc", "show")
     filtering = has_nftables()
-    nft = tools.start("nft", "--json", "list", "ruleset") if filtering else None
+    nft = tools.start_unless_empty(has_nft_tables, "nft", "--json", "list", "ruleset") if filtering else None
     parameters = read()
     found = reading.sections
     if link is not None:
@@ -111,13 +126,13 @@ def _read(reading: Reading, tools: _Tools) -> None:
         (qdiscs_listed,) = traffic.documents(1)
         found["qdiscs"] = qdiscs(qdiscs_listed)
         found["filters"], found["classes"] = filters_and_classes(qdiscs_listed)
-    ruleset = nft.documents(1)[0]["nftables"] if nft is not None else []
+    ruleset = nft.documents(1)[0]["nftables"] if isinstance(nft, Listing) else []
     _firewall(found, None if filtering and nft is None else ruleset, tools)
     mtus = {entry["ifname"]: entry["mtu"] for entry in reading.entries or ()}
     found["sysctls"], found["link sysctls"] = sysctls(parameters, mtus)
 
 
-def _links(reading: Reading, link: Listing, bridge: Listing | None) -> None:
+def _links(reading: Reading, link: Listing, bridge: Listing | NothingListed | None) -> None:
     entries, neighbours_listed, proxies = link.documents(len(_LINKS))
     # `ip -details` may list a link without addresses as an empty object, instead of leaving it out.
     reading.entries = [entry for entry in entries if entry]

@@ -1,6 +1,6 @@
 """Taking a snapshot: all namespaces are read at the same time, by processes and by this one."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,11 +16,11 @@ __all__ = ["take"]
 _AT_ONCE = 4
 
 
-def take(namespaces: Mapping[str, str], folders: Sequence[Path] = ()) -> Snapshot:
+def take(namespaces: Mapping[str, str], folders: Sequence[Path] = (), *, without: Container[str] = ()) -> Snapshot:
     """Return the state of network namespaces, by label ("node", "pod1") and path, and of the content of folders.
 
-    It changes nothing. A namespace that is gone is recorded as gone. Raises SnapshotError, an OSError, with the message
-    of the tool that failed, or for an invalid label.
+    The paths of `without` are left out of the folders. It changes nothing. A namespace that is gone is recorded as
+    gone. Raises SnapshotError, an OSError, with the message of the tool that failed, or for an invalid label.
     """
     for label in namespaces:
         check_label(label)
@@ -35,7 +35,7 @@ def take(namespaces: Mapping[str, str], folders: Sequence[Path] = ()) -> Snapsho
             missing |= readings[label].missing
             sections |= _sections(label, readings)
     if folders:
-        sections[FILES] = _files(folders)
+        sections[FILES] = _files(folders, without)
     return Snapshot(sections, tuple(sorted(missing)), dict(namespaces), tuple(map(str, folders)))
 
 
@@ -75,8 +75,8 @@ def _peer_place(reading: Reading, readings: Mapping[str, Reading]) -> Callable[[
     return place
 
 
-def _files(folders: Iterable[Path]) -> Things:
+def _files(folders: Iterable[Path], without: Container[str]) -> Things:
     try:
-        return files(folders)
+        return files(folders, without)
     except OSError as error:
         raise SnapshotError(error.errno, error.strerror, error.filename) from error

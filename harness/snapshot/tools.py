@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from harness.snapshot.state import SnapshotError
 
-__all__ = ["Listing", "find_tool", "list_again", "start"]
+__all__ = ["Listing", "NothingListed", "find_tool", "list_again", "start"]
 
 _MORE_FOLDERS: Final = "/usr/local/sbin:/usr/sbin:/sbin"
 """A root shell without a login may lack these."""
@@ -71,6 +71,14 @@ class Listing:
         if self._process.returncode is None:
             self._process.kill()
             self._process.communicate()
+
+
+class NothingListed:
+    """In place of a tool that was not started, because it would list nothing."""
+
+    def documents(self, count: int) -> list[Any]:
+        """Return empty lists, one for each of `count` commands."""
+        return [[] for _ in range(count)]
 
 
 def start(tool: str, *arguments: str, batch: Sequence[str] = ()) -> Listing | None:
