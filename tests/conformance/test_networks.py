@@ -21,6 +21,7 @@ PROFILES = {
     "host-device": Profile.INTERFACE,
     "host-local": Profile.IPAM,
     "loopback": Profile.CHAINED,
+    "macvlan": Profile.INTERFACE,
     "portmap": Profile.CHAINED,
     "ptp": Profile.INTERFACE,
     "sbr": Profile.CHAINED,
