@@ -49,14 +49,11 @@ class Prerequisite(NamedTuple):
         known = symptoms(self._executions(cause)[:1] if self.of_first else cause.finding.transcript)
         if effect.violation is None:
             return all(symptoms([each]) & known for each in self._executions(effect))
-        if self._seen(effect) & known:
-            return True
         if self.of_first:
-            return False
+            return bool(self._seen(effect) & known)
         left = self._left(effect)
-        if left and left <= leftovers_in(cause.finding.got):
-            return True
-        return self._is_needed(effect)
+        explained = bool(left) and left <= leftovers_in(cause.finding.got)
+        return bool(self._seen(effect) & known) or explained or self._is_needed(effect)
 
     def _is_needed(self, effect: Attempt) -> bool:
         """Tell whether a check declares that it needs this one, and was violated in the verb that this one is about."""
