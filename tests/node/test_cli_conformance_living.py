@@ -1,6 +1,7 @@
 """`cni-harness conformance` day by day: known failures, the choice of checks, the first failure, a node that stays."""
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -97,6 +98,24 @@ def test_what_does_not_exist_is_named(cli: Cli, tmp_path: Path, args: list[str],
 
     assert (run.returncode, run.stdout) == (2, "")
     assert complaint.format(known=known) in run.stderr
+
+
+def test_nothing_is_judged_without_the_tools_that_show_leftovers(cli: Cli) -> None:
+    hide = 'mount --bind /dev/null "$(realpath "$(command -v tc)")" && exec "$@"'
+    cli.prefix = ["unshare", "--mount", "sh", "-c", hide, "sh"]
+
+    run = cli.run(*EXAMINED, "--check", "del-twice", "-o", "json", check=False)
+
+    (found,) = json.loads(run.stdout)["checks"]
+    assert (run.returncode, found["outcome"]) == (1, "error")
+    assert "the suite needs iproute2 and nftables: tc is not installed" in found["detail"]
+
+
+def test_an_unwritable_folder_is_named_before_the_checks(cli: Cli) -> None:
+    run = cli.run(*EXAMINED, "--check", "del-twice", "--report", "/proc/self/report.md", check=False)
+
+    assert (run.returncode, run.stdout) == (1, "")
+    assert re.fullmatch(r"Error: /proc/self: [A-Z].*\n", run.stderr)
 
 
 def test_checks_are_chosen_by_pattern_level_and_section(cli: Cli) -> None:
