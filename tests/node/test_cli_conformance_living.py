@@ -206,13 +206,19 @@ def test_a_node_stays_for_a_look_until_it_is_removed(cli: Cli, tmp_path: Path) -
     known = tmp_path / "known.txt"
     known.write_text("bridge del-netns-empty # known: its node goes\n")
 
-    run = cli.run(*EXAMINED, *THREE, "--keep", "--known-failures", str(known), "--timeout", "60", check=False)
+    written = tmp_path / "report.json"
+    options = ("--keep", "--known-failures", str(known), "--timeout", "60", "--report", str(written))
+    run = cli.run(*EXAMINED, *THREE, *options, check=False)
 
     told = {line.partition(":")[0].strip(): line.partition(":")[2].strip() for line in run.stdout.splitlines()}
     node = told["node"].partition(",")[0]
     (name,) = {path.name.rpartition("-")[0] for path in cli.state_dir.glob("nodes/*")}
     assert node == f"/run/netns/{name}-1"
     assert "  kept: 1 nodes; " in run.stdout
+    kept = {each["id"]: each["kept"] for each in json.loads(written.read_text())["checks"] if each["kept"]}
+    assert [(check, each["name"], each["enter"], each["remove"]) for check, each in kept.items()] == [
+        ("check-after-add", name, told["enter"], told["remove"])
+    ]
     inside = [*shlex.split(told["enter"]), "-c", "ip link show net0 && ls /var/lib/cni/networks"]
     assert subprocess.run(inside, capture_output=True, text=True, timeout=HANG, check=True).stdout.endswith("\nnet\n")
     process = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/cwd")
