@@ -80,7 +80,9 @@ class ReportFiles:
 
 
 def writable_folder(folder: Path) -> None:
-    """Make a folder and a file in it, which is removed. Raises OSError."""
+    """Make a folder and a file in it, which is removed. Raises OSError, which names the folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryFile(dir=folder):
-        pass
+    try:
+        TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(folder.absolute())) from error

@@ -118,7 +118,7 @@ def test_a_run_is_reported_in_every_form(cli: Cli, tmp_path: Path) -> None:
     files = {ending: tmp_path / "ci" / f"report{ending}" for ending in FORMATS}
 
     run = cli.run(
-        *("conformance", *QUICK, "--plugin", "bridge"),
+        *("conformance", *QUICK, "--check", "del-undoes-add", "--plugin", "bridge"),
         *(word for file in files.values() for word in ("--report", str(file))),
         check=False,
     )
@@ -139,7 +139,8 @@ def test_a_run_is_reported_in_every_form(cli: Cli, tmp_path: Path) -> None:
     assert document["cut_short"] == ""
     [failed] = [each for each in document["checks"] if each["outcome"] == "fail"]
     assert ("DEL", 3) in {(call["verb"], call["exit_code"]) for call in failed["transcript"]}
-    assert (document["plugins"][0]["core"], document["verdict"]) == ("fail", "CNI 1.0.0 core: fail; extended: none")
+    assert (document["plugins"][0]["core"], document["verdict"]) == ("fail", "CNI 1.0.0 core: fail; extended: 0 of 1")
+    assert "link net0" in document["plugins"][0]["left_for_good"]
     told = [files[ending].read_text() for ending in FORMATS if ending != ".svg"]
     assert all("a bridge, v7.8" in text and "del-twice" in text for text in told)
     assert document["verdict"] in files[".svg"].read_text()
@@ -517,10 +518,13 @@ def test_a_suite_without_a_plugin_is_compared_by_the_others(cli: Cli, tmp_path: 
 
 
 def test_the_comparison_is_a_document_too(cli: Cli) -> None:
-    document = cli.json("conformance", "matrix", "--bin-dir", f"ours={cli.bin_dir}", *QUICK)
+    document = cli.json(
+        "conformance", "matrix", "--bin-dir", f"ours={cli.bin_dir}", *QUICK, "--check", "del-undoes-add"
+    )
 
     (suite,) = document["suites"]
-    assert (suite["suite"], suite["summary"]["pass"], len(suite["checks"])) == ("ours", 4, 4)
+    assert (suite["suite"], suite["summary"]["pass"], len(suite["checks"])) == ("ours", 6, 6)
+    assert "link net0" in suite["plugins"][0]["left_for_good"]
 
 
 def test_the_reference_plugins_are_examined_alike(reference_cli: Cli) -> None:

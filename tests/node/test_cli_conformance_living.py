@@ -1,6 +1,7 @@
 """`cni-harness conformance` day by day: known failures, the choice of checks, the first failure, a node that stays."""
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -99,6 +100,24 @@ def test_what_does_not_exist_is_named(cli: Cli, tmp_path: Path, args: list[str],
     assert complaint.format(known=known) in run.stderr
 
 
+def test_nothing_is_judged_without_the_tools_that_show_leftovers(cli: Cli) -> None:
+    hide = 'mount --bind /dev/null "$(realpath "$(command -v tc)")" && exec "$@"'
+    cli.prefix = ["unshare", "--mount", "sh", "-c", hide, "sh"]
+
+    run = cli.run(*EXAMINED, "--check", "del-twice", "-o", "json", check=False)
+
+    (found,) = json.loads(run.stdout)["checks"]
+    assert (run.returncode, found["outcome"]) == (1, "error")
+    assert "the suite needs iproute2 and nftables: tc is not installed" in found["detail"]
+
+
+def test_an_unwritable_folder_is_named_before_the_checks(cli: Cli) -> None:
+    run = cli.run(*EXAMINED, "--check", "del-twice", "--report", "/proc/self/report.md", check=False)
+
+    assert (run.returncode, run.stdout) == (1, "")
+    assert re.fullmatch(r"Error: /proc/self: [A-Z].*\n", run.stderr)
+
+
 def test_checks_are_chosen_by_pattern_level_and_section(cli: Cli) -> None:
     listed = cli.json("conformance", "--list", "--check", "del-*", "--skip", "*-netns-*", "--level", "SHOULD")
 
@@ -187,13 +206,19 @@ def test_a_node_stays_for_a_look_until_it_is_removed(cli: Cli, tmp_path: Path) -
     known = tmp_path / "known.txt"
     known.write_text("bridge del-netns-empty # known: its node goes\n")
 
-    run = cli.run(*EXAMINED, *THREE, "--keep", "--known-failures", str(known), "--timeout", "60", check=False)
+    written = tmp_path / "report.json"
+    options = ("--keep", "--known-failures", str(known), "--timeout", "60", "--report", str(written))
+    run = cli.run(*EXAMINED, *THREE, *options, check=False)
 
     told = {line.partition(":")[0].strip(): line.partition(":")[2].strip() for line in run.stdout.splitlines()}
     node = told["node"].partition(",")[0]
     (name,) = {path.name.rpartition("-")[0] for path in cli.state_dir.glob("nodes/*")}
     assert node == f"/run/netns/{name}-1"
     assert "  kept: 1 nodes; " in run.stdout
+    kept = {each["id"]: each["kept"] for each in json.loads(written.read_text())["checks"] if each["kept"]}
+    assert [(check, each["name"], each["enter"], each["remove"]) for check, each in kept.items()] == [
+        ("check-after-add", name, told["enter"], told["remove"])
+    ]
     inside = [*shlex.split(told["enter"]), "-c", "ip link show net0 && ls /var/lib/cni/networks"]
     assert subprocess.run(inside, capture_output=True, text=True, timeout=HANG, check=True).stdout.endswith("\nnet\n")
     process = Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}/cwd")

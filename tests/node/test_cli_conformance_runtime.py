@@ -83,7 +83,7 @@ def test_the_exit_code_tells_whether_a_must_is_violated(cli: Cli, tmp_path: Path
     [breach] = found["variables-set"]["breaches"]
     assert breach["got"] == "without CNI_NETNS"
     table = cli.run("conformance", "runtime", "--judge", str(tmp_path / "records"), "--failures", check=False).stdout
-    assert 'sent:     CNI_COMMAND="ADD" CNI_CONTAINERID="stray"' in table
+    assert "sent:     CNI_COMMAND=ADD CNI_CONTAINERID=stray " in table
 
 
 def test_the_catalogue_names_every_check_and_the_sentences_without_one(cli: Cli) -> None:

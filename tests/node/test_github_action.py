@@ -33,7 +33,9 @@ class Runner:
             made.mkdir()
         copy(one_file, self.workspace)
         (self.workspace / "net.conflist").write_text(json.dumps(bridge_network("net")))
-        self.summary.touch()
+        self.outputs = folder / "outputs"
+        for file in (self.summary, self.outputs):
+            file.touch()
         for path in (folder, *folder.rglob("*")):
             os.chown(path, 65534, 65534)
 
@@ -57,6 +59,7 @@ class Runner:
                 "RUNNER_TEMP": str(self.temporary),
                 "GITHUB_ACTION_PATH": str(ACTION.parent),
                 "GITHUB_STEP_SUMMARY": str(self.summary),
+                "GITHUB_OUTPUT": str(self.outputs),
             }
             command = [*prefix, "bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
             ran.append(
@@ -101,6 +104,14 @@ def test_plugins_are_examined_and_reports_are_kept(runner: Runner) -> None:
     assert (uploaded["if"], uploaded["with"]["path"]) == ("always()", "${{ inputs.report }}")
 
 
+def test_inputs_reach_the_shell_as_variables_and_are_documented(runner: Runner) -> None:
+    page = (ROOT / "docs/conformance.md").read_text().partition("## GitHub\n")[2].partition("\n## ")[0]
+
+    assert set(re.findall(r"`([a-z-]+)`", page)) >= runner.action["inputs"].keys()
+    for step in runner.action["runs"]["steps"]:
+        assert "${{" not in step.get("run", "")
+
+
 SUDO = """#!/bin/sh
 # The runner's sudo, which asks for no password: root has started this through setpriv, so the way back is a note.
 echo "$@" >>"$RUNNER_TEMP/asked-sudo"
@@ -143,16 +154,18 @@ def test_every_input_becomes_an_option(runner: Runner) -> None:
         "conf": "one list.conflist\n\ntwo.conflist\n",
         "plugins": " a\nb ",
         "level": "MUST",
-        "known-failures": "known.yaml",
+        "known-failures": "known.txt",
+        "report": "build/my reports",
         "prepare": "./uplink.sh",
         "program": "arguments",
     }
     examined = runner.run(given)[-1]
 
     assert examined.returncode == 0, examined.stderr
+    assert runner.outputs.read_text() == "artifact=my reports\n"
     words = [line[1:-1] for line in examined.stdout.splitlines()[1:]]
     assert words == [
-        *("conformance", "--bin-dir", "my plugins:/usr/lib/cni", "--junit", "cni-conformance/conformance.xml"),
+        *("conformance", "--bin-dir", "my plugins:/usr/lib/cni", "--junit", "build/my reports/conformance.xml"),
         *("--conf", "one list.conflist", "--conf", "two.conflist", "--plugin", "a", "--plugin", "b"),
-        *("--level", "MUST", "--known-failures", "known.yaml", "--prepare", "./uplink.sh"),
+        *("--level", "MUST", "--known-failures", "known.txt", "--prepare", "./uplink.sh"),
     ]
