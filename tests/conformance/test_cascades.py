@@ -62,6 +62,13 @@ ADD,*) sed 's/"cniVersion":"99.0.0"/"cniVersion":"1.1.0"/' | {SOUND_ONE} ;;
 *) exec {SOUND_ONE} ;;
 esac
 """
+CONTENT_WITH_ANY = f"""#!/bin/sh
+if [ "$CNI_COMMAND" = ADD ] && nsenter --net="$CNI_NETNS" ip link show "$CNI_IFNAME" >/dev/null 2>&1; then
+  echo '{{"cniVersion": "1.1.0"}}'
+  exit 0
+fi
+exec {SOUND_ONE}
+"""
 LEAVES_THE_INTERFACE = f"""#!/bin/sh
 [ "$CNI_COMMAND" = DEL ] && exit 0
 result=$({SOUND_ONE}) || {{ code=$?; echo "$result"; exit $code; }}
@@ -186,8 +193,9 @@ def test_a_second_del_that_fails_explains_no_first_one(sound_bin_dir: Path, tmp_
 
 
 def test_a_check_waits_for_its_cause_that_another_thread_examines(sound_bin_dir: Path, tmp_path: Path) -> None:
-    bin_dir = plugin(GC_FAILS_SLOWLY.replace("FOLDER", str(tmp_path)), sound_bin_dir, tmp_path)
-    examiner = Examiner(subject(Profile.INTERFACE, bin_dir), state_dir=tmp_path / "state", extent=Extent(timeout=HANG))
+    script = GC_FAILS_SLOWLY.replace("FOLDER", str(tmp_path))
+    tested = subject(Profile.IPAM, plugin(script, sound_bin_dir, tmp_path, Profile.IPAM))
+    examiner = Examiner(tested, state_dir=tmp_path / "state", extent=Extent(timeout=HANG))
     examiner.find(CHECKS["add-prints-result"])
     with ThreadPoolExecutor(2) as pool:
         cause = pool.submit(examiner.find, CHECKS["gc-of-nothing"])
@@ -226,15 +234,17 @@ def test_errors_without_an_object_are_one_finding(sound_bin_dir: Path, tmp_path:
     [
         (WITHOUT_LOOKING, ("version-unsupported", "container-id-invalid")),
         (LEAVES_THE_INTERFACE, ("del-undoes-add",)),
+        (CONTENT_WITH_ANY, ("add-existing-interface",)),
     ],
 )
-def test_what_a_stricter_check_has_found_is_not_found_twice(
+def test_what_another_check_has_found_is_not_found_twice(
     script: str, causes: Sequence[str], sound_bin_dir: Path, tmp_path: Path
 ) -> None:
     effects = {
         "version-unsupported": "version-unsupported-code",
         "container-id-invalid": "container-id-invalid-code",
         "del-undoes-add": "add-after-del",
+        "add-existing-interface": "add-twice",
     }
     bin_dir = plugin(script, sound_bin_dir, tmp_path)
 
