@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from threading import RLock
+from threading import RLock, get_ident
 from typing import Final
 
 from harness.conformance.attempt import ORDINARY_ADD, Attempt, attempt, not_examined
@@ -52,8 +52,8 @@ class Examiner:
         self._lock = RLock()
         """Held while a check runs that others depend on: two of them may ask for each other."""
         self._causes: dict[str, Attempt] = {}
-        self._running: list[str] = []
-        """The causes that are being looked for: one asks for the next, and none for itself."""
+        self._running: list[tuple[int, str]] = []
+        """The causes that a thread is looking for: one asks for the next, and none for itself. Other threads wait."""
 
     def find(self, check: Check) -> Finding:
         """Return the finding of a check. Raises PreparationError, HaltedError."""
@@ -70,11 +70,11 @@ class Examiner:
         if name not in self._causes:
             with self._lock:
                 if name not in self._causes:
-                    self._running.append(name)
+                    self._running.append((get_ident(), name))
                     try:
                         self._causes[name] = self._judge(self._checks[name], prerequisites_of(name))
                     finally:
-                        self._running.remove(name)
+                        self._running.remove((get_ident(), name))
         return self._causes[name]
 
     def _judge(self, check: Check, prerequisites: Sequence[Prerequisite]) -> Attempt:
@@ -121,7 +121,7 @@ class Examiner:
             return False
         if self._subject.profile not in self._checks[prerequisite.check].profiles:
             return False
-        return prerequisite.check in self._causes or prerequisite.check not in self._running
+        return prerequisite.check in self._causes or (get_ident(), prerequisite.check) not in self._running
 
     def _has_wrong_version(self) -> bool:
         """Tell whether the ordinary result has another cniVersion than its request: one finding is enough."""

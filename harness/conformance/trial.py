@@ -179,8 +179,8 @@ class Trial:
             raise UnexecutableError(f"{self.path} to be executed", str(error.strerror)) from None
         self.executions.append(execution)
         self.extent.hangs.note(execution)
-        if verb == "ADD" and execution.exit_code == 0 and self.extent.corrects_version:
-            execution = corrected(execution, changes.get("version", self.version))
+        if verb == "ADD" and execution.exit_code == 0 and self.extent.corrects_version and "version" not in changes:
+            execution = corrected(execution, self.version)
         if verb == "ADD" and container is not None and execution.exit_code == 0:
             self._results[container] = _json(execution.stdout)
         return execution

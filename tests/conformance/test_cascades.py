@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
 
 from harness.conformance.catalogue import checks
+from harness.conformance.examiner import Examiner
 from harness.conformance.finding import Finding, Outcome, fatal
 from harness.conformance.profile import Profile
 from harness.conformance.run import Extent, examine
@@ -14,7 +16,7 @@ from harness.conformance.subject import Subject
 from harness.conformance.survey import Survey
 from harness.libcni.networks import parse_network_list
 from tests.conformance.subjects import SOUND, Faulty, faulty_plugins, install, subject
-from tests.nodes import HANG, with_enough_time
+from tests.nodes import HANG, until, with_enough_time
 
 pytestmark = pytest.mark.sudo
 
@@ -60,10 +62,27 @@ ADD,*) sed 's/"cniVersion":"99.0.0"/"cniVersion":"1.1.0"/' | {SOUND_ONE} ;;
 *) exec {SOUND_ONE} ;;
 esac
 """
+CONTENT_WITH_ANY = f"""#!/bin/sh
+if [ "$CNI_COMMAND" = ADD ] && nsenter --net="$CNI_NETNS" ip link show "$CNI_IFNAME" >/dev/null 2>&1; then
+  echo '{{"cniVersion": "1.1.0"}}'
+  exit 0
+fi
+exec {SOUND_ONE}
+"""
 LEAVES_THE_INTERFACE = f"""#!/bin/sh
 [ "$CNI_COMMAND" = DEL ] && exit 0
 result=$({SOUND_ONE}) || {{ code=$?; echo "$result"; exit $code; }}
 echo "$result"
+"""
+GC_FAILS_SLOWLY = f"""#!/bin/sh
+[ "$CNI_COMMAND" = GC ] || exec {SOUND_ONE}
+if mkdir FOLDER/first 2>/dev/null; then
+  while [ ! -e FOLDER/go ]; do sleep 0.1; done
+else
+  touch FOLDER/second
+fi
+echo '{{"cniVersion": "1.1.0", "code": 100, "msg": "out of order"}}'
+exit 1
 """
 OF_GC = ("gc-empty-list", "gc-spelling-of-spec", "gc-goes-on-past-errors", "delegate-environment", "delegate-gc-fails")
 
@@ -173,6 +192,23 @@ def test_a_second_del_that_fails_explains_no_first_one(sound_bin_dir: Path, tmp_
     assert failed(findings) == {"del-twice", "del-netns-empty"}
 
 
+def test_a_check_waits_for_its_cause_that_another_thread_examines(sound_bin_dir: Path, tmp_path: Path) -> None:
+    script = GC_FAILS_SLOWLY.replace("FOLDER", str(tmp_path))
+    tested = subject(Profile.IPAM, plugin(script, sound_bin_dir, tmp_path, Profile.IPAM))
+    examiner = Examiner(tested, state_dir=tmp_path / "state", extent=Extent(timeout=HANG))
+    examiner.find(CHECKS["add-prints-result"])
+    with ThreadPoolExecutor(2) as pool:
+        cause = pool.submit(examiner.find, CHECKS["gc-of-nothing"])
+        until((tmp_path / "first").exists)
+        effect = pool.submit(examiner.find, CHECKS["gc-empty-list"])
+        until((tmp_path / "second").exists)
+        wait([effect], timeout=1.0)
+        (tmp_path / "go").touch()
+
+    assert cause.result().outcome is Outcome.FAIL
+    assert effect.result().cause == "gc-of-nothing"
+
+
 def test_a_fault_in_another_verb_is_found_without_gc(sound_bin_dir: Path, tmp_path: Path) -> None:
     bin_dir = plugin(WITHOUT_GC.replace(f"exec {SOUND_ONE}\n", DEL_BARE), sound_bin_dir, tmp_path)
 
@@ -198,15 +234,17 @@ def test_errors_without_an_object_are_one_finding(sound_bin_dir: Path, tmp_path:
     [
         (WITHOUT_LOOKING, ("version-unsupported", "container-id-invalid")),
         (LEAVES_THE_INTERFACE, ("del-undoes-add",)),
+        (CONTENT_WITH_ANY, ("add-existing-interface",)),
     ],
 )
-def test_what_a_stricter_check_has_found_is_not_found_twice(
+def test_what_another_check_has_found_is_not_found_twice(
     script: str, causes: Sequence[str], sound_bin_dir: Path, tmp_path: Path
 ) -> None:
     effects = {
         "version-unsupported": "version-unsupported-code",
         "container-id-invalid": "container-id-invalid-code",
         "del-undoes-add": "add-after-del",
+        "add-existing-interface": "add-twice",
     }
     bin_dir = plugin(script, sound_bin_dir, tmp_path)
 

@@ -71,7 +71,8 @@ def twice(trial: Trial) -> None:
     """ADD of an attachment that exists already is refused, and the attachment stays intact."""
     trial.attach()
     before = trial.snapshot()
-    expect.failed(trial.add(), "the attachment was added already, and its interface exists")
+    why = "the attachment was added already, and its interface exists"
+    expect.failed(trial.add(), why, follows="add-existing-interface")
     # Leftovers of a failed ADD are a finding of the checks for these.
     lost = [each.in_words() for each in trial.leftovers(before, trial.snapshot()) if each.kind != "appeared"]
     if lost:

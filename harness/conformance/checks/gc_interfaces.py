@@ -42,7 +42,14 @@ def keeps_second_interface(trial: Trial) -> None:
         raise ViolationError(f"all of {second.ifname}, which is in the list, after GC", "; ".join(gone))
 
 
-@check("gc-removes-stale-interface", "gc-removes-stale", "gc-removes-reservations", since=_SINCE, attachments=2)
+@check(
+    "gc-removes-stale-interface",
+    "gc-removes-stale",
+    "gc-removes-reservations",
+    since=_SINCE,
+    attachments=2,
+    needs=("delegate-gc", "gc-removes-stale"),
+)
 def removes_stale_interface(trial: Trial) -> None:
     """GC removes the reservations and rules of a container's second interface, if the first one alone is in the list.
 
