@@ -74,11 +74,23 @@ def _stand_in(entry: os.DirEntry[str], place: str, *, stays: bool, empty: str) -
     if entry.is_symlink():
         Path(place).symlink_to(Path(entry).readlink())
         return False
-    if entry.is_dir(follow_symlinks=False):
-        _make_like(entry.stat(follow_symlinks=False), place)
+    if not entry.is_dir(follow_symlinks=False):
+        if stays:
+            _make_empty(place, empty)
     elif stays:
-        os.link(empty, place)
+        os.mkdir(place)  # noqa: PTH102 -- text, see above
+    else:
+        _make_like(entry.stat(follow_symlinks=False), place)
     return stays
+
+
+def _make_empty(place: str, empty: str) -> None:
+    try:
+        os.link(empty, place)
+    except OSError as error:
+        if error.errno not in {errno.EMLINK, errno.EPERM}:  # too many, or a file system without hard links
+            raise
+        Path(place).touch()
 
 
 def _make_like(found: os.stat_result, place: str) -> None:

@@ -207,6 +207,16 @@ CASES: dict[str, tuple[str, list[tuple[str, list[str]]]]] = {
             ("tc qdisc add dev veth0 clsact", ["+ node: qdisc clsact dev veth0 parent ingress"]),
         ],
     ),
+    "qdisc of the only link": (
+        "",
+        [
+            (
+                "tc qdisc add dev lo root tbf rate 1mbit burst 32kbit latency 400ms",
+                ["+ node: qdisc tbf dev lo root (rate 125000,*)"],
+            ),
+            ("tc qdisc delete dev lo root", ["- node: qdisc tbf dev lo root (rate 125000,*)"]),
+        ],
+    ),
     "class and filter": (
         f"{PORT}; tc qdisc add dev veth0 root handle 1: htb default 10",
         [
