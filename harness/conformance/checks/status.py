@@ -11,7 +11,7 @@ from harness.conformance.trial import ABSENT, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution
 from harness.overload import overload
-from skel.strict_json import decode_json
+from skel.strict_json import decode_output
 from skel.versions import VERB_SINCE
 
 __all__: list[str] = []
@@ -143,7 +143,7 @@ def _asked_when_exhausted(trial: Trial) -> tuple[Execution, object]:
     if not records:
         raise NotApplicableError(f"{trial.subject.delegate} is not asked, which another check is about")
     try:
-        said = decode_json(records[-1].stdout)
+        said = decode_output(records[-1].stdout)
     except ValueError:
         said = None
     if not isinstance(said, dict) or "code" not in said:
