@@ -22,13 +22,16 @@ _NO_OBJECT = "error-object"
 """The check that examines error objects."""
 
 
-def succeeded(execution: Execution, what: str = "") -> Execution:
-    """Demand that it ended by itself with exit code 0. `what` names its task."""
+def succeeded(execution: Execution, what: str = "", *, follows: str = "") -> Execution:
+    """Demand that it ended by itself with exit code 0. `what` names its task.
+
+    `follows` is the check that a failure is the finding of, if it is not this one.
+    """
     expected = f"{what or execution.verb} succeeds, with exit code 0"
     if execution.output_held and not execution.timed_out:
         raise ViolationError(expected, "its end, but a process that it left behind holds its output open", execution)
     if execution.exit_code != 0 or execution.timed_out or execution.flooded:
-        raise ViolationError(expected, ending(execution), execution)
+        raise ViolationError(expected, ending(execution), execution, follows=follows)
     return execution
 
 

@@ -98,6 +98,7 @@ PREREQUISITES: Final = (
     Prerequisite("delegate-gc", "GC", is_answer=True),
     Prerequisite("gc-of-nothing", "GC", is_answer=True),
     Prerequisite("gc-removes-stale", "GC"),
+    Prerequisite("parallel-add"),
     Prerequisite("add-existing-interface"),
     Prerequisite("error-object"),
     Prerequisite("version-unsupported"),

@@ -69,6 +69,14 @@ if [ "$CNI_COMMAND" = ADD ] && nsenter --net="$CNI_NETNS" ip link show "$CNI_IFN
 fi
 exec {SOUND_ONE}
 """
+ONE_AT_A_TIME = f"""#!/bin/sh
+[ "$CNI_COMMAND" = ADD ] || exec {SOUND_ONE}
+mkdir /var/lib/cni/busy 2>/dev/null || exit 1
+sleep 1
+{SOUND_ONE}; code=$?
+rmdir /var/lib/cni/busy
+exit $code
+"""
 LEAVES_THE_INTERFACE = f"""#!/bin/sh
 [ "$CNI_COMMAND" = DEL ] && exit 0
 result=$({SOUND_ONE}) || {{ code=$?; echo "$result"; exit $code; }}
@@ -234,6 +242,7 @@ def test_errors_without_an_object_are_one_finding(sound_bin_dir: Path, tmp_path:
     [
         (WITHOUT_LOOKING, ("version-unsupported", "container-id-invalid")),
         (LEAVES_THE_INTERFACE, ("del-undoes-add",)),
+        (ONE_AT_A_TIME, ("parallel-add",)),
         (CONTENT_WITH_ANY, ("add-existing-interface",)),
     ],
 )
@@ -245,6 +254,7 @@ def test_what_another_check_has_found_is_not_found_twice(
         "container-id-invalid": "container-id-invalid-code",
         "del-undoes-add": "add-after-del",
         "add-existing-interface": "add-twice",
+        "parallel-add": "parallel-delete",
     }
     bin_dir = plugin(script, sound_bin_dir, tmp_path)
 

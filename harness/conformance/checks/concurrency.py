@@ -160,7 +160,7 @@ def _add_all(trial: Trial, containers: Sequence[Container]) -> dict[Container, E
             continue
         trial.delete(container)
         if len(attached) < _FEW or trial.add(container).exit_code == 0:
-            expect.succeeded(execution, f"ADD beside {len(containers) - 1} others")
+            expect.succeeded(execution, f"ADD beside {len(containers) - 1} others", follows="parallel-add")
         trial.delete(container)
     return attached
 
