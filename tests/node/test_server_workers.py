@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import pyroute2
 import pytest
 
 from tests.installations import build_id_of, copied, evaluated
@@ -83,12 +84,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Obedient]:
 
 
 def own_files(place: Obedient, pid: int) -> list[str]:
-    """Of the server, or of a worker that has no work any more, without the installation's.
+    """Of the server, or of a worker that has no work any more, without those of the code.
 
-    After a call the server lists the folders of its installation, to notice an upgrade.
+    After a call the server lists the folders of its installation and of its packages, to notice an upgrade.
     """
+    code = {place.root, Path(pyroute2.__file__).parents[1]}  # site-packages
     until(lambda: Path(f"/proc/{pid}/comm").read_text() in {"cni-worker\n", "cni-serve\n"})
-    return sorted(str(path) for path in open_files(pid) if not path.is_relative_to(place.root))
+    return sorted(str(path) for path in open_files(pid) if not any(path.is_relative_to(each) for each in code))
 
 
 def namespaces(pid: int) -> list[str]:
