@@ -59,7 +59,7 @@ def conformance(  # noqa: PLR0913 -- most calls give two, by name
         checks: only these checks; patterns such as "del-*" are possible.
         skip: none of these checks.
         level: the least binding level, "MUST", "SHOULD", "MAY" or "CONVENTION".
-        known_failures: a file as of `cni-harness conformance --known-failures`; what it names is expected to fail.
+        known_failures: a file as of `cni-harness conformance --known-failures`; the failures in it are expected.
         watch: folders that must have no new files after a check.
         prepare: an executable that prepares each node for the plugins.
         pod_interface: whether an IPAM plugin finds its interface in each container, as dhcp needs it.

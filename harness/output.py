@@ -19,6 +19,7 @@ __all__ = [
     "emit",
     "message_of",
     "printable",
+    "report_width",
     "say_changes",
     "seconds",
     "shortened",
@@ -120,3 +121,10 @@ def message_of(error: BaseException) -> str:
         text = f"unforeseen {type(error).__name__}: {error} (-vv shows where)"
     notes: list[str] = getattr(error, "__notes__", [])
     return " ".join("; ".join([text, *notes]).split())
+
+
+def report_width() -> int:
+    """Return the columns of a report in sentences: those of the terminal, 120 at most, and 100 without a terminal."""
+    from shutil import get_terminal_size
+
+    return min(get_terminal_size((100, 24)).columns, 120)

@@ -20,7 +20,7 @@ from harness.cli.conformance_session import session
 from harness.cli.conformance_surveyed import surveyed
 from harness.cli.options import Settings, say, verb
 from harness.cli.privileges import obtain_privileges
-from harness.output import emit
+from harness.output import emit, report_width
 from harness.table import Table
 
 if TYPE_CHECKING:
@@ -99,12 +99,10 @@ def command(
         )
     unwritten = files.write(examination) if examination else []
     save_known_failures(findings, save_known)
-    if not findings:
-        pass
-    elif examination is None or settings.is_table:
+    if findings and settings.is_table:
         _print(findings, settings, arguments, failures=failures)
         _sum_up(findings, known, cut_short, [file for file in (*reports, junit, save_known) if file])
-    else:
+    elif findings and examination is not None:
         _emit(examination, settings, failures=failures)
         _say_besides(findings, known, arguments)
     for message in unwritten:
@@ -139,13 +137,13 @@ def _folders(settings: Settings, networks: "Sequence[NetworkList]") -> AbstractC
 def _print(findings: Sequence["Finding"], settings: Settings, arguments: "Arguments", *, failures: bool) -> None:
     from harness.conformance.report.text import report
 
-    click.echo(report(findings, arguments, every=settings.verbose > 0, only_failures=failures, width=_width()))
+    click.echo(report(findings, arguments, every=settings.verbose > 0, only_failures=failures, width=report_width()))
 
 
 def _sum_up(findings: Sequence["Finding"], known: "KnownFailures", cut_short: str, files: Sequence[Path]) -> None:
     from harness.conformance.report.summary import summary
 
-    click.echo("\n" + summary(findings, known=known, cut_short=cut_short, files=files, width=_width()))
+    click.echo("\n" + summary(findings, known=known, cut_short=cut_short, files=files, width=report_width()))
 
 
 def _say_besides(findings: Sequence["Finding"], known: "KnownFailures", arguments: "Arguments") -> None:
@@ -157,12 +155,6 @@ def _say_besides(findings: Sequence["Finding"], known: "KnownFailures", argument
     for finding in findings:
         for name, fact in kept_facts(finding, arguments):
             say(f"{finding.check.id}: {name}: {fact}")
-
-
-def _width() -> int:
-    from shutil import get_terminal_size
-
-    return min(get_terminal_size((100, 24)).columns, 120)
 
 
 def _emit(examination: "Examination", settings: Settings, *, failures: bool) -> None:

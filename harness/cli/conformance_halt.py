@@ -1,4 +1,4 @@
-"""Ctrl-C during a survey: what there is gets reported; a second one ends the running checks."""
+"""Ctrl-C during a survey: its findings are reported. A second one ends the running checks."""
 
 import os
 import signal

@@ -145,7 +145,7 @@ class ConformanceOptions:
     ) -> "Iterator[Survey]":
         """Yield the survey, which tells its progress on stderr.
 
-        `judge` gets each finding, and returns it with what is known of it. With `fail_fast` the first that is fatal
+        `judge` gets each finding, and returns it, marked if it is known. With `fail_fast` the first that is fatal
         ends the run. `keeps` tells whether the nodes of failed checks stay. Raises UsageError, NetworkError.
         """
         from harness.conformance.finding import fatal

@@ -20,7 +20,7 @@ _SECONDS: Final = 10.0
 
 
 class Progress:
-    """Tells what is done, until the end of the with block, which erases the line on a terminal."""
+    """Tells how many checks are done, until the end of the with block, which erases the line on a terminal."""
 
     def __init__(self, interval: float = _SECONDS) -> None:
         """Tell nothing yet. Without a terminal, lines are `interval` seconds apart."""

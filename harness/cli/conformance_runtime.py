@@ -1,13 +1,12 @@
 """`cni-harness conformance runtime`: does a runtime do what the specification says?"""
 
 from pathlib import Path
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from harness.cli.options import Settings, needs_root, say, verb
-from harness.output import emit
+from harness.output import emit, report_width
 from harness.table import Table
 
 if TYPE_CHECKING:
@@ -97,8 +96,9 @@ def _judge(records: "Records", checks: "Sequence[RuntimeCheck]", settings: Setti
 
     findings = judge(records, checks)
     if settings.is_table:
-        width = min(get_terminal_size((100, 24)).columns, 120)
-        click.echo(report_on_runtime(findings, every=settings.verbose > 0, only_failures=failures, width=width))
+        click.echo(
+            report_on_runtime(findings, every=settings.verbose > 0, only_failures=failures, width=report_width())
+        )
     else:
         emit(settings.output, document_of_runtime(findings, only_failures=failures), Table((), ()))
     return 1 if any(finding.is_fatal for finding in findings) else 0

@@ -147,6 +147,6 @@ def _summary(runs: Sequence[Attempt]) -> Attempt:
 
 
 def _why(finding: Finding) -> str:
-    """Return what the cause has found, shortened."""
+    """Return the observation of the cause, shortened."""
     said = finding.got or finding.detail
     return said if len(said) <= _QUOTED else said[:_QUOTED] + "…"

@@ -1,19 +1,17 @@
 """The things that a plugin's first ADD leaves on a node for good: shared by all containers, and no fault."""
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from harness.conformance.subject import Subject
+from harness.conformance.symptoms import NUMBERS
 from harness.conformance.trial import Container, Extent, Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.snapshot import Difference
 
 __all__ = ["left_for_good"]
 
-_NUMBERS: Final = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*")
-"""The varying part of the names that things of a container have."""
 _NODE: Final = "node"
 
 
@@ -45,7 +43,7 @@ def _come_and_go(trial: Trial, container: Container) -> None:
 
 
 def _pattern(difference: Difference) -> tuple[str, str]:
-    return difference.thing, _NUMBERS.sub("#", difference.name)
+    return difference.thing, NUMBERS.sub("#", difference.name)
 
 
 def _told(left: Sequence[Difference]) -> Iterator[str]:

@@ -56,7 +56,7 @@ def examine(  # noqa: PLR0913 -- the checks of a plugin, and how they are run
     """Run the checks that are for the subject's profile, `jobs` at once, `repeat` times each; return their findings.
 
     These are in the order of the checks. If one is not examined because of a check that was not wanted, that one's
-    finding is among them, too. `judge` gets each finding, and returns it with what is known of it. `progress` gets each
+    finding is among them, too. `judge` gets each finding, and returns it, marked if it is known. `progress` gets each
     finding, its number and the number of checks. `found` is extended by the findings, also by those of a run that is
     halted, or ends by an error. Raises PreparationError.
     """

@@ -31,7 +31,7 @@ _ABOUT_LEFTOVERS: Final = "del-undoes-add"
 class Survey:
     """Examines suites, one after the other: `checks` on the plugins of `networks`, only of `plugins` if any are named.
 
-    `jobs` checks run at once, each `repeat` times. `judge` gets each finding, and returns it with what is known of it.
+    `jobs` checks run at once, each `repeat` times. `judge` gets each finding, and returns it, marked if it is known.
     `progress` gets each finding, its number and the number of its plugin's checks. `remark` gets the remarks that are
     not findings.
     """

@@ -11,9 +11,9 @@ from harness.libcni.execute import Execution
 from skel.errors import CniError
 from skel.result import Result
 
-__all__ = ["Symptom", "leftovers_in", "symptoms", "version_differs"]
+__all__ = ["NUMBERS", "Symptom", "leftovers_in", "symptoms", "version_differs"]
 
-_NUMBERS: Final = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*")
+NUMBERS: Final = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*")
 """The varying parts of one failure's message: container IDs, names of namespaces and interfaces, times."""
 _DIFFERENCE: Final = re.compile(r"[-+~] \w+: ")
 """The beginning of a difference of a node, in words."""
@@ -36,7 +36,7 @@ def leftovers_in(got: str) -> frozenset[str]:
     found = re.split(r"; (?=[-+~] \w+: )", got)
     if not all(_DIFFERENCE.match(each) for each in found):
         return frozenset()
-    return frozenset(_NUMBERS.sub("#", each) for each in found)
+    return frozenset(NUMBERS.sub("#", each) for each in found)
 
 
 def version_differs(execution: Execution) -> bool:
@@ -59,9 +59,9 @@ def _endings(execution: Execution) -> Iterator[str]:
         yield f"killed by signal {-execution.exit_code}"
     elif execution.exit_code != 0:
         said = (execution.stdout or execution.stderr).decode(errors="replace")
-        yield f"fails: {_NUMBERS.sub('#', said)}"
+        yield f"fails: {NUMBERS.sub('#', said)}"
     elif execution.verb == "ADD":
         try:
             Result.decode_any(expect.document(execution), "result")
         except (ViolationError, CniError) as error:
-            yield f"result: {_NUMBERS.sub('#', str(error))}"
+            yield f"result: {NUMBERS.sub('#', str(error))}"

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -360,19 +361,24 @@ def test_nothing_is_left_of_a_run_that_is_interrupted(cli: Cli, tmp_path: Path, 
     assert [case.get("name") for case in cases] == ["incomplete", *(each["id"] for each in done)]
 
 
+def interrupted_twice(process: subprocess.Popen[str]) -> str:
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    assert "Interrupted: running checks end" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    printed, said = process.communicate(timeout=HANG)
+    assert process.returncode == 130, said
+    return printed
+
+
 def test_a_second_interruption_breaks_running_checks_off(cli: Cli, tmp_path: Path) -> None:
     shadow(cli, tmp_path, "bridge", f'[ "$CNI_COMMAND" = DEL ] && {{ touch {tmp_path}/hangs; exec sleep 1000000; }}')
     examined = ("conformance", "--plugin", "bridge", "--timeout", "1000000", "--profile", "interface", "-o", "json")
     asked = ("--check", "add-netns-gone", "--check", "version-result", "--check", "del-twice")
     with cli.background(*examined, *asked) as process:
         until((tmp_path / "hangs").exists)
-        process.send_signal(signal.SIGINT)
-        assert process.stderr is not None
-        assert "Interrupted: running checks end" in process.stderr.readline()
-        process.send_signal(signal.SIGINT)
-        printed, said = process.communicate(timeout=HANG)
+        printed = interrupted_twice(process)
 
-    assert process.returncode == 130, said
     assert outcomes(json.loads(printed)) == {("bridge", "add-netns-gone"): "pass"}
     assert_nothing_left(cli, tmp_path)
 
@@ -487,13 +493,8 @@ def test_an_interrupted_comparison_has_what_was_found(cli: Cli, tmp_path: Path) 
     saved = ("--save", str(tmp_path / "page.md"), "--reports", str(tmp_path / "reports"))
     with cli.background("conformance", "matrix", *folders, *examined, *asked, *saved) as process:
         until((tmp_path / "hangs").exists)
-        process.send_signal(signal.SIGINT)
-        assert process.stderr is not None
-        assert "Interrupted: running checks end" in process.stderr.readline()
-        process.send_signal(signal.SIGINT)
-        printed, said = process.communicate(timeout=HANG)
+        printed = interrupted_twice(process)
 
-    assert process.returncode == 130, said
     suites = json.loads(printed)["suites"]
     assert [(each["suite"], each["cut_short"], len(each["checks"])) for each in suites] == [
         ("hanging", "interrupted", 1),

@@ -1,4 +1,4 @@
-"""An execution as a command for a shell: what the shell then executes is the same."""
+"""An execution as a command for a shell: the shell executes the plugin in the same way."""
 
 import json
 import subprocess
