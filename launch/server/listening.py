@@ -47,6 +47,8 @@ class Listening:
 
     def close(self) -> None:
         """Stop listening. A path that is still ours goes, and the next server may have it."""
+        if not self.is_passed:
+            self._send_away()
         self.socket.close()
         if self._inode is not None:
             with suppress(FileNotFoundError):
@@ -60,6 +62,16 @@ class Listening:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+    def _send_away(self) -> None:
+        """Refuse launchers from now on, and end the connections of those that no worker has accepted.
+
+        Without this they would wait in the queue for as long as a worker in a call has the socket open.
+        """
+        self.socket.shutdown(socket.SHUT_RDWR)
+        with suppress(BlockingIOError):
+            while True:
+                self.socket.accept()[0].close()
 
     def _bind(self) -> socket.socket:
         os.makedirs(os.path.dirname(os.path.abspath(self.path)), mode=0o755, exist_ok=True)

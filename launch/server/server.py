@@ -121,8 +121,8 @@ class Server:
         if not self._draining:
             self._draining = True
             log(f"draining, {self._pool.at_work} at work: {why}")
-            self._listening.close()
             os.close(self._drain_begin)
+            self._listening.close()
 
     def _may_go(self) -> bool:
         """Tell whether the last call is over, and have the workers end if none is left to be given to them.

@@ -119,6 +119,22 @@ def test_path_is_free_while_the_last_executions_end(server: Server, tmp_path: Pa
             assert is_served(successor)
 
 
+def test_launchers_in_the_queue_of_a_draining_server_are_sent_away_at_once(tmp_path: Path) -> None:
+    with (
+        running_server(tmp_path, "--workers", "1", "--most", "1") as server,
+        client(server.socket, None) as held,
+        client(server.socket) as queued,
+    ):
+        assert held.begin()
+        queued.ask(request_for("noop", VERSION))
+
+        server.process.terminate()
+
+        assert queued.is_refused()
+        assert "1 at work" in server.log()
+        assert held.finish() == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signal_ends_it(server: Server, number: signal.Signals) -> None:
     assert server.stop(number) == 0
