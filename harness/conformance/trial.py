@@ -239,7 +239,7 @@ class Trial:
         places = {"node": self.node_netns}
         for number, container in enumerate(containers or (self.container,)):
             places["pod" if number == 0 else f"pod{number + 1}"] = container.netns
-        return evidence(self.node, places, self.extent.watched)
+        return evidence(self.node, places, [*self.extent.watched, *self.site.symbolic_links()])
 
     def leftovers(self, before: Snapshot, after: Snapshot) -> list[Difference]:
         """Return the differences, without changes in files that do not concern this trial's containers."""

@@ -1,7 +1,7 @@
 """Nodes and pods' network namespaces for one purpose, all removed at its end."""
 
 import uuid
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -47,6 +47,7 @@ class Site:
         end = ExitStack()  # everything is removed, even if one removal fails
         if not self.is_kept:
             end.push(self._removal)
+            end.callback(_remove_symbolic_links, self.name)
         end.push(self._uses)
         if not self.is_kept:
             end.callback(self._region().end_processes)  # first, because the processes may use the rest
@@ -84,6 +85,10 @@ class Site:
             self._pods.append(self.namespace())
         return self._pods[:count]
 
+    def symbolic_links(self) -> list[Path]:
+        """Return the links in /run/netns to namespaces of the site: plugins in sh make some, for ip-netns(8)."""
+        return _symbolic_links(self.name)
+
     def processes(self) -> list[Process]:
         """Return the processes on the nodes and in the pods' namespaces."""
         return self._region().processes()
@@ -109,8 +114,23 @@ def remove_kept(name: str, state_dir: Path) -> None:
     Region(namespaces, [node.var_lib_cni for node in nodes]).end_processes()
     of_nodes = {node.netns for node in nodes}
     with ExitStack() as removal:  # each, even if one fails
+        removal.callback(_remove_symbolic_links, name)
         for node in nodes:
             removal.callback(node.remove)
         for path in namespaces:
             if path not in of_nodes:
                 removal.callback(remove_namespace, path)
+
+
+def _symbolic_links(site: str) -> list[Path]:
+    found = []
+    for path in NETNS_DIR.glob("*"):
+        with suppress(OSError):  # no link, or another site's, which has removed it meanwhile
+            if path.readlink().name.startswith(f"{site}-"):
+                found.append(path)
+    return found
+
+
+def _remove_symbolic_links(site: str) -> None:
+    for path in _symbolic_links(site):
+        path.unlink(missing_ok=True)

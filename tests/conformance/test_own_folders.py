@@ -55,3 +55,21 @@ def test_a_record_in_any_of_them_is_a_leftover_and_a_log_is_none(sound_bin_dir: 
     assert found.outcome is Outcome.FAIL
     assert [folder for folder in RECORDS if f"+ files: file {folder}/" in found.got] == list(RECORDS)
     assert "/var/log" not in found.got
+
+
+def test_a_link_for_ip_netns_is_a_leftover_and_does_not_stay_on_the_machine(
+    sound_bin_dir: Path, tmp_path: Path
+) -> None:
+    made = tmp_path / "made"
+    linking = f"""#!/bin/sh
+link="/var/run/netns/$CNI_CONTAINERID"
+case "$CNI_COMMAND" in ADD) ln -sf "$CNI_NETNS" "$link"; echo "$link" >>{made} ;; esac
+exec "${{0%/*}}/sound/${{0##*/}}"
+"""
+
+    found = find(linking, {"del-undoes-add"}, sound_bin_dir, tmp_path)["del-undoes-add"]
+
+    assert found.outcome is Outcome.FAIL
+    names = [Path(line).name for line in made.read_text().split()]
+    assert any(f"+ files: file /run/netns/{name} (symbolic link" in found.got for name in names), found.got
+    assert not [name for name in names if Path("/run/netns", name).is_symlink()]
