@@ -21,7 +21,8 @@ _DISPENSABLE: Final = "-nft-save"
 def evidence(node: Node, places: Mapping[str, str], watched: Sequence[Path]) -> Snapshot:
     """Return the state of these namespaces and of the node's folders, without logs.
 
-    `watched` are further folders and files. Raises SnapshotError, also if a tool is missing: leftovers would not be seen.
+    `watched` are further folders and files. Raises SnapshotError, also if a tool is missing, as leftovers would not be
+    seen.
     """
     own = {source: target for target, source in node.own.sources.items() if target != LOGS}
     seen = [folder for folder in watched if not node.own.holds(folder)]
