@@ -5,27 +5,19 @@ import json
 import os
 import re
 import shutil
-import signal
-import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from importlib.resources import files as resources
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from harness.conformance.finding import Outcome
 from harness.conformance.report.formats import FORMATS
-from harness.conformance.run import Extent, examine
-from harness.conformance.trial import Trial
-from tests import findings
 from tests.cli import REFERENCE_BIN_DIR, Cli, bridge_network, on_a_terminal
-from tests.nodes import HANG, until
+from tests.noted_places import assert_nothing_left, noting, outcomes, shadow
 
 pytestmark = pytest.mark.sudo
 
@@ -36,35 +28,8 @@ QUICK = ("--check", "del-twice", "--check", "version-result")
 
 @pytest.fixture
 def cli(make_cli: Callable[[Path], Cli], direct_bin_dir: Path, tmp_path: Path) -> Cli:
-    """A command line with a bridge network and our plugins, which note in `places` where they were to work."""
-    made = make_cli(direct_bin_dir)
-    made.configure(bridge_network("net"))
-    shadow(made, tmp_path, "bridge", "")
-    return made
-
-
-def shadow(cli: Cli, folder: Path, name: str, script: str) -> None:
-    """Put a plugin before the sound one of the same name, which it ends in executing."""
-    sound = next(Path(each, name) for each in reversed(cli.environment["CNI_PATH"].split(":")))
-    cli.plugin(name, f'echo "$CNI_NETNS" >> {folder}/places\n{script}\nexec {sound}\n')
-
-
-def made_places(folder: Path) -> set[Path]:
-    """The network namespaces that the plugin was to work on, which the suite made."""
-    lines = set((folder / "places").read_text().split())
-    return {Path(line) for line in lines if re.fullmatch(r"/run/netns/conformance-[0-9a-f]{8}-\d+", line)}
-
-
-def assert_nothing_left(cli: Cli, folder: Path) -> None:
-    places = made_places(folder)
-    assert places
-    runs = {place.name.rpartition("-")[0] for place in places}
-    assert [path for path in Path("/run/netns").iterdir() if path.name.rpartition("-")[0] in runs] == []
-    assert list(cli.state_dir.glob("nodes/*")) == []
-
-
-def outcomes(document: dict[str, Any]) -> dict[tuple[str, str], str]:
-    return {(each["plugin"], each["id"]): each["outcome"] for each in document["checks"]}
+    """A command line with a bridge network, and our bridge plugin, which notes its namespaces."""
+    return noting(make_cli(direct_bin_dir), tmp_path)
 
 
 def test_every_plugin_of_the_list_and_its_ipam_plugin_is_examined(cli: Cli, tmp_path: Path) -> None:
@@ -334,129 +299,6 @@ def test_what_cannot_be_done_is_refused(cli: Cli, tmp_path: Path, args: list[str
     assert not (tmp_path / "places").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_nothing_is_left_of_a_run_that_is_interrupted(cli: Cli, tmp_path: Path, number: signal.Signals) -> None:
-    examined = (
-        "conformance",
-        "--plugin",
-        "bridge",
-        "--jobs",
-        "3",
-        "--junit",
-        str(tmp_path / "junit.xml"),
-        "-o",
-        "json",
-    )
-    with cli.background(*examined) as process:
-        until(lambda: (tmp_path / "places").exists() and len(made_places(tmp_path)) > 15)
-        process.send_signal(number)
-        printed, said = process.communicate(timeout=HANG)
-
-    assert process.returncode == (130 if number == signal.SIGINT else 143), said
-    assert_nothing_left(cli, tmp_path)
-    done = json.loads(printed)["checks"]
-    assert 0 < len(done) < 150
-    assert {each["outcome"] for each in done} <= {"pass", "n/a", "warn"}
-    cases = ET.parse(tmp_path / "junit.xml").findall("*/testcase")  # noqa: S314 -- our own
-    assert [case.get("name") for case in cases] == ["incomplete", *(each["id"] for each in done)]
-
-
-def interrupted_twice(process: subprocess.Popen[str]) -> str:
-    process.send_signal(signal.SIGINT)
-    assert process.stderr is not None
-    assert "Interrupted: running checks end" in process.stderr.readline()
-    process.send_signal(signal.SIGINT)
-    printed, said = process.communicate(timeout=HANG)
-    assert process.returncode == 130, said
-    return printed
-
-
-def test_a_second_interruption_breaks_running_checks_off(cli: Cli, tmp_path: Path) -> None:
-    shadow(cli, tmp_path, "bridge", f'[ "$CNI_COMMAND" = DEL ] && {{ touch {tmp_path}/hangs; exec sleep 1000000; }}')
-    examined = ("conformance", "--plugin", "bridge", "--timeout", "1000000", "--profile", "interface", "-o", "json")
-    asked = ("--check", "add-netns-gone", "--check", "version-result", "--check", "del-twice")
-    with cli.background(*examined, *asked) as process:
-        until((tmp_path / "hangs").exists)
-        printed = interrupted_twice(process)
-
-    assert outcomes(json.loads(printed)) == {("bridge", "add-netns-gone"): "pass"}
-    assert_nothing_left(cli, tmp_path)
-
-
-def test_an_error_in_the_midst_leaves_what_was_found(cli: Cli, tmp_path: Path) -> None:
-    cli.plugin(
-        "prepare", f"echo >>{tmp_path}/nodes\n[ $(wc -l <{tmp_path}/nodes) -le 3 ] || {{ echo no line; exit 4; }}\n"
-    )
-    prepare = cli.folder / "bin" / "prepare"
-    asked = ("--check", "add-prints-result", "--check", "version-result", "--check", "about", "--check", "add-twice")
-    examined = ("conformance", "--plugin", "bridge", "--profile", "interface", "--prepare", str(prepare))
-
-    run = cli.run(*examined, *asked, "-o", "json", check=False)
-
-    assert run.returncode == 1
-    assert run.stderr.endswith(f"Error: --prepare {prepare}: exit code 4: no line\n")
-    ids = ("add-twice", "add-prints-result", "version-result")
-    assert outcomes(json.loads(run.stdout)) == {("bridge", name): "pass" for name in ids}
-
-
-def test_a_check_that_comes_to_no_end_is_told_and_the_others_go_on(direct_bin_dir: Path, tmp_path: Path) -> None:
-    def careless(trial: Trial) -> None:
-        trial.warm_up()
-        raise KeyError("ips")
-
-    plugin = replace(findings.NETWORK.plugins[0], raw={"type": "bridge", "bridge": "br0", "ipam": {}}, delegate="")
-    subject = replace(findings.subject(), plugin=plugin, bin_dirs=(direct_bin_dir,))
-    wanted = [findings.check("odd")._replace(run=careless), findings.check("last")]
-
-    odd, last = examine(subject, wanted, state_dir=tmp_path, extent=Extent())
-
-    assert (odd.outcome, odd.detail, odd.expected) == (Outcome.ERROR, "KeyError: 'ips'", "")
-    assert re.search(r"^Traceback .* in careless\n.*\nKeyError: 'ips'$", odd.got, re.DOTALL)
-    assert odd.sent.startswith("CNI_COMMAND=DEL CNI_ARGS=")
-    assert last.outcome is Outcome.PASS
-    assert list(tmp_path.glob("nodes/*")) == []
-
-
-def test_a_node_that_cannot_be_made_is_told_too(direct_bin_dir: Path, tmp_path: Path) -> None:
-    subject = replace(findings.subject(), bin_dirs=(direct_bin_dir,))
-    (tmp_path / "file").touch()
-
-    [finding] = examine(subject, [findings.check("any")], state_dir=tmp_path / "file", extent=Extent())
-
-    assert finding.outcome is Outcome.ERROR
-    assert str(tmp_path / "file") in finding.got
-    assert finding.sent == ""
-
-
-def test_an_error_is_the_exit_code(cli: Cli, tmp_path: Path) -> None:
-    cli.environment["PATH"] = "/nowhere"  # where the tools are not that one of these checks needs
-    report = tmp_path / "junit.xml"
-    examined = ("--plugin", "bridge", "--profile", "interface", "--check", "version-result")
-
-    run = cli.run(
-        "conformance",
-        *examined,
-        "--check",
-        "check-interface-missing",
-        "--junit",
-        str(report),
-        "-o",
-        "json",
-        check=False,
-    )
-
-    assert run.returncode == 1
-    document = json.loads(run.stdout)
-    assert outcomes(document) == {
-        ("bridge", "version-result"): "pass",
-        ("bridge", "check-interface-missing"): "error",
-    }
-    assert (document["summary"]["error"], document["summary"]["must_failed"]) == (1, 0)
-    [error] = ET.parse(report).iter("error")  # noqa: S314 -- our own
-    assert "No such file or directory: 'nsenter'" in error.attrib["message"]
-    assert_nothing_left(cli, tmp_path)
-
-
 @pytest.mark.parametrize("suffix", ["md", "html"])
 def test_suites_are_compared(cli: Cli, tmp_path: Path, suffix: str) -> None:
     shadow(cli, tmp_path, "bridge", AT_SECOND_DEL.format(tmp_path) + " && exit 1")
@@ -482,27 +324,6 @@ def test_suites_are_compared(cli: Cli, tmp_path: Path, suffix: str) -> None:
     assert told[1][0]["told"][0]["check"] == "del-twice"
     assert f"--bin-dir {cli.environment['CNI_PATH']} " in told[1][0]["told"][0]["reproduce"]
     assert (spoilt / "README.md").read_text().startswith("# spoilt\n")
-    assert_nothing_left(cli, tmp_path)
-
-
-def test_an_interrupted_comparison_has_what_was_found(cli: Cli, tmp_path: Path) -> None:
-    shadow(cli, tmp_path, "bridge", f'[ "$CNI_COMMAND" = DEL ] && {{ touch {tmp_path}/hangs; exec sleep 1000000; }}')
-    folders = ("--bin-dir", f"hanging={cli.environment['CNI_PATH']}", "--bin-dir", f"later={cli.bin_dir}")
-    examined = ("--plugin", "bridge", "--timeout", "1000000", "--profile", "interface", "-o", "json")
-    asked = ("--check", "add-netns-gone", "--check", "version-result", "--check", "del-twice")
-    saved = ("--save", str(tmp_path / "page.md"), "--reports", str(tmp_path / "reports"))
-    with cli.background("conformance", "matrix", *folders, *examined, *asked, *saved) as process:
-        until((tmp_path / "hangs").exists)
-        printed = interrupted_twice(process)
-
-    suites = json.loads(printed)["suites"]
-    assert [(each["suite"], each["cut_short"], len(each["checks"])) for each in suites] == [
-        ("hanging", "interrupted", 1),
-        ("later", "interrupted", 0),
-    ]
-    page = (tmp_path / "page.md").read_text()
-    assert page.count("The run ended before its last check: interrupted") == 2
-    assert "**Incomplete.**" in (tmp_path / "reports" / "hanging" / "README.md").read_text()
     assert_nothing_left(cli, tmp_path)
 
 
