@@ -11,7 +11,7 @@ JOBS ?= 4
 RUNTIME_JOBS ?= 2
 PYTEST_ARGS ?=
 VM_ARGS ?=
-MATRIX_LISTS ?= $(addprefix --conf tests/conformance/networks/,$(addsuffix .conflist,bridge ptp macvlan tap host-device static loopback languages/shell-ptp))
+MATRIX_LISTS ?= $(addprefix --conf tests/conformance/networks/,$(addsuffix .conflist,bridge ptp macvlan tap host-device static loopback noop languages/shell-ptp))
 # A folder of executables that make reports examines instead of the usual ones, and the project's name.
 REPORT_DIR ?=
 PROJECT ?= $(error PROJECT=NAME names the plugins in REPORT_DIR)

@@ -142,7 +142,8 @@ def test_an_add_that_fails_shows_where_and_what_was_undone(own_cli: Cli) -> None
 
 
 def test_an_add_that_hangs_shows_where_while_it_hangs(own_cli: Cli) -> None:
-    own_cli.plugin("sleepy", 'cat > /dev/null; [ "$CNI_COMMAND" = DEL ] || exec sleep 1000')
+    enough = own_cli.folder / "enough"
+    own_cli.plugin("sleepy", f'cat > /dev/null; [ "$CNI_COMMAND" = DEL ] || until [ -e {enough} ]; do sleep 0.1; done')
     network = bridge_network("net")
     network["plugins"][0]["ipam"] = {"type": "sleepy"}
     own_cli.configure(network)
@@ -156,6 +157,7 @@ def test_an_add_that_hangs_shows_where_while_it_hangs(own_cli: Cli) -> None:
                 break
         assert process.poll() is None
         process.send_signal(signal.SIGTERM)
+        enough.touch()
         rest = process.stderr.read()
 
     assert not any("└ cmdAdd" in line for line in shown)
