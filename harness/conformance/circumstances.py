@@ -123,5 +123,5 @@ def demand_of_others(trial: Trial, before: Snapshot, container: Container, *seen
     trial.detach_others(container)
     left = settled(trial, before, *seen)
     if left:
-        words = "; ".join(each.in_words() for each in left)
-        raise NotApplicableError(f"the plugins before leave something themselves: {words}")
+        things = ", ".join(sorted({each.thing for each in left}))
+        raise NotApplicableError(f"the plugins before leave something themselves: {things}")

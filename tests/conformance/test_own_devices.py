@@ -1,5 +1,6 @@
 """tap and host-device: the suite as far as links matter, and ADDs that are killed at any point."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,24 @@ def test_conformance(plugin: str, check: Check, bin_dir: Path, tmp_path: Path, e
     finding = run_check(check, examined, state_dir=tmp_path / "state", extent=extent)
 
     assert finding.outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, finding.detail
+
+
+def test_a_device_that_ended_with_its_container_is_no_finding(
+    direct_bin_dir: Path, tmp_path: Path, extent: Extent
+) -> None:
+    folder = tmp_path / "bin"
+    shutil.copytree(direct_bin_dir, folder)
+    plugin = folder / "host-device"
+    # Its DEL fails without the container: that the next ADD does not find the device is not its fault.
+    plugin.write_text(
+        f'#!/bin/sh\n[ "$CNI_COMMAND" = DEL ] && [ ! -e "$CNI_NETNS" ] && exit 1\nexec {direct_bin_dir}/host-device\n'
+    )
+    examined = interface_plugin("host-device", PLUGINS["host-device"], folder)
+    [check] = [each for each in checks() if each.id == "gc-then-del"]
+
+    finding = run_check(check, examined, state_dir=tmp_path / "state", extent=extent)
+
+    assert finding.outcome is Outcome.NOT_APPLICABLE, finding.detail
 
 
 def test_nothing_is_left_of_a_killed_add(direct_bin_dir: Path, tmp_path: Path, extent: Extent) -> None:

@@ -134,6 +134,7 @@ def then_del(trial: Trial) -> None:
     """DEL succeeds after GC has removed the attachment's resources."""
     trial.warm_up()
     trial.attach()
+    demand_no_device(trial, trial.container)
     lose_namespace(trial.container)
     trial.gc()
     deleted = trial.delete()
