@@ -1,4 +1,4 @@
-"""docs/findings: pages of one form explain each finding in five of Debian's plugins."""
+"""docs/findings: pages of one form explain each finding in five of the reference's plugins."""
 
 import re
 import shlex
@@ -20,7 +20,7 @@ PLACE: Final = ROOT / "docs" / "findings"
 INDEX: Final = (PLACE / "README.md").read_text()
 PAGES: Final = {path.name: path.read_text() for path in sorted(PLACE.glob("*.md")) if path.name != "README.md"}
 EXPLAINED: Final = ("bridge", "ptp", "macvlan", "host-device", "host-local")
-"""The plugins of Debian whose findings all have a page."""
+"""The plugins of the reference whose findings all have a page."""
 HEADINGS: Final = ["The sentence", "The transcript", "The cause", "A suggestion", "Reproduce"]
 LEVELS: Final = ["MUST", "SHOULD", "MAY", "CONVENTION"]
 """The strictest first."""
@@ -67,8 +67,9 @@ def lists(words: str) -> list[Path]:
     return [ROOT / word for word in words.split() if word.endswith(".conflist")]
 
 
-def test_each_finding_of_the_report_is_explained() -> None:
-    report = read_reports(FOLDER)["debian"]
+@pytest.mark.parametrize("project", ["debian", "reference-head"])
+def test_each_finding_of_the_report_is_explained(project: str) -> None:
+    report = read_reports(FOLDER)[project]
     examined = [plugin for plugin in report["plugins"] if plugin["plugin"] in EXPLAINED]
     found = {(plugin["plugin"], told["check"]) for plugin in examined for told in plugin["told"]}
     explained = {(plugin, check) for name in PAGES for plugin, (_, named) in rows(name).items() for check in named}
