@@ -28,7 +28,7 @@ PROFILES = {
     "static": Profile.IPAM,
     "tuning": Profile.CHAINED,
 }
-OURS = {"tap": Profile.INTERFACE}
+OURS = {"tap": Profile.INTERFACE, "noop": Profile.CHAINED}
 """Plugins that Debian's release of the reference plugins lacks."""
 PREPARED = Extent(preparation=Path(__file__).parent / "uplink.sh")
 [ADD_PRINTS_RESULT] = [check for check in checks() if check.id == "add-prints-result"]

@@ -156,8 +156,8 @@ Interruption._overdue = lambda *_: os._exit(9)  # the end comes at once, not bec
 
 def send_late(self, packet):
     if packet[4] == 17:  # RTM_DELLINK, sent by a thread while the call waits
-        os.kill(os.getpid(), signal.SIGTERM)
-        may_go.wait()
+        while not may_go.wait(0.01):  # again: a signal just before poll(2) does not end it
+            os.kill(os.getpid(), signal.SIGTERM)
     send(self, packet)
 
 Socket._send = send_late
