@@ -6,7 +6,7 @@ NETWORK ?= cni-harness
 BIN_DIR ?= /opt/cni/bin
 CONF_DIR ?= /etc/cni/net.d
 # Tests wait on the kernel more than they compute, so there are more workers than processors.
-JOBS ?= 6
+JOBS ?= 4
 # A test under containerd starts up to sixty processes at once.
 RUNTIME_JOBS ?= 2
 PYTEST_ARGS ?=
