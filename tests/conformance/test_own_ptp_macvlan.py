@@ -48,7 +48,7 @@ def extent(tmp_path: Path, pytestconfig: pytest.Config) -> Extent:
     return with_uplink(tmp_path, kills=share(pytestconfig, KILLS, one_in=3), killers=2)
 
 
-@pytest.mark.one_row_in(3)  # `make matrix` runs all
+@pytest.mark.one_row_in(3)  # `make matrix` runs all, without a server
 @pytest.mark.parametrize(
     ("plugin", "check"),
     [

@@ -47,7 +47,7 @@ def subject(plugin: str, bin_dir: Path) -> Subject:
     return found
 
 
-@pytest.mark.one_row_in(3)  # `make matrix` runs all
+@pytest.mark.one_row_in(3)  # `make matrix` runs all, without a server
 @pytest.mark.parametrize(("plugin", "check"), CASES)
 def test_conformance(check: Check, plugin: str, served_bin_dir: Path, tmp_path: Path) -> None:
     extent = Extent(timeout=HANG, kills=KILLS, killers=2)
