@@ -67,7 +67,6 @@ def _present(settings: Settings, namespace: str, pod: str) -> "Explanation":
     """Return the present state. Raises ClickException if nothing knows the pod."""
     from harness.views.attachments import known_attachments
     from harness.views.explanation import explain_now
-    from harness.views.run_recording import command_prefix
     from harness.views.topology import read_topology
 
     node, title = settings.open_node(), f"{namespace}/{pod}"
@@ -75,7 +74,7 @@ def _present(settings: Settings, namespace: str, pod: str) -> "Explanation":
     if not known:
         raise click.ClickException(f"there is no pod {title}, and no record of a run with it")
     words = pod if namespace == "default" else f"{pod} --namespace {namespace}"
-    prefix = command_prefix(node)
+    prefix = node.program()
     record = (
         f"{prefix} del {words}\n{prefix} add {words} --record"
         if any(each.is_ours for each in known)

@@ -6,6 +6,7 @@ parameters, and those of its pods, are the same on every machine (harness.runtim
 """
 
 import re
+import shlex
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from harness.files import locked, write_atomically
+from harness.locations import DEFAULT_STATE_DIR
 from harness.runtime.left_links import LeftLinks
 from harness.runtime.own_folders import OwnFolders, own_folders
 from harness.runtime.pods import PodStore
@@ -153,6 +155,12 @@ class Node:
             return ()
         own_files = f'mount --bind "$0" {VAR_LIB_CNI} && exec "$@"'
         return ("ip", "netns", "exec", self.name, "sh", "-c", own_files, str(self.var_lib_cni))
+
+    def program(self) -> str:
+        """Return the beginning of a command line of `cni-harness` that acts on this node, from any shell."""
+        state_dir = self.folder if self.name is None else self.folder.parent.parent
+        words = [] if state_dir == DEFAULT_STATE_DIR else ["--state-dir", str(state_dir)]
+        return shlex.join(["cni-harness", *words, *(["--node", self.name] if self.name is not None else [])])
 
     def namespace(self) -> Namespace | None:
         """Return the node's network namespace, None for this host. Inside `in_use` or `alone` only."""

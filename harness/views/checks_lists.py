@@ -9,7 +9,7 @@ from harness.install.runtime_configs import runtime_configs
 from harness.libcni.chain_versions import unspoken_versions
 from harness.libcni.execute import Executor, PluginNotFoundError
 from harness.libcni.networks import NetworkError, NetworkList, network_files, read_network_file
-from harness.views.evidence import Fault
+from harness.views.evidence import Commands, Fault
 
 __all__ = ["check_lists", "check_runtimes", "not_ready", "readable_lists"]
 
@@ -55,10 +55,11 @@ def check_runtimes(state_dir: Path, versions_of: VersionsOf) -> Iterator[Fault]:
         yield Fault("server-old", str(path), (), what, cause, "cni-harness install")
 
 
-def not_ready(failure: str) -> Fault:
+def not_ready(commands: Commands, failure: str) -> Fault:
     """Return the fault of a node whose network is not ready, by the kubelet's words: it starts no pod on a network."""
     cause = "the first network list is missing or invalid, or the STATUS of one of its plugins is an error"
-    return Fault("node-not-ready", "NetworkReady", (), failure, cause, "end the error: `cni-harness status` repeats it")
+    remedy = f"end the error: `{commands.harness('status')}` repeats it"
+    return Fault("node-not-ready", "NetworkReady", (), failure, cause, remedy)
 
 
 def readable_lists(conf_dir: Path, on_error: Callable[[NetworkError], object]) -> list[NetworkList]:

@@ -49,27 +49,28 @@ def _forwarding(evidence: Evidence, alive: list[KnownAttachment]) -> Iterator[Fa
     for key, pods in off.items():
         what = f"{key} is 0: the node forwards no packets of {_number(pods)}"
         cause = "another program set it, or sysctl settings were loaded again"
-        yield Fault("forwarding-off", key, tuple(dict.fromkeys(pods)), what, cause, f"sysctl -w {key}=1")
+        set_again = evidence.commands.run(f"sysctl -w {key}=1")
+        yield Fault("forwarding-off", key, tuple(dict.fromkeys(pods)), what, cause, set_again)
 
 
 def _lost(evidence: Evidence, attachment: KnownAttachment, lines: list[str]) -> Iterator[Fault]:
     cause = "another program flushed or reloaded the firewall"
-    plugins = plugins_of(attachment.network)
+    plugins, repair = plugins_of(attachment.network), evidence.commands.harness("repair")
     pod = (attachment.pod or attachment.container_id,)
     for address in pod_addresses(attachment):
         about = [line for line in lines if _names(line, str(address.ip))]
         if any(each.get("ipmasq") is True for each in plugins) and not any(map(_masquerades, about)):
             what = f"nothing masquerades {address.ip} of {attachment.name}"
-            yield Fault("masquerade-lost", str(address.ip), pod, what, cause, "cni-harness repair")
+            yield Fault("masquerade-lost", str(address.ip), pod, what, cause, repair)
         admits = [each for each in plugins if each.get("type") == "firewall"]
         if admits and not any(_admits(line) for line in about) and not _is_firewalld(admits[0], evidence):
             what = f"the firewall does not admit {address.ip} of {attachment.name}"
-            yield Fault("admission-lost", str(address.ip), pod, what, cause, "cni-harness repair")
+            yield Fault("admission-lost", str(address.ip), pod, what, cause, repair)
     published = {(each.host_port, each.protocol) for each in published_ports(evidence.snapshot, NODE)}
     for port, protocol in _wanted_ports(attachment):
         if (port, protocol) not in published:
             what = f"port {port}/{protocol} of the node does not lead to {attachment.name}"
-            yield Fault("port-mapping-lost", f"{port}/{protocol}", pod, what, cause, "cni-harness repair")
+            yield Fault("port-mapping-lost", f"{port}/{protocol}", pod, what, cause, repair)
 
 
 def _wanted_ports(attachment: KnownAttachment) -> Iterator[tuple[int, str]]:

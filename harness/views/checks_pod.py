@@ -4,13 +4,15 @@ from collections.abc import Iterator
 
 from harness.runtime.result_comparison import compare
 from harness.views.attachments import KnownAttachment, plugins_of
-from harness.views.evidence import Ends, Evidence, Fault, bridge_plugin, pod_addresses
+from harness.views.evidence import Commands, Ends, Evidence, Fault, bridge_plugin, pod_addresses
 from netlink.kinds import PAIRS
 
 __all__ = ["check_pods"]
 
 _GATEWAY_PLUGINS = ("bridge", "ptp")
 _BRIDGE_DEFAULT = "cni0"
+_LOOPBACK = "lo"
+"""Each pod has one of its own, with equal addresses; a list with the plugin loopback makes it an attachment."""
 
 
 def check_pods(evidence: Evidence) -> Iterator[Fault]:
@@ -23,11 +25,12 @@ def check_pods(evidence: Evidence) -> Iterator[Fault]:
 
 def _check(evidence: Evidence, attachment: KnownAttachment) -> Iterator[Fault]:
     name, ifname = attachment.name, attachment.network.ifname
-    again = _again(attachment)
+    delete = _delete(evidence, attachment)
+    again = f"{delete}, then make it again"
     if attachment.is_incomplete or attachment.network.result is None:
         if attachment.is_ours:
             cause = "its ADD or DEL was interrupted, or a plugin failed"
-            yield _fault("pod-incomplete", name, attachment, f"pod {name} is incomplete", cause, _delete(attachment))
+            yield _fault("pod-incomplete", name, attachment, f"pod {name} is incomplete", cause, delete)
         return
     view = evidence.view_of(attachment)
     if view is None:
@@ -44,7 +47,7 @@ def _check(evidence: Evidence, attachment: KnownAttachment) -> Iterator[Fault]:
         for each in missing:
             yield _fault("interface-missing", ifname, attachment, f"{name}: {each}", cause, again)
         return
-    down = list(_down(attachment, ends))
+    down = list(_down(evidence, attachment, ends))
     yield from down
     if not down:
         cause = "another program changed it after the ADD"
@@ -57,8 +60,8 @@ def _check(evidence: Evidence, attachment: KnownAttachment) -> Iterator[Fault]:
     yield from _node_side(evidence, attachment, ends)
 
 
-def _down(attachment: KnownAttachment, ends: Ends) -> Iterator[Fault]:
-    cause = "somebody set it down"
+def _down(evidence: Evidence, attachment: KnownAttachment, ends: Ends) -> Iterator[Fault]:
+    cause = "another program set it down"
     if ends.inside is not None and not ends.inside.up:
         link = ends.inside.name
         remedy = f"ip -n {attachment.netns.rpartition('/')[2]} link set {link} up, then restore the pod's routes"
@@ -67,28 +70,30 @@ def _down(attachment: KnownAttachment, ends: Ends) -> Iterator[Fault]:
         link = ends.outside.name
         side = "the node's end of" if ends.outside.kind in PAIRS else "the link below"
         what = f"{link}, {side} {attachment.name}, is down"
-        yield _fault("interface-down", link, attachment, what, cause, f"ip link set {link} up")
+        yield _fault("interface-down", link, attachment, what, cause, evidence.commands.ip(f"link set {link} up"))
 
 
 def _node_side(evidence: Evidence, attachment: KnownAttachment, ends: Ends) -> Iterator[Fault]:
-    wanted = bridge_plugin(attachment)
+    wanted, commands = bridge_plugin(attachment), evidence.commands
     if wanted is not None:
         name = str(wanted.get("bridge") or _BRIDGE_DEFAULT)
         bridge = evidence.here.link(name)
         if bridge is None:
             what = f"bridge {name} of network {attachment.network.name} is gone"
-            yield _fault("bridge-missing", name, attachment, what, "another program deleted it", "cni-harness repair")
+            cause = "another program deleted it"
+            yield _fault("bridge-missing", name, attachment, what, cause, commands.harness("repair"))
             return
         if not bridge.up:
             what = f"bridge {name} of network {attachment.network.name} is down"
-            yield _fault("bridge-down", name, attachment, what, "somebody set it down", f"ip link set {name} up")
+            up = commands.ip(f"link set {name} up")
+            yield _fault("bridge-down", name, attachment, what, "another program set it down", up)
         if ends.outside is not None and ends.outside.kind in PAIRS and ends.outside.master == 0:
             link = ends.outside.name
             what = f"{link} of {attachment.name} is no port of {name}"
-            remedy = f"ip link set {link} master {name}"
+            remedy = commands.ip(f"link set {link} master {name}")
             yield _fault("port-lost", link, attachment, what, "another program took it out of the bridge", remedy)
     yield from _gateways(evidence, attachment)
-    yield from _mtus(attachment, ends)
+    yield from _mtus(commands, attachment, ends)
     yield from _ways_back(evidence, attachment, ends)
 
 
@@ -103,11 +108,12 @@ def _gateways(evidence: Evidence, attachment: KnownAttachment) -> Iterator[Fault
         link = str(wanted.get("bridge") or _BRIDGE_DEFAULT) if wanted is not None else "the node"
         gateway = f"{ip.gateway}/{ip.address.network.prefixlen}"
         what = f"{link} does not have {gateway}, the gateway of {attachment.name}"
-        remedy = f"ip address add {gateway} dev {link}" if wanted is not None else "cni-harness repair"
+        added = evidence.commands.ip(f"address add {gateway} dev {link}")
+        remedy = added if wanted is not None else evidence.commands.harness("repair")
         yield _fault("gateway-missing", str(ip.gateway), attachment, what, "another program removed it", remedy)
 
 
-def _mtus(attachment: KnownAttachment, ends: Ends) -> Iterator[Fault]:
+def _mtus(commands: Commands, attachment: KnownAttachment, ends: Ends) -> Iterator[Fault]:
     inside, outside, bridge = ends
     if inside is None or outside is None or outside.kind not in PAIRS:
         return
@@ -118,7 +124,8 @@ def _mtus(attachment: KnownAttachment, ends: Ends) -> Iterator[Fault]:
     name, mtu = min(smaller.items(), key=lambda item: item[1]) if smaller else (outside.name, outside.mtu)
     what = f"{inside.name} of {attachment.name} has MTU {inside.mtu}, and {name} has {mtu}"
     cause = "packets that are larger than the smaller MTU are dropped without an error"
-    remedy = f'ip link set {name} mtu {inside.mtu}, or "mtu": {min(mtu, inside.mtu)} in the network list'
+    set_mtu = commands.ip(f"link set {name} mtu {inside.mtu}")
+    remedy = f'{set_mtu}, or "mtu": {min(mtu, inside.mtu)} in the network list'
     yield _fault("mtu-mismatch", name, attachment, what, cause, remedy)
 
 
@@ -146,13 +153,15 @@ def _ways_back(evidence: Evidence, attachment: KnownAttachment, ends: Ends) -> I
             evidence.link_sysctl(way.name, "ipv4.conf.rp_filter"),
         ]
         dst = next(route.dst for route in routes if route.dst.prefixlen == longest)
+        delete = evidence.commands.ip(f"route del {dst} dev {elsewhere}")
         if address.version == 4 and max(filters) == "1":  # noqa: PLR2004 -- the family
             cause = f"the strict reverse path filter of {way.name} drops the pod's packets, as a route to {dst} differs"
-            remedy = f"sysctl -w net.ipv4.conf.{way.name}.rp_filter=2, or ip route del {dst} dev {elsewhere}"
+            loose = evidence.commands.run(f"sysctl -w net.ipv4.conf.{way.name.replace('.', '/')}.rp_filter=2")
+            remedy = f"{loose}, or {delete}"
             yield _fault("rp-filter", way.name, attachment, what, cause, remedy)
         else:
             cause = f"a route to {dst} is more specific"
-            yield _fault("node-route", str(dst), attachment, what, cause, f"ip route del {dst} dev {elsewhere}")
+            yield _fault("node-route", str(dst), attachment, what, cause, delete)
 
 
 def _duplicates(evidence: Evidence) -> Iterator[Fault]:
@@ -160,7 +169,7 @@ def _duplicates(evidence: Evidence) -> Iterator[Fault]:
     found: dict[tuple[str, str], list[KnownAttachment]] = {}
     for attachment in evidence.known:
         view, ends = evidence.view_of(attachment), evidence.ends(attachment)
-        if view is None or ends.inside is None:
+        if view is None or ends.inside is None or ends.inside.name == _LOOPBACK:
             continue
         domain = ends.bridge.name if ends.bridge is not None else f"network {attachment.network.name}"
         for address in view.state.addresses.get(ends.inside.ifindex, []):
@@ -171,7 +180,7 @@ def _duplicates(evidence: Evidence) -> Iterator[Fault]:
         if len(names) > 1:
             pods = tuple(dict.fromkeys(each.pod or each.container_id for each in having))
             cause = "an address was set by hand, or reservations were lost"
-            remedy = " or ".join(_delete(each) for each in having)
+            remedy = " or ".join(_delete(evidence, each) for each in having)
             yield Fault("duplicate-address", duplicate, pods, f"{' and '.join(names)} have {duplicate}", cause, remedy)
 
 
@@ -179,12 +188,8 @@ def _fault(check: str, subject: str, attachment: KnownAttachment, what: str, cau
     return Fault(check, subject, (attachment.pod or attachment.container_id,), what, cause, remedy)
 
 
-def _delete(attachment: KnownAttachment) -> str:
+def _delete(evidence: Evidence, attachment: KnownAttachment) -> str:
     if not attachment.is_ours:
         return f"delete the pod {attachment.name} in its runtime"
     namespace, _, name = attachment.pod.partition("/")
-    return f"cni-harness del {name}" + (f" --namespace {namespace}" if namespace != "default" else "")
-
-
-def _again(attachment: KnownAttachment) -> str:
-    return f"{_delete(attachment)}, then make it again"
+    return evidence.commands.harness(f"del {name}" + (f" --namespace {namespace}" if namespace != "default" else ""))

@@ -60,7 +60,7 @@ def _examine(scope: Scope, versions_of: VersionsOf, warn: Callable[[str], object
     if scope.conf_dir is not None:
         faults += check_lists(scope.conf_dir, scope.bin_dirs, versions_of)
     if (failure := scope.network_error()) is not None:
-        faults.append(not_ready(failure))
+        faults.append(not_ready(evidence.commands, failure))
     if scope.state_dir is not None:
         faults += check_runtimes(scope.state_dir, versions_of)
     return faults, evidence

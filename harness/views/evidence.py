@@ -16,7 +16,7 @@ from harness.views.nft_ruleset import Rules, read_rules
 from netlink.namespace import entered, open_namespace
 from netlink.rtnl import Link
 
-__all__ = ["Ends", "Evidence", "Fault", "bridge_plugin", "gather", "pod_addresses"]
+__all__ = ["Commands", "Ends", "Evidence", "Fault", "bridge_plugin", "gather", "pod_addresses"]
 
 Interface: TypeAlias = IPv4Interface | IPv6Interface
 
@@ -33,6 +33,27 @@ class Fault(NamedTuple):
     what: str
     cause: str
     remedy: str
+
+
+class Commands(NamedTuple):
+    """Commands for a shell on this machine that act on the examined node, and not on the host around it."""
+
+    node: str | None
+    """The node's name, None for this host."""
+    program: str
+    """`cni-harness` with the options that choose the node."""
+
+    def ip(self, words: str) -> str:
+        """Return a command of iproute2: `ip link del x0`, or `ip -n trial link del x0`."""
+        return f"ip {words}" if self.node is None else f"ip -n {self.node} {words}"
+
+    def run(self, words: str) -> str:
+        """Return the command that runs another one in the node's network namespace."""
+        return words if self.node is None else f"ip netns exec {self.node} {words}"
+
+    def harness(self, words: str) -> str:
+        """Return a command of `cni-harness`: a verb and its arguments."""
+        return f"{self.program} {words}"
 
 
 class Ends(NamedTuple):
@@ -53,6 +74,8 @@ class Evidence(NamedTuple):
     ruleset: Rules | None
     """None if nft is not installed, or the kernel has no nftables."""
     bin_dirs: Sequence[Path]
+    commands: Commands
+    """The remedies' commands."""
 
     @property
     def here(self) -> NamespaceState:
@@ -102,7 +125,7 @@ def gather(
         warn(f"not checked: {line}")
     with open_namespace(namespaces[NODE]) as here, entered(here):
         ruleset = read_rules()
-    return Evidence(known, views, snapshot, ruleset, bin_dirs)
+    return Evidence(known, views, snapshot, ruleset, bin_dirs, Commands(node.name, node.program()))
 
 
 def bridge_plugin(attachment: KnownAttachment) -> Mapping[str, Any] | None:

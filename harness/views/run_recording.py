@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from harness.libcni.networks import NetworkError, load_networks
-from harness.locations import DEFAULT_STATE_DIR
 from harness.output import message_of
 from harness.runtime.node import Node
 from harness.runtime.node_snapshot import NODE, THIS_HOST, new_sandbox_state, node_differences
@@ -24,7 +23,7 @@ from harness.views.runs import ListedNetwork, Run, RunStore, label_of
 from harness.views.topology import Topology, TopologyPlace, build_topology
 from skel.spans import Span
 
-__all__ = ["Recording", "command_prefix", "recorded_run"]
+__all__ = ["Recording", "recorded_run"]
 
 _VARIABLES: Final = ("CNI_PATH", "NETCONFPATH", "CNI_HARNESS_NODE", "CNI_HARNESS_STATE_DIR")
 """Variables that stand for options of the command."""
@@ -93,7 +92,7 @@ def _keep(begun: _Begun, spans: Sequence[Span], seconds: float, error: str, say:
     run = Run(
         verb=recording.verb,
         command=_typed(),
-        prefix=command_prefix(node),
+        prefix=node.program(),
         started=begun.started.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         seconds=seconds,
         error=error,
@@ -142,13 +141,6 @@ def _networks(
                 if each.name in listed:
                     listed.discard(each.name)
                     yield ListedNetwork(each.name, str(each.source or ""), each.raw.decode(errors="replace"))
-
-
-def command_prefix(node: Node) -> str:
-    """Return how a command for a node begins."""
-    state_dir = node.folder if node.name is None else node.folder.parent.parent
-    words = [] if state_dir == DEFAULT_STATE_DIR else ["--state-dir", str(state_dir)]
-    return shlex.join(["cni-harness", *words, *(["--node", node.name] if node.name is not None else [])])
 
 
 def _typed() -> str:
