@@ -74,7 +74,7 @@ help: ## this list
 up: $(INSTALLED) ## install into .venv and give POD (pod1) its NETWORK (cni-harness, which is this project's own)
 	$(RUN)/cni-harness add --exist-ok --network $(NETWORK) $(POD)
 
-down: $(INSTALLED) ## take back every pod, and the interfaces that their networks made
+down: $(INSTALLED) ## take back every pod, also those of manifests, and the interfaces that their networks made
 	$(RUN)/cni-harness del --all --prune
 
 test: lint ## install the tests' needs, and run the tests for this kernel; results also in build/junit.xml

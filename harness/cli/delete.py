@@ -10,6 +10,7 @@ from harness.cli.traced_verb import record_option
 from harness.table import Table
 
 if TYPE_CHECKING:
+    from harness.kubelet.v1 import V1Pod
     from harness.runtime.node_snapshot import StateBefore
     from harness.runtime.pod_lifecycle import Runtime
     from harness.runtime.pods import Pod
@@ -20,7 +21,9 @@ __all__ = ["command"]
 
 @verb("del")
 @click.argument("pods", nargs=-1, metavar="[POD]...", shell_complete=complete_pod)
-@click.option("--all", "everything", is_flag=True, help="Every pod of the node, in every namespace.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Every pod of the node, in every namespace, also those of manifests."
+)
 @click.option(
     "--prune",
     is_flag=True,
@@ -48,6 +51,7 @@ def command(
 ) -> int:
     """Delete pods: from their networks, as they were when the pods were added, then their network namespaces.
 
+    --all also ends pods of manifests, as `delete --all` does, except those in the folder of a running kubelet.
     A missing pod is no error. Failures are reported after all other steps; the pod then stays on record and can be
     deleted again. Plugins are looked for in --bin-dir, then in the folders that the pod's ADD used.
     """
@@ -77,28 +81,53 @@ def command(
             return runtime.delete(namespace, name, force=force)
 
         done = for_each_pod(wanted, delete, jobs=jobs, label="Deleting pods", done="Gone")
+        deleted = [(pod.namespace, pod.name, pod.container_id) for _, pod in done if pod is not None]
+        failed = len(wanted) - len(done)
+        if everything:
+            ended, left = _end_pods_of_manifests(settings)
+            deleted += [(pod.metadata.namespace, pod.metadata.name, "") for pod in ended]
+            failed += len(left)
         if before is not None and not prune:
             freed = before.differences()
-    deleted = [pod for _, pod in done if pod is not None]
     if prune:
         freed = _prune(runtime, before)
     missing = [pod for pod, was in done if was is None]
-    return _report(settings, missing, deleted, len(wanted) - len(done), freed)
+    return _report(settings, missing, deleted, failed, freed)
 
 
 def _report(
     settings: Settings,
     missing: list[tuple[str, str]],
-    deleted: list["Pod"],
+    deleted: list[tuple[str, str, str]],
     failed: int,
     freed: "list[Difference] | None",
 ) -> int:
     for namespace, name in missing:
         say(f"There is no pod {namespace}/{name}")
-    listed = [{"name": pod.name, "namespace": pod.namespace, "containerID": pod.container_id} for pod in deleted]
-    rows = [[pod.name, pod.namespace, pod.container_id] for pod in deleted]
+    listed = [{"name": name, "namespace": in_, "containerID": container_id} for in_, name, container_id in deleted]
+    rows = [[name, in_, container_id] for in_, name, container_id in deleted]
     settings.emit({"deleted": listed}, Table(("DELETED", "NAMESPACE", "CONTAINER ID"), rows), freed)
     return 1 if failed else 0
+
+
+def _end_pods_of_manifests(settings: Settings) -> "tuple[list[V1Pod], list[V1Pod]]":
+    """End every pod of a manifest; return those that ended and those that stay, which are named on stderr."""
+    from harness.cli.delete_pods import end_pods, wanted_by_kubelet
+    from harness.cli.kubelet_node import DEFAULT_TIMEOUT_S, RuntimeChoice, pods_on_record
+    from harness.cri.service import RuntimeServiceError
+
+    known = [pod for pod, _ in pods_on_record(settings)]
+    static = wanted_by_kubelet(settings, known)
+    wanted = [pod for pod in known if pod not in static]
+    reason = "it did not end in time"
+    try:
+        left = end_pods(settings, RuntimeChoice("", DEFAULT_TIMEOUT_S), wanted) if wanted else []
+    except RuntimeServiceError as error:
+        left, reason = wanted, str(error)
+    for pods, why in ((static, "its manifest is in the folder of a running kubelet"), (left, reason)):
+        for pod in pods:
+            say(f"Kept pod {pod.metadata.namespace}/{pod.metadata.name}: {why}")
+    return [pod for pod in wanted if pod not in left], static + left
 
 
 def _prune(runtime: "Runtime", before: "StateBefore | None") -> "list[Difference] | None":

@@ -21,10 +21,11 @@ from harness.cli.traced_verb import record_option
 from harness.table import Table
 
 if TYPE_CHECKING:
-    from harness.kubelet.pod_records import PodRecords
+    from collections.abc import Sequence
+
     from harness.kubelet.v1 import V1Pod
 
-__all__ = ["command"]
+__all__ = ["command", "end_pods", "wanted_by_kubelet"]
 
 _LOOK_S = 0.2
 _MARGIN_S = 60.0
@@ -55,11 +56,6 @@ def command(
 
     A pod whose manifest is in the folder of a running `cni-harness kubelet` ends when that file is removed.
     """
-    from harness.kubelet.labels import CONFIG_SOURCE
-    from harness.kubelet.paths import KubeletPaths
-    from harness.kubelet.pod_records import PodRecords
-    from harness.kubelet.sources import RUN_SOURCE
-
     needs_root("delete", "ends containers")
     if bool(names) == everything:
         raise click.UsageError("name pods, or give --all")
@@ -69,24 +65,39 @@ def command(
     ]
     if missing := set(names) - {pod.metadata.name for pod in wanted}:
         raise click.ClickException(f'pods "{", ".join(sorted(missing))}" not found')
-    busy = is_running(settings)
-    static = [pod.metadata.name for pod in wanted if pod.metadata.annotations.get(CONFIG_SOURCE) != RUN_SOURCE]
-    if busy and static:
-        raise click.ClickException(f"{', '.join(static)}: the running kubelet wants them: remove their manifests")
-    records = PodRecords(KubeletPaths(settings.open_node().folder))
-    for pod in wanted:
-        records.set_deleted(pod, grace_period)
-    left = _end(settings, runtime, records, wanted, grace_period)
+    if static := wanted_by_kubelet(settings, wanted):
+        names_of = ", ".join(pod.metadata.name for pod in static)
+        raise click.ClickException(f"{names_of}: the running kubelet wants them: remove their manifests")
+    left = end_pods(settings, runtime, wanted, grace_period)
     rows = [[pod.metadata.namespace, pod.metadata.name, "left" if pod in left else "deleted"] for pod in wanted]
     document = {"pods": [dict(zip(("namespace", "name", "outcome"), row, strict=True)) for row in rows]}
     settings.emit(document, Table(("NAMESPACE", "NAME", "OUTCOME"), rows))
     return 1 if left else 0
 
 
-def _end(
-    settings: Settings, runtime: RuntimeChoice, records: "PodRecords", wanted: "list[V1Pod]", grace_s: int | None
+def wanted_by_kubelet(settings: Settings, pods: "Sequence[V1Pod]") -> "list[V1Pod]":
+    """Return those of the pods that a running kubelet would make again, because their manifests are in its folder."""
+    from harness.kubelet.labels import CONFIG_SOURCE
+    from harness.kubelet.sources import RUN_SOURCE
+
+    if not is_running(settings):
+        return []
+    return [pod for pod in pods if pod.metadata.annotations.get(CONFIG_SOURCE) != RUN_SOURCE]
+
+
+def end_pods(
+    settings: Settings, runtime: RuntimeChoice, wanted: "Sequence[V1Pod]", grace_s: int | None = None
 ) -> "list[V1Pod]":
-    """Have the pods end, by the kubelet that works on the node, or by its loop here; return those not ended in time."""
+    """Have the pods end, by the kubelet that works on the node, or by its loop here; return those not ended in time.
+
+    `grace_s` replaces the pods' own grace periods, in seconds.
+    """
+    from harness.kubelet.paths import KubeletPaths
+    from harness.kubelet.pod_records import PodRecords
+
+    records = PodRecords(KubeletPaths(settings.open_node().folder))
+    for pod in wanted:
+        records.set_deleted(pod, grace_s)
     until = time.monotonic() + _patience_s(wanted)
 
     def is_over() -> bool:
@@ -102,12 +113,12 @@ def _end(
     return _left(settings, wanted)
 
 
-def _left(settings: Settings, wanted: "list[V1Pod]") -> "list[V1Pod]":
+def _left(settings: Settings, wanted: "Sequence[V1Pod]") -> "list[V1Pod]":
     there = {pod.metadata.uid for pod, _ in pods_on_record(settings)}
     return [pod for pod in wanted if pod.metadata.uid in there]
 
 
-def _patience_s(wanted: "list[V1Pod]") -> float:
+def _patience_s(wanted: "Sequence[V1Pod]") -> float:
     from harness.kubelet.container_kill import grace_period
 
     return max(map(grace_period, wanted), default=0) + _MARGIN_S

@@ -227,5 +227,36 @@ def test_a_kubelet_killed_at_random_moments(kubelet_node: KubeletNode) -> None:
     kubelet_node.assert_nothing_left(before)
 
 
+def test_del_all_ends_pods_of_manifests(kubelet_node: KubeletNode) -> None:
+    kubelet_node.configure(WIRES)
+    kubelet_node.add("bare", "--network", "wires")
+    kubelet_node.start(pod("web", container("app")))
+    before = len(kubelet_node._processes())
+
+    run = kubelet_node.run("del", "--all", "--prune", "-o", "json")
+
+    assert {each["name"] for each in json.loads(run.stdout)["deleted"]} == {"bare", "web"}
+    assert f"Removed node {kubelet_node.node}" in run.stderr
+    assert (before > 0, kubelet_node._processes()) == (True, [])
+    assert not kubelet_node.node_dir.exists()
+    assert not Path(f"/run/netns/{kubelet_node.node}").exists()
+
+
+def test_del_all_keeps_and_names_pods_of_a_running_kubelet(kubelet_node: KubeletNode) -> None:
+    kubelet_node.configure(WIRES)
+    kubelet_node.write(pod("web", container("app")))
+    with kubelet_node.kubelet():
+        until(lambda: is_running(kubelet_node, "web"), within=120)
+        name = static(kubelet_node, "web")
+
+        run = kubelet_node.run("del", "--all", "--prune", check=False)
+
+        assert run.returncode == 1
+        assert f"Kept pod default/{name}: its manifest is in the folder of a running kubelet" in run.stderr
+        assert is_running(kubelet_node, "web")
+        (kubelet_node.manifests / "web.json").unlink()
+        kubelet_node.until_no_pods()
+
+
 def _init() -> dict[str, Any]:
     return container("init", ["sh", "-c", "exit 0"])
