@@ -12,6 +12,7 @@ from .strict_json import decode_json
 __all__ = ["Attachment", "Config", "IpamConfig", "check_name", "parse_config", "version_of"]
 
 
+_DNS_LISTS = frozenset({"nameservers", "search", "options"})
 _GC_KEYS = frozenset({"cni.dev/valid-attachments", "cni.dev/attachments"})
 
 
@@ -28,6 +29,13 @@ class IpamConfig(Record):
     type: str = field(string, default="", unreadable=UNKNOWN)
 
 
+def _dns(value: object, path: str) -> DNS | None:
+    """Decode resolver settings: None if there are none. An empty list is a setting, as in the reference plugins."""
+    dns = DNS.decode(value, path)
+    given = {key.lower() for key, item in value.items() if item is not None} if isinstance(value, dict) else set()
+    return dns if dns or not given.isdisjoint(_DNS_LISTS) else None
+
+
 class Config(Record):
     """The keys that the specification knows; plugins add theirs in a subclass."""
 
@@ -35,7 +43,8 @@ class Config(Record):
     name: str = field(string, default="", unreadable=UNKNOWN)
     type: str = field(string, default="")
     ipam: IpamConfig = field(record(IpamConfig), default=IpamConfig, unreadable=UNKNOWN)
-    dns: DNS = field(record(DNS), default=DNS)
+    dns: DNS | None = field(_dns, default=None)
+    """The resolver settings that replace those of IPAM; None to keep these."""
     capabilities: dict[str, bool] = field(dict_of(boolean), default=dict)
     raw_prev_result: object = field(raw, "prevResult", default=None)
     valid_attachments: list[Attachment] | None = field(

@@ -71,7 +71,8 @@ def _add(driver: Driver[Any]) -> Result:
             _connect(driver, made.ifindex, gateways)
         else:
             driver.result.interfaces.append(Interface(name=args.ifname, sandbox=args.netns))
-        driver.result.dns = driver.config.dns or driver.result.dns
+        if driver.config.dns is not None:
+            driver.result.dns = driver.config.dns
     return driver.result
 
 

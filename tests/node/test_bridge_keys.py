@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.attachments import DUAL_STACK, Network, bridge_config
+from tests.cli import REFERENCE_BIN_DIR
 from tests.kernel import has_vlan_filtering
 from tests.nodes import HANG, Node, until
 
@@ -207,6 +208,33 @@ def test_dns_of_the_configuration_counts_first(network: Network, tmp_path: Path)
 
     assert network.add("one", ipam=ipam)["dns"] == {"nameservers": ["192.0.2.53"], "search": ["example.org"]}
     assert network.add("two", ipam=ipam, dns={"nameservers": ["192.0.2.1"]})["dns"] == {"nameservers": ["192.0.2.1"]}
+
+
+@pytest.mark.parametrize("kind", ["bridge", "ptp"])
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"nameservers": []}, {}),
+        ({"options": []}, {}),
+        ({"nameservers": None, "domain": ""}, {"nameservers": ["192.0.2.53"]}),
+        ({}, {"nameservers": ["192.0.2.53"]}),
+    ],
+)
+def test_empty_list_in_dns_replaces_settings_of_ipam(
+    node: Node, bin_dir: Path, tmp_path: Path, kind: str, given: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    """The reference plugins tell an empty list from a missing one; bridge does so since release 1.2."""
+    resolv_conf = tmp_path / "resolv.conf"
+    resolv_conf.write_text("nameserver 192.0.2.53\n")
+    ipam = {"type": "host-local", "ranges": [[{"subnet": "10.88.0.0/16"}]], "resolvConf": str(resolv_conf)}
+    config = {"cniVersion": "1.0.0", "name": "net", "type": kind, "ipam": ipam, "dns": given}
+    for folder in (bin_dir, REFERENCE_BIN_DIR) if kind == "ptp" else (bin_dir,):
+        netns = node.pod_namespace(folder.name)
+
+        added = node.plugin(folder, kind, "ADD", config, container_id="one", ifname="eth0", netns=netns)
+
+        assert (added.code, added.stdout.get("dns", {})) == (0, expected), folder
+        node.plugin(folder, kind, "DEL", config, container_id="one", ifname="eth0", netns=netns)
 
 
 def test_keys_without_regard_to_case_and_null(network: Network) -> None:
