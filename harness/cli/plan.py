@@ -42,7 +42,7 @@ class Options:
 
 
 def plan_networks(networks: Sequence[NetworkList], options: Options) -> list[NetworkPlan]:
-    """Return the interface and arguments of each network. Raises PlanError.
+    """Return the interface and arguments of each network. Raises PlanError, NetworkError.
 
     The first network gets the named interface. It alone gets addresses, MAC and ports. The others get net1, net2 and so
     on, as multus numbers them. An address or MAC is passed as a capability if a plugin of the network declares it.
@@ -54,6 +54,7 @@ def plan_networks(networks: Sequence[NetworkList], options: Options) -> list[Net
     shared_capabilities = _environment_capabilities(options.environ) | _capabilities(options.capabilities)
     plans = []
     for index, network in enumerate(networks):
+        network.require_name()
         args, capabilities = dict(shared_args), dict(shared_capabilities)
         if index == 0:
             _ask_addresses(network, options, args, capabilities)

@@ -54,6 +54,7 @@ class PluginConfig:
 class NetworkList:
     """A network: its plugins in the order of ADD, and the version that the runtime uses with them.
 
+    `name` is empty for a single plugin without a name: it can be loaded, as in libcni, but an ADD refuses it.
     `cni_versions` are the offered versions that the harness knows. The last is the highest and the one in use.
     `raw` is a `.conflist` of the same network, including plugins of its folder; the cache stores it.
     """
@@ -66,6 +67,11 @@ class NetworkList:
     raw: bytes
     source: Path | None
     cni_versions: tuple[str, ...] = ()
+
+    def require_name(self) -> None:
+        """Raise NetworkError without a name: containers cannot be attached then."""
+        with _located(self.source):
+            check_network_name(self.name)
 
 
 def parse_network_list(text: bytes, source: Path | None = None) -> NetworkList:
@@ -148,10 +154,13 @@ LIST_KEYS = tuple(known.key for known in _List._fields.values())
 """The keys of a list in their exact spelling; libcni ignores capitalisation for plugins' keys only."""
 
 
-def _network(document: dict[str, object], text: bytes, source: Path | None, folder: Path | None) -> NetworkList:
+def _network(
+    document: dict[str, object], text: bytes, source: Path | None, folder: Path | None, *, is_list: bool = True
+) -> NetworkList:
     """Build a network from a list; `folder` may hold further plugins of it."""
     read = _List.decode({key: value for key, value in document.items() if key in LIST_KEYS})
-    check_network_name(read.name)
+    if read.name or is_list:
+        check_network_name(read.name)
     if read.plugins is None and read.load_only_inlined_plugins:
         raise _invalid("plugins: required key is missing, as loadOnlyInlinedPlugins is true")
     versions = _known_versions(read.cni_version, read.cni_versions)
@@ -180,7 +189,7 @@ def _single(document: dict[str, object], source: Path) -> NetworkList:
         raise _invalid(f'plugins: a list of plugins belongs in a file that ends in "{_LIST_SUFFIX}"')
     plugin = _Plugin.decode(document)
     whole: dict[str, object] = {"cniVersion": plugin.cni_version, "name": plugin.name, "plugins": [document]}
-    return _network(whole, json.dumps(whole).encode(), source, None)
+    return _network(whole, json.dumps(whole).encode(), source, None, is_list=False)
 
 
 def _plugin(item: object, path: str) -> PluginConfig:

@@ -58,6 +58,27 @@ def test_a_plugin_that(kubelet_node: KubeletNode, fault: str) -> None:
     kubelet_node.assert_nothing_left(before)
 
 
+def test_list_without_name_leaves_the_node_ready_and_fails_the_add(kubelet_node: KubeletNode) -> None:
+    """98-noop.conf, as libcni and containerd take it."""
+    kubelet_node.configure(WIRES)
+    before = kubelet_node.snapshot()
+    for path in kubelet_node.conf_dir.iterdir():
+        path.unlink()
+    (kubelet_node.conf_dir / "98-noop.conf").write_text('{"cniVersion": "0.3.1", "type": "noop"}')
+
+    said = kubelet_node.refused(pod("web"), "--timeout", "3")
+
+    assert "98-noop.conf: name: missing network name" in said
+    assert "NetworkNotReady" not in said
+    assert kubelet_node.run("status").returncode == 0
+    bare = kubelet_node.run("add", "bare", check=False)
+    assert (bare.returncode, "98-noop.conf: name: missing network name" in bare.stderr) == (1, True)
+    kubelet_node.run("delete", "web")
+    (kubelet_node.conf_dir / "98-noop.conf").unlink()
+    kubelet_node.configure(WIRES)
+    kubelet_node.assert_nothing_left(before)
+
+
 def test_a_missing_plugin_makes_the_node_unready(kubelet_node: KubeletNode) -> None:
     kubelet_node.configure(WIRES)
     before = kubelet_node.snapshot()

@@ -181,10 +181,29 @@ def test_a_list_in_a_file_for_one_plugin_is_pointed_out(tmp_path: Path) -> None:
         read_network_file(path)
 
 
-def test_a_file_with_one_plugin_needs_a_name(tmp_path: Path) -> None:
-    path = put(tmp_path / "10.conf", {"cniVersion": "1.0.0", "type": "bridge"})
+def test_single_plugin_without_name_is_loaded_as_by_libcni(tmp_path: Path) -> None:
+    """The list of many a test node is 98-noop.conf, which makes the node ready: no pod uses it."""
+    path = put(tmp_path / "98-noop.conf", {"cniVersion": "0.3.1", "type": "noop"})
 
-    with pytest.raises(NetworkError, match="name: missing network name"):
+    network = read_network_file(path)
+
+    assert (network.name, [plugin.type for plugin in network.plugins]) == ("", ["noop"])
+    with pytest.raises(NetworkError, match=r"98-noop\.conf: name: missing network name"):
+        network.require_name()
+
+
+def test_list_without_name_is_refused_in_any_file(tmp_path: Path) -> None:
+    path = put(tmp_path / "10.conflist", {"cniVersion": "1.0.0", "plugins": [BRIDGE]})
+
+    with pytest.raises(NetworkError, match=r"10\.conflist: name: missing network name"):
+        read_network_file(path)
+
+
+@pytest.mark.parametrize("name", ["a/b", "../up"])
+def test_single_plugin_with_invalid_name_is_refused(tmp_path: Path, name: str) -> None:
+    path = put(tmp_path / "10.conf", {"cniVersion": "1.0.0", "name": name, "type": "bridge"})
+
+    with pytest.raises(NetworkError, match="name: invalid characters"):
         read_network_file(path)
 
 

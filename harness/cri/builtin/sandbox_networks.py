@@ -71,10 +71,11 @@ class SandboxNetworks:
     def plan(self, sandbox: SandboxRecord) -> list[PodNetwork]:
         """Return the networks that a sandbox will get, with their arguments. Raises RuntimeServiceError."""
         try:
-            networks = self._networks()
+            plans = network_plans(sandbox.config, sandbox.id, self._networks(), parse_network_list(LOOPBACK_LIST))
+            for plan in plans:
+                plan.network.require_name()
         except NetworkError as error:
             raise RuntimeServiceError(f'failed to setup network for sandbox "{sandbox.id}": {error}') from error
-        loopback = parse_network_list(LOOPBACK_LIST)
         return [
             PodNetwork(
                 name=plan.network.name,
@@ -84,7 +85,7 @@ class SandboxNetworks:
                 cni_args=dict(plan.cni_args),
                 capability_args=dict(plan.capability_args),
             )
-            for plan in network_plans(sandbox.config, sandbox.id, networks, loopback)
+            for plan in plans
         ]
 
     def setup(self, sandbox: SandboxRecord) -> None:
