@@ -2,6 +2,7 @@
 
 The host's end has each of the pod's gateways as an address of its own (/32, /128), and a route to each of the pod's
 addresses. The pod reaches the gateways directly, and even the other addresses of its network by way of a gateway.
+Without an IPAM plugin, the pair has no addresses: it carries whatever the two ends send.
 """
 
 from contextlib import suppress
@@ -26,12 +27,6 @@ _RT_SCOPE_LINK, _RT_SCOPE_HOST = 253, 254
 
 class PtpConfig(PairConfig):
     """Keys of the reference plugin: `mtu`, `ipMasq`, `ipMasqBackend`; and `mtuOverhead`, `deviceType`."""
-
-    def check_for_add(self) -> None:
-        """Raise CniError (7) without an IPAM plugin: the pair would carry nothing."""
-        super().check_for_add()
-        if not self.ipam.type:
-            raise CniError(Code.INVALID_CONFIG, "ipam.type: required key is missing")
 
 
 class PtpDriver(Driver[PtpConfig]):

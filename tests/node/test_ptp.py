@@ -144,17 +144,28 @@ def test_masquerading(make_node: Callable[[], Node], bin_dir: Path, backend: str
         assert node.filtering() == filtering
 
 
-def test_without_ipam(network: Network) -> None:
-    network.node.pod_namespace("one")
-    before = network.node.state()
+@pytest.mark.parametrize("ipam", [{}, None], ids=["empty", "null"])
+def test_pair_without_ipam_has_no_addresses_and_carries_packets(network: Network, ipam: dict[str, str] | None) -> None:
+    """Wanted of the reference plugin in containernetworking/plugins#987."""
+    node, pod = network.node, network.namespace("one")
+    before = node.state()
 
-    without: list[dict[str, str] | None] = [{}, None]
-    for ipam in without:
-        error = network.fail("ADD", "one", ipam=ipam)
+    result = network.add("one", ipam=ipam, ipMasq=True)
 
-        assert (error["code"], error["msg"]) == (7, "ipam.type: required key is missing")
-    network.node.assert_same_state(before)
-    network.succeed("DEL", "one", ipam={})
+    host, inner = result["interfaces"]
+    assert (result.get("ips"), inner["name"], inner["sandbox"]) == (None, "eth0", pod)
+    for name, netns in ((host["name"], None), ("eth0", pod)):
+        (link,) = node.ip("address", "show", "dev", name, netns=netns)
+        assert "LOWER_UP" in link["flags"]
+        assert {address["scope"] for address in link["addr_info"]} <= {"link"}
+    node.run(["ip", "address", "add", "192.0.2.1/24", "dev", host["name"]])
+    node.run(["ip", "address", "add", "192.0.2.2/24", "dev", "eth0"], netns=pod)
+    assert network.ping("one", "192.0.2.1")
+    network.succeed("CHECK", "one", ipam=ipam, prevResult=result)
+    node.run(["ip", "link", "set", host["name"], "down"])
+    assert "is down" in network.fail("CHECK", "one", ipam=ipam, prevResult=result)["msg"]
+    network.succeed("DEL", "one", ipam=ipam)
+    node.assert_same_state(before)
 
 
 @pytest.mark.parametrize("way", ["with the result", "without", "again", "without a namespace"])
@@ -238,7 +249,7 @@ def test_status_asks_the_ipam_plugin(network: Network) -> None:
         return ran.code, ran.stdout and ran.stdout["code"]
 
     assert status() == (0, None)
-    assert status(ipam={}) == (1, 7)
+    assert status(ipam={}) == (0, None)
     assert status(ipam={"type": "no-such-plugin"})[0] == 1
 
 
