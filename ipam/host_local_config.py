@@ -12,9 +12,11 @@ from skel import (
     Code,
     Config,
     IpamConfig,
+    Network,
     Record,
     Route,
     address,
+    address_or_network,
     boolean,
     cidr,
     expected,
@@ -77,6 +79,7 @@ class HostLocalIpam(IpamConfig):
     range_start: Address | None = field(optional(address), default=None)
     range_end: Address | None = field(optional(address), default=None)
     gateway: Address | None = field(optional(address), default=None)
+    exclude: list[Network] = field(list_of(address_or_network), default=list)
     ranges: list[list[Range]] = field(list_of(list_of(record(Range))), default=list, unreadable=UNKNOWN)
     routes: Callable[[], list[Route]] = field(later(list_of(record(Route))), default=lambda: list)
     """Decoded lazily, so that DEL takes no time for 10,000 routes."""
@@ -122,8 +125,17 @@ def range_sets_of(config: HostLocalConfig) -> list[RangeSet]:
     of_the_pod = config.runtime_config().ip_ranges()
     declared = [(f"runtimeConfig.ipRanges[{index}]", ranges) for index, ranges in enumerate(of_the_pod)]
     if ipam.subnet is not None:
-        only = Range(subnet=ipam.subnet, range_start=ipam.range_start, range_end=ipam.range_end, gateway=ipam.gateway)
+        only = Range(
+            subnet=ipam.subnet,
+            range_start=ipam.range_start,
+            range_end=ipam.range_end,
+            gateway=ipam.gateway,
+            exclude=ipam.exclude,
+        )
         declared.append(("ipam", [only]))
+    elif ipam.exclude:
+        wanted = "ipam.subnet beside it, or the key in a range of ipam.ranges"
+        raise expected(wanted, list(map(str, ipam.exclude)), "ipam.exclude")
     declared += [(f"ipam.ranges[{index}]", ranges) for index, ranges in enumerate(ipam.ranges)]
     if not declared:
         raise expected("at least one range set, or ipam.subnet", ipam.ranges, "ipam.ranges")

@@ -9,12 +9,26 @@ not make "the next address" simpler.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 
 from lean.typing import NamedTuple
-from skel import Address, Cidr, CniError, Code, Network, Record, address, cidr, expected, field, optional
+from skel import (
+    Address,
+    Cidr,
+    CniError,
+    Code,
+    Network,
+    Record,
+    address,
+    address_or_network,
+    cidr,
+    expected,
+    field,
+    list_of,
+    optional,
+)
 
 __all__ = ["Range", "RangeSet", "Span", "resolve"]
 
@@ -30,6 +44,8 @@ class Range(Record):
     range_start: Address | None = field(optional(address), default=None)
     range_end: Address | None = field(optional(address), default=None)
     gateway: Address | None = field(optional(address), default=None)
+    exclude: list[Network] = field(list_of(address_or_network), default=list)
+    """Networks of which no address is given away."""
 
 
 class Span(NamedTuple):
@@ -143,7 +159,8 @@ def _range_set(ranges: Sequence[Range], path: str) -> RangeSet:
     if not ranges:
         raise expected("at least one range", [], path)
     single = path == "ipam"  # the old style: the section itself has the range's keys
-    spans = [_span(known, path if single else f"{path}[{index}]") for index, known in enumerate(ranges)]
+    places = [path if single else f"{path}[{index}]" for index in range(len(ranges))]
+    spans = [_span(known, place) for known, place in zip(ranges, places, strict=True)]
     for index, span in enumerate(spans):
         if span.first.version != spans[0].first.version:
             raise expected(
@@ -155,7 +172,25 @@ def _range_set(ranges: Sequence[Range], path: str) -> RangeSet:
         index, second = overlap
         message = f"{path}[{second}]: {spans[second]} overlaps with {spans[index]} of {path}[{index}]"
         raise CniError(Code.INVALID_CONFIG, message)
-    return RangeSet(spans, path)
+    remaining = [list(_without(span, known.exclude)) for span, known in zip(spans, ranges, strict=True)]
+    for index, pieces in enumerate(remaining):
+        if not pieces:
+            excluded = list(map(str, ranges[index].exclude))
+            raise expected(f"an address of {spans[index]} to remain", excluded, f"{places[index]}.exclude")
+    return RangeSet([piece for pieces in remaining for piece in pieces], path)
+
+
+def _without(span: Span, excluded: Iterable[Network]) -> Iterator[Span]:
+    """Yield the ranges that remain of one, in order."""
+    make = type(span.first)
+    first, last = int(span.first), int(span.last)
+    for network in sorted(excluded, key=lambda network: int(network.network_address)):
+        before = min(int(network.network_address) - 1, last)
+        if first <= before:
+            yield span._replace(first=make(first), last=make(before))
+        first = max(first, int(network.broadcast_address) + 1)
+    if first <= last:
+        yield span._replace(first=make(first), last=span.last)
 
 
 def _span(known: Range, path: str) -> Span:
@@ -179,6 +214,9 @@ def _span(known: Range, path: str) -> Span:
     gateway = known.gateway or make(network + 1)
     if gateway.version != subnet.version:
         raise expected(f"an IPv{subnet.version} address, as the subnet's", str(gateway), f"{path}.gateway")
+    for index, excluded in enumerate(known.exclude):
+        if excluded.network_address not in subnet or excluded.broadcast_address not in subnet:
+            raise expected(f"addresses of {subnet}", str(excluded), f"{path}.exclude[{index}]")
     return Span(subnet, first, last, gateway)
 
 

@@ -5,6 +5,7 @@ from _socket import AF_INET, AF_INET6, inet_pton  # the C part of socket, which 
 
 from lean.typing import TypeVar
 
+from .errors import CniError
 from .names import ifname_flaw
 from .record import Decoder, Record, expected
 
@@ -13,6 +14,7 @@ __all__ = [
     "Cidr",
     "Network",
     "address",
+    "address_or_network",
     "boolean",
     "choice",
     "cidr",
@@ -102,6 +104,21 @@ def network(value: object, path: str) -> Network:
     parsed, length = _address_and_length(value, path)
     make = ipaddress.IPv4Network if parsed.version == _IPV4 else ipaddress.IPv6Network
     return make((int(parsed), length), strict=False)
+
+
+def address_or_network(value: object, path: str) -> Network:
+    """Read a network in CIDR notation, or an address, which is a network of one. Host bits are refused."""
+    text = string(value, path)
+    try:
+        if "/" not in text:
+            alone = address(text, path)
+            return with_length(alone, alone.max_prefixlen).network
+        found = cidr(text, path)
+    except CniError:
+        raise expected("an IP address or a CIDR", value, path) from None
+    if found.ip != found.network.network_address:
+        raise expected(f"a network address without host bits, such as {found.network}", value, path)
+    return found.network
 
 
 def _address_and_length(value: object, path: str) -> tuple[Address, int]:

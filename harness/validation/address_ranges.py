@@ -3,11 +3,11 @@
 The rules are those of host-local, restated here because the harness executes plugins and imports none.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from skel.decoders import Address, Cidr, Network, address, cidr, list_of, optional, record, string
+from skel.decoders import Address, Cidr, Network, address, address_or_network, cidr, list_of, optional, record, string
 from skel.errors import CniError
 from skel.record import Record, field
 
@@ -23,6 +23,7 @@ class _Bounds(Record):
     range_start: Address | None = field(optional(address), default=None)
     range_end: Address | None = field(optional(address), default=None)
     gateway: Address | None = field(optional(address), default=None)
+    exclude: list[Network] = field(list_of(address_or_network), default=list)
 
 
 class _Declared(_Bounds):
@@ -38,22 +39,30 @@ class HostLocalSection(_Bounds):
 
 
 class AddressRange(NamedTuple):
-    """A range: all addresses from `first` to `last`, both included, but `gateway`; `path` is the path of its key."""
+    """A range: all addresses from `first` to `last`, both included, but `gateway` and those of `excluded`.
+
+    `path` is the path of its key; the networks in `excluded` are disjoint.
+    """
 
     path: str
     subnet: Network
     first: Address
     last: Address
     gateway: Address
+    excluded: tuple[Network, ...] = ()
 
     def holds(self, address: Address) -> bool:
-        """Tell whether `address` is in the range."""
-        return address.version == self.first.version and int(self.first) <= int(address) <= int(self.last)
+        """Tell whether `address` is in the range, and not excluded from it."""
+        within = address.version == self.first.version and int(self.first) <= int(address) <= int(self.last)
+        return within and not any(address in network for network in self.excluded)
 
     @property
     def size(self) -> int:
         """The number of addresses for pods."""
-        return int(self.last) - int(self.first) + 1 - self.holds(self.gateway)
+        low, high = int(self.first), int(self.last)
+        bounds = ((int(each.network_address), int(each.broadcast_address)) for each in self.excluded)
+        excluded = sum(max(0, min(last, high) - max(first, low) + 1) for first, last in bounds)
+        return high - low + 1 - excluded - self.holds(self.gateway)
 
     def __str__(self) -> str:
         return f"{self.first}-{self.last}"
@@ -100,7 +109,11 @@ def _declared(section: Mapping[str, object], path: str) -> Iterator[list[tuple[_
     read = HostLocalSection.decode(section, path)
     if read.subnet is not None:
         only = _Declared(
-            subnet=read.subnet, range_start=read.range_start, range_end=read.range_end, gateway=read.gateway
+            subnet=read.subnet,
+            range_start=read.range_start,
+            range_end=read.range_end,
+            gateway=read.gateway,
+            exclude=read.exclude,
         )
         yield [(only, path)]
     for number, ranges in enumerate(read.ranges):
@@ -121,6 +134,15 @@ def _flaw(declared: _Declared, path: str) -> tuple[str, str] | None:
     known = _range(declared, path)
     if int(known.first) > int(known.last):
         return path, f"the range ends at {known.last}, before its start {known.first}"
+    return _exclude_flaw(known, declared.exclude)
+
+
+def _exclude_flaw(known: AddressRange, exclude: Sequence[Network]) -> tuple[str, str] | None:
+    for number, excluded in enumerate(exclude):
+        if excluded.network_address not in known.subnet or excluded.broadcast_address not in known.subnet:
+            return f"{known.path}.exclude[{number}]", f"{excluded} is outside of the subnet {known.subnet}"
+    if exclude and known.size + known.holds(known.gateway) <= 0:
+        return f"{known.path}.exclude", f"no address of {known} remains"
     return None
 
 
@@ -132,8 +154,22 @@ def _range(declared: _Declared, path: str) -> AddressRange:
     # IPv6 has no broadcast address to leave out.
     last = make(max(broadcast - (subnet.version == _IPV4), network))
     return AddressRange(
-        path, subnet, declared.range_start or second, declared.range_end or last, declared.gateway or second
+        path,
+        subnet,
+        first=declared.range_start or second,
+        last=declared.range_end or last,
+        gateway=declared.gateway or second,
+        excluded=_disjoint(declared.exclude),
     )
+
+
+def _disjoint(networks: Iterable[Network]) -> tuple[Network, ...]:
+    """Return the networks without those that lie in another one; two networks never overlap in part."""
+    kept: list[Network] = []
+    for network in sorted(networks, key=lambda each: each.prefixlen):
+        if not any(network.network_address in each for each in kept):
+            kept.append(network)
+    return tuple(kept)
 
 
 def _overlaps(ranges: Sequence[AddressRange]) -> Iterator[tuple[str, str]]:
