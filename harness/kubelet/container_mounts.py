@@ -49,8 +49,9 @@ def _of_volume(container: V1Container, number: int, sources: MountSources, value
         raise StartError("CreateContainerConfigError", message)
     sub_path = mount.sub_path or expanded(mount.sub_path_expr, values)
     target = sources.sub_paths / mount.name / container.name / str(number)
+    propagation = _PROPAGATIONS[mount.mount_propagation]
     try:
-        source = bound_sub_path(volume.path, sub_path, mount.name, target) if sub_path else volume.path
+        source = bound_sub_path(volume.path, sub_path, mount.name, target, propagation) if sub_path else volume.path
     except OSError as error:
         message = f'failed to prepare subPath for volumeMount "{mount.name}" of container "{container.name}": {error}'
         raise StartError("CreateContainerConfigError", message) from error
@@ -58,7 +59,7 @@ def _of_volume(container: V1Container, number: int, sources: MountSources, value
         container_path=mount.mount_path,
         host_path=str(source),
         readonly=mount.read_only or volume.readonly,
-        propagation=_PROPAGATIONS[mount.mount_propagation],
+        propagation=propagation,
         recursive_read_only=_is_recursive(mount, sources.makes_recursive_read_only),
     )
 

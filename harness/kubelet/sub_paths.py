@@ -3,6 +3,7 @@
 Between the look at a path and its mount, a container could put a link there that leads out of the volume. So the file
 is opened below the volume (openat2(2)), and bound as it was opened (kubelet: subpath_linux.go). Runtimes get the bound
 path. The mounts are outside of the pods' folders, and are removed one by one: no removal of a tree can enter a volume.
+As with kubelet, mounts below the file or folder are left out.
 """
 
 import errno
@@ -12,16 +13,17 @@ from contextlib import suppress
 from pathlib import Path
 
 from harness.kubelet.start_error import StartError
+from harness.mounts import bind, detach
 from lean import syscalls
 
 __all__ = ["bound_sub_path", "remove_sub_paths"]
 
 
-def bound_sub_path(volume: Path, sub_path: str, name: str, target: Path) -> Path:
+def bound_sub_path(volume: Path, sub_path: str, name: str, target: Path, propagation: str = "private") -> Path:
     """Bind a file or folder of the volume `name` at `target`, instead of an earlier one; make missing folders.
 
-    Links inside of the volume are followed. New folders get the volume's mode. Returns `target`. Raises StartError,
-    OSError.
+    Links inside of the volume are followed. New folders get the volume's mode. `propagation` is the CRI's. Returns
+    `target`. Raises StartError, OSError.
     """
     real = volume.resolve()
     source = (real / sub_path).resolve()
@@ -38,7 +40,7 @@ def bound_sub_path(volume: Path, sub_path: str, name: str, target: Path) -> Path
         os.close(root)
     try:
         _make_target(target, is_folder=stat.S_ISDIR(os.fstat(opened).st_mode))
-        syscalls.mount(f"/proc/self/fd/{opened}", str(target), syscalls.MS_BIND | syscalls.MS_REC)
+        bind(f"/proc/self/fd/{opened}", target, propagation)
     finally:
         os.close(opened)
     return target
@@ -91,13 +93,8 @@ def _remove_target(target: Path) -> None:
     """Unmount whatever is bound at `target`, and remove the empty file or folder below it."""
     if not target.exists():
         return
-    while True:
-        try:
-            syscalls.umount(str(target), syscalls.MNT_DETACH | syscalls.UMOUNT_NOFOLLOW)
-        except OSError as error:
-            if error.errno != errno.EINVAL:  # EINVAL: it is no mount point, any more
-                raise
-            break
+    while detach(target):
+        pass
     if target.is_dir():
         target.rmdir()
     else:

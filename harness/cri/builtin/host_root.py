@@ -21,6 +21,7 @@ from harness.cri.builtin.process_calls import (
     pivot_root,
     set_readonly,
 )
+from harness.mounts import mount_points_below
 from lean import syscalls
 
 __all__ = ["copies_of", "enter_host_root"]
@@ -123,10 +124,7 @@ def _copy_of_source(path: str) -> int:
 
 def _mounts_below(folder: str) -> list[str]:
     """Return the mount points below a folder, without those below other ones."""
-    prefix = folder.rstrip("/") + "/"
-    with open("/proc/self/mountinfo") as file:
-        found = {line.split()[4].encode().decode("unicode_escape") for line in file}
-    below = sorted(path for path in found if path.startswith(prefix) and path != "/")
+    below = mount_points_below(folder)
     return [path for path in below if not any(path.startswith(f"{other}/") for other in below)]
 
 

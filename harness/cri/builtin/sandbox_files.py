@@ -1,12 +1,12 @@
 """The files that the containers of a sandbox share: hostname, hosts, resolv.conf, and the folder of /dev/shm."""
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from harness.cri.messages import DNSConfig, NamespaceMode, PodSandboxConfig
 from harness.files import write_atomically
+from harness.mounts import detach
 from harness.runtime.resolv_conf import HOST_RESOLV_CONF
 from lean import syscalls
 
@@ -26,13 +26,13 @@ def make_sandbox_files(folder: Path, config: PodSandboxConfig, hostname: str) ->
         shm.mkdir(mode=0o700, exist_ok=True)
         flags = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
         syscalls.mount("shm", str(shm), flags, "tmpfs", _SHM_SIZE)
+        syscalls.mount("", str(shm), syscalls.MS_PRIVATE)
 
 
 def remove_sandbox_files(folder: Path) -> None:
     """Unmount /dev/shm; the files go with the folder. Raises OSError."""
     shm = folder / "shm"
-    if os.path.ismount(shm):
-        syscalls.umount(str(shm), syscalls.MNT_DETACH)
+    detach(shm)
     with suppress(FileNotFoundError):
         shm.rmdir()
 

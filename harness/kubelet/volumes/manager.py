@@ -14,6 +14,7 @@ from harness.kubelet.pod_sync import VolumeError
 from harness.kubelet.sub_paths import remove_sub_paths
 from harness.kubelet.v1 import V1ConfigMapVolume, V1EmptyDirVolume, V1HostPathVolume, V1Pod, V1Volume
 from harness.kubelet.volumes.atomic_writer import Projection, write_atomically_into
+from harness.mounts import detach_below
 from harness.quantity import quantity_value
 from lean import syscalls
 
@@ -54,9 +55,7 @@ class VolumeManager:
         """Take down the volumes of a pod; the files of hostPath stay. Raises OSError."""
         remove_sub_paths(self._paths.sub_paths(uid))
         folder = self._paths.pod(uid) / "volumes"
-        for volume in folder.glob("*/*"):
-            if os.path.ismount(volume):
-                syscalls.umount(str(volume), syscalls.MNT_DETACH)
+        detach_below(folder)
         if folder.is_dir():
             shutil.rmtree(folder)
 
@@ -71,7 +70,7 @@ class VolumeManager:
             _own_by_group(folder, pod.spec.security_context.fs_group)
             return MountedVolume(folder, readonly=True)
         folder = self._paths.volume(pod.metadata.uid, "empty_dir", volume.name)
-        _empty_dir(folder, volume.empty_dir or V1EmptyDirVolume())
+        _empty_dir(folder, volume.empty_dir or V1EmptyDirVolume(), is_private=not _is_propagated(pod, volume.name))
         _own_by_group(folder, pod.spec.security_context.fs_group)
         return MountedVolume(folder)
 
@@ -94,11 +93,20 @@ class VolumeManager:
         return files
 
 
-def _empty_dir(folder: Path, volume: V1EmptyDirVolume) -> None:
+def _is_propagated(pod: V1Pod, volume: str) -> bool:
+    """Tell whether a container shares its mounts below a volume with the node, in either direction."""
+    containers = (*pod.spec.init_containers, *pod.spec.containers, *pod.spec.ephemeral_containers)
+    mounts = [mount for container in containers for mount in container.volume_mounts if mount.name == volume]
+    return any(mount.mount_propagation not in {"", "None"} for mount in mounts)
+
+
+def _empty_dir(folder: Path, volume: V1EmptyDirVolume, *, is_private: bool) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if volume.medium == _MEMORY and not os.path.ismount(folder):
         size = f"size={quantity_value(volume.size_limit)}," if volume.size_limit else ""
         syscalls.mount("tmpfs", str(folder), 0, "tmpfs", f"{size}mode=777")
+        if is_private:
+            syscalls.mount("", str(folder), syscalls.MS_PRIVATE)
     folder.chmod(0o777)
 
 
