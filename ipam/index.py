@@ -38,9 +38,9 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from lean.typing import Final
+from skel.in_place import open_regular, overwrite
 
 from .boot import BOOT_BITS, Boot
-from .in_place import open_regular, overwrite
 from .owner import Owner
 
 __all__ = ["Index"]

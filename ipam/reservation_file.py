@@ -5,8 +5,7 @@ import os
 from collections.abc import Callable
 
 from lean.typing import Final
-
-from .in_place import write_all
+from skel.in_place import write_all
 
 __all__ = ["MODE", "make_file"]
 

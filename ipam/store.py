@@ -34,9 +34,9 @@ from itertools import islice
 
 from lean.typing import Final
 from skel import Address, Interruption
+from skel.in_place import NotRegularError, open_regular, overwrite, read_regular
 
 from .boot import Boot
-from .in_place import NotRegularError, open_regular, overwrite, read_regular
 from .index import Index
 from .owner import Owner
 from .reservation_file import MODE, make_file

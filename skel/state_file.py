@@ -12,6 +12,7 @@ from lean import json
 from lean.typing import TYPE_CHECKING
 
 from .errors import CniError, Code
+from .in_place import NotRegularError, read_regular
 from .names import check_container_id, check_ifname
 from .strict_json import decode_json
 
@@ -51,10 +52,11 @@ class StateFiles:
         """Return the state of an attachment, None if none is stored. Raises CniError (4, 6), OSError."""
         path, _ = self._paths(container_id, ifname)
         try:
-            with open(path, "rb", buffering=0) as file:
-                state = decode_json(file.read())
+            state = decode_json(read_regular(path, os.O_NOFOLLOW)[0])
         except FileNotFoundError:
             return None
+        except NotRegularError:
+            raise CniError(Code.DECODING_FAILURE, f"{path}: not a regular file") from None
         except ValueError as error:
             raise CniError(Code.DECODING_FAILURE, f"{path}: {error}") from None
         if not isinstance(state, dict):
@@ -69,18 +71,39 @@ class StateFiles:
 
     def attachments(self) -> list[tuple[str, str]]:
         """Return container ID and interface name of each attachment with state, for GC. Raises OSError."""
+        return [(container_id, ifname) for container_id, _, ifname in map(_parts, self._names(are_state=True))]
+
+    def strays(self) -> list[str]:
+        """Return the paths of entries that are no state: folders, links, FIFOs, other names. Raises OSError."""
+        return [os.path.join(self._folder, name) for name in self._names(are_state=False)]
+
+    def _names(self, *, are_state: bool) -> list[str]:
         try:
-            names = sorted(os.listdir(self._folder))
+            with os.scandir(self._folder) as entries:
+                shown = [entry for entry in entries if not entry.name.startswith(".")]
         except FileNotFoundError:
             return []
-        pairs = (name.partition(_JOINT) for name in names if not name.startswith("."))
-        return [(container_id, ifname) for container_id, _, ifname in pairs]
+        return sorted(entry.name for entry in shown if _is_state(entry) == are_state)
 
     def _paths(self, container_id: str, ifname: str) -> tuple[str, str]:
         check_container_id(container_id)
         check_ifname(ifname)
         name = f"{container_id}{_JOINT}{ifname}"
         return os.path.join(self._folder, name), os.path.join(self._folder, f".{name}.new")
+
+
+def _parts(name: str) -> tuple[str, str, str]:
+    return name.partition(_JOINT)
+
+
+def _is_state(entry: os.DirEntry[str]) -> bool:
+    container_id, _, ifname = _parts(entry.name)
+    try:
+        check_container_id(container_id)
+        check_ifname(ifname)
+    except CniError:
+        return False
+    return entry.is_file(follow_symlinks=False)
 
 
 def write_whole(

@@ -50,6 +50,8 @@ class Leases:
 
     def load(self) -> None:
         """Go on with the leases on disk, except those of pods that are gone. Raises OSError."""
+        for path in self._store.strays():
+            self._log(f"{path}: not a file of a lease: left alone")
         for key, noted in list(self._store.all()):
             try:
                 attachment = self._resumed(key, noted)

@@ -71,13 +71,7 @@ class LeaseStore:
 
     def all(self) -> Iterator[tuple[Key, Noted | CniError]]:
         """Yield every attachment, with the error of a file that cannot be read."""
-        try:
-            networks = sorted(os.listdir(self.folder))
-        except FileNotFoundError:
-            return
-        for network in networks:
-            if not os.path.isdir(os.path.join(self.folder, network)):
-                continue
+        for network in self._networks():
             files = self._files(network)
             for container_id, ifname in files.attachments():
                 key = (network, container_id, ifname)
@@ -86,9 +80,28 @@ class LeaseStore:
                 except CniError as error:
                     yield key, error
 
+    def strays(self) -> list[str]:
+        """Return the paths of entries that are no leases, in the folders of networks."""
+        return [path for network in self._networks() for path in self._files(network).strays()]
+
+    def _networks(self) -> list[str]:
+        try:
+            with os.scandir(self.folder) as entries:
+                return sorted(entry.name for entry in entries if _is_network(entry))
+        except FileNotFoundError:
+            return []
+
     def _files(self, network: str) -> StateFiles:
         check_network_name(network)
         return StateFiles(os.path.join(self.folder, network))
+
+
+def _is_network(entry: os.DirEntry[str]) -> bool:
+    try:
+        check_network_name(entry.name)
+    except CniError:
+        return False
+    return entry.is_dir(follow_symlinks=False)
 
 
 def boot_id() -> str:

@@ -169,3 +169,17 @@ def test_a_file_keeps_owner_and_mode_of_another(tmp_path: Path) -> None:
 
     status = path.stat()
     assert (path.read_text(), status.st_mode & 0o7777, status.st_uid, status.st_gid) == ("new", 0o640, 12, 34)
+
+
+def test_fifo_and_folder_are_no_state_and_do_not_hang(tmp_path: Path, files: StateFiles) -> None:
+    files.write("pod1", "eth0", STATE)
+    folder = tmp_path / "data" / "network"
+    os.mkfifo(folder / "pod2:eth0")
+    (folder / "pod3:eth0").mkdir()
+
+    assert files.attachments() == [("pod1", "eth0")]
+    assert files.strays() == [str(folder / "pod2:eth0"), str(folder / "pod3:eth0")]
+    with pytest.raises(CniError, match="pod2:eth0: not a regular file"):
+        files.read("pod2", "eth0")
+    with pytest.raises(CniError, match="pod3:eth0: not a regular file"):
+        files.read("pod3", "eth0")

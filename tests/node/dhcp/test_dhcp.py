@@ -1,6 +1,7 @@
 """The dhcp plugin and its daemon, against real servers in a neighbouring node."""
 
 import json
+import os
 import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -177,6 +178,27 @@ def test_leases_of_pods_that_are_gone_end_with_the_start_of_the_daemon(direct: N
 
     assert daemon.files() == ["net/id-two:eth0"]
     direct.succeed("DEL", "two")
+
+
+def test_daemon_starts_beside_entries_that_are_no_leases(direct: Network, daemon: Daemon, tmp_path: Path) -> None:
+    result = direct.add("one")
+    daemon.kill()
+    folder = daemon.data_dir / "net"
+    (folder / "id-two:eth0").mkdir()
+    os.mkfifo(folder / "id-three:eth0")
+    (folder / "id-four:eth0").symlink_to(tmp_path / "elsewhere")
+    (folder / "README").write_text("a note")
+    (daemon.data_dir / "not a network").mkdir()
+    strays = ["README", "id-four:eth0", "id-three:eth0", "id-two:eth0"]
+
+    daemon.restart()
+
+    for name in strays:
+        assert f"{folder / name}: not a file of a lease: left alone" in daemon.log()
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*strays, "id-one:eth0"])
+    direct.succeed("CHECK", "one", prevResult=result)
+    direct.succeed("DEL", "one")
+    assert not (folder / "id-one:eth0").exists()
 
 
 def test_without_the_daemon(direct: Network, daemon: Daemon) -> None:
