@@ -1,14 +1,16 @@
-"""Durable files and the locks beside them."""
+"""Durable files, the locks beside them, and files that another program may have made."""
 
+import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from skel.state_file import write_whole
 
-__all__ = ["LockHeldError", "locked", "write_atomically"]
+__all__ = ["LockHeldError", "locked", "open_regular", "read_end", "read_regular", "write_atomically"]
 
 # A lock file may be removed with its folder while a process waits for the lock; each such removal costs one round.
 _ROUNDS = 100
@@ -24,6 +26,36 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     A running executable may be replaced this way: its old file, without a name, lasts until it ends. Raises OSError.
     """
     write_whole(str(path), content, mode=mode, durable=True)
+
+
+def open_regular(path: str | Path, *, follow: bool = False, dir_fd: int | None = None) -> int:
+    """Open a file for reading that a container, or another program, may have made; return its descriptor.
+
+    A FIFO would block for good, and to open a device may have an effect. So the file is looked at first, and only then
+    opened. A link is opened only with `follow`. Raises OSError, with EINVAL for anything but a regular file.
+    """
+    links = 0 if follow else os.O_NOFOLLOW
+    looked_at = os.open(path, os.O_PATH | links | os.O_CLOEXEC, dir_fd=dir_fd)
+    try:
+        if not stat.S_ISREG(os.fstat(looked_at).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", str(path))
+        # O_NONBLOCK: a lease of its writer (fcntl(2), F_SETLEASE) would block for 45 s.
+        return os.open(f"/proc/self/fd/{looked_at}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    finally:
+        os.close(looked_at)
+
+
+def read_regular(path: str | Path, limit: int, *, follow: bool = False, dir_fd: int | None = None) -> bytes:
+    """Return the first `limit` bytes of a file, opened by `open_regular`. Raises OSError."""
+    with open(open_regular(path, follow=follow, dir_fd=dir_fd), "rb") as file:
+        return file.read(limit)
+
+
+def read_end(path: str | Path, limit: int) -> bytes:
+    """Return the last `limit` bytes of a file, opened by `open_regular`. Raises OSError."""
+    with open(open_regular(path), "rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - limit))
+        return file.read(limit)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import click
 
 from harness.cli.kubelet_node import complete_manifest_pod, pod_on_record, pods_on_record
 from harness.cli.options import Settings, namespace_option, needs_root, verb
+from harness.files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +57,8 @@ def command(
         raise click.ClickException(f'{what} "{container.name}" in pod "{pod}" not found: it has no log')
     # A container that waits for its next attempt has none that runs: the last one is the previous one.
     log = attempts[-2 if previous and not waits else -1]
-    whole = log.read_bytes()
+    with open(open_regular(log), "rb") as file:  # noqa: PTH123 -- an open file
+        whole = file.read()
     whole = whole[: whole.rfind(b"\n") + 1]  # the last line may be half written
     lines = whole.splitlines(keepends=True)
     for line in lines if tail is None else lines[max(0, len(lines) - tail) :]:
@@ -108,7 +110,7 @@ def _waits(status: "V1PodStatus", name: str) -> bool:
 
 def _followed(log: Path, offset: int, has_ended: "Callable[[], bool]") -> Iterator[bytes]:
     """Yield new lines until the container has ended, and all of its lines were read."""
-    with log.open("rb") as file:
+    with open(open_regular(log), "rb") as file:  # noqa: PTH123 -- an open file
         file.seek(offset)
         while True:
             last = has_ended()  # before the read: lines may come until the end

@@ -7,6 +7,7 @@ have no effect and no message. kubelet itself ignores them, takes one pod of a f
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
+from harness.files import read_regular
 from harness.kubelet.documents import ManifestError, read_documents
 from harness.kubelet.field_errors import aggregate, invalid, not_supported, quoted, required
 from harness.kubelet.name_rules import config_map_key_flaws
@@ -38,8 +39,7 @@ class Manifests(NamedTuple):
 
 def read_manifests(path: Path) -> Manifests:
     """Return the pods and config maps of a file. Raises OSError."""
-    with path.open("rb") as file:
-        content = file.read(LARGEST + 1)
+    content = read_regular(path, LARGEST + 1, follow=True)
     if len(content) > LARGEST:
         return Manifests([], {}, [f"more than {LARGEST} bytes"])
     return parse_manifests(content)

@@ -3,12 +3,12 @@
 The limits are the API's: 4096 bytes of the file, 2048 bytes or 80 lines of the log.
 """
 
-import os
 import secrets
 from pathlib import Path
 from typing import Final
 
 from harness.cri.messages import CONTAINER_EXITED, ContainerStatus
+from harness.files import read_end
 from harness.kubelet.labels import TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY
 
 __all__ = ["new_message_file", "termination_message"]
@@ -29,13 +29,13 @@ def new_message_file(folder: Path) -> Path:
 
 
 def termination_message(status: ContainerStatus) -> str:
-    """Return the runtime's message of an ended container, followed by the container's own. Raises OSError."""
+    """Return the runtime's message of an ended container, followed by the container's own."""
     if status.state is not CONTAINER_EXITED:
         return status.message
     own = _from_file(status)
     falls_back = status.annotations.get(TERMINATION_MESSAGE_POLICY) == "FallbackToLogsOnError"
     if not own and falls_back and status.exit_code and status.log_path:
-        own = _from_log(Path(status.log_path))
+        own = _from_log(status.log_path)
     return ": ".join(filter(None, (status.message, own)))
 
 
@@ -43,20 +43,25 @@ def _from_file(status: ContainerStatus) -> str:
     inside = status.annotations.get(TERMINATION_MESSAGE_PATH, "")
     for mount in status.mounts:
         if inside and mount.container_path == inside:
-            return _end_of(Path(mount.host_path), _FILE_BYTES)
+            try:
+                return _end_of(mount.host_path, _FILE_BYTES)
+            except OSError as error:
+                return f"Error on reading termination log {mount.host_path}: {error.strerror}"
     return ""
 
 
-def _from_log(path: Path) -> str:
-    lines = [line.split(" ", _CRI_FIELDS - 1)[-1] for line in _end_of(path, 4 * _LOG_BYTES).splitlines()]
+def _from_log(path: str) -> str:
+    try:
+        text = _end_of(path, 4 * _LOG_BYTES)
+    except OSError as error:
+        return f"Error on reading termination message from logs: {error.strerror}"
+    lines = [line.split(" ", _CRI_FIELDS - 1)[-1] for line in text.splitlines()]
     return "\n".join(lines[-_LOG_LINES:])[-_LOG_BYTES:]
 
 
-def _end_of(path: Path, count: int) -> str:
+def _end_of(path: str, count: int) -> str:
+    """Return the end of a file, which a container may have made; empty if it is missing. Raises OSError."""
     try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - count))
-            return file.read(count).decode(errors="replace")
+        return read_end(path, count).decode(errors="replace")
     except FileNotFoundError:
         return ""

@@ -4,12 +4,12 @@
 the container ID alone. Any other text is an operator's note, which keeps the address from pods.
 """
 
+import errno
 import ipaddress
-import os
-import stat
 from pathlib import Path
 from typing import NamedTuple
 
+from harness.files import read_regular
 from harness.runtime.node import VAR_LIB_CNI, Node
 from skel.decoders import Address
 from skel.errors import CniError
@@ -71,10 +71,9 @@ def _read(path: Path) -> Reservation | None:
 
 def _content(path: Path) -> str | None:
     """Return the text of a regular file, else None: a FIFO would block the reader, a link could mislead it."""
-    if not stat.S_ISREG(path.lstat().st_mode):
-        return None
-    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        return os.read(file, _LONGEST).replace(b"\0", b"").decode(errors="replace")
-    finally:
-        os.close(file)
+        return read_regular(path, _LONGEST).replace(b"\0", b"").decode(errors="replace")
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            return None
+        raise

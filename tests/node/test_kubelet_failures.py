@@ -244,3 +244,22 @@ def test_an_image_that_is_loaded_is_listed_and_removed(
 
     assert image["repo_tags" if "repo_tags" in image else "repoTags"] == [BUSYBOX]
     assert kubelet_node.json("image", "list")["images"] == []
+
+
+def test_fifo_at_the_termination_message_path_ends_with_its_pod(kubelet_node: KubeletNode) -> None:
+    kubelet_node.configure(WIRES)
+    before = kubelet_node.snapshot()
+    maker = container("maker", ["mkfifo", "/d/fifo"], volumeMounts=[{"name": "d", "mountPath": "/d"}])
+    mounts = [{"name": "d", "mountPath": "/dev/message", "subPath": "fifo"}]
+    app = container("app", ["sh", "-c", "exit 3"], volumeMounts=mounts, terminationMessagePath="/dev/message")
+    volumes = [{"name": "d", "emptyDir": {}}]
+    manifest = pod("web", app, initContainers=[maker], restartPolicy="Never", volumes=volumes)
+
+    kubelet_node.refused(manifest)
+    terminated = kubelet_node.one("web")["status"]["containerStatuses"][0]["state"]["terminated"]
+    kubelet_node.run("delete", "web")
+
+    assert terminated["exitCode"] == 3
+    assert terminated["message"].startswith("Error on reading termination log ")
+    assert terminated["message"].endswith(": not a regular file")
+    kubelet_node.assert_nothing_left(before)

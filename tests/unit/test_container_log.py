@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,25 @@ def test_streams_do_not_mix(tmp_path: Path) -> None:
 
 def test_without_a_path_there_is_no_log() -> None:
     ContainerLog("").write("stdout", b"text\n")
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_fifo_instead_of_the_log_is_refused(tmp_path: Path, *, is_read: bool) -> None:
+    os.mkfifo(tmp_path / "log")
+    readers = [os.open(tmp_path / "log", os.O_RDONLY | os.O_NONBLOCK)] if is_read else []
+    try:
+        with pytest.raises(OSError, match="not a regular file" if is_read else "No such device"):
+            ContainerLog(str(tmp_path / "log"))
+    finally:
+        for reader in readers:
+            os.close(reader)
+
+
+def test_link_instead_of_the_log_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "log").symlink_to("precious")
+    (tmp_path / "precious").write_text("kept")
+
+    with pytest.raises(OSError, match="symbolic links"):
+        ContainerLog(str(tmp_path / "log")).write("stdout", b"lost\n")
+
+    assert (tmp_path / "precious").read_text() == "kept"

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,15 @@ def test_a_link_does_not_lead_out_of_the_image(root: Path) -> None:
     (root / "etc/passwd").symlink_to("/etc/passwd")
 
     assert user_of(root, ContainerSecurity(), "0").home == "/"
+
+
+def test_fifo_in_the_image_has_no_users(root: Path) -> None:
+    for name in ("passwd", "group"):
+        (root / "etc" / name).unlink()
+        os.mkfifo(root / "etc" / name)
+    writers = [os.open(root / "etc" / name, os.O_RDWR | os.O_NONBLOCK) for name in ("passwd", "group")]
+    try:
+        assert user_of(root, ContainerSecurity(), "5") == (5, 0, (0,), "/")
+    finally:
+        for writer in writers:
+            os.close(writer)

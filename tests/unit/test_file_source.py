@@ -45,8 +45,8 @@ def write(file: Path, name: str = "web", **changes: object) -> None:
     file.write_text(yaml.safe_dump(changed({"metadata.name": name, **paths})))
 
 
-def refuse(_file: Path, _mode: str) -> object:
-    """Stand for `Path.open` of an unreadable file: root may read any."""
+def refuse(_file: Path, _limit: int, **_settings: object) -> bytes:
+    """Stand for `read_regular` of an unreadable file: root may read any."""
     raise PermissionError(13, "Permission denied")
 
 
@@ -221,7 +221,7 @@ def test_an_unchanged_file_is_read_once(
     write(tmp_path / "pod")
     clock.offset_ns = LATER
     before = source.read()
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr("harness.kubelet.manifest.read_regular", refuse)
 
     after = source.read()
 
@@ -248,7 +248,7 @@ def test_a_file_that_cannot_be_read_is_tried_again(
 ) -> None:
     write(tmp_path / "pod")
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "open", refuse)
+        patch.setattr("harness.kubelet.manifest.read_regular", refuse)
         state = source.read()
 
     assert ([], {str(tmp_path / "pod"): ["Permission denied"]}) == (state.pods, state.errors)

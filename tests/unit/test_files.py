@@ -1,14 +1,17 @@
 """Files that are whole or not there, and locks that outlive their files."""
 
 import errno
+import fcntl
 import os
+import signal
 import subprocess
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from harness.files import LockHeldError, locked, write_atomically
+from harness.files import LockHeldError, locked, open_regular, read_end, read_regular, write_atomically
 from tests.nodes import HANG
 
 
@@ -95,3 +98,47 @@ def test_who_waits_for_a_lock_whose_folder_goes_gets_a_new_one(tmp_path: Path) -
     waiter.join(HANG)
 
     assert got_it.is_set()
+
+
+def _fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _link(path: Path) -> None:
+    path.symlink_to("/etc/hostname")
+
+
+def _device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("make", [_fifo, _link, _device, Path.mkdir])
+def test_anything_but_a_regular_file_is_refused_without_delay(tmp_path: Path, make: Callable[[Path], object]) -> None:
+    make(tmp_path / "file")
+
+    for read in (open_regular, lambda path: read_regular(path, 10), lambda path: read_end(path, 10)):
+        with pytest.raises(OSError, match="not a regular file"):
+            read(tmp_path / "file")
+
+
+def test_link_is_followed_on_demand_but_not_to_a_device(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "device").symlink_to("/dev/zero")
+
+    assert read_regular(tmp_path / "link", 3, follow=True) == b"tex"
+    assert read_end(tmp_path / "file", 3) == b"ext"
+    with pytest.raises(OSError, match="not a regular file"):
+        read_regular(tmp_path / "device", 3, follow=True)
+
+
+def test_leased_file_is_refused_without_delay(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    with (tmp_path / "file").open("r+b") as held:
+        fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        before = signal.signal(signal.SIGIO, signal.SIG_IGN)
+        try:
+            with pytest.raises(BlockingIOError):
+                read_regular(tmp_path / "file", 3)
+        finally:
+            signal.signal(signal.SIGIO, before)

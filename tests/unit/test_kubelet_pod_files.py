@@ -1,5 +1,6 @@
 """The files and settings that kubelet gives a pod: resolver, hosts, environment, requests, termination messages."""
 
+import os
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -322,6 +323,25 @@ def test_a_message_file_takes_precedence_over_the_log(tmp_path: Path) -> None:
     status = ended(tmp_path, "FallbackToLogsOnError", message="a" * 904 + "x" * 4096)
 
     assert termination_message(status) == f"of the runtime: {'x' * 4096}"
+
+
+def test_fifo_of_a_container_is_an_unreadable_message(tmp_path: Path) -> None:
+    status = ended(tmp_path, "File")
+    file = Path(status.mounts[0].host_path)
+    file.unlink()
+    os.mkfifo(file)
+
+    expected = f"of the runtime: Error on reading termination log {file}: not a regular file"
+    assert termination_message(status) == expected
+
+
+def test_fifo_instead_of_the_log_is_an_unreadable_message(tmp_path: Path) -> None:
+    status = ended(tmp_path, "FallbackToLogsOnError")
+    Path(status.log_path).unlink()
+    os.mkfifo(status.log_path)
+
+    expected = "of the runtime: Error on reading termination message from logs: not a regular file"
+    assert termination_message(status) == expected
 
 
 @pytest.mark.parametrize(("policy", "code"), [("File", 1), ("FallbackToLogsOnError", 0)])

@@ -4,7 +4,9 @@ The time is RFC 3339 with nanoseconds, here always UTC. The tag is F for a full 
 more than 16,384 bytes are cut, as by containerd, and output may end without a newline. kubelet's reader joins parts.
 """
 
+import errno
 import os
+import stat
 import time
 from contextlib import suppress
 from typing import Final
@@ -44,7 +46,11 @@ class ContainerLog:
         self._waiting = dict.fromkeys(_STREAMS, b"")
         if path:
             os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+            # A pod with the folder of logs as a hostPath may have put a FIFO or a link there.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            self._fd = os.open(path, flags, 0o640)
+            if not stat.S_ISREG(os.fstat(self._fd).st_mode):
+                raise OSError(errno.EINVAL, "not a regular file", path)
 
     def write(self, stream: str, text: bytes, *, ended: bool = False) -> None:
         """Write the full lines of a stream, and keep the rest for the next call."""

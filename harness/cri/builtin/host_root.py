@@ -100,7 +100,8 @@ class _Layers:
             self.mount(around, around)
         os.makedirs(path if is_folder else os.path.dirname(path), exist_ok=True)
         if not is_folder:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+            with suppress(FileExistsError):  # another container of the pod has made it: a FIFO would block
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
 
 
 def copies_of(paths: Iterable[str]) -> list[tuple[str, int]]:

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from harness.cri.messages import ContainerSecurity
 from harness.cri.service import RuntimeServiceError
+from harness.files import read_regular
 
 __all__ = ["User", "user_of"]
 
@@ -61,17 +62,14 @@ def _group(groups: list[list[str]], name: str) -> int:
 
 def _lines(root: Path, name: str) -> list[list[str]]:
     """Return the fields of a file in /etc. A symbolic link is not followed: it could lead out of the image."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     try:
-        folder = os.open(root / "etc", flags | os.O_DIRECTORY)
+        folder = os.open(root / "etc", os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_DIRECTORY)
     except OSError:
         return []
     try:
-        file = os.open(name, flags, dir_fd=folder)
+        text = read_regular(name, _LIMIT, dir_fd=folder).decode(errors="replace")
     except OSError:
         return []
     finally:
         os.close(folder)
-    with open(file, "rb") as opened:  # noqa: PTH123 -- an open file
-        text = opened.read(_LIMIT).decode(errors="replace")
     return [line.split(":") for line in text.splitlines()]

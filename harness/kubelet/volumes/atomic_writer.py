@@ -8,16 +8,20 @@ completes the state.
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from harness.files import read_regular
+
 __all__ = ["Projection", "write_atomically_into"]
 
 _DATA: Final = "..data"
 _NEW_DATA: Final = "..data_tmp"
+_LARGEST: Final = 1 << 20  # bytes of a config map at most (MaxSecretSize of Kubernetes' API)
 
 
 class Projection(NamedTuple):
@@ -55,9 +59,13 @@ def _current(data: Path) -> dict[str, Projection] | None:
         return None
     found = {}
     for path in data.resolve().rglob("*"):
-        if path.is_file():
-            name = str(path.relative_to(data.resolve()))
-            found[name] = Projection(path.read_bytes(), path.stat().st_mode & 0o777)
+        status = path.lstat()
+        if not stat.S_ISDIR(status.st_mode):
+            try:
+                content = read_regular(path, _LARGEST + 1)
+            except OSError:  # not of this module, which writes no links, FIFOs and devices
+                return None
+            found[str(path.relative_to(data.resolve()))] = Projection(content, status.st_mode & 0o777)
     return found
 
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -127,7 +128,8 @@ def _host_path(volume: V1HostPathVolume) -> Path:
     if volume.type == "DirectoryOrCreate":
         path.mkdir(mode=0o755, parents=True, exist_ok=True)
     elif volume.type == "FileOrCreate" and not path.exists():
-        path.touch(0o644)
+        with suppress(FileExistsError):  # made since, by another program: a FIFO would block
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
     if kind in _CHECKS:
         is_kind, words = _CHECKS[kind]
         if not path.exists() or not is_kind(path.stat().st_mode):
