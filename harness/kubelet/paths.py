@@ -31,6 +31,10 @@ class KubeletPaths:
         """Return the folder of a volume; `kind` is `empty_dir` or `config_map`."""
         return self.pod(uid) / "volumes" / _VOLUME_KINDS[kind] / name
 
+    def ready_file(self, uid: str, name: str) -> Path:
+        """Return the file that exists once an emptyDir volume is set up."""
+        return self.pod(uid) / "plugins" / _VOLUME_KINDS["empty_dir"] / name / "ready"
+
     def config_maps(self, uid: str) -> Path:
         """Return the folder of the config maps that a pod names."""
         return self.pod(uid) / "config-maps"

@@ -1,6 +1,10 @@
 """Volumes of pods: files that change as a whole, folders, and paths of the node."""
 
+import ctypes
+import errno
+import os
 import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +15,8 @@ from harness.kubelet.pod_sync import VolumeError
 from harness.kubelet.v1 import V1ConfigMap
 from harness.kubelet.volumes.atomic_writer import Projection, write_atomically_into
 from harness.kubelet.volumes.manager import VolumeManager
+from harness.kubelet.volumes.ownership import own_by_group
+from lean import syscalls
 from tests.unit.kubelet_objects import UID, pod
 
 MAP = V1ConfigMap.decode(
@@ -170,3 +176,136 @@ def test_a_path_of_the_node_has_the_type_that_is_asked_for(
         volumes.unmount(UID)
         assert path.exists() is existed
         assert existed is (make is not None or type.endswith("OrCreate"))
+
+
+GROUP = 4711
+
+
+def _empty_dirs(tmp_path: Path, *, group: int | None = GROUP) -> tuple[VolumeManager, Callable[[], Path]]:
+    described = pod(volumes=[{"name": "data", "emptyDir": {}}], securityContext={"fsGroup": group} if group else {})
+    volumes = manager(tmp_path)
+    return volumes, lambda: volumes.mount(described)["data"].path
+
+
+@pytest.mark.sudo
+def test_empty_dir_is_its_groups_and_stays_so_at_the_next_sync(tmp_path: Path) -> None:
+    volumes, mount = _empty_dirs(tmp_path)
+
+    first = [(mount().stat().st_mode & 0o7777, mount().stat().st_gid) for _ in range(2)]
+
+    assert first == [(0o2777, GROUP)] * 2
+    volumes.unmount(UID)
+    assert not (tmp_path / f"kubelet/pods/{UID}/plugins").exists()
+
+
+@pytest.mark.sudo
+def test_later_sync_changes_nothing_that_a_container_has_put_there(tmp_path: Path) -> None:
+    _, mount = _empty_dirs(tmp_path)
+    folder = mount()
+    (folder / "file").write_text("")
+    os.chown(folder / "file", 5, 6)
+    os.chown(folder, 5, 6)
+    folder.chmod(0o700)
+
+    mount()
+
+    assert [(each.stat().st_uid, each.stat().st_gid) for each in (folder, folder / "file")] == [(5, 6), (5, 6)]
+    assert folder.stat().st_mode & 0o7777 == 0o700
+
+
+@pytest.mark.sudo
+def test_empty_dir_that_a_crash_left_unready_is_completed(tmp_path: Path) -> None:
+    _, mount = _empty_dirs(tmp_path)
+    folder = tmp_path / f"kubelet/pods/{UID}/volumes/kubernetes.io~empty-dir/data"
+    folder.mkdir(parents=True)
+
+    assert mount() == folder
+    assert (folder.stat().st_mode & 0o7777, folder.stat().st_gid) == (0o2777, GROUP)
+
+
+@pytest.mark.sudo
+def test_files_of_a_config_map_are_for_the_group_to_read(tmp_path: Path) -> None:
+    volume = {"name": "map", "configMap": {"name": "settings", "items": [{"key": "a", "path": "sub/a", "mode": 0o400}]}}
+    described = pod(volumes=[volume], securityContext={"fsGroup": GROUP})
+    volumes = manager(tmp_path)
+
+    folder = volumes.mount(described)["map"].path
+    behind = (folder / "..data").readlink()
+    volumes.mount(described)
+
+    assert (folder / "..data").readlink() == behind
+    found = {
+        name: ((folder / name).stat().st_mode & 0o7777, (folder / name).stat().st_gid) for name in (".", "sub", "sub/a")
+    }
+    assert found == {".": (0o2755, GROUP), "sub": (0o2755, GROUP), "sub/a": (0o440, GROUP)}
+
+
+@pytest.mark.sudo
+def test_group_of_a_volume_is_no_links_target(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("")
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    (volume / "link").symlink_to(outside)
+    os.mkfifo(volume / "fifo")
+
+    own_by_group(volume, GROUP)
+
+    assert [each.stat().st_gid for each in (outside, outside / "file")] == [0, 0]
+    assert {each.name: each.lstat().st_gid for each in volume.iterdir()} == {"link": GROUP, "fifo": GROUP}
+
+
+@pytest.mark.sudo
+def test_container_that_swaps_names_gives_no_file_of_the_node_away(tmp_path: Path) -> None:
+    outside, volume = tmp_path / "outside", tmp_path / "volume"
+    for folder in (outside, volume / "a"):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text("")
+    (volume / "link").symlink_to(outside)
+    over = threading.Event()
+    swapper = threading.Thread(target=_swap, args=(volume, over))
+    swapper.start()
+    try:
+        for _ in range(2000):
+            own_by_group(volume, GROUP)
+            assert (outside.stat().st_gid, (outside / "file").stat().st_gid) == (0, 0)
+    finally:
+        over.set()
+        swapper.join()
+
+
+def _swap(volume: Path, over: threading.Event) -> None:
+    """Exchange a folder and a link without pause, as a container could (renameat2(2), RENAME_EXCHANGE)."""
+    libc = ctypes.CDLL(None)
+    a, link = os.fsencode(volume / "a"), os.fsencode(volume / "link")
+    while not over.is_set():
+        libc.renameat2(-100, a, -100, link, 2)
+
+
+@pytest.mark.sudo
+@pytest.mark.parametrize("is_old", [False, True])
+def test_memory_is_for_all_sticky_and_without_swap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_old: bool
+) -> None:
+    mount = syscalls.mount
+
+    def of_an_old_kernel(source: str, target: str, flags: int, filesystem: str = "none", options: str = "") -> None:
+        if is_old and "noswap" in options:
+            raise OSError(errno.EINVAL, "Invalid argument", target)
+        mount(source, target, flags, filesystem, options)
+
+    monkeypatch.setattr(syscalls, "mount", of_an_old_kernel)
+    volumes = manager(tmp_path)
+    described = pod(volumes=[{"name": "data", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}])
+    folder = volumes.mount(described)["data"].path
+    try:
+        volumes.mount(described)
+        [line] = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if f" {folder} " in line]
+
+        assert folder.stat().st_mode & 0o7777 == 0o1777
+        assert line.split(" - ")[1].startswith("tmpfs tmpfs rw,size=1024k")
+        assert ("noswap" in line) is not is_old
+    finally:
+        volumes.unmount(UID)
+    assert not folder.exists()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from harness.files import read_regular
+from harness.kubelet.volumes.ownership import READ_MASK, own_by_group
 
 __all__ = ["Projection", "write_atomically_into"]
 
@@ -31,9 +32,14 @@ class Projection(NamedTuple):
     mode: int
 
 
-def write_atomically_into(folder: Path, files: Mapping[str, Projection]) -> bool:
-    """Have `folder` hold exactly `files`, by relative path; return False if it does already. Raises OSError."""
+def write_atomically_into(folder: Path, files: Mapping[str, Projection], group: int | None = None) -> bool:
+    """Have `folder` hold exactly `files`, by relative path; return False if it does already.
+
+    The files are the `group`'s, too, which may read them, before they are visible. Raises OSError.
+    """
     data = folder / _DATA
+    if group is not None:
+        files = {name: file._replace(mode=file.mode | READ_MASK) for name, file in files.items()}
     if _current(data) == dict(files):
         _link_names(folder, files)
         return False
@@ -45,6 +51,8 @@ def write_atomically_into(folder: Path, files: Mapping[str, Projection]) -> bool
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         path.write_bytes(file.content)
         path.chmod(file.mode)
+    if group is not None:
+        own_by_group(folder, group, readonly=True)
     (folder / _NEW_DATA).unlink(missing_ok=True)
     (folder / _NEW_DATA).symlink_to(new.name)
     (folder / _NEW_DATA).rename(data)

@@ -15,9 +15,8 @@ from harness.kubelet.pod_sync import VolumeError
 from harness.kubelet.sub_paths import remove_sub_paths
 from harness.kubelet.v1 import V1ConfigMapVolume, V1EmptyDirVolume, V1HostPathVolume, V1Pod, V1Volume
 from harness.kubelet.volumes.atomic_writer import Projection, write_atomically_into
+from harness.kubelet.volumes.empty_dir import set_up_empty_dir
 from harness.mounts import detach_below
-from harness.quantity import quantity_value
-from lean import syscalls
 
 __all__ = ["VolumeManager"]
 
@@ -28,7 +27,6 @@ _CHECKS: Final[Mapping[str, tuple[Callable[[int], bool], str]]] = {
     "CharDevice": (stat.S_ISCHR, "a character device"),
     "BlockDevice": (stat.S_ISBLK, "a block device"),
 }
-_MEMORY: Final = "Memory"
 _DEFAULT_MODE: Final = 0o644
 
 
@@ -55,24 +53,30 @@ class VolumeManager:
     def unmount(self, uid: str) -> None:
         """Take down the volumes of a pod; the files of hostPath stay. Raises OSError."""
         remove_sub_paths(self._paths.sub_paths(uid))
-        folder = self._paths.pod(uid) / "volumes"
-        detach_below(folder)
-        if folder.is_dir():
-            shutil.rmtree(folder)
+        pod = self._paths.pod(uid)
+        detach_below(pod / "volumes")
+        for folder in (pod / "plugins", pod / "volumes"):
+            if folder.is_dir():
+                shutil.rmtree(folder)
 
     def _mount(self, pod: V1Pod, volume: V1Volume) -> MountedVolume:
         if volume.host_path is not None:
             return MountedVolume(_host_path(volume.host_path))
+        group = pod.spec.security_context.fs_group
         if volume.config_map is not None:
             folder = self._paths.volume(pod.metadata.uid, "config_map", volume.name)
             files = self._files_of(volume.config_map, pod)
             folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-            write_atomically_into(folder, files)
-            _own_by_group(folder, pod.spec.security_context.fs_group)
+            write_atomically_into(folder, files, group)
             return MountedVolume(folder, readonly=True)
         folder = self._paths.volume(pod.metadata.uid, "empty_dir", volume.name)
-        _empty_dir(folder, volume.empty_dir or V1EmptyDirVolume(), is_private=not _is_propagated(pod, volume.name))
-        _own_by_group(folder, pod.spec.security_context.fs_group)
+        set_up_empty_dir(
+            folder,
+            volume.empty_dir or V1EmptyDirVolume(),
+            self._paths.ready_file(pod.metadata.uid, volume.name),
+            group=group,
+            is_private=not _is_propagated(pod, volume.name),
+        )
         return MountedVolume(folder)
 
     def _files_of(self, volume: V1ConfigMapVolume, pod: V1Pod) -> dict[str, Projection]:
@@ -99,26 +103,6 @@ def _is_propagated(pod: V1Pod, volume: str) -> bool:
     containers = (*pod.spec.init_containers, *pod.spec.containers, *pod.spec.ephemeral_containers)
     mounts = [mount for container in containers for mount in container.volume_mounts if mount.name == volume]
     return any(mount.mount_propagation not in {"", "None"} for mount in mounts)
-
-
-def _empty_dir(folder: Path, volume: V1EmptyDirVolume, *, is_private: bool) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    if volume.medium == _MEMORY and not os.path.ismount(folder):
-        size = f"size={quantity_value(volume.size_limit)}," if volume.size_limit else ""
-        syscalls.mount("tmpfs", str(folder), 0, "tmpfs", f"{size}mode=777")
-        if is_private:
-            syscalls.mount("", str(folder), syscalls.MS_PRIVATE)
-    folder.chmod(0o777)
-
-
-def _own_by_group(folder: Path, group: int | None) -> None:
-    """Give a volume to the pod's fsGroup, new files included (volume.SetVolumeOwnership). Raises OSError."""
-    if group is None or folder.stat().st_gid == group:
-        return
-    for path in (*folder.rglob("*"), folder):
-        os.chown(path, -1, group, follow_symlinks=False)
-        if path.is_dir() and not path.is_symlink():
-            path.chmod(path.stat().st_mode | stat.S_ISGID | 0o070)
 
 
 def _host_path(volume: V1HostPathVolume) -> Path:
