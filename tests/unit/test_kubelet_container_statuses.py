@@ -299,3 +299,12 @@ def test_old_statuses_are_not_changed() -> None:
     statuses(pod(["foo"]), old=[before], reasons=crashing())
 
     assert before == copy
+
+
+@pytest.mark.parametrize("found", [attempt("foo"), exited("foo", 1), attempt("foo", CONTAINER_CREATED)])
+def test_restart_count_does_not_fall_if_the_runtime_has_lost_containers(found: ContainerStatus) -> None:
+    found.annotations[RESTART_COUNT] = "1"
+
+    [status] = statuses(pod(["foo"]), found, old=[old(state=RUNNING, restartCount=5)])
+
+    assert status.restart_count == 5

@@ -1,10 +1,12 @@
 """State files of plugins: whole or not there, one for each attachment, never outside their folder."""
 
+import errno
 import json
 import os
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -158,6 +160,41 @@ def test_a_link_in_the_way_is_not_followed(tmp_path: Path, files: StateFiles) ->
 
     assert target.read_text() == "another's"
     assert files.read("pod1", "eth0") == STATE
+
+
+def _link(path: Path) -> None:
+    path.symlink_to("../precious")
+
+
+def _file(path: Path) -> None:
+    path.write_text("kept")
+
+
+@pytest.mark.parametrize("has_unnamed_files", [True, False])
+@pytest.mark.parametrize("plant", [_link, _file])
+def test_planted_file_at_the_temporary_name_is_neither_followed_nor_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plant: Callable[[Path], None], *, has_unnamed_files: bool
+) -> None:
+    (tmp_path / "precious").write_text("kept")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "file").write_text("old")
+    plant(folder / ".file.aabbccdd.tmp")
+    monkeypatch.setattr(os, "urandom", lambda _: bytes.fromhex("aabbccdd"))
+    opened = os.open
+
+    def without_unnamed_files(path: str, flags: int, *args: int, **settings: int) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE and not has_unnamed_files:
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+        return opened(path, flags, *args, **settings)
+
+    monkeypatch.setattr(os, "open", without_unnamed_files)
+    with pytest.raises(FileExistsError):
+        write_whole(str(folder / "file"), b"new", mode=0o600)
+
+    assert (folder / "file").read_text() == "old"
+    assert (folder / ".file.aabbccdd.tmp").read_text() == "kept"
+    assert (tmp_path / "precious").read_text() == "kept"
 
 
 def test_a_file_keeps_owner_and_mode_of_another(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What in the folder is no regular file hangs no verb, and nothing is written through a symbolic link."""
 
+import errno
 import os
 import socket
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ipam.reservation_file import make_file
 from tests.unit.host_local import HostLocal
 
 LIMIT_S = 60
@@ -111,3 +113,28 @@ def test_a_reservation_that_is_no_regular_file_is_taken_and_stays(
     assert run(net, "DEL").returncode == 0
     assert os.path.lexists(net.folder / "192.0.2.3")
     assert (tmp_path / "elsewhere").read_text() == "left alone"
+
+
+@pytest.mark.parametrize("has_unnamed_files", [True, False])
+@pytest.mark.parametrize("is_link", [True, False])
+def test_file_that_comes_while_a_reservation_is_made_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_link: bool, has_unnamed_files: bool
+) -> None:
+    (tmp_path / "precious").write_text("kept")
+    path = tmp_path / "192.0.2.1"
+    opened = os.open
+
+    def planted(name: str, flags: int, *args: int, **settings: int) -> int:
+        if not os.path.lexists(path):
+            path.symlink_to("precious") if is_link else path.write_text("kept")
+        if flags & os.O_TMPFILE == os.O_TMPFILE and not has_unnamed_files:
+            raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+        return opened(name, flags, *args, **settings)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", planted)
+        with pytest.raises(FileExistsError):
+            make_file(str(path), b"new", lambda _: None)
+
+    assert path.is_symlink() is is_link
+    assert (path.read_text(), (tmp_path / "precious").read_text()) == ("kept", "kept")
