@@ -24,6 +24,7 @@ __all__ = [
     "subdomain_flaws",
     "subdomain_with_underscore_flaws",
     "without_backsteps_flaws",
+    "word_flaws",
 ]
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -177,6 +178,12 @@ def ip_flaws(value: str) -> list[str]:
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
         flaws.append("must not be an IPv4-mapped IPv6 address")
     return flaws
+
+
+def word_flaws(value: str) -> list[str]:
+    """Judge an option of a resolver; the API server takes any text, which would be a line of its own in a file."""
+    is_word = all(character.isprintable() and not character.isspace() for character in value)
+    return [] if is_word else ["must not contain white space or control characters"]
 
 
 def without_backsteps_flaws(path: str) -> list[str]:

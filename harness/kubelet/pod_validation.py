@@ -1,7 +1,8 @@
 """The API server's rules for pods, in its order and words (ValidatePodCreate in core/validation/validation.go).
 
-Four rules are this project's own: `image` may be empty, a port's `hostIP` must be an address, `metadata.uid` must be
-usable as the name of a folder, and `hostUsers: false` and other systems than Linux are refused.
+Five rules are this project's own: `image` may be empty, a port's `hostIP` must be an address, `metadata.uid` must be
+usable as the name of a folder, an option of `dnsConfig` is one word, and `hostUsers: false` and other systems than
+Linux are refused.
 """
 
 import re
@@ -32,6 +33,7 @@ from harness.kubelet.name_rules import (
     range_flaw,
     subdomain_flaws,
     subdomain_with_underscore_flaws,
+    word_flaws,
 )
 from harness.kubelet.profile_validation import validate_profiles
 from harness.kubelet.v1 import V1Metadata, V1Pod, V1PodDNSConfig, V1PodSpec, V1Toleration
@@ -221,6 +223,8 @@ def _of_dns(config: V1PodDNSConfig | None, policy: str) -> Iterator[FieldError]:
     for index, option in enumerate(config.options):
         if not option.name:
             yield required(f"{path}.options[{index}]", "must not be empty")
+        for key, value in (("name", option.name), ("value", option.value or "")):
+            yield from flaws_at(f"{path}.options[{index}].{key}", value, word_flaws)
 
 
 def _of_searches(searches: list[str], path: str) -> Iterator[FieldError]:

@@ -5,21 +5,23 @@ from pathlib import Path
 
 from skel.result import DNS
 
-__all__ = ["HOST_RESOLV_CONF", "pod_resolv_conf", "render_dns"]
+__all__ = ["HOST_RESOLV_CONF", "pod_resolv_conf", "render_dns", "resolver_line"]
 
 HOST_RESOLV_CONF = Path("/etc/resolv.conf")
 
 
 def render_dns(dns: DNS) -> str:
     """Return `dns` in the format of resolv.conf(5)."""
-    lines = [f"nameserver {server}" for server in dns.nameservers]
-    if dns.domain:
-        lines.append(f"domain {dns.domain}")
-    if dns.search:
-        lines.append(f"search {' '.join(dns.search)}")
-    if dns.options:
-        lines.append(f"options {' '.join(dns.options)}")
-    return "".join(f"{line}\n" for line in lines)
+    lines = [resolver_line("nameserver", [server]) for server in dns.nameservers]
+    lines += [resolver_line("domain", [dns.domain])] if dns.domain else []
+    lines += [resolver_line("search", dns.search)] if dns.search else []
+    lines += [resolver_line("options", dns.options)] if dns.options else []
+    return "".join(lines)
+
+
+def resolver_line(key: str, words: Iterable[str]) -> str:
+    """Return one line of resolv.conf(5): a newline in a word is a space, and makes no second line."""
+    return f"{key} {' '.join(' '.join(words).split())}\n"
 
 
 def pod_resolv_conf(results: Iterable[DNS], fallback: Path = HOST_RESOLV_CONF) -> str:

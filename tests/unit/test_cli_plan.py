@@ -76,6 +76,19 @@ def test_resolv_conf_has_every_part_of_dns() -> None:
     )
 
 
+def test_resolv_conf_has_no_second_line_of_a_value() -> None:
+    dns = DNS(
+        nameservers=["192.0.2.1\nnameserver 192.0.2.66"],
+        domain="a\rb",
+        search=["c\noptions x"],
+        options=["ndots:5\u2028\n", "edns0"],
+    )
+
+    lines = render_dns(dns).splitlines()
+
+    assert [line.split()[0] for line in lines] == ["nameserver", "domain", "search", "options"]
+
+
 def test_resolv_conf_is_of_the_first_network_with_dns() -> None:
     found = pod_resolv_conf([DNS(), DNS(domain="first"), DNS(domain="second")])
 

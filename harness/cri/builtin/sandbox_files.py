@@ -7,7 +7,7 @@ from typing import Final
 from harness.cri.messages import DNSConfig, NamespaceMode, PodSandboxConfig
 from harness.files import write_atomically
 from harness.mounts import detach
-from harness.runtime.resolv_conf import HOST_RESOLV_CONF
+from harness.runtime.resolv_conf import HOST_RESOLV_CONF, resolver_line
 from lean import syscalls
 
 __all__ = ["make_sandbox_files", "remove_sandbox_files"]
@@ -41,7 +41,7 @@ def _resolv_conf(dns: DNSConfig | None) -> bytes:
     """Return the lines in containerd's order; without settings, the node's own file."""
     if dns is None:
         return HOST_RESOLV_CONF.read_bytes() if HOST_RESOLV_CONF.exists() else b""
-    lines = [f"search {' '.join(dns.searches)}"] if dns.searches else []
-    lines += [f"nameserver {server}" for server in dns.servers]
-    lines += [f"options {' '.join(dns.options)}"] if dns.options else []
-    return "".join(f"{line}\n" for line in lines).encode()
+    lines = [resolver_line("search", dns.searches)] if dns.searches else []
+    lines += [resolver_line("nameserver", [server]) for server in dns.servers]
+    lines += [resolver_line("options", dns.options)] if dns.options else []
+    return "".join(lines).encode()
