@@ -1,4 +1,8 @@
-"""The result, alone on stdout: a table for people, JSON or YAML for programs."""
+"""All text for stdout and stderr: the result, a table for people, JSON or YAML for programs; and messages.
+
+Everything goes through `write`, which escapes control characters: names and messages come from plugins, pods and files.
+The linter forbids click.echo elsewhere. `logs` and `exec` pass the output of containers on as it is.
+"""
 
 import json
 import os
@@ -17,12 +21,17 @@ __all__ = [
     "abandon",
     "age",
     "emit",
+    "json_escape",
     "message_of",
+    "on_one_line",
     "printable",
+    "replace_line",
     "report_width",
+    "say",
     "say_changes",
     "seconds",
     "shortened",
+    "write",
 ]
 
 _UNITS: Final = {"d": 86400, "h": 3600, "m": 60, "s": 1}
@@ -30,9 +39,13 @@ _OUR_ROOMS: Final = frozenset({"harness", "netlink", "skel"})
 _LONG_ID: Final = re.compile(r"(?<![0-9a-f])([0-9a-f]{12})[0-9a-f]{52}(?![0-9a-f])")
 """A container ID in containerd's form."""
 UNPRINTABLE: Final = re.compile(
-    "[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+    "[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+    "|[\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-"""Characters that XML 1.0 forbids, that control a terminal, end a line, or change the direction of writing."""
+"""Characters that XML 1.0 forbids, that control a terminal, end a line, are invisible, or change the direction of
+writing (Unicode's categories Cc, Cf, Zl, Zp; without the marks of single scripts)."""
+_OWN_STYLE: Final = re.compile(r"(\x1b\[[0-9;]*m)")
+_ERASE: Final = "\r\x1b[K"
 _SIGNS: Final = {"+": "green", "-": "red", "~": "yellow"}
 
 
@@ -43,30 +56,77 @@ def emit(output: str, document: object, table: Table) -> None:
     the width of a terminal.
     """
     if output == "json":
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        write(json_escape(json.dumps(document, indent=2, ensure_ascii=False)))
     elif output == "yaml":
-        import yaml
-
         # JSON turns enumerations and the like into plain strings.
-        click.echo(yaml.safe_dump(json.loads(json.dumps(document)), sort_keys=False, allow_unicode=True), nl=False)
+        write(_yaml(json.loads(json.dumps(document))), nl=False)
     elif not table.rows:
         return
     elif output == "wide":
-        click.echo(table.render(colour=_is_coloured()))
+        write(_shown(table).render(colour=_is_coloured()), styled=True)
     else:
-        short = table._replace(rows=[[shortened(cell) for cell in row] for row in table.rows])
+        short = _shown(table._replace(rows=[[shortened(cell) for cell in row] for row in table.rows]))
         if sys.stdout.isatty():
             from harness.terminal import show
 
             show(short, colour=_is_coloured())
         else:
-            click.echo(short.render(colour=False))
+            write(short.render(colour=False))
+
+
+def write(text: str, *, err: bool = False, nl: bool = True, styled: bool = False) -> None:
+    """Print text on stdout, or with `err` on stderr. Control characters are shown as escapes.
+
+    Colours stay if `styled` says that this program has made them; foreign parts of the text are escaped already.
+    Raises OSError.
+    """
+    parts = _OWN_STYLE.split(text) if styled else [text]
+    harmless = "".join(part if number % 2 else printable(part) for number, part in enumerate(parts))
+    click.echo(harmless, err=err, nl=nl)  # noqa: TID251 -- the one place
+
+
+def say(message: str, *, styled: bool = False) -> None:
+    """Tell the user something besides the result: one line on stderr, escaped as `write` does.
+
+    Nothing is raised: a closed stderr must not stop the work.
+    """
+    try:
+        write(message, err=True, styled=styled)
+    except OSError:
+        abandon(sys.stderr)
+
+
+def replace_line(text: str) -> None:
+    """Print a line on stderr, a terminal, in place of the one that the cursor is on, and stay on it."""
+    click.echo(f"{_ERASE}{on_one_line(text)}", nl=False, err=True)  # noqa: TID251 -- erases; the text is escaped
+
+
+def _shown(table: Table) -> Table:
+    """Return a table whose cells are one line each, with escapes."""
+    rows = [[on_one_line(cell) for cell in row] for row in table.rows]
+    return table._replace(headings=[on_one_line(heading) for heading in table.headings], rows=rows)
+
+
+def _yaml(document: object) -> str:
+    """Return YAML whose strings with control characters are in double quotes, the only form that has escapes."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        pass
+
+    def represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+        style = '"' if UNPRINTABLE.search(text) else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+    Dumper.add_representer(str, represent)
+    return printable(yaml.dump(document, Dumper=Dumper, sort_keys=False, allow_unicode=True))
 
 
 def say_changes(lines: Sequence[str]) -> None:
     """Print lines that begin with "+", "-" or "~" on stdout, in the colours of these signs."""
     for line in lines:
-        click.echo(click.style(line, fg=_SIGNS.get(line[:1])), color=_is_coloured())
+        text = on_one_line(line)
+        write(click.style(text, fg=_SIGNS.get(text[:1])) if _is_coloured() else text, styled=True)
 
 
 def shortened(text: str) -> str:
@@ -90,6 +150,16 @@ def abandon(stream: TextIO) -> None:
 def printable(text: str) -> str:
     """Return a text with control characters, which a plugin may have printed, made visible and harmless."""
     return UNPRINTABLE.sub(lambda found: found[0].encode("unicode-escape", "surrogatepass").decode(), text)
+
+
+def on_one_line(text: str) -> str:
+    """Return a text like `printable`, with a space in place of line ends and tabs."""
+    return printable(re.sub(r"[ \t]*[\n\t]\s*", " ", text))
+
+
+def json_escape(text: str) -> str:
+    """Return JSON in which control characters of terminals, and half surrogate pairs, are JSON escapes."""
+    return UNPRINTABLE.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def seconds(duration: float) -> str:

@@ -4,10 +4,10 @@ import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from harness.output import UNPRINTABLE, printable
+from harness.output import json_escape, printable
 from skel.strict_json import decode_json
 
-__all__ = ["indented", "json_escape", "one_line_command", "shell_command"]
+__all__ = ["indented", "one_line_command", "shell_command"]
 
 
 def shell_command(path: str, environ: Mapping[str, str], stdin: bytes, place: Sequence[str] = ()) -> Iterator[str]:
@@ -46,11 +46,6 @@ def indented(stream: bytes, *, escape: Callable[[str], str]) -> list[str]:
     except ValueError:
         return [printable(line) for line in stream.decode(errors="replace").splitlines()]
     return [escape(line) for line in json.dumps(document, indent=2, ensure_ascii=False).split("\n")]
-
-
-def json_escape(text: str) -> str:
-    """Return JSON in which control characters of terminals, and half surrogate pairs, are JSON escapes."""
-    return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _protocol(environ: Mapping[str, str]) -> dict[str, str]:

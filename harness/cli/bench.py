@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import Settings, named_folders, needs_root, say, verb
-from harness.output import emit
+from harness.output import emit, write
 
 if TYPE_CHECKING:
     from harness.bench.recording import Extent
@@ -116,5 +116,5 @@ def _print(findings: "Findings", settings: Settings) -> None:
     # A document is printed once, with whichever table.
     for number, table in enumerate(tables if settings.is_table else tables[:1]):
         if number:
-            click.echo()
+            write("")
         emit(settings.output, findings.document(), table)

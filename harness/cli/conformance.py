@@ -20,7 +20,7 @@ from harness.cli.conformance_session import session
 from harness.cli.conformance_surveyed import surveyed
 from harness.cli.options import Settings, say, verb
 from harness.cli.privileges import obtain_privileges
-from harness.output import emit, report_width
+from harness.output import emit, report_width, write
 from harness.table import Table
 
 if TYPE_CHECKING:
@@ -137,13 +137,15 @@ def _folders(settings: Settings, networks: "Sequence[NetworkList]") -> AbstractC
 def _print(findings: Sequence["Finding"], settings: Settings, arguments: "Arguments", *, failures: bool) -> None:
     from harness.conformance.report.text import report
 
-    click.echo(report(findings, arguments, every=settings.verbose > 0, only_failures=failures, width=report_width()))
+    text = report(findings, arguments, every=settings.verbose > 0, only_failures=failures, width=report_width())
+    write(text, styled=True)
 
 
 def _sum_up(findings: Sequence["Finding"], known: "KnownFailures", cut_short: str, files: Sequence[Path]) -> None:
     from harness.conformance.report.summary import summary
 
-    click.echo("\n" + summary(findings, known=known, cut_short=cut_short, files=files, width=report_width()))
+    text = summary(findings, known=known, cut_short=cut_short, files=files, width=report_width())
+    write(f"\n{text}", styled=True)
 
 
 def _say_besides(findings: Sequence["Finding"], known: "KnownFailures", arguments: "Arguments") -> None:
@@ -171,8 +173,8 @@ def _print_catalogue(options: ConformanceOptions, settings: Settings) -> None:
     checks, sentences = options.checks(), load().values()
     emit(settings.output, catalogue_document(checks, sentences), checks_table(checks))
     if settings.is_table:
-        click.echo()
+        write("")
         emit(settings.output, None, sections_table(checks))
     if settings.is_table and not options.is_selective:
-        click.echo()
+        write("")
         emit(settings.output, None, unchecked_table(sentences))

@@ -13,7 +13,7 @@ from harness.cli.conformance_reports import writable_folder
 from harness.cli.conformance_surveyed import Surveyed, surveyed
 from harness.cli.options import Settings, named_folders, verb
 from harness.cli.privileges import obtain_privileges
-from harness.output import emit
+from harness.output import emit, write
 from harness.table import Table
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def _deliver(page: str, save: Path | None, settings: Settings, suites: Mapping[s
     if save is not None:
         write_atomically(save, page.encode())
     elif settings.is_table:
-        click.echo(page, nl=False)
+        write(page, nl=False)
         return
     rows = [[name, tally(counts(suite.findings))] for name, suite in suites.items()]
     documents = [{"suite": name, **document(suite)} for name, suite in suites.items()]

@@ -5,16 +5,14 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-import click
-
 from harness.cli.options import say
+from harness.output import replace_line
 
 if TYPE_CHECKING:
     from harness.conformance.finding import Finding
 
 __all__ = ["Progress"]
 
-_ERASE: Final = "\r\x1b[K"
 _SECONDS: Final = 10.0
 """The time between two lines, if stderr is no terminal."""
 
@@ -64,4 +62,4 @@ class Progress:
 
     def _write(self, text: str) -> None:
         if self._is_terminal:
-            click.echo(f"{_ERASE}{text}", nl=False, err=True)
+            replace_line(text)

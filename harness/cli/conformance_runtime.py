@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from harness.cli.options import Settings, needs_root, say, verb
-from harness.output import emit, report_width
+from harness.output import emit, report_width, write
 from harness.table import Table
 
 if TYPE_CHECKING:
@@ -96,9 +96,8 @@ def _judge(records: "Records", checks: "Sequence[RuntimeCheck]", settings: Setti
 
     findings = judge(records, checks)
     if settings.is_table:
-        click.echo(
-            report_on_runtime(findings, every=settings.verbose > 0, only_failures=failures, width=report_width())
-        )
+        report = report_on_runtime(findings, every=settings.verbose > 0, only_failures=failures, width=report_width())
+        write(report, styled=True)
     else:
         emit(settings.output, document_of_runtime(findings, only_failures=failures), Table((), ()))
     return 1 if any(finding.is_fatal for finding in findings) else 0
@@ -142,5 +141,5 @@ def _print_catalogue(checks: "Sequence[RuntimeCheck]", settings: Settings, *, is
     sentences = list(load().values())
     emit(settings.output, catalogue_of_runtimes(checks, sentences), catalogue_table(checks))
     if settings.is_table and is_whole:
-        click.echo()
+        write("")
         emit(settings.output, None, unchecked_of_runtimes(sentences))

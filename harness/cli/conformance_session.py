@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.output import write
+
 if TYPE_CHECKING:
     from harness.conformance.session import Session
 
@@ -20,7 +22,7 @@ def session() -> None:
 
     asked = Session()
     for line in sys.stdin:
-        click.echo(json.dumps(_answer(json.loads(line), asked)))
+        write(json.dumps(_answer(json.loads(line), asked)))
 
 
 def _answer(question: dict[str, Any], asked: "Session") -> dict[str, object]:

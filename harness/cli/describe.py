@@ -8,6 +8,7 @@ import click
 from harness.cli.kubelet_node import complete_manifest_pod, pod_on_record
 from harness.cli.kubelet_tables import age
 from harness.cli.options import Settings, namespace_option, needs_root, verb
+from harness.output import on_one_line, write
 
 if TYPE_CHECKING:
     from harness.kubelet.events import Event
@@ -37,7 +38,7 @@ def command(settings: Settings, *, pod: str, namespace: str) -> int:
     described, status = pod_on_record(settings, namespace, pod)
     events = EventRecorder(KubeletPaths(settings.open_node().folder).pods).of(described.metadata.uid)
     if settings.is_table:
-        click.echo("\n".join(_lines(described, status, events)))
+        write("\n".join(_lines(described, status, events)))
         return 0
     from harness.table import Table
 
@@ -73,7 +74,7 @@ def _lines(pod: "V1Pod", status: "V1PodStatus", events: "list[Event]") -> Iterat
     yield "Conditions:"
     for each in status.conditions:
         told = f"  {each.reason}: {each.message}" if each.reason else ""
-        yield f"  {each.type:<28}{each.status}{told}"
+        yield f"  {each.type:<28}{each.status}{on_one_line(told)}"
     yield _line("QoS Class", status.qos_class)
     yield from _events(events)
 
@@ -130,14 +131,16 @@ def _events(events: "list[Event]") -> Iterator[str]:
         since = age(each.last_timestamp)
         shown = f"{since} (x{each.count} over {age(each.first_timestamp)})" if each.count > 1 else since
         where = f"{each.field_path}: " if each.field_path else ""
-        yield f"  {each.type:<9}{each.reason:<26}{shown:<18}{where}{each.message}"
+        yield f"  {each.type:<9}{each.reason:<26}{shown:<18}{where}{on_one_line(each.message)}"
 
 
 def _line(title: str, value: str, indent: int = 0) -> str:
     head = f"{title}:" if title else ""
     width = _WIDTH if not indent else _WIDTH_OF_CONTAINERS
+    # A line of the value itself must not look like a field of its own.
+    value = value.replace("\n", f"\n{' ' * width}")
     return f"{' ' * indent}{head:<{width - indent}}{value or '<none>'}"
 
 
 def _pairs(pairs: dict[str, str]) -> str:
-    return f"\n{' ' * _WIDTH}".join(f"{key}={value}" for key, value in sorted(pairs.items()))
+    return "\n".join(f"{key}={value}" for key, value in sorted(pairs.items()))

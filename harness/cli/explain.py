@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, say, verb
+from harness.output import write
 
 if TYPE_CHECKING:
     from harness.views.explanation import Explanation
@@ -54,7 +55,7 @@ def command(settings: Settings, *, pod: str, file: Path | None, recorded: str | 
     text = page(explain_run(run, title) if run is not None else _present(settings, namespace, pod))
     file = file or Path(f"{pod}.html")
     if str(file) == "-":
-        click.echo(text, nl=False)
+        write(text, nl=False)
         return
     if file.exists() and not file.is_file():  # a device or a pipe
         file.write_text(text, encoding="utf-8")

@@ -9,7 +9,7 @@ import click
 from harness.cli.interruption import interrupted_once
 from harness.cli.options import Settings, say, shared_options
 from harness.cli.verbs import Verbs
-from harness.output import abandon, message_of
+from harness.output import abandon, message_of, write
 
 __all__ = ["cli", "main"]
 
@@ -22,7 +22,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: object) ->
     if value and not ctx.resilient_parsing:
         from harness.cli.version import own_version
 
-        click.echo(f"cni-harness {own_version()}")
+        write(f"cni-harness {own_version()}")
         ctx.exit()
 
 
@@ -52,7 +52,7 @@ def cli(ctx: click.Context) -> None:
     if os.environ.get("NO_COLOR"):
         ctx.color = False
     if ctx.invoked_subcommand is None:
-        click.echo(ctx.get_help())
+        write(ctx.get_help())
 
 
 cli.params += shared_options(environment=True)

@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from harness.cli.options import Settings, complete_network, needs_root, say, verb, warn
+from harness.output import write
 from harness.table import Table
 
 __all__ = ["command"]
@@ -68,7 +69,7 @@ def _show_addresses(settings: Settings, name: str) -> None:
     if not settings.is_table or not reservations:
         return
     rows = [[each["address"], _holder(each), each["ifname"], each["containerID"]] for each in reservations]
-    click.echo()
+    write("")
     settings.emit({}, Table(("ADDRESS", "POD", "INTERFACE", "CONTAINER ID"), rows))
 
 

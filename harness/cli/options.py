@@ -1,7 +1,6 @@
 """The options that every verb shares, before it or after it."""
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from click.core import ParameterSource
 
 from harness.cli.traced_verb import trace_options, traceable
 from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, DEFAULT_STATE_DIR, OWN_CONF_DIR
-from harness.output import abandon, emit, say_changes
+from harness.output import emit, say, say_changes
 from harness.table import Table
 
 if TYPE_CHECKING:
@@ -94,20 +93,9 @@ class Settings:
             say_changes([each.in_words() for each in changes or ()])
 
 
-def say(message: str) -> None:
-    """Tell the user something besides the result: one line on stderr.
-
-    Nothing is raised: a closed stderr must not stop the work.
-    """
-    try:
-        click.echo(message, err=True)
-    except OSError:
-        abandon(sys.stderr)
-
-
 def warn(error: Exception) -> None:
     """Tell the user of an error that stops nothing."""
-    say(f"Warning: {error}")
+    say(f"Warning: {' '.join(str(error).split())}")
 
 
 def needs_root(verb: str, reason: str) -> None:

@@ -6,6 +6,7 @@ import click
 
 from harness.cli.cache_option import cache_dir_option
 from harness.cli.options import Settings, needs_root, say, verb
+from harness.output import write
 from harness.table import Table
 
 __all__ = ["command"]
@@ -45,4 +46,4 @@ def command(settings: Settings, *, form: str, cache_dirs: tuple[Path, ...]) -> N
         return
     drawn = {"tree": tree, "dot": dot, "mermaid": mermaid, "svg": svg}[form](topology)
     for line in drawn:
-        click.echo(line)
+        write(line)

@@ -1,5 +1,6 @@
 """The tools that look at the kernel: ip, bridge, tc, nft, iptables-save. They only list, and change nothing."""
 
+import codecs
 import json
 import os
 import shutil
@@ -20,13 +21,25 @@ _ROUNDS: Final = 10
 """A dump that changes while it is read is read again, so many times."""
 
 _INTERRUPTED: Final = "interrupted"
-_JSON: Final = json.JSONDecoder()
+_JSON: Final = json.JSONDecoder(strict=False)
+"""ip(8) does not escape the control characters of an interface's name, and a pod may name its own."""
+_ESCAPED: Final = "in-json"
 
 
 @cache
 def find_tool(name: str) -> str | None:
     """Return the path of a program, None if it is not installed."""
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{_MORE_FOLDERS}")
+
+
+def _escaped_in_json(error: UnicodeError) -> tuple[str, int]:
+    """Stand for bytes that are not UTF-8, in a JSON string; see codecs.register_error."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "".join(f"\\\\x{byte:02x}" for byte in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(_ESCAPED, _escaped_in_json)
 
 
 class Listing:
@@ -38,11 +51,14 @@ class Listing:
         self._stdin = stdin
         self._process = _spawn(command, stdin)
 
-    def text(self) -> str:
-        """Return its standard output. Raises SnapshotError with its message if it failed."""
+    def text(self, errors: str = "backslashreplace") -> str:
+        """Return its standard output; `errors` names the handler of bytes that are not UTF-8.
+
+        Raises SnapshotError with its message if it failed.
+        """
         complaint = ""
         for _ in range(_ROUNDS):
-            output, complaint = (stream.decode(errors="backslashreplace") for stream in self._process.communicate())
+            output, complaint = (stream.decode(errors=errors) for stream in self._process.communicate())
             if self._process.returncode == 0:
                 return output
             if _INTERRUPTED not in complaint:
@@ -53,7 +69,7 @@ class Listing:
 
     def documents(self, count: int) -> list[Any]:
         """Return the JSON documents that it printed, one for each of `count` commands. Raises SnapshotError."""
-        output, position, found = self.text().strip(), 0, []
+        output, position, found = self.text(_ESCAPED).strip(), 0, []
         while position < len(output):
             try:
                 document, position = _JSON.raw_decode(output, position)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from harness.output import printable
-from harness.shell_command import indented, json_escape, shell_command
+from harness.output import json_escape, printable
+from harness.shell_command import indented, shell_command
 from harness.views.run_spans import EXECUTIONS, Step, environment_of
 from harness.views.tree import duration
 from skel.strict_json import decode_output

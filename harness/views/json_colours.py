@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from harness.output import UNPRINTABLE, printable
+from harness.output import json_escape, printable
 
 __all__ = ["coloured"]
 
@@ -24,7 +24,7 @@ def coloured(document: str, *, colour: bool) -> list[str]:
     except (ValueError, RecursionError):
         return [printable(line) for line in document.splitlines()]
     lines = json.dumps(decoded, indent=2, ensure_ascii=False).split("\n")
-    escaped = [UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", line) for line in lines]
+    escaped = [json_escape(line) for line in lines]
     return [_TOKEN.sub(_paint, line) for line in escaped] if colour else escaped
 
 

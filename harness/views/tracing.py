@@ -5,11 +5,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import click
 
 import lean
+from harness import output
 from harness.files import write_atomically
 from harness.recording import Event, TraceRecorder
 from harness.views.otel_export import ENDPOINT, ExportError, export
@@ -30,11 +32,11 @@ def traced(
     say: Callable[[str], None],
     take: Callable[[Sequence[Span]], None] | None = None,
 ) -> Iterator[None]:
-    """Record the block, which carries out `verb`: print its tree by `say`, and write `files` at its end.
+    """Record the block, which carries out `verb`: print its tree, and write `files` at its end.
 
     `take` gets the spans before that. The trace continues the one that TRACEPARENT in the environment names.
     """
-    printer = TreePrinter(say, colour=_is_coloured()) if tree else None
+    printer = TreePrinter(partial(output.say, styled=True), colour=_is_coloured()) if tree else None
     parent = parse_traceparent(os.environ.get("TRACEPARENT", ""))
     exports = bool(os.environ.get(ENDPOINT))
     recorder = TraceRecorder(parent, printer or _ignore, keep=bool(files) or exports or take is not None)
