@@ -5,9 +5,11 @@ its output into the log, waits for its end and writes `exit.json`. conmon and co
 the lock `shim.lock` of the container's folder: a free lock without `exit.json` means that the shim was killed.
 
 The shim has a mount namespace of its own, and mounts the container's overlay there: the mount ends with its users, and
-none is left behind by any crash. `launch.json` says the rest (harness.cri.builtin.container_launch).
+none is left behind by any crash. If the node's folder cannot hold the overlay's upper layer, that is in memory, as for
+containers without an image. `launch.json` says the rest (harness.cri.builtin.container_launch).
 """
 
+import errno
 import json
 import os
 import selectors
@@ -31,6 +33,7 @@ __all__ = ["main"]
 _START_ERROR: Final = 128
 _SIGKILL_CODE: Final = 128 + signal.SIGKILL
 _CHUNK: Final = 65_536
+_MEMORY: Final = "memory"
 
 
 class _StartError(Exception):
@@ -93,9 +96,15 @@ class _Shim:
         """Mount the overlay by relative paths: a comma or colon in mount's options would mean something else."""
         syscalls.unshare(syscalls.CLONE_NEWNS)
         syscalls.mount("", "/", syscalls.MS_SLAVE | syscalls.MS_REC)
-        if lower := self._launch["lower"]:
-            options = f"lowerdir={lower},upperdir=upper,workdir=work"
-            mount_with_options("overlay", "bundle/rootfs", 0, options)
+        if not (lower := self._launch["lower"]):
+            return
+        try:
+            _mount_overlay(lower, ".")
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # EINVAL: the folder is on a file system that cannot hold the upper layer
+                raise
+            _make_layers_in_memory()
+            _mount_overlay(lower, _MEMORY)
 
     def _create(self) -> int:
         """Make the process, which does not run yet, and return its PID."""
@@ -194,6 +203,21 @@ class _Shim:
                 os.waitpid(-1, 0)
             except ChildProcessError:
                 return
+
+
+def _mount_overlay(lower: str, layers: str) -> None:
+    mount_with_options("overlay", "bundle/rootfs", 0, f"lowerdir={lower},upperdir={layers}/upper,workdir={layers}/work")
+
+
+def _make_layers_in_memory() -> None:
+    """Make the overlay's own folders in a tmpfs: an overlay, the root of most containers, cannot hold them itself."""
+    os.makedirs(_MEMORY, mode=0o700, exist_ok=True)
+    mount_with_options("tmpfs", _MEMORY, syscalls.MS_NOSUID | syscalls.MS_NODEV, "mode=700")
+    for name in ("upper", "work"):
+        os.mkdir(f"{_MEMORY}/{name}")
+    status = os.stat("upper")  # the root folder of an overlay has the attributes of its upper layer
+    os.chown(f"{_MEMORY}/upper", status.st_uid, status.st_gid)
+    os.chmod(f"{_MEMORY}/upper", status.st_mode & 0o7777)
 
 
 def _nothing(number: int, frame: object) -> None:
