@@ -7,10 +7,13 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from skel.state_file import write_whole
 
-__all__ = ["LockHeldError", "locked", "open_regular", "read_end", "read_regular", "write_atomically"]
+__all__ = ["LockHeldError", "locked", "open_regular", "read_end", "read_regular", "remove_tree", "write_atomically"]
+
+_RM: Final = "/bin/rm"  # of coreutils, which is essential in Debian
 
 # A lock file may be removed with its folder while a process waits for the lock; each such removal costs one round.
 _ROUNDS = 100
@@ -56,6 +59,27 @@ def read_end(path: str | Path, limit: int) -> bytes:
     with open(open_regular(path), "rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - limit))
         return file.read(limit)
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder with all that a container has put into it; links are not followed. Raises OSError.
+
+    Python's rmtree needs a frame and an open file for each level of folders, of which a container can make more
+    than there are.
+    """
+    from shutil import rmtree
+
+    try:
+        rmtree(folder)
+    except (RecursionError, OSError) as error:
+        if isinstance(error, OSError) and error.errno != errno.EMFILE:
+            raise
+        import subprocess
+
+        removed = subprocess.run([_RM, "-rf", "--one-file-system", "--", folder], check=False, capture_output=True)
+        if removed.returncode:
+            said = removed.stderr.decode(errors="replace").strip()
+            raise OSError(errno.ENOTEMPTY, said or "cannot be removed", str(folder)) from None
 
 
 @contextmanager

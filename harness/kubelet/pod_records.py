@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from harness.files import write_atomically
+from harness.files import remove_tree, write_atomically
 from harness.kubelet.config_maps import named_config_maps
 from harness.kubelet.formats import format_time
 from harness.kubelet.paths import KubeletPaths
@@ -120,7 +120,7 @@ class PodRecords:
         folder = self._paths.pod(uid)
         for path in folder.glob("*"):
             if path.is_dir():
-                shutil.rmtree(path)
+                remove_tree(path)
             elif path.name != _RECORD:
                 path.unlink(missing_ok=True)
         (folder / _RECORD).unlink(missing_ok=True)

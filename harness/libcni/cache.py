@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.files import write_atomically
+from harness.files import read_regular, write_atomically
 from harness.libcni.attachment import Attachment
 from harness.libcni.networks import NetworkList
 from skel.decoders import choice, dict_of, list_of, raw, string
@@ -22,6 +22,7 @@ from skel.strict_json import decode_json
 __all__ = ["CachedAttachment", "ResultCache"]
 
 _KIND = "cniCacheV1"
+_LARGEST = 1 << 26  # bytes of a cached result; one of thousands of addresses has a few hundred kilobytes
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class ResultCache:
     def _read(self, path: Path, bare: CachedAttachment | None = None) -> CachedAttachment | None:
         """Read a file. A bare result is added to `bare`, if that is given."""
         try:
-            entry = decode_json(path.read_bytes())
+            entry = decode_json(read_regular(path, _LARGEST))
             if bare is not None and isinstance(entry, dict) and "kind" not in entry and "cniVersion" in entry:
                 return CachedAttachment(bare.network, bare.attachment, b"", entry)
             return _Entry.decode(entry).cached()

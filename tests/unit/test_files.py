@@ -3,15 +3,17 @@
 import errno
 import fcntl
 import os
+import resource
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from harness.files import LockHeldError, locked, open_regular, read_end, read_regular, write_atomically
+from harness.files import LockHeldError, locked, open_regular, read_end, read_regular, remove_tree, write_atomically
 from tests.nodes import HANG
 
 
@@ -142,3 +144,37 @@ def test_leased_file_is_refused_without_delay(tmp_path: Path) -> None:
                 read_regular(tmp_path / "file", 3)
         finally:
             signal.signal(signal.SIGIO, before)
+
+
+def _deep(folder: Path, levels: int = 3000) -> None:
+    """Make folders in folders, more than a process may have open files, as a container could."""
+    folder.mkdir()
+    here = os.open(folder, os.O_PATH)
+    for _ in range(levels):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_PATH, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+
+
+@pytest.mark.parametrize(("frames", "files"), [(1000, 4096), (100_000, 512)])
+def test_tree_of_thousands_of_levels_is_removed(tmp_path: Path, frames: int, files: int) -> None:
+    _deep(tmp_path / "tree")
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "tree/link").symlink_to(tmp_path / "kept")
+    before, limits = sys.getrecursionlimit(), resource.getrlimit(resource.RLIMIT_NOFILE)
+    sys.setrecursionlimit(frames)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(files, limits[1]), limits[1]))
+    try:
+        remove_tree(tmp_path / "tree")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        sys.setrecursionlimit(before)
+        left = (tmp_path / "tree").exists()
+        subprocess.run(["rm", "-rf", tmp_path / "tree"], check=True)  # pytest cannot remove it
+
+    assert not left
+    assert list(tmp_path.iterdir()) == [tmp_path / "kept"]
+    with pytest.raises(FileNotFoundError):
+        remove_tree(tmp_path / "tree")

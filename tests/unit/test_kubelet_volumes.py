@@ -4,6 +4,7 @@ import ctypes
 import errno
 import os
 import socket
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -176,6 +177,24 @@ def test_a_path_of_the_node_has_the_type_that_is_asked_for(
         volumes.unmount(UID)
         assert path.exists() is existed
         assert existed is (make is not None or type.endswith("OrCreate"))
+
+
+def test_volume_with_thousands_of_levels_goes_with_its_pod(tmp_path: Path) -> None:
+    volumes = manager(tmp_path)
+    here = os.open(volumes.mount(pod(volumes=[{"name": "data", "emptyDir": {}}]))["data"].path, os.O_PATH)
+    for _ in range(3000):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_PATH, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+
+    try:
+        volumes.unmount(UID)
+
+        assert not (tmp_path / f"kubelet/pods/{UID}/volumes").exists()
+    finally:
+        subprocess.run(["rm", "-rf", tmp_path / "kubelet"], check=True)  # pytest cannot remove it
 
 
 GROUP = 4711

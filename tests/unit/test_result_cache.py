@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -124,7 +125,14 @@ def test_a_folder_in_a_files_place_is_a_warning(cache: ResultCache, path: Path, 
     path.mkdir()
 
     assert cache.load("mynet", "pod1", "eth0") is None
-    assert warnings == [f"result cache: {path}: Is a directory"]
+    assert warnings == [f"result cache: {path}: not a regular file"]
+
+
+def test_fifo_in_a_files_place_is_a_warning(cache: ResultCache, path: Path, warnings: list[str]) -> None:
+    os.mkfifo(path)
+
+    assert cache.attachments() == []
+    assert warnings == [f"result cache: {path}: not a regular file"]
 
 
 def test_storing_again_replaces(cache: ResultCache, path: Path) -> None:

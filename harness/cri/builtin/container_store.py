@@ -17,7 +17,6 @@ A folder appears and disappears by rename(2), so a crash leaves a folder with a 
 import fcntl
 import json
 import os
-import shutil
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -26,7 +25,7 @@ from typing import Final, TypeVar
 
 from harness.cri.messages import ContainerConfig
 from harness.cri.service import NotFoundError, RuntimeServiceError
-from harness.files import locked, write_atomically
+from harness.files import locked, remove_tree, write_atomically
 from skel.decoders import integer, list_of, string
 from skel.decoders import record as record_of
 from skel.errors import CniError
@@ -193,7 +192,7 @@ class ContainerStore:
         hidden = self.folder / f"{_REMOVED}{folder.path.name}"
         with suppress(FileNotFoundError):
             folder.path.rename(hidden)
-        shutil.rmtree(hidden, ignore_errors=True)
+        _remove(hidden)
 
     def leftovers(self) -> list[ContainerFolder]:
         """Return folders of crashed calls, and those whose record cannot be read. No other call may be running."""
@@ -211,7 +210,7 @@ class ContainerStore:
 
     def discard(self, folder: ContainerFolder) -> None:
         """Remove one of `leftovers`."""
-        shutil.rmtree(folder.path, ignore_errors=True)
+        _remove(folder.path)
 
     def _paths(self, *, hidden: bool = False) -> list[Path]:
         try:
@@ -219,6 +218,12 @@ class ContainerStore:
         except FileNotFoundError:
             return []
         return [path for path in paths if hidden or not path.name.startswith(".")]
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder; the rest of one that cannot be removed is among the leftovers."""
+    with suppress(OSError):
+        remove_tree(folder)
 
 
 def _read(path: Path, kind: type[_R]) -> _R | None:

@@ -1,13 +1,13 @@
 """Makes the volumes of a pod ready before its containers start, and takes them down after their end."""
 
 import os
-import shutil
 import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from harness.files import remove_tree
 from harness.kubelet.config_maps import ConfigMaps
 from harness.kubelet.mounted_volume import MountedVolume
 from harness.kubelet.paths import KubeletPaths
@@ -57,7 +57,7 @@ class VolumeManager:
         detach_below(pod / "volumes")
         for folder in (pod / "plugins", pod / "volumes"):
             if folder.is_dir():
-                shutil.rmtree(folder)
+                remove_tree(folder)
 
     def _mount(self, pod: V1Pod, volume: V1Volume) -> MountedVolume:
         if volume.host_path is not None:
