@@ -60,8 +60,8 @@ RUNTIME_NEEDS := $(NEEDS) containerd=containerd podman=podman runc=runc /usr/sha
 VM_NEEDS := qemu-system-x86_64=qemu-system-x86 modprobe=kmod cpio=cpio mmdebstrap=mmdebstrap \
 	/usr/share/doc/busybox-static=busybox-static
 
-# Tests make nodes of their own; should one go wrong, it still does not reach this machine's network.
-ELSEWHERE := $(if $(filter 0,$(shell id -u)),unshare --net -- sh -c 'ip link set lo up && exec "$$@"' sh)
+# Tests make nodes of their own; should one go wrong or be killed, this machine keeps its network, mounts and processes.
+ELSEWHERE := $(if $(filter 0,$(shell id -u)),tools/test_run.sh)
 
 # Targets install packages, and apt works for one at a time.
 .NOTPARALLEL:
