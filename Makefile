@@ -42,12 +42,13 @@ RUNNABLE = $(VENV)/.runnable-$(SOURCES)
 DOCUMENTED = $(VENV)/.documented-$(SOURCES)
 
 NEEDS := $(PYTHON)=python3 ip=iproute2 nft=nftables
-TEST_NEEDS := $(NEEDS) arping=iputils-arping chromium=chromium conntrack=conntrack dbus-daemon=dbus-daemon dnsmasq=dnsmasq-base \
-	kea-dhcp4=kea-dhcp4-server kea-dhcp6=kea-dhcp6-server \
-	firewalld=firewalld iperf3=iperf3 iptables=iptables jq=jq json_pp=perl ping=iputils-ping \
-	ps=procps rsync=rsync tcpdump=tcpdump vagrant=vagrant /usr/lib/cni/bridge=containernetworking-plugins cc=gcc \
-	/usr/include/stdlib.h=libc6-dev runc=runc crun=crun skopeo=skopeo strace=strace systemd-analyze=systemd umoci=umoci \
-	/usr/share/doc/busybox-static=busybox-static
+# README.md names these with their size. None, and no dependency, brings a service, a browser or a virtual machine.
+TEST_NEEDS := $(NEEDS) arping=iputils-arping conntrack=conntrack dnsmasq=dnsmasq-base iptables=iptables jq=jq json_pp=perl \
+	ping=iputils-ping ps=procps tcpdump=tcpdump /usr/lib/cni/bridge=containernetworking-plugins cc=gcc \
+	/usr/include/stdlib.h=libc6-dev runc=runc crun=crun strace=strace /usr/share/doc/busybox-static=busybox-static
+# tests/needs.py has the reasons.
+REST_NEEDS := chromium=chromium dbus-daemon=dbus-daemon firewalld=firewalld iperf3=iperf3 kea-dhcp4=kea-dhcp4-server \
+	kea-dhcp6=kea-dhcp6-server rsync=rsync skopeo=skopeo systemd-analyze=systemd umoci=umoci vagrant=vagrant
 BENCH_NEEDS := $(NEEDS) iptables=iptables /usr/lib/cni/bridge=containernetworking-plugins cc=gcc \
 	/usr/include/stdlib.h=libc6-dev
 # The compiler for ARM and its headers; this machine's own are for its own wheel.
@@ -61,12 +62,15 @@ VM_NEEDS := qemu-system-x86_64=qemu-system-x86 modprobe=kmod cpio=cpio mmdebstra
 	/usr/share/doc/busybox-static=busybox-static
 
 # Tests make nodes of their own; should one go wrong or be killed, this machine keeps its network, mounts and processes.
-ELSEWHERE := $(if $(filter 0,$(shell id -u)),tools/test_run.sh)
+ROOT := $(filter 0,$(shell id -u))
+ELSEWHERE := $(if $(ROOT),tools/test_run.sh)
+# The packages of REST_NEEDS that this machine lacks, unpacked; their programs are in /usr for one run.
+REST := build/rest
 
 # Targets install packages, and apt works for one at a time.
 .NOTPARALLEL:
-.PHONY: help up down test test-runtimes test-vm lint bench matrix reports soak docs pictures man stubs install wheels zipapp deb venv test-venv clean needs \
-	test-needs bench-needs runtime-needs wheel-needs deb-needs vm-needs
+.PHONY: help up down test test-rest test-all test-runtimes test-vm lint bench matrix reports soak docs pictures man stubs install wheels zipapp deb venv test-venv clean needs \
+	test-needs rest-needs bench-needs runtime-needs wheel-needs deb-needs vm-needs
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -78,7 +82,13 @@ down: $(INSTALLED) ## take back every pod, also those of manifests, and the inte
 	$(RUN)/cni-harness del --all --prune
 
 test: lint ## install the tests' needs, and run the tests for this kernel; results also in build/junit.xml
-	$(ELSEWHERE) $(RUN)/python -m pytest -n $(JOBS) --dist worksteal --junitxml build/junit.xml $(PYTEST_ARGS)
+	$(ELSEWHERE) $(RUN)/python -m pytest -n $(JOBS) --dist worksteal --junitxml build/junit.xml -m 'not needs' $(PYTEST_ARGS)
+
+test-rest: $(TESTABLE) rest-needs ## the tests that make test leaves out: with firewalld, Kea, a browser and others, unpacked into build/rest; results in build/junit-rest.xml
+	$(ELSEWHERE) $(if $(ROOT),--usr $(REST)) $(RUN)/python -m pytest -n $(JOBS) --dist worksteal \
+		--junitxml build/junit-rest.xml -m needs $(PYTEST_ARGS)
+
+test-all: test test-rest ## make test, then make test-rest
 
 test-runtimes: $(RUNNABLE) wheels deb ## pods under containerd, from wheels and from the Debian package; results in build/junit-runtimes.xml and build/runtimes
 	mkdir -p build/runtimes
@@ -149,6 +159,9 @@ needs:
 
 test-needs:
 	@tools/need.sh $(TEST_NEEDS)
+
+rest-needs:
+	@tools/need.sh --into $(REST) $(REST_NEEDS)
 
 bench-needs:
 	@tools/need.sh $(BENCH_NEEDS)

@@ -17,6 +17,10 @@ from tests.nodes import HANG
 
 __all__ = ["PHONE", "WIDE", "Browser", "Page", "View", "running_browser"]
 
+# Debian's script before it, and fontconfig, read files in /etc, which a package that is only unpacked has not.
+_CHROMIUM: Final = "/usr/lib/chromium/chromium"
+_FONTS: Final = "<fontconfig><dir>/usr/share/fonts</dir></fontconfig>"
+
 _FLAGS: Final = (
     "--headless",
     "--no-sandbox",
@@ -149,14 +153,16 @@ class Page:
 def running_browser() -> Iterator[Browser]:
     """Run a browser with a profile of its own, and end it."""
     profile = tempfile.mkdtemp(prefix="cni-harness-browser-")
+    fonts = Path(profile, "fonts.conf")
+    fonts.write_text(_FONTS)
     commands, ours = os.pipe()
     theirs, answers = os.pipe()
     # The browser wants these very descriptors.
-    script = f'exec chromium "$@" 3<&{commands} 4>&{answers}'
+    script = f'exec {_CHROMIUM} "$@" 3<&{commands} 4>&{answers}'
     arguments = [*_FLAGS, f"--user-data-dir={profile}", "about:blank"]
     with subprocess.Popen(
         ["bash", "-c", script, "bash", *arguments],
-        env={"PATH": "/usr/bin:/bin", "HOME": profile},
+        env={"PATH": "/usr/bin:/bin", "HOME": profile, "FONTCONFIG_FILE": str(fonts)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from launch.launcher import launcher_bytes, launcher_text
+from tests.needs import IMAGES, refuse_unknown
 from tests.nodes import HANG, Node
 from tests.samples import sampled
 from tests.servers import running_server, write_launchers
@@ -31,6 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Have tests start programs that signals end, although nohup and shells' background jobs ignore some."""
+    config.addinivalue_line("markers", "needs(package, ...): needs Debian packages that make test does not install")
     config.addinivalue_line("markers", "one_row_in(n): run every n-th row only, all with --all-rows")
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGHUP, signal.SIGQUIT):
@@ -38,9 +40,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Whoever asks for a node needs root."""
+    """Mark tests that have a node with sudo, and tests that have an image with its programs."""
     if "make_node" in getattr(item, "fixturenames", ()):
         item.add_marker(pytest.mark.sudo)
+    if "busybox_layout" in getattr(item, "fixturenames", ()):
+        item.add_marker(IMAGES)
+    refuse_unknown(item)
 
 
 @pytest.hookimpl(trylast=True)

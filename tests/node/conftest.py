@@ -12,6 +12,7 @@ from tests.builtin_containers import BUSYBOX, Pod, build_busybox, pause
 from tests.cli import REFERENCE_BIN_DIR, Cli, bridge_network
 from tests.fresh_machine import as_fresh_machine
 from tests.manifests import KubeletNode
+from tests.needs import IMAGES
 from tests.nodes import Neighbours, Node, veth_between
 
 
@@ -123,7 +124,7 @@ def busybox_layout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_busybox(tmp_path_factory.mktemp("busybox"))
 
 
-@pytest.fixture(params=["image", "node-files"])
+@pytest.fixture(params=[pytest.param("image", marks=IMAGES), "node-files"])
 def make_pod(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[bool], Pod]]:
     """Makes a sandbox for containers, of an image under runc or on the node's files; True shares its processes."""
     with ExitStack() as made:

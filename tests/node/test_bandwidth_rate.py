@@ -8,6 +8,8 @@ import pytest
 from tests.node.bandwidth import Limited
 from tests.nodes import Node
 
+pytestmark = pytest.mark.needs("iperf3")
+
 RATE = 16_000_000
 LOWEST, HIGHEST = 0.85 * RATE, 1.15 * RATE
 ATTEMPTS = 10

@@ -10,9 +10,10 @@ import pytest
 
 from harness.cri.messages import ContainerSecurity, Mount
 from tests.builtin_containers import Pod
+from tests.needs import IMAGES
 
 pytestmark = pytest.mark.sudo
-with_image = pytest.mark.parametrize("make_pod", ["image"], indirect=True)
+with_image = pytest.mark.parametrize("make_pod", [pytest.param("image", marks=IMAGES)], indirect=True)
 without_image = pytest.mark.parametrize("make_pod", ["node-files"], indirect=True)
 
 _ROOT = ContainerSecurity(run_as_user=0)

@@ -11,9 +11,10 @@ from harness.cri.builtin.seccomp import seccomp_profile
 from harness.cri.messages import ContainerSecurity, ProfileType, SecurityProfile
 from harness.cri.service import RuntimeServiceError
 from tests.builtin_containers import Pod
+from tests.needs import IMAGES
 
 pytestmark = pytest.mark.sudo
-with_image = pytest.mark.parametrize("make_pod", ["image"], indirect=True)
+with_image = pytest.mark.parametrize("make_pod", [pytest.param("image", marks=IMAGES)], indirect=True)
 without_image = pytest.mark.parametrize("make_pod", ["node-files"], indirect=True)
 
 _FILTERED: int = 2

@@ -19,9 +19,12 @@ from harness.cri.messages import NamespaceMode, Resources
 from harness.cri.service import RuntimeServiceError
 from tests.builtin_containers import Pod, leftovers, log_texts
 from tests.cli import ROOT
+from tests.needs import IMAGES
 
 pytestmark = pytest.mark.sudo
-by_oci_runtime = pytest.mark.parametrize("make_pod", ["image"], indirect=True)  # no image: no OCI runtime
+by_oci_runtime = pytest.mark.parametrize(
+    "make_pod", [pytest.param("image", marks=IMAGES)], indirect=True
+)  # no image: no OCI runtime
 
 _READ_ONLY = """
 grep ' - cgroup' /proc/self/mountinfo | cut -d' ' -f5 | while read -r each; do mount -o remount,bind,ro "$each"; done

@@ -12,8 +12,9 @@ import pytest
 from harness.cri.builtin.images import Images
 from harness.cri.service import ImageNotFoundError, RuntimeServiceError
 from tests.builtin_containers import BUSYBOX
+from tests.needs import IMAGES
 
-pytestmark = pytest.mark.sudo
+pytestmark = [pytest.mark.sudo, IMAGES]
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from tests.cli import ROOT, Cli, bridge_network
 from tests.findings import examination, execution, finding
 from tests.page_measures import MEASURES
 
-pytestmark = pytest.mark.sudo
+pytestmark = [pytest.mark.sudo, pytest.mark.needs("chromium")]
 
 PICTURES = ROOT / "build" / "pictures"
 ALL_VIEWS = [(view, dark) for view in (WIDE, PHONE) for dark in (False, True)]

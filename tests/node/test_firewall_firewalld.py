@@ -1,6 +1,5 @@
 """The firewall plugin by firewalld: a real one in a node, on a bus of its own."""
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,10 +10,7 @@ from tests.firewalld import running_firewalld, sources
 from tests.node.firewall_chains import Chain
 from tests.nodes import Neighbours, Node, veth_between
 
-pytestmark = [
-    pytest.mark.sudo,
-    pytest.mark.skipif(shutil.which("firewalld") is None, reason="no firewalld (Debian: firewalld)"),
-]
+pytestmark = pytest.mark.sudo
 
 
 @pytest.fixture
@@ -34,6 +30,7 @@ def outside(node: Node, make_node: Callable[[], Node]) -> Neighbours:
     return wire
 
 
+@pytest.mark.needs("firewalld")
 def test_a_pod_passes_by_a_zone_and_survives_a_reload_with_repair(
     firewalld: Node, direct_bin_dir: Path, outside: Neighbours
 ) -> None:
@@ -67,6 +64,7 @@ def test_a_pod_passes_by_a_zone_and_survives_a_reload_with_repair(
     assert "cni_harness" not in str(firewalld.nft())
 
 
+@pytest.mark.needs("firewalld")
 def test_the_zone_is_the_configurations_and_either_suite_removes_the_others(
     firewalld: Node, direct_bin_dir: Path
 ) -> None:

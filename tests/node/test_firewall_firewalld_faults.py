@@ -1,7 +1,6 @@
 """The firewall plugin when firewalld or its bus is silent, ends or refuses: an error that says so, and nothing left."""
 
 import json
-import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,10 +15,7 @@ from tests.node.faults import dispatched
 from tests.node.firewall_chains import Chain
 from tests.nodes import HANG, Node
 
-pytestmark = [
-    pytest.mark.sudo,
-    pytest.mark.skipif(shutil.which("firewalld") is None, reason="no firewalld (Debian: firewalld)"),
-]
+pytestmark = [pytest.mark.sudo, pytest.mark.needs("firewalld")]
 
 SILENCES = {
     "daemon": ("firewalld does not answer addSource", "firewalld does not answer removeSource"),

@@ -1,6 +1,7 @@
 """Pods that cannot run: the reason is told, and nothing remains."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -233,11 +234,8 @@ def test_somebody_who_may_not_read_the_records_is_told_so(kubelet_node: KubeletN
     assert f"`cni-harness {words[0]}` needs root: it reads the records of pods" in run.stderr
 
 
-def test_an_image_that_is_loaded_is_listed_and_removed(
-    kubelet_node: KubeletNode, request: pytest.FixtureRequest
-) -> None:
-    layout = request.getfixturevalue("busybox_layout")
-    kubelet_node.run("image", "load", str(layout))
+def test_an_image_that_is_loaded_is_listed_and_removed(kubelet_node: KubeletNode, busybox_layout: Path) -> None:
+    kubelet_node.run("image", "load", str(busybox_layout))
 
     (image,) = json.loads(kubelet_node.run("image", "list", "-o", "json").stdout)["images"]
     kubelet_node.run("image", "rm", BUSYBOX)

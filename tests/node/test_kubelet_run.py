@@ -8,6 +8,7 @@ import pytest
 
 from tests.builtin_containers import BUSYBOX
 from tests.manifests import FOREVER, KubeletNode, condition, container, pod
+from tests.needs import IMAGES
 from tests.nodes import Node, until_usable
 
 pytestmark = pytest.mark.sudo
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.sudo
 _FETCH = "until busybox wget -q -O /mnt/fetched http://127.0.0.1:8080/; do sleep 0.1; done; echo fetched >&2"
 
 
-@pytest.fixture(params=["image", "node-files"])
+@pytest.fixture(params=[pytest.param("image", marks=IMAGES), "node-files"])
 def image(request: pytest.FixtureRequest, bridged: KubeletNode) -> str:
     """The image of the containers, loaded; empty for containers on the node's files."""
     if request.param == "node-files":

@@ -1,6 +1,7 @@
 """Starting points of a newcomer, CI and a virtual machine: make, .ci/run, the Vagrantfile, the wheel and lint."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.distributions import ROOMS, built_wheel, project_copy
+from tests.needs import REASONS
 
 ROOT = Path(__file__).parents[2]
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -159,7 +161,7 @@ def test_test_lints_before_it_runs_pytest(checkout: Checkout) -> None:
         "ruff format --check",
         "mypy ",
         "lint-imports --no-cache",
-        "python -m pytest -n 3 --dist worksteal --junitxml build/junit.xml -k bridge",
+        "python -m pytest -n 3 --dist worksteal --junitxml build/junit.xml -m not needs -k bridge",
     ]
     # The installation for tests includes the one to run.
     checkout.make("up")
@@ -192,7 +194,7 @@ def test_install_puts_plugins_and_a_list_where_runtimes_look(checkout: Checkout)
 def test_help_names_every_target_for_people(checkout: Checkout) -> None:
     targets = {line.split()[1] for line in checkout.make("help").stdout.splitlines()}
 
-    tests = {"test", "test-runtimes", "test-vm"}
+    tests = {"test", "test-rest", "test-all", "test-runtimes", "test-vm"}
     pages = {"docs", "man", "pictures"}
     others = {"lint", "bench", "matrix", "reports", "soak", "stubs", "install", "venv", "clean"}
     packages = {"wheels", "zipapp", "deb"}
@@ -210,11 +212,18 @@ case $1 in
         readlink /proc/self/ns/net >"$LOG.test-venv"
         pwd >"$LOG.place"
         ;;
-    test) mkdir build; echo "$JUNIT" >build/junit.xml; readlink /proc/self/ns/net >"$LOG.test" ;;
+    test)
+        mkdir build
+        echo "$JUNIT" | tee build/junit.xml >build/junit-rest.xml
+        readlink /proc/self/ns/net >"$LOG.test"
+        ;;
+    test-rest) ;;
     test-*) echo "$PWD" ;;
 esac
 [ "$1" != "$FAILING" ]
 """
+OUTSIDE = ("make test-venv", "make test-runtimes", "make test-vm")
+README = ["test-venv", "up", "del", "down", "up", "test"]
 ON_A_CONTAINER_HOST = "755 700 1 87-podman-bridge.conflist"
 
 
@@ -222,17 +231,18 @@ ON_A_CONTAINER_HOST = "755 700 1 87-podman-bridge.conflist"
 @pytest.mark.parametrize(
     ("failing", "junit", "ran"),
     [
-        ("none", "<testsuite/>", ["test-venv", "up", "del", "down", "up", "test", "test-runtimes", "test-vm"]),
+        ("none", "<testsuite/>", [*README, "test-rest", "test-runtimes", "test-vm"]),
         (
             "none",
             '<skipped message="no VLANs in this kernel"/>',
-            [*["test-venv", "up", "del", "down", "up"], "test", "test-runtimes", "test-vm"],
+            [*README, "test-rest", "test-runtimes", "test-vm"],
         ),
-        ("none", '<skipped message="no time"/>', ["test-venv", "up", "del", "down", "up", "test"]),
+        ("none", '<skipped message="no time"/>', [*README, "test-rest"]),
         ("test-venv", "", ["test-venv"]),
         ("up", "", ["test-venv", "up"]),
-        ("test", "<testsuite/>", ["test-venv", "up", "del", "down", "up", "test"]),
-        ("test-runtimes", "<testsuite/>", ["test-venv", "up", "del", "down", "up", "test", "test-runtimes"]),
+        ("test", "<testsuite/>", README),
+        ("test-rest", "<testsuite/>", [*README, "test-rest"]),
+        ("test-runtimes", "<testsuite/>", [*README, "test-rest", "test-runtimes"]),
     ],
 )
 def test_ci_runs_all_on_a_container_host_up_to_the_first_that_fail(
@@ -258,7 +268,7 @@ def test_ci_runs_all_on_a_container_host_up_to_the_first_that_fail(
     calls = [line.split(": ") for line in run.stdout.splitlines() if line.startswith("make ")]
     assert [call.split()[1] for call, _ in calls] == ran, run.stderr
     assert (run.returncode == 0) == (ran[-1] == "test-vm")
-    assert {place for call, place in calls if not call.startswith("make test-")} <= {ON_A_CONTAINER_HOST}
+    assert {place for call, place in calls if not call.startswith(OUTSIDE)} <= {ON_A_CONTAINER_HOST}
     assert [line for line in run.stdout.splitlines() if line.startswith("/")] in ([], [str(copy)], [str(copy)] * 2)
     assert log.with_suffix(".test-venv").read_text() == f"{outside[0]}\n"
     if "test" in ran:
@@ -267,6 +277,40 @@ def test_ci_runs_all_on_a_container_host_up_to_the_first_that_fail(
     assert Path("/proc/sys/net/ipv4/ip_forward").read_text() == outside[1]
     assert sorted(Path("/etc").iterdir()) == etc
     assert not Path(log.with_suffix(".place").read_text().strip()).exists()
+
+
+# In a test of what is installed, each call is only noted.
+NEED = """#!/bin/bash
+echo "$*" >"$LOG"
+"""
+UNWANTED = {"chromium", "firewalld", "kea-dhcp4-server", "kea-dhcp6-server", "rsync", "skopeo", "systemd", "vagrant"}
+
+
+def packages(checkout: Checkout, target: str) -> tuple[list[str], set[str]]:
+    """Return the options of tools/need.sh, and the packages, of one of make's targets."""
+    executable(checkout.folder / "tools" / "need.sh", NEED)
+    assert checkout.make(target).returncode == 0
+    words = " ".join(checkout.calls()).split()
+    return [word for word in words if "=" not in word], {word.partition("=")[2] for word in words if "=" in word}
+
+
+def test_make_test_installs_no_service_browser_or_virtual_machine(checkout: Checkout) -> None:
+    options, installed = packages(checkout, "test-needs")
+    rest_options, unpacked = packages(checkout, "rest-needs")
+
+    assert (options, rest_options) == ([], ["--into", "build/rest"])
+    assert installed & (UNWANTED | unpacked) == set()
+    assert unpacked >= UNWANTED
+    # By other names in tests/needs.py: Kea's two, and the bus of firewalld.
+    assert {name for name in unpacked if not name.startswith(("dbus", "kea"))} | {"kea"} == set(REASONS)
+
+
+def test_readme_names_the_packages_of_make_test(checkout: Checkout) -> None:
+    _, installed = packages(checkout, "test-needs")
+
+    (told,) = re.findall(r"It installs \d+ MiB.*?: (.*?)\. None", (ROOT / "README.md").read_text(), re.DOTALL)
+    names = set(re.split(r",\s+|\s+and\s+", told))
+    assert {name.removeprefix("iputils-") for name in installed} - {"python3"} == names - {"python3-venv"}
 
 
 WAIT = "--option=DPkg::Lock::Timeout=300"
@@ -321,6 +365,29 @@ class TestNeed:
 
         assert self.need("no-such=one") == (100, "", [f"noninteractive: update {WAIT} --quiet=2"])
 
+    @pytest.mark.sudo
+    def test_unpacks_into_a_folder_what_is_missing(self, tmp_path: Path) -> None:
+        for name in ("cat", "cp", "dpkg-deb", "ln", "mkdir", "mv", "realpath", "rm", "tar"):
+            (tmp_path / name).symlink_to(f"/usr/bin/{name}")
+        folder = tmp_path / "checkout" / "rest"
+        package = _package(tmp_path)
+        executable(
+            tmp_path / "apt-get",
+            f"""#!/bin/bash
+echo "$1" >>{tmp_path}/log
+for word; do
+    case $word in *archives=*) cp {package} "${{word##*archives=}}" ;; esac
+done
+""",
+        )
+
+        assert self.need("--into", str(folder), "bash=bash", "no-such=one") == (0, "", ["update", "install"])
+        assert (folder / "usr" / "bin" / "no-such").exists()  # from /bin of the package
+        assert [path.name for path in folder.parent.iterdir()] == ["rest"]
+        # The same again is there; other packages replace them.
+        assert self.need("--into", str(folder), "bash=bash", "no-such=one")[2] == ["update", "install"]
+        assert self.need("--into", str(folder), "no-such=one", "nor=two") == (0, "", ["update", "install"] * 2)
+
     def test_names_what_is_missing_where_there_is_no_apt(self) -> None:
         code, message, _ = self.need("no-such=one", "neither=two")
 
@@ -337,6 +404,21 @@ class TestNeed:
         assert (code, message, calls) == (1, "missing here: one (as root on Debian: apt-get install one)\n", [])
 
 
+def _package(folder: Path) -> Path:
+    """Make a package with an executable in /bin, and a script that fails."""
+    tree = folder / "tree"
+    (tree / "DEBIAN").mkdir(parents=True)
+    (tree / "bin").mkdir()
+    (tree / "bin" / "no-such").touch()
+    (tree / "DEBIAN" / "control").write_text(
+        "Package: one\nVersion: 1\nArchitecture: all\nMaintainer: none\nDescription: one\n"
+    )
+    executable(tree / "DEBIAN" / "postinst", "#!/bin/sh\nexit 1\n")
+    subprocess.run(["/usr/bin/dpkg-deb", "--build", tree, folder / "one.deb"], check=True, capture_output=True)
+    return folder / "one.deb"
+
+
+@pytest.mark.needs("vagrant")
 def test_vagrant_accepts_the_vagrantfile(tmp_path: Path) -> None:
     env = {
         "PATH": SYSTEM_PATH,

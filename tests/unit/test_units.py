@@ -79,9 +79,8 @@ def test_units_are_not_for_an_installation_in_a_folder_of_its_own(cli: Cli) -> N
     assert {Path(file["path"]).parent for file in written} == {cli.bin_dir}
 
 
+@pytest.mark.needs("systemd")
 def test_systemd_understands_them(cli: Cli, tmp_path: Path) -> None:
-    if shutil.which("systemd-analyze") is None:
-        pytest.skip("systemd-analyze is not installed")
     cli.run("install", "--units", "--unit-dir", str(tmp_path / "units"))
 
     run = subprocess.run(

@@ -6,10 +6,13 @@ import subprocess
 import tarfile
 from pathlib import Path
 
+import pytest
+
 from tests.cli import ROOT
 from tools.vm.debian import pack_checkout
 
 
+@pytest.mark.needs("rsync")
 def test_what_vagrant_leaves_out_is_left_out(tmp_path: Path) -> None:
     vagrantfile = (ROOT / "Vagrantfile").read_text()
     excluded = re.search(r"rsync__exclude: (\[.*?\])", vagrantfile)

@@ -9,6 +9,8 @@ from tests.attachments import Network
 from tests.dhcp_servers import Daemon, kea, running_daemon
 from tests.nodes import Node, until
 
+pytestmark = pytest.mark.needs("kea")
+
 SECONDS = 6
 
 
