@@ -1,64 +1,163 @@
 """`cni-harness gc`: removal of lost pods' leftovers."""
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from harness.cli.options import Settings, needs_root, only_networks_option, say, verb
-from harness.output import message_of
 from harness.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from harness.runtime.collection import Collection
+    from harness.runtime.leftovers import Key, Survey, TracedAttachment
+    from harness.runtime.node import Node
+    from harness.runtime.pods import Pod
 
 __all__ = ["command"]
 
 _SHORT_ID = 12
+_MIN_AGE_S = 60.0
 
 
 @verb("gc")
 @only_networks_option
+@click.option("--dry-run", is_flag=True, help="Say what would be freed, and when; execute nothing.")
+@click.option(
+    "--min-age",
+    type=click.FloatRange(min=0),
+    metavar="S",
+    help="How many seconds ago a leftover was seen for the first time, at least.  [default: 60; 0 with --node]",
+)
+@click.option(
+    "--sole-runtime", is_flag=True, help="No other runtime uses these networks: execute GC, too. So it is with --node."
+)
 @click.option("--diff", is_flag=True, help="Show what was freed: the node and the pods, before and after.")
-def command(settings: Settings, *, names: tuple[str, ...], diff: bool) -> int:
-    """Free the networks' resources, except those of attachments of pods on record.
+def command(
+    settings: Settings,
+    *,
+    names: tuple[str, ...],
+    dry_run: bool,
+    min_age: float | None,
+    sole_runtime: bool,
+    diff: bool,
+) -> int:
+    """Free the leftovers of pods that are gone; everything that may be in use is kept.
 
-    That includes the resources of other runtimes: run it only for networks that no other runtime uses. Waits until no
-    pod is being added or deleted. Networks with disableGC are left alone. Plugins of lists below 1.1.0 have no GC: only
-    their cached attachments are deleted. Plugins are looked for in --bin-dir, then in the folders that the pods' ADDs
-    used.
+    A leftover has no record of this program, no cached result whose network namespace exists, and no address in any
+    namespace. It must be seen twice, unchanged: the first gc names it, a later one frees it. Pods of other runtimes are
+    kept and counted.
+
+    Each leftover is freed by the DEL of every plugin of its list. The verb GC removes everything that it is not told
+    of, also an attachment that another runtime adds at that moment: it is executed with --sole-runtime and on a --node
+    alone. Networks with disableGC are left alone. Plugins are looked for in --bin-dir, then in the folders that the
+    pods' ADDs used.
     """
     from harness.cli.defaults import configured_networks, plugin_folders, plugin_types, select_networks
-    from harness.cri.builtin.sandbox_store import SandboxStore
-    from harness.libcni.attachment import Attachment
+    from harness.runtime.collection import Collector
+    from harness.runtime.leftovers import Sights, survey
     from harness.runtime.node_snapshot import StateBefore
 
     needs_root("gc", "deletes attachments")
     node = settings.open_node()
     if not node.exists():
         say(f"There is no node {node.name}: nothing to free")
-        settings.emit({"networks": []}, Table((), ()), [] if diff else None)
+        settings.emit({"networks": [], "strays": []}, Table((), ()), [] if diff else None)
         return 0
     networks = select_networks(settings, names) if names else configured_networks(settings)
-    document: list[dict[str, object]] = []
-    rows: list[list[str]] = []
+    if min_age is None:
+        min_age = _MIN_AGE_S if node.name is None else 0.0
     with node.alone(), plugin_folders(settings, plugin_types(networks)) as bin_dirs:
         pods = node.pods.all()
-        sandboxes = SandboxStore(node.folder / "sandboxes").all()
         before = StateBefore(node, node.pods.names(), warn=say) if diff else None
-        libcni = settings.runtime(node, bin_dirs).libcni(pods)
-        for network in networks:
-            attachments = [(pod.container_id, attached) for pod in pods for attached in pod.networks]
-            attachments += [(sandbox.id, attached) for sandbox in sandboxes for attached in sandbox.networks]
-            valid = [
-                (container_id, attached.ifname)
-                for container_id, attached in attachments
-                if attached.name == network.name
-            ]
-            problem, undone = "", list[Attachment]()
-            try:
-                undone = libcni.gc(network, valid)
-            except ExceptionGroup as errors:
-                problem = message_of(errors)
-            deleted = [{"containerID": each.container_id, "ifname": each.ifname} for each in undone]
-            document.append({"name": network.name, "valid": len(valid), "deleted": deleted, "error": problem})
-            gone = ", ".join(f"{each.container_id[:_SHORT_ID]}/{each.ifname}" for each in undone)
-            outcome = problem or ("disabled" if network.disable_gc else "ok")
-            rows.append([network.name, str(len(valid)), gone, outcome])
+        found = survey(node, networks)
+        collector = Collector(
+            settings.runtime(node, bin_dirs).libcni(pods),
+            found,
+            own=_own_attachments(node, pods),
+            ages=Sights(node.folder / "leftovers.json").ages(found.suspects()),
+            min_age=min_age,
+            sends_gc=sole_runtime or node.name is not None,
+        )
+        collections = [collector.collect(network, dry_run=dry_run) for network in networks]
+        if any(each.deleted for each in collections):
+            found = survey(node, networks)
+            collector.check(found, collections)
         freed = before.differences() if before is not None else None
-    settings.emit({"networks": document}, Table(("NETWORK", "VALID", "DELETED", "GC"), rows, "GC"), freed)
-    return 1 if any(each["error"] for each in document) else 0
+    for line in _lines(collections, found):
+        say(line)
+    document = {
+        "networks": [_document(each) for each in collections],
+        "strays": [each._asdict() for each in found.strays],
+    }
+    rows = [
+        [each.network, str(each.valid), str(len(each.kept)), _names(each.deleted), _outcome(each)]
+        for each in collections
+    ]
+    settings.emit(document, Table(("NETWORK", "VALID", "KEPT", "DELETED", "GC"), rows, "GC"), freed)
+    return 1 if any(each.error for each in collections) else 0
+
+
+def _own_attachments(node: "Node", pods: "Sequence[Pod]") -> "list[Key]":
+    from harness.cri.builtin.sandbox_store import SandboxStore
+
+    own = [(attached.name, pod.container_id, attached.ifname) for pod in pods for attached in pod.networks]
+    sandboxes = SandboxStore(node.folder / "sandboxes").all()
+    return own + [
+        (attached.name, sandbox.id, attached.ifname) for sandbox in sandboxes for attached in sandbox.networks
+    ]
+
+
+def _lines(collections: "Sequence[Collection]", found: "Survey") -> "Iterator[str]":
+    for each in collections:
+        if each.kept:
+            whose = ", ".join(sorted({known.title for known in each.kept}))
+            say_of = "an attachment" if len(each.kept) == 1 else f"{len(each.kept)} attachments"
+            yield f"{each.network}: kept {say_of} of other runtimes: {whose}"
+        for waiting in each.waiting:
+            when = f"in {waiting.seconds:.0f} s or later" if waiting.seconds else "now"
+            yield f"{each.network}: leftover of {_described(waiting.attachment)}: gc frees it {when}"
+        for known in each.unnameable:
+            yield f"{each.network}: leftover of {_described(known)}: no DEL can name its container"
+        for known in each.remaining:
+            yield f"{each.network}: leftover of {_described(known)}: its DEL has not freed it"
+    for stray in found.strays:
+        yield f"not freed: {stray.what}"
+
+
+def _described(known: "TracedAttachment") -> str:
+    traces = ", ".join(map(str, known.traces))
+    return f"{known.title}/{known.ifname} ({traces})"
+
+
+def _document(done: "Collection") -> dict[str, object]:
+    return {
+        "name": done.network,
+        "valid": done.valid,
+        "kept": [_traced(each) | {"reason": each.living} for each in done.kept],
+        "deleted": [_traced(each) for each in done.deleted],
+        "waiting": [_traced(each) | {"seconds": round(seconds, 1)} for each, seconds in done.waiting],
+        "notFreed": [_traced(each) for each in (*done.unnameable, *done.remaining)],
+        "gcExecuted": done.sent_gc,
+        "error": done.error,
+    }
+
+
+def _traced(known: "TracedAttachment") -> dict[str, Any]:
+    return {
+        "containerID": known.container_id,
+        "ifname": known.ifname,
+        "pod": known.pod,
+        "traces": [f"{trace}" for trace in known.traces],
+    }
+
+
+def _names(known: "Sequence[TracedAttachment]") -> str:
+    return ", ".join(f"{each.container_id[:_SHORT_ID]}/{each.ifname}" for each in known)
+
+
+def _outcome(done: "Collection") -> str:
+    if done.error or done.is_disabled:
+        return done.error or "disabled"
+    return f"{len(done.waiting)} waiting" if done.waiting else "ok"

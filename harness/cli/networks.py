@@ -19,7 +19,8 @@ _COUNTED = 10**9
 def command(settings: Settings, *, name: str | None) -> None:
     """List networks, in the order of their files: `add` uses the first if none is named.
 
-    With NAME: its ranges of addresses, how many are used and free, and the pod of each reservation. Only host-local's
+    With NAME: its ranges of addresses, how many are used and free, and the pod of each reservation, also of pods of
+    other runtimes. Only host-local's
     reservations are known: other IPAM plugins keep none on this node, or use their own files.
     """
     if name is None:
@@ -50,12 +51,18 @@ def _show_all(settings: Settings) -> None:
 
 def _show_addresses(settings: Settings, name: str) -> None:
     from harness.cli.defaults import select_networks
+    from harness.runtime.leftovers import survey
     from harness.runtime.network_addresses import network_addresses
+    from harness.runtime.pods import PodRecordError
 
     needs_root("networks NAME", "reads reservations")
     [network] = select_networks(settings, [name])
     node = settings.open_node()
-    document: dict[str, Any] = network_addresses(network, node, node.pods.all(on_error=warn))
+    try:
+        found = survey(node, [network]) if node.exists() else None
+    except PodRecordError:  # `pods.all` below tells it
+        found = None
+    document: dict[str, Any] = network_addresses(network, node, node.pods.all(on_error=warn), found)
     for error in document["errors"]:
         say(f"Warning: {error}")
     ranges, reservations = document["ranges"], document["reservations"]
@@ -81,9 +88,11 @@ def _number(count: int) -> str:
     return str(count) if count < _COUNTED else f"{count:.1e}"
 
 
-def _holder(reservation: dict[str, str]) -> str:
+def _holder(reservation: dict[str, Any]) -> str:
     if reservation["note"]:
         return f"no pod: {reservation['note']}"
+    if reservation["otherRuntime"]:
+        return f"{reservation['pod'] or 'a pod'} (other runtime)"
     return reservation["pod"] or "no pod"
 
 

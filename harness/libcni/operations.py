@@ -73,6 +73,21 @@ class Libcni:
             for failure in self._delete(network, attachment):
                 raise failure
 
+    def delete_leftover(self, network: NetworkList, attachment: Attachment) -> list[Exception]:
+        """Undo an attachment whose container is gone; return the failures.
+
+        All plugins are executed, unlike in `delete`: a chained plugin whose DEL always fails would keep the others'
+        addresses.
+        """
+        with span("DelNetworkList", network=network.name):
+            try:
+                failed: list[Exception] = list(self._delete(network, attachment))
+            except CniError as error:
+                failed = [error]
+        for failure in failed:
+            failure.add_note(f"stale attachment: container {attachment.container_id}, {attachment.ifname}")
+        return failed
+
     def check(self, network: NetworkList, attachment: Attachment) -> None:
         """Ask every plugin whether an attachment is as its ADD left it; nothing is asked with `disableCheck`.
 
@@ -113,13 +128,7 @@ class Libcni:
             attachment = cached.attachment
             if cached.network != network.name or (attachment.container_id, attachment.ifname) in valid:
                 continue
-            try:
-                # All plugins, unlike libcni: a chained plugin whose DEL always fails would keep the others' addresses.
-                failed: list[Exception] = list(self._delete(network, attachment))
-            except CniError as error:
-                failed = [error]
-            for failure in failed:
-                failure.add_note(f"stale attachment: container {attachment.container_id}, {attachment.ifname}")
+            failed = self.delete_leftover(network, attachment)
             failures += failed
             if not failed:
                 undone.append(attachment)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from harness.libcni.networks import NetworkList
+from harness.runtime.leftovers import Survey, TracedAttachment
 from harness.runtime.node import Node
 from harness.runtime.pods import Pod
 from harness.runtime.reservations import Reservation, read_reservations, reservation_folder
@@ -12,11 +13,13 @@ from skel.errors import CniError
 __all__ = ["network_addresses"]
 
 
-def network_addresses(network: NetworkList, node: Node, pods: Sequence[Pod]) -> dict[str, object]:
+def network_addresses(
+    network: NetworkList, node: Node, pods: Sequence[Pod], found: Survey | None = None
+) -> dict[str, object]:
     """Return the ranges and reservations of a network whose plugins delegate to host-local, as a document.
 
-    `pods` are the recorded pods; a reservation of another container has an empty `pod`. An unreadable section is left
-    out, and its error is in `errors`. Raises OSError.
+    `pods` are the recorded pods. `found` tells the pods of other runtimes: without a name of theirs, `pod` is empty.
+    An unreadable section is left out, and its error is in `errors`. Raises OSError.
     """
     ranges: list[AddressRange] = []
     reservations: dict[str, Reservation] = {}
@@ -37,7 +40,10 @@ def network_addresses(network: NetworkList, node: Node, pods: Sequence[Pod]) -> 
     return {
         "name": network.name,
         "ranges": [_range(each, list(reservations.values())) for each in ranges],
-        "reservations": [_reservation(each, titles) for each in reservations.values()],
+        "reservations": [
+            _reservation(each, titles, found.find(network.name, each.container_id) if found is not None else None)
+            for each in reservations.values()
+        ],
         "errors": errors,
     }
 
@@ -55,11 +61,15 @@ def _range(known: AddressRange, reservations: Sequence[Reservation]) -> dict[str
     }
 
 
-def _reservation(reservation: Reservation, titles: dict[str, str]) -> dict[str, object]:
+def _reservation(
+    reservation: Reservation, titles: dict[str, str], traced: TracedAttachment | None
+) -> dict[str, object]:
+    own = titles.get(reservation.container_id, "")
     return {
         "address": str(reservation.address),
-        "pod": titles.get(reservation.container_id, ""),
+        "pod": own or (traced.pod if traced is not None else ""),
         "containerID": reservation.container_id,
         "ifname": reservation.ifname,
         "note": reservation.note,
+        "otherRuntime": traced is not None and not traced.is_ours and bool(traced.living),
     }

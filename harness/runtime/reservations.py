@@ -6,16 +6,20 @@ the container ID alone. Any other text is an operator's note, which keeps the ad
 
 import errno
 import ipaddress
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from harness.files import read_regular
+from harness.libcni.networks import NetworkList
 from harness.runtime.node import VAR_LIB_CNI, Node
+from harness.validation.address_ranges import HOST_LOCAL, HostLocalSection
 from skel.decoders import Address
 from skel.errors import CniError
 from skel.names import check_container_id
 
-__all__ = ["Reservation", "read_reservations", "reservation_folder"]
+__all__ = ["Reservation", "read_reservations", "reservation_folder", "reservation_folders"]
 
 _DATA_DIR = VAR_LIB_CNI / "networks"
 _LONGEST = 4096
@@ -37,6 +41,23 @@ def reservation_folder(node: Node, network: str, data_dir: str) -> Path:
     if folder.is_relative_to(VAR_LIB_CNI):
         folder = node.var_lib_cni / folder.relative_to(VAR_LIB_CNI)
     return folder / network
+
+
+def reservation_folders(node: Node, networks: Iterable[NetworkList]) -> list[tuple[str, Path]]:
+    """Return the names of networks with their folders: those of the usual place, and those that lists name.
+
+    A list whose section cannot be read names none. Raises OSError.
+    """
+    usual = node.var_lib_cni / "networks"
+    found = [(path.name, path) for path in sorted(usual.iterdir()) if path.is_dir()] if usual.is_dir() else []
+    for network in networks:
+        for plugin in network.plugins:
+            section = next((value for key, value in plugin.raw.items() if key.lower() == "ipam"), None)
+            if plugin.delegate == HOST_LOCAL and isinstance(section, dict):
+                with suppress(CniError):
+                    data_dir = HostLocalSection.decode(section, "ipam").data_dir
+                    found.append((network.name, reservation_folder(node, network.name, data_dir)))
+    return list(dict.fromkeys(found))
 
 
 def read_reservations(folder: Path) -> list[Reservation]:

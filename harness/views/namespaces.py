@@ -1,24 +1,20 @@
 """The network namespaces of a node: its own, its pods', and those at the other ends of its links."""
 
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from harness.runtime.live_namespaces import named_namespaces
 from harness.runtime.namespace_state import NamespaceState, namespace_state
 from harness.runtime.node import Node
 from harness.runtime.node_snapshot import NODE, THIS_HOST
-from harness.runtime.sandbox import NETNS_DIR
 from harness.views.attachments import KnownAttachment
 from netlink.namespace import Namespace, NotANamespaceError, entered, open_namespace
 from netlink.namespace_ids import namespace_id
 from netlink.rtnl import Link
 
 __all__ = ["LinkEnd", "NamespaceView", "read_namespaces"]
-
-_PROC: Final = Path("/proc")
 
 
 class LinkEnd(NamedTuple):
@@ -90,7 +86,7 @@ class _Opened:
         wanted -= self._numbers(NODE, self.views).keys()
         if not wanted:
             return
-        for label, path in _candidates():
+        for label, path in named_namespaces():
             if not wanted:
                 return
             with suppress(OSError), open_namespace(path) as candidate:
@@ -141,21 +137,3 @@ def _unused(label: str, used: Mapping[str, object]) -> str:
     while label in used:
         label, number = f"{wanted} ({number})", number + 1
     return label
-
-
-def _candidates() -> Iterator[tuple[str, str]]:
-    """Yield names and paths of network namespaces: those with a name, then those of processes, once each."""
-    with suppress(OSError):
-        yield from ((path.name, str(path)) for path in sorted(NETNS_DIR.iterdir()))
-    seen: set[int] = set()
-    for process in sorted(_PROC.glob("[0-9]*"), key=lambda path: int(path.name)):
-        path = process / "ns" / "net"
-        with suppress(OSError):
-            inode = path.stat().st_ino
-            if inode not in seen:
-                seen.add(inode)
-                yield f"{_command(process)} [{process.name}]", os.fspath(path)
-
-
-def _command(process: Path) -> str:
-    return (process / "comm").read_text(errors="replace").strip().replace("/", "_")

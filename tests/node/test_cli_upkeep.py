@@ -165,7 +165,7 @@ def test_gc_is_not_for_networks_that_forbid_it(keeper: Cli) -> None:
 
     shown = keeper.run("gc").stdout
 
-    assert shown.splitlines()[1].split() == ["net", "0", "-", "disabled"]
+    assert shown.splitlines()[1].split() == ["net", "0", "0", "-", "disabled"]
     assert not (keeper.folder / "gc.json").exists()
 
 

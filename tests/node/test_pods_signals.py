@@ -173,7 +173,7 @@ def test_gc_of_this_host_finishes_the_plugin_that_it_has_begun(node: Node, numbe
         (node.bin_dir / name).write_text(f"#!/bin/sh\n{script}")
         (node.bin_dir / name).chmod(0o755)
     (node.conf_dir / "net.conflist").write_text(json.dumps(NETWORK))
-    command = [sys.executable, "-m", "harness.cli.main", "gc"]
+    command = [sys.executable, "-m", "harness.cli.main", "gc", "--sole-runtime"]
     folders = {"PYTHONPATH": str(ROOT), "CNI_PATH": str(node.bin_dir), "NETCONFPATH": str(node.conf_dir)}
 
     with node.background(command, env=folders) as gc:

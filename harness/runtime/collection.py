@@ -1,0 +1,134 @@
+"""Garbage collection of one network: leftovers are freed by DEL, and by GC if no other runtime can be harmed."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from harness.libcni.attachment import Attachment
+from harness.libcni.networks import NetworkError, NetworkList, parse_network_list
+from harness.libcni.operations import Libcni
+from harness.output import message_of
+from harness.runtime.leftovers import Key, Survey, TracedAttachment
+
+__all__ = ["Collection", "Collector", "Waiting"]
+
+_ANY_IFNAME: Final = "eth0"
+"""For a reservation of an old release, which names the container alone: any interface name frees it."""
+
+
+class Waiting(NamedTuple):
+    """A leftover that is not old enough; `seconds` remain."""
+
+    attachment: TracedAttachment
+    seconds: float
+
+
+@dataclass
+class Collection:
+    """What was found in a network, and freed. `valid` counts the attachments of this program's pods."""
+
+    network: str
+    valid: int
+    kept: list[TracedAttachment] = field(default_factory=list)
+    """Attachments of other runtimes that live."""
+    waiting: list[Waiting] = field(default_factory=list)
+    unnameable: list[TracedAttachment] = field(default_factory=list)
+    """Leftovers whose container ID is not known: no DEL can name them."""
+    deleted: list[TracedAttachment] = field(default_factory=list)
+    remaining: list[TracedAttachment] = field(default_factory=list)
+    """Leftovers of which a trace has stayed after DEL."""
+    sent_gc: bool = False
+    is_disabled: bool = False
+    error: str = ""
+
+
+class Collector:
+    """Collects the garbage of networks on a node that is in use alone.
+
+    `ages` says for how many seconds each suspect was seen unchanged, and `min_age` how many are enough. `own` are the
+    attachments of this program's pods: network, container ID, interface.
+    """
+
+    def __init__(
+        self,
+        libcni: Libcni,
+        found: Survey,
+        *,
+        own: Sequence[Key],
+        ages: Mapping[Key, float],
+        min_age: float,
+        sends_gc: bool,
+    ) -> None:
+        self._libcni = libcni
+        self._found = found
+        self._own = own
+        self._ages = ages
+        self._min_age = min_age
+        self._sends_gc = sends_gc
+
+    def collect(self, network: NetworkList, *, dry_run: bool) -> Collection:
+        """Free the leftovers of a network; with `dry_run`, only find them. Failures are in the outcome."""
+        own = [key for key in self._own if key[0] == network.name]
+        done = Collection(network.name, len(own), is_disabled=network.disable_gc)
+        leftovers = self._sort(network.name, done)
+        if dry_run or network.disable_gc:
+            done.waiting += [Waiting(each, 0) for each in leftovers]
+            return done
+        failures: list[Exception] = []
+        for each in leftovers:
+            failed = self._delete(network, each)
+            failures += failed
+            if not failed:
+                done.deleted.append(each)
+        if self._sends_gc:
+            freed = {each.key for each in done.deleted}
+            known = [each.key for each in self._found.attachments if each.network == network.name]
+            valid = dict.fromkeys([*own, *(key for key in known if key not in freed and key not in self._gone())])
+            try:
+                self._libcni.gc(network, [(container_id, ifname or _ANY_IFNAME) for _, container_id, ifname in valid])
+            except ExceptionGroup as errors:
+                failures += errors.exceptions
+            done.sent_gc = True
+        if failures:
+            done.error = message_of(ExceptionGroup(f"garbage collection of network {network.name}", failures))
+        return done
+
+    def check(self, after: Survey, collections: Sequence[Collection]) -> None:
+        """Note the leftovers of which a trace has stayed."""
+        there = {each.key for each in after.suspects()}
+        for done in collections:
+            done.remaining = [each for each in done.deleted if each.key in there]
+            done.deleted = [each for each in done.deleted if each.key not in there]
+
+    def _gone(self) -> set[Key]:
+        """Return the leftovers that are old enough: GC may free those that DEL could not."""
+        return {key for key, age in self._ages.items() if age >= self._min_age}
+
+    def _sort(self, network: str, done: Collection) -> list[TracedAttachment]:
+        """Put the attachments of a network where they belong; return the leftovers that a DEL may free now."""
+        leftovers = []
+        for each in self._found.attachments:
+            if each.network != network or each.is_ours:
+                continue
+            age = self._ages.get(each.key)
+            if age is None:
+                done.kept.append(each)
+            elif not each.can_be_deleted:
+                done.unnameable.append(each)
+            elif age < self._min_age:
+                done.waiting.append(Waiting(each, self._min_age - age))
+            else:
+                leftovers.append(each)
+        return leftovers
+
+    def _delete(self, network: NetworkList, leftover: TracedAttachment) -> list[Exception]:
+        """Execute DEL by the list as it was at the ADD, if that is known."""
+        if not leftover.is_unchanged():
+            return []
+        if leftover.cached is not None and leftover.cached.config:
+            with suppress(NetworkError):
+                network = parse_network_list(leftover.cached.config)
+        # The namespace is gone: SPEC.md has DEL succeed without one, not with a dead path.
+        attachment = Attachment(leftover.container_id, "", leftover.ifname or _ANY_IFNAME)
+        return self._libcni.delete_leftover(network, attachment)

@@ -1,0 +1,324 @@
+"""The attachments that a node has traces of, and the rule that says which of them are leftovers.
+
+A trace is a cached result, a reservation of host-local, an interface of the node or an entry of our nftables tables
+that names its attachment. The rule is "keep if in doubt". An attachment is a leftover if all of this holds:
+
+1. its container is on no record of this program;
+2. no network namespace that exists has one of its addresses, or the other end of its interface;
+3. no cached result names it whose namespace exists; a namespace that cannot be examined counts as existing;
+4. it was seen so twice, unchanged, at least a minimum age apart: another runtime's ADD that is under way has a
+   reservation and nothing else yet.
+"""
+
+import json
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final, NamedTuple, TypeAlias
+
+from firewall.owner import Owner
+from harness.files import write_atomically
+from harness.libcni.cache import CachedAttachment, ResultCache
+from harness.libcni.networks import NetworkList
+from harness.libcni.repair import namespace_of
+from harness.runtime.live_namespaces import LiveNamespace, live_namespaces
+from harness.runtime.node import Node
+from harness.runtime.node_snapshot import NODE, THIS_HOST
+from harness.runtime.pods import PodNetwork
+from harness.runtime.reservations import read_reservations, reservation_folders
+from harness.runtime.sandbox import sandbox_exists
+from harness.snapshot import take
+from netlink.namespace import open_namespace
+from netlink.rtnl import Link, Rtnl
+from skel.errors import CniError
+
+__all__ = ["Key", "Sights", "Stray", "Survey", "Trace", "TracedAttachment", "survey"]
+
+Key: TypeAlias = tuple[str, str, str]
+"""Network, container ID and interface name, which is empty if no trace has it."""
+
+_RESULT: Final = "cached result"
+_RESERVATION: Final = "reservation"
+_FILES: Final = (_RESULT, _RESERVATION)
+_OWN_TABLE: Final = " cni_harness"
+_PLUGINS_VETH: Final = re.compile(r"veth[0-9a-f]{8,11}")
+"""The names that bridge and ptp give to the host's end, of the reference and of this project."""
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+class Trace(NamedTuple):
+    """Something on the node that names its attachment; `stamp` changes with each change of it."""
+
+    kind: str
+    place: str
+    stamp: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.place}"
+
+
+class Stray(NamedTuple):
+    """Something that no attachment can be told of, so that only a person can remove it."""
+
+    check: str
+    subject: str
+    what: str
+
+
+@dataclass
+class TracedAttachment:
+    """An attachment with all its traces."""
+
+    network: str
+    container_id: str
+    ifname: str
+    is_ours: bool = False
+    """Whether its container is on a record of this program."""
+    pod: str = ""
+    """`default/web` if the runtime told the plugins of it."""
+    traces: list[Trace] = field(default_factory=list)
+    addresses: set[str] = field(default_factory=set)
+    cached: CachedAttachment | None = None
+    living: str = ""
+    """The reason to count it as living; empty if nothing shows that it does."""
+
+    @property
+    def key(self) -> Key:
+        """The attachment's name."""
+        return self.network, self.container_id, self.ifname
+
+    @property
+    def title(self) -> str:
+        """The pod's name, or the beginning of the container ID."""
+        return self.pod or self.container_id[:12]
+
+    @property
+    def stamp(self) -> str:
+        """A text that changes when a trace comes, goes or changes."""
+        return " ".join(sorted(f"{trace.place}={trace.stamp}" for trace in self.traces))
+
+    @property
+    def can_be_deleted(self) -> bool:
+        """Whether a DEL can name it: an alias or a comment may have a hash in the place of a long container ID."""
+        return not self.container_id.startswith("~") and not self.network.startswith("~")
+
+    def is_unchanged(self) -> bool:
+        """Tell whether the files among the traces are as they were: a runtime may have added the container again."""
+        files = (trace for trace in self.traces if trace.kind in _FILES)
+        return all(_file_stamp(Path(trace.place)) == trace.stamp for trace in files)
+
+
+class Survey(NamedTuple):
+    """All attachments with traces on a node, and what is left by nobody that can be named."""
+
+    attachments: Sequence[TracedAttachment]
+    strays: Sequence[Stray]
+
+    def suspects(self) -> list[TracedAttachment]:
+        """Return the attachments that are leftovers by the first three conditions of the rule."""
+        return [each for each in self.attachments if not each.is_ours and not each.living]
+
+    def find(self, network: str, container_id: str) -> TracedAttachment | None:
+        """Return an attachment of a container to a network."""
+        return next((each for each in self.attachments if each.key[:2] == (network, container_id)), None)
+
+
+def survey(node: Node, networks: Iterable[NetworkList] = ()) -> Survey:
+    """Return the attachments that a node has traces of; it changes nothing.
+
+    `networks` are the lists whose `dataDir` may be another than the usual one. Raises PodRecordError, NetlinkError,
+    SnapshotError, OSError.
+    """
+    gathered = _Gathered()
+    _note_results(node, gathered)
+    _note_reservations(node, networks, gathered)
+    with open_namespace(node.netns or THIS_HOST) as here, Rtnl(here) as rtnl:
+        links = rtnl.links()
+    live = live_namespaces(node)
+    _note_links(links, live, gathered)
+    _note_firewall(node, gathered)
+    recorded = _containers_on_record(node)
+    attachments = gathered.merged()
+    for each in attachments:
+        each.is_ours = each.container_id in recorded
+        each.living = each.living or _reason_to_live(each, live)
+    living = {each.container_id for each in attachments if each.living}
+    for each in attachments:
+        if each.container_id in living:
+            each.living = each.living or "another attachment of its container lives"
+    return Survey(attachments, gathered.strays)
+
+
+class Sights:
+    """When each suspect was first seen as it is now, in a file of the node: seconds since this boot."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._boot = _BOOT_ID.read_text().strip()
+
+    def ages(self, suspects: Iterable[TracedAttachment]) -> dict[Key, float]:
+        """Note the suspects, and forget all others; return for how many seconds each was seen unchanged.
+
+        Raises OSError.
+        """
+        before, now = self._read(), time.clock_gettime(time.CLOCK_BOOTTIME)
+        seen: dict[str, list[object]] = {}
+        ages: dict[Key, float] = {}
+        for each in suspects:
+            name = "/".join(each.key)
+            stamp, since = before.get(name, ("", now))
+            if stamp != each.stamp or since > now:
+                since = now
+            seen[name] = [each.stamp, since]
+            ages[each.key] = now - since
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(self._path, json.dumps({"boot": self._boot, "seen": seen}, indent=1).encode() + b"\n")
+        return ages
+
+    def _read(self) -> dict[str, tuple[str, float]]:
+        """Return the stamp and the time of each suspect; nothing if the file is damaged or of an earlier boot."""
+        try:
+            document = json.loads(self._path.read_bytes())
+            if document["boot"] != self._boot:
+                return {}
+            return {str(name): (str(stamp), float(since)) for name, (stamp, since) in document["seen"].items()}
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return {}
+
+
+class _Gathered:
+    """The traces that were found, by attachment."""
+
+    def __init__(self) -> None:
+        self.strays: list[Stray] = []
+        self._known: dict[Key, TracedAttachment] = {}
+
+    def at(self, key: Key) -> TracedAttachment:
+        return self._known.setdefault(key, TracedAttachment(*key))
+
+    def merged(self) -> list[TracedAttachment]:
+        """Return the attachments; one that a shortened label names is that of the container it was made from."""
+        whole = {Owner(*key): each for key, each in self._known.items() if not _is_shortened(key)}
+        for key, each in self._known.items():
+            original = whole.get(Owner(*key)) if _is_shortened(key) else None
+            if original is None:
+                whole[Owner(*key)] = each
+            else:
+                original.traces += each.traces
+                original.addresses |= each.addresses
+                original.living = original.living or each.living
+        return sorted(whole.values(), key=lambda each: each.key)
+
+
+def _note_results(node: Node, gathered: _Gathered) -> None:
+    folder = node.var_lib_cni / "results"
+    cache = ResultCache(node.var_lib_cni, warn=lambda _: None)
+    for cached in cache.attachments():
+        attachment = cached.attachment
+        known = gathered.at((cached.network, attachment.container_id, attachment.ifname))
+        known.cached = cached
+        args = dict(attachment.cni_args)
+        if name := args.get("K8S_POD_NAME"):
+            known.pod = f"{args.get('K8S_POD_NAMESPACE', 'default')}/{name}"
+        try:
+            path = cache.path(*known.key)
+        except CniError:  # another program's file: its name leads nowhere
+            known.living = "its cached result has an invalid name"
+            continue
+        known.traces.append(Trace(_RESULT, str(path), _file_stamp(path)))
+        known.addresses |= _result_addresses(cached)
+        known.living = _living_namespace(cached)
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        if not path.name.startswith(".") and path.is_file() and path.stat().st_size == 0:
+            what = f"cached result {path} is empty: a runtime was killed while it wrote it"
+            gathered.strays.append(Stray("empty-result", str(path), what))
+
+
+def _living_namespace(cached: CachedAttachment) -> str:
+    netns = namespace_of(cached)
+    try:
+        return f"its network namespace {netns} exists" if netns and sandbox_exists(netns) else ""
+    except OSError as error:
+        return f"its network namespace {netns} cannot be examined: {error.strerror}"
+
+
+def _result_addresses(cached: CachedAttachment) -> set[str]:
+    result = PodNetwork(name=cached.network, ifname=cached.attachment.ifname, result=cached.result).decoded()
+    return {str(ip.address.ip) for ip in result.ips}
+
+
+def _note_reservations(node: Node, networks: Iterable[NetworkList], gathered: _Gathered) -> None:
+    for network, folder in reservation_folders(node, networks):
+        for each in read_reservations(folder):
+            path = folder / str(each.address)
+            if each.container_id:
+                known = gathered.at((network, each.container_id, each.ifname))
+                known.traces.append(Trace(_RESERVATION, str(path), _file_stamp(path)))
+                known.addresses.add(str(each.address))
+            elif each.note == "empty file":
+                what = f"reservation {path} is empty: a plugin was killed, and the address stays reserved"
+                gathered.strays.append(Stray("empty-reservation", str(path), what))
+
+
+def _note_links(links: Sequence[Link], live: Sequence[LiveNamespace], gathered: _Gathered) -> None:
+    indices = {link.ifindex for link in links}
+    for link in links:
+        place = next((each.name for each in live if link.peer_netnsid is not None and each.holds_peer_of(link)), "")
+        owner = Owner.from_label(link.alias) if link.alias else None
+        if owner is not None:
+            known = gathered.at((owner.network, owner.container_id, owner.ifname))
+            known.traces.append(Trace("interface", link.name, f"{link.ifindex} {link.mac}"))
+            if place:
+                known.living = known.living or f"{link.name} leads to network namespace {place}"
+        elif link.kind == "veth" and _PLUGINS_VETH.fullmatch(link.name) and not place:
+            on_node = link.peer_netnsid is None and link.peer_ifindex in indices
+            where = "is on the node, too" if on_node else "is in a network namespace of no name and no process"
+            gathered.strays.append(Stray("orphan-veth", link.name, f"the other end of {link.name} {where}"))
+
+
+def _note_firewall(node: Node, gathered: _Gathered) -> None:
+    elements = take({NODE: node.netns or THIS_HOST}).section(NODE, "nft elements")
+    for words, described in elements.items():
+        label = str(described.get("comment", "")).partition(" ")[0] if isinstance(described, dict) else ""
+        owner = Owner.from_label(label) if _OWN_TABLE in words and label else None
+        if owner is not None and all(owner):
+            known = gathered.at((owner.network, owner.container_id, owner.ifname))
+            known.traces.append(Trace("nftables element", words, ""))
+            known.addresses |= set(_addresses_in(words))
+
+
+def _addresses_in(words: str) -> Iterator[str]:
+    for word in words.split():
+        try:
+            yield str(ip_address(word))
+        except ValueError:
+            continue
+
+
+def _containers_on_record(node: Node) -> set[str]:
+    """Return the containers of bare pods and of sandboxes. Raises PodRecordError."""
+    pods = {pod.container_id for pod in node.pods.all()}
+    # A sandbox whose record cannot be read is on record by its folder.
+    return pods | {path.name for path in (node.folder / "sandboxes").glob("*/")}
+
+
+def _reason_to_live(known: TracedAttachment, live: Iterable[LiveNamespace]) -> str:
+    for namespace in live:
+        if found := sorted(known.addresses & namespace.addresses):
+            return f"network namespace {namespace.name} has {found[0]}"
+    return ""
+
+
+def _is_shortened(key: Key) -> bool:
+    return any(part.startswith("~") for part in key)
+
+
+def _file_stamp(path: Path) -> str:
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return "gone"
+    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"

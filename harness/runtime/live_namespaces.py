@@ -1,0 +1,89 @@
+"""The network namespaces of a machine that exist now: those with a name, and those of processes."""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from harness.runtime.node import Node
+from harness.runtime.node_snapshot import THIS_HOST
+from harness.runtime.sandbox import NETNS_DIR
+from netlink.namespace import Namespace, NotANamespaceError, entered, open_namespace
+from netlink.namespace_ids import namespace_id
+from netlink.rtnl import Link, Rtnl
+
+__all__ = ["LiveNamespace", "live_namespaces", "named_namespaces"]
+
+_PROC: Final = Path("/proc")
+_ALL_LINKS: Final = 0
+"""As an index it selects all links in one dump. A dump for one link fails if the link goes meanwhile."""
+
+
+class LiveNamespace(NamedTuple):
+    """A network namespace, the addresses of its links without prefix lengths, and its links."""
+
+    name: str
+    """Its name, or the command and the ID of a process in it."""
+    addresses: frozenset[str]
+    links: tuple[Link, ...]
+
+    def holds_peer_of(self, link: Link) -> bool:
+        """Tell whether the other end of a veth of the node is here."""
+        ends = (link.peer_ifindex, link.ifindex)
+        return link.peer_ifindex > 0 and any((each.ifindex, each.peer_ifindex) == ends for each in self.links)
+
+
+def live_namespaces(node: Node) -> list[LiveNamespace]:
+    """Return every namespace of this machine but the node's own, for this host.
+
+    For a named node they are those that its links lead to, or whose links lead to it: other nodes of the machine may
+    have the same addresses. Raises NetlinkError, OSError.
+    """
+    found = []
+    with open_namespace(node.netns or THIS_HOST) as here:
+        with Rtnl(here) as rtnl:
+            rtnl.links()  # gives numbers to the namespaces at their other ends
+        seen = {here.identity}
+        for name, path in named_namespaces():
+            with suppress(FileNotFoundError, ProcessLookupError, NotANamespaceError), open_namespace(path) as namespace:
+                if namespace.identity in seen:
+                    continue
+                seen.add(namespace.identity)
+                live = _read(name, namespace)
+                if node.netns is None or _are_neighbours(here, namespace):
+                    found.append(live)
+    return found
+
+
+def named_namespaces() -> Iterator[tuple[str, str]]:
+    """Yield names and paths of network namespaces: those with a name, then those of processes, once each."""
+    with suppress(OSError):
+        yield from ((path.name, str(path)) for path in sorted(NETNS_DIR.iterdir()))
+    seen: set[int] = set()
+    for process in sorted(_PROC.glob("[0-9]*"), key=lambda path: int(path.name)):
+        path = process / "ns" / "net"
+        with suppress(OSError):
+            inode = path.stat().st_ino
+            if inode not in seen:
+                seen.add(inode)
+                yield f"{_command(process)} [{process.name}]", os.fspath(path)
+
+
+def _read(name: str, namespace: Namespace) -> LiveNamespace:
+    with Rtnl(namespace) as rtnl:
+        links = rtnl.links()
+        addresses = frozenset(str(each.interface.ip) for each in rtnl.addresses(_ALL_LINKS))
+    return LiveNamespace(name, addresses, tuple(links))
+
+
+def _are_neighbours(one: Namespace, other: Namespace) -> bool:
+    for inside, outside in ((one, other), (other, one)):
+        with entered(inside):
+            if namespace_id(outside) is not None:
+                return True
+    return False
+
+
+def _command(process: Path) -> str:
+    return (process / "comm").read_text(errors="replace").strip().replace("/", "_")
