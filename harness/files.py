@@ -23,12 +23,13 @@ class LockHeldError(Exception):
     """Another process, or another thread, holds the lock."""
 
 
-def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+def write_atomically(path: Path, content: bytes, *, mode: int = 0o644, watched: bool = False) -> None:
     """Write `content` to `path`: every reader sees the old file or the new one whole, also after a power cut.
 
-    A running executable may be replaced this way: its old file, without a name, lasts until it ends. Raises OSError.
+    A running executable may be replaced this way: its old file, without a name, lasts until it ends. With `watched`, a
+    runtime that watches the folder for network lists sees the change. Raises OSError.
     """
-    write_whole(str(path), content, mode=mode, durable=True)
+    write_whole(str(path), content, mode=mode, durable=True, renamed=watched)
 
 
 def open_regular(path: str | Path, *, follow: bool = False, dir_fd: int | None = None) -> int:

@@ -107,18 +107,31 @@ def _is_state(entry: os.DirEntry[str]) -> bool:
 
 
 def write_whole(
-    path: str, content: bytes, *, mode: int, like: "os.stat_result | None" = None, durable: bool = False
+    path: str,
+    content: bytes,
+    *,
+    mode: int,
+    like: "os.stat_result | None" = None,
+    durable: bool = False,
+    renamed: bool = False,
 ) -> None:
     """Write a file in place of any of that name; a process that reads or runs the old file keeps it.
 
     `mode` does not depend on the umask; with `like`, mode and owner are those of that status. A `durable` file
     survives a power cut, which costs milliseconds on a busy disk. The new file has no name until it is whole, so a
     crash leaves nothing. Only a crash while it replaces a file, or on a file system without O_TMPFILE, may leave a
-    hidden `.NAME.XXXXXXXX.tmp`. Raises OSError.
+    hidden `.NAME.XXXXXXXX.tmp`. With `renamed`, the file always has that name first: containerd passes over
+    inotify's IN_CREATE and IN_MOVED_TO in its folder of network lists, and reads the folder at IN_MOVED_FROM.
+    Raises OSError.
     """
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}.{os.urandom(4).hex()}.tmp")
     fill = partial(_fill, content=content, mode=mode, like=like, durable=durable)
+    if renamed:
+        _write(path, temporary, fill)
+        if durable:
+            _flush(folder or ".")
+        return
     try:
         unnamed = os.open(folder or ".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
     except OSError as error:

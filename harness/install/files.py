@@ -126,7 +126,7 @@ def install(
             if path in foreign or path in diverted:
                 _keep_aside(entry, earlier, is_foreign=path in foreign)
             if not _is_there(path, new):
-                write_atomically(path, new.text, mode=new.mode)
+                write_atomically(path, new.text, mode=new.mode, watched=not new.mode & 0o111)
                 written.append(path)
         return written
 

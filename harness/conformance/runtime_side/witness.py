@@ -127,12 +127,13 @@ def install(records: Path, bin_dir: Path, conf_dir: Path, networks: Sequence[Wit
         for misfit in network.misfits:
             _prescribe(records, network.types[misfit.place - 1], misfit)
         listed = conf_dir / network.file
-        _write(listed, json.dumps(network.document, indent=2))
         beside = conf_dir / str(network.document["name"])
-        written.append(listed)
         for index, plugin in enumerate(network.beside):
             _write(beside / f"{10 + index}-{plugin['type']}.conf", json.dumps(plugin, indent=2))
             written.append(beside / f"{10 + index}-{plugin['type']}.conf")
+        # Last: a runtime that watches the folder reads the list, and then the files beside it.
+        _write(listed, json.dumps(network.document, indent=2))
+        written.append(listed)
     installed = {network.name: network for network in (*read_networks(records), *networks)}
     _write(records / _NETWORKS, json.dumps([network.to_document() for network in installed.values()], indent=2))
     return written
@@ -162,4 +163,4 @@ def _prescribe(records: Path, type: str, misfit: Misfit) -> None:
 
 def _write(path: Path, text: str, *, mode: int = 0o644) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, text.encode(), mode=mode)
+    write_atomically(path, text.encode(), mode=mode, watched=not mode & 0o111)
