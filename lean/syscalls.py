@@ -1,4 +1,4 @@
-"""System calls that Python 3.11 does not have: setns(2), unshare(2), mount(2), fsmount(2), openat2(2), prctl(2).
+"""System calls that Python 3.11 does not have, such as setns(2), unshare(2), mount(2), openat2(2), prctl(2), capget(2).
 
 All of them act on the calling *thread* (mount and umount on its mount namespace) and raise OSError.
 """
@@ -23,6 +23,8 @@ __all__ = [
     "RESOLVE_BENEATH",
     "RESOLVE_IN_ROOT",
     "UMOUNT_NOFOLLOW",
+    "capabilities",
+    "confinement",
     "mount",
     "mount_nowhere",
     "open_within",
@@ -60,7 +62,11 @@ _OPEN_HOW = struct.Struct("3Q")  # struct open_how: flags, mode, resolve (includ
 _RESOLVE_NO_MAGICLINKS = 0x2
 _TRIES = 100
 
-_PR_SET_NAME = 15  # include/uapi/linux/prctl.h
+# include/uapi/linux/prctl.h
+_PR_SET_NAME = 15
+_PR_GET_SECCOMP, _PR_GET_NO_NEW_PRIVS = 21, 39
+# include/uapi/linux/capability.h: struct __user_cap_header_struct of version 3, for the calling thread
+_CAPABILITIES_OF_THIS_THREAD = struct.pack("=Ii", 0x20080522, 0)
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
@@ -74,6 +80,19 @@ def setns(fd: int, nstype: int) -> None:
     """Move the calling thread into the namespace that `fd` refers to."""
     if _libc.setns(fd, nstype):
         raise _error()
+
+
+def capabilities() -> bytes:
+    """Return the effective, permitted and inheritable capabilities of the calling thread, as capget(2) has them."""
+    sets = ctypes.create_string_buffer(24)
+    if _libc.capget(_CAPABILITIES_OF_THIS_THREAD, sets):
+        raise _error()
+    return sets.raw
+
+
+def confinement() -> tuple[int, int]:
+    """Return the seccomp mode of the calling thread, and whether it can gain no privileges (prctl(2))."""
+    return _libc.prctl(_PR_GET_SECCOMP), _libc.prctl(_PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
 
 
 def unshare(flags: int) -> None:

@@ -1,12 +1,14 @@
 """The surroundings of a worker. It enters its caller's for a call, leaves them, and compares its own."""
 
+import _signal  # type: ignore[import-not-found] # it has no stubs; without the names that `signal` gives each number
 import os
+import resource
 import signal
 from time import sleep
 from typing import NamedTuple
 
 from lean import recorder
-from lean.syscalls import CLONE_NEWNET, CLONE_NEWNS, setns
+from lean.syscalls import CLONE_NEWNET, CLONE_NEWNS, capabilities, confinement, setns
 from skel.context import Kept
 
 from .protocol import HandoffError
@@ -19,6 +21,11 @@ UMASK = 0o022
 _PAUSE_SECONDS = 0.0001
 _PAUSES = 1000
 """For a thread that has ended, to the kernel too."""
+
+_SIGNALS = range(1, 65)
+_TIMERS = range(3)
+_GROWTH_KIB = 64 * 1024
+"""A worker that has needed so much more memory than at its start gives it back by its end."""
 
 
 class Caller(NamedTuple):
@@ -46,7 +53,11 @@ class Surroundings:
         self._umask = UMASK
         self._entered: list[tuple[int, int]] = []
         self._self, self._open = _opened("", os.O_DIRECTORY), _opened("fd", os.O_DIRECTORY)
+        self._limits = _opened("limits", os.O_RDONLY)
+        self._namespaces = _opened("ns", os.O_DIRECTORY)
         self._files = {number for number in os.listdir(self._open) if is_open(int(number))}
+        self._settings = self._read_settings()
+        self._peak_kib = _peak_kib()
         self._blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
     def is_own_network(self, caller: Caller) -> bool:
@@ -86,7 +97,10 @@ class Surroundings:
         except OSError as error:
             return f"the way back: {error}"
         self._umask, self._cwd_id = UMASK, self._root_id
+        settings = self._read_settings()
+        changes |= {name: settings[name] != before for name, before in self._settings.items()}
         changes |= {
+            "the memory": _peak_kib() - self._peak_kib > _GROWTH_KIB,
             "the namespaces": not self._is_home(),
             "the open files": not self._has_its_files(kept),
             "the recorder": recorder() is not None,
@@ -95,6 +109,19 @@ class Surroundings:
             "the child processes": _has_children(),
         }
         return ", ".join(change for change, is_made in changes.items() if is_made)
+
+    def _read_settings(self) -> dict[str, object]:
+        """Return the settings of the process that a plugin can change, in 30 microseconds."""
+        return {
+            "the resource limits": os.pread(self._limits, 4096, 0),
+            "the signal handlers": tuple(map(_signal.getsignal, _SIGNALS)),
+            "the timers": tuple(map(_signal.getitimer, _TIMERS)),
+            "the nice value": os.getpriority(os.PRIO_PROCESS, 0),
+            "the capabilities": (capabilities(), confinement()),
+            # In a new user namespace the IDs are those of nobody.
+            "the user": (os.getresuid(), os.getresgid()),
+            "the UTS namespace": os.stat("uts", dir_fd=self._namespaces).st_ino,
+        }
 
     def _is_home(self) -> bool:
         ours = (self._network_id, self._mounts_id, self._root_id)
@@ -116,6 +143,10 @@ class Surroundings:
 
 def _opened(name: str, flags: int) -> int:
     return os.open(f"/proc/self/{name}", flags | os.O_CLOEXEC)
+
+
+def _peak_kib() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _identity(place: str | int) -> tuple[int, int]:

@@ -129,6 +129,14 @@ def test_environment_is_the_callers_and_the_processes_own_stays_empty(place: Obe
         ("os.fork() or os._exit(0)", "the child processes"),
         ("signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])", "the blocked signals"),
         ("import ctypes; assert ctypes.CDLL(None).unshare(0x40000000) == 0", "the namespaces"),
+        ("import ctypes; assert ctypes.CDLL(None).unshare(0x04000000) == 0", "the UTS namespace"),
+        ("import ctypes; assert ctypes.CDLL(None).unshare(0x10000000) == 0", "the capabilities, the user"),
+        ("import ctypes; assert ctypes.CDLL(None).prctl(38, 1, 0, 0, 0) == 0", "the capabilities"),
+        ("import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))", "the resource limits"),
+        ("signal.signal(signal.SIGALRM, signal.SIG_IGN)", "the signal handlers"),
+        ("signal.setitimer(signal.ITIMER_VIRTUAL, 3600)", "the timers"),
+        ("os.nice(1)", "the nice value"),
+        ("len(b'x' * (100 << 20))", "the memory"),
     ],
 )
 def test_worker_that_a_call_has_changed_answers_and_ends(place: Obedient, code: str, why: str) -> None:
