@@ -7,7 +7,7 @@ from .errors import CniError, Code
 from .names import check_network_name
 from .record import REFUSED, UNKNOWN, Record, Tolerate, expected, field
 from .result import DNS
-from .strict_json import decode_json
+from .strict_json import decode_json, decode_output
 
 __all__ = ["Attachment", "Config", "IpamConfig", "check_name", "parse_config", "version_of"]
 
@@ -71,12 +71,23 @@ class Config(Record):
         return config
 
 
-def parse_config(stdin: bytes) -> dict[str, object]:
-    """Return the JSON object on stdin. Raises CniError (6) for input that is not JSON, or not an object."""
+def parse_config(stdin: bytes, tolerate: Tolerate | None = None) -> dict[str, object]:
+    """Return the JSON object on stdin. Raises CniError (6) for input that is not JSON, or not an object.
+
+    With `tolerate`, a key that is written twice has its last value, and bytes that are no UTF-8 are replaced, as in Go:
+    `tolerate` gets the error.
+    """
     try:
         parsed = decode_json(stdin)
     except ValueError as error:
-        raise CniError(Code.DECODING_FAILURE, f"network configuration is not JSON: {error}") from None
+        flaw = CniError(Code.DECODING_FAILURE, f"network configuration is not JSON: {error}")
+        if tolerate is None:
+            raise flaw from None
+        try:
+            parsed = decode_output(stdin)
+        except ValueError:
+            raise flaw from None
+        tolerate(flaw)
     if not isinstance(parsed, dict):
         raise CniError(Code.DECODING_FAILURE, expected("an object", parsed, "network configuration").msg)
     return parsed

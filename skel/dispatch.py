@@ -170,7 +170,7 @@ class _Call(Generic[C]):
             stdin = self.read_stdin()
         except OSError as error:
             raise CniError(Code.IO_FAILURE, f"reading the network configuration from stdin: {error}") from None
-        parsed = parse_config(stdin)
+        parsed = parse_config(stdin, self._tolerate if verb == "DEL" else None)
         # Before anything else of the configuration: the version says how to answer, even to an error.
         self._check_version(verb, version_of(parsed), stdin)
         try:
