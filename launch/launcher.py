@@ -53,6 +53,16 @@ _NOT_INSTALLED = 121
 """Exit code of a compiled launcher without its settings."""
 
 
+_NOT_STARTED = (
+    "except (ImportError, MemoryError, OSError) as error:",  # of the imports: the dispatcher answers to all others
+    "    text = f'the plugin cannot start: {type(error).__name__}: {error}'",
+    "    text = ''.join(sign for sign in text if sign.isprintable() and sign not in '\"\\\\')",
+    '    posix.write(1, f\'{{"cniVersion": "1.1.0", "code": 5, "msg": "{text}"}}\\n\'.encode(errors=\'replace\'))',
+    "    posix._exit(1)",
+)
+"""The end of the program: modules cannot be loaded if no file can be opened (EMFILE), so it does without."""
+
+
 def _head() -> bytes:
     """Return the lines that tell this installation's launchers from any other's: the compiled one ends with them."""
     return os.fsencode(f"#!{_interpreter()} -IS\n{_COMMON}{ROOT}\n")
@@ -129,7 +139,7 @@ def _program(name: str, question: tuple[str, bytes, float] | None = None) -> str
     others = declared()
     # A process of milliseconds: collecting garbage on the way and taking the interpreter apart at the end are a fifth
     # of its time.
-    lines = ["import gc, posix, sys", "gc.disable()", set_path(others)]
+    lines = []
     if question is not None:
         lines += [
             "from launch.client import hand_over",
@@ -147,7 +157,16 @@ def _program(name: str, question: tuple[str, bytes, float] | None = None) -> str
         "from launch.launcher import main",
         f"posix._exit(main({name}, {others.plugins!r}, read))",
     ]
-    return "\n".join([*lines, ""])
+    before = [
+        "import _signal, gc, posix, sys",
+        # Python's own handler would print a traceback, and nothing has been done yet.
+        "if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:",
+        "    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)",
+        "gc.disable()",
+        "try:",
+        f"    {set_path(others)}",
+    ]
+    return "\n".join([*before, *(f"    {line}" for line in lines), *_NOT_STARTED, ""])
 
 
 def _socket_path(socket: str | None) -> str:
