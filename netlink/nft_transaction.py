@@ -4,7 +4,8 @@ Interface: nf_tables, as in include/uapi/linux/netfilter/nf_tables.h.
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from lean.typing import NamedTuple
 from netlink.nft_wire import Attributes, Element, commented, element_attributes, encode_message
@@ -25,6 +26,8 @@ _VERDICT_TYPE = 0xFFFFFF00 - (1 << 32)
 _KEY_BYTE_ORDER, _VALUE_BYTE_ORDER = 0, 1  # NFTNL_UDATA_SET_*BYTEORDER
 _MAP, _OBJECT_MAP = 1 << 3, 1 << 6  # NFT_SET_MAP, NFT_SET_OBJECT
 _COUNTER = 1  # NFT_OBJECT_COUNTER
+_MOST_ELEMENTS = 128
+"""In one message: the list of them is an attribute of less than 64 KiB, and an element has less than 500 bytes."""
 
 
 class Hook(NamedTuple):
@@ -139,12 +142,20 @@ class Transaction:
 
     def add_elements(self, name: str, elements: Iterable[Element]) -> None:
         """Add elements whose keys are not in the set yet (else EEXIST or EBUSY)."""
-        self._append(_NEW_ELEMENT, NLM_F_CREATE | NLM_F_EXCL, (2, name), (3, element_attributes(elements)))
+        for part in _parts(elements):
+            self._append(_NEW_ELEMENT, NLM_F_CREATE | NLM_F_EXCL, (2, name), (3, element_attributes(part)))
 
     def delete_elements(self, name: str, elements: Iterable[Element]) -> None:
         """Delete elements by their keys (else ENOENT)."""
-        keys = element_attributes(Element(element.key) for element in elements)
-        self._append(_DEL_ELEMENT, 0, (2, name), (3, keys))
+        for part in _parts(elements):
+            keys = element_attributes(Element(element.key) for element in part)
+            self._append(_DEL_ELEMENT, 0, (2, name), (3, keys))
 
     def _append(self, kind: int, flags: int, *attributes: tuple[int, int | str | bytes | Attributes]) -> None:
         self.messages.append(encode_message(kind, flags, self._family, [(1, self._table), *attributes]))
+
+
+def _parts(elements: Iterable[Element]) -> Iterator[list[Element]]:
+    remaining = iter(elements)
+    while part := list(islice(remaining, _MOST_ELEMENTS)):
+        yield part
