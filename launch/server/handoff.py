@@ -61,10 +61,15 @@ class Handoff:
     def read_request(self, own: Identity, build_id: bytes, others: Container[str]) -> None:
         """Judge who has connected, and only then read the request; `others` are plugins besides ours.
 
+        The caller is judged again if the request was not there yet: it may have given up privileges in between.
+
         Raises ConnectionError if the launcher has gone, HandoffError, PeerError, OSError.
         """
+        is_there = self._has_packet()
         self._peer = self._stack.enter_context(judge(self.connection, own))
         packet, files, ancillary = self._receive(MAX_REQUEST_BYTES, DESCRIPTORS)
+        if not is_there:
+            self._peer.judge(own)
         self._peer.check_credentials(ancillary)
         self.request = decode_request(packet)
         if self.request.build_id != build_id:
@@ -128,6 +133,11 @@ class Handoff:
         if flags & _CUT_SHORT:
             raise HandoffError(f"a packet of more than {size} bytes or {most} files")
         return packet, files, ancillary
+
+    def _has_packet(self) -> bool:
+        poll = select.poll()
+        poll.register(self.connection, select.POLLIN)
+        return bool(poll.poll(0))
 
     def _wait(self) -> None:
         """Wait for a packet; one that does not come at once makes this a worker that waits."""

@@ -491,3 +491,59 @@ def test_process_with_the_pid_of_the_one_that_connected_is_not_taken_for_it(
     assert seen["output"] == ""
     assert why in seen["log"]
     assert json.loads(seen["output of another"]) == VERSIONS
+
+
+# Connects, gives up privileges when the server has judged it, and only then sends its request.
+LATE = """
+import ctypes, os, struct, sys, time
+from pathlib import Path
+from tests.server_client import client, request_for
+libc = ctypes.CDLL(None)
+allow = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0x7FFF0000))  # BPF_RET, SECCOMP_RET_ALLOW
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p)]
+program = Program(1, ctypes.addressof(allow))
+with client(Path(sys.argv[1])) as launcher:
+    while not os.path.exists(sys.argv[2]):
+        time.sleep(0.01)
+    exec(sys.argv[3])
+    launcher.ask(request_for("noop", {"CNI_COMMAND": "VERSION"}))
+    print("refused" if launcher.is_refused() else "served")
+"""
+# The worker waits for a request only after it has judged the caller.
+TELLS_THAT_IT_WAITS = """
+from launch.server.handoff import Handoff
+def wait(self, wait=Handoff._wait):
+    open({path!r}, "w").close()
+    wait(self)
+Handoff._wait = wait
+"""
+
+
+@pytest.mark.parametrize("way", ["", WITHOUT_PIDFD], ids=WAYS)
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("assert libc.prctl(22, 2, ctypes.byref(program)) == 0", "under a filter of system calls"),
+        ("assert libc.prctl(24, 25, 0, 0, 0) == 0", "with other privileges: CapBnd:"),
+        ("assert libc.prctl(38, 1, 0, 0, 0) == 0", "with other privileges: NoNewPrivs: 1"),
+        ("os.setuid(65534)", "not root: user IDs 65534"),
+    ],
+    ids=["seccomp", "capability", "no_new_privs", "user"],
+)
+def test_caller_that_gives_up_privileges_before_its_request_executes_by_itself(
+    tmp_path: Path, way: str, change: str, why: str
+) -> None:
+    waits = tmp_path / "waits"
+    prelude = f"{way}\n{TELLS_THAT_IT_WAITS.format(path=str(waits))}"
+    with running_server(tmp_path, "--workers", "1", "--most", "1", prelude=prelude) as server:
+        run = subprocess.run(
+            [sys.executable, "-c", LATE, server.socket, waits, change],
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            check=False,
+        )
+
+        assert run.stdout == "refused\n", run
+        assert why in server.log()
