@@ -25,6 +25,7 @@
             type nat hook postrouting priority srcnat
             meta nfproto ipv4 ct status dnat ip daddr . iifname @masquerade4 masquerade
             meta nfproto ipv4 ct status dnat ip daddr . oifname @masquerade_all4 masquerade
+            meta nfproto ipv4 ct status dnat iif 0 fib saddr type != local ip daddr . oifname @masquerade4 masquerade
             …
             meta nfproto ipv4 ct status dnat ip saddr 127.0.0.0/8 ip daddr . oifname @masquerade4 masquerade
         }

@@ -23,8 +23,10 @@ from netlink.nft_expressions import (
     destination_address,
     destination_port,
     family_is,
+    has_no_input,
     is_destination_local,
     is_destination_rewritten,
+    is_source_foreign,
     masquerading,
     matched,
     meta,
@@ -138,6 +140,9 @@ def _masquerading_rules() -> list[Attributes]:
         for name, key in ((MASQUERADE, IIFNAME), (MASQUERADE_ALL, OIFNAME)):
             pod = [*destination_address(version), *meta(key, ifname), *matched(f"{name}{version}")]
             rules.append([*dnat, *pod, *masquerading()])
+        # With bridge-nf-call-iptables, such packets stay in the bridge, and their interface is not known here.
+        pod = [*destination_address(version), *meta(OIFNAME, ifname), *matched(f"{MASQUERADE}{version}")]
+        rules.append([*dnat, *has_no_input(), *is_source_foreign(), *pod, *masquerading()])
     to_pod = [*destination_address(4), *meta(OIFNAME, WORD + 1), *matched(f"{MASQUERADE}4")]
     rules.append([*family_is(4), *is_destination_rewritten(), *source_within(_LOCALHOST), *to_pod, *masquerading()])
     return rules

@@ -34,9 +34,11 @@ __all__ = [
     "destination_port",
     "expression",
     "family_is",
+    "has_no_input",
     "incoming_port",
     "is_destination_local",
     "is_destination_rewritten",
+    "is_source_foreign",
     "leaving",
     "masked",
     "masquerading",
@@ -57,6 +59,7 @@ WORD = 8
 
 LINK_HEADER, NETWORK_HEADER, TRANSPORT_HEADER = 0, 1, 2  # NFT_PAYLOAD_*_HEADER
 IIFNAME, OIFNAME, NFPROTO, L4PROTO = 6, 7, 15, 16  # NFT_META_*
+_IIF = 4
 
 ESTABLISHED, RELATED = 1 << 1, 1 << 2  # NF_CT_STATE_BIT of IP_CT_*
 
@@ -73,7 +76,7 @@ _PROTOCOLS = {4: IPV4, 6: IPV6}
 _ADDRESSES = {4: (12, 4), 6: (8, 16)}
 _ETHERNET_SOURCE = (6, 6)
 _PORT = (2, 2)  # of the destination, in the headers of TCP, UDP and SCTP
-_FIB_ADDRESS_TYPE, _FIB_DESTINATION = 3, 2  # NFT_FIB_RESULT_ADDRTYPE, NFTA_FIB_F_DADDR
+_FIB_ADDRESS_TYPE, _FIB_SOURCE, _FIB_DESTINATION = 3, 1, 2  # NFT_FIB_RESULT_ADDRTYPE, NFTA_FIB_F_SADDR, _DADDR
 _RTN_LOCAL = 2
 _CT_STATUS, _DESTINATION_NAT = 2, 1 << 5  # NFT_CT_STATUS, IPS_DST_NAT
 _NAT_DESTINATION = 1  # NFT_NAT_DNAT
@@ -150,6 +153,17 @@ def is_destination_local() -> Attributes:
     """`fib daddr type local`: the packet is for an address of this host."""
     load = expression("fib", (1, REGISTER), (2, _FIB_ADDRESS_TYPE), (3, _FIB_DESTINATION))
     return [*load, *compared(_RTN_LOCAL.to_bytes(4, byteorder))]
+
+
+def is_source_foreign() -> Attributes:
+    """`fib saddr type != local`: the packet is from no address of this host."""
+    load = expression("fib", (1, REGISTER), (2, _FIB_ADDRESS_TYPE), (3, _FIB_SOURCE))
+    return [*load, *compared(_RTN_LOCAL.to_bytes(4, byteorder), unequal=True)]
+
+
+def has_no_input() -> Attributes:
+    """`iif 0`: in postrouting, the packets of this host, and those that a bridge forwards (br_netfilter)."""
+    return [*meta(_IIF), *compared(bytes(4))]
 
 
 def is_destination_rewritten() -> Attributes:

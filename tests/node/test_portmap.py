@@ -50,6 +50,28 @@ def test_ports_answer_from_everywhere(make_node: Callable[[], Node], bin_dir: Pa
         assert node.filtering() == before
 
 
+@pytest.mark.parametrize("calls", [0, 1], ids=["bridge-nf-0", "bridge-nf-1"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_pod_reaches_host_ports_of_itself_and_of_its_neighbour(
+    node: Node, bin_dir: Path, backend: str, calls: int
+) -> None:
+    """With bridge-nf-call-iptables, which kubeadm demands, packets within the bridge pass its hooks, too."""
+    ports = Ports(node, bin_dir, backend=backend)
+    ports.bridge.config["hairpinMode"] = True
+    for name in ("iptables", "ip6tables"):
+        node.run(["sysctl", "-w", f"net.bridge.bridge-nf-call-{name}={calls}"])
+    ports.add("one", mapping(8080, 80))
+    ports.attach("two")
+    one, two = ports.namespace("one"), ports.namespace("two")
+
+    for pod in (one, two):
+        assert connects(pod, "10.88.0.1", 8080, one, 80) == "10.88.0.1"
+        assert connects(pod, "fd00:88::1", 8080, one, 80) == "fd00:88::1"
+    # The host keeps the address that it has chosen.
+    node.run(["ip", "address", "add", "192.0.2.77/32", "dev", "lo"])
+    assert connects(node.path, "192.0.2.77", 8080, one, 80) == "192.0.2.77"
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_port_of_one_address_is_taken_on_no_other(
     make_node: Callable[[], Node], direct_bin_dir: Path, backend: str
