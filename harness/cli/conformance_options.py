@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from harness.cli.conformance_progress import Progress
 from harness.cli.conformance_selection import SELECTION_OPTIONS, demand_known, selected
-from harness.cli.options import EXECUTABLE, Settings, complete_network
+from harness.cli.options import EXECUTABLE, Duration, Settings, complete_network
 
 if TYPE_CHECKING:
     from harness.conformance.catalogue import Check
@@ -72,11 +72,11 @@ _OPTIONS: Final = (
     _number("--repeat", default=1, help="How often each check runs, to find what fails only sometimes."),
     click.option(
         "--timeout",
-        type=click.FloatRange(min=0, min_open=True),
-        default=30.0,
+        type=Duration(positive=True),
+        default="30s",
         show_default=True,
-        metavar="S",
-        help="How long one execution of a plugin may take, in seconds.",
+        metavar="TIME",
+        help="How long one execution of a plugin may take.",
     ),
     click.option(
         "--chaos", is_flag=True, help="Kill each plugin at many points of its ADD, not at a few (killed-add)."

@@ -16,7 +16,7 @@ from harness.cli.kubelet_node import (
     run_pass,
     runtime_options,
 )
-from harness.cli.options import Settings, namespace_option, needs_root, verb
+from harness.cli.options import Duration, Settings, namespace_option, needs_root, verb
 from harness.cli.traced_verb import record_option
 from harness.table import Table
 
@@ -36,9 +36,9 @@ _MARGIN_S = 60.0
 @click.option("--all", "everything", is_flag=True, help="All pods of manifests, of every namespace.")
 @click.option(
     "--grace-period",
-    type=click.IntRange(min=0),
-    metavar="S",
-    help="Seconds between the stop signal and SIGKILL.  [default: the pod's own]",
+    type=Duration(whole=True),
+    metavar="TIME",
+    help="Time between the stop signal and SIGKILL.  [default: the pod's own]",
 )
 @namespace_option
 @record_option

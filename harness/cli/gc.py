@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import Settings, needs_root, only_networks_option, say, verb
+from harness.cli.options import Duration, Settings, needs_root, only_networks_option, say, verb
 from harness.table import Table
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ _MIN_AGE_S = 60.0
 @click.option("--dry-run", is_flag=True, help="Say what would be freed, and when; execute nothing.")
 @click.option(
     "--min-age",
-    type=click.FloatRange(min=0),
-    metavar="S",
-    help="How many seconds ago a leftover was seen for the first time, at least.  [default: 60; 0 with --node]",
+    type=Duration(),
+    metavar="TIME",
+    help="How long ago a leftover was seen for the first time, at least.  [default: 60s; 0 with --node]",
 )
 @click.option(
     "--sole-runtime", is_flag=True, help="No other runtime uses these networks: execute GC, too. So it is with --node."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from harness.cli.options import Settings, say
+from harness.cli.options import Duration, Settings, say
 from lean import recorder
 
 if TYPE_CHECKING:
@@ -72,11 +72,11 @@ def runtime_options(function: "Callable[..., int]") -> "Callable[..., int]":
 
     limit = click.option(
         "--plugin-timeout",
-        type=click.FloatRange(min=0, min_open=True),
-        default=DEFAULT_TIMEOUT_S,
+        type=Duration(positive=True),
+        default=f"{DEFAULT_TIMEOUT_S:g}s",
         show_default=True,
-        metavar="S",
-        help="How many seconds one execution of a CNI plugin may take.",
+        metavar="TIME",
+        help="How long one execution of a CNI plugin may take.",
     )
     return runtime_endpoint_option(limit(with_choice))
 

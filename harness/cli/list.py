@@ -10,7 +10,7 @@ __all__ = ["command"]
 
 
 @verb("list")
-@click.option("--namespace", metavar="NS", help="Only those in this Kubernetes namespace.")
+@click.option("-n", "--namespace", metavar="NS", help="Only those in this Kubernetes namespace.")
 def command(settings: Settings, *, namespace: str | None) -> None:
     """List pods, including pods that a crash left incomplete: `del` removes them, too."""
     from harness.runtime.pod_view import addresses, pod_document, pod_state

@@ -1,12 +1,13 @@
 """The options that every verb shares, before it or after it."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EXECUTABLE",
+    "Duration",
     "Settings",
     "complete_network",
     "complete_pod",
@@ -39,6 +41,37 @@ __all__ = [
 
 EXECUTABLE = click.Path(exists=True, dir_okay=False, executable=True, resolve_path=True, path_type=Path)
 _FOLDER = click.Path(file_okay=False)
+
+_UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:h|ms|m|s))+")
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
+_NUMBER: Final = re.compile(r"\d+(?:\.\d*)?|\.\d+")
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg] # click 8.1 takes no arguments
+    """A time in seconds, as kubectl takes it: `12`, `0.5`, `12s`, `1m30s`, `500ms`."""
+
+    name = "duration"
+
+    def __init__(self, *, positive: bool = False, whole: bool = False) -> None:
+        """Refuse 0 if `positive`; if `whole`, give an int and refuse parts of a second."""
+        self._positive = positive
+        self._whole = whole
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds."""
+        text = str(value).strip()
+        if _NUMBER.fullmatch(text):
+            seconds = float(text)
+        elif _DURATION.fullmatch(text):
+            seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+        else:
+            self.fail(f"{text!r} is no time: wanted seconds, as 12, 12s or 1m30s", param, ctx)
+        if self._positive and not seconds:
+            self.fail(f"{text!r}: wanted more than 0 seconds", param, ctx)
+        if self._whole and seconds != int(seconds):
+            self.fail(f"{text!r}: wanted whole seconds", param, ctx)
+        return int(seconds) if self._whole else seconds
 
 
 @dataclass
@@ -238,7 +271,7 @@ def complete_network(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 namespace_option = click.option(
-    "--namespace", default="default", show_default=True, metavar="NS", help="The pods' Kubernetes namespace."
+    "-n", "--namespace", default="default", show_default=True, metavar="NS", help="The pods' Kubernetes namespace."
 )
 """Adds --namespace, the pod's Kubernetes namespace."""
 

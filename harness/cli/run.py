@@ -17,7 +17,7 @@ from harness.cli.kubelet_node import (
     runtime_options,
 )
 from harness.cli.kubelet_tables import POD_HEADINGS, pod_row
-from harness.cli.options import Settings, needs_root, say, verb
+from harness.cli.options import Duration, Settings, needs_root, say, verb
 from harness.cli.traced_verb import record_option
 from harness.table import Table
 
@@ -45,11 +45,11 @@ _LOOK_S = 0.1
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0),
-    default=60.0,
+    type=Duration(),
+    default="60s",
     show_default=True,
-    metavar="S",
-    help="How many seconds to wait until all pods are ready or have ended.",
+    metavar="TIME",
+    help="How long to wait until all pods are ready or have ended.",
 )
 @record_option
 @runtime_options

@@ -2,7 +2,7 @@
 
 import click
 
-from harness.cli.options import Settings, needs_root, verb
+from harness.cli.options import Duration, Settings, needs_root, verb
 from launch.installation import DEFAULT_SOCKET
 
 __all__ = ["command"]
@@ -13,9 +13,14 @@ __all__ = ["command"]
 @click.option("--workers", type=click.IntRange(min=1), default=4, show_default=True, help="Ready for calls.")
 @click.option("--most", type=click.IntRange(min=1), default=32, show_default=True, help="If others wait.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=300, show_default=True, help="Seconds for one call at most."
+    "--limit",
+    type=Duration(positive=True, whole=True),
+    default="300s",
+    show_default=True,
+    metavar="TIME",
+    help="For one call at most.",
 )
-@click.option("--idle-exit", type=click.FloatRange(min=0), help="End after so many seconds without a request.")
+@click.option("--idle-exit", type=Duration(), metavar="TIME", help="End after so long without a request.")
 def command(_: Settings, *, socket: str, workers: int, most: int, limit: int, idle_exit: float | None) -> None:
     """Run the server, which makes this project's plugins several times faster: Python is loaded already.
 

@@ -11,8 +11,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import yaml
-from click import Context
+from click import BadParameter, Context, Option
 
+from harness.cli.options import Duration
 from harness.cli.verbs import Verbs
 from harness.install.files import write_launchers
 from harness.snapshot import Snapshot
@@ -482,3 +483,49 @@ def test_completion_is_silent_about_what_is_wrong(cli: Cli) -> None:
     answer = cli.run(env=variables, check=False)
 
     assert (answer.stdout.strip(), answer.stderr) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("12", 12), ("0.5", 0.5), (".5", 0.5), ("12s", 12), ("1m", 60), ("1m30s", 90), ("1h", 3600), ("500ms", 0.5)],
+)
+def test_duration_is_seconds_or_a_time_of_kubectl(text: str, seconds: float) -> None:
+    assert Duration().convert(text, None, None) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "-1", "1d", "inf", "nan", "1m30", "1 m", "s1"])
+def test_duration_in_another_form_is_refused_with_its_text(text: str) -> None:
+    with pytest.raises(BadParameter, match=f"^{re.escape(repr(text))} is no time: wanted seconds, as 12, 12s or 1m30s"):
+        Duration().convert(text, None, None)
+
+
+def test_duration_is_positive_or_whole_as_the_option_demands() -> None:
+    with pytest.raises(BadParameter, match="'0s': wanted more than 0 seconds"):
+        Duration(positive=True).convert("0s", None, None)
+    with pytest.raises(BadParameter, match=r"'1\.5s': wanted whole seconds"):
+        Duration(whole=True).convert("1.5s", None, None)
+    assert Duration(whole=True).convert("1m", None, None) == 60
+
+
+def all_options() -> Iterator[tuple[str, Option]]:
+    group = Verbs("cni-harness")
+    context = Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield from ((name, each) for each in command.params if isinstance(each, Option))
+
+
+def test_namespace_has_a_short_form_in_every_verb() -> None:
+    options = [(name, each) for name, each in all_options() if "--namespace" in each.opts]
+
+    assert len(options) > 10
+    assert [name for name, each in options if "-n" not in each.opts] == []
+
+
+def test_every_time_is_a_duration() -> None:
+    named = re.compile(r"timeout|limit|idle|period|min-age")
+    options = [(name, each) for name, each in all_options() if named.search(each.opts[-1])]
+
+    assert {name for name, _ in options} >= {"run", "delete", "kubelet", "serve", "conformance"}
+    assert [(name, each.opts) for name, each in options if not isinstance(each.type, Duration)] == []
