@@ -111,7 +111,10 @@ def versions(environ: Mapping[str, str], read_stdin: Callable[[], bytes]) -> Seq
     cni_args: Mapping[str, str] = {}
     with suppress(CniError):
         cni_args = parse_cni_args(environ.get("CNI_ARGS", ""))
-    config = NoopConfig() if verb == "VERSION" else NoopConfig.decode(parse_config(read_stdin()), tolerate=str)
+    config = NoopConfig()
+    if verb != "VERSION":
+        tolerate = str if verb == "DEL" else None
+        config = NoopConfig.decode(parse_config(read_stdin(), tolerate), tolerate=str)
     path = _debug_path(cni_args, config)
     if not path:
         return SUPPORTED

@@ -16,7 +16,7 @@ KEYS: dict[str, dict[str, object]] = {
 TWICE = '{"mtu": 1400, "cniVersion": "1.0.0", "name": "other", "name": "net", "mtu": 1500, '
 
 
-@pytest.mark.parametrize("kind", sorted(set(PLUGINS) - {"noop"}))
+@pytest.mark.parametrize("kind", sorted(PLUGINS))
 def test_del_takes_the_last_of_a_key_written_twice(node: Node, bin_dir: Path, kind: str) -> None:
     text = TWICE + json.dumps({"type": kind, **KEYS.get(kind, {})})[1:]
     netns = node.pod_namespace("pod")
