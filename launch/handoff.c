@@ -344,7 +344,12 @@ enum service have_served(const char *socket_path, uint32_t patience_ms, const st
         connection = ask(socket_path, patience_ms, token, request);
     if (connection >= 0)
         service = outcome(connection, token, signals, &before, deadline, request, code);
-    if (service == UNSERVED)
+    if (service == UNSERVED) {
         sigprocmask(SIG_SETMASK, &before, NULL);
+        /* The caller's limit of open files may be low. */
+        close(connection);
+        close(token);
+        close(signals);
+    }
     return service;
 }

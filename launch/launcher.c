@@ -82,13 +82,30 @@ static void say(int stream, const char *first, const char *second, const char *t
 }
 
 /* The one document that a plugin's failure must have on stdout (SPEC.md section 5). */
-static int fail(const char *what, const char *whom, uint32_t closed)
+static int fail_with(const char *code, const char *what, const char *whom, uint32_t closed)
 {
     if (!(closed & 1u << STDOUT_FILENO)) {
-        say(STDOUT_FILENO, "{\"cniVersion\": \"1.1.0\", \"code\": 999, \"msg\": \"", what, whom);
+        say(STDOUT_FILENO, "{\"cniVersion\": \"1.1.0\", \"code\": ", code, ", \"msg\": \"");
+        say(STDOUT_FILENO, what, whom, "");
         say(STDOUT_FILENO, "\"}\n", "", "");
     }
     return 1;
+}
+
+static int fail(const char *what, const char *whom, uint32_t closed)
+{
+    return fail_with("999", what, whom, closed);
+}
+
+/* Without a free descriptor the interpreter loads no library, and ends without a document. */
+static bool has_no_descriptor(void)
+{
+    int descriptor = open("/", O_PATH | O_CLOEXEC);
+
+    if (descriptor < 0)
+        return errno == EMFILE || errno == ENFILE;
+    close(descriptor);
+    return false;
 }
 
 /* Runtimes give no arguments: only `NAME daemon` has some, which runs a plugin's daemon. */
@@ -103,6 +120,8 @@ static int execute(const char *interpreter, const char *program, const char *nam
 {
     const char *arguments[ARGUMENTS + 6] = {interpreter, "-IS", "-c", program, name};
 
+    if (has_no_descriptor())
+        return fail_with("5", "the plugin cannot start: ", "Too many open files", closed);
     for (int number = 0; given && given[number] && number < ARGUMENTS; number++)
         arguments[5 + number] = given[number];
     execve(interpreter, (char *const *)arguments, environ_);
