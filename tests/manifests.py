@@ -84,7 +84,8 @@ class KubeletNode(Cli):
 
     def start(self, manifest: Mapping[str, Any], *args: str) -> dict[str, Any]:
         """Run one pod until it is ready, and return its document."""
-        (document,) = self.json("run", "-f", str(self.write(manifest)), *args)["pods"]
+        given = args if "--min-ready" in args else ("--min-ready", "0", *args)
+        (document,) = self.json("run", "-f", str(self.write(manifest)), *given)["pods"]
         self._uids.add(document["metadata"]["uid"])
         return dict(document)
 

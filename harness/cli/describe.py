@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.kubelet_node import complete_manifest_pod, pod_on_record
+from harness.cli.kubelet_node import complete_manifest_pod, is_running, pod_on_record
 from harness.cli.kubelet_tables import age
 from harness.cli.options import Settings, namespace_option, needs_root, verb
+from harness.cli.present_pods import pods_at_present
 from harness.output import on_one_line, write
 
 if TYPE_CHECKING:
@@ -36,9 +37,14 @@ def command(settings: Settings, *, pod: str, namespace: str) -> int:
 
     needs_root("describe", "reads the records of pods")
     described, status = pod_on_record(settings, namespace, pod)
-    events = EventRecorder(KubeletPaths(settings.open_node().folder).pods).of(described.metadata.uid)
+    uid = described.metadata.uid
+    status = next((now for each, now in pods_at_present(settings) if each.metadata.uid == uid), status)
+    events = EventRecorder(KubeletPaths(settings.open_node().folder).pods).of(uid)
     if settings.is_table:
-        write("\n".join(_lines(described, status, events)))
+        lines = [*_lines(described, status, events)]
+        if not is_running(settings):
+            lines.append(_line("Kubelet", "<none>: containers are neither restarted nor probed"))
+        write("\n".join(lines))
         return 0
     from harness.table import Table
 

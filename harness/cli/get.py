@@ -2,9 +2,10 @@
 
 import click
 
-from harness.cli.kubelet_node import complete_manifest_pod, pods_on_record
+from harness.cli.kubelet_node import complete_manifest_pod
 from harness.cli.kubelet_tables import POD_HEADINGS, pod_row
 from harness.cli.options import Settings, needs_root, verb
+from harness.cli.present_pods import pods_at_present
 from harness.table import Table
 
 __all__ = ["command"]
@@ -17,7 +18,8 @@ __all__ = ["command"]
 def command(settings: Settings, *, kind: str, names: tuple[str, ...], namespace: str) -> int:
     """List the pods of manifests, as `kubectl get pods` does.
 
-    The statuses are those that kubelet told last: with no `cni-harness kubelet` running, nobody looks at the pods.
+    If no `cni-harness kubelet` runs, the states of the containers are looked up in the runtime, and no container is
+    restarted or probed.
     """
     from harness.kubelet.server import pod_document
 
@@ -25,7 +27,7 @@ def command(settings: Settings, *, kind: str, names: tuple[str, ...], namespace:
     needs_root("get", "reads the records of pods")
     shown = [
         (pod, status)
-        for pod, status in pods_on_record(settings)
+        for pod, status in pods_at_present(settings)
         if (not namespace or pod.metadata.namespace == namespace) and (not names or pod.metadata.name in names)
     ]
     if missing := set(names) - {pod.metadata.name for pod, _ in shown}:

@@ -2,6 +2,7 @@
 
 import functools
 import platform
+import time
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -36,6 +37,9 @@ __all__ = [
 ]
 
 DEFAULT_TIMEOUT_S = 30.0
+_LOCK_TRIES = 3
+_LOCK_PAUSE_S = 0.02
+"""`is_running` holds a shared lock for some microseconds."""
 
 runtime_endpoint_option = click.option(
     "--runtime-endpoint",
@@ -95,7 +99,7 @@ def is_running(settings: Settings) -> bool:
     if not lock.exists():
         return False
     try:
-        with locked(lock, wait=False):
+        with locked(lock, shared=True, wait=False):
             return False
     except LockHeldError:
         return True
@@ -114,17 +118,13 @@ def open_kubelet(
     Raises BusyError if the lock is held, OSError, RuntimeServiceError.
     """
     from harness.cli.runtime_choice import choose_endpoint, forget_endpoint, keep_endpoint
-    from harness.files import LockHeldError, locked
     from harness.kubelet.assembly import NodeChoice, assemble
     from harness.kubelet.paths import KubeletPaths
 
     folder = settings.open_node().folder
     with ExitStack() as stack:
         if alone:
-            try:
-                stack.enter_context(locked(KubeletPaths(folder).lock, wait=False))
-            except LockHeldError:
-                raise BusyError from None
+            _take_lock(stack, KubeletPaths(folder).lock)
         endpoint = choose_endpoint(folder, choice.endpoint)
         service, images = _runtime(settings, choice._replace(endpoint=endpoint), stack, take_over=alone)
         node = NodeChoice(node_name(settings), folder, lambda: settings.open_node(threads=1))
@@ -133,6 +133,18 @@ def open_kubelet(
             keep_endpoint(folder, endpoint)
             stack.callback(lambda: None if pods_on_record(settings) else forget_endpoint(folder))
         yield assembled
+
+
+def _take_lock(stack: ExitStack, lock: "Path") -> None:
+    """Hold the node's kubelet lock until `stack` ends. Raises BusyError."""
+    from harness.files import LockHeldError, locked
+
+    for _ in range(_LOCK_TRIES):
+        with suppress(LockHeldError):
+            stack.enter_context(locked(lock, wait=False))
+            return
+        time.sleep(_LOCK_PAUSE_S)
+    raise BusyError
 
 
 @contextmanager

@@ -44,13 +44,14 @@ def command(
     namespace: str,
 ) -> int:
     """Print the output of a pod's container, as `kubectl logs` does."""
+    from harness.kubelet.container_logs import log_attempts
     from harness.kubelet.paths import KubeletPaths
 
     needs_root("logs", "reads the records of pods")
     found, status = pod_on_record(settings, namespace, pod)
     container = _container(found, name)
     folder = KubeletPaths(settings.open_node().folder).log(found, container, 0).parent
-    attempts = _attempts(folder)
+    attempts = log_attempts(folder)
     waits = _waits(status, container.name)
     if len(attempts) < 1 + (previous and not waits):
         what = "previous terminated container" if previous else "container"
@@ -66,16 +67,11 @@ def command(
     if follow and not previous:
 
         def has_ended() -> bool:
-            return log not in _attempts(folder)[-1:] or _is_over(settings, found, container.name, int(log.stem))
+            return log not in log_attempts(folder)[-1:] or _is_over(settings, found, container.name, int(log.stem))
 
         for line in _followed(log, len(whole), has_ended):
             _print(line, timestamps=timestamps)
     return 0
-
-
-def _attempts(folder: Path) -> list[Path]:
-    """Return the logs of a container's attempts, the oldest first."""
-    return sorted((path for path in folder.glob("*.log") if path.stem.isdecimal()), key=lambda path: int(path.stem))
 
 
 def _is_over(settings: Settings, pod: "V1Pod", container: str, attempt: int) -> bool:

@@ -18,18 +18,15 @@ from harness.cli.kubelet_node import (
 )
 from harness.cli.kubelet_tables import POD_HEADINGS, pod_row
 from harness.cli.options import Duration, Settings, needs_root, say, verb
+from harness.cli.run_look import LOOK_S, RunLook, RunTimes, progress
 from harness.cli.traced_verb import record_option
 from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.kubelet.assembly import Assembled
-    from harness.kubelet.events import Event
     from harness.kubelet.v1 import V1ConfigMap, V1Pod
-    from harness.kubelet.v1_status import V1PodStatus
 
 __all__ = ["command"]
-
-_LOOK_S = 0.1
 
 
 @verb("run")
@@ -51,9 +48,19 @@ _LOOK_S = 0.1
     metavar="TIME",
     help="How long to wait until all pods are ready or have ended.",
 )
+@click.option(
+    "--min-ready",
+    type=Duration(),
+    default="1s",
+    show_default=True,
+    metavar="TIME",
+    help="How long the containers must run, without an end, before a pod counts as ready.",
+)
 @record_option
 @runtime_options
-def command(settings: Settings, *, paths: tuple[Path, ...], timeout: float, runtime: RuntimeChoice) -> int:
+def command(
+    settings: Settings, *, paths: tuple[Path, ...], timeout: float, min_ready: float, runtime: RuntimeChoice
+) -> int:
     """Run the pods of manifests until all are ready or have ended.
 
     The steps are kubelet's, from the manifest to the containers' start, and so are the rules. The pods go on running:
@@ -76,7 +83,7 @@ def command(settings: Settings, *, paths: tuple[Path, ...], timeout: float, runt
         if pod.metadata.uid not in known:
             records.add(pod)
     uids = {pod.metadata.uid for pod in pods}
-    failures = _settle(settings, runtime, _Look(settings, uids, timeout))
+    failures = _settle(settings, runtime, RunLook(settings, uids, RunTimes(timeout, min_ready)))
     now = [(pod, status) for pod, status in pods_on_record(settings) if pod.metadata.uid in uids]
     from harness.kubelet.server import pod_document
 
@@ -133,70 +140,23 @@ def _refuse_taken_names(settings: Settings, pods: "list[V1Pod]") -> set[str]:
     return {pod.metadata.uid for pod in recorded}
 
 
-def _settle(settings: Settings, runtime: RuntimeChoice, look: "_Look") -> list[str]:
+def _settle(settings: Settings, runtime: RuntimeChoice, look: RunLook) -> list[str]:
     """Have the pods settle, by the kubelet that works on the node, or by its loop here.
 
-    Return a line for each that is not ready.
+    Return lines for each that is not ready.
     """
-    while True:
-        with suppress(BusyError), open_kubelet(settings, runtime, alone=True) as assembled:
-            _pass(assembled, look)
-            break
-        if look.is_over():
-            break
-        time.sleep(_LOOK_S)
+    with progress(look):
+        while True:
+            with suppress(BusyError), open_kubelet(settings, runtime, alone=True) as assembled:
+                _pass(assembled, look)
+                break
+            if look.is_over():
+                break
+            time.sleep(LOOK_S)
     return look.failures()
 
 
-def _pass(assembled: "Assembled", look: "_Look") -> None:
+def _pass(assembled: "Assembled", look: RunLook) -> None:
     """Run the kubelet's loop until the pods are settled; the statuses of an earlier process do not count."""
     has_synced = assembled.kubelet.has_synced
     run_pass(assembled, lambda: all(map(has_synced, look.uids)) and look.is_over())
-
-
-class _Look:
-    """Looks at pods until each is ready, has ended or has failed, or the time is over."""
-
-    def __init__(self, settings: Settings, uids: set[str], timeout: float) -> None:
-        from harness.kubelet.events import EventRecorder
-        from harness.kubelet.paths import KubeletPaths
-
-        self._settings = settings
-        self.uids = uids
-        self._timeout = timeout
-        self._until = time.monotonic() + timeout
-        self._events = EventRecorder(KubeletPaths(settings.open_node().folder).pods)
-        self._before = {uid: self._events.of(uid) for uid in uids}
-        self._next = 0.0
-
-    def _now(self) -> "list[tuple[V1Pod, V1PodStatus, list[Event]]]":
-        pods = [(pod, status) for pod, status in pods_on_record(self._settings) if pod.metadata.uid in self.uids]
-        return [(pod, status, self._new_events(pod.metadata.uid)) for pod, status in pods]
-
-    def _new_events(self, uid: str) -> "list[Event]":
-        return [event for event in self._events.of(uid) if event not in self._before[uid]]
-
-    def is_over(self) -> bool:
-        """Look, ten times a second at most."""
-        if time.monotonic() < self._next:
-            return False
-        self._next = time.monotonic() + _LOOK_S
-        from harness.kubelet.settled import failure_of, is_ready
-
-        settled = [pod for pod, status, events in self._now() if is_ready(status) or failure_of(status, events)]
-        return len(settled) == len(self.uids) or time.monotonic() >= self._until
-
-    def failures(self) -> list[str]:
-        """Return a line for each pod that is not as wanted."""
-        from harness.kubelet.settled import failure_of, is_ready
-
-        now = self._now()
-        gone = len(self.uids) - len(now)
-        lines = [f"Error: {gone} of the pods were deleted meanwhile"] if gone else []
-        for pod, status, events in now:
-            failure = failure_of(status, events)
-            if not failure and not is_ready(status):
-                failure = f"not ready after {self._timeout:g} s"
-            if failure:
-                lines.append(f"Error: pod {pod.metadata.namespace}/{pod.metadata.name}: {failure}")
-        return lines

@@ -7,7 +7,7 @@ import pytest
 
 from harness.cli.kubelet_tables import POD_HEADINGS, age, pod_row, status_word
 from harness.kubelet.events import Event
-from harness.kubelet.settled import failure_of, is_ready
+from harness.kubelet.settled import failure_of, is_ready, obstacle_of
 from harness.kubelet.v1 import V1Metadata
 from harness.kubelet.v1_status import V1PodStatus
 from tests.unit.kubelet_objects import pod, sidecar
@@ -127,8 +127,19 @@ FAILED = Event(type="Warning", reason="FailedMount", message="no volume")
     [
         (status(phase="Failed", reason="NodePorts", message="taken"), [], "NodePorts: taken"),
         (status(phase="Failed"), [], "Failed"),
+        (
+            status(ended("a", 0), ended("b", 3, "Error"), phase="Failed"),
+            [],
+            "container b ended with exit code 3 (Error)",
+        ),
+        (status(inits=[ended("i", 4)], phase="Failed"), [], "init container i ended with exit code 4"),
         (status(waiting("a", "ErrImagePull", "none")), [], "container a: ErrImagePull: none"),
-        (status(inits=[waiting("i", "CrashLoopBackOff", "bad")]), [], "container i: CrashLoopBackOff: bad"),
+        (status(inits=[waiting("i", "CrashLoopBackOff", "bad")]), [], "init container i: CrashLoopBackOff: bad"),
+        (
+            status(waiting("a", "CrashLoopBackOff", "bad") | {"lastState": ended("a", 1, "Error")["state"]}),
+            [],
+            "container a: CrashLoopBackOff: bad; it ended with exit code 1 (Error)",
+        ),
         (status(waiting("a", "ContainerCreating")), [FAILED], "FailedMount: no volume"),
         (status(waiting("a", "ContainerCreating")), [], ""),
         (status(running("a")), [FAILED], ""),
@@ -136,4 +147,32 @@ FAILED = Event(type="Warning", reason="FailedMount", message="no volume")
     ],
 )
 def test_the_reason_why_a_pod_does_not_get_ready(told: V1PodStatus, events: list[Event], words: str) -> None:
-    assert failure_of(told, events) == words
+    failure = failure_of(told, events)
+
+    assert (failure.text if failure else "") == words
+
+
+UNHEALTHY = Event(
+    type="Warning", reason="Unhealthy", message="Readiness probe failed: x", field_path="spec.containers{a}"
+)
+
+
+@pytest.mark.parametrize(
+    ("told", "events", "words"),
+    [
+        (status(running("a", ready=False), phase="Running"), [UNHEALTHY], "container a: Readiness probe failed: x"),
+        (status(running("b", ready=False), phase="Running"), [], ""),
+        (
+            status(waiting("a", "PodInitializing"), inits=[running("i", ready=False)]),
+            [],
+            "init container i has not ended",
+        ),
+        (status(ended("a", 3, "Error"), phase="Running"), [], "container a ended with exit code 3 (Error)"),
+        (status(waiting("a", "ContainerCreating")), [FAILED], "FailedMount: no volume"),
+        (status(waiting("a", "ContainerCreating")), [], "container a: ContainerCreating"),
+    ],
+)
+def test_the_reason_why_a_pod_is_not_ready_in_time(told: V1PodStatus, events: list[Event], words: str) -> None:
+    obstacle = obstacle_of(told, events)
+
+    assert (obstacle.text if obstacle else "") == words

@@ -1,0 +1,69 @@
+"""Pods with the states that their containers have now, also while no kubelet looks at them."""
+
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from click import ClickException
+
+from harness.cli.kubelet_node import is_running, open_runtime, pods_on_record
+from harness.cli.options import Settings, say
+from harness.output import age, message_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from harness.cri.service import RuntimeService
+    from harness.kubelet.v1 import V1Pod
+    from harness.kubelet.v1_status import V1PodStatus
+
+__all__ = ["pods_at_present", "reading_runtime"]
+
+
+def pods_at_present(settings: Settings) -> "list[tuple[V1Pod, V1PodStatus]]":
+    """Return the pods that kubelet has taken on, with their present statuses.
+
+    While no kubelet works on the node, the runtime is asked which containers run. If it gives no answer, stderr says
+    so, and the statuses are those told last.
+    """
+    from harness.cri.service import RuntimeServiceError
+    from harness.kubelet.unattended import unattended_status
+
+    told = pods_on_record(settings)
+    if not told or is_running(settings):
+        return told
+    try:
+        with reading_runtime(settings) as service:
+            return [(pod, unattended_status(pod, status, service)) for pod, status in told]
+    except (RuntimeServiceError, OSError, ClickException) as error:
+        say(f"Warning: no kubelet runs, and the runtime gives no answer: {message_of(error)}")
+        say(f"Warning: the newest status is {_age_of_newest(settings)} old")
+        return told
+
+
+@contextmanager
+def reading_runtime(settings: Settings) -> "Iterator[RuntimeService]":
+    """Yield the runtime of the node's pods, for calls that only read: the own one knows no network lists.
+
+    Raises ClickException, OSError, RuntimeServiceError.
+    """
+    from harness.cli.runtime_choice import choose_endpoint
+    from harness.cri.builtin.sandbox_networks import SandboxNetworks
+    from harness.cri.builtin.service import BuiltinRuntime
+
+    folder = settings.open_node().folder
+    if endpoint := choose_endpoint(folder, ""):
+        with open_runtime(settings, endpoint) as (service, _):
+            yield service
+        return
+    networks = SandboxNetworks(settings.open_node, folder, (), warn=say)
+    yield BuiltinRuntime(folder, settings.open_node, networks, take_over=False)
+
+
+def _age_of_newest(settings: Settings) -> str:
+    """Return how long ago a kubelet wrote the newest status."""
+    from harness.kubelet.paths import KubeletPaths
+
+    files = KubeletPaths(settings.open_node().folder).pods.glob("*/status.json")
+    newest = max((file.stat().st_mtime for file in files), default=0.0)
+    return age(datetime.fromtimestamp(newest, UTC).isoformat())
