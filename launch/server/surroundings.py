@@ -111,7 +111,7 @@ class Surroundings:
         return ", ".join(change for change, is_made in changes.items() if is_made)
 
     def _read_settings(self) -> dict[str, object]:
-        """Return the settings of the process that a plugin can change, in 30 microseconds."""
+        """Return the settings of the process that a plugin can change."""
         return {
             "the resource limits": os.pread(self._limits, 4096, 0),
             "the signal handlers": tuple(map(_signal.getsignal, _SIGNALS)),

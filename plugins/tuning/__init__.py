@@ -33,7 +33,7 @@ def _add(args: Args[TuningConfig]) -> Result:
     check_allowed(wanted.sysctl)
     file = SavedFile(args.config.data_dir, args.container_id, args.ifname)
     with open_pod(args) as netns, Rtnl(netns) as pod, Undo(args.log, args.interruption) as undo:
-        link = _interface(args, pod)
+        link = _interface(args, pod) if wanted.is_about_link else None
         with entered(netns):
             found = parameters(wanted.sysctl, args.ifname)
         saved = SavedValues.of(args.config.name, wanted, link, found)
@@ -48,9 +48,9 @@ def _add(args: Args[TuningConfig]) -> Result:
             for each in found:
                 if each.previous is None or not each.is_as_wanted:
                     each.write()
-        for requests in _changes(link, wanted):
-            pod.send(*requests)
-        if wanted.is_about_link:
+        if link is not None:
+            for requests in _changes(link, wanted):
+                pod.send(*requests)
             _tell(args, result, _interface(args, pod))
     return result
 
@@ -92,10 +92,15 @@ def _check(args: Args[TuningConfig]) -> None:
     with open_pod(args) as netns, Rtnl(netns) as pod:
         with entered(netns):
             found = parameters(wanted.sysctl, args.ifname)
-        link = _interface(args, pod)
+        link = _interface(args, pod) if wanted.is_about_link else None
     for each in found:
         if not each.is_as_wanted:
             raise _differs(f"sysctl.{each.key}", each.previous, each.value)
+    if link is not None:
+        _check_link(args, link, wanted)
+
+
+def _check_link(args: Args[TuningConfig], link: "Link", wanted: WantedValues) -> None:
     for key, present, configured in (
         ("mac", link.mac, wanted.mac or None),
         ("promisc", link.promiscuous, wanted.promisc or None),

@@ -39,15 +39,18 @@ class SavedValues(Record):
     network: str = field(string, default="")
 
     @classmethod
-    def of(cls, network: str, wanted: WantedValues, link: Link, found: Collection[Parameter]) -> "SavedValues":
-        """Return the present values of all that is to change."""
+    def of(cls, network: str, wanted: WantedValues, link: Link | None, found: Collection[Parameter]) -> "SavedValues":
+        """Return the present values of all that is to change; `link` is None if nothing of the interface is."""
+        sysctl = {each.path: each.previous or "" for each in found if not each.is_as_wanted}
+        if link is None:
+            return cls(sysctl=sysctl, network=network)
         return cls(
             mac=link.mac if wanted.mac else "",
             promisc=link.promiscuous if wanted.promisc else None,
             mtu=link.mtu if wanted.mtu else 0,
             allmulti=None if wanted.allmulti is None else link.allmulticast,
             tx_queue_len=None if wanted.tx_queue_len is None else link.tx_queue_len,
-            sysctl={each.path: each.previous or "" for each in found if not each.is_as_wanted},
+            sysctl=sysctl,
             network=network,
         )
 

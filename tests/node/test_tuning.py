@@ -266,6 +266,24 @@ def test_without_an_earlier_plugin_and_without_the_interface(tuned: Tuned) -> No
     assert tuned.saved() == []
 
 
+@pytest.mark.parametrize("suite", ["own", "reference"])
+def test_sysctl_alone_needs_no_interface(node: Node, bin_dir: Path, suite: str) -> None:
+    folder = REFERENCE_BIN_DIR if suite == "reference" else bin_dir
+    tuned = Tuned(node, folder, version="1.0.0", sysctl={"net.core.somaxconn": "777"})
+    node.pod_namespace("one")
+    result = {"cniVersion": "1.0.0", "interfaces": [], "ips": [{"address": "10.88.0.5/24"}]}
+
+    tuned.plugin.succeed("ADD", "one", prevResult=result)
+
+    assert tuned.sysctl("one", "net/core/somaxconn") == "777"
+    if suite == "own":  # the reference's CHECK looks for the interface
+        tuned.plugin.succeed("CHECK", "one", prevResult=result)
+        error = tuned.plugin.fail("CHECK", "one", prevResult=result, mtu=1400)
+        assert error["msg"] == 'interface "eth0" is missing in the container'
+    tuned.plugin.succeed("DEL", "one", prevResult=result)
+    assert tuned.saved() == []
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
