@@ -4,6 +4,7 @@ The device is in the pod, or on the host already: the kernel moves it there when
 """
 
 import errno
+import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
@@ -50,7 +51,7 @@ def give_back(owner: "Owner", loan: Loan | None, netns: str, log: Callable[[str]
             with namespace, Rtnl(namespace) as pod:
                 inner = marked(pod, mark, owner.ifname)
                 if inner is not None:
-                    _move_home(pod, inner, _original_name(inner, loan), home)
+                    _move_home(pod, inner, _original_name(inner, loan), home, host)
                     break
         found = marked(host, mark, loan.name if loan else "")
         if found is None:
@@ -70,7 +71,7 @@ def give_back_of_reference(ifname: str, netns: str, log: Callable[[str], None]) 
                 inner = pod.link(ifname)
                 if inner is None or ifname_flaw(inner.alias) or any(map(is_mark, inner.altnames)):
                     return
-                _move_home(pod, inner, inner.alias, home)
+                _move_home(pod, inner, inner.alias, home, host)
                 found = host.link(inner.alias)
                 if found is not None:
                     restore(host, found, None, log)
@@ -134,9 +135,14 @@ def _state(host: Rtnl, link: Link, loan: Loan) -> list[Request[bool]]:
     return requests
 
 
-def _move_home(pod: Rtnl, inner: Link, name: str, home: Namespace) -> None:
-    """Move a device from the pod to the host under its name. Raises CniError (999) if the host has such a name."""
+def _move_home(pod: Rtnl, inner: Link, name: str, home: Namespace, host: Rtnl) -> None:
+    """Move a device from the pod to the host under its name.
+
+    Raises CniError (999) if the host has such a name; the device then stays in the pod as it was.
+    """
     index = inner.ifindex
+    if host.link(name) is not None:
+        raise _taken(NetlinkError(errno.EEXIST, os.strerror(errno.EEXIST)), name)
     down = change(change_link(index, up=False), f"set link {index} down")
     # In the pod first: programs of the host that watch for devices never see it under the pod's name.
     renamed = change(change_link(index, name=name), f"rename link {index}", (errno.EEXIST,))

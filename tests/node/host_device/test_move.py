@@ -108,10 +108,14 @@ def test_its_name_is_taken_when_it_comes_back(network: Network) -> None:
     before = node.state()
     network.succeed("ADD", "one")
     node.run(["ip", "link", "add", DEVICE, "type", "bridge"])
+    in_pod = [node.ip(what, netns=netns) for what in ("address", "route")]
+    assert "UP" in device_link(network, netns)["flags"]
 
     error = network.fail("DEL", "one")
 
     assert error["msg"] == f'the device "{DEVICE}" cannot have its name back: another interface of the host has it'
+    # As the reference leaves it: name, state, addresses and routes.
+    assert [node.ip(what, netns=netns) for what in ("address", "route")] == in_pod
     node.run(["ip", "link", "delete", DEVICE])
     network.succeed("DEL", "one")
     assert_back(network, before, netns)
