@@ -81,6 +81,23 @@ def test_force_address(network: Network) -> None:
     assert [address["local"] for address in bridge["addr_info"]] == ["10.99.0.1"]
 
 
+def test_overlapping_ipv6_gateway_needs_force_address(network: Network) -> None:
+    network.add("one")
+    within = {"type": "host-local", "subnet": "fd00:88:0:0:8000::/65", "dataDir": "/var/lib/cni/other"}
+    network.node.pod_namespace("two")
+
+    def gateways() -> set[str]:
+        (bridge,) = network.node.ip("-6", "addr", "show", "dev", "br0")
+        return {address["local"] for address in bridge["addr_info"] if address["scope"] == "global"}
+
+    error = network.fail("ADD", "two", ipam=within)
+
+    assert error["msg"].startswith('"br0" already has an IP address different from fd00:88::8000:0:0:1/65')
+    assert gateways() == {"fd00:88::1"}
+    network.succeed("ADD", "two", ipam=within, forceAddress=True)
+    assert gateways() == {"fd00:88::8000:0:0:1"}
+
+
 def test_several_ipv6_networks_on_one_bridge(network: Network) -> None:
     network.add("one")
     network.add("two", ipam={"type": "host-local", "subnet": "fd00:99::/64", "dataDir": "/var/lib/cni/other"})

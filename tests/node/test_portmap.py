@@ -93,6 +93,23 @@ def test_a_port_of_one_address_is_taken_on_no_other(
         ports.succeed("DEL", pod)
 
 
+def test_port_on_the_ipv6_loopback_address_reaches_no_pod(node: Node, direct_bin_dir: Path) -> None:
+    """docs/portmap.md says so: a kernel that routes packets from ::1 would make this test fail."""
+    ports = Ports(node, direct_bin_dir)
+    ports.add("one", mapping(8080, 80))
+
+    with (
+        socket_in(ports.namespace("one"), socket.AF_INET6, socket.SOCK_STREAM) as listener,
+        socket_in(node.path, socket.AF_INET6, socket.SOCK_STREAM) as peer,
+    ):
+        listener.bind(("::", 80))
+        listener.listen()
+        peer.settimeout(0.5)
+        with pytest.raises(TimeoutError):
+            peer.connect(("::1", 8080))
+    assert connects(node.path, "fd00:88::1", 8080, ports.namespace("one"), 80)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_unspecified_address_stands_for_its_family(node: Node, direct_bin_dir: Path, backend: str) -> None:
     ports = Ports(node, direct_bin_dir, backend=backend)
