@@ -52,6 +52,10 @@ def select_networks(settings: Settings, names: Sequence[str]) -> list[NetworkLis
         there = [f"there are: {', '.join(known)}"] if known else []
         if others := [name for name in own if name not in known]:
             there.append(f"of this project: {', '.join(others)}")
+        from difflib import get_close_matches
+
+        if close := [match for name in missing for match in get_close_matches(name, [*known, *own], 1)]:
+            there.append(f"did you mean {', '.join(close)}?")
         raise NetworkError(f"no network named {', '.join(missing)} ({'; '.join(there)})")
     for name in dict.fromkeys(names):
         if name not in known:

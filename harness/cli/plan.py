@@ -22,6 +22,8 @@ _PORT: Final = re.compile(
 )
 _PROTOCOLS: Final = ("tcp", "udp", "sctp")
 _HIGHEST_PORT: Final = 65535
+_MULTICAST: Final = 1
+"""The bit in the first byte of a hardware address (IEEE 802)."""
 
 
 class PlanError(Exception):
@@ -100,9 +102,13 @@ def _check(options: Options) -> None:
             raise PlanError(f"--ip {address}: wanted an IP address, with or without prefix length") from None
     if options.mac is not None:
         try:
-            decode_mac(options.mac, "--mac")
+            first = int(decode_mac(options.mac, "--mac")[:2], 16)
         except CniError as error:
             raise PlanError(str(error)) from None
+        if first & _MULTICAST:
+            raise PlanError(
+                f"--mac {options.mac}: that is a multicast address: the first byte of an interface's is even"
+            )
 
 
 def _ask_addresses(

@@ -43,6 +43,7 @@ def command(settings: Settings, *, names: tuple[str, ...], cache_dirs: tuple[Pat
     plugins answer with an error, which is shown, and the exit code is 1. Plugins are looked for in --bin-dir, then in
     the folders that the pods' ADDs used.
     """
+    from harness.cli.defaults import select_networks
     from harness.cli.trace import trace_executions
     from harness.libcni.cache import ResultCache
     from harness.libcni.execute import Executor
@@ -54,6 +55,10 @@ def command(settings: Settings, *, names: tuple[str, ...], cache_dirs: tuple[Pat
     folders = [*(settings.bin_dirs or (DEFAULT_BIN_DIR,)), *_folders_of_pods(node)]
     executor = Executor([*dict.fromkeys(folders)], observe=trace_executions(settings.verbose), place=node.shell_words())
     caches = [ResultCache(folder, warn=say) for folder in cache_dirs or (node.var_lib_cni,)]
+    known = {cached.network for cache in caches for cached in cache.attachments()} if names else set()
+    if not watch and (unknown := [name for name in names if name not in known]):
+        # A network without attachments has nothing to repair, but a name that no list has is a mistake.
+        select_networks(settings, unknown)
     repairing = NodeRepair(node, executor, caches, networks=names, jobs=jobs)
     if watch:
         _watch(node, repairing)

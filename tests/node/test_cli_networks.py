@@ -127,6 +127,7 @@ def test_network_that_is_not_configured(own_cli: Cli) -> None:
 
     assert failed.returncode == 1
     assert failed.stderr.startswith("Error: no network named nett (there are: net;")
+    assert "did you mean net?)" in failed.stderr
 
 
 def test_range_that_cannot_be_read_is_a_warning(own_cli: Cli) -> None:

@@ -396,3 +396,15 @@ def test_nothing_is_changed_where_all_is_in_order(masquerading: Cli) -> None:
     repaired(cli)
 
     assert [*differences(before, take(places, [cli.var_lib_cni]))] == []
+
+
+def test_unknown_network_is_an_error_and_repairs_nothing(own_cli: Cli) -> None:
+    own_cli.configure(bridge_network("net", ipMasq=True))
+    own_cli.add("pod1")
+
+    failed = own_cli.run("repair", "--network", "nett", check=False)
+
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert "no network named nett" in failed.stderr
+    assert "did you mean net?" in failed.stderr
+    assert own_cli.run("repair", "--network", "net").returncode == 0

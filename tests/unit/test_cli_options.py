@@ -162,6 +162,7 @@ def test_empty_variable_is_one_that_is_not_set(cli: Cli) -> None:
         (["pod1", "--mac", "02:00"], '--mac: expected a MAC address, got "02:00"'),
         (["pod1", "-p", "80"], "-p 80: wanted [hostIP:]hostPort:containerPort[/protocol]"),
         (["pod1", "--arg", "A"], "--arg A: wanted KEY=VALUE"),
+        (["pod1", "--mac", "01:00:5e:00:00:01"], "--mac 01:00:5e:00:00:01: that is a multicast address"),
         (["pod1", "--mac", ""], '--mac: expected a MAC address, got ""'),
         (["pod1", "--cap", "a=b"], "--cap a=b: wanted NAME=JSON, but b is not JSON; a string is written a='\"b\"'\n"),
         (["pod1", "--cap", "a={"], "--cap a={: wanted NAME=JSON, but { is not JSON\n"),
