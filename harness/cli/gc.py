@@ -55,8 +55,8 @@ def command(
     pods' ADDs used.
     """
     from harness.cli.defaults import configured_networks, plugin_folders, plugin_types, select_networks
-    from harness.runtime.collection import Collector
-    from harness.runtime.leftovers import Sights, survey
+    from harness.runtime.collection import Collector, Sights
+    from harness.runtime.leftovers import survey
     from harness.runtime.node_snapshot import StateBefore
 
     needs_root("gc", "deletes attachments")

@@ -1,20 +1,62 @@
 """Garbage collection of one network: leftovers are freed by DEL, and by GC if no other runtime can be harmed."""
 
-from collections.abc import Mapping, Sequence
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, NamedTuple
 
+from harness.files import write_atomically
 from harness.libcni.attachment import Attachment
 from harness.libcni.networks import NetworkError, NetworkList, parse_network_list
 from harness.libcni.operations import Libcni
 from harness.output import message_of
 from harness.runtime.leftovers import Key, Survey, TracedAttachment
 
-__all__ = ["Collection", "Collector", "Waiting"]
+__all__ = ["Collection", "Collector", "Sights", "Waiting"]
 
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _ANY_IFNAME: Final = "eth0"
 """For a reservation of an old release, which names the container alone: any interface name frees it."""
+
+
+class Sights:
+    """When each suspect was first seen as it is now, in a file of the node: seconds since this boot."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._boot = _BOOT_ID.read_text().strip()
+
+    def ages(self, suspects: Iterable[TracedAttachment]) -> dict[Key, float]:
+        """Note the suspects, and forget all others; return for how many seconds each was seen unchanged.
+
+        Raises OSError.
+        """
+        before, now = self._read(), time.clock_gettime(time.CLOCK_BOOTTIME)
+        seen: dict[str, list[object]] = {}
+        ages: dict[Key, float] = {}
+        for each in suspects:
+            name = "/".join(each.key)
+            stamp, since = before.get(name, ("", now))
+            if stamp != each.stamp or since > now:
+                since = now
+            seen[name] = [each.stamp, since]
+            ages[each.key] = now - since
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(self._path, json.dumps({"boot": self._boot, "seen": seen}, indent=1).encode() + b"\n")
+        return ages
+
+    def _read(self) -> dict[str, tuple[str, float]]:
+        """Return the stamp and the time of each suspect; nothing if the file is damaged or of an earlier boot."""
+        try:
+            document = json.loads(self._path.read_bytes())
+            if document["boot"] != self._boot:
+                return {}
+            return {str(name): (str(stamp), float(since)) for name, (stamp, since) in document["seen"].items()}
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return {}
 
 
 class Waiting(NamedTuple):

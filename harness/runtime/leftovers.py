@@ -10,9 +10,7 @@ that names its attachment. The rule is "keep if in doubt". An attachment is a le
    reservation and nothing else yet.
 """
 
-import json
 import re
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -20,7 +18,6 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from firewall.owner import Owner
-from harness.files import write_atomically
 from harness.libcni.cache import CachedAttachment, ResultCache
 from harness.libcni.networks import NetworkList
 from harness.libcni.repair import namespace_of
@@ -35,7 +32,7 @@ from netlink.namespace import open_namespace
 from netlink.rtnl import Link, Rtnl
 from skel.errors import CniError
 
-__all__ = ["Key", "Sights", "Stray", "Survey", "Trace", "TracedAttachment", "survey"]
+__all__ = ["Key", "Stray", "Survey", "Trace", "TracedAttachment", "survey"]
 
 Key: TypeAlias = tuple[str, str, str]
 """Network, container ID and interface name, which is empty if no trace has it."""
@@ -46,7 +43,6 @@ _FILES: Final = (_RESULT, _RESERVATION)
 _OWN_TABLE: Final = " cni_harness"
 _PLUGINS_VETH: Final = re.compile(r"veth[0-9a-f]{8,11}")
 """The names that bridge and ptp give to the host's end, of the reference and of this project."""
-_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Trace(NamedTuple):
@@ -150,43 +146,6 @@ def survey(node: Node, networks: Iterable[NetworkList] = ()) -> Survey:
         if each.container_id in living:
             each.living = each.living or "another attachment of its container lives"
     return Survey(attachments, gathered.strays)
-
-
-class Sights:
-    """When each suspect was first seen as it is now, in a file of the node: seconds since this boot."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._boot = _BOOT_ID.read_text().strip()
-
-    def ages(self, suspects: Iterable[TracedAttachment]) -> dict[Key, float]:
-        """Note the suspects, and forget all others; return for how many seconds each was seen unchanged.
-
-        Raises OSError.
-        """
-        before, now = self._read(), time.clock_gettime(time.CLOCK_BOOTTIME)
-        seen: dict[str, list[object]] = {}
-        ages: dict[Key, float] = {}
-        for each in suspects:
-            name = "/".join(each.key)
-            stamp, since = before.get(name, ("", now))
-            if stamp != each.stamp or since > now:
-                since = now
-            seen[name] = [each.stamp, since]
-            ages[each.key] = now - since
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self._path, json.dumps({"boot": self._boot, "seen": seen}, indent=1).encode() + b"\n")
-        return ages
-
-    def _read(self) -> dict[str, tuple[str, float]]:
-        """Return the stamp and the time of each suspect; nothing if the file is damaged or of an earlier boot."""
-        try:
-            document = json.loads(self._path.read_bytes())
-            if document["boot"] != self._boot:
-                return {}
-            return {str(name): (str(stamp), float(since)) for name, (stamp, since) in document["seen"].items()}
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            return {}
 
 
 class _Gathered:
