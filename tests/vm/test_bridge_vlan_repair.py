@@ -22,8 +22,8 @@ LOSSES = {
     "the gateway's place on the bridge": "ip link set {gateway} nomaster",
 }
 IN_USE = {"vlan": 100, "vlanTrunk": [{"id": 101}, {"minID": 200, "maxID": 202}]}
-SOON = 30.0
-"""Seconds until traffic flows, on an emulated processor."""
+SOON = 120.0
+"""Seconds until traffic flows, at most: on an emulated processor that other machines use, too."""
 
 
 def vlans(node: Node) -> dict[str, dict[int, Any]]:
