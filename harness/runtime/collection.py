@@ -119,14 +119,19 @@ class Collector:
             return done
         failures: list[Exception] = []
         for each in leftovers:
+            if not each.is_unchanged():
+                each.living = "it has changed since it was looked at"
+                done.kept.append(each)
+                continue
             failed = self._delete(network, each)
             failures += failed
             if not failed:
                 done.deleted.append(each)
         if self._sends_gc:
-            freed = {each.key for each in done.deleted}
+            # Without the leftovers: GC may free those that DEL could not.
+            gone = {each.key for each in leftovers} - {each.key for each in done.kept}
             known = [each.key for each in self._found.attachments if each.network == network.name]
-            valid = dict.fromkeys([*own, *(key for key in known if key not in freed and key not in self._gone())])
+            valid = dict.fromkeys([*own, *(key for key in known if key not in gone)])
             try:
                 self._libcni.gc(network, [(container_id, ifname or _ANY_IFNAME) for _, container_id, ifname in valid])
             except ExceptionGroup as errors:
@@ -142,10 +147,6 @@ class Collector:
         for done in collections:
             done.remaining = [each for each in done.deleted if each.key in there]
             done.deleted = [each for each in done.deleted if each.key not in there]
-
-    def _gone(self) -> set[Key]:
-        """Return the leftovers that are old enough: GC may free those that DEL could not."""
-        return {key for key, age in self._ages.items() if age >= self._min_age}
 
     def _sort(self, network: str, done: Collection) -> list[TracedAttachment]:
         """Put the attachments of a network where they belong; return the leftovers that a DEL may free now."""
@@ -166,8 +167,6 @@ class Collector:
 
     def _delete(self, network: NetworkList, leftover: TracedAttachment) -> list[Exception]:
         """Execute DEL by the list as it was at the ADD, if that is known."""
-        if not leftover.is_unchanged():
-            return []
         if leftover.cached is not None and leftover.cached.config:
             with suppress(NetworkError):
                 network = parse_network_list(leftover.cached.config)

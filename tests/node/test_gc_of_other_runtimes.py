@@ -224,7 +224,7 @@ def test_gc_beside_adds_of_another_runtime_takes_nothing(host: Host, request: py
     thread.start()
     try:
         for _ in range(100 if request.config.getoption("all_rows") else 8):
-            document, _ = host.gc("--min-age", "0.3")
+            document, _ = host.gc("--min-age", "3")
             assert [each["deleted"] for each in document["networks"]] == [[], [], []]
             assert [each["error"] for each in document["networks"]] == ["", "", ""]
     finally:
