@@ -109,14 +109,24 @@ def test_watcher_that_passes_over_new_names_has_each_of_twenty_lists(tmp_path: P
         folder = tmp_path / str(number)
         folder.mkdir()
         watch = Watch(folder)
+        written = threading.Event()
         loaded: list[list[str]] = []
 
-        def load(folder: Path = folder, watch: Watch = watch, loaded: list[list[str]] = loaded) -> None:
-            loaded.extend(read_lists(folder) for event in watch.events(0.1) if not event.mask & PASSED_OVER)
+        def load(
+            folder: Path = folder,
+            watch: Watch = watch,
+            written: threading.Event = written,
+            loaded: list[list[str]] = loaded,
+        ) -> None:
+            is_over = False
+            while not is_over:
+                is_over = written.is_set()  # before the look: all events are in the queue then
+                loaded.extend(read_lists(folder) for event in watch.events(0.02) if not event.mask & PASSED_OVER)
 
         thread = threading.Thread(target=load)
         thread.start()
         install({folder / "10-net.conflist": Content(b"{}", 0o644)}, tmp_path / "state")
+        written.set()
         thread.join()
         watch.close()
 
