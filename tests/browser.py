@@ -19,7 +19,11 @@ __all__ = ["PHONE", "WIDE", "Browser", "Page", "View", "running_browser"]
 
 # Debian's script before it, and fontconfig, read files in /etc, which a package that is only unpacked has not.
 _CHROMIUM: Final = "/usr/lib/chromium/chromium"
-_FONTS: Final = "<fontconfig><dir>/usr/share/fonts</dir></fontconfig>"
+# Without an alias fontconfig takes any font for "monospace". Its package depends on the DejaVu fonts.
+_FONTS: Final = """<fontconfig><dir>/usr/share/fonts</dir>
+<alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
+<alias><family>sans-serif</family><prefer><family>DejaVu Sans</family></prefer></alias>
+</fontconfig>"""
 
 _FLAGS: Final = (
     "--headless",
