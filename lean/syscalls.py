@@ -8,6 +8,7 @@ import os
 import struct
 
 __all__ = [
+    "CLONE_FS",
     "CLONE_NEWNET",
     "CLONE_NEWNS",
     "CLONE_NEWUSER",
@@ -27,6 +28,7 @@ __all__ = [
     "confinement",
     "mount",
     "mount_nowhere",
+    "mount_read_only",
     "open_within",
     "set_process_name",
     "setns",
@@ -34,6 +36,7 @@ __all__ = [
     "unshare",
 ]
 
+CLONE_FS = 0x00000200
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNET = 0x40000000
@@ -54,6 +57,11 @@ UMOUNT_NOFOLLOW = 0x8
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
 _FSOPEN_CLOEXEC = _FSMOUNT_CLOEXEC = 1
 _FSCONFIG_CMD_CREATE = 6
+
+_MOUNT_SETATTR = 442
+_AT_FDCWD = -100
+_READ_ONLY = struct.pack("4Q", 0x1, 0, 0, 0)
+"""struct mount_attr (include/uapi/linux/mount.h): set, clear, propagation, descriptor of a user namespace."""
 
 RESOLVE_BENEATH = 0x8
 RESOLVE_IN_ROOT = 0x10
@@ -131,6 +139,15 @@ def mount_nowhere(filesystem: str) -> int:
         return _call(_FSMOUNT, context, _FSMOUNT_CLOEXEC, 0)
     finally:
         os.close(context)
+
+
+def mount_read_only(path: str) -> None:
+    """Make the topmost mount at `path` read-only, not those below it (Linux 5.12)."""
+    try:
+        _call(_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(path), 0, _READ_ONLY, len(_READ_ONLY))
+    except OSError as error:
+        error.filename = path
+        raise
 
 
 def open_within(folder: int, path: str, flags: int, resolve: int) -> int:

@@ -2,20 +2,42 @@
 
 import errno
 import os
+import re
 import stat
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from contextlib import ExitStack, suppress
 
 from lean import syscalls
+from netlink.user_namespace import in_user_namespace
 
-__all__ = ["mount_own_sysfs", "mount_writable_view", "private_mounts"]
+__all__ = [
+    "HeldMounts",
+    "bind_over",
+    "enter_own_mounts",
+    "make_read_only",
+    "mount_layers",
+    "mount_own_sysfs",
+    "mount_points",
+    "mount_writable_view",
+    "private_mounts",
+]
+
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+"""A blank in the name of a mount point, for example (proc_pid_mountinfo(5))."""
 
 
 def private_mounts(binds: Mapping[str, str], kept: Collection[str] = ()) -> None:
     """Give the calling thread its own mount namespace, with each source of {target: source} bound over its target.
 
-    The targets and sources must exist. Paths in `kept` remain visible below targets, with the mounts on them; they may
-    be missing, otherwise the source has a place for each. Later mounts of others (/run/netns/NAME) still arrive here.
+    See `enter_own_mounts` and `bind_over`. Raises OSError.
+    """
+    enter_own_mounts()
+    bind_over(binds, kept)
+
+
+def enter_own_mounts() -> None:
+    """Give the calling thread its own mount namespace. Later mounts of others (/run/netns/NAME) still arrive here.
+
     Mounts made here stay here, except under folders that are shared again on purpose (`create_namespace` does). There
     is no way back for the thread; processes and threads that it starts begin in the new namespace. The thread also gets
     its own working folder, root and umask (mount namespaces imply CLONE_FS to be unshared). Raises OSError.
@@ -27,18 +49,124 @@ def private_mounts(binds: Mapping[str, str], kept: Collection[str] = ()) -> None
         if error.errno != errno.EINVAL:
             raise
         _make_slave_from_outside()
+
+
+def bind_over(binds: Mapping[str, str], kept: Collection[str] = ()) -> None:
+    """Bind each source of {target: source} over its target, in the calling thread's own mount namespace.
+
+    The targets and sources must exist. Paths in `kept` remain visible below targets, with the mounts on them; they may
+    be missing, otherwise the source has a place for each. Raises OSError.
+    """
     with ExitStack() as opened:
         # Opened before the first mount, which may hide the others' sources.
         sources = {target: _opened(source, opened) for target, source in binds.items()}
-        kept_sources: dict[str, str] = {}
-        for path in kept:
-            with suppress(FileNotFoundError):
-                kept_sources[path] = _opened(path, opened)
+        kept_sources = _opened_if_there(kept, opened)
         for target, source in sources.items():
             syscalls.mount(source, target, syscalls.MS_BIND | syscalls.MS_REC)
-        for target, source in kept_sources.items():
-            with suppress(FileNotFoundError):  # removed since it was opened: the kernel mounts nothing without a name
-                syscalls.mount(source, target, syscalls.MS_BIND | syscalls.MS_REC)
+        _bind_again(kept_sources)
+
+
+def mount_layers(folders: Collection[str], memory: str, kept: Collection[str] = ()) -> dict[str, str]:
+    """Have everything that is written in `folders` stay in memory, in the calling thread's own mount namespace.
+
+    Return the folder of the changes for each, as overlayfs keeps them (a removed file is a character device 0:0): they
+    are below the new tmpfs on the empty folder `memory`. A folder without an overlay, since the kernel refuses it, is
+    left out. Paths in `kept` remain visible as in `bind_over`. Raises OSError.
+    """
+    layers = {}
+    attributes = "userxattr," if in_user_namespace() else ""
+    with ExitStack() as opened:
+        kept_sources = _opened_if_there(kept, opened)
+        lower = {folder: _opened(folder, opened) for folder in folders}
+        syscalls.mount("tmpfs", memory, syscalls.MS_NOSUID | syscalls.MS_NODEV, "tmpfs", "mode=755")
+        within = _opened(memory, opened)  # an overlay may hide its path
+        for number, folder in enumerate(folders):
+            upper, work = f"{within}/{number}", f"{within}/{number}-work"
+            os.mkdir(upper)
+            os.mkdir(work)
+            _copy_owner_and_mode(folder, upper)
+            own = f"upperdir={upper},workdir={work}"
+            # No overlayfs here, too many above each other, or in a user namespace with mounts of the machine below.
+            with suppress(OSError):
+                syscalls.mount("overlay", folder, 0, "overlay", f"{attributes}lowerdir={lower[folder]},{own}")
+                layers[folder] = f"{memory}/{number}"
+        _bind_again(kept_sources)
+    return layers
+
+
+def make_read_only(is_writable: Callable[[str], bool]) -> None:
+    """Make all mounts of the calling thread's own mount namespace read-only, except those that are writable.
+
+    Linux 5.12; before it, and if a container's seccomp profile refuses it, nothing changes. Raises OSError.
+    """
+    for path in set(mount_points()):
+        if not is_writable(path):
+            try:
+                syscalls.mount_read_only(path)
+            except OSError as error:
+                if error.errno in {errno.ENOSYS, errno.EPERM}:
+                    return
+                # Hidden by another mount, gone meanwhile, or the root of a chroot.
+                if error.errno not in {errno.EINVAL, errno.ENOENT, errno.EACCES}:
+                    raise
+
+
+def mount_points() -> Iterator[str]:
+    """Yield the paths that have a mount in the calling thread's mount namespace. Raises OSError."""
+    with open("/proc/thread-self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
+        for line in lines:
+            yield _ESCAPED.sub(lambda match: chr(int(match[1], 8)), line.split(" ", 5)[4])
+
+
+class HeldMounts:
+    """The mount namespace, root and working folder of the thread that makes this, for other threads to join."""
+
+    def __init__(self) -> None:
+        """Hold them until `close`. Raises OSError."""
+        self._opened = ExitStack()
+        with ExitStack() as on_failure:
+            on_failure.callback(self._opened.close)
+            self._namespace = self._open("/proc/thread-self/ns/mnt", os.O_RDONLY)
+            self._root, self._folder = self._open("/", os.O_PATH), self._open(".", os.O_PATH)
+            on_failure.pop_all()
+
+    def join(self) -> None:
+        """Move the calling thread there; there is no way back. Raises OSError."""
+        syscalls.unshare(syscalls.CLONE_FS)
+        syscalls.setns(self._namespace, syscalls.CLONE_NEWNS)
+        os.fchdir(self._root)
+        os.chroot(".")
+        os.fchdir(self._folder)
+
+    def close(self) -> None:
+        """Hold them no longer. The kernel keeps the namespace while a thread or a process is in it."""
+        self._opened.close()
+
+    def _open(self, path: str, flags: int) -> int:
+        fd = os.open(path, flags | os.O_CLOEXEC)
+        self._opened.callback(os.close, fd)
+        return fd
+
+
+def _opened_if_there(paths: Collection[str], opened: ExitStack) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for path in paths:
+        with suppress(FileNotFoundError):
+            found[path] = _opened(path, opened)
+    return found
+
+
+def _bind_again(kept: Mapping[str, str]) -> None:
+    for target, source in kept.items():
+        with suppress(FileNotFoundError):  # removed since it was opened: the kernel mounts nothing without a name
+            syscalls.mount(source, target, syscalls.MS_BIND | syscalls.MS_REC)
+
+
+def _copy_owner_and_mode(folder: str, upper: str) -> None:
+    found = os.stat(folder)
+    with suppress(OSError):  # a user namespace lacks the owner
+        os.chown(upper, found.st_uid, found.st_gid)
+    os.chmod(upper, stat.S_IMODE(found.st_mode))
 
 
 def _opened(path: str, opened: ExitStack) -> str:

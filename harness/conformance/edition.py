@@ -6,5 +6,5 @@ __all__ = ["SPEC_VERSION", "SUITE_VERSION"]
 
 SPEC_VERSION: Final = "1.1.0"
 """The version of SPEC.md whose sentences the checks enforce."""
-SUITE_VERSION: Final = f"{SPEC_VERSION}-2"
+SUITE_VERSION: Final = f"{SPEC_VERSION}-3"
 """The suite's own version. A check that is added, removed or stricter makes the number behind the hyphen grow."""

@@ -1,11 +1,13 @@
 """Leftovers on a node: all differences, except changes in files that do not concern containers, and rules of VRFs."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Final
 
+from harness.conformance.evidence import MACHINES
 from harness.snapshot import Difference, Snapshot, differences
 
-__all__ = ["leftovers"]
+__all__ = ["changes", "leftovers"]
 
 _RULES_OF_VRFS: Final = {f"{family} 1000: from all l3mdev" for family in ("inet", "inet6")}
 """The kernel makes these with the first VRF of a namespace, keeps them, and makes them once only (drivers/net/vrf.c).
@@ -22,13 +24,36 @@ def leftovers(before: Snapshot, after: Snapshot, container_ids: Collection[str])
     """
     return [
         each
-        for each in differences(before, after)
+        for each in changes(before, after)
         if not _is_of_vrfs(each)
         and (
             (each.thing, each.kind) != ("file", "changed")
             or _named(each.before, container_ids) != _named(each.after, container_ids)
         )
     ]
+
+
+def changes(before: Snapshot, after: Snapshot) -> list[Difference]:
+    """Return the differences between two snapshots, also from the machine's own files in folders that are layered."""
+    both = [snapshot.sections.get("files", {}) for snapshot in (before, after)]
+    told = [item for files in both for item in files.items()]
+    machines = {name: file[MACHINES] for name, file in told if isinstance(file, dict) and MACHINES in file}
+    old, new = (
+        replace(snapshot, sections={**snapshot.sections, "files": _whole(files, machines)})
+        for snapshot, files in zip((before, after), both, strict=True)
+    )
+    return differences(old, new)
+
+
+def _whole(files: Mapping[str, object], machines: Mapping[str, object]) -> dict[str, object]:
+    """Return the files with those of the machine for which there is nothing else, and without removed ones."""
+    whole = dict(machines)
+    for name, told in files.items():
+        if isinstance(told, dict) and MACHINES in told:
+            whole[name] = {key: value for key, value in told.items() if key != MACHINES}
+        else:
+            whole[name] = told
+    return {name: told for name, told in whole.items() if told != {}}
 
 
 def _is_of_vrfs(difference: Difference) -> bool:

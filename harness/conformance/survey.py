@@ -146,7 +146,7 @@ def in_common_version(subject: Subject, state_dir: Path, extent: Extent) -> Subj
     stdin = json.dumps({"cniVersion": network.cni_version}).encode()
     spoken = set(network.cni_versions)
     with Site(state_dir, "conformance") as site:
-        node = site.node(has_own_folders=True)
+        node = site.node(has_own_folders=True, layered=extent.watched)
         try:
             for name in subject.executables:
                 extent.halt.obey()

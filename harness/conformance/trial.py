@@ -54,7 +54,7 @@ class Trial:
         self._executor = Executor(subject.bin_dirs)
         self.path = self._executor.find(subject.type)
         self.site = site
-        self.node = site.node(threads=_THREADS, has_own_folders=True)
+        self.node = site.node(threads=_THREADS, has_own_folders=True, layered=extent.watched)
         has_segment = extent.pod_interface and subject.profile is Profile.IPAM
         self._segment = Segment(site, self.node_netns) if has_segment else None
         if extent.preparation is not None:

@@ -5,11 +5,12 @@ that namespace and see the node's own `/var/lib/cni`, so that two nodes share no
 parameters, and those of its pods, are the same on every machine (harness.runtime.fixed_sysctls).
 """
 
+import os
 import re
 import shlex
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
@@ -20,7 +21,7 @@ from harness.runtime.own_folders import OwnFolders, own_folders
 from harness.runtime.pods import PodStore
 from harness.runtime.sandbox import NETNS_DIR, create_sandbox, sandbox_exists
 from lean import recorded_by, recorder
-from netlink.mounts import mount_own_sysfs, private_mounts
+from netlink.mounts import HeldMounts, bind_over, enter_own_mounts, make_read_only, mount_layers, mount_own_sysfs
 from netlink.namespace import Namespace, entered, open_namespace, remove_namespace
 
 if TYPE_CHECKING:
@@ -46,10 +47,19 @@ class NodeError(Exception):
 class Node:
     """A node, and the threads on it."""
 
-    def __init__(self, name: str | None, state_dir: Path, *, threads: int = 8, has_own_folders: bool = False) -> None:
+    def __init__(
+        self,
+        name: str | None,
+        state_dir: Path,
+        *,
+        threads: int = 8,
+        has_own_folders: bool = False,
+        layered: Sequence[Path] = (),
+    ) -> None:
         """Store the name, None for this host, and make nothing. Raises NodeError for a bad name.
 
-        With `has_own_folders`, a named node has a /run, /tmp, /data and /var/log of its own while it is in use.
+        With `has_own_folders`, a named node changes none of the machine's folders while it is in use: see OwnFolders.
+        In the folders `layered`, too, its changes stay in memory.
         """
         if name is not None and not _NAME.fullmatch(name):
             raise NodeError(f"node name {name!r}: wanted letters, digits, '_', '.' and '-', at most 64 characters")
@@ -64,9 +74,13 @@ class Node:
         self._made_here = self.folder / "made-netns"
         self._threads = threads
         self._has_own_folders = has_own_folders
+        self._layered = layered
         self.own = OwnFolders({})
         """The folders of its own that replace those of the machine, besides /var/lib/cni."""
         self._entered = threading.local()
+        self._mounting = threading.Lock()
+        self._mounts: HeldMounts | None = None
+        self._held = ExitStack()
         self._pool: ThreadPoolExecutor | None = None
         self._namespace: Namespace | None = None
 
@@ -175,14 +189,36 @@ class Node:
         is_first = not getattr(self._entered, "done", False)
         if is_first:
             # The thread keeps the node's own files and /sys.
-            VAR_LIB_CNI.mkdir(parents=True, exist_ok=True)
-            folders = {str(target): str(source) for target, source in self.own.sources.items()}
-            private_mounts({str(VAR_LIB_CNI): str(self.var_lib_cni), **folders}, self.own.kept)
+            with self._mounting:
+                if self._mounts is None:
+                    self._mount(namespace)
+                    self._mounts = HeldMounts()
+                    self._held.callback(self._mounts.close)
+                else:
+                    self._mounts.join()
+            self._entered.done = True
         with entered(namespace):
-            if is_first:
-                mount_own_sysfs()
-                self._entered.done = True
             return action()
+
+    def _mount(self, namespace: Namespace) -> None:
+        """Give the calling thread the node's own files and /sys. Raises OSError."""
+        VAR_LIB_CNI.mkdir(parents=True, exist_ok=True)
+        enter_own_mounts()
+        own = self.own
+        if own.layered:
+            layers = mount_layers(own.layered, own.memory, (*own.below_layers, own.state))
+            # The descriptor shows it to threads that are not on the node, too.
+            memory = os.open(own.memory, os.O_PATH | os.O_CLOEXEC)
+            self._held.callback(os.close, memory)
+            seen = {Path(folder): Path(f"/proc/self/fd/{memory}", Path(upper).name) for folder, upper in layers.items()}
+            self.own = own = own._replace(layers=seen)
+        folders = {str(target): str(source) for target, source in own.sources.items()}
+        bind_over({str(VAR_LIB_CNI): str(self.var_lib_cni), **folders}, own.kept)
+        if own.layered:
+            is_own = own.writable()
+            make_read_only(lambda path: path == str(VAR_LIB_CNI) or is_own(path))
+        with entered(namespace):
+            mount_own_sysfs()
 
     def _complete(self) -> bool:
         return self.netns is None or (sandbox_exists(self.netns) and self.var_lib_cni.is_dir())
@@ -192,8 +228,9 @@ class Node:
         from concurrent.futures import ThreadPoolExecutor
 
         if self._has_own_folders and self.name is not None:
-            self.own = own_folders(self.folder / "own")
+            self.own = own_folders(self.folder / "own", self.folder.parent.parent, self._layered)
         with (
+            self._held,
             nullcontext() if self.netns is None else open_namespace(self.netns) as namespace,
             ThreadPoolExecutor(self._threads, thread_name_prefix=f"node-{self.name or 'host'}") as pool,
         ):
@@ -201,7 +238,7 @@ class Node:
             try:
                 yield
             finally:
-                self._pool = self._namespace = None
+                self._pool = self._namespace = self._mounts = None
 
     def _make(self) -> None:
         if self.netns is None:

@@ -2,16 +2,19 @@
 
 /run and /var/log are as on a new machine: empty, but for the entries of /run that programs of the machine serve. /tmp
 and /data may hold anything, such as the plugins themselves: their entries stay visible, new ones are the node's own.
+/etc, /var, /root, /usr/local and /opt are the machine's, and changes in them stay in memory. The rest is read-only.
 """
 
 import errno
 import os
-import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
+
+from netlink.mounts import mount_points
 
 __all__ = ["LOGS", "OwnFolders", "own_folders"]
 
@@ -20,34 +23,57 @@ _HELD: Final = (Path("/data"), Path("/tmp"))  # noqa: S108 -- the machine's, by 
 _FOLDERS: Final = (*_HELD, Path("/run"), LOGS)
 _EMPTY: Final = "empty"
 """The place of all entries that are no folders, by hard links: a link takes a tenth of the time of a new file."""
-_ESCAPED: Final = re.compile(r"\\([0-7]{3})")
-"""A blank in the name of a mount point, for example (proc_pid_mountinfo(5))."""
+_LAYERED: Final = tuple(map(Path, ("/etc", "/var", "/root", "/usr/local", "/opt")))
+_KERNELS: Final = ("/proc", "/sys", "/dev")
 
 
 class OwnFolders(NamedTuple):
     """`sources` has the node's folder for each of the machine's; `kept` are the machine's entries that stay visible.
 
     `places` are the paths in the node's folders over which the `kept` are mounted: they are empty, and of no interest.
+    `layered` are the folders whose changes stay in `memory`, the path of an empty folder; `below_layers` are mounts in
+    them that stay visible. `state` is the folder of all nodes, which stays writable. `layers` has the folder of the
+    changes for each of the layered ones, as soon as the node has its mounts.
     """
 
     sources: Mapping[Path, Path]
     kept: tuple[str, ...] = ()
     places: frozenset[str] = frozenset()
+    layered: tuple[str, ...] = ()
+    below_layers: tuple[str, ...] = ()
+    memory: str = ""
+    state: str = ""
+    layers: Mapping[Path, Path] = MappingProxyType({})
 
     def holds(self, path: Path) -> bool:
         """Tell whether a path of the machine is the node's own on the node."""
-        return any(path.is_relative_to(each) for each in self.sources) and not any(
-            path.is_relative_to(each) for each in self.kept
-        )
+        own, machines = {*map(str, self.sources), *map(str, self.layers)}, {*self.kept, *self.below_layers, self.state}
+        return _is_below(str(path), own) and not _is_below(str(path), machines)
+
+    def writable(self) -> Callable[[str], bool]:
+        """Return a function that tells whether a mount of the node is to be writable: all others are the machine's."""
+        layers = set(map(str, self.layers))
+        below = {*_KERNELS, *map(str, self.sources), *self.kept, self.memory, self.state}
+        return lambda mount_point: mount_point in layers or _is_below(mount_point, below)
 
 
-def own_folders(below: Path) -> OwnFolders:
+def _is_below(path: str, folders: Container[str]) -> bool:
+    """Tell whether an absolute path is one of the folders, or below one."""
+    while path not in folders:
+        path, slash, _ = path.rpartition("/")
+        if not slash:
+            return False
+    return True
+
+
+def own_folders(below: Path, state: Path, more: Iterable[Path] = ()) -> OwnFolders:
     """Make the folders of a node below this one, with places for the machine's entries that stay visible.
 
-    A folder that this machine lacks is made, empty: a mount needs a place. Raises OSError.
+    `state` is the folder of all nodes. Changes in the folders `more` stay in memory, too. A folder that this machine
+    lacks is made, empty: a mount needs a place. Raises OSError.
     """
     # /tmp may have hundreds of entries, and each node has its own folders: text, since Path takes ten times as long.
-    mounts = set(_mount_points())
+    mounts = set(mount_points())
     sources: dict[Path, Path] = {}
     kept: dict[str, str] = {}
     below.mkdir(parents=True, exist_ok=True)
@@ -66,7 +92,21 @@ def own_folders(below: Path) -> OwnFolders:
                     stays = folder in _HELD or below.is_relative_to(entry.path) or _is_served(entry, mounts)
                     if _stand_in(entry, f"{source}/{entry.name}", stays=stays, empty=str(empty)):
                         kept[entry.path] = f"{source}/{entry.name}"
-    return OwnFolders(sources, tuple(kept), frozenset(kept.values()))
+    (memory := below / "memory").mkdir(exist_ok=True)
+    own = set(map(str, sources))
+    # A file system of its own directly below, such as that of /var/lib, has an overlay of its own.
+    mounted = [Path(mount) for mount in mounts if Path(mount).parent in _LAYERED]
+    layered = {str(each) for each in (*_LAYERED, *mounted, *more) if each.is_dir() and not _is_below(str(each), own)}
+    in_layers = (mount for mount in mounts - layered if _is_below(mount, layered) and not _is_below(mount, own))
+    return OwnFolders(
+        sources,
+        tuple(kept),
+        frozenset(kept.values()),
+        layered=tuple(sorted(layered)),
+        below_layers=tuple(sorted(in_layers)),
+        memory=str(memory),
+        state=str(state),
+    )
 
 
 def _stand_in(entry: os.DirEntry[str], place: str, *, stays: bool, empty: str) -> bool:
@@ -124,8 +164,3 @@ def _is_socket(entry: os.DirEntry[str]) -> bool:
     with suppress(OSError):
         return stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
     return False
-
-
-def _mount_points() -> Iterator[str]:
-    for line in Path("/proc/thread-self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines():
-        yield _ESCAPED.sub(lambda match: chr(int(match[1], 8)), line.split(" ", 5)[4])

@@ -1,6 +1,7 @@
 """Nodes and pods' network namespaces for one purpose, all removed at its end."""
 
 import uuid
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
@@ -59,12 +60,21 @@ class Site:
             write_atomically(node.folder / _MARK, b"")
         self.is_kept = True
 
-    def node(self, *, threads: int = 1, until: ExitStack | None = None, has_own_folders: bool = False) -> Node:
+    def node(
+        self,
+        *,
+        threads: int = 1,
+        until: ExitStack | None = None,
+        has_own_folders: bool = False,
+        layered: Sequence[Path] = (),
+    ) -> Node:
         """Make a node with `threads` threads, which is in use until the site ends, or `until`. Raises OSError.
 
-        `has_own_folders` is for plugins that keep files outside of /var/lib/cni: see Node.
+        `has_own_folders` and `layered` are for plugins that keep files outside of /var/lib/cni: see Node.
         """
-        node = Node(self._next_name(), self.state_dir, threads=threads, has_own_folders=has_own_folders)
+        node = Node(
+            self._next_name(), self.state_dir, threads=threads, has_own_folders=has_own_folders, layered=layered
+        )
         self._nodes.append(node)
         self._removal.callback(node.remove)
         (until or self._uses).enter_context(node.in_use())

@@ -1,7 +1,8 @@
 """The state of a node as evidence: the content of its network namespaces and folders, and its changes."""
 
 from harness.snapshot.compare import Difference, differences
+from harness.snapshot.files import described_file
 from harness.snapshot.state import Snapshot, SnapshotError, Things
 from harness.snapshot.take import take
 
-__all__ = ["Difference", "Snapshot", "SnapshotError", "Things", "differences", "take"]
+__all__ = ["Difference", "Snapshot", "SnapshotError", "Things", "described_file", "differences", "take"]

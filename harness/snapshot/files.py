@@ -9,7 +9,7 @@ from typing import Final
 
 from harness.snapshot.state import Things
 
-__all__ = ["files"]
+__all__ = ["described_file", "files"]
 
 _LONGEST_TEXT: Final = 4096
 
@@ -38,7 +38,7 @@ def files(folders: Iterable[Path], without: Container[str] = ()) -> Things:
 
 def _describe_all(path: Path, found: Things, without: Container[str]) -> None:
     try:
-        described = _describe(path)
+        described = described_file(path)
         names = os.listdir(path) if described["kind"] == "folder" else []  # noqa: PTH208 -- a Path for each takes longer
     except FileNotFoundError:
         return
@@ -48,7 +48,8 @@ def _describe_all(path: Path, found: Things, without: Container[str]) -> None:
             _describe_all(path / name, found, without)
 
 
-def _describe(path: Path) -> Things:
+def described_file(path: Path) -> Things:
+    """Return the kind, mode and content of one file or folder, as `files` does. Raises OSError."""
     status = path.lstat()
     kind = _KINDS.get(stat.S_IFMT(status.st_mode), "unknown")
     described: Things = {"kind": kind, "mode": f"{stat.S_IMODE(status.st_mode):04o}"}

@@ -1,6 +1,7 @@
-"""Folders of a node's own: a plugin with files in /run, /tmp, /data and /var/log leaves none of them on the machine."""
+"""Folders of a node's own: a plugin with files in them leaves none of them on the machine, and writes nowhere else."""
 
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
@@ -29,14 +30,18 @@ exec "${{0%/*}}/sound/${{0##*/}}"
 """One state for the whole machine: its GC removes the records of every network."""
 
 
-def find(script: str, names: set[str], sound: Path, folder: Path) -> dict[str, Finding]:
+LAYERED = ("/etc", "/var", "/root", "/usr/local", "/opt")
+MARKS = tuple(f"{folder}/conformance-plugin" for folder in LAYERED)
+
+
+def find(script: str, names: set[str], sound: Path, folder: Path, *watched: Path) -> dict[str, Finding]:
     path = folder / "bridge"
     path.write_text(script)
     path.chmod(0o755)
     stateful = Unusual(path, "", (), (), Profile.INTERFACE, "bridge", "", "")
     tested = subject(Profile.INTERFACE, install(stateful, sound, folder / "bin"))
     wanted = [check for check in checks() if check.id in names]
-    found = examine(tested, wanted, state_dir=folder / "state", extent=Extent(timeout=HANG), jobs=3)
+    found = examine(tested, wanted, state_dir=folder / "state", extent=Extent(HANG, watched), jobs=3)
     return {each.check.id: each for each in found}
 
 
@@ -73,3 +78,61 @@ exec "${{0%/*}}/sound/${{0##*/}}"
     names = [Path(line).name for line in made.read_text().split()]
     assert any(f"+ files: file /run/netns/{name} (symbolic link" in found.got for name in names), found.got
     assert not [name for name in names if Path("/run/netns", name).is_symlink()]
+
+
+def test_files_in_etc_var_root_and_opt_are_leftovers_and_do_not_reach_the_machine(
+    sound_bin_dir: Path, tmp_path: Path
+) -> None:
+    names = {path: Path(path).read_bytes() for path in ("/etc/hostname", "/etc/hosts", "/etc/passwd")}
+    writing = f"""#!/bin/sh
+if [ "$CNI_COMMAND" = ADD ]; then
+  for mark in {" ".join(MARKS)}; do touch "$mark-$CNI_CONTAINERID" || exit 1; done
+  rm -f /etc/hostname
+  echo "192.0.2.1 $CNI_CONTAINERID" >>/etc/hosts
+  cp /etc/passwd /etc/copied && cat /etc/copied >/etc/passwd && rm /etc/copied
+fi
+exec "${{0%/*}}/sound/${{0##*/}}"
+"""
+
+    found = find(writing, {"del-undoes-add", "add-leaves-etc"}, sound_bin_dir, tmp_path)
+
+    left, changed = found["del-undoes-add"].got, found["add-leaves-etc"].got
+    assert [mark for mark in MARKS if f"+ files: file {mark}-" in left] == list(MARKS), left
+    assert "~ files: file /etc/hosts" in left
+    for change in ("+ files: file /etc/conformance-plugin-", "- files: file /etc/hostname", "~ files: file /etc/hosts"):
+        assert change in changed
+    assert "/etc/passwd" not in left + changed  # it has the same content as before
+    assert "/opt" not in changed
+    assert {path: Path(path).read_bytes() for path in names} == names
+    assert not [path for mark in MARKS for path in Path(mark).parent.glob("conformance-plugin*")]
+
+
+def test_other_folders_are_read_only_and_a_watched_one_is_not(sound_bin_dir: Path, tmp_path: Path) -> None:
+    place = Path("/srv/conformance-plugin")
+    writing = f"""#!/bin/sh
+[ "$CNI_COMMAND" != ADD ] || touch {place}/$CNI_CONTAINERID || exit 1
+exec "${{0%/*}}/sound/${{0##*/}}"
+"""
+    place.mkdir(parents=True)
+    try:
+        refused = find(writing, {"del-undoes-add"}, sound_bin_dir, tmp_path)["del-undoes-add"]
+        (other := tmp_path / "other").mkdir()
+        watched = find(writing, {"del-undoes-add"}, sound_bin_dir, other, place)["del-undoes-add"]
+        on_the_machine = list(place.iterdir())
+    finally:
+        rmtree(place)
+
+    assert "Read-only file system" in str(refused)
+    assert f"+ files: file {place}/" in watched.got
+    assert on_the_machine == []
+
+
+def test_kernel_parameters_and_network_namespaces_are_writable(sound_bin_dir: Path, tmp_path: Path) -> None:
+    writing = """#!/bin/sh
+echo 1 >/proc/sys/net/ipv4/ip_forward && : >/dev/null && mkdir -p /run/conformance-plugin || exit 1
+exec "${0%/*}/sound/${0##*/}"
+"""
+
+    found = find(writing, {"add-makes-interface"}, sound_bin_dir, tmp_path)["add-makes-interface"]
+
+    assert found.outcome is Outcome.PASS, found

@@ -17,6 +17,7 @@ LINES = LIST.read_text(encoding="utf-8").splitlines()
 VERSION_OF = dict(line.split(" ") for line in LINES)
 EARLIER = {
     "1.1.0-1": (205, "5607180a04f0255346487beae349031b5163a09b29a399737797ba891075c9b8"),
+    "1.1.0-2": (21, "8bb3d8a439c0b54ebc35a7e1e3ed3b6ec3fea0fd644bca82932c7ba1a9c98cdf"),
 }
 """The number of IDs that came with a version, and the SHA-256 of them, one on each line."""
 

@@ -10,6 +10,7 @@ from harness.conformance.course import demand_ordinary_add
 from harness.conformance.few_addresses import lopsided
 from harness.conformance.kernel import links, on_link, routes
 from harness.conformance.late_failure import failing_late
+from harness.conformance.leftovers import changes
 from harness.conformance.profile import Profile
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
@@ -46,6 +47,18 @@ def leaves_other_containers(trial: Trial) -> None:
     changed = [each.in_words() for each in trial.leftovers(before, after) if each.place == "pod"]
     if changed:
         raise ViolationError("another container as it was before ADD", "; ".join(changed))
+
+
+@check("add-leaves-etc", "add-interface")
+def leaves_etc(trial: Trial) -> None:
+    """ADD leaves the node's /etc as it was: its files are the administrator's, and no container's."""
+    trial.prepare(trial.container)
+    before = trial.snapshot()
+    trial.attach()
+    found = changes(before, trial.snapshot())
+    changed = [each.in_words() for each in found if each.thing == "file" and each.name.startswith("/etc/")]
+    if changed:
+        raise ViolationError("the node's /etc as it was before ADD", "; ".join(changed))
 
 
 @check("add-existing-interface", "add-existing-interface", profiles=_INTERFACE)
