@@ -11,7 +11,16 @@ from typing import Final
 
 from skel.state_file import write_whole
 
-__all__ = ["LockHeldError", "locked", "open_regular", "read_end", "read_regular", "remove_tree", "write_atomically"]
+__all__ = [
+    "LockHeldError",
+    "copy_files",
+    "locked",
+    "open_regular",
+    "read_end",
+    "read_regular",
+    "remove_tree",
+    "write_atomically",
+]
 
 _RM: Final = "/bin/rm"  # of coreutils, which is essential in Debian
 
@@ -60,6 +69,29 @@ def read_end(path: str | Path, limit: int) -> bytes:
     with open(open_regular(path), "rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - limit))
         return file.read(limit)
+
+
+def copy_files(source: Path, target: Path) -> None:
+    """Copy a folder with its folders and regular files, also those that links lead to, to the new folder `target`.
+
+    Anything else, and a link to nothing, is left out. `target` exists when it is complete. Raises OSError.
+    """
+    unfinished = target.with_name(f".{target.name}")
+    if unfinished.exists():
+        remove_tree(unfinished)
+    _copy(source, unfinished)
+    unfinished.rename(target)
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.mkdir(parents=True, mode=0o700)
+    for path in source.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            _copy(path, target / path.name)
+        elif path.is_file():
+            with open(open_regular(path, follow=True), "rb") as file:
+                write_atomically(target / path.name, file.read(), mode=stat.S_IMODE(os.fstat(file.fileno()).st_mode))
+    target.chmod(stat.S_IMODE(source.stat().st_mode))
 
 
 def remove_tree(folder: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from harness.cli.options import Settings, say, warn
 from harness.install.files import write_launchers
 from harness.libcni.networks import NetworkError, NetworkList, load_networks, network_files
-from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, OWN_CONF_DIR
+from harness.locations import DEFAULT_BIN_DIR, OWN_CONF_DIR
 from launch.installation import plugin_names
 
 __all__ = ["configured_networks", "network_folder", "plugin_folders", "plugin_types", "select_networks"]
@@ -24,9 +24,10 @@ def network_folder(settings: Settings) -> Path:
             lacking = "no network lists" if settings.conf_dir.is_dir() else "no such folder"
             raise NetworkError(f"{settings.conf_dir}: {lacking} (--conf-dir, or NETCONFPATH in the environment)")
         return settings.conf_dir
-    if network_files(DEFAULT_CONF_DIR):
-        return DEFAULT_CONF_DIR
-    _announce(settings, f"No network lists in {DEFAULT_CONF_DIR}: using this project's own, {OWN_CONF_DIR}")
+    usual = settings.usual_conf_dir
+    if network_files(usual):
+        return usual
+    _announce(settings, f"No network lists in {usual}: using this project's own, {OWN_CONF_DIR}")
     return OWN_CONF_DIR
 
 
@@ -43,7 +44,7 @@ def select_networks(settings: Settings, names: Sequence[str]) -> list[NetworkLis
     """
     networks = configured_networks(settings)
     if not names and not networks:
-        raise NetworkError(f"{settings.conf_dir or DEFAULT_CONF_DIR}: no network list that can be used")
+        raise NetworkError(f"{settings.conf_dir or settings.usual_conf_dir}: no network list that can be used")
     if not names:
         return networks[:1]
     known = {network.name: network for network in networks}
@@ -59,7 +60,7 @@ def select_networks(settings: Settings, names: Sequence[str]) -> list[NetworkLis
         raise NetworkError(f"no network named {', '.join(missing)} ({'; '.join(there)})")
     for name in dict.fromkeys(names):
         if name not in known:
-            folder = settings.conf_dir or DEFAULT_CONF_DIR
+            folder = settings.conf_dir or settings.usual_conf_dir
             say(f"No network {name} in {folder}: using this project's own, {own[name].source}")
     return [known.get(name) or own[name] for name in names]
 

@@ -7,7 +7,7 @@ import click
 
 from harness.cli.cache_option import cache_dir_option
 from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, say, verb
-from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR
+from harness.locations import DEFAULT_BIN_DIR
 from harness.table import Table
 
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ def _scope(settings: Settings, node: "Node", cache_dirs: tuple[Path, ...]) -> "S
     from harness.libcni.networks import network_files
     from harness.views.diagnosis import Scope
 
-    conf_dir = settings.conf_dir or (DEFAULT_CONF_DIR if network_files(DEFAULT_CONF_DIR) else None)
+    usual = settings.usual_conf_dir
+    conf_dir = settings.conf_dir or (usual if network_files(usual) else None)
     folders = [*(settings.bin_dirs or (DEFAULT_BIN_DIR,)), *_folders_of_pods(node), settings.state_dir / "bin"]
     # A named node has a namespace of its own, but the runtimes are this host's.
     state_dir = settings.state_dir if node.netns is None else None

@@ -103,6 +103,12 @@ class Settings:
 
         return Node(self.node, self.state_dir, threads=threads)
 
+    @property
+    def usual_conf_dir(self) -> Path:
+        """The folder of network lists without `conf_dir`: the node's own if it has one, or this host's."""
+        own = self.open_node().conf_dir
+        return own if own.is_dir() else DEFAULT_CONF_DIR
+
     def pod(self, namespace: str, name: str) -> "Pod":
         """Return a pod's record. Raises ClickException if it is missing, NodeError, PodNameError, PodRecordError."""
         pod = self.open_node().pods.read(namespace, name)
@@ -184,7 +190,12 @@ def shared_options(*, environment: bool = False, makes_folders: bool = False) ->
         return click.Option(names, envvar=envvar if environment else None, show_envvar=environment, **settings)
 
     return [
-        option("--conf-dir", envvar="NETCONFPATH", type=_FOLDER, help=f"Network lists.  [default: {DEFAULT_CONF_DIR}]"),
+        option(
+            "--conf-dir",
+            envvar="NETCONFPATH",
+            type=_FOLDER,
+            help=f"Network lists.  [default: {DEFAULT_CONF_DIR}, or the --node's copy]",
+        ),
         option(
             "--bin-dir",
             "bin_dirs",

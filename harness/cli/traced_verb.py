@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from harness.locations import DEFAULT_CONF_DIR, OWN_CONF_DIR
+from harness.locations import OWN_CONF_DIR
 
 if TYPE_CHECKING:
     from harness.cli.options import Settings
@@ -88,7 +88,7 @@ def _recorded(
     from harness.views.run_recording import Recording, recorded_run
 
     pods = [f"{named['namespace']}/{pod}" for pod in named.get("pods") or named.get("names") or ()]
-    conf_dirs = [settings.conf_dir or DEFAULT_CONF_DIR, OWN_CONF_DIR]
+    conf_dirs = [settings.conf_dir or settings.usual_conf_dir, OWN_CONF_DIR]
     recording = Recording(settings.open_node(), name, None if named.get("everything") else pods, conf_dirs)
     with recorded_run(recording, say) as take:
         yield take

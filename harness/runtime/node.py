@@ -1,8 +1,8 @@
 """A node for pods: this host, or a named network namespace in its place.
 
 A named node has its network namespace at `/run/netns/NAME` and its files under `<state-dir>/nodes/NAME`. Plugins run in
-that namespace and see the node's own `/var/lib/cni`, so that two nodes share nothing and tests need no host. Its kernel
-parameters, and those of its pods, are the same on every machine (harness.runtime.fixed_sysctls).
+that namespace and see the node's own `/var/lib/cni` and `/etc/cni/net.d`, so that two nodes share nothing and tests
+need no host. Its kernel parameters, and those of its pods, are the same everywhere (harness.runtime.fixed_sysctls).
 """
 
 import os
@@ -14,8 +14,8 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
-from harness.files import locked, write_atomically
-from harness.locations import DEFAULT_STATE_DIR
+from harness.files import copy_files, locked, write_atomically
+from harness.locations import DEFAULT_CONF_DIR, DEFAULT_STATE_DIR
 from harness.runtime.left_links import LeftLinks
 from harness.runtime.own_folders import OwnFolders, own_folders
 from harness.runtime.pods import PodStore
@@ -67,6 +67,8 @@ class Node:
         self.folder = state_dir if name is None else state_dir / "nodes" / name
         self.netns = None if name is None else str(NETNS_DIR / name)
         self.var_lib_cni = VAR_LIB_CNI if name is None else self.folder / "var-lib-cni"
+        self.conf_dir = DEFAULT_CONF_DIR if name is None else self.folder / "etc-cni-net.d"
+        """The folder of network lists: on a named node a copy of this host's, made with the node. It may be missing."""
         self.pods = PodStore(self.folder / "pods")
         self.left_links = LeftLinks(self.folder / "left-links")
         self.runs = self.folder / "runs"
@@ -167,8 +169,10 @@ class Node:
         """Return a command prefix that runs a command on the node; empty for this host."""
         if self.name is None:
             return ()
-        own_files = f'mount --bind "$0" {VAR_LIB_CNI} && exec "$@"'
-        return ("ip", "netns", "exec", self.name, "sh", "-c", own_files, str(self.var_lib_cni))
+        own_files = " && ".join(
+            f"mount --bind {shlex.quote(source)} {target}" for target, source in self._binds().items()
+        )
+        return ("ip", "netns", "exec", self.name, "sh", "-c", f'{own_files} && exec "$0" "$@"')
 
     def program(self) -> str:
         """Return the beginning of a command line of `cni-harness` that acts on this node, from any shell."""
@@ -213,12 +217,19 @@ class Node:
             seen = {Path(folder): Path(f"/proc/self/fd/{memory}", Path(upper).name) for folder, upper in layers.items()}
             self.own = own = own._replace(layers=seen)
         folders = {str(target): str(source) for target, source in own.sources.items()}
-        bind_over({str(VAR_LIB_CNI): str(self.var_lib_cni), **folders}, own.kept)
+        bind_over({**self._binds(), **folders}, own.kept)
         if own.layered:
             is_own = own.writable()
             make_read_only(lambda path: path == str(VAR_LIB_CNI) or is_own(path))
         with entered(namespace):
             mount_own_sysfs()
+
+    def _binds(self) -> dict[str, str]:
+        """Return the node's folders that take the place of this host's, by those. A mount needs a place."""
+        binds = {str(VAR_LIB_CNI): str(self.var_lib_cni)}
+        if self.conf_dir.is_dir() and DEFAULT_CONF_DIR.is_dir():
+            binds[str(DEFAULT_CONF_DIR)] = str(self.conf_dir)
+        return binds
 
     def _complete(self) -> bool:
         return self.netns is None or (sandbox_exists(self.netns) and self.var_lib_cni.is_dir())
@@ -243,6 +254,8 @@ class Node:
     def _make(self) -> None:
         if self.netns is None:
             return
+        if DEFAULT_CONF_DIR.is_dir() and not self.conf_dir.exists() and not self._has_own_folders:
+            copy_files(DEFAULT_CONF_DIR, self.conf_dir)
         self.var_lib_cni.mkdir(parents=True, exist_ok=True)
         if sandbox_exists(self.netns):
             return
