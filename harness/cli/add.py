@@ -102,6 +102,7 @@ def command(
     from harness.conformance.preparation import prepare_node
     from harness.runtime.kubernetes import check_pod
     from harness.runtime.pod_view import pod_document
+    from harness.runtime.unserved import unserved_requests
 
     settings.announces = True
     needs_root("add", "makes network namespaces")
@@ -113,6 +114,8 @@ def command(
         check_pod(*each)
     options = Options(ifname, ports, ips, mac, cni_args, capabilities)
     plans = plan_networks(select_networks(settings, networks), options)
+    for request in unserved_requests(plan.to_network() for plan in plans):
+        say(f"Warning: {request.in_words()}")
     node = settings.open_node(threads=jobs)
     with node.in_use():
         if preparation is not None:

@@ -8,7 +8,7 @@ import click
 from harness.cli.kubelet_node import complete_manifest_pod, is_running, pod_on_record
 from harness.cli.kubelet_tables import age
 from harness.cli.options import Settings, namespace_option, needs_root, verb
-from harness.cli.present_pods import pods_at_present
+from harness.cli.present_pods import pods_at_present, requests_without_effect
 from harness.output import on_one_line, write
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def command(settings: Settings, *, pod: str, namespace: str) -> int:
     status = next((now for each, now in pods_at_present(settings) if each.metadata.uid == uid), status)
     events = EventRecorder(KubeletPaths(settings.open_node().folder).pods).of(uid)
     if settings.is_table:
-        lines = [*_lines(described, status, events)]
+        lines = [*_lines(described, status, events, requests_without_effect(settings, described))]
         if not is_running(settings):
             lines.append(_line("Kubelet", "<none>: containers are neither restarted nor probed"))
         write("\n".join(lines))
@@ -53,7 +53,7 @@ def command(settings: Settings, *, pod: str, namespace: str) -> int:
     return 0
 
 
-def _lines(pod: "V1Pod", status: "V1PodStatus", events: "list[Event]") -> Iterator[str]:
+def _lines(pod: "V1Pod", status: "V1PodStatus", events: "list[Event]", without_effect: list[str]) -> Iterator[str]:
     metadata, spec = pod.metadata, pod.spec
     yield _line("Name", metadata.name)
     yield _line("Namespace", metadata.namespace)
@@ -67,6 +67,7 @@ def _lines(pod: "V1Pod", status: "V1PodStatus", events: "list[Event]") -> Iterat
         yield _line("Message", status.message)
     yield _line("IP", status.pod_ip)
     yield from (_line("IPs" if number == 0 else "", ip) for number, ip in enumerate(status.pod_ips))
+    yield from (_line("Not Supported", sentence) for sentence in without_effect)
     for title, containers, statuses in (
         ("Init Containers", spec.init_containers, status.init_container_statuses),
         ("Containers", spec.containers, status.container_statuses),

@@ -1,6 +1,6 @@
 """Pods with the states that their containers have now, also while no kubelet looks at them."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from harness.kubelet.v1 import V1Pod
     from harness.kubelet.v1_status import V1PodStatus
 
-__all__ = ["pods_at_present", "reading_runtime"]
+__all__ = ["pods_at_present", "reading_runtime", "requests_without_effect"]
 
 
 def pods_at_present(settings: Settings) -> "list[tuple[V1Pod, V1PodStatus]]":
@@ -39,6 +39,26 @@ def pods_at_present(settings: Settings) -> "list[tuple[V1Pod, V1PodStatus]]":
         say(f"Warning: no kubelet runs, and the runtime gives no answer: {message_of(error)}")
         say(f"Warning: the newest status is {_age_of_newest(settings)} old")
         return told
+
+
+def requests_without_effect(settings: Settings, pod: "V1Pod") -> list[str]:
+    """Return a sentence for each kind of host port and bandwidth limit of a pod that no plugin of its networks gets.
+
+    None if the pod has no sandbox, or the runtime gives no answer.
+    """
+    from harness.cri.messages import SANDBOX_READY
+    from harness.cri.service import RuntimeServiceError
+    from harness.kubelet.labels import POD_UID
+    from harness.kubelet.sandbox_config import pod_sandbox_config
+
+    if pod.spec.host_network:
+        return []
+    config = pod_sandbox_config(pod, 0, dns=None, log_directory="", cgroup_parent="")
+    with suppress(RuntimeServiceError, OSError, ClickException), reading_runtime(settings) as service:
+        sandboxes = service.list_pod_sandbox({POD_UID: pod.metadata.uid})
+        ready = [each.id for each in sandboxes if each.state is SANDBOX_READY]
+        return [request.in_words() for each in ready for request in service.unserved_requests(each, config)]
+    return []
 
 
 @contextmanager

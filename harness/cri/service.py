@@ -18,6 +18,7 @@ from harness.cri.messages import (
     RuntimeStatus,
     RuntimeVersion,
 )
+from harness.runtime.unserved import UnservedRequest
 
 __all__ = ["ImageNotFoundError", "ImageService", "NotFoundError", "RuntimeService", "RuntimeServiceError"]
 
@@ -48,6 +49,12 @@ class RuntimeService(Protocol):
 
     def run_pod_sandbox(self, config: PodSandboxConfig) -> str:
         """Make a sandbox and its network, and return its ID. If that fails, nothing of it remains."""
+
+    def unserved_requests(self, pod_sandbox_id: str, config: PodSandboxConfig) -> list[UnservedRequest]:
+        """Return the host ports and bandwidth limits of a sandbox that its networks have no plugin for.
+
+        Empty if the runtime does not tell its network lists. Raises NotFoundError.
+        """
 
     def stop_pod_sandbox(self, pod_sandbox_id: str) -> None:
         """End all containers of a sandbox by force, then remove its network; may be repeated. A missing one is fine."""

@@ -6,9 +6,9 @@ sandbox. 5. Start ephemeral containers. 6. Start init containers, one at a time.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from harness.cri.messages import CONTAINER_EXITED, PodSandboxConfig
+from harness.cri.messages import CONTAINER_EXITED, NamespaceMode, PodSandboxConfig
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.backoff import Backoff
 from harness.kubelet.container_kill import ContainerKiller
@@ -27,6 +27,7 @@ from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.sandbox_config import pod_sandbox_config
 from harness.kubelet.start_error import StartError
 from harness.kubelet.v1 import V1Container, V1Pod
+from harness.runtime.unserved import BANDWIDTH, PORT_MAPPINGS
 from lean import span
 
 __all__ = ["CREATE_SANDBOX", "KILL_CONTAINER", "KILL_SANDBOX", "START_CONTAINER", "KubeRuntime", "SyncStep"]
@@ -35,6 +36,9 @@ START_CONTAINER = "StartContainer"
 KILL_CONTAINER = "KillContainer"
 CREATE_SANDBOX = "CreatePodSandbox"
 KILL_SANDBOX = "KillPodSandbox"
+
+_UNSERVED_REASONS: Final = {PORT_MAPPINGS: "HostPortNotSupported", BANDWIDTH: "BandwidthNotSupported"}
+"""kubelet has no such events; it has HostNetworkNotSupported (pkg/kubelet/events/event.go)."""
 
 
 class SyncStep(NamedTuple):
@@ -200,7 +204,16 @@ class KubeRuntime:
             message = f"Unable to get pod sandbox status: {error}"
             self._events.event(pod, WARNING, "FailedPodSandBoxStatus", message)
             return SyncStep(CREATE_SANDBOX, format_pod(pod), "CreatePodSandboxError", message)
+        self._tell_unserved(pod, sandbox_id, config)
         return PodSandbox(sandbox_id, config, tuple(ips))
+
+    def _tell_unserved(self, pod: V1Pod, sandbox_id: str, config: PodSandboxConfig) -> None:
+        """Record an event for host ports and bandwidth limits that no plugin of the pod's networks sets up."""
+        if config.network != NamespaceMode.POD:
+            return
+        with suppress(RuntimeServiceError):  # the pod runs without this answer
+            for request in self._service.unserved_requests(sandbox_id, config):
+                self._events.event(pod, WARNING, _UNSERVED_REASONS[request.capability], request.in_words())
 
     def _config(self, pod: V1Pod, attempt: int, dns: PodDNS, cgroup_parent: str) -> PodSandboxConfig:
         folder = str(self._paths.log_directory(pod))

@@ -190,17 +190,7 @@ class Runtime:
 
     def _make(self, namespace: str, name: str, networks: Sequence[NetworkPlan]) -> Pod:
         self._find_plugins(networks)
-        wanted = [
-            PodNetwork(
-                name=planned.network.name,
-                ifname=planned.ifname,
-                config=planned.network.raw.decode(),
-                source=str(planned.network.source or ""),
-                cni_args=dict(planned.cni_args),
-                capability_args=dict(planned.capability_args),
-            )
-            for planned in networks
-        ]
+        wanted = [planned.to_network() for planned in networks]
         bin_dirs = [str(folder) for folder in self._bin_dirs]
         pod = new_pod(namespace, name, netns=new_sandbox_path(), bin_dirs=bin_dirs, networks=wanted)
         self.node.pods.write(pod)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.libcni.networks import NetworkList
+from harness.runtime.pods import PodNetwork
 
 __all__ = ["NetworkPlan"]
 
@@ -16,3 +17,14 @@ class NetworkPlan:
     ifname: str
     cni_args: Mapping[str, str]
     capability_args: Mapping[str, object]
+
+    def to_network(self) -> PodNetwork:
+        """Return the record of the network before its ADD."""
+        return PodNetwork(
+            name=self.network.name,
+            ifname=self.ifname,
+            config=self.network.raw.decode(),
+            source=str(self.network.source or ""),
+            cni_args=dict(self.cni_args),
+            capability_args=dict(self.capability_args),
+        )

@@ -74,12 +74,18 @@ def _lost(evidence: Evidence, attachment: KnownAttachment, lines: list[str]) -> 
 
 
 def _wanted_ports(attachment: KnownAttachment) -> Iterator[tuple[int, str]]:
-    if not any(each.get("type") == "portmap" for each in plugins_of(attachment.network)):
+    if not any(each.get("type") == "portmap" and _takes_ports(each) for each in plugins_of(attachment.network)):
         return
     mappings = attachment.network.capability_args.get("portMappings")
     for each in mappings if isinstance(mappings, list) else []:
         if isinstance(each, dict) and each.get("hostPort"):
             yield int(each["hostPort"]), str(each.get("protocol") or "tcp").lower()
+
+
+def _takes_ports(plugin: Mapping[str, Any]) -> bool:
+    """Tell whether the runtime hands host ports to a plugin; `capability-missing` is the fault if not."""
+    capabilities = plugin.get("capabilities")
+    return isinstance(capabilities, dict) and bool(capabilities.get("portMappings"))
 
 
 def _drops(evidence: Evidence, alive: list[KnownAttachment]) -> Iterator[Fault]:

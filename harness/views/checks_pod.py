@@ -1,14 +1,22 @@
 """Faults of single pods: their namespace, their links on both sides, addresses and routes against the result."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from harness.runtime.result_comparison import compare
+from harness.runtime.unserved import BANDWIDTH, PORT_MAPPINGS, unserved_requests
 from harness.views.attachments import KnownAttachment, plugins_of
 from harness.views.evidence import Commands, Ends, Evidence, Fault, bridge_plugin, pod_addresses
+from launch.installation import plugin_names
 from netlink.kinds import PAIRS
 
 __all__ = ["check_pods"]
 
+_SERVING: Final = {
+    PORT_MAPPINGS: '{"type": "portmap", "capabilities": {"portMappings": true}}',
+    BANDWIDTH: '{"type": "bandwidth", "capabilities": {"bandwidth": true}}',
+}
+"""The plugin that sets up what a capability asks for."""
 _GATEWAY_PLUGINS = ("bridge", "ptp")
 _BRIDGE_DEFAULT = "cni0"
 _LOOPBACK = "lo"
@@ -21,6 +29,7 @@ def check_pods(evidence: Evidence) -> Iterator[Fault]:
         if attachment.is_ours or attachment.netns:
             yield from _check(evidence, attachment)
     yield from _duplicates(evidence)
+    yield from _unserved(evidence)
 
 
 def _check(evidence: Evidence, attachment: KnownAttachment) -> Iterator[Fault]:
@@ -182,6 +191,26 @@ def _duplicates(evidence: Evidence) -> Iterator[Fault]:
             cause = "an address was set by hand, or reservations were lost"
             remedy = " or ".join(_delete(evidence, each) for each in having)
             yield Fault("duplicate-address", duplicate, pods, f"{' and '.join(names)} have {duplicate}", cause, remedy)
+
+
+def _unserved(evidence: Evidence) -> Iterator[Fault]:
+    """Compare what each pod asks of its networks with the capabilities of their plugins."""
+    pods: dict[str, list[KnownAttachment]] = {}
+    for attachment in evidence.known:
+        if attachment.network.result is not None and evidence.view_of(attachment) is not None:
+            pods.setdefault(attachment.container_id, []).append(attachment)
+    for attachments in pods.values():
+        pod = attachments[0]
+        for request in unserved_requests(each.network for each in attachments):
+            # Other projects' networks may have an agent that reads the Kubernetes API, and needs no capability.
+            if not pod.is_ours and not set(plugin_names()).issuperset(request.plugins):
+                continue
+            what = f"{pod.name}: {request.in_words()}"
+            file = request.source or f"the file of network {request.network}"
+            cause = "the runtime hands such a request only to plugins that declare its capability"
+            again = f"{_delete(evidence, pod)}, then make it again"
+            remedy = f"add {_SERVING[request.capability]} to the plugins in {file}; {again}"
+            yield _fault("capability-missing", ", ".join(request.asked), pod, what, cause, remedy)
 
 
 def _fault(check: str, subject: str, attachment: KnownAttachment, what: str, cause: str, remedy: str) -> Fault:

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.cri.messages import ContainerConfig, ContainerMetadata, PodSandboxConfig, PodSandboxMetadata
+from harness.cri.messages import ContainerConfig, ContainerMetadata, PodSandboxConfig, PodSandboxMetadata, PortMapping
 from harness.cri.remote.client import RemoteRuntime
 from harness.cri.service import ImageNotFoundError, NotFoundError, RuntimeServiceError
-from tests.nodes import Node, veth_between
+from tests.nodes import Node, until, veth_between
 from tests.runtime.containerd import SOCKET, Containerd
 from tests.runtime.cri import SECONDS
 from tests.runtime.node import RuntimeNode
@@ -103,6 +103,20 @@ def _check_exec(pods: ManifestPods) -> None:
         assert before == termios.tcgetattr(its)
         os.close(its)
     assert "got typed" in shown
+
+
+def test_host_port_is_unserved_until_containerds_list_has_the_capability(started: Containerd) -> None:
+    mapping = PortMapping(protocol="TCP", container_port=80, host_port=PORT)
+    config = _sandbox_config(started, "asking")
+    config.port_mappings = [mapping]
+    with RemoteRuntime(f"unix://{started.node.root}{SOCKET}") as runtime:
+        [request] = runtime.unserved_requests("", config)
+
+        assert request.in_words() == (
+            f"host port {PORT}/tcp has no effect: no plugin of network cni-harness has the capability portMappings"
+        )
+        ManifestPods(started.node)  # its list has portmap
+        until(lambda: runtime.unserved_requests("", config) == [])
 
 
 def test_each_kubelet_sees_its_own_pods_alone(started: Containerd) -> None:

@@ -76,17 +76,7 @@ class SandboxNetworks:
                 plan.network.require_name()
         except NetworkError as error:
             raise RuntimeServiceError(f'failed to setup network for sandbox "{sandbox.id}": {error}') from error
-        return [
-            PodNetwork(
-                name=plan.network.name,
-                ifname=plan.ifname,
-                config=plan.network.raw.decode(),
-                source=str(plan.network.source or ""),
-                cni_args=dict(plan.cni_args),
-                capability_args=dict(plan.capability_args),
-            )
-            for plan in plans
-        ]
+        return [plan.to_network() for plan in plans]
 
     def setup(self, sandbox: SandboxRecord) -> None:
         """ADD each network in its order; the results and the addresses of eth0 go into the record.

@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from harness.cri.messages import SANDBOX_NOTREADY, SANDBOX_READY, NamespaceMode,
 from harness.cri.service import NotFoundError, RuntimeServiceError
 from harness.runtime.node import Node
 from harness.runtime.sandbox import create_sandbox, new_sandbox_path
+from harness.runtime.unserved import UnservedRequest, unserved_requests
 from netlink.namespace import remove_namespace
 
 __all__ = ["Sandboxes"]
@@ -80,6 +81,10 @@ class Sandboxes:
     def status(self, sandbox_id: str) -> PodSandboxStatus:
         """Return a sandbox. Raises NotFoundError."""
         return self._status(self.store.get(sandbox_id))
+
+    def unserved_requests(self, sandbox_id: str) -> Sequence[UnservedRequest]:
+        """Return the requests of a sandbox that no plugin of its networks gets. Raises NotFoundError."""
+        return unserved_requests(self.store.get(sandbox_id).networks)
 
     def list(self, labels: Mapping[str, str] | None = None) -> list[PodSandboxStatus]:
         """Return the sandboxes with these labels, the oldest first."""

@@ -22,6 +22,7 @@ from harness.cri.messages import (
     RuntimeVersion,
 )
 from harness.runtime.node import Node
+from harness.runtime.unserved import UnservedRequest
 
 __all__ = ["RUNTIME_NAME", "BuiltinRuntime"]
 
@@ -63,6 +64,11 @@ class BuiltinRuntime:
     def run_pod_sandbox(self, config: PodSandboxConfig) -> str:
         """Make a sandbox. Raises RuntimeServiceError."""
         return self._sandboxes.run(config)
+
+    def unserved_requests(self, pod_sandbox_id: str, config: PodSandboxConfig) -> list[UnservedRequest]:
+        """Return the requests without a plugin, by the lists that the sandbox was joined to. Raises NotFoundError."""
+        del config  # the record has the arguments of each network
+        return list(self._sandboxes.unserved_requests(pod_sandbox_id))
 
     def stop_pod_sandbox(self, pod_sandbox_id: str) -> None:
         """Kill the containers of a sandbox, then stop it. Raises RuntimeServiceError."""

@@ -1,5 +1,7 @@
 """Answers of a runtime, as this project's messages."""
 
+import json
+from collections.abc import Mapping
 from typing import Final
 
 from harness.cri.messages import (
@@ -15,14 +17,32 @@ from harness.cri.messages import (
     PodSandboxStatus,
 )
 from harness.cri.remote import api_pb2
+from harness.runtime.pods import PodNetwork
+from skel.decoders import list_of, record, string
+from skel.errors import CniError
+from skel.record import Record, field
 
-__all__ = ["container", "container_status", "image", "listed_sandbox", "sandbox_status"]
+__all__ = ["container", "container_status", "image", "listed_sandbox", "networks", "sandbox_status"]
 
 _PROPAGATIONS: Final = {
     api_pb2.PROPAGATION_PRIVATE: "private",
     api_pb2.PROPAGATION_HOST_TO_CONTAINER: "rslave",
     api_pb2.PROPAGATION_BIDIRECTIONAL: "rshared",
 }
+
+
+class _List(Record):
+    name: str = field(string, default="")
+    source: str = field(string, default="")
+
+
+class _Network(Record):
+    config: _List = field(record(_List), default=_List)
+    ifname: str = field(string, "ifName", default="")
+
+
+class _Lists(Record):
+    networks: list[_Network] = field(list_of(record(_Network)), default=list)
 
 
 def sandbox_status(answer: api_pb2.PodSandboxStatusResponse) -> PodSandboxStatus:
@@ -53,6 +73,23 @@ def listed_sandbox(sandbox: api_pb2.PodSandbox) -> PodSandboxStatus:
         labels=dict(sandbox.labels),
         annotations=dict(sandbox.annotations),
     )
+
+
+def networks(info: Mapping[str, str], capability_args: Mapping[str, object]) -> list[PodNetwork]:
+    """Return the networks of a pod with these arguments; none if the runtime's status does not tell them.
+
+    `cniconfig` is go-cni's ConfigResult as JSON, which containerd adds to its verbose status. `Source` is the list's
+    own text.
+    """
+    try:
+        listed = _Lists.decode(json.loads(info.get("cniconfig", "{}")))
+    except (ValueError, CniError):
+        return []
+    arguments = dict(capability_args)
+    return [
+        PodNetwork(name=each.config.name, ifname=each.ifname, config=each.config.source, capability_args=arguments)
+        for each in listed.networks
+    ]
 
 
 def container(container: api_pb2.Container) -> Container:

@@ -10,6 +10,7 @@ from typing import Final, Self
 
 import grpc
 
+from harness.cri.capability_args import capability_args
 from harness.cri.messages import (
     Container,
     ContainerConfig,
@@ -29,6 +30,7 @@ from harness.cri.remote.images import RemoteImages
 from harness.cri.remote.requests import container_config, sandbox_config
 from harness.cri.remote.trace_context import with_trace_context
 from harness.cri.service import ImageNotFoundError, RuntimeServiceError
+from harness.runtime.unserved import UnservedRequest, unserved_requests
 
 __all__ = ["OWNER_LABEL", "REQUEST_TIMEOUT_S", "RemoteRuntime"]
 
@@ -114,6 +116,17 @@ class RemoteRuntime:
         with translated():
             answer: api_pb2.RunPodSandboxResponse = self._stub.RunPodSandbox(request, timeout=2 * self._timeout_s)
         return answer.pod_sandbox_id
+
+    def unserved_requests(self, pod_sandbox_id: str, config: PodSandboxConfig) -> list[UnservedRequest]:
+        """Return the requests that no plugin gets of the lists that the runtime uses now; containerd alone tells them.
+
+        The runtime keeps no list of a sandbox, so `pod_sandbox_id` is not asked for.
+        """
+        del pod_sandbox_id
+        with translated():
+            request = api_pb2.StatusRequest(verbose=True)
+            answer: api_pb2.StatusResponse = self._stub.Status(request, timeout=self._timeout_s)
+        return unserved_requests(answers.networks(answer.info, capability_args(config)))
 
     def stop_pod_sandbox(self, pod_sandbox_id: str) -> None:
         """End all containers of a sandbox by force, then remove its network. A missing one is fine."""
