@@ -100,6 +100,7 @@ def install(
     `diverting`, a Debian package's file is kept aside too, and dpkg puts its next version there. An existing file with
     the right content is skipped, and `uninstall` leaves it. Raises InstallError, OSError.
     """
+    _refuse_unwritable("install", [state_dir, *(path.parent for path in files)])
     with locked(state_dir / "install.lock"):
         manifest = _read_manifest(state_dir)
         placed = {entry.path: entry for entry in manifest.files}
@@ -129,6 +130,25 @@ def install(
                 write_atomically(path, new.text, mode=new.mode, watched=not new.mode & 0o111)
                 written.append(path)
         return written
+
+
+def _refuse_unwritable(verb: str, folders: Iterable[Path]) -> None:
+    """Raise InstallError if a folder cannot be written, or not be made: half an installation would be left."""
+    denied = [str(folder) for folder in dict.fromkeys(folders) if not _is_writable(folder)]
+    if not denied:
+        return
+    if os.geteuid() == 0:
+        raise InstallError(f"nothing was changed: {', '.join(denied)} cannot be written (a read-only file system?)")
+    raise InstallError(
+        f"nothing was changed: `cni-harness {verb}` needs root (sudo) to write into {', '.join(denied)}; "
+        "--bin-dir, --conf-dir and --state-dir name other folders"
+    )
+
+
+def _is_writable(folder: Path) -> bool:
+    """Tell whether this user may make files in a folder, or the folder itself."""
+    there = next(path for path in (folder, *folder.parents) if os.access(path, os.F_OK, effective_ids=True))
+    return os.access(there, os.W_OK | os.X_OK, effective_ids=True)
 
 
 def _packages(files: Iterable[Path]) -> dict[Path, str]:
@@ -161,6 +181,8 @@ def uninstall(state_dir: Path, folders: Collection[Path] = ()) -> Uninstalled:
     manifest_file, lock = state_dir / "install.json", state_dir / "install.lock"
     if not manifest_file.exists() and not lock.exists():
         return done
+    placed = [Path(entry.path).parent for entry in _read_manifest(state_dir).files if _is_in(entry, folders)]
+    _refuse_unwritable("uninstall", [state_dir, *(folder for folder in placed if folder.exists())])
     with locked(lock):
         manifest = _read_manifest(state_dir)
         for entry in [entry for entry in manifest.files if _is_in(entry, folders)]:

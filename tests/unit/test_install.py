@@ -4,7 +4,9 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -75,6 +77,70 @@ def test_unknown_list_is_refused_before_anything_is_written(cli: Cli) -> None:
     assert failed.returncode == 2
     assert "10-cni-harness.conflist" in failed.stderr
     assert not cli.bin_dir.exists()
+
+
+@pytest.fixture
+def unprivileged() -> Iterator[Cli]:
+    """The same for a user who is not root, and who has one folder, `own`.
+
+    It is not below pytest's folder, which only root can search.
+    """
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        (folder / "own").mkdir()
+        os.chown(folder / "own", 65534, 65534)
+        cli = Cli(folder / "cli", folder / "opt" / "cni" / "bin")
+        cli.prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        # The checkout may be where only root can search; this capability allows no write.
+        cli.prefix += ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"]
+        yield cli
+
+
+@pytest.mark.sudo
+@pytest.mark.parametrize("lacking", ["bin", "state", "conf"])
+def test_install_without_root_names_the_folder_and_changes_nothing(unprivileged: Cli, lacking: str) -> None:
+    place = unprivileged.folder.parent
+    folders = {name: str(place / ("root" if name == lacking else "own") / name) for name in ("bin", "state", "conf")}
+    before = sorted(place.rglob("*"))
+
+    failed = unprivileged.run(
+        *("install", "--conf", *(word for name in folders for word in (f"--{name}-dir", folders[name]))), check=False
+    )
+
+    assert (failed.returncode, failed.stdout) == (1, "")
+    [error] = [line for line in failed.stderr.splitlines() if line != SLOWER]
+    assert error.startswith("Error: nothing was changed: `cni-harness install` needs root (sudo) to write into ")
+    assert f" {folders[lacking]}; " in error
+    assert sorted(place.rglob("*")) == before
+
+
+@pytest.mark.sudo
+def test_install_without_root_into_folders_of_ones_own_and_back(unprivileged: Cli) -> None:
+    place = unprivileged.folder.parent
+    folders = [f"--{name}-dir={place / 'own' / name}" for name in ("bin", "state", "conf")]
+
+    unprivileged.run("install", "--conf", *folders)
+    assert {path.name for path in (place / "own/bin").iterdir()} == set(PLUGINS)
+    unprivileged.run("uninstall", folders[1])
+
+    assert [path.name for path in (place / "own").iterdir()] == ["state"]
+
+
+@pytest.mark.sudo
+def test_uninstall_without_root_names_the_folders_and_changes_nothing(unprivileged: Cli) -> None:
+    place = unprivileged.folder.parent
+    prefix, unprivileged.prefix = unprivileged.prefix, []
+    unprivileged.run("install")
+    before = files(place)
+
+    unprivileged.prefix = prefix
+    failed = unprivileged.run("uninstall", check=False)
+
+    assert failed.returncode == 1
+    assert "nothing was changed: `cni-harness uninstall` needs root (sudo) to write into " in failed.stderr
+    assert str(unprivileged.bin_dir) in failed.stderr
+    assert files(place) == before
 
 
 def test_installing_again_changes_nothing(cli: Cli) -> None:
