@@ -119,10 +119,20 @@ def _yaml_documents(text: str) -> Iterator[object]:
     except ManifestError:
         raise
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # PyYAML leaves errors of chr() to its callers
-        raise ManifestError(f"not YAML: {' '.join(str(error).split())}") from None
+        raise ManifestError(f"not YAML: {_in_words(error, text)}") from None
     finally:
         if loader is not None:
             loader.dispose()
+
+
+def _in_words(error: Exception, text: str) -> str:
+    """Return the place and the cause of PyYAML's error, without its excerpts and its name of the stream."""
+    if isinstance(error, yaml.MarkedYAMLError) and (mark := error.problem_mark or error.context_mark):
+        return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem or error.context}"
+    if isinstance(error, yaml.reader.ReaderError) and isinstance(error.character, int):
+        line = text.count("\n", 0, error.position) + 1
+        return f"line {line}: the character U+{error.character:04X} is not allowed"
+    return " ".join(str(error).split())
 
 
 class _Document:

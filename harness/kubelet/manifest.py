@@ -24,6 +24,17 @@ LARGEST: Final = 10 * 2**20
 """Bytes of a manifest file, as in kubelet."""
 
 
+_LISTS: Final = ("ConfigMapList", "List", "PodList")
+_TEMPLATE: Final = "spec.template"
+_CONTROLLED: Final = {
+    **dict.fromkeys(
+        ("DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"), _TEMPLATE
+    ),
+    "CronJob": "spec.jobTemplate.spec.template",
+}
+"""Where the kinds that a controller makes pods for have their pod."""
+
+
 class Manifests(NamedTuple):
     """The objects of a manifest file."""
 
@@ -53,10 +64,7 @@ def parse_manifests(content: bytes) -> Manifests:
     except ManifestError as error:
         return Manifests([], {}, [str(error)])
     for document in documents:
-        try:
-            _add(manifests, document)
-        except ManifestError as error:
-            manifests.errors.append(str(error))
+        _add_all(manifests, document)
     if not documents:
         manifests.errors.append("no object: the file is empty")
     return manifests
@@ -82,6 +90,29 @@ def config_map_of(document: object) -> V1ConfigMap:
     return config_map
 
 
+def _add_all(manifests: Manifests, document: object, path: str = "", kind: str = "") -> None:
+    """Read one document into `manifests`, or all items of a list; an error begins with its item's `path`.
+
+    `kubectl get -o yaml` prints a List. Items of a PodList are Pods (`kind`), and need not say so.
+    """
+    if isinstance(document, dict) and document.get("kind") in _LISTS:
+        items = document.get("items")
+        if not isinstance(items, list) or not items:
+            flaw = invalid("items", items, "must be a list") if items else required("items")
+            manifests.errors.append(f"{path}: {flaw}" if path else str(flaw))
+            return
+        for index, item in enumerate(items):
+            of_kind = str(document["kind"]).removesuffix("List")
+            _add_all(manifests, item, f"{path}{'.' if path else ''}items[{index}]", of_kind)
+        return
+    if kind and isinstance(document, dict) and not {"apiVersion", "kind"} & document.keys():
+        document = {"apiVersion": "v1", "kind": kind, **document}
+    try:
+        _add(manifests, document)
+    except ManifestError as error:
+        manifests.errors.append(f"{path}: {error}" if path else str(error))
+
+
 def _add(manifests: Manifests, document: object) -> None:
     """Read one document into `manifests`. Raises ManifestError."""
     if _kind_of(document) == "Pod":
@@ -98,6 +129,11 @@ def _kind_of(document: object) -> str:
     """Return Pod or ConfigMap. Raises ManifestError for any other document."""
     if not isinstance(document, dict):
         raise ManifestError("expected an object with apiVersion and kind")
+    if (place := _CONTROLLED.get(str(document.get("kind")))) is not None:
+        raise ManifestError(
+            f"kind: {document['kind']}: only Pods and ConfigMaps are read, since no controller works here. Write its"
+            f" {place} as a document of its own, with `apiVersion: v1`, `kind: Pod` and a `metadata.name`"
+        )
     for key, supported in (("apiVersion", ("v1",)), ("kind", ("ConfigMap", "Pod"))):
         value = document.get(key)
         if value is None or value == "":

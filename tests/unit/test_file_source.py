@@ -99,7 +99,7 @@ def test_a_faulty_file_does_not_hide_the_others(tmp_path: Path, source: FileSour
     write(tmp_path / "invalid", "invalid", spec__restartPolicy="Foo", spec__dnsPolicy="Bar")
     write(tmp_path / "unknown", "unknown", spec__container=[])
     (tmp_path / "broken").write_text("a: [")
-    (tmp_path / "deployment").write_text("{apiVersion: apps/v1, kind: Deployment}")
+    (tmp_path / "policy").write_text("{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy}")
 
     state = source.read()
 
@@ -109,7 +109,7 @@ def test_a_faulty_file_does_not_hide_the_others(tmp_path: Path, source: FileSour
         "invalid": [f'Pod "invalid" is invalid: [{RESTART_POLICY}, {DNS_POLICY}]'],
         "unknown": ['unknown field "spec.container"'],
         "broken": state.errors[str(tmp_path / "broken")],
-        "deployment": ['apiVersion: Unsupported value: "apps/v1": supported values: "v1"'],
+        "policy": ['apiVersion: Unsupported value: "networking.k8s.io/v1": supported values: "v1"'],
     } == {Path(file).name: errors for file, errors in state.errors.items()}
     assert state.errors[str(tmp_path / "broken")][0].startswith("not YAML: ")
 

@@ -106,7 +106,10 @@ def test_keys_are_strings_and_merges_are_followed() -> None:
     ("content", "message"),
     [
         (b"\xff", "not UTF-8 at byte 0"),
-        (b"a: [", "not YAML: while parsing a flow node expected the node content, but found '<stream end>' in"),
+        (b"a: [", "not YAML: line 1, column 5: expected the node content, but found '<stream end>'"),
+        (b"a: 1\n  b: 2\n", "not YAML: line 2, column 4: mapping values are not allowed here"),
+        (b"a:\n\tb: 2\n", "not YAML: line 2, column 1: found character '\\t' that cannot start any token"),
+        (b"a: 1\nb: \0\n", "not YAML: line 2: the character U+0000 is not allowed"),
         (b'a: "\\UFFFFFFFF"', "not YAML: "),
         (b'{"a": 1]', "not JSON: Expecting ',' delimiter: line 1 column 8 (char 7)"),
         (b'{"spec": {"a": [{"b": 1, "b": 2}]}}', 'duplicate field "spec.a[0].b"'),
@@ -154,7 +157,7 @@ def test_halves_of_characters_become_replacement_characters() -> None:
         ({"apiVersion": "v2"}, 'apiVersion: Unsupported value: "v2": supported values: "v1"'),
         ({"apiVersion": 1}, "apiVersion: Invalid value: 1: must be a string"),
         ({"kind": None}, "kind: Required value"),
-        ({"kind": "Deployment"}, 'kind: Unsupported value: "Deployment": supported values: "ConfigMap", "Pod"'),
+        ({"kind": "Service"}, 'kind: Unsupported value: "Service": supported values: "ConfigMap", "Pod"'),
         ({"spec.containers[0].imagee": "x"}, 'unknown field "spec.containers[0].imagee"'),
         ({"spec.containers[0].Image": "x"}, 'unknown field "spec.containers[0].Image"'),
         ({"spec.Containers": "x"}, 'unknown field "spec.Containers"'),
@@ -228,6 +231,47 @@ def test_keys_and_types_are_strict(changes: dict[str, Any], message: str) -> Non
 )
 def test_config_maps_are_validated(text: str, message: str) -> None:
     assert [message] == parse_manifests(f"{{apiVersion: v1, kind: ConfigMap, {text[1:]}".encode()).errors
+
+
+def test_items_of_a_list_are_read_each_by_itself() -> None:
+    listed = {"apiVersion": "v1", "kind": "List", "metadata": {}}
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}}
+    untyped = {key: value for key, value in sound().items() if key not in {"apiVersion", "kind"}}
+    pods = {"apiVersion": "v1", "kind": "PodList", "items": [untyped, changed({"spec.hots": 1})]}
+
+    read = parse_manifests(yaml.safe_dump(listed | {"items": [settings, pods, {"kind": "Service"}]}).encode())
+
+    assert [pod.metadata.name for pod in read.pods] == [sound()["metadata"]["name"]]
+    assert list(read.config_maps) == [("default", "settings")]
+    assert read.errors == [
+        'items[1].items[1]: unknown field "spec.hots"',
+        "items[2]: apiVersion: Required value",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        ("", "items: Required value"),
+        (", items: []", "items: Required value"),
+        (", items: 5", "items: Invalid value: 5: "),
+    ],
+)
+def test_a_list_without_items_is_an_error(items: str, message: str) -> None:
+    (error,) = parse_manifests(f"{{apiVersion: v1, kind: List{items}}}".encode()).errors
+
+    assert error.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [("Deployment", "spec.template"), ("DaemonSet", "spec.template"), ("CronJob", "spec.jobTemplate.spec.template")],
+)
+def test_kinds_of_controllers_are_refused_with_the_place_of_their_pod(kind: str, place: str) -> None:
+    (error,) = parse_manifests(f"{{apiVersion: apps/v1, kind: {kind}, metadata: {{name: web}}}}".encode()).errors
+
+    assert error.startswith(f"kind: {kind}: only Pods and ConfigMaps are read")
+    assert f"Write its {place} as a document of its own, with `apiVersion: v1`, `kind: Pod`" in error
 
 
 def test_keys_of_manifests_for_an_api_server_are_accepted() -> None:

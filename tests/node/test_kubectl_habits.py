@@ -1,0 +1,77 @@
+"""Words of kubectl's command line: kinds before names, `-o yaml` of a Pod, and answers without a pod."""
+
+import json
+
+import pytest
+import yaml
+
+from tests.manifests import WIRES, KubeletNode, pod
+
+pytestmark = pytest.mark.sudo
+
+
+@pytest.fixture
+def wired(kubelet_node: KubeletNode) -> KubeletNode:
+    kubelet_node.configure(WIRES)
+    return kubelet_node
+
+
+def test_pods_are_named_as_for_kubectl(wired: KubeletNode) -> None:
+    wired.start(pod("web"))
+    wired.start(pod("pod"))
+
+    for words in (["get", "pod", "web"], ["get", "po/web"], ["get", "pods", "web"]):
+        assert [line.split()[1] for line in wired.run(*words).stdout.splitlines()] == ["NAME", "web"]
+    for words in (["describe", "web"], ["describe", "pod", "web"], ["describe", "pods/web"]):
+        assert wired.run(*words).stdout.startswith("Name:             web\n")
+    assert wired.run("describe", "pod").stdout.startswith("Name:             pod\n")
+    assert wired.run("logs", "pod/web").stdout == ""
+    assert wired.run("exec", "pod/web", "--", "echo", "there").stdout == "there\n"
+    assert wired.json("delete", "pod", "web")["pods"] == [{"namespace": "default", "name": "web", "outcome": "deleted"}]
+    assert wired.json("delete", "pod/pod")["pods"] == [{"namespace": "default", "name": "pod", "outcome": "deleted"}]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["get", "deployments"], 'there is no kind "deployments" here, only pods'),
+        (["describe", "svc/web"], "'svc/web': wanted the name of a pod, as NAME or pod/NAME"),
+        (["logs", "pod/"], "'pod/': wanted the name of a pod"),
+        (["describe", "pod", "a", "b"], "wanted the name of one pod, not of 2"),
+    ],
+)
+def test_other_kinds_and_bad_forms_are_refused(wired: KubeletNode, words: list[str], said: str) -> None:
+    run = wired.run(*words, check=False)
+
+    assert run.returncode == 2
+    assert said in run.stderr
+
+
+def test_one_pod_is_printed_as_a_pod_that_runs_again(wired: KubeletNode) -> None:
+    uid = wired.start(pod("web"))["metadata"]["uid"]
+
+    text = wired.run("get", "pod", "web", "-o", "yaml").stdout
+    document = yaml.safe_load(text)
+    listed = wired.json("get", "pods")
+
+    assert (document["apiVersion"], document["kind"], document["metadata"]["uid"]) == ("v1", "Pod", uid)
+    assert document["status"]["phase"] == "Running"
+    assert (listed["apiVersion"], listed["kind"]) == ("v1", "List")
+    assert listed["items"] == [document]
+    wired.run("delete", "web")
+    again = wired.manifests / "again.yaml"
+    for whole in (document, listed):
+        again.write_text(json.dumps(whole))
+        assert " 1/1    Running" in wired.run("run", "-f", str(again), "--min-ready", "0").stdout
+        wired.run("delete", "web")
+
+
+def test_no_pods_and_an_unknown_pod_are_told_as_by_kubectl(wired: KubeletNode) -> None:
+    everywhere, blue = wired.run("get", "pods"), wired.run("get", "pods", "-n", "blue")
+    unknown = wired.run("get", "pod", "web", "db", check=False)
+
+    assert (everywhere.stdout, everywhere.stderr) == ("", "No resources found\n")
+    assert (blue.stdout, blue.stderr) == ("", "No resources found in blue namespace.\n")
+    assert wired.json("get", "pods")["items"] == []
+    assert unknown.returncode == 1
+    assert unknown.stderr == 'Error: pods "db" not found; pods "web" not found\n'
