@@ -97,7 +97,7 @@ class KubeletNode(Cli):
 
     def on_record(self) -> list[dict[str, Any]]:
         """Return the documents of all pods."""
-        found: list[dict[str, Any]] = self.json("get", "pods")["pods"]
+        found: list[dict[str, Any]] = self.json("get", "pods")["items"]
         return found
 
     def one(self, name: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from harness.cli.kubelet_node import (
     runtime_options,
 )
 from harness.cli.options import Duration, Settings, namespace_option, needs_root, verb
+from harness.cli.pod_words import named_pods
 from harness.cli.traced_verb import record_option
 from harness.table import Table
 
@@ -32,7 +33,7 @@ _MARGIN_S = 60.0
 
 
 @verb("delete")
-@click.argument("names", nargs=-1, metavar="POD...", shell_complete=complete_manifest_pod)
+@click.argument("names", nargs=-1, metavar="[pod] POD...", callback=named_pods, shell_complete=complete_manifest_pod)
 @click.option("--all", "everything", is_flag=True, help="All pods of manifests, of every namespace.")
 @click.option(
     "--grace-period",
@@ -64,7 +65,7 @@ def command(
         pod for pod in known if everything or (pod.metadata.name in names and pod.metadata.namespace == namespace)
     ]
     if missing := set(names) - {pod.metadata.name for pod in wanted}:
-        raise click.ClickException(f'pods "{", ".join(sorted(missing))}" not found')
+        raise click.ClickException("; ".join(f'pods "{name}" not found' for name in sorted(missing)))
     if static := wanted_by_kubelet(settings, wanted):
         names_of = ", ".join(pod.metadata.name for pod in static)
         raise click.ClickException(f"{names_of}: the running kubelet wants them: remove their manifests")

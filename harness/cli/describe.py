@@ -8,6 +8,7 @@ import click
 from harness.cli.kubelet_node import complete_manifest_pod, is_running, pod_on_record
 from harness.cli.kubelet_tables import age
 from harness.cli.options import Settings, namespace_option, needs_root, verb
+from harness.cli.pod_words import named_pod
 from harness.cli.present_pods import pods_at_present, requests_without_effect
 from harness.output import on_one_line, write
 
@@ -24,7 +25,9 @@ _WIDTH_OF_CONTAINERS = 20
 
 
 @verb("describe")
-@click.argument("pod", shell_complete=complete_manifest_pod)
+@click.argument(
+    "pod", nargs=-1, required=True, metavar="[pod] POD", callback=named_pod, shell_complete=complete_manifest_pod
+)
 @namespace_option
 def command(settings: Settings, *, pod: str, namespace: str) -> int:
     """Show a pod of a manifest as `kubectl describe pod` does: containers, conditions, events.

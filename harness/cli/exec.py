@@ -8,6 +8,7 @@ import click
 
 from harness.cli.kubelet_node import open_runtime, pod_on_record, pods_on_record, runtime_endpoint_option
 from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, say, verb
+from harness.cli.pod_words import named_pod
 from harness.runtime.resolv_conf import HOST_RESOLV_CONF
 
 __all__ = ["command"]
@@ -41,7 +42,7 @@ class _WithCommand(click.Command):
 
 
 @verb("exec", cls=_WithCommand)
-@click.argument("pod", shell_complete=complete_pod)
+@click.argument("pod", metavar="[pod/]POD", callback=named_pod, shell_complete=complete_pod)
 @click.argument("arguments", nargs=-1, required=True, metavar="[--] COMMAND...", type=click.UNPROCESSED)
 @click.option("-c", "--container", "name", default="", metavar="NAME", help="The container of a manifest's pod.")
 @click.option("-i", "--stdin", is_flag=True, help="Pass standard input on to the command in a container.")

@@ -5,25 +5,27 @@ import click
 from harness.cli.kubelet_node import complete_manifest_pod
 from harness.cli.kubelet_tables import POD_HEADINGS, pod_row
 from harness.cli.options import Settings, needs_root, verb
+from harness.cli.pod_words import listed_pods
 from harness.cli.present_pods import pods_at_present
+from harness.output import say
 from harness.table import Table
 
 __all__ = ["command"]
 
 
 @verb("get")
-@click.argument("kind", type=click.Choice(["pods", "pod", "po"]), default="pods")
-@click.argument("names", nargs=-1, metavar="[POD...]", shell_complete=complete_manifest_pod)
+@click.argument(
+    "names", nargs=-1, metavar="[pods [POD...]]", callback=listed_pods, shell_complete=complete_manifest_pod
+)
 @click.option("-n", "--namespace", default="", metavar="NS", help="Only pods of this namespace.  [default: all]")
-def command(settings: Settings, *, kind: str, names: tuple[str, ...], namespace: str) -> int:
-    """List the pods of manifests, as `kubectl get pods` does.
+def command(settings: Settings, *, names: tuple[str, ...], namespace: str) -> int:
+    """List the pods of manifests, as `kubectl get pods` does; `pod NAME -o yaml` prints one as a Pod.
 
     If no `cni-harness kubelet` runs, the states of the containers are looked up in the runtime, and no container is
     restarted or probed.
     """
     from harness.kubelet.server import pod_document
 
-    del kind
     needs_root("get", "reads the records of pods")
     shown = [
         (pod, status)
@@ -31,9 +33,14 @@ def command(settings: Settings, *, kind: str, names: tuple[str, ...], namespace:
         if (not namespace or pod.metadata.namespace == namespace) and (not names or pod.metadata.name in names)
     ]
     if missing := set(names) - {pod.metadata.name for pod, _ in shown}:
-        raise click.ClickException(f'pods "{", ".join(sorted(missing))}" not found')
+        raise click.ClickException("; ".join(f'pods "{name}" not found' for name in sorted(missing)))
+    if not shown and settings.is_table:
+        say(f"No resources found in {namespace} namespace." if namespace else "No resources found")
+    documents = [pod_document(pod, status) for pod, status in shown]
+    a_list = {"apiVersion": "v1", "items": documents, "kind": "List", "metadata": {"resourceVersion": ""}}
+    is_one = len(names) == len(documents) == 1
     settings.emit(
-        {"pods": [pod_document(pod, status) for pod, status in shown]},
+        documents[0] if is_one else a_list,
         Table(POD_HEADINGS, [pod_row(pod, status) for pod, status in shown], "STATUS"),
     )
     return 0

@@ -10,6 +10,7 @@ import click
 
 from harness.cli.kubelet_node import complete_manifest_pod, pod_on_record, pods_on_record
 from harness.cli.options import Settings, namespace_option, needs_root, verb
+from harness.cli.pod_words import named_pod
 from harness.files import open_regular
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _CRI_FIELDS = 4
 
 
 @verb("logs")
-@click.argument("pod", shell_complete=complete_manifest_pod)
+@click.argument("pod", metavar="[pod/]POD", callback=named_pod, shell_complete=complete_manifest_pod)
 @click.option("-c", "--container", "name", default="", metavar="NAME", help="The container.  [default: the first]")
 @click.option("-f", "--follow", is_flag=True, help="Go on with each new line, until the container ends.")
 @click.option("-p", "--previous", is_flag=True, help="The attempt before the newest one.")

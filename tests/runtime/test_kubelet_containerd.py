@@ -71,7 +71,7 @@ def test_a_manifest_runs_until_it_is_deleted(started: Containerd, neighbour: tup
     pods.run("delete", "web")
 
     assert started.cri.pods() == {}
-    assert json.loads(pods.run("get", "pods", "-o", "json"))["pods"] == []
+    assert json.loads(pods.run("get", "pods", "-o", "json"))["items"] == []
     assert [path for path in pods.state_dir.rglob("*") if path.is_file() and path.name != "lock"] == []
     [uid] = {
         each["arguments"][0]["metadata"]["uid"] for each in pods.observed() if each.get("call") == "run_pod_sandbox"
