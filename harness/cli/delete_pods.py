@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.interrupted_pods import stays_told
 from harness.cli.kubelet_node import (
     BusyError,
     RuntimeChoice,
@@ -55,7 +56,8 @@ def command(
 ) -> int:
     """End pods of manifests: preStop hooks, stop signals, then the network; nothing remains.
 
-    A pod whose manifest is in the folder of a running `cni-harness kubelet` ends when that file is removed.
+    A pod whose manifest is in the folder of a running `cni-harness kubelet` ends when that file is removed. After
+    Ctrl-C stderr names the pods that stay.
     """
     needs_root("delete", "ends containers")
     if bool(names) == everything:
@@ -91,26 +93,27 @@ def end_pods(
 ) -> "list[V1Pod]":
     """Have the pods end, by the kubelet that works on the node, or by its loop here; return those not ended in time.
 
-    `grace_s` replaces the pods' own grace periods, in seconds.
+    `grace_s` replaces the pods' own grace periods, in seconds. If a signal ends this, stderr names the pods that stay.
     """
     from harness.kubelet.paths import KubeletPaths
     from harness.kubelet.pod_records import PodRecords
 
     records = PodRecords(KubeletPaths(settings.open_node().folder))
-    for pod in wanted:
-        records.set_deleted(pod, grace_s)
     until = time.monotonic() + _patience_s(wanted)
 
     def is_over() -> bool:
         return not _left(settings, wanted) or time.monotonic() >= until
 
-    while not is_over():
-        with suppress(BusyError), open_kubelet(settings, runtime, alone=True) as assembled:
-            for pod in _left(settings, wanted):  # a verb that ended meanwhile may have written an older record
-                records.set_deleted(pod, grace_s)
-            run_pass(assembled, is_over)
-            break
-        time.sleep(_LOOK_S)
+    with stays_told(settings, wanted, ending=True):
+        for pod in wanted:
+            records.set_deleted(pod, grace_s)
+        while not is_over():
+            with suppress(BusyError), open_kubelet(settings, runtime, alone=True) as assembled:
+                for pod in _left(settings, wanted):  # a verb that ended meanwhile may have written an older record
+                    records.set_deleted(pod, grace_s)
+                run_pass(assembled, is_over)
+                break
+            time.sleep(_LOOK_S)
     return _left(settings, wanted)
 
 

@@ -168,6 +168,9 @@ def run_pass(assembled: "Assembled", is_over: "Callable[[], bool]") -> None:
     try:
         sources.look()
         kubelet.run(until=is_over)
+    except (KeyboardInterrupt, SystemExit):
+        say("Interrupted: finishing the steps under way")  # a stop signal's grace period may be one of them
+        raise
     finally:
         assembled.close()
 

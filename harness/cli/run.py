@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.interrupted_pods import stays_told
 from harness.cli.kubelet_node import (
     BusyError,
     RuntimeChoice,
@@ -65,7 +66,7 @@ def command(
 
     The steps are kubelet's, from the manifest to the containers' start, and so are the rules. The pods go on running:
     `get pods`, `describe`, `logs`, `exec` and `delete` are for them, and `kubelet` restarts and probes them. The exit
-    code is 1 if a pod fails or is not ready in time.
+    code is 1 if a pod fails or is not ready in time. After Ctrl-C stderr names the pods that stay.
     """
     from harness.cli.runtime_choice import choose_endpoint
     from harness.kubelet.paths import KubeletPaths
@@ -78,12 +79,13 @@ def command(
     choose_endpoint(folder, runtime.endpoint)
     records = PodRecords(KubeletPaths(folder))
     known = _refuse_taken_names(settings, pods)
-    for pod in pods:
-        records.set_config_maps(pod, records.config_maps(pod.metadata.uid) | config_maps)
-        if pod.metadata.uid not in known:
-            records.add(pod)
     uids = {pod.metadata.uid for pod in pods}
-    failures = _settle(settings, runtime, RunLook(settings, uids, RunTimes(timeout, min_ready)))
+    with stays_told(settings, pods):
+        for pod in pods:
+            records.set_config_maps(pod, records.config_maps(pod.metadata.uid) | config_maps)
+            if pod.metadata.uid not in known:
+                records.add(pod)
+        failures = _settle(settings, runtime, RunLook(settings, uids, RunTimes(timeout, min_ready)))
     now = [(pod, status) for pod, status in pods_on_record(settings) if pod.metadata.uid in uids]
     from harness.kubelet.server import pod_document
 
