@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 AUTO = -1
-"""`mtu: "auto"`: the MTU of the path that the pod's packets take (plugins.attach.auto_mtu)."""
+"""`mtu: "auto"`: the MTU of the path that the pod's packets take (plugins.attach.mtu)."""
 MTU_MIN, _MTU_MAX = 68, 65535
 _ENCAPSULATIONS = ("vxlan", "geneve", "wireguard", "ipip")
 

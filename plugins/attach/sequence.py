@@ -60,7 +60,7 @@ def _add(driver: Driver[Any]) -> Result:
     driver.mac = driver.config.requested_mac(args.cni_args) or random_mac()
     with open_pod(args) as driver.netns, kept_rtnl(args) as driver.host, driver.open_undo() as driver.undo:
         if driver.config.mtu == AUTO:
-            from plugins.attach.auto_mtu import settle_mtu
+            from plugins.attach.mtu import settle_mtu
 
             settle_mtu(driver)
         with span("make links"):
@@ -149,6 +149,7 @@ def _check(driver: Driver[Any]) -> None:
     """Raise CniError for a difference between the kernel and ADD's result (SPEC.md section 2, CHECK)."""
     from netlink.rtnl import Rtnl
     from plugins.attach import pod_interface
+    from plugins.attach.mtu import check_mtu
     from plugins.attach.pod_netns import open_pod
 
     args, result = driver.args, driver.args.prev_result
@@ -164,10 +165,7 @@ def _check(driver: Driver[Any]) -> None:
             driver.pod, result, args.ifname, args.netns, kind=driver.kind, may_be_down=driver.leaves_down
         )
         driver.verify()
-        if driver.config.mtu == AUTO:
-            from plugins.attach.auto_mtu import check_mtu
-
-            check_mtu(driver)
+        check_mtu(driver)
         addresses = [ip.address for ip in pod_ips(result, args.ifname, args.netns)]
         pod_interface.check_addresses_and_routes(driver.pod, driver.inner, result.routes, addresses)
     if driver.config.ipam.type and _masquerades(driver):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.attachments import Network
-from tests.cli import ROOT
+from tests.cli import REFERENCE_BIN_DIR, ROOT
 from tests.nodes import Node, until_usable, veth_between
 
 IPAM = {
@@ -141,6 +141,44 @@ def test_check_tells_another_mtu(network: Network, node: Node) -> None:
     network.succeed("CHECK", "one", prevResult=result)
     node.run(["ip", "link", "set", "eth0", "mtu", "1280"], netns=network.namespace("one"))
     assert 'MTU of "eth0" is 1280' in network.fail("CHECK", "one", prevResult=result)["msg"]
+
+
+@pytest.mark.parametrize("keys", [{"mtu": 1400}, {"mtu": 0}])
+def test_check_tells_an_mtu_that_was_changed_in_the_pod(network: Network, node: Node, keys: dict[str, Any]) -> None:
+    result = network.add("one", **keys)
+    network.succeed("CHECK", "one", prevResult=result, **keys)
+    before, pod = mtu(network), network.namespace("one")
+    node.run(["ip", "link", "set", "eth0", "mtu", "1300"], netns=pod)
+
+    error = network.fail("CHECK", "one", prevResult=result, **keys)
+
+    assert (error["code"], error["msg"]) == (999, f'MTU of "eth0" is 1300, prevResult says {before}')
+    for interface in result["interfaces"]:
+        interface.pop("mtu", None)
+    network.succeed("CHECK", "one", prevResult=result, **keys)
+
+
+@pytest.mark.parametrize("mtu_key", [1400, "auto"])
+@pytest.mark.parametrize("bin_dir", [None, REFERENCE_BIN_DIR], ids=["ours", "reference"])
+def test_an_mtu_that_tuning_has_set_is_left_to_its_own_check(
+    network: Network, node: Node, mtu_key: object, bin_dir: Path | None
+) -> None:
+    pod = f"tuned-{node.name}"  # /run/cni/tuning is the machine's
+    result = network.add(pod, mtu=mtu_key)
+    # The reference's plugin does not change the MTU of a result. Debian's release does not know results with one.
+    known = {**result, "cniVersion": "1.0.0"} if bin_dir else result
+    tuning = Network(
+        node, bin_dir or network.bin_dir, {"cniVersion": known["cniVersion"], "name": "net", "type": "tuning"}
+    )
+    tuned = tuning.succeed("ADD", pod, mtu=1300, prevResult=known)
+    final = result if bin_dir else tuned
+
+    network.succeed("CHECK", pod, mtu=mtu_key, prevResult=final)
+
+    assert mtu(network, pod) == 1300
+    tuning.succeed("DEL", pod, mtu=1300, prevResult=known)
+    node.run(["ip", "link", "set", "eth0", "mtu", "1299"], netns=network.namespace(pod))
+    assert 'MTU of "eth0" is 1299' in network.fail("CHECK", pod, mtu=mtu_key, prevResult=final)["msg"]
 
 
 @pytest.mark.parametrize(
