@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from skel.in_place import named
 from skel.state_file import write_whole
 
 __all__ = [
     "LockHeldError",
     "copy_files",
     "locked",
+    "naming",
     "open_regular",
     "read_end",
     "read_regular",
@@ -39,6 +41,17 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644, watched: 
     runtime that watches the folder for network lists sees the change. Raises OSError.
     """
     write_whole(str(path), content, mode=mode, durable=True, renamed=watched)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Add the path of a file to errors of the with block that name no file, such as those of a write to a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename or error.errno is None:
+            raise
+        raise named(error, str(path)) from error
 
 
 def open_regular(path: str | Path, *, follow: bool = False, dir_fd: int | None = None) -> int:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 
 from lean.typing import Final
-from skel.in_place import write_all
+from skel.in_place import named, write_all
 
 __all__ = ["MODE", "make_file"]
 
@@ -17,7 +17,7 @@ _NO_LATER_NAME: Final = {errno.ENOENT, errno.EPERM, errno.EOPNOTSUPP}
 def make_file(path: str, content: bytes, mark: Callable[[int], None]) -> None:
     """Make a file; `mark` gets its descriptor before the file has its name.
 
-    Raises FileExistsError if anything has that name, and OSError.
+    Raises FileExistsError if anything has that name, and OSError, which names `path`.
     """
     if os.path.lexists(path):  # link(2) would take ten times as long to fail
         raise FileExistsError
@@ -31,9 +31,11 @@ def make_file(path: str, content: bytes, mark: Callable[[int], None]) -> None:
         mark(file)
         # Python calls linkat(2), which follows the link, only with src_dir_fd.
         os.link(f"/proc/self/fd/{file}", path, src_dir_fd=file, follow_symlinks=True)
+    except FileExistsError:
+        raise
     except OSError as error:
         if error.errno not in _NO_LATER_NAME:
-            raise
+            raise named(error, path) from error
         _make_by_name(path, content, mark)
     finally:
         os.close(file)
@@ -46,6 +48,8 @@ def _make_by_name(path: str, content: bytes, mark: Callable[[int], None]) -> Non
         try:
             write_all(file, content)
             mark(file)
+        except OSError as error:
+            raise named(error, path) from error
         finally:
             os.close(file)
     except BaseException:

@@ -8,7 +8,7 @@ import errno
 import os
 import stat
 
-__all__ = ["NotRegularError", "open_regular", "overwrite", "read_regular", "write_all"]
+__all__ = ["NotRegularError", "named", "open_regular", "overwrite", "read_regular", "write_all"]
 
 _NOT_REGULAR = {errno.ELOOP, errno.ENXIO}
 """The errors of open(2) for a symbolic link with O_NOFOLLOW, and for a socket or a FIFO without a reader."""
@@ -16,6 +16,11 @@ _NOT_REGULAR = {errno.ELOOP, errno.ENXIO}
 
 class NotRegularError(OSError):
     """The name belongs to a symbolic link, a FIFO, a device, a socket or a folder."""
+
+
+def named(error: OSError, path: str) -> OSError:
+    """Return the error with the path of the file: calls on a descriptor name none, or one below /proc/self/fd."""
+    return OSError(error.errno, error.strerror, path)
 
 
 def open_regular(path: str, flags: int, mode: int = 0o600) -> tuple[int, os.stat_result]:
@@ -65,6 +70,8 @@ def overwrite(path: str, content: bytes, start: int | None = None, *, modified: 
             os.ftruncate(file, len(content))
         if modified is not None:
             os.utime(file, (modified, modified))
+    except OSError as error:
+        raise named(error, path) from error
     finally:
         os.close(file)
 

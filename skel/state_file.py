@@ -12,7 +12,7 @@ from lean import json
 from lean.typing import TYPE_CHECKING
 
 from .errors import CniError, Code
-from .in_place import NotRegularError, read_regular
+from .in_place import NotRegularError, named, read_regular
 from .names import check_container_id, check_ifname
 from .strict_json import decode_json
 
@@ -46,7 +46,10 @@ class StateFiles:
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         with suppress(FileNotFoundError):
             os.unlink(temporary)  # of a crash: runtimes run one call of an attachment at a time
-        _write(path, temporary, partial(_fill, content=json.dumps(dict(state)).encode(), mode=0o600))
+        try:
+            _write(path, temporary, partial(_fill, content=json.dumps(dict(state)).encode(), mode=0o600))
+        except OSError as error:
+            raise named(error, path) from error
 
     def read(self, container_id: str, ifname: str) -> "dict[str, object] | None":
         """Return the state of an attachment, None if none is stored. Raises CniError (4, 6), OSError."""
@@ -122,16 +125,25 @@ def write_whole(
     crash leaves nothing. Only a crash while it replaces a file, or on a file system without O_TMPFILE, may leave a
     hidden `.NAME.XXXXXXXX.tmp`. With `renamed`, the file always has that name first: containerd passes over
     inotify's IN_CREATE and IN_MOVED_TO in its folder of network lists, and reads the folder at IN_MOVED_FROM.
-    Raises OSError.
+    Raises OSError, which names `path`.
     """
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}.{os.urandom(4).hex()}.tmp")
     fill = partial(_fill, content=content, mode=mode, like=like, durable=durable)
-    if renamed:
-        _write(path, temporary, fill)
+    try:
+        if renamed:
+            _write(path, temporary, fill)
+        else:
+            _write_unnamed(path, temporary, fill)
         if durable:
             _flush(folder or ".")
-        return
+    except OSError as error:
+        raise named(error, path) from error
+
+
+def _write_unnamed(path: str, temporary: str, fill: "Callable[[FileIO], None]") -> None:
+    """Fill a file without a name, and give it its name; by `temporary` on a file system without O_TMPFILE."""
+    folder = os.path.dirname(path)
     try:
         unnamed = os.open(folder or ".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -147,8 +159,6 @@ def write_whole(
             _put_in_place(whole, temporary, path)
         finally:
             os.close(whole)
-    if durable:
-        _flush(folder or ".")
 
 
 def _write(path: str, temporary: str, fill: "Callable[[FileIO], None]") -> None:

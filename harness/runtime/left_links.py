@@ -6,6 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.files import naming
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -36,7 +38,7 @@ class LeftLinks:
         path = self._folder / name
         self._folder.mkdir(parents=True, exist_ok=True)
         # Each call appends with one write, because pods are deleted in parallel.
-        with path.open("a") as file:
+        with naming(path), path.open("a") as file:
             file.writelines(f"{gateway}\n" for gateway in gateways if gateway not in _lines(path))
 
     def all(self) -> Mapping[str, frozenset[str]]:

@@ -412,7 +412,7 @@ def test_a_reservation_that_is_written_in_part_is_undone(net: HostLocal) -> None
     with files_of_at_most(6):
         code, message = net.fail("ADD", "b")
 
-    assert (code, message) == (5, f"ipam.dataDir: {net.data_dir}: File too large")
+    assert (code, message) == (5, f"ipam.dataDir: {net.folder}/10.0.0.3: File too large")
     assert (net.reservations(), net.index(), (net.folder / "last_reserved_ip.0").read_bytes()) == before
     assert net.is_sealed()
 

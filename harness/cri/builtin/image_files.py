@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from harness.cri.service import RuntimeServiceError
+from harness.files import naming
 
 __all__ = ["TAG", "SourceImage", "copy_to_layout", "run_tool", "source_images"]
 
@@ -108,7 +109,9 @@ def _unpack_layout(archive: tarfile.TarFile, members: dict[str, tarfile.TarInfo]
         if member.isfile() and _LAYOUT_FILE.fullmatch(name):
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(_content(archive, member))
+            content = _content(archive, member)
+            with naming(path):
+                path.write_bytes(content)
 
 
 def _saved_images(archive: tarfile.TarFile, members: dict[str, tarfile.TarInfo], file: Path) -> Iterator[SourceImage]:
@@ -130,7 +133,7 @@ def _plain(file: Path, scratch: Path) -> Path:
         if opened.read(len(_GZIP)) != _GZIP:
             return file
     plain = scratch / "archive.tar"
-    with gzip.open(file) as source, plain.open("wb") as target:
+    with naming(plain), gzip.open(file) as source, plain.open("wb") as target:
         shutil.copyfileobj(source, target)
     return plain
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from harness.files import read_regular
+from harness.files import naming, read_regular
 from harness.kubelet.volumes.ownership import READ_MASK, own_by_group
 
 __all__ = ["Projection", "write_atomically_into"]
@@ -49,7 +49,8 @@ def write_atomically_into(folder: Path, files: Mapping[str, Projection], group: 
     for name, file in files.items():
         path = new / name
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        path.write_bytes(file.content)
+        with naming(path):
+            path.write_bytes(file.content)
         path.chmod(file.mode)
     if group is not None:
         own_by_group(folder, group, readonly=True)
