@@ -25,6 +25,7 @@ __all__ = [
     "SYSTEM_PYTHON",
     "Cli",
     "bridge_network",
+    "interrupting",
     "is_waited_for",
     "on_a_terminal",
     "waits_for_a_lock",
@@ -49,6 +50,11 @@ def bridge_network(
     ipam = {"type": "host-local", "ranges": [[{"subnet": subnet}]]}
     plugin = {"type": "bridge", "bridge": f"{name}0", "isDefaultGateway": True, "ipam": ipam, **keys}
     return {"cniVersion": version, "name": name, "plugins": [plugin]}
+
+
+def interrupting(opened: int) -> list[str]:
+    """Return a command that runs another one, and sends SIGINT to it as soon as it has opened so many files."""
+    return ["strace", "-qq", "-o", "/dev/null", "-e", f"inject=openat:signal=INT:when={opened}"]
 
 
 class Cli:

@@ -3,7 +3,7 @@
 import pytest
 from click.shell_completion import ShellComplete
 
-from harness.cli.main import cli as main
+from harness.cli.command_line import cli as main
 from harness.conformance.catalogue import checks
 from harness.conformance.sections import section_name
 from harness.conformance.selection import Selection, SelectionError, section_names

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import skel
-from harness.cli.main import cli
+from harness.cli.command_line import cli
 from tests.cli import ROOT
 from tools.prose import HABITS, Passage, habits, passages, rates
 from tools.site.man import write_manual_pages

@@ -3,24 +3,30 @@
 import json
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 
 from harness.conformance.catalogue import checks
-from tests.cli import SYSTEM_PYTHON
+from tests.cli import SYSTEM_PYTHON, interrupting
 from tools.zipapp.archive import write
 from tools.zipapp.start import DIGEST
 
 
-def start(archive: Path, home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def start(archive: Path, home: Path, *words: str, under: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
     """Execute the archive with an interpreter that has no packages but its own, and no network."""
     command = ["unshare", "--user", "--net", "--map-current-user"] if os.geteuid() else ["unshare", "--net"]
     environ = {"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(home.parent)}
     interpreter = [SYSTEM_PYTHON, "-I", "-S"]
     return subprocess.run(
-        [*command, *interpreter, archive, *words], env=environ, cwd="/", capture_output=True, text=True, check=False
+        [*command, *under, *interpreter, archive, *words],
+        env=environ,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -64,7 +70,7 @@ def test_it_is_unpacked_once(one_file: Path, home: Path) -> None:
 def test_files_that_another_user_could_have_written_are_not_executed(one_file: Path, home: Path) -> None:
     start(one_file, home, "--version")
     folder = unpacked(one_file, home)
-    (folder / "site/harness/cli/main.py").write_text("def main(): print('written by another user')\n")
+    (folder / "site/harness/cli/command_line.py").write_text("def run(words): print('written by another user')\n")
     trusted = start(one_file, home, "--version")
     folder.chmod(0o777)
     distrusted = start(one_file, home, "--version")
@@ -80,6 +86,19 @@ def test_nothing_stays_if_the_home_folder_cannot_be_written(one_file: Path, home
     assert (ran.returncode, ran.stdout) == (0, "cni-harness 0.1.0\n")
     assert sorted(path.name for path in home.parent.iterdir()) == ["home"]
     assert [path.name for path in home.iterdir()] == [".cache"]
+
+
+def test_interrupted_imports_leave_no_temporary_folder_and_print_no_traceback(one_file: Path, home: Path) -> None:
+    (home / ".cache").touch()
+    log = home / "log"
+    start(one_file, home, "--version", under=["strace", "-qq", "-e", "trace=openat", "-o", str(log)])
+    lines = enumerate(log.read_text().splitlines(), 1)
+    opened = max(number for number, line in lines if "/cli/command_line." in line and "O_RDONLY" in line)
+    log.unlink()
+    ran = start(one_file, home, "get", under=interrupting(opened + 20))
+
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")
+    assert sorted(path.name for path in home.parent.iterdir()) == ["home"]
 
 
 def test_the_exit_code_and_the_words_are_the_programs(one_file: Path, home: Path) -> None:

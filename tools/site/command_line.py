@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import click
 
-from harness.cli.main import cli
+from harness.cli.command_line import cli
 
 __all__ = ["Verb", "verbs"]
 

@@ -21,6 +21,8 @@ ARCHIVE = Path(__file__).absolute().parent
 CONTENT = "site/"
 DIGEST = "digest"
 NEEDED = (3, 11)
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
 
 
 def main() -> None:
@@ -36,12 +38,15 @@ def main() -> None:
             unpack(archive, folder)
     try:
         sys.path[:] = [str(folder / CONTENT), *(path for path in sys.path if path != str(ARCHIVE))]
-        from harness.cli.main import main as run
+        from harness.cli.command_line import run
 
-        run()
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # during imports: `run` handles it, and a temporary folder must not stay
+        code = INTERRUPTED
     finally:
         if is_temporary:
             shutil.rmtree(str(folder), ignore_errors=True)
+    sys.exit(code)
 
 
 def cached(archive: zipfile.ZipFile) -> Path:
