@@ -6,8 +6,9 @@ from pathlib import Path
 
 from harness.cli.options import Settings, verb
 from harness.locations import DEFAULT_BIN_DIR
+from harness.output import write
 from harness.table import Table
-from skel.versions import SUPPORTED
+from skel.versions import REFERENCE_RELEASE, SUPPORTED
 
 __all__ = ["command", "own_version"]
 
@@ -19,10 +20,16 @@ _ABOUT = re.compile(r"^CNI \S+ plugin (?:version )?v?(\S+)$", re.MULTILINE)
 
 @verb("version")
 def command(settings: Settings) -> None:
-    """Show the version of this program, the CNI versions that it speaks, and each plugin's versions. Needs no root."""
+    """Show the version of this program, the CNI versions that it speaks, and the plugins: each with its versions.
+
+    VERSION is the version that a plugin prints. This project's plugins print the release of containernetworking/plugins
+    that they behave as, because runtimes ask for features by it. SUITE is the package or distribution that brought the
+    plugin. No root is needed.
+    """
     from concurrent.futures import ThreadPoolExecutor
 
     from harness.cli.defaults import plugin_folders
+    from harness.install.origins import Suite, suites
     from launch.installation import plugin_names
 
     # Our own plugins are shown only if the folders have no others.
@@ -35,11 +42,26 @@ def command(settings: Settings) -> None:
                 found.setdefault(name, folder)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             plugins = list(pool.map(lambda item: _plugin(settings, *item), sorted(found.items())))
-    own = own_version()
-    rows = [["cni-harness", own, ", ".join(SUPPORTED), ""]]
-    rows += [[str(each["type"]), str(each["version"]), _listed(each), str(each["folder"])] for each in plugins]
-    document = {"version": own, "cniVersions": list(SUPPORTED), "plugins": plugins}
-    settings.emit(document, Table(("NAME", "VERSION", "CNI VERSIONS", "FOLDER"), rows))
+        own = own_version()
+        brought_by = suites([folder / name for name, folder in found.items()], Suite("cni-harness", own))
+    rows = []
+    for each in plugins:
+        suite = brought_by[Path(str(each["folder"]), str(each["type"]))]
+        each["suite"] = suite._asdict()
+        rows.append([str(each["type"]), str(each["version"]), str(suite), _listed(each), str(each["folder"])])
+    document = {
+        "version": own,
+        "cniVersions": list(SUPPORTED),
+        "referenceRelease": REFERENCE_RELEASE,
+        "plugins": plugins,
+    }
+    if settings.is_table:
+        write(f"cni-harness {own}")
+        write(f"Versions of the CNI specification: {', '.join(SUPPORTED)}")
+        write(
+            f"Its plugins print {REFERENCE_RELEASE}: the release of containernetworking/plugins that they behave as\n"
+        )
+    settings.emit(document, Table(("PLUGIN", "VERSION", "SUITE", "CNI VERSIONS", "FOLDER"), rows))
 
 
 def _executables(folder: Path) -> list[str]:

@@ -5,17 +5,16 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from harness.install.packages import owners
+from harness.install.origins import origin
 from harness.install.runtime_configs import RuntimeConfig
 from harness.libcni.chain_versions import unspoken_versions
 from harness.libcni.networks import NetworkError, NetworkList, network_files, read_network_file
 from launch.installation import DEFAULT_SOCKET
-from launch.launcher import is_any_launcher, is_ours, launcher_bytes
+from launch.launcher import is_ours, launcher_bytes
 from skel.versions import SUPPORTED
 
-__all__ = ["Examined", "Used", "examine", "origin", "outdated", "server_listens", "versions_by_asking"]
+__all__ = ["Examined", "Used", "examine", "outdated", "server_listens", "versions_by_asking"]
 
-OURS = "this cni-harness"
 _TIMEOUT_S = 5.0
 """The time limit for VERSION of a plugin."""
 VersionsOf = Callable[[tuple[Path, ...], str], list[str]]
@@ -64,17 +63,6 @@ def examine(config: RuntimeConfig, versions_of: VersionsOf) -> Examined:
         if path is None:
             found.problems.append(f'no plugin "{type_}" in {":".join(map(str, config.bin_dirs))}')
     return found
-
-
-def origin(path: Path) -> str:
-    """Return the origin of a plugin's file: this installation, another cni-harness, a Debian package, or unknown."""
-    if is_ours(str(path)):
-        return OURS
-    if is_any_launcher(str(path)):
-        return "another cni-harness"
-    target = path.resolve()
-    packages = owners([target, path])
-    return packages.get(target) or packages.get(path) or "unknown"
 
 
 def outdated(placed: Sequence[Path], others: Iterable[str]) -> list[Path]:

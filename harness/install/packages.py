@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.install.commands import run
 
-__all__ = ["divert", "diverted_to", "owners", "undivert"]
+__all__ = ["divert", "diverted_to", "owners", "undivert", "versions"]
 
 
 def owners(paths: Iterable[Path]) -> dict[Path, str]:
@@ -29,6 +29,16 @@ def owners(paths: Iterable[Path]) -> dict[Path, str]:
         for names, _, path in found
         if path in wanted and not names.startswith(("diversion by ", "local diversion "))
     }
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of installed Debian packages by name; nothing if dpkg is missing."""
+    wanted = sorted(packages)
+    if not wanted or shutil.which("dpkg-query") is None:
+        return {}
+    command = ["dpkg-query", "--show", "--showformat", "${Package} ${Version}\n", *wanted]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return dict(line.split(" ", 1) for line in done.stdout.splitlines())
 
 
 def divert(path: Path, aside: Path) -> None:

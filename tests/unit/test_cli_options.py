@@ -19,6 +19,7 @@ from harness.install.files import write_launchers
 from harness.snapshot import Snapshot
 from launch.plugin_list import PLUGINS
 from netlink.namespace import remove_namespace
+from skel.versions import REFERENCE_RELEASE, SUPPORTED
 from tests.cli import REFERENCE_BIN_DIR, ROOT, Cli, bridge_network, on_a_terminal
 from tests.nodes import HANG
 
@@ -227,6 +228,9 @@ def test_version_of_the_reference_plugins(cli: Cli) -> None:
     shown = cli.json("version", "--bin-dir", str(REFERENCE_BIN_DIR))
 
     assert all("1.0.0" in plugin["cniVersions"] for plugin in shown["plugins"])
+    (suite,) = {tuple(plugin["suite"].values()) for plugin in shown["plugins"]}
+    assert suite[0] == "containernetworking-plugins"
+    assert suite[1][0].isdecimal()
 
 
 def test_version_of_what_is_no_plugin_is_an_error_of_its_own(cli: Cli) -> None:
@@ -431,6 +435,27 @@ def test_version_shows_the_release_of_each_plugin(cli: Cli) -> None:
 
     assert shown["theirs"] == "1.7.1"
     assert shown["bridge"][0].isdecimal()
+
+
+def test_version_tells_product_specification_and_suites_apart(cli: Cli) -> None:
+    cli.plugin("theirs", "exit 1")
+
+    product, specification, release, _, headings, *rows = cli.run("version").stdout.splitlines()
+    document = cli.json("version")
+
+    own = version("cni-harness")
+    assert product == f"cni-harness {own}"
+    assert specification == f"Versions of the CNI specification: {', '.join(SUPPORTED)}"
+    assert f" {REFERENCE_RELEASE}: the release of containernetworking/plugins" in release
+    assert re.split("  +", headings) == ["PLUGIN", "VERSION", "SUITE", "CNI VERSIONS", "FOLDER"]
+    cells = {row[0]: row[1:3] for row in (re.split("  +", row) for row in rows)}
+    assert (cells["bridge"], cells["theirs"]) == ([REFERENCE_RELEASE, f"cni-harness {own}"], ["-", "unknown"])
+    suites = {plugin["type"]: plugin["suite"] for plugin in document["plugins"]}
+    assert (suites["bridge"], suites["theirs"]) == (
+        {"name": "cni-harness", "version": own},
+        {"name": "unknown", "version": ""},
+    )
+    assert (document["version"], document["referenceRelease"]) == (own, REFERENCE_RELEASE)
 
 
 @pytest.mark.parametrize("verb", ["validate", "version"])

@@ -29,7 +29,7 @@ def test_it_is_installed_executed_and_listed_like_ours(environment: Environment)
 
     assert {path.name for path in environment.bin_dir.iterdir()} == {*PLUGINS, "other"}
     [row] = re.findall(r"^other .*", environment.run("version").stdout, re.MULTILINE)
-    assert row.split()[1] == "1.2.3"
+    assert row.split()[1:4] == ["1.2.3", "some-plugins", "1.0"]
     ran = environment.execute("other", "ADD", CONFIG)
     assert (ran.returncode, json.loads(ran.stdout)) == (0, {"cniVersion": "1.1.0"})
     assert ran.stderr == f"other: 1.2.3 runs in {ran.args[0]} containerID=c1\n"
