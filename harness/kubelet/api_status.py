@@ -1,8 +1,11 @@
 """The status of a pod as the API has it (kubelet's generateAPIPodStatus)."""
 
+import math
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
+from harness.cri.messages import SANDBOX_READY
 from harness.kubelet.container_statuses import StatusSources, container_statuses, init_container_statuses
 from harness.kubelet.formats import format_time
 from harness.kubelet.pod_conditions import pod_conditions, with_transition_times
@@ -15,7 +18,9 @@ from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.v1 import V1Container, V1Pod
 from harness.kubelet.v1_status import FAILED, SUCCEEDED, V1ContainerStatus, V1PodStatus
 
-__all__ = ["generate_api_pod_status", "is_terminal_phase"]
+__all__ = ["DEADLINE_EXCEEDED", "generate_api_pod_status", "is_terminal_phase", "seconds_left"]
+
+DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
 
 
 def is_terminal_phase(phase: str) -> bool:
@@ -42,7 +47,7 @@ def generate_api_pod_status(  # noqa: PLR0913 -- in kubelet, most of these are f
     before = old or V1PodStatus()
     time = format_time(now.timestamp())
     sources = StatusSources(pod, status, reasons, runtime_name)
-    ips = list(status.ips) or ([host_ip] if pod.spec.host_network and host_ip else [])
+    ips = _ips(pod, status, before, host_ip)
     result = V1PodStatus(
         host_ip=host_ip,
         pod_ip=ips[0] if ips else "",
@@ -56,8 +61,8 @@ def generate_api_pod_status(  # noqa: PLR0913 -- in kubelet, most of these are f
         ),
     )
     _set_phase(pod, status, result, before, terminal=terminal)
-    if _past_active_deadline(pod, before, now):
-        result.phase, result.reason = FAILED, "DeadlineExceeded"
+    if seconds_left(pod, before, now) <= 0:
+        result.phase, result.reason = FAILED, DEADLINE_EXCEEDED
         result.message = "Pod was active on the node longer than the specified deadline"
     _set_started_and_ready(pod.spec.containers, result.container_statuses, probes)
     _set_started_and_ready(pod.spec.init_containers, result.init_container_statuses, probes, init=True)
@@ -65,6 +70,15 @@ def generate_api_pod_status(  # noqa: PLR0913 -- in kubelet, most of these are f
     conditions = pod_conditions(pod, status, everything, result.phase, before.conditions)
     result.conditions = with_transition_times(conditions, before.conditions, time)
     return result
+
+
+def _ips(pod: V1Pod, status: RuntimePodStatus, before: V1PodStatus, host_ip: str) -> list[str]:
+    """Return the pod's addresses: a pod that has ended keeps those that it had (PLEG's getPodIPs)."""
+    if status.ips:
+        return list(status.ips)
+    if pod.spec.host_network:
+        return [host_ip] if host_ip else []
+    return [] if any(each.state is SANDBOX_READY for each in status.sandboxes) else list(before.pod_ips)
 
 
 def _set_phase(
@@ -82,11 +96,12 @@ def _set_phase(
         result.reason, result.message = before.reason, before.message
 
 
-def _past_active_deadline(pod: V1Pod, before: V1PodStatus, now: datetime) -> bool:
-    """Tell whether a pod has been on the node for longer than its activeDeadlineSeconds (active_deadline.go)."""
-    if pod.spec.active_deadline_seconds is None or not before.start_time or is_terminal_phase(before.phase):
-        return False
-    return (now - datetime.fromisoformat(before.start_time)).total_seconds() >= pod.spec.active_deadline_seconds
+def seconds_left(pod: V1Pod, status: V1PodStatus | None, now: datetime) -> float:
+    """Return the time until a pod's activeDeadlineSeconds are over, infinity without them (active_deadline.go)."""
+    limit = pod.spec.active_deadline_seconds
+    if limit is None or status is None or not status.start_time or is_terminal_phase(status.phase):
+        return math.inf
+    return limit - (now - datetime.fromisoformat(status.start_time)).total_seconds()
 
 
 def _set_started_and_ready(

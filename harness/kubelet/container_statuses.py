@@ -112,6 +112,7 @@ def _from_runtime(
     if not attempts:
         return _without_attempt(sources.pod, container, before)
     status = _converted(sources, attempts[0], before)
+    status.resources, status.allocated_resources = container.resources, dict(container.resources.requests)
     if len(attempts) > 1:
         status.last_state = _converted(sources, attempts[1], before).state
     return status

@@ -6,8 +6,8 @@ from typing import NamedTuple, Protocol
 
 from harness.cri.messages import CONTAINER_RUNNING
 from harness.cri.service import RuntimeService, RuntimeServiceError
-from harness.kubelet.api_status import generate_api_pod_status, is_terminal_phase
-from harness.kubelet.events import WARNING, EventRecorder
+from harness.kubelet.api_status import DEADLINE_EXCEEDED, generate_api_pod_status, is_terminal_phase, seconds_left
+from harness.kubelet.events import NORMAL, WARNING, EventRecorder
 from harness.kubelet.kuberuntime import START_CONTAINER, KubeRuntime
 from harness.kubelet.mounted_volume import MountedVolume
 from harness.kubelet.network_ready import NETWORK_NOT_READY
@@ -92,6 +92,10 @@ class PodSync:
 
     def __init__(self, parts: _Parts) -> None:
         self._parts = parts
+
+    def seconds_left(self, pod: V1Pod) -> float:
+        """Return the time until the pod's active deadline, infinity without one."""
+        return seconds_left(pod, self._parts.records.status(pod.metadata.uid), datetime.now(UTC))
 
     def sync(self, pod: V1Pod) -> bool:
         """Bring a pod to the state of its manifest. True if it has ended by itself. Raises SyncError, OSError."""
@@ -180,11 +184,12 @@ class PodSync:
 
     def _tell(self, pod: V1Pod, status: RuntimePodStatus, *, terminal: bool = False) -> V1PodStatus:
         parts, uid = self._parts, pod.metadata.uid
+        old = parts.records.status(uid)
         with span("generateAPIPodStatus"):
             told = generate_api_pod_status(
                 pod,
                 status,
-                old=parts.records.status(uid),
+                old=old,
                 reasons=parts.reasons,
                 probes=parts.probes,
                 runtime_name=parts.runtime_name,
@@ -193,6 +198,8 @@ class PodSync:
                 terminal=terminal,
             )
             span_note(phase=told.phase)
+        if told.reason == DEADLINE_EXCEEDED and (old is None or old.reason != DEADLINE_EXCEEDED):
+            parts.events.event(pod, NORMAL, told.reason, told.message)
         parts.records.set_status(uid, told)
         return told
 

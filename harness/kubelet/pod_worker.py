@@ -19,6 +19,8 @@ _SYNC_FREQUENCY_S: Final = 60.0
 _BACKOFF_S: Final = 10.0
 _NETWORK_S: Final = 1.0
 _JITTER: Final = 0.5
+_LOOK_S: Final = 1.0
+"""How often kubelet looks for pods beyond their deadline (its syncCh)."""
 _STEPS: Final = {
     PodWorkerState.SYNC: "syncPod",
     PodWorkerState.TERMINATING: "SyncTerminatingPod",
@@ -32,6 +34,9 @@ class PodFunctions(Protocol):
 
     def sync(self, pod: V1Pod) -> bool:
         """Bring a pod to the state of its manifest; True if it has ended by itself."""
+
+    def seconds_left(self, pod: V1Pod) -> float:
+        """Return the time until a pod is to be ended for its deadline; infinity without one."""
 
     def terminate(self, pod: V1Pod, grace_s: int | None) -> None:
         """Stop a pod."""
@@ -134,6 +139,8 @@ class PodWorker(threading.Thread):
             if self._kill and self.state is PodWorkerState.SYNC:
                 self.state = POD_LIFE.after(self.state, PodEvent.KILLED)
             event, delay_s = self._step()
+            if self.state is PodWorkerState.SYNC:
+                delay_s = min(delay_s, max(_LOOK_S, self._functions.seconds_left(self.pod)))
             with self._changed:
                 self.state = POD_LIFE.after(self.state, event)
                 # A request that came meanwhile has set an earlier time.

@@ -21,7 +21,10 @@ def pod_document(pod: V1Pod, status: V1PodStatus) -> dict[str, Any]:
     """Return a pod as the API shows it: manifest and status."""
     document = {"apiVersion": "v1", "kind": "Pod", **pod.encode()}
     shown = status.encode()
-    shown["podIPs"] = [{"ip": ip} for ip in status.pod_ips]
+    for key, ips in (("hostIPs", [status.host_ip] if status.host_ip else []), ("podIPs", status.pod_ips)):
+        shown.pop(key, None)
+        if ips:
+            shown[key] = [{"ip": ip} for ip in ips]
     return {**document, "status": shown}
 
 

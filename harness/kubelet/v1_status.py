@@ -5,7 +5,8 @@ Times are RFC 3339 in UTC, empty for "not yet"; conditions' `status` is True, Fa
 
 from typing import Final
 
-from skel.decoders import boolean, integer, list_of, optional, record, string
+from harness.kubelet.v1_container import V1Resources
+from skel.decoders import boolean, dict_of, integer, list_of, optional, record, string
 from skel.record import Record, field
 
 __all__ = [
@@ -68,7 +69,10 @@ class V1ContainerState(Record):
 
 
 class V1ContainerStatus(Record):
-    """A container; `container_id` begins with the runtime's name and `://`."""
+    """A container; `container_id` begins with the runtime's name and `://`.
+
+    `resources` and `allocated_resources`, the requests, are the manifest's, once there is a container.
+    """
 
     name: str = field(string)
     state: V1ContainerState = field(record(V1ContainerState), default=V1ContainerState)
@@ -79,6 +83,13 @@ class V1ContainerStatus(Record):
     image: str = field(string, default="")
     image_id: str = field(string, "imageID", default="")
     container_id: str = field(string, "containerID", default="")
+    allocated_resources: dict[str, str] = field(dict_of(string), default=dict)
+    resources: V1Resources | None = field(optional(record(V1Resources)), default=None)
+
+    def encode(self) -> dict[str, object]:
+        """Return the JSON object, with the keys that the API has even without a value."""
+        always = {"ready": False, "restartCount": 0, "image": "", "imageID": "", "lastState": {}, "state": {}}
+        return {**always, **super().encode()}
 
 
 class V1PodCondition(Record):

@@ -91,3 +91,18 @@ def test_run_on_a_terminal_shows_progress_and_on_a_pipe_none(wired: KubeletNode)
     assert "Starting pods" in shown
     assert "web: " in shown
     assert "Starting pods" not in wired.run("run", "-f", manifest).stderr
+
+
+def test_pod_beyond_its_deadline_has_an_event_and_keeps_its_address(wired: KubeletNode) -> None:
+    address = wired.start(pod("web", activeDeadlineSeconds=3))["status"]["podIP"]
+    (wired.manifests / "web.json").unlink()
+
+    with wired.kubelet():
+        until(lambda: not any(each["ready"] for each in wired.one("web")["status"]["containerStatuses"]), within=60)
+        status = wired.json("get", "pod", "web")["status"]
+        [event] = [each for each in wired.events("web") if each["reason"] == "DeadlineExceeded"]
+
+    deadline = "Pod was active on the node longer than the specified deadline"
+    assert (event["type"], event["message"]) == ("Normal", deadline)
+    assert (status["phase"], status["reason"], status["message"]) == ("Failed", "DeadlineExceeded", deadline)
+    assert status["podIPs"] == [{"ip": address}]

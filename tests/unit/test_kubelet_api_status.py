@@ -9,6 +9,7 @@ from harness.kubelet.api_status import generate_api_pod_status
 from harness.kubelet.probe_results import ProbeResult, Probes
 from harness.kubelet.reason_cache import ReasonCache
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
+from harness.kubelet.server import pod_document
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_status import V1PodStatus
 from tests.unit.kubelet_objects import (
@@ -92,6 +93,33 @@ def test_pod_on_the_nodes_network_has_the_nodes_address() -> None:
     status = generated(pod(["a"], hostNetwork=True), runtime(sandboxes=[on_node]))
 
     assert (status.pod_ip, status.pod_ips) == ("192.0.2.1", ["192.0.2.1"])
+
+
+def test_an_ended_pod_keeps_its_addresses_until_a_new_sandbox_is_ready() -> None:
+    running = generated(pod(["a"]), runtime(attempt("a")))
+
+    ended = generated(pod(["a"]), runtime(exited("a"), sandboxes=[dead_sandbox()]), old=running)
+    without_address = sandbox(1)
+    without_address.ips = []
+    again = generated(pod(["a"]), runtime(sandboxes=[without_address]), old=ended)
+
+    assert (ended.pod_ip, ended.pod_ips) == (IP, [IP])
+    assert (again.pod_ip, again.pod_ips) == ("", [])
+
+
+def test_the_document_has_the_keys_that_the_api_always_has() -> None:
+    requests = {"cpu": "100m"}
+    described = pod([{"name": "a", "resources": {"requests": requests}}, "b", "c"])
+    status = generated(described, runtime(attempt("a"), attempt("b")))
+    document = pod_document(described, status)["status"]
+
+    a, b, c = document["containerStatuses"]
+    assert (a["ready"], a["restartCount"], a["lastState"]) == (True, 0, {})
+    assert (a["resources"], a["allocatedResources"]) == ({"requests": requests}, requests)
+    assert (b["resources"], "allocatedResources" in b) == ({}, False)
+    assert (c["ready"], c["imageID"], "resources" in c) == (False, "", False)
+    assert (document["hostIPs"], document["podIPs"]) == ([{"ip": "192.0.2.1"}], [{"ip": IP}])
+    assert "podIPs" not in pod_document(described, generated(described, runtime(sandboxes=())))["status"]
 
 
 @pytest.mark.parametrize(
