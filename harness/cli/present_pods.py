@@ -53,11 +53,12 @@ def requests_without_effect(settings: Settings, pod: "V1Pod") -> list[str]:
 
     if pod.spec.host_network:
         return []
-    config = pod_sandbox_config(pod, 0, dns=None, log_directory="", cgroup_parent="")
     with suppress(RuntimeServiceError, OSError, ClickException), reading_runtime(settings) as service:
         sandboxes = service.list_pod_sandbox({POD_UID: pod.metadata.uid})
         ready = [each.id for each in sandboxes if each.state is SANDBOX_READY]
-        return [request.in_words() for each in ready for request in service.unserved_requests(each, config)]
+        if ready:
+            config = pod_sandbox_config(pod, 0, dns=None, log_directory="", cgroup_parent="")
+            return [request.in_words() for each in ready for request in service.unserved_requests(each, config)]
     return []
 
 

@@ -13,6 +13,7 @@ from harness.cri.messages import (
 )
 from harness.kubelet.container_mounts import MountSources, container_mounts
 from harness.kubelet.environment import EnvironmentSources, expanded, variables
+from harness.kubelet.formats import format_pod
 from harness.kubelet.labels import container_annotations, container_labels
 from harness.kubelet.resources import container_resources
 from harness.kubelet.start_error import StartError
@@ -64,7 +65,7 @@ def _security(pod: V1Pod, container: V1Container, image: Image | None) -> Contai
     group = own.run_as_group if own.run_as_group is not None else of_pod.run_as_group
     non_root = own.run_as_non_root if own.run_as_non_root is not None else of_pod.run_as_non_root
     if non_root:
-        _refuse_root(user, image, container)
+        _refuse_root(pod, container, user, image)
     return ContainerSecurity(
         privileged=own.privileged,
         run_as_user=user,
@@ -93,12 +94,16 @@ def _apparmor(profile: V1SecurityProfile | None) -> SecurityProfile | None:
     return SecurityProfile(profile_type=ProfileType(profile.type), localhost_ref=profile.localhost_profile or "")
 
 
-def _refuse_root(user: int | None, image: Image | None, container: V1Container) -> None:
+def _refuse_root(pod: V1Pod, container: V1Container, user: int | None, image: Image | None) -> None:
     """Raise StartError for a container of root in a pod that demands another user (verifyRunAsNonRoot)."""
+    named = "" if image is None else image.user.partition(":")[0]
     if user == 0:
-        message = f"container's runAsUser breaks non-root policy (container: {container.name})"
-    elif user is None and (image is None or image.user.partition(":")[0] in {"", "0", "root"}):
-        message = f"container has runAsNonRoot and image will run as root (container: {container.name})"
-    else:
+        flaw = "container's runAsUser breaks non-root policy"
+    elif user is not None or (named.isdigit() and int(named)):
         return
+    elif named and not named.isdigit():
+        flaw = f"container has runAsNonRoot and image has non-numeric user ({named}), cannot verify user is non-root"
+    else:
+        flaw = "container has runAsNonRoot and image will run as root"
+    message = f'{flaw} (pod: "{format_pod(pod)}", container: {container.name})'
     raise StartError("CreateContainerConfigError", message)

@@ -40,7 +40,8 @@ class ContainerImages:
         name = _with_tag(container.image)
         image = None if container.image_pull_policy == _ALWAYS else self._status(name, record)
         if image is not None:
-            record(NORMAL, "Pulled", f'Container image "{container.image}" already present on machine')
+            present = "already present on machine and can be accessed by the pod"
+            record(NORMAL, "Pulled", f'Container image "{container.image}" {present}')
             return image
         if container.image_pull_policy == _NEVER:
             message = f'Container image "{container.image}" is not present with pull policy of Never'

@@ -40,7 +40,7 @@ def pod_dns(pod: V1Pod, resolv_conf: Path = HOST_RESOLV_CONF) -> PodDNS:
     if first_of_cluster:
         message = (
             f'pod: "{format_pod(pod)}". kubelet does not have ClusterDNS IP configured and cannot create Pod using '
-            f'"{policy}" policy. Falling back to "Default" policy.'
+            '"ClusterFirst" policy. Falling back to "Default" policy.'
         )
         notes.append(DNSNote("MissingClusterDNS", message))
     config = DNSConfig() if policy == "None" else _parsed(resolv_conf)

@@ -7,10 +7,12 @@ from typing import Final
 from harness.files import write_atomically
 from harness.kubelet.v1 import V1HostAlias, V1Pod
 
-__all__ = ["hosts_file_content", "pod_hostname", "write_hosts_file"]
+__all__ = ["hosts_file_content", "kernel_hostname", "pod_hostname", "write_hosts_file"]
 
 _HOST_FILE: Final = Path("/etc/hosts")
 _LONGEST_NAME: Final = 63
+_LONGEST_FULL_NAME: Final = 64
+"""Bytes of the kernel's host name (sethostname(2))."""
 _MANAGED: Final = """# Kubernetes-managed hosts file.
 127.0.0.1\tlocalhost
 ::1\tlocalhost ip6-localhost ip6-loopback
@@ -26,6 +28,27 @@ def pod_hostname(pod: V1Pod) -> str:
     return (pod.spec.hostname or pod.metadata.name)[:_LONGEST_NAME].rstrip("-.")
 
 
+def kernel_hostname(pod: V1Pod) -> str:
+    """Return the host name that the kernel gets: with `setHostnameAsFQDN` the full one, if the pod has a subdomain.
+
+    There is no cluster domain, so it ends with a point. Raises ValueError if it is too long (GetNodenameForKernel).
+    """
+    name = pod_hostname(pod)
+    if not (pod.spec.set_hostname_as_fqdn and pod.spec.subdomain):
+        return name
+    full = _full_name(pod)
+    if len(full) > _LONGEST_FULL_NAME:
+        limits = f"({_LONGEST_FULL_NAME} characters is the max, {len(full)} characters requested)"
+        raise ValueError(
+            f"failed to construct FQDN from pod hostname and cluster domain, FQDN {full} is too long {limits}"
+        )
+    return full
+
+
+def _full_name(pod: V1Pod) -> str:
+    return f"{pod_hostname(pod)}.{pod.spec.subdomain}.{pod.metadata.namespace}.svc."
+
+
 def hosts_file_content(pod: V1Pod, ips: Iterable[str], node_hosts: str) -> str:
     """Return the file; a pod on the node's network has the node's lines."""
     aliases = _aliases(pod.spec.host_aliases)
@@ -34,7 +57,7 @@ def hosts_file_content(pod: V1Pod, ips: Iterable[str], node_hosts: str) -> str:
     hostname = pod_hostname(pod)
     names = hostname
     if pod.spec.subdomain:
-        names = f"{hostname}.{pod.spec.subdomain}.{pod.metadata.namespace}.svc.\t{hostname}"
+        names = f"{_full_name(pod)}\t{hostname}"
     return _MANAGED + "".join(f"{ip}\t{names}\n" for ip in ips) + aliases
 
 

@@ -185,7 +185,12 @@ class KubeRuntime:
         if not actions.create_sandbox and (actions.kill_pod or not actions.sandbox_id):
             return None
         dns = pod_dns(pod)
-        config = self._config(pod, actions.attempt, dns, cgroup_parent)
+        try:
+            config = self._config(pod, actions.attempt, dns, cgroup_parent)
+        except ValueError as error:
+            self._events.event(pod, WARNING, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {error}")
+            message = f'Failed to generate sandbox config for pod "{format_pod(pod)}": {error}'
+            return SyncStep(CREATE_SANDBOX, format_pod(pod), "CreatePodSandboxError", message)
         if not actions.create_sandbox:
             return PodSandbox(actions.sandbox_id, config, status.ips)
         for note in dns.notes:

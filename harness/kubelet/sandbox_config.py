@@ -1,7 +1,7 @@
 """The request for a pod's sandbox (kubelet's generatePodSandboxConfig, kuberuntime_sandbox.go)."""
 
 from harness.cri.messages import DNSConfig, NamespaceMode, PodSandboxConfig, PodSandboxMetadata, PortMapping
-from harness.kubelet.hosts_file import pod_hostname
+from harness.kubelet.hosts_file import kernel_hostname
 from harness.kubelet.labels import pod_labels
 from harness.kubelet.v1 import V1Pod
 
@@ -11,14 +11,17 @@ __all__ = ["namespace_modes", "pod_sandbox_config"]
 def pod_sandbox_config(
     pod: V1Pod, attempt: int, *, dns: DNSConfig | None, log_directory: str, cgroup_parent: str
 ) -> PodSandboxConfig:
-    """Return the request; ports without a host port are in it too, and the runtime ignores them."""
+    """Return the request; ports without a host port are in it too, and the runtime ignores them.
+
+    Raises ValueError for a host name that is too long.
+    """
     metadata, spec = pod.metadata, pod.spec
     network, pid, ipc = namespace_modes(pod)
     return PodSandboxConfig(
         metadata=PodSandboxMetadata(
             name=metadata.name, uid=metadata.uid, namespace=metadata.namespace, attempt=attempt
         ),
-        hostname="" if spec.host_network else pod_hostname(pod),
+        hostname="" if spec.host_network else kernel_hostname(pod),
         log_directory=log_directory,
         dns_config=dns,
         port_mappings=_port_mappings(pod),

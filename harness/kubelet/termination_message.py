@@ -55,8 +55,14 @@ def _from_log(path: str) -> str:
         text = _end_of(path, 4 * _LOG_BYTES)
     except OSError as error:
         return f"Error on reading termination message from logs: {error.strerror}"
-    lines = [line.split(" ", _CRI_FIELDS - 1)[-1] for line in text.splitlines()]
-    return "\n".join(lines[-_LOG_LINES:])[-_LOG_BYTES:]
+    said = "".join(map(_said, text.splitlines()[-_LOG_LINES:]))
+    return said.encode()[-_LOG_BYTES:].decode(errors="ignore")
+
+
+def _said(line: str) -> str:
+    """Return the text of a line of the log: with P it goes on in the next one."""
+    fields = line.split(" ", _CRI_FIELDS - 1)
+    return fields[-1] if fields[2:3] == ["P"] else f"{fields[-1]}\n"
 
 
 def _end_of(path: str, count: int) -> str:

@@ -112,6 +112,8 @@ def assert_events_in_order(node: KubeletNode, image: str) -> None:
     each = ["Pulled", "Created", "Started"] if image else ["Created", "Started"]
     events = [event for event in node.events("web") if event["reason"] != "Unhealthy"]
     assert [event["reason"] for event in events] == each * 4
+    present = f'Container image "{image}" already present on machine and can be accessed by the pod'
+    assert {event["message"] for event in events if event["reason"] == "Pulled"} == ({present} if image else set())
     paths = [event["fieldPath"] for event in events if event["reason"] == "Started"]
     assert paths == [
         "spec.initContainers{one}",

@@ -1,6 +1,7 @@
 """The files and settings that kubelet gives a pod: resolver, hosts, environment, requests, termination messages."""
 
 import os
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from harness.kubelet.termination_message import new_message_file, termination_me
 from harness.kubelet.v1 import V1Pod
 from tests.unit.kubelet_objects import pod
 
+A = '(pod: "foo_new(12345678)", container: a)'
 SOURCES = EnvironmentSources(("10.1.0.2",), "192.0.2.1", {"cpu": Fraction(2), "memory": Fraction(10**9)}, lambda _: {})
 
 
@@ -70,6 +72,9 @@ def test_without_a_cluster_dns_the_nodes_file_counts(
     dns = pod_dns(pod(**spec), resolv_conf)
 
     assert [note.reason for note in dns.notes] == reasons
+    # kubelet names ClusterFirst for both policies.
+    told = 'cannot create Pod using "ClusterFirst" policy. Falling back to "Default" policy.'
+    assert all(note.message.startswith('pod: "foo_') and note.message.endswith(told) for note in dns.notes)
     assert dns.config.servers == ["192.0.2.1", "192.0.2.2"]
 
 
@@ -153,6 +158,18 @@ def test_a_host_name_is_cut_to_63_characters_without_a_trailing_sign() -> None:
     assert pod_hostname(pod(hostname="own")) == "own"
 
 
+def test_the_full_name_is_the_host_name_if_the_pod_wants_it() -> None:
+    def hostname(**spec: Any) -> str:
+        config = pod_sandbox_config(pod(**spec), 0, dns=None, log_directory="", cgroup_parent="")
+        return config.hostname
+
+    assert hostname(subdomain="sub", setHostnameAsFQDN=True) == "foo.sub.new.svc."
+    assert hostname(subdomain="sub") == hostname(setHostnameAsFQDN=True) == "foo"
+    too_long = f"FQDN foo.{'s' * 60}.new.svc. is too long (64 characters is the max, 73 characters requested)"
+    with pytest.raises(ValueError, match=re.escape(too_long)):
+        hostname(subdomain="s" * 60, setHostnameAsFQDN=True)
+
+
 def test_the_request_for_a_sandbox() -> None:
     ports = [{"containerPort": 80, "hostPort": 8080, "hostIP": "192.0.2.1"}, {"containerPort": 53, "protocol": "UDP"}]
     described = pod([{"name": "a", "ports": ports}], shareProcessNamespace=True)
@@ -216,14 +233,30 @@ def test_the_request_for_a_container(tmp_path: Path) -> None:
     ("container", "user", "words"),
     [
         ({"volumeMounts": [{"name": "x", "mountPath": "/x"}]}, "1", 'cannot find volume "x" to mount into container'),
-        ({"securityContext": {"runAsNonRoot": True}}, "", "container has runAsNonRoot and image will run as root"),
-        ({"securityContext": {"runAsNonRoot": True, "runAsUser": 0}}, "1", "runAsUser breaks non-root policy"),
+        *(
+            (
+                {"securityContext": {"runAsNonRoot": True}},
+                user,
+                f"container has runAsNonRoot and image will run as root {A}",
+            )
+            for user in ("", "0", "0:5")
+        ),
+        (
+            {"securityContext": {"runAsNonRoot": True}},
+            "www",
+            f"has runAsNonRoot and image has non-numeric user (www), cannot verify user is non-root {A}",
+        ),
+        (
+            {"securityContext": {"runAsNonRoot": True, "runAsUser": 0}},
+            "1",
+            f"container's runAsUser breaks non-root policy {A}",
+        ),
     ],
 )
 def test_a_container_that_cannot_be_configured(container: dict[str, object], user: str, words: str) -> None:
     described = pod([{"name": "a", **container}])
 
-    with pytest.raises(StartError, match=words) as raised:
+    with pytest.raises(StartError, match=re.escape(words)) as raised:
         container_config(
             described,
             described.spec.containers[0],
@@ -352,4 +385,12 @@ def test_the_log_is_no_message_by_policy_or_after_success(tmp_path: Path, policy
 def test_the_end_of_the_log_is_the_message(tmp_path: Path) -> None:
     message = termination_message(ended(tmp_path, "FallbackToLogsOnError"))
 
-    assert message.splitlines() == ["of the runtime: line 20", *(f"line {number}" for number in range(21, 100))]
+    assert message == "of the runtime: " + "".join(f"line {number}\n" for number in range(20, 100))
+
+
+def test_a_line_of_the_log_in_several_parts_is_one_line_of_the_message(tmp_path: Path) -> None:
+    status = ended(tmp_path, "FallbackToLogsOnError")
+    parts = (("P", "one "), ("P", "long"), ("F", " line"), ("F", "x" * 2040))
+    Path(status.log_path).write_text("".join(f"2026-01-01T00:00:00.0Z stderr {tag} {text}\n" for tag, text in parts))
+
+    assert termination_message(status) == "of the runtime: g line\n" + "x" * 2040 + "\n"
