@@ -68,8 +68,11 @@ class IpvlanDriver(OnMaster[IpvlanConfig]):
             raise CniError(Code.INTERNAL, message)
 
     def status(self) -> None:
-        """Raise CniError (50) if a master that the configuration names is missing; another is unknown here."""
-        if self.config.master:
+        """Raise CniError (50) if the master is missing. That of a plugin before this one is unknown here.
+
+        Without `master` and `ipam`, the plugin before this one makes the master and gives the addresses.
+        """
+        if self.config.master or self.config.ipam.type:
             super().status()
 
     def master(self, rtnl: "Rtnl") -> "Link":
