@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from firewall.backend import Backend, Leftovers
 
-__all__ = ["apply", "collect", "missing", "remove", "repair"]
+__all__ = ["apply", "collect", "held_by_earlier_rules", "missing", "remove", "repair"]
 
 _BACKENDS: "Final[dict[str, Backend[Forwarding]]]" = {
     "nftables": port_mappings_nft,
@@ -90,6 +90,11 @@ def missing(tables: Tables, owner: Owner, forwarding: Forwarding) -> list[PortMa
         for mapping in forwarding.mappings
         if not any(backend.holds(tables, owner, forwarding._replace(mappings=[mapping])) for backend in _ALL)
     ]
+
+
+def held_by_earlier_rules(tables: Tables, owner: Owner, forwarding: Forwarding) -> bool:
+    """Tell whether all ports lead to the pod by the rules of an earlier version of ours. Raises OSError."""
+    return port_mappings_nft.held_by_earlier_rules(tables, owner, forwarding)
 
 
 def collect(tables: Tables, network: str, valid: Collection[Owner]) -> None:

@@ -64,7 +64,7 @@ from netlink.nft_wire import Element
 from netlink.nftables import LOST_RACES, Table, Transaction
 from skel.steps import Steps
 
-__all__ = ["apply", "collect", "forwarded", "holds", "refuse_clashes", "remove"]
+__all__ = ["apply", "collect", "forwarded", "held_by_earlier_rules", "holds", "refuse_clashes", "remove"]
 
 
 def apply(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
@@ -127,12 +127,21 @@ def remove(tables: Tables, owner: Owner, _: Forwarding | None = None) -> list[Po
 
 def holds(tables: Tables, owner: Owner, forwarding: Forwarding) -> bool:
     """Tell whether `apply` is in force for these ports, rules included. Raises NetlinkError."""
+    return _holds(tables, owner, forwarding)
+
+
+def held_by_earlier_rules(tables: Tables, owner: Owner, forwarding: Forwarding) -> bool:
+    """Tell whether `apply` of an earlier version of ours is in force. Raises NetlinkError."""
+    return _holds(tables, owner, forwarding, earlier=True)
+
+
+def _holds(tables: Tables, owner: Owner, forwarding: Forwarding, *, earlier: bool = False) -> bool:
     netfilter = tables.netfilter()
     table = _table(netfilter, owner, forwarding)
     wanted = words(forwarding)
     seen = SeenPorts(netfilter, table, owner, wanted)
     listed = set(seen.words())
-    return _is_whole(table, seen, forwarding) and all(
+    return _is_whole(table, seen, forwarding, earlier=earlier) and all(
         (element := seen.elements.get(place_of(word)))
         and (is_elsewhere(element, owner) or (element.value == value and word in listed))
         for word, value in wanted.items()
@@ -174,15 +183,17 @@ def _look(netfilter: Netfilter, table: Table, owner: Owner, forwarding: Forwardi
     return seen
 
 
-def _is_whole(table: Table, seen: SeenPorts, forwarding: Forwarding) -> bool:
+def _is_whole(table: Table, seen: SeenPorts, forwarding: Forwarding, *, earlier: bool = False) -> bool:
     from firewall.port_mappings_rules import is_whole
 
     if not forwarding.conditions:
-        return is_whole(table, seen)
+        return is_whole(table, seen, earlier=earlier)
     from firewall import port_mappings_conditions
 
     guards = port_mappings_conditions.count(forwarding.conditions)
-    return is_whole(table, seen, guards) and port_mappings_conditions.are_met(table, forwarding.conditions)
+    return is_whole(table, seen, guards, earlier=earlier) and port_mappings_conditions.are_met(
+        table, forwarding.conditions
+    )
 
 
 def _change(transaction: Transaction, seen: SeenPorts, owner: Owner, wanted: dict[str, bytes]) -> None:

@@ -45,6 +45,8 @@ _HOOKS = {
     "postrouting": Hook("nat", 4, 100),  # NF_INET_POST_ROUTING; priority srcnat
 }
 _GUARDS = ("prerouting", "output")
+_NEW_EXPRESSION = b"fib\0"
+"""Of `is_source_foreign`, in rules of `_without_input` alone."""
 _LOCALHOST = IPv4Network("127.0.0.0/8")
 
 # Data types of nft(8): a concatenation has 6 bits for each part, and each part fills multiples of 4 bytes.
@@ -73,11 +75,19 @@ _SETS = {
 }
 
 
-def is_whole(table: Table, seen: SeenPorts, guards: int = 1) -> bool:
-    """Tell whether the chains have their hooks and rules; `guards` is the number of those that the first two have."""
+def is_whole(table: Table, seen: SeenPorts, guards: int = 1, *, earlier: bool = False) -> bool:
+    """Tell whether the chains have their hooks and rules; `guards` is the number of those that the first two have.
+
+    With `earlier`, tell whether the rules are those of a version without `_without_input`.
+    """
     if seen.uses is None or seen.uses < OBJECTS:
         return False
     expected = {name: guards if name in _GUARDS else len(_RULES[name]) for name in _HOOKS}
+    if earlier:
+        expected["postrouting"] -= len(VERSIONS)
+        # Without one of the others and with a new one, the rules would be as many.
+        if any(_NEW_EXPRESSION in rule.expressions for rule in table.rules("postrouting")):
+            return False
     hooked = all((chain := seen.chains[name]) and chain.hook == hook for name, hook in _HOOKS.items())
     forward = seen.chains[FORWARD]
     return (
@@ -140,12 +150,18 @@ def _masquerading_rules() -> list[Attributes]:
         for name, key in ((MASQUERADE, IIFNAME), (MASQUERADE_ALL, OIFNAME)):
             pod = [*destination_address(version), *meta(key, ifname), *matched(f"{name}{version}")]
             rules.append([*dnat, *pod, *masquerading()])
-        # With bridge-nf-call-iptables, such packets stay in the bridge, and their interface is not known here.
-        pod = [*destination_address(version), *meta(OIFNAME, ifname), *matched(f"{MASQUERADE}{version}")]
-        rules.append([*dnat, *has_no_input(), *is_source_foreign(), *pod, *masquerading()])
+        rules.append(_without_input(version))
     to_pod = [*destination_address(4), *meta(OIFNAME, WORD + 1), *matched(f"{MASQUERADE}4")]
     rules.append([*family_is(4), *is_destination_rewritten(), *source_within(_LOCALHOST), *to_pod, *masquerading()])
     return rules
+
+
+def _without_input(version: int) -> Attributes:
+    """Return the rule for packets that stay in a bridge with bridge-nf-call-iptables: their interface is not known."""
+    ifname = WORD + _ADDRESS[version].length // 4
+    pod = [*destination_address(version), *meta(OIFNAME, ifname), *matched(f"{MASQUERADE}{version}")]
+    dnat = [*family_is(version), *is_destination_rewritten()]
+    return [*dnat, *has_no_input(), *is_source_foreign(), *pod, *masquerading()]
 
 
 _GUARD = [*is_destination_local(), *verdict(JUMP, FORWARD)]

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 __all__ = ["PLUGIN", "PortmapConfig"]
 
 _IPV4 = 4
+_EARLIER = (
+    "warning: rules of an earlier version: with bridge-nf-call-iptables=1, pods do not reach their own host ports; the "
+    "next ADD, or `cni-harness repair`, completes them"
+)
 
 
 def add(args: Args[PortmapConfig]) -> Result:
@@ -41,7 +45,10 @@ def delete(args: Args[PortmapConfig]) -> None:
 
 
 def check(args: Args[PortmapConfig]) -> None:
-    """Raise CniError (999) for a port that does not lead to the pod."""
+    """Raise CniError (999) for a port that does not lead to the pod.
+
+    Rules of an earlier version of ours count, with a warning: an upgrade breaks no pod.
+    """
     config = args.config
     required_result(args)
     config.check_for_add()
@@ -51,6 +58,9 @@ def check(args: Args[PortmapConfig]) -> None:
     from firewall import port_mappings
 
     missing = port_mappings.missing(firewall_of(args), owner_of(args), forwarding)
+    if missing is not None and port_mappings.held_by_earlier_rules(firewall_of(args), owner_of(args), forwarding):
+        args.log(_EARLIER)
+        missing = None
     if missing:
         ports = ", ".join(mapping.described() for mapping in missing)
         raise CniError(Code.INTERNAL, f"host ports do not lead to the pod: {ports}")
