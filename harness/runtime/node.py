@@ -215,7 +215,9 @@ class Node:
             memory = os.open(own.memory, os.O_PATH | os.O_CLOEXEC)
             self._held.callback(os.close, memory)
             seen = {Path(folder): Path(f"/proc/self/fd/{memory}", Path(upper).name) for folder, upper in layers.items()}
-            self.own = own = own._replace(layers=seen)
+            # A folder that was asked for stays the machine's if the kernel refuses its overlay.
+            refused = {str(folder) for folder in self._layered} & (set(own.layered) - layers.keys())
+            self.own = own = own._replace(layers=seen, kept=(*own.kept, *refused))
         folders = {str(target): str(source) for target, source in own.sources.items()}
         bind_over({**self._binds(), **folders}, own.kept)
         if own.layered:

@@ -1,5 +1,7 @@
 """Folders of a node's own: a plugin with files in them leaves none of them on the machine, and writes nowhere else."""
 
+import os
+import subprocess
 from pathlib import Path
 from shutil import rmtree
 
@@ -108,7 +110,7 @@ exec "${{0%/*}}/sound/${{0##*/}}"
 
 
 def test_other_folders_are_read_only_and_a_watched_one_is_not(sound_bin_dir: Path, tmp_path: Path) -> None:
-    place = Path("/srv/conformance-plugin")
+    place = Path(f"/srv/conformance-plugin-{os.getpid()}")
     writing = f"""#!/bin/sh
 [ "$CNI_COMMAND" != ADD ] || touch {place}/$CNI_CONTAINERID || exit 1
 exec "${{0%/*}}/sound/${{0##*/}}"
@@ -125,6 +127,37 @@ exec "${{0%/*}}/sound/${{0##*/}}"
     assert "Read-only file system" in str(refused)
     assert f"+ files: file {place}/" in watched.got
     assert on_the_machine == []
+
+
+def test_watched_folder_that_can_have_no_overlay_stays_the_machines(sound_bin_dir: Path, tmp_path: Path) -> None:
+    place = Path(f"/srv/conformance-plugin-{os.getpid()}")
+    writing = f"""#!/bin/sh
+[ "$CNI_COMMAND" != ADD ] || touch {place}/$CNI_CONTAINERID || exit 1
+exec "${{0%/*}}/sound/${{0##*/}}"
+"""
+    # overlayfs stacks at most two of its kind.
+    layers = """
+for number in 1 2; do
+  mkdir -p "$1/memory$number" && mount -t tmpfs tmpfs "$1/memory$number"
+  mkdir "$1/memory$number/upper" "$1/memory$number/work"
+  own="upperdir=$1/memory$number/upper,workdir=$1/memory$number/work"
+  mount -t overlay -o "lowerdir=$2,$own" overlay "$2"
+done
+"""
+    place.mkdir(parents=True)
+    try:
+        subprocess.run(["sh", "-ec", layers, "sh", tmp_path, place], check=True, timeout=HANG)
+        found = find(writing, {"del-undoes-add"}, sound_bin_dir, tmp_path, place)["del-undoes-add"]
+        written = list(place.iterdir())
+    finally:
+        for _ in range(2):
+            subprocess.run(["umount", place], check=False)
+        for number in (1, 2):
+            subprocess.run(["umount", tmp_path / f"memory{number}"], check=False)
+        rmtree(place)
+
+    assert f"+ files: file {place}/" in found.got
+    assert written
 
 
 def test_kernel_parameters_and_network_namespaces_are_writable(sound_bin_dir: Path, tmp_path: Path) -> None:
