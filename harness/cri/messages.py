@@ -260,6 +260,14 @@ class Container(Record):
     annotations: dict[str, str] = field(_by_name, default=dict)
 
 
+class ContainerUser(Record):
+    """The user of a container's first process; `supplemental_groups` are all its groups."""
+
+    uid: int = field(integer, default=0)
+    gid: int = field(integer, default=0)
+    supplemental_groups: list[int] = field(list_of(integer), default=list)
+
+
 class ContainerStatus(Container):
     """A container in full; `reason` is one word in CamelCase, `message` is for people."""
 
@@ -270,6 +278,7 @@ class ContainerStatus(Container):
     message: str = field(string, default="")
     mounts: list[Mount] = field(list_of(record(Mount)), default=list)
     log_path: str = field(string, default="")
+    user: ContainerUser | None = field(optional(record(ContainerUser)), default=None)
 
 
 class ExecSyncResult(Record):

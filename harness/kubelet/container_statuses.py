@@ -18,6 +18,8 @@ from harness.kubelet.v1 import V1Container, V1Pod
 from harness.kubelet.v1_status import (
     V1ContainerState,
     V1ContainerStatus,
+    V1ContainerUser,
+    V1LinuxUser,
     V1StateRunning,
     V1StateTerminated,
     V1StateWaiting,
@@ -150,6 +152,8 @@ def _converted(sources: StatusSources, attempt: ContainerStatus, before: V1Conta
         container_id=container_id,
         state=_state(attempt, container_id),
     )
+    if attempt.user is not None:
+        status.user = V1ContainerUser(linux=V1LinuxUser(**vars(attempt.user)))
     if before is not None:
         _carry_over(status, attempt, before)
     return status

@@ -17,6 +17,8 @@ __all__ = [
     "UNKNOWN_PHASE",
     "V1ContainerState",
     "V1ContainerStatus",
+    "V1ContainerUser",
+    "V1LinuxUser",
     "V1PodCondition",
     "V1PodStatus",
     "V1StateRunning",
@@ -68,6 +70,24 @@ class V1ContainerState(Record):
     terminated: V1StateTerminated | None = field(optional(record(V1StateTerminated)), default=None)
 
 
+class V1LinuxUser(Record):
+    """The user of a container's first process, by numbers."""
+
+    uid: int = field(integer, default=0)
+    gid: int = field(integer, default=0)
+    supplemental_groups: list[int] = field(list_of(integer), default=list)
+
+    def encode(self) -> dict[str, object]:
+        """Return the JSON object, with user and group even if they are 0."""
+        return {"uid": self.uid, "gid": self.gid, **super().encode()}
+
+
+class V1ContainerUser(Record):
+    """The user of a container; there is no other system than Linux here."""
+
+    linux: V1LinuxUser = field(record(V1LinuxUser))
+
+
 class V1ContainerStatus(Record):
     """A container; `container_id` begins with the runtime's name and `://`.
 
@@ -85,6 +105,7 @@ class V1ContainerStatus(Record):
     container_id: str = field(string, "containerID", default="")
     allocated_resources: dict[str, str] = field(dict_of(string), default=dict)
     resources: V1Resources | None = field(optional(record(V1Resources)), default=None)
+    user: V1ContainerUser | None = field(optional(record(V1ContainerUser)), default=None)
 
     def encode(self) -> dict[str, object]:
         """Return the JSON object, with the keys that the API has even without a value."""

@@ -1,6 +1,7 @@
 """Words of kubectl's command line: kinds before names, `-o yaml` of a Pod, and answers without a pod."""
 
 import json
+from pathlib import Path
 
 import pytest
 import yaml
@@ -64,6 +65,22 @@ def test_one_pod_is_printed_as_a_pod_that_runs_again(wired: KubeletNode) -> None
         again.write_text(json.dumps(whole))
         assert " 1/1    Running" in wired.run("run", "-f", str(again), "--min-ready", "0").stdout
         wired.run("delete", "web")
+
+
+@pytest.mark.parametrize("user", [{}, {"runAsUser": 1000, "runAsGroup": 2000, "supplementalGroups": [3000]}])
+def test_status_has_the_user_of_a_container(wired: KubeletNode, user: dict[str, object]) -> None:
+    document = wired.start(pod("web", securityContext=user))
+
+    [status] = document["status"]["containerStatuses"]
+    [process] = [json.loads(path.read_text())["pid"] for path in wired.node_dir.glob("containers/*/process.json")]
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    found = {line.partition(":")[0]: line.partition(":")[2].split() for line in lines}
+    assert status["user"]["linux"] == {
+        "uid": int(found["Uid"][0]),
+        "gid": int(found["Gid"][0]),
+        "supplementalGroups": [int(group) for group in found["Groups"]],
+    }
+    assert status["user"]["linux"]["uid"] == user.get("runAsUser", 0)
 
 
 def test_no_pods_and_an_unknown_pod_are_told_as_by_kubectl(wired: KubeletNode) -> None:

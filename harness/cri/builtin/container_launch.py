@@ -5,6 +5,7 @@
 | `create`, `start`, `delete` | commands for the folder `bundle`, or empty; `create` writes the PID into `../pid` |
 | `lower` | the image's files, relative to the container's folder; empty without an image |
 | `log_path`, `terminal`, `stdin` | the streams of the process |
+| `user` | that of the process; the shim does without, and statuses have it |
 | `control_groups`, `limits` | folders that the shim makes, and removes at the end; the limits in them |
 """
 
@@ -25,7 +26,7 @@ from harness.cri.builtin.process_settings import ProcessSettings, process_settin
 from harness.cri.builtin.programs import HOST_PROCESS, program
 from harness.cri.builtin.runc import OciRuntime
 from harness.cri.builtin.sandbox_view import SandboxView
-from harness.cri.messages import NamespaceMode, ProfileType, Resources
+from harness.cri.messages import ContainerUser, NamespaceMode, ProfileType, Resources
 from harness.cri.service import ImageNotFoundError, RuntimeServiceError
 from harness.files import write_atomically
 
@@ -95,6 +96,7 @@ def _with_image(place: ContainerPlace) -> dict[str, Any]:
     os.chown(folder.path / "upper", status.st_uid, status.st_gid)
     (folder.path / "upper").chmod(status.st_mode & 0o7777)
     return {
+        "user": _user(process),
         "lower": os.path.relpath(root, folder.path),
         "create": runtime.create(record.id, terminal=record.config.tty),
         "start": runtime.start(record.id),
@@ -141,6 +143,7 @@ def _without_image(place: ContainerPlace) -> dict[str, Any]:
     }
     _write(folder.path / "host.json", spec)
     return {
+        "user": _user(process),
         "lower": "",
         "create": program(HOST_PROCESS, "create", "../host.json", "../create.log"),
         "start": [],
@@ -153,6 +156,11 @@ def _without_image(place: ContainerPlace) -> dict[str, Any]:
 def _process(place: ContainerPlace, image: ImageConfig, root: Path) -> ProcessSettings:
     hostname = place.sandbox.config.hostname or os.uname().nodename
     return process_settings(place.record.config, image, root, hostname, place.record.arguments)
+
+
+def _user(process: ProcessSettings) -> dict[str, object]:
+    user = process.user
+    return ContainerUser(uid=user.uid, gid=user.gid, supplemental_groups=list(user.groups)).encode()
 
 
 def _limits(wanted: Resources) -> dict[str, str]:

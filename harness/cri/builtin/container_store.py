@@ -23,10 +23,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
-from harness.cri.messages import ContainerConfig
+from harness.cri.messages import ContainerConfig, ContainerUser
 from harness.cri.service import NotFoundError, RuntimeServiceError
 from harness.files import locked, remove_tree, write_atomically
-from skel.decoders import integer, list_of, string
+from skel.decoders import integer, list_of, optional, string
 from skel.decoders import record as record_of
 from skel.errors import CniError
 from skel.record import Record, field
@@ -65,6 +65,10 @@ class ProcessRecord(Record):
     started_at: int = field(integer)
 
 
+class _Launch(Record):
+    user: ContainerUser | None = field(optional(record_of(ContainerUser)), default=None)
+
+
 class Exit(Record):
     """The end of a container; the time is in nanoseconds since 1970."""
 
@@ -92,6 +96,11 @@ class ContainerFolder:
         if self._record is None:
             raise NotFoundError(f'container "{self.path.name}" not found')
         return self._record
+
+    def user(self) -> ContainerUser | None:
+        """Return the user of the container's first process, None if it was not started."""
+        launch = _read(self.launch, _Launch)
+        return launch.user if launch is not None else None
 
     def exit(self) -> Exit | None:
         """Return how the container ended, None if the shim has not written it."""

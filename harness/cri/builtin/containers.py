@@ -167,6 +167,7 @@ class Containers:
         state = self._state(folder)
         record = folder.record()
         status = status_message(record, state, folder.process(), folder.exit())
+        status.user = folder.user()
         image = self._images.find(record.image_id) if record.image_id else None
         status.image = image.tags[0] if image is not None and image.tags else status.image
         return status

@@ -9,6 +9,7 @@ from harness.cri.messages import (
     ContainerMetadata,
     ContainerState,
     ContainerStatus,
+    ContainerUser,
     Image,
     Mount,
     NamespaceMode,
@@ -126,7 +127,12 @@ def container_status(status: api_pb2.ContainerStatus) -> ContainerStatus:
         message=status.message,
         mounts=[_mount(each) for each in status.mounts],
         log_path=status.log_path,
+        user=_user(status.user.linux) if status.user.HasField("linux") else None,
     )
+
+
+def _user(user: api_pb2.LinuxContainerUser) -> ContainerUser:
+    return ContainerUser(uid=user.uid, gid=user.gid, supplemental_groups=list(user.supplemental_groups))
 
 
 def image(image: api_pb2.Image) -> Image:
