@@ -79,6 +79,7 @@ def test_every_target_is_a_row() -> None:
         ("ADD of portmap with 32 ports beside 500 such pods, over none", 1.1),
         ("no server: VERSION, over bare Python", 1.6),
         ("no server: ADD, over bare Python", 6.5),
+        ("no server: DEL of a gone attachment, five plugins", 1.2),
     }
 
 

@@ -14,7 +14,7 @@ from harness.bench.subjects import MASQUERADED, OURS, PLAIN, REFERENCE, Suite, d
 from harness.bench.suite_node import SuiteNode
 from harness.bench.summary import in_turns
 from harness.runtime.site import Site
-from tools.bench.networks import CHAIN, PORTS, chain, mapped_ports, ports
+from tools.bench.networks import CHAIN, FIVE, PORTS, chain, five, mapped_ports, ports
 from tools.bench.rows import NO_WORK, NOTHING, PORTS_OF_A_POD, Extent
 from tools.bench.subjects import DIRECT, FLOOR, PYTHON
 
@@ -32,7 +32,7 @@ class Loops:
         self._site = site
         self._suites = suites
         self._extent = extent
-        self._networks = {network.name: network for network in (*default_networks(), chain(), ports())}
+        self._networks = {network.name: network for network in (*default_networks(), chain(), five(), ports())}
         self._recording = Recording()
         self._loops: dict[str, Callable[[], None]] = {
             "one": lambda: self._one(PLAIN, (OURS, REFERENCE, FLOOR)),
@@ -45,6 +45,7 @@ class Loops:
             "chain": self._chain,
             "ports": self._ports,
             "no server": self._no_server,
+            "no server, gone": self._gone_without_server,
         }
 
     def run(self, loop: str) -> Recording:
@@ -158,6 +159,20 @@ class Loops:
                 self._recording.add(DIRECT, Work("ADD", PLAIN), node.at_once("ADD", [pod]))
                 node.at_once("DEL", [pod])
                 node.settle()
+
+    def _gone_without_server(self) -> None:
+        """DEL of a list of five plugins in direct execution, as a runtime repeats it, and the share of each."""
+        with ExitStack() as closing:
+            nodes = [self._node(name, FIVE, closing).furnish(self._site) for name in (DIRECT, REFERENCE)]
+            for node in self._turns(nodes):
+                pod = attached_to("", mapped_ports(0))
+                work = Work(NOTHING, FIVE)
+                self._recording.add(node.suite, work, node.at_once("DEL", [pod]))
+                for plugin, ended in pod.executions:
+                    self._recording.add(node.suite, replace(work, plugin=plugin), ended.seconds)
+            for node in in_turns(nodes, self._extent.batches):
+                pods = [attached_to("", mapped_ports(0)) for _ in range(self._extent.batch)]
+                self._recording.add(node.suite, Work(NOTHING, FIVE), node.each_counted("DEL", pods), cpu=True)
 
     def _turns(self, nodes: Sequence[SuiteNode]) -> Iterator[SuiteNode]:
         """Give nodes their turns; figures of the first few, the warm-up, are dropped."""

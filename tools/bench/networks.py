@@ -6,9 +6,10 @@ from typing import Final
 
 from harness.libcni.networks import NetworkList, parse_network_list
 
-__all__ = ["CHAIN", "CHAINED", "PORTS", "chain", "mapped_ports", "ports"]
+__all__ = ["CHAIN", "CHAINED", "FIVE", "PORTS", "chain", "five", "mapped_ports", "ports"]
 
 CHAIN: Final = "bench-chain"
+FIVE: Final = "bench-five"
 PORTS: Final = "bench-ports"
 
 CHAINED: Final = ("portmap", "bandwidth", "firewall", "tuning", "sbr")
@@ -22,20 +23,27 @@ _SHAPED: Final = {
     "egressRate": 100 * _MEGABIT,
     "egressBurst": 10 * _MEGABIT,
 }
-_PORTMAP: Final = {"type": "portmap", "capabilities": {"portMappings": True}}
+_PORTMAP: Final[dict[str, object]] = {"type": "portmap", "capabilities": {"portMappings": True}}
 
 
 def chain() -> NetworkList:
     """Return bridge with `ipMasq`, portmap, bandwidth, firewall, tuning and sbr."""
-    return _network(
-        CHAIN,
-        _bridge("bench2", "10.82.0.0/16"),
+    return _network(CHAIN, *_five("bench2", "10.82.0.0/16"), {"type": "sbr"})
+
+
+def five() -> NetworkList:
+    """Return the same without sbr, whose DEL in the reference fails without the pod's interface."""
+    return _network(FIVE, *_five("bench4", "10.84.0.0/16"))
+
+
+def _five(bridge: str, subnet: str) -> list[dict[str, object]]:
+    return [
+        _bridge(bridge, subnet),
         _PORTMAP,
         {"type": "bandwidth", **_SHAPED},
         {"type": "firewall"},
         {"type": "tuning", "sysctl": {"net.core.somaxconn": "500"}, "mtu": 1400},
-        {"type": "sbr"},
-    )
+    ]
 
 
 def ports() -> NetworkList:

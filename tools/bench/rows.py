@@ -10,7 +10,7 @@ from harness.bench.recording import Recording, Work
 from harness.bench.subjects import MASQUERADED, OURS, PLAIN, REFERENCE
 from harness.bench.summary import Ratio, percentile
 from harness.table import Table
-from tools.bench.networks import CHAIN, CHAINED, PORTS
+from tools.bench.networks import CHAIN, CHAINED, FIVE, PORTS
 from tools.bench.subjects import DIRECT, FLOOR, PYTHON
 
 __all__ = ["NOTHING", "NO_WORK", "PORTS_OF_A_POD", "Extent", "Judged", "Row", "chosen", "judged", "rows", "table"]
@@ -125,6 +125,7 @@ def rows(extent: Extent) -> list[Row]:
         *_of_ports(extent.pods_with_ports),
         Row("no server", "no server: VERSION, over bare Python", (DIRECT, version), (PYTHON, Work(NO_WORK)), 1.6),
         Row("no server", "no server: ADD, over bare Python", (DIRECT, add), (PYTHON, Work(NO_WORK)), 6.5),
+        *_gone_without_server(),
     ]
 
 
@@ -141,6 +142,16 @@ def _of_ports(pods: int) -> Iterator[Row]:
     few, many = (Work("ADD", PORTS, plugin="portmap", pods=count) for count in (0, pods))
     name = f"ADD of portmap with {PORTS_OF_A_POD} ports beside {pods:,} such pods, over none"
     yield Row("ports", name, (OURS, many), (OURS, few), 1.1)
+
+
+def _gone_without_server() -> Iterator[Row]:
+    whole = Work(NOTHING, FIVE)
+    name = "no server: DEL of a gone attachment"
+    yield Row("no server, gone", f"{name}, five plugins", (DIRECT, whole), (REFERENCE, whole), 1.2)
+    yield Row("no server, gone", f"{name}, five plugins: CPU", (DIRECT, whole), (REFERENCE, whole), cpu=True)
+    for plugin in ("bridge", *CHAINED[:-1]):
+        share = Work(NOTHING, FIVE, plugin=plugin)
+        yield Row("no server, gone", f"{name}, {plugin} in it", (DIRECT, share), (REFERENCE, share))
 
 
 def _both(loop: str, name: str, work: Work, other: str, wall: float | None, cpu: float | None) -> Iterator[Row]:
