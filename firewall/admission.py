@@ -6,18 +6,16 @@ that family's rules of the reference plugins are made, too.
 
 Every backend has the pod in the table of `admission_nft`, which names its owner. A pod may have been added by the
 reference plugins, or with another `backend`. So removal and GC go through all backends.
+
+The other backends are imported in functions: a DEL that finds no address in that table does without them.
 """
 
-from collections.abc import Collection, Sequence
-
-from firewall import admission_firewalld, admission_iptables, admission_nft
+from firewall import admission_nft
 from firewall.admission_node import has_firewalld, is_refused
 from firewall.admission_subject import Admission, Ingress
-from firewall.iptables_program import find
-from firewall.iptables_variant import FAMILIES
 from firewall.owner import Owner
 from firewall.tables import Interface, Tables
-from lean.typing import Final
+from lean.typing import Collection, Final, Sequence
 from skel.steps import Steps
 
 __all__ = ["Admission", "Ingress", "apply", "collect", "lack", "missing", "remove"]
@@ -32,6 +30,8 @@ def apply(tables: Tables, owner: Owner, admission: Admission, *, as_reference: b
 
     Existing rules stay. `as_reference` makes the rules of the reference plugins alone, which their DEL removes.
     """
+    from firewall import admission_firewalld, admission_iptables
+
     if as_reference:
         _apply_as_reference(tables, owner, admission)
         return
@@ -61,6 +61,8 @@ def remove(tables: Tables, owner: Owner, admission: Admission) -> None:
         steps.take(lambda: known.extend(admission_nft.addresses_of(tables, owner)))
         own = admission._replace(addresses=_distinct(known))
         if own.addresses:
+            from firewall import admission_iptables
+
             steps.take(admission_iptables.remove, tables, owner, own)
             steps.take(_remove_from_firewalld, tables, owner, own)
         # Last: it lists the addresses, and a repeated DEL may have no result that names them.
@@ -73,6 +75,8 @@ def missing(tables: Tables, owner: Owner, admission: Admission) -> list[str]:
 
     If the owner's addresses are known, others in `admission` are a later plugin's, which ADD has not admitted.
     """
+    from firewall import admission_iptables
+
     listed = {address.ip for address in admission_nft.addresses_of(tables, owner)}
     own = [address for address in admission.addresses if address.ip in listed]
     admission = admission._replace(addresses=own or admission.addresses)
@@ -107,6 +111,10 @@ def collect(tables: Tables, network: str, valid: Collection[Owner], admission: A
 
 def lack(tables: Tables, admission: Admission) -> str:
     """Return why the backend cannot admit a pod now, or nothing. Raises OSError if the kernel has no nftables."""
+    from firewall import admission_firewalld
+    from firewall.iptables_program import find
+    from firewall.iptables_variant import FAMILIES
+
     if admission.backend == IPTABLES:
         programs = [f"{family.program}{ending}" for family in FAMILIES for ending in ("", "-restore")]
         absent = [program for program in programs if find(program, tables.environ) is None]
@@ -121,6 +129,8 @@ def lack(tables: Tables, admission: Admission) -> str:
 
 def _apply_as_reference(tables: Tables, owner: Owner, admission: Admission) -> None:
     """Make the rules of the reference plugins, which have no backend for nftables."""
+    from firewall import admission_firewalld, admission_iptables
+
     if _chosen(tables, admission) != FIREWALLD:
         admission_iptables.apply(tables, owner, admission)
         return
@@ -130,6 +140,8 @@ def _apply_as_reference(tables: Tables, owner: Owner, admission: Admission) -> N
 
 
 def _chosen(tables: Tables, admission: Admission) -> str:
+    from firewall import admission_firewalld
+
     if admission.backend:
         return admission.backend
     runs = has_firewalld(tables) and admission_firewalld.is_running(tables.environ)
@@ -146,6 +158,8 @@ def _refused(tables: Tables, admission: Admission) -> list[Interface]:
 
 
 def _holds(tables: Tables, owner: Owner, admission: Admission, backend: str) -> bool:
+    from firewall import admission_firewalld, admission_iptables
+
     if backend == FIREWALLD:
         return admission_firewalld.holds(tables, owner, admission)
     if backend == IPTABLES or _refused(tables, admission):
@@ -155,6 +169,8 @@ def _holds(tables: Tables, owner: Owner, admission: Admission, backend: str) -> 
 
 
 def _remove_from_firewalld(tables: Tables, owner: Owner, admission: Admission) -> None:
+    from firewall import admission_firewalld
+
     if admission.backend == FIREWALLD or has_firewalld(tables):
         admission_firewalld.remove(tables, owner, admission)
 

@@ -6,13 +6,12 @@ Interface: firewalld.dbus(5), org.fedoraproject.FirewallD1.zone.
 """
 
 import errno
-from collections.abc import Mapping
 
 from firewall.admission_subject import Admission
 from firewall.firewalld_bus import Bus, FirewalldEndedError, FirewalldError, FirewalldRefusal, connected
 from firewall.owner import Owner
 from firewall.tables import Interface, Tables, alone
-from lean.typing import cast
+from lean.typing import Mapping, cast
 
 __all__ = ["apply", "has_zone", "holds", "is_running", "remove"]
 

@@ -12,16 +12,13 @@ goes, as with the reference: a pod of the other suite may need them. The rules d
 lists the addresses of each.
 """
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import partial
-
 from firewall.admission_subject import ISOLATED, Admission, Ingress
 from firewall.iptables_program import IptablesError, Program, restore, run
 from firewall.iptables_variant import FAMILIES, Family, default_program, program_of, program_with, programs_with
 from firewall.owner import Owner
 from firewall.tables import Interface, Tables, alone
-from lean.typing import Final
+from lean.functools import partial
+from lean.typing import Callable, Collection, Final, Iterator, Sequence
 from netlink.nft_reading import mentions
 from netlink.nftables import Table
 
@@ -41,6 +38,8 @@ class _Filter:
 
     def __init__(self, program: Program) -> None:
         """Read them. Raises IptablesError."""
+        from collections import Counter  # 1.5 ms that a DEL without addresses does without
+
         _, listing = run(program, ["-w", "-t", _TABLE, "-S"])
         lines = listing.splitlines()
         self.chains = {line.split()[1] for line in lines if not line.startswith("-A ")}

@@ -30,9 +30,6 @@ it has rules.
 """
 
 import errno
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from ipaddress import ip_address, ip_interface
 
 from firewall.admission_subject import ISOLATED, SAME_BRIDGE, Admission, Ingress
 from firewall.admission_table import (
@@ -61,7 +58,9 @@ from firewall.admission_table import (
 from firewall.bridge_family import demand_bridge_family
 from firewall.owner import Owner
 from firewall.tables import Address, Interface, Tables, attempts
-from lean.typing import Final
+from lean.contextlib import suppress
+from lean.ipaddress import ip_address, ip_interface
+from lean.typing import Final, Iterable, Sequence
 from netlink.nft_wire import Element
 from netlink.nftables import LOST_RACES, Transaction
 from netlink.socket import NetlinkError

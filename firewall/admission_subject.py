@@ -1,9 +1,7 @@
 """The admission of an attachment through the node's firewall, as its configuration asks for it."""
 
-from collections.abc import Sequence
-
 from firewall.tables import Interface
-from lean.typing import Final, NamedTuple
+from lean.typing import Final, NamedTuple, Sequence
 
 __all__ = ["ADMIN_CHAIN", "ISOLATED", "SAME_BRIDGE", "ZONE", "Admission", "Ingress"]
 

@@ -1,12 +1,10 @@
 """The tables of `firewall.admission_nft`: names, rules, and the look-up of one attachment's elements."""
 
-from collections.abc import Iterable
-
 from firewall.admission_subject import ISOLATED, Ingress
 from firewall.owner import Owner
 from firewall.tables import Address
 from lean.hashing import sha256
-from lean.typing import Any, Final
+from lean.typing import Any, Final, Iterable
 from netlink.nft_expressions import (
     ESTABLISHED,
     IIFNAME,

@@ -1,10 +1,10 @@
 """The verbs of a firewall backend. A module implements them as functions; mypy compares them with these protocols."""
 
-from collections.abc import Collection
 from typing import Protocol, TypeVar
 
 from firewall.owner import Owner
 from firewall.tables import Tables
+from lean.typing import Collection
 
 __all__ = ["Backend", "Leftovers"]
 

@@ -6,10 +6,9 @@ without a limit for the first answer of a bus. Interface: firewalld.dbus(5), the
 
 import errno
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 
-from lean.typing import TYPE_CHECKING, Final
+from lean.contextlib import contextmanager
+from lean.typing import TYPE_CHECKING, Final, Iterator, Mapping
 
 if TYPE_CHECKING:
     import socket

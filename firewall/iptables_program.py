@@ -2,11 +2,10 @@
 
 import errno
 import os
-from collections.abc import Iterable, Mapping
 
 from lean import span, span_note
 from lean.hashing import sha512
-from lean.typing import Final, NamedTuple
+from lean.typing import Final, Iterable, Mapping, NamedTuple
 
 __all__ = ["IptablesError", "Program", "chain_name", "escaped", "find", "restore", "rules", "run"]
 

@@ -6,12 +6,11 @@ older iptables.
 """
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import suppress
 
 from firewall.iptables_program import Program, find, run
 from firewall.tables import Tables
-from lean.typing import NamedTuple
+from lean.contextlib import suppress
+from lean.typing import Callable, Iterator, NamedTuple
 from netlink.nft_wire import IPV4, IPV6
 from netlink.nftables import Table
 
@@ -74,6 +73,6 @@ def program_of(tables: Tables, family: Family, variant: str) -> Program:
 def has_legacy(family: Family, table: str) -> bool:
     """Tell whether the kernel has `table` of the older iptables. Asking loads no module."""
     if os.path.exists(family.legacy_tables):  # without the older iptables, an exception takes twice the time
-        with suppress(FileNotFoundError), open(family.legacy_tables, encoding="ascii") as names:
+        with suppress(FileNotFoundError), open(family.legacy_tables, encoding="utf-8") as names:
             return table in names.read().split()
     return False

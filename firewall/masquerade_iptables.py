@@ -8,14 +8,13 @@ Everything happens in the network namespace of the calling thread, which is also
 """
 
 import errno
-from collections.abc import Collection, Iterator, Sequence
 from ipaddress import ip_network
 
 from firewall.iptables_program import IptablesError, Program, chain_name, escaped, restore, rules, run
 from firewall.iptables_variant import FAMILIES, Family, default_program, program_with, programs_with
 from firewall.owner import Owner
 from firewall.tables import Interface, Network, Tables, alone
-from lean.typing import NamedTuple
+from lean.typing import Collection, Iterator, NamedTuple, Sequence
 from netlink.nftables import Table
 
 __all__ = ["IptablesError", "apply", "collect", "holds", "remove", "repair"]

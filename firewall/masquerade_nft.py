@@ -24,8 +24,6 @@ programs flush or delete rules and chains, the next address restores them.
 
 import errno
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from ipaddress import ip_interface
 
 from firewall.masquerade_table import (
@@ -40,7 +38,8 @@ from firewall.masquerade_table import (
 from firewall.owner import Owner
 from firewall.owner_key import OWNERS, owner_key
 from firewall.tables import Interface, Network, Tables, attempts
-from lean.typing import Final
+from lean.contextlib import suppress
+from lean.typing import Collection, Final, Iterable, Mapping, Sequence
 from netlink.nft_wire import Element
 from netlink.nftables import LOST_RACES, Table, Transaction
 from netlink.socket import NetlinkError

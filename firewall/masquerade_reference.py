@@ -5,13 +5,12 @@ Everything happens in the network namespace of the socket. If that backend never
 look-up.
 """
 
-from collections.abc import Sequence
 from ipaddress import ip_network
 
 from firewall.owner import Owner
 from firewall.tables import Interface, Tables, attempts
 from lean.hashing import sha512
-from lean.typing import Final
+from lean.typing import Final, Sequence
 from netlink.nft_expressions import destination_inside, leaving, masquerading, verdict
 from netlink.nft_wire import GOTO, INET, RETURN
 from netlink.nftables import Hook, Rule, Table

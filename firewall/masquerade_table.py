@@ -3,14 +3,13 @@
 A subnet has a map, a counter and a chain in the table. All three have the same name.
 """
 
-from collections.abc import Iterable
-from contextlib import suppress
 from ipaddress import IPv4Network, IPv6Network, ip_interface, ip_network
 
 from firewall.owner import Owner
 from firewall.owner_key import OWNER_KEY, OWNERS, owner_key
 from firewall.tables import Interface, Network
-from lean.typing import Any, Final
+from lean.contextlib import suppress
+from lean.typing import Any, Final, Iterable
 from netlink.nft_expressions import counted, destination_outside, masquerading
 from netlink.nft_wire import INET, Element
 from netlink.nftables import Chain, Hook, KeyType, LookUp, Netfilter, Table, Transaction

@@ -1,9 +1,7 @@
 """The owner of a firewall element: three words, kept in the element's comment. Does not import pyroute2."""
 
-from collections.abc import Iterator
-
 from lean.hashing import sha256
-from lean.typing import NamedTuple, Self
+from lean.typing import Iterator, NamedTuple, Self
 
 __all__ = ["MAX_LABEL", "Owner", "quoted", "unquoted"]
 

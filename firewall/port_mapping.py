@@ -1,9 +1,7 @@
 """Ports of the host that lead to a pod, as all backends take them."""
 
-from collections.abc import Mapping, Sequence
-
 from firewall.tables import Address, Interface, with_port
-from lean.typing import NamedTuple
+from lean.typing import Mapping, NamedTuple, Sequence
 
 __all__ = ["PROTOCOLS", "Forwarding", "PortMapping"]
 
@@ -37,7 +35,7 @@ class Forwarding(NamedTuple):
     """Protocols and ports of the host as they were asked for, also those for another family than the pod has."""
     pod: Sequence[Interface] = ()
     """The pod's addresses that ports lead to: at most one of each family."""
-    interfaces: Mapping[Address, str] = {}
+    interfaces: Mapping[Address, str] = {}  # noqa: RUF012 -- a Mapping is not changed
     """The host's interface towards each of these; none if there is no route."""
     snat: bool = True
     """Masquerade packets that would get no answer: of the pod itself, of its neighbours, and of 127.0.0.0/8."""
@@ -47,5 +45,5 @@ class Forwarding(NamedTuple):
     """With iptables, the bit of the mark that packets to masquerade get, from 0 to 31."""
     set_mark_chain: str | None = None
     """With iptables, another program's chain that marks packets to masquerade."""
-    conditions: Mapping[int, Sequence[str]] = {}
+    conditions: Mapping[int, Sequence[str]] = {}  # noqa: RUF012 -- likewise
     """By version, more conditions that a packet must meet, in the backend's own words."""

@@ -4,14 +4,11 @@ A pod may have been added by the reference plugins, or with another `backend`. S
 backends.
 """
 
-from collections.abc import Collection
-
 from firewall import port_mappings_iptables, port_mappings_nft, port_mappings_reference
 from firewall.owner import Owner
 from firewall.port_mapping import Forwarding, PortMapping
-from firewall.stale_connections import forget_misled, forget_of_pod
 from firewall.tables import Tables
-from lean.typing import TYPE_CHECKING, Final
+from lean.typing import TYPE_CHECKING, Collection, Final
 from skel.steps import Steps
 
 if TYPE_CHECKING:
@@ -38,6 +35,8 @@ def apply(tables: Tables, owner: Owner, forwarding: Forwarding, backend: str) ->
 
     Call `remove` after an error.
     """
+    from firewall.stale_connections import forget_misled
+
     if not forwarding.conditions:
         _OTHERS[backend](tables, owner, forwarding)
     _BACKENDS[backend].apply(tables, owner, forwarding)
@@ -52,6 +51,8 @@ def repair(tables: Tables, owner: Owner, forwarding: Forwarding, backend: str, *
 
     Rules in order stay as they are, also rules of another backend. Raises OSError, CniError.
     """
+    from firewall.stale_connections import forget_misled
+
     # Our backend for nftables compares everything by itself.
     is_own = backend == "nftables" and not by_reference
     others = [each for each in _ALL if not (is_own and each is port_mappings_nft)]
@@ -74,8 +75,11 @@ def remove(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:
     with Steps() as steps:
         for remove_from in (port_mappings_nft.remove, port_mappings_iptables.remove, port_mappings_reference.remove):
             removed += steps.take(remove_from, tables, owner, forwarding) or ()
-        # Last: a packet before would begin the flow to the pod again.
-        steps.take(forget_of_pod, tables, dict.fromkeys(removed))
+        if removed:
+            from firewall.stale_connections import forget_of_pod
+
+            # Last: a packet before would begin the flow to the pod again.
+            steps.take(forget_of_pod, tables, dict.fromkeys(removed))
 
 
 def missing(tables: Tables, owner: Owner, forwarding: Forwarding) -> list[PortMapping] | None:

@@ -4,11 +4,11 @@ They stand in the first two chains of the network's own table, so they hold for 
 """
 
 import errno
-from collections.abc import Mapping, Sequence
 
 from firewall.iptables_program import IptablesError, Program, run
 from firewall.tables import Tables
 from lean.hashing import sha256
+from lean.typing import Mapping, Sequence
 from netlink.nftables import Table
 
 __all__ = ["are_met", "count", "guard"]

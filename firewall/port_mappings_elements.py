@@ -4,15 +4,13 @@ The list of owners has the words of an attachment's elements in its comments. So
 ADD.
 """
 
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from ipaddress import ip_address
-
 from firewall.owner import Owner, quoted, unquoted
 from firewall.owner_key import OWNERS, owner_key
 from firewall.port_mapping import PROTOCOLS, Forwarding, PortMapping
+from lean.contextlib import suppress
 from lean.hashing import sha256
-from lean.typing import Final, NamedTuple
+from lean.ipaddress import ip_address
+from lean.typing import Final, Iterable, Iterator, NamedTuple
 from netlink.nft_wire import INET, Element
 from netlink.nftables import LookUp, Netfilter, Table
 

@@ -1,7 +1,5 @@
 """The rules of `firewall.port_mappings_iptables`, as iptables-save(8) shows them."""
 
-from collections.abc import Collection
-from ipaddress import ip_address, ip_network
 from itertools import pairwise
 from struct import unpack_from
 from sys import byteorder
@@ -10,7 +8,8 @@ from firewall.iptables_program import escaped
 from firewall.owner import Owner
 from firewall.port_mapping import Forwarding, PortMapping
 from firewall.tables import alone, with_port
-from lean.typing import Final
+from lean.ipaddress import ip_address, ip_network
+from lean.typing import Collection, Final
 from netlink.nft_reading import matches
 from netlink.nftables import Rule
 

@@ -40,7 +40,6 @@ first two chains have these conditions. If other programs flush or delete rules 
 """
 
 import errno
-from collections.abc import Collection, Iterable
 
 from firewall.owner import Owner
 from firewall.owner_key import OWNERS, owner_key
@@ -59,6 +58,7 @@ from firewall.port_mappings_elements import (
     words,
 )
 from firewall.tables import Tables, attempts
+from lean.typing import Collection, Iterable
 from netlink.netfilter import Netfilter
 from netlink.nft_wire import Element
 from netlink.nftables import LOST_RACES, Table, Transaction

@@ -1,6 +1,5 @@
 """The rules of `firewall.port_mappings_nft`, and the objects that they need: compared, and made if they are missing."""
 
-from collections.abc import Mapping
 from ipaddress import IPv4Network
 
 from firewall.owner_key import OWNER_KEY, OWNERS
@@ -15,6 +14,7 @@ from firewall.port_mappings_elements import (
     VERSIONS,
     SeenPorts,
 )
+from lean.typing import Mapping
 from netlink.nft_expressions import (
     IIFNAME,
     L4PROTO,

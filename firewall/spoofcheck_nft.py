@@ -13,12 +13,11 @@ and chains, the next port restores them.
 """
 
 import errno
-from collections.abc import Collection
 
 from firewall.bridge_family import demand_bridge_family
 from firewall.owner import Owner
 from firewall.tables import Tables, attempts
-from lean.typing import Final, NamedTuple
+from lean.typing import Collection, Final, NamedTuple
 from netlink.nft_expressions import incoming_port, matched, source_ethernet, verdict
 from netlink.nft_wire import BRIDGE, DROP, Element
 from netlink.nftables import LOST_RACES, Chain, Hook, KeyType, Table, Transaction

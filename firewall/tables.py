@@ -1,10 +1,9 @@
 """The arguments that all backends share, and the types of addresses."""
 
 import errno
-from collections.abc import Callable, Iterator, Mapping
-from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network, ip_network
 
-from lean.typing import NamedTuple
+from lean.ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network, ip_network
+from lean.typing import Callable, Iterator, Mapping, NamedTuple
 from netlink.netfilter import Netfilter
 from netlink.nftables import ATTEMPTS
 from netlink.socket import NetlinkError

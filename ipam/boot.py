@@ -10,8 +10,8 @@ earlier boot if it is older than this boot.
 
 import os
 import time
-from contextlib import suppress
 
+from lean.contextlib import suppress
 from lean.typing import Final, NamedTuple
 
 __all__ = ["BOOT_BITS", "Boot"]

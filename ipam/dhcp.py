@@ -7,8 +7,8 @@ Configuration and results are the reference plugin's, which has no `ipam.ipv6`. 
 
 import os
 import time
-from contextlib import suppress
 
+from lean.contextlib import suppress
 from lean.typing import TYPE_CHECKING
 from skel import Address, Args, CniError, Code, Plugin, Result
 from skel.versions import REFERENCE_RELEASE

@@ -1,7 +1,6 @@
 """The configuration of dhcp: the options that the daemon sends to the server and asks for."""
 
-from collections.abc import Mapping
-
+from lean.typing import Mapping
 from skel import (
     UNKNOWN,
     Config,

@@ -9,10 +9,10 @@ and `ranges` for the order.
 """
 
 import ipaddress
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 
 from lean import recorder, span, span_note
+from lean.contextlib import contextmanager
+from lean.typing import Iterable, Iterator
 from skel import Address, Args, CniError, Code, IPConfig, Plugin, Result, with_length
 from skel.versions import REFERENCE_RELEASE
 

@@ -1,8 +1,6 @@
 """The input of host-local: its configuration, its ranges and the addresses that a runtime asks for."""
 
-from collections.abc import Callable
-
-from lean.typing import TypeVar
+from lean.typing import Callable, TypeVar
 from skel import (
     UNKNOWN,
     Address,

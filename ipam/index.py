@@ -34,10 +34,9 @@ look-up of its former container, by prevResult, or by GC.
 
 import os
 from binascii import crc32
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
 
-from lean.typing import Final
+from lean.contextlib import suppress
+from lean.typing import Final, Iterable, Mapping
 from skel.in_place import open_regular, overwrite
 
 from .boot import BOOT_BITS, Boot

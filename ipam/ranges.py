@@ -9,11 +9,10 @@ not make "the next address" simpler.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 
-from lean.typing import NamedTuple
+from lean.typing import Iterable, Iterator, NamedTuple, Sequence
 from skel import (
     Address,
     Cidr,

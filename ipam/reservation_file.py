@@ -2,9 +2,8 @@
 
 import errno
 import os
-from collections.abc import Callable
 
-from lean.typing import Final
+from lean.typing import Callable, Final
 from skel.in_place import named, write_all
 
 __all__ = ["MODE", "make_file"]

@@ -4,9 +4,7 @@ It reserves nothing and keeps no state: two pods that are given one address both
 nothing to do.
 """
 
-from collections.abc import Callable
-
-from lean.typing import TypeVar
+from lean.typing import Callable, TypeVar
 from skel import (
     DNS,
     Address,

@@ -28,11 +28,10 @@ busy disk. A power failure that loses reservations has also ended their pods.
 import ipaddress
 import os
 import stat
-from collections.abc import Callable, Collection, Container, Iterable, Iterator
-from contextlib import contextmanager, suppress
 from itertools import islice
 
-from lean.typing import Final
+from lean.contextlib import contextmanager, suppress
+from lean.typing import Callable, Collection, Container, Final, Iterable, Iterator
 from skel import Address, Interruption
 from skel.in_place import NotRegularError, open_regular, overwrite, read_regular
 

@@ -6,9 +6,8 @@ code that it has loaded. So an upgrade in place never has one half of it answer 
 
 import os
 import sys
-from collections.abc import Iterator
 
-from lean.typing import TYPE_CHECKING, NoReturn
+from lean.typing import TYPE_CHECKING, Iterator, NoReturn
 
 if TYPE_CHECKING:
     from .distributions import Others

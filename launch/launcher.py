@@ -12,9 +12,8 @@ skips `site` (-S) and the caller's environment (-I): the folders that it needs a
 import _signal  # type: ignore[import-not-found] # it has no stubs
 import os
 import sys
-from collections.abc import Mapping
 
-from lean.typing import TYPE_CHECKING
+from lean.typing import TYPE_CHECKING, Mapping
 
 from .installation import DEFAULT_SOCKET, ROOT, build_id, set_path
 
@@ -243,9 +242,8 @@ def main(path: str, others: Mapping[str, str] | None = None, read: bytes = b"") 
     name = os.path.basename(path)
     _take_name(name)
     # Only now: a signal or a look at the process may come while these are loaded.
-    from contextlib import suppress
-    from functools import partial
-
+    from lean.contextlib import suppress
+    from lean.functools import partial
     from skel.process import main as run_plugin
 
     from .plugin_list import DAEMONS, PLUGINS, load, load_daemon
@@ -290,7 +288,7 @@ def _restore_locale() -> None:
     """
     if b"LC_CTYPE" not in os.environb:
         return
-    from contextlib import suppress
+    from lean.contextlib import suppress
 
     with suppress(OSError), open("/proc/self/environ", "rb", buffering=0) as file:
         given = [entry for entry in file.read().split(b"\0") if entry.startswith(b"LC_CTYPE=")]

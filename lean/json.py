@@ -3,10 +3,8 @@
 `json` itself is loaded for errors, and by an interpreter without that code.
 """
 
-from collections.abc import Callable
-from contextlib import suppress
-
-from lean.typing import Any, NoReturn
+from lean.contextlib import suppress
+from lean.typing import Any, Callable, NoReturn
 
 try:
     import _json

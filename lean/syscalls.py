@@ -3,9 +3,13 @@
 All of them act on the calling *thread* (mount and umount on its mount namespace) and raise OSError.
 """
 
-import ctypes
 import os
 import struct
+
+from lean.typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import ctypes
 
 __all__ = [
     "CLONE_FS",
@@ -76,12 +80,26 @@ _PR_GET_SECCOMP, _PR_GET_NO_NEW_PRIVS = 21, 39
 # include/uapi/linux/capability.h: struct __user_cap_header_struct of version 3, for the calling thread
 _CAPABILITIES_OF_THIS_THREAD = struct.pack("=Ii", 0x20080522, 0)
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
-_libc.umount2.argtypes = (ctypes.c_char_p, ctypes.c_int)
-_libc.setns.argtypes = (ctypes.c_int, ctypes.c_int)
-_libc.unshare.argtypes = (ctypes.c_int,)
-_libc.syscall.restype = ctypes.c_long
+
+class _LibC:
+    """The functions of the C library. `ctypes`, which takes 2 ms, is loaded for the first one."""
+
+    def __getattr__(self, name: str) -> "ctypes._NamedFuncPointer":
+        import ctypes
+
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
+        libc.umount2.argtypes = (ctypes.c_char_p, ctypes.c_int)
+        libc.setns.argtypes = (ctypes.c_int, ctypes.c_int)
+        libc.unshare.argtypes = (ctypes.c_int,)
+        libc.syscall.restype = ctypes.c_long
+        self.__dict__.update({each: getattr(libc, each) for each in _FUNCTIONS})
+        found: ctypes._NamedFuncPointer = self.__dict__[name]
+        return found
+
+
+_FUNCTIONS = ("capget", "mount", "prctl", "setns", "syscall", "umount2", "unshare")
+_libc = _LibC()
 
 
 def setns(fd: int, nstype: int) -> None:
@@ -92,6 +110,8 @@ def setns(fd: int, nstype: int) -> None:
 
 def capabilities() -> bytes:
     """Return the effective, permitted and inheritable capabilities of the calling thread, as capget(2) has them."""
+    import ctypes
+
     sets = ctypes.create_string_buffer(24)
     if _libc.capget(_CAPABILITIES_OF_THIS_THREAD, sets):
         raise _error()
@@ -111,6 +131,8 @@ def unshare(flags: int) -> None:
 
 def set_process_name(name: bytes) -> None:
     """Set the name of the calling thread in /proc, of at most 15 bytes; the rest is cut off."""
+    import ctypes
+
     if _libc.prctl(_PR_SET_NAME, ctypes.c_char_p(name)):
         raise _error()
 
@@ -166,6 +188,8 @@ def open_within(folder: int, path: str, flags: int, resolve: int) -> int:
 
 
 def _call(number: int, *args: int | bytes | None) -> int:
+    import ctypes
+
     result: int = _libc.syscall(ctypes.c_long(number), *args)
     if result < 0:
         raise _error()
@@ -173,5 +197,7 @@ def _call(number: int, *args: int | bytes | None) -> int:
 
 
 def _error(path: str | None = None) -> OSError:
+    import ctypes
+
     number = ctypes.get_errno()
     return OSError(number, os.strerror(number), path)

@@ -1,9 +1,8 @@
 """The VLANs of bridges' ports."""
 
 from _socket import AF_BRIDGE
-from collections.abc import Iterable
 
-from lean.typing import NamedTuple
+from lean.typing import Iterable, NamedTuple
 from netlink.codec import build, decode
 from netlink.links import vlan_error
 from netlink.request import RtnlSocket, change

@@ -7,11 +7,10 @@ needed: `from pyroute2 import IPRoute` works as ever, at its price, and
 """
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
 
-from lean.typing import Any, Protocol
+from lean.typing import Any, Callable, Iterable, Protocol, Sequence
 
 __all__ = ["Attributes", "Message", "build", "decode"]
 

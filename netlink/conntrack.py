@@ -7,10 +7,9 @@ the kernel forgets it. Interface: include/uapi/linux/netfilter/nfnetlink_conntra
 import errno
 import struct
 from _socket import AF_INET, AF_INET6
-from collections.abc import Iterable
-from ipaddress import IPv4Address, IPv6Address, ip_address
 
-from lean.typing import Final, NamedTuple
+from lean.ipaddress import IPv4Address, IPv6Address, ip_address
+from lean.typing import Final, Iterable, NamedTuple
 from netlink.netfilter import LookUp, Netfilter
 from netlink.wire import HEADER, NLM_F_ACK, NetlinkError, attribute, message, nested, number, values
 

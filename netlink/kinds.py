@@ -6,9 +6,8 @@ reads it, and a line in `_READERS`.
 """
 
 import struct
-from collections.abc import Callable, Mapping
 
-from lean.typing import Final, NamedTuple
+from lean.typing import Callable, Final, Mapping, NamedTuple
 from netlink.link_wire import IFINFOMSG, attributes_of_link
 from netlink.namespace import Namespace
 from netlink.wire import attribute, flag, nested, number, uint32, value, values

@@ -5,15 +5,12 @@ A container runtime has `lo` brought up for every pod, so this loads neither pyr
 
 from ipaddress import IPv4Interface, IPv6Interface
 
-from lean.typing import Final
 from netlink.addresses import list_addresses
 from netlink.link import find_link
 from netlink.link_wire import change_link
 from netlink.request import RtnlSocket
 
-__all__ = ["LOOPBACK", "Loopback"]
-
-LOOPBACK: Final = "lo"
+__all__ = ["Loopback"]
 
 # The kernel gives `lo` this ifindex in every namespace (LOOPBACK_IFINDEX in include/net/flow.h), under any name.
 _IFINDEX = 1

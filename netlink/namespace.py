@@ -8,12 +8,13 @@ import fcntl
 import os
 import stat
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import TracebackType
 
 from lean import syscalls
-from lean.typing import Self
+from lean.contextlib import contextmanager
+from lean.typing import TYPE_CHECKING, Callable, Iterator, Self
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 __all__ = [
     "Closing",
@@ -51,7 +52,7 @@ class Closing:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: "TracebackType | None"
     ) -> None:
         self.close()
 

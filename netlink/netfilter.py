@@ -6,10 +6,9 @@ The caller opens it and hands it to all its users; a worker keeps it open (see `
 import errno
 import struct
 from _socket import AF_UNSPEC
-from collections.abc import Callable, Iterator, Sequence
 
 from lean import recorder
-from lean.typing import Any, Generic, TypeVar
+from lean.typing import Any, Callable, Generic, Iterator, Sequence, TypeVar
 from netlink.nft_wire import SUBSYSTEM, attributes_of
 from netlink.socket import NETLINK_NETFILTER, Socket
 from netlink.wire import (

@@ -6,9 +6,9 @@ Interface: include/uapi/linux/netfilter/nf_tables.h.
 """
 
 import struct
-from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
 from sys import byteorder
 
+from lean.ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
 from netlink.nft_wire import IPV4, IPV6, Attributes
 
 __all__ = [

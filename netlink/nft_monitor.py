@@ -7,11 +7,10 @@ loss. A chain that has lost rules and has none left was flushed.
 
 import errno
 import select
-from collections.abc import Mapping
-from contextlib import nullcontext, suppress
 from time import monotonic
 
-from lean.typing import Final, NamedTuple, Self
+from lean.contextlib import nullcontext, suppress
+from lean.typing import Final, Mapping, NamedTuple, Self
 from netlink.link import link_in
 from netlink.link_wire import IFINFOMSG
 from netlink.namespace import Closing, Namespace, entered

@@ -3,8 +3,7 @@
 Interface: include/uapi/linux/netfilter/nf_tables.h. iptables makes its own targets as expressions, too.
 """
 
-from collections.abc import Iterator
-
+from lean.typing import Iterator
 from netlink.nft_transaction import Rule
 from netlink.nft_wire import DROP, number
 from netlink.wire import items, string, values

@@ -6,9 +6,8 @@ one set element, of which a listing has thousands.
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
 
-from lean.typing import NamedTuple
+from lean.typing import Iterable, Iterator, NamedTuple, Sequence
 from netlink.wire import HEADER, attribute, items, message, string, values
 
 __all__ = [

@@ -5,9 +5,8 @@ processes change the tables at the same time.
 """
 
 import errno
-from collections.abc import Callable, Container
 
-from lean.typing import NamedTuple, TypeVar
+from lean.typing import Callable, Container, NamedTuple, TypeVar
 from netlink.netfilter import LookUp, Netfilter
 from netlink.nft_transaction import Hook, KeyType, Rule, Transaction
 from netlink.nft_wire import (

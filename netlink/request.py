@@ -1,9 +1,7 @@
 """Requests to rtnetlink(7): several in one system call, each with its own answer."""
 
-from collections.abc import Callable, Collection
-
 from lean import recorder
-from lean.typing import Any, Final, Generic, TypeVar, cast
+from lean.typing import Any, Callable, Collection, Final, Generic, TypeVar, cast
 from netlink.namespace import Namespace
 from netlink.socket import NETLINK_ROUTE, Socket
 from netlink.wire import (

@@ -6,8 +6,8 @@ The kernel's description of a route is also a request for an equal one, but for 
 
 import errno
 from _socket import AF_INET, AF_INET6
-from functools import partial
 
+from lean.functools import partial
 from lean.typing import NamedTuple
 from netlink.request import Request, RtnlSocket, change
 from netlink.routes import (

@@ -7,11 +7,10 @@ pyroute2 takes 300 µs to write one route and more to read one, which a network 
 import errno
 import struct
 from _socket import AF_INET, AF_INET6
-from collections.abc import Iterator
-from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
-from lean.typing import Final, NamedTuple
+from lean.functools import partial
+from lean.typing import Final, Iterator, NamedTuple
 from netlink.request import Request, RtnlSocket, change
 from netlink.wire import HEADER, NLM_F_CREATE, Frame, NetlinkError, attribute, message, number, uint32, values
 

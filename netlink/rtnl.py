@@ -2,10 +2,9 @@
 
 import errno
 from _socket import AF_INET6
-from collections.abc import Callable
 from time import monotonic
 
-from lean.typing import TypeVar
+from lean.typing import Callable, TypeVar
 from netlink.addresses import Address, AddressVerbs
 from netlink.bridge_ports import PortVerbs
 from netlink.kinds import PAIRS

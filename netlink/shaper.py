@@ -3,10 +3,9 @@
 With subnets only a part of the packets is shaped. The rest is sent directly.
 """
 
-from collections.abc import Iterator
 from ipaddress import IPv4Network, IPv6Network
 
-from lean.typing import Any, Final, NamedTuple
+from lean.typing import Any, Final, Iterator, NamedTuple
 from netlink.request import Request, RtnlSocket, change
 from netlink.traffic_control import (
     INGRESS,

@@ -8,11 +8,10 @@ import errno
 import fcntl
 import select
 import struct
-from collections.abc import Iterator
-from contextlib import nullcontext
 
 from lean import recorder
-from lean.typing import Final
+from lean.contextlib import nullcontext
+from lean.typing import Final, Iterator
 from netlink.namespace import Closing, Namespace, entered
 from netlink.wire import (
     NLM_F_DUMP,

@@ -1,10 +1,9 @@
 """Spans of netlink messages, in the kernel's names. Loaded only while somebody records (lean.recorder)."""
 
 import sys
-from collections.abc import Iterable
 
 import lean
-from lean.typing import TYPE_CHECKING, Final
+from lean.typing import TYPE_CHECKING, Final, Iterable
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

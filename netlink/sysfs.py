@@ -1,10 +1,10 @@
 """Facts about links that only sysfs has."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 
 from lean import syscalls
+from lean.contextlib import contextmanager, suppress
+from lean.typing import Iterator
 
 __all__ = ["driver_of", "has_device", "has_set_mac", "links_at", "virtio_devices_of"]
 

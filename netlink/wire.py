@@ -6,9 +6,8 @@ pyroute2 takes 0.2 ms for a link, as it makes an object of each of its hundred a
 
 import os
 import struct
-from collections.abc import Iterator, Sequence
 
-from lean.typing import Final, NamedTuple
+from lean.typing import Final, Iterator, NamedTuple, Sequence
 
 __all__ = [
     "HEADER",

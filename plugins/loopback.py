@@ -4,17 +4,18 @@ containerd calls it for each pod, at the same time as the pod's own networks. So
 no slow modules. In a chain it returns the previous result unchanged.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from netlink.loopback import LOOPBACK, Loopback
-from netlink.namespace import NotANamespaceError, open_namespace
+from lean.contextlib import contextmanager
+from lean.typing import TYPE_CHECKING, Final, Iterator
 from plugins.attach.pod_netns import open_pod, refuse_own
 from skel import Args, Cidr, CniError, Code, Config, Interface, IPConfig, Plugin, Result
 from skel.versions import REFERENCE_RELEASE
 
+if TYPE_CHECKING:
+    from netlink.loopback import Loopback
+
 __all__ = ["PLUGIN"]
 
+_LOOPBACK: Final = "lo"
 _NO_MAC = "00:00:00:00:00:00"
 
 
@@ -29,7 +30,7 @@ def add(args: Args[Config]) -> Result:
         return args.prev_result
     first_of_family = {address.version: address for address in reversed(addresses)}
     return Result(
-        interfaces=[Interface(name=LOOPBACK, mac=_NO_MAC, sandbox=args.netns)],
+        interfaces=[Interface(name=_LOOPBACK, mac=_NO_MAC, sandbox=args.netns)],
         ips=[IPConfig(address=first_of_family[version], interface=0) for version in sorted(first_of_family)],
     )
 
@@ -38,25 +39,31 @@ def check(args: Args[Config]) -> None:
     """Raise CniError: 999 if `lo` is down or lacks an address that ADD reported; also 4, 5."""
     with _loopback(args) as loopback:
         if not loopback.is_up():
-            raise CniError(Code.INTERNAL, f"{LOOPBACK} in {args.netns} is down")
+            raise CniError(Code.INTERNAL, f"{_LOOPBACK} in {args.netns} is down")
         missing = [str(ip) for ip in _reported(args.prev_result) if ip not in loopback.addresses()]
     if missing:
-        raise CniError(Code.INTERNAL, f"{LOOPBACK} in {args.netns} has lost {', '.join(missing)}")
+        raise CniError(Code.INTERNAL, f"{_LOOPBACK} in {args.netns} has lost {', '.join(missing)}")
 
 
 def delete(args: Args[Config]) -> None:
     """Bring `lo` down if the network namespace still exists. Raises CniError (5, 8)."""
+    if not args.netns:  # runtimes send the empty path if the namespace is gone
+        return
+    from netlink.namespace import NotANamespaceError, open_namespace
+
     try:
         with open_namespace(args.netns) as sandbox:
             refuse_own(args, sandbox)
+            from netlink.loopback import Loopback
+
             with Loopback(sandbox) as loopback:
                 loopback.set_down()
     except FileNotFoundError:
-        return  # also for the empty path, which runtimes send if the namespace is gone
+        return
     except NotANamespaceError:
         args.log(f"{args.netns} is no network namespace any more")
     except OSError as error:
-        raise CniError(Code.IO_FAILURE, f"{LOOPBACK} in {args.netns}: {error.strerror}") from None
+        raise CniError(Code.IO_FAILURE, f"{_LOOPBACK} in {args.netns}: {error.strerror}") from None
 
 
 def repair(_: Args[Config]) -> None:
@@ -64,20 +71,22 @@ def repair(_: Args[Config]) -> None:
 
 
 @contextmanager
-def _loopback(args: Args[Config]) -> Iterator[Loopback]:
+def _loopback(args: Args[Config]) -> "Iterator[Loopback]":
     """Open `lo` of the pod. Raises CniError: 4 if CNI_NETNS is no network namespace, 5 if the kernel refuses."""
+    from netlink.loopback import Loopback
+
     try:
         with open_pod(args) as sandbox, Loopback(sandbox) as loopback:
             yield loopback
     except OSError as error:
-        raise CniError(Code.IO_FAILURE, f"{LOOPBACK} in {args.netns}: {error.strerror}") from None
+        raise CniError(Code.IO_FAILURE, f"{_LOOPBACK} in {args.netns}: {error.strerror}") from None
 
 
 def _refuse_others(addresses: list[Cidr]) -> None:
     """Raise CniError (999) for an address that does not belong on a loopback interface."""
     others = [str(address) for address in addresses if not address.ip.is_loopback]
     if others:
-        raise CniError(Code.INTERNAL, f"{LOOPBACK} has a non-loopback address: {', '.join(others)}")
+        raise CniError(Code.INTERNAL, f"{_LOOPBACK} has a non-loopback address: {', '.join(others)}")
 
 
 def _reported(prev_result: Result | None) -> list[Cidr]:
@@ -87,7 +96,7 @@ def _reported(prev_result: Result | None) -> list[Cidr]:
     ours = {
         index
         for index, interface in enumerate(prev_result.interfaces)
-        if interface.name == LOOPBACK and interface.sandbox
+        if interface.name == _LOOPBACK and interface.sandbox
     }
     return [ip.address for ip in prev_result.ips if ip.interface in ours]
 

@@ -23,9 +23,9 @@ import fcntl
 import json
 import os
 from binascii import b2a_base64
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 
+from lean.contextlib import contextmanager, suppress
+from lean.typing import Callable, Iterator, Mapping, Sequence
 from skel import (
     SUPPORTED,
     Args,

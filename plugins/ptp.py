@@ -5,8 +5,7 @@ addresses. The pod reaches the gateways directly, and even the other addresses o
 Without an IPAM plugin, the pair has no addresses: it carries whatever the two ends send.
 """
 
-from contextlib import suppress
-
+from lean.contextlib import suppress
 from lean.typing import TYPE_CHECKING
 from plugins.attach.driver import Driver, Made, interface_of
 from plugins.attach.gateways import held_gateways, set_gateways

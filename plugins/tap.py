@@ -1,8 +1,6 @@
 """tap: a program of the pod, such as a virtual machine, reads and writes the frames of the pod's interface."""
 
-from collections.abc import Mapping
-
-from lean.typing import TYPE_CHECKING
+from lean.typing import TYPE_CHECKING, Mapping
 from plugins.attach.driver import Made
 from plugins.attach.keys import InterfaceConfig
 from plugins.attach.made_in_pod import MadeInPod
@@ -72,8 +70,7 @@ class TapDriver(MadeInPod[TapConfig]):
 
     def _create(self, pod: "Rtnl", name: str, look: "Request[Link | None]") -> bool:
         """Make the tap and look it up; False if a link of its name exists."""
-        from functools import partial
-
+        from lean.functools import partial
         from netlink.tap import create_tap
 
         config = self.config

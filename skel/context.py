@@ -1,8 +1,6 @@
 """The context of a call: how signals end it, which plugins run in its process, and which sockets are open already."""
 
-from collections.abc import Callable
-
-from lean.typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from lean.typing import TYPE_CHECKING, Any, Callable, Protocol, TypeVar, cast
 
 from .interruption import Interruption
 

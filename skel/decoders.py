@@ -1,8 +1,8 @@
 """How single values of a configuration are read; the parts that `record.field` declarations are made of."""
 
-import ipaddress
 from _socket import AF_INET, AF_INET6, inet_pton  # the C part of socket, which itself takes milliseconds to load
 
+from lean.ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from lean.typing import TypeVar
 
 from .errors import CniError
@@ -35,9 +35,9 @@ __all__ = [
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-Cidr = ipaddress.IPv4Interface | ipaddress.IPv6Interface
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Address = IPv4Address | IPv6Address
+Cidr = IPv4Interface | IPv6Interface
+Network = IPv4Network | IPv6Network
 
 _IPV4 = 4
 _HEX = frozenset("0123456789abcdef")
@@ -77,6 +77,8 @@ def integer_between(low: int, high: int, what: str = "a whole number") -> Decode
 
 def address(value: object, path: str) -> Address:
     """Read an IP address without a prefix; IPv4 mapped into IPv6 is IPv4, as in Go."""
+    import ipaddress
+
     try:
         parsed = _parsed(value) if isinstance(value, str) else None
     except ValueError:
@@ -95,12 +97,16 @@ def cidr(value: object, path: str) -> Cidr:
 
 def with_length(address: Address, length: int) -> Cidr:
     """Return an address with a prefix length."""
+    import ipaddress
+
     make = ipaddress.IPv4Interface if address.version == _IPV4 else ipaddress.IPv6Interface
     return make((int(address), length))
 
 
 def network(value: object, path: str) -> Network:
     """Read a network in CIDR notation; host bits are dropped, as the kernel refuses a route that has them."""
+    import ipaddress
+
     parsed, length = _address_and_length(value, path)
     make = ipaddress.IPv4Network if parsed.version == _IPV4 else ipaddress.IPv6Network
     return make((int(parsed), length), strict=False)
@@ -139,6 +145,8 @@ def _parsed(text: str) -> Address:
 
     A network may have ten thousand routes: inet_pton(3) takes a tenth of the time that `ipaddress` takes to parse.
     """
+    import ipaddress
+
     try:
         if ":" in text:
             return ipaddress.IPv6Address(int.from_bytes(inet_pton(AF_INET6, text)))

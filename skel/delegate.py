@@ -6,11 +6,10 @@ through the same dispatcher that its process would run: same behaviour, no start
 """
 
 import os
-from collections.abc import Mapping
 from time import monotonic
 
 import lean
-from lean.typing import Any, TypeVar
+from lean.typing import Any, Mapping, TypeVar
 
 from .config import Config
 from .decoders import integer, string

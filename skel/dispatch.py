@@ -4,11 +4,9 @@
 server all call it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-
 from lean import json, span
-from lean.typing import Generic, NamedTuple, TypeVar
+from lean.contextlib import suppress
+from lean.typing import Callable, Generic, Mapping, NamedTuple, Sequence, TypeVar
 
 from .config import Config, check_name, parse_config, version_of
 from .context import Context

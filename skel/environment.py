@@ -1,9 +1,8 @@
 """The CNI_* variables: which verb needs which, and how each is checked (SPEC.md section 2, "Parameters")."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
 
-from lean.typing import NamedTuple
+from lean.typing import Callable, Mapping, NamedTuple, Sequence
 
 from .context import Kept
 from .errors import CniError, Code

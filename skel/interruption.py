@@ -13,10 +13,10 @@ its end before it is told so succeeds.
 
 # Without the names that `signal` gives its numbers, which take longer than all that is needed of it here.
 import _signal  # type: ignore[import-not-found] # it has no stubs
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from lean import span
+from lean.contextlib import contextmanager
+from lean.typing import Iterator
 
 __all__ = ["Interruption", "InterruptionError"]
 

@@ -6,7 +6,7 @@ dev_get_valid_name in net/core/dev.c): it puts a number in the place of a
 `%d`, and takes no other `%`. libcni checks all but that on the runtime's side.
 """
 
-from collections.abc import Collection
+from lean.typing import Collection
 
 from .errors import CniError, Code
 

@@ -1,8 +1,6 @@
 """A plugin is a declaration of its name, its configuration and a function for each verb."""
 
-from collections.abc import Callable, Mapping, Sequence
-
-from lean.typing import Generic, NamedTuple, TypeVar
+from lean.typing import Callable, Generic, Mapping, NamedTuple, Sequence, TypeVar
 
 from .config import Config
 from .context import Context, Kept

@@ -4,9 +4,9 @@
 import _signal  # type: ignore[import-not-found] # it has no stubs
 import os
 import sys
-from contextlib import suppress
 from errno import EBADF
 
+from lean.contextlib import suppress
 from lean.typing import TextIO, TypeVar
 
 from .config import Config

@@ -12,10 +12,8 @@ Neither reads keys in any case, as Go programs do and runtimes rely on. Neither 
 are Go's: `null` is absent, unknown keys are ignored, the last of a repeated key counts.
 """
 
-from collections.abc import Callable
-
 from lean import json
-from lean.typing import TYPE_CHECKING, ClassVar, Final, Self, TypeVar, cast, dataclass_transform
+from lean.typing import TYPE_CHECKING, Callable, ClassVar, Final, Self, TypeVar, cast, dataclass_transform
 
 from .errors import CniError, Code
 

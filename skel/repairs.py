@@ -5,10 +5,8 @@ repairs one listed attachment after the other, each as in an execution of its ow
 next.
 """
 
-from collections.abc import Mapping
-
 from lean import json
-from lean.typing import Any, NamedTuple
+from lean.typing import Any, Mapping, NamedTuple
 
 from .config import parse_config
 from .context import Context

@@ -5,10 +5,10 @@
 
 import errno
 import os
-from contextlib import suppress
-from functools import partial
 
 from lean import json
+from lean.contextlib import suppress
+from lean.functools import partial
 from lean.typing import TYPE_CHECKING
 
 from .errors import CniError, Code

@@ -1,12 +1,11 @@
 """Steps that are all taken, whatever becomes of the others: how DEL and GC go on past errors."""
 
-from types import TracebackType
-
 from lean.typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
 from skel import CniError, Code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from types import TracebackType
 
 __all__ = ["Steps"]
 
@@ -37,7 +36,7 @@ class Steps:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: "TracebackType | None"
     ) -> None:
         if kind is not None or not self._failures:
             return

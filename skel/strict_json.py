@@ -5,10 +5,8 @@ It refuses input that the json module of Python accepts and Go's decoder refuses
 and a key that is written twice in one object. `decode_output`, for the output of plugins, takes both as Go does.
 """
 
-from collections.abc import Callable
-
 from lean import json
-from lean.typing import Any, NoReturn
+from lean.typing import Any, Callable, NoReturn
 
 __all__ = ["decode_json", "decode_output"]
 

@@ -6,12 +6,12 @@ TRACEPARENT names the span that the plugin's spans are inside of. Without CNI_HA
 """
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import suppress
 from time import time_ns
 
 import lean
 from lean import json
+from lean.contextlib import suppress
+from lean.typing import Callable, Mapping
 
 from .dispatch import Outcome
 from .environment import TRACE

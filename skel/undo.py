@@ -1,18 +1,17 @@
 """Taking back the steps of an ADD that fails: the node is left as it was found."""
 
 import errno
-from collections.abc import Callable
-from contextlib import nullcontext
-from functools import partial
-from types import TracebackType
 
 from lean import span
-from lean.typing import TYPE_CHECKING, ParamSpec, Self, TypeVar
+from lean.contextlib import nullcontext
+from lean.functools import partial
+from lean.typing import TYPE_CHECKING, Callable, ParamSpec, Self, TypeVar
 
 from .interruption import Interruption
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
+    from types import TracebackType
 
 __all__ = ["Undo"]
 
@@ -76,7 +75,7 @@ class Undo:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: "TracebackType | None"
     ) -> None:
         end: BaseException | None = None
         with self.interruption.shielded(), span("undo") if kind and self._entries else nullcontext():

@@ -1,7 +1,6 @@
 """Forwarding by the host's kernel, for pods whose gateway is the host."""
 
-from collections.abc import Iterable
-
+from lean.typing import Iterable
 from netlink.sysctl import read_sysctl, write_sysctl
 from skel import Cidr, CniError, Code
 

@@ -1,8 +1,8 @@
 """Gateways and default routes that follow from the addresses of an IPAM plugin. Pure arithmetic."""
 
 import ipaddress
-from collections.abc import Iterable
 
+from lean.typing import Iterable
 from skel import Address, Cidr, CniError, Code, IPConfig, Network, Result, Route, with_length
 
 __all__ = ["add_default_routes", "default_network", "gateway_of", "held_gateways", "set_gateways"]

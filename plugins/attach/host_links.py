@@ -1,9 +1,7 @@
 """The host's socket for links, addresses and routes, open from one call to the next."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from lean.typing import TYPE_CHECKING, Any
+from lean.contextlib import contextmanager
+from lean.typing import TYPE_CHECKING, Any, Iterator
 
 if TYPE_CHECKING:
     from netlink.rtnl import Rtnl

@@ -1,8 +1,8 @@
 """The configuration keys that interface plugins share, with the reference's names and defaults."""
 
 import os
-from collections.abc import Mapping
 
+from lean.typing import Mapping
 from skel import (
     CniError,
     Code,

@@ -7,8 +7,8 @@ plugin does. The policy must allow the label to run it.
 
 import os
 import subprocess
-from collections.abc import Mapping
 
+from lean.typing import Mapping
 from netlink.namespace import Namespace, entered
 from skel import CniError, Code
 

@@ -14,9 +14,8 @@ _NAME = "nftables"
 
 def firewall_of(args: "Args[Any]") -> "Tables":
     """Return access to the firewall in the call's own network namespace; the socket is opened at its first use."""
-    from functools import partial
-
     from firewall.tables import Tables
+    from lean.functools import partial
 
     return Tables(partial(netfilter_of, args), args.environ)
 

@@ -3,8 +3,7 @@
 So a node that goes back to the reference plugins loses nothing: their DEL finds the rules.
 """
 
-from contextlib import nullcontext
-
+from lean.contextlib import nullcontext
 from lean.typing import TYPE_CHECKING, Any
 from skel import Args
 

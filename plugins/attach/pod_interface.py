@@ -4,9 +4,9 @@ The sequence calls these functions, for every interface plugin alike.
 """
 
 from _socket import AF_INET, AF_INET6
-from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 
+from lean.typing import Callable, Iterable, Sequence
 from netlink.addresses import add_address
 from netlink.kinds import PAIRS
 from netlink.link import find_link

@@ -3,10 +3,8 @@
 Slow modules are imported where they are needed: a DEL of a pod that is gone ends with one look-up.
 """
 
-from collections.abc import Callable, Sequence
-
 from lean import span
-from lean.typing import Any, TypeVar
+from lean.typing import Any, Callable, Sequence, TypeVar
 from plugins.attach.driver import Driver, interface_of
 from plugins.attach.host_links import kept_rtnl
 from plugins.attach.keys import AUTO, InterfaceConfig, MasqueradeConfig, random_mac

@@ -5,10 +5,9 @@ kernel chose, at any later moment.
 """
 
 import errno
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
-from lean.typing import TypeVar
+from lean.contextlib import contextmanager
+from lean.typing import Callable, Iterator, TypeVar
 from netlink.kinds import PAIRS
 from netlink.link import Link
 from netlink.namespace import Namespace

@@ -4,6 +4,7 @@ It comes after an interface plugin that makes a veth pair. See `plugins.bandwidt
 """
 
 from plugins.attach.owners import owner_of, valid_owners
+from plugins.attach.pod_netns import open_pod_if_left
 from plugins.bandwidth.config import BandwidthConfig
 from plugins.chained import required_result
 from skel import Args, Plugin, Result
@@ -33,10 +34,11 @@ def _delete(args: Args[BandwidthConfig]) -> None:
     from skel.steps import Steps
 
     with Steps() as steps:
-        if args.netns:
+        netns = steps.take(open_pod_if_left, args)
+        if netns is not None:
             from plugins.bandwidth.host import release
 
-            steps.take(release, args)
+            steps.take(release, args, netns)
         # The owner within the step: reading the network's name may raise its decoding error.
         steps.take(lambda: delete_ifb(owner_of(args), args.context))
 

@@ -3,11 +3,9 @@
 Packets to the pod wait at the host's end of its veth pair; those from the pod are redirected there to the IFB.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-
 from firewall.owner import Owner
-from lean.typing import NamedTuple
+from lean.contextlib import contextmanager, suppress
+from lean.typing import Iterator, NamedTuple
 from netlink.kinds import PAIRS
 from netlink.link import Link
 from netlink.link_wire import change_link
@@ -19,7 +17,7 @@ from netlink.traffic_control import INGRESS, Bucket, find_qdisc
 from plugins.attach.driver import interface_of
 from plugins.attach.keys import random_mac
 from plugins.attach.owners import owner_of
-from plugins.attach.pod_netns import open_pod, open_pod_if_left
+from plugins.attach.pod_netns import open_pod
 from plugins.bandwidth.config import BandwidthConfig, Limit
 from plugins.bandwidth.ifb import KIND, create_ifb, find_ifb
 from skel import Args, CniError, Code, Interface, Result, Undo
@@ -132,11 +130,11 @@ def opened(args: Args[BandwidthConfig], result: Result) -> Iterator[Shaping]:
         yield Shaping(args, host, port, shapes(to_pod, by_source=True), shapes(from_pod, by_source=False))
 
 
-def release(args: Args[BandwidthConfig]) -> None:
-    """Remove the qdiscs of the host's end, if it still exists; those of other programs stay. Raises OSError."""
-    netns = open_pod_if_left(args)
-    if netns is None:
-        return
+def release(args: Args[BandwidthConfig], netns: Namespace) -> None:
+    """Remove the qdiscs of the host's end, if it still exists; those of other programs stay. Raises OSError.
+
+    `netns` is the pod's, and is closed.
+    """
     with netns, Rtnl() as host, suppress(CniError):  # the pod's interface is gone, or is no end of a pair
         port = _port(args, netns, host)
         host.send(*unshape(port.ifindex), *stop_redirecting(port.ifindex))

@@ -4,13 +4,10 @@ The kernel can delay packets that a link sends, and none that it receives. So th
 IFB (intermediate functional block), which sends them.
 """
 
-from collections.abc import Collection
-
 from firewall.owner import Owner
 from lean.hashing import sha512
-from lean.typing import TYPE_CHECKING, Final
+from lean.typing import TYPE_CHECKING, Collection, Final
 from netlink.link import Link, find_link
-from netlink.link_removal import remove_link
 from netlink.request import RtnlSocket
 from skel import CniError, Code, Context
 
@@ -61,6 +58,8 @@ def delete_ifb(owner: Owner, context: Context) -> None:
     with RtnlSocket() as host:
         found = find_ifb(host, owner)
     if found is not None and found.kind == KIND:
+        from netlink.link_removal import remove_link
+
         remove_link(found.ifindex, waiting=context.interruption.waiting, afterwards=context.afterwards)
 
 

@@ -4,8 +4,8 @@ A function that takes an `undo` registers the inverse of each of its changes on 
 """
 
 import fcntl
-from contextlib import suppress
 
+from lean.contextlib import suppress
 from lean.typing import NamedTuple
 from netlink.addresses import list_addresses
 from netlink.link import find_fdb_owner, find_link

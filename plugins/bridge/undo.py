@@ -1,9 +1,7 @@
 """Undoing the changes of a failing ADD to a bridge that it shares with other pods."""
 
-from collections.abc import Callable, Collection
-
 from firewall.owner import Owner
-from lean.typing import ParamSpec
+from lean.typing import Callable, Collection, ParamSpec
 from netlink.rtnl import Link, Rtnl
 from skel import Interruption, Undo
 

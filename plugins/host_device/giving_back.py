@@ -5,10 +5,9 @@ The device is in the pod, or on the host already: the kernel moves it there when
 
 import errno
 import os
-from collections.abc import Callable, Iterable
-from contextlib import suppress
 
-from lean.typing import TYPE_CHECKING
+from lean.contextlib import suppress
+from lean.typing import TYPE_CHECKING, Callable, Iterable
 from netlink.addresses import new_address
 from netlink.altnames import delete_altname
 from netlink.link_wire import change_link

@@ -6,8 +6,8 @@ when it moves: addresses, routes and state. The alias is the original name, as t
 """
 
 import os
-from contextlib import contextmanager, suppress
 
+from lean.contextlib import contextmanager, suppress
 from lean.hashing import sha256
 from lean.typing import TYPE_CHECKING
 from skel import Cidr, CniError, Record, Route, boolean, cidr, field, integer, list_of, record, string

@@ -1,8 +1,8 @@
 """The routing tables and rules of an interface's addresses."""
 
-from collections.abc import Iterable
 from ipaddress import IPv6Network
 
+from lean.typing import Iterable
 from netlink.route_copies import RouteCopy, copy_routes, route_copy
 from netlink.routes import RT_TABLE_MAIN, add_route, new_route
 from netlink.rtnl import Link, Rtnl

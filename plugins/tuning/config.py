@@ -1,8 +1,6 @@
 """Configuration of the tuning plugin: the reference's keys, and the values that a pod gets from them."""
 
-from collections.abc import Mapping
-
-from lean.typing import NamedTuple
+from lean.typing import Mapping, NamedTuple
 from plugins.attach.keys import mac_of_cni_args, mtu
 from skel import (
     UNKNOWN,

@@ -2,25 +2,24 @@
 
 We add two keys, which the reference ignores: `sysctl` has previous values of kernel parameters by their paths, and
 `network` the name of the network, by which GC finds the file.
+
+Modules for the kernel are imported in functions: a DEL that finds no file does without them.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
 
 from lean import json
-from lean.typing import Final
-from netlink.link import Link
-from netlink.link_wire import change_link
-from netlink.namespace import Namespace, entered
-from netlink.request import change
-from netlink.rtnl import NetlinkError, Rtnl
-from plugins.tuning.config import WantedValues
-from plugins.tuning.sysctls import Parameter, restore
+from lean.contextlib import suppress
+from lean.typing import TYPE_CHECKING, Callable, Collection, Final, Iterator, Self
 from skel import Record, boolean, dict_of, field, integer, string
-from skel.state_file import write_whole
-from skel.steps import Steps
 from skel.strict_json import decode_json
+
+if TYPE_CHECKING:
+    from netlink.link import Link
+    from netlink.namespace import Namespace
+    from netlink.rtnl import Rtnl
+    from plugins.tuning.config import WantedValues
+    from plugins.tuning.sysctls import Parameter
 
 __all__ = ["SavedFile", "SavedValues", "collect", "decoded", "encoded"]
 
@@ -39,7 +38,7 @@ class SavedValues(Record):
     network: str = field(string, default="")
 
     @classmethod
-    def of(cls, network: str, wanted: WantedValues, link: Link | None, found: Collection[Parameter]) -> "SavedValues":
+    def of(cls, network: str, wanted: "WantedValues", link: "Link | None", found: "Collection[Parameter]") -> Self:
         """Return the present values of all that is to change; `link` is None if nothing of the interface is."""
         sysctl = {each.path: each.previous or "" for each in found if not each.is_as_wanted}
         if link is None:
@@ -64,8 +63,13 @@ class SavedValues(Record):
         known = {name: value for name, value in vars(older).items() if value != absent[name]}
         return SavedValues(**{**vars(self), **known, "sysctl": self.sysctl | older.sysctl})
 
-    def put_back(self, pod: Rtnl, netns: Namespace, ifname: str, log: Callable[[str], None]) -> None:
+    def put_back(self, pod: "Rtnl", netns: "Namespace", ifname: str, log: Callable[[str], None]) -> None:
         """Give a pod its values again. A value that the kernel refuses is logged: it ends with the pod."""
+        from netlink.namespace import entered
+        from netlink.request import change
+        from netlink.rtnl import NetlinkError
+        from plugins.tuning.sysctls import restore
+
         link = pod.link(ifname)
         for key, encoded_change in self._changes(link) if link is not None else ():
             try:
@@ -75,8 +79,10 @@ class SavedValues(Record):
         with entered(netns):
             restore(self.sysctl, log)
 
-    def _changes(self, link: Link) -> Iterator[tuple[str, bytes]]:
+    def _changes(self, link: "Link") -> Iterator[tuple[str, bytes]]:
         """Yield each difference: the key, and the message that changes it back."""
+        from netlink.link_wire import change_link
+
         if self.mtu not in {0, link.mtu}:
             yield "mtu", change_link(link.ifindex, mtu=self.mtu)
         if self.mac not in {"", link.mac}:
@@ -105,6 +111,8 @@ class SavedFile:
 
     def write(self, content: bytes) -> None:
         """Replace the content. Raises OSError."""
+        from skel.state_file import write_whole
+
         os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
         write_whole(self._path, content, mode=0o600)
 
@@ -134,6 +142,8 @@ def collect(data_dir: str, network: str, valid: Collection[tuple[str, str]], log
 
     The reference's files do not name their network, and stay. Raises CniError, OSError.
     """
+    from skel.steps import Steps
+
     kept = {_name(*each) for each in valid}
     folder = data_dir or DATA_DIR
     try:

@@ -4,10 +4,9 @@ All functions that read or write one are to be called in the pod's network names
 """
 
 import errno
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 
-from lean.typing import Final, NamedTuple
+from lean.contextlib import suppress
+from lean.typing import Callable, Final, Iterator, Mapping, NamedTuple
 from netlink.sysctl import read_sysctl, set_sysctl
 from skel import CniError, Code
 
