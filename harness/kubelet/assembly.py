@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from harness.cri.builtin.service import RUNTIME_NAME
+from harness.cri.grpc_words import in_grpc_words
 from harness.cri.service import ImageService, RuntimeService, RuntimeServiceError
 from harness.kubelet.admission import NodeFacts
 from harness.kubelet.backoff import Backoff
@@ -73,6 +74,7 @@ def assemble(
     say: Callable[[str], None],
 ) -> Assembled:
     """Put a kubelet together; nothing is started. Raises OSError, RuntimeServiceError."""
+    service, images = in_grpc_words(service), in_grpc_words(images)
     paths = KubeletPaths(choice.folder)
     records = PodRecords(paths)
     events = EventRecorder(paths.pods)

@@ -47,7 +47,8 @@ def test_a_plugin_that(kubelet_node: KubeletNode, fault: str) -> None:
 
     said = kubelet_node.refused(pod("web"), "--plugin-timeout", "2")
 
-    assert "Error: pod default/web: FailedCreatePodSandBox: Failed to create pod sandbox: " in said
+    failed = "FailedCreatePodSandBox: Failed to create pod sandbox: rpc error: code = Unknown desc = "
+    assert f"Error: pod default/web: {failed}" in said
     assert words in said
     document = kubelet_node.one("web")
     assert document["status"]["phase"] == "Pending"
@@ -217,7 +218,8 @@ def test_a_second_run_changes_nothing_and_another_manifest_is_refused(kubelet_no
     again = kubelet_node.start(pod("web"))
 
     # The first pod's network has given the node its address.
-    assert again["status"] | {"hostIP": ""} == first["status"] | {"hostIP": ""}
+    of_node = {"hostIP": "", "hostIPs": []}
+    assert again["status"] | of_node == first["status"] | of_node
     said = kubelet_node.refused(pod("web", container("app", FOREVER, env=[{"name": "A", "value": "b"}])))
     assert "pod default/web: another pod of this name runs; `cni-harness delete web` ends it" in said
     assert kubelet_node.one("web")["status"]["containerStatuses"] == first["status"]["containerStatuses"]
