@@ -14,7 +14,6 @@ from tests.nodes import until
 pytestmark = pytest.mark.sudo
 
 NET = {"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": "faulty"}]}
-SANDBOX_FAILED = "FailedCreatePodSandBox: Failed to create pod sandbox: failed to setup network for sandbox "
 
 FAULTS = {
     "fails": (
