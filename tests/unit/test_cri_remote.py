@@ -20,6 +20,7 @@ from harness.cri.messages import (
     ContainerConfig,
     ContainerMetadata,
     ContainerSecurity,
+    ContainerUser,
     DNSConfig,
     KeyValue,
     Mount,
@@ -31,7 +32,7 @@ from harness.cri.messages import (
     Resources,
     SecurityProfile,
 )
-from harness.cri.remote import api_pb2, requests
+from harness.cri.remote import answers, api_pb2, requests
 from harness.cri.remote.client import RemoteRuntime
 from harness.cri.remote.errors import go_name
 from harness.cri.remote.exec_stream import exit_code
@@ -282,3 +283,13 @@ def test_a_node_keeps_to_the_runtime_that_has_its_pods(tmp_path: Path) -> None:
     keep_endpoint(folder, "")
     with pytest.raises(click.ClickException, match="pods are in the runtime of cni-harness"):
         choose_endpoint(folder, "unix:///two")
+
+
+def test_the_user_of_a_container_is_that_of_linux_and_none_of_an_older_runtime() -> None:
+    linux = api_pb2.LinuxContainerUser(uid=1000, gid=2000, supplemental_groups=[2000, 3000])
+    user = api_pb2.ContainerUser(linux=linux)
+
+    told = answers.container_status(api_pb2.ContainerStatus(user=user))
+
+    assert told.user == ContainerUser(uid=1000, gid=2000, supplemental_groups=[2000, 3000])
+    assert answers.container_status(api_pb2.ContainerStatus()).user is None
