@@ -155,7 +155,7 @@ def test_a_run_that_was_ended_leaves_nothing_and_the_next_one_passes(
     assert runs.groups() == []
 
 
-def test_a_run_leaves_alone_what_another_one_uses(runs: Runs) -> None:
+def test_a_run_keeps_things_that_another_run_uses(runs: Runs) -> None:
     other = runs.waiting()
     groups, processes = runs.groups(), runs.processes()
 

@@ -151,7 +151,7 @@ def test_a_del_of_a_pod_that_is_gone_opens_no_namespace(
     ],
     ids=lambda value: value.get("type") if isinstance(value, dict) else "",
 )
-def test_a_repeated_del_loads_only_what_finds_leftovers(
+def test_a_repeated_del_loads_only_modules_that_look_for_leftovers(
     node: Node, python_bin_dir: Path, keys: dict[str, object], more: set[str], netns: str
 ) -> None:
     config = {"cniVersion": "1.0.0", "name": "net", **keys}

@@ -366,7 +366,7 @@ class TestNeed:
         assert self.need("no-such=one") == (100, "", [f"noninteractive: update {WAIT} --quiet=2"])
 
     @pytest.mark.sudo
-    def test_unpacks_into_a_folder_what_is_missing(self, tmp_path: Path) -> None:
+    def test_missing_packages_are_unpacked_into_a_folder(self, tmp_path: Path) -> None:
         for name in ("cat", "cp", "dpkg-deb", "ln", "mkdir", "mv", "realpath", "rm", "tar"):
             (tmp_path / name).symlink_to(f"/usr/bin/{name}")
         folder = tmp_path / "checkout" / "rest"
