@@ -8,8 +8,9 @@ __all__ = ["enter_user_namespace", "has_capabilities", "in_user_namespace"]
 
 # include/uapi/linux/capability.h
 _CAP_NET_ADMIN = 12
+_CAP_SYS_CHROOT = 18
 _CAP_SYS_ADMIN = 21
-_NEEDED = 1 << _CAP_NET_ADMIN | 1 << _CAP_SYS_ADMIN
+_NEEDED = 1 << _CAP_NET_ADMIN | 1 << _CAP_SYS_CHROOT | 1 << _CAP_SYS_ADMIN
 _ALL_USERS = ["0", "0", "4294967295"]
 """The map of user IDs of the machine's first user namespace: inside, outside, count."""
 

@@ -199,10 +199,18 @@ class Node:
                     self._mounts = HeldMounts()
                     self._held.callback(self._mounts.close)
                 else:
-                    self._mounts.join()
+                    self._join(self._mounts, namespace)
             self._entered.done = True
         with entered(namespace):
             return action()
+
+    def _join(self, mounts: HeldMounts, namespace: Namespace) -> None:
+        try:
+            mounts.join()
+        except PermissionError:
+            if self.own.layered:  # two sets of overlays would hold different changes
+                raise
+            self._mount(namespace)  # without CAP_SYS_CHROOT, each thread has mounts of its own
 
     def _mount(self, namespace: Namespace) -> None:
         """Give the calling thread the node's own files and /sys. Raises OSError."""

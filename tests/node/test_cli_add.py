@@ -283,3 +283,18 @@ def test_several_pods_show_progress_on_a_terminal(own_cli: Cli) -> None:
     assert "Adding pods" in on_a_terminal(own_cli, "add", "pod1", "pod2", "pod3")
     assert "Adding pods" not in on_a_terminal(own_cli, "add", "pod4")
     assert "Adding pods" not in own_cli.run("add", "pod5", "pod6").stderr
+
+
+def test_several_pods_are_added_without_the_right_to_change_the_root_folder(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.configure(bridge_network("net"))
+    monkeypatch.setattr(cli, "prefix", ["setpriv", "--bounding-set=-sys_chroot", "--inh-caps=-sys_chroot"])
+
+    added = cli.add("pod1", "pod2", "pod3", "pod4")
+
+    assert len({each["networks"][0]["result"]["ips"][0]["address"] for each in added}) == 4
+    cli.run("check")
+    cli.run("del", "--all")
+    reservations = cli.var_lib_cni / "networks" / "net"
+    assert [path.name for path in reservations.glob("10.*")] == []
