@@ -13,6 +13,7 @@ import pytest
 
 from harness.conformance.catalogue import checks
 from harness.runtime.user_namespace import refusing_settings
+from netlink.mounts import mount_points
 from tests.cli import REFERENCE_BIN_DIR, ROOT, SYSTEM_PYTHON, bridge_network
 
 pytestmark = pytest.mark.sudo
@@ -92,7 +93,7 @@ def test_plugins_see_nothing_of_the_machine_that_they_could_change(machine: Mach
     marks = [f"/{folder}/cni-harness-test-mark" for folder in ("run", "var/lib", "etc", "var", "usr/local", "opt")]
     looking.write_text(
         f"#!/bin/sh\nexec >>{seen}\nid -u; cat /proc/self/uid_map; readlink /proc/self/ns/net\n"
-        f"ls /run /var/lib/cni /var/lib/cni-harness; touch {' '.join(marks)}\n"
+        f"ls /run /var/lib/cni /var/lib/cni-harness; touch {' '.join(marks)} 2>&1 || :\n"
     )
     looking.chmod(0o755)
     run = machine.run("--check=add-prints-result", "--plugin=bridge", f"--prepare={looking}")
@@ -104,6 +105,10 @@ def test_plugins_see_nothing_of_the_machine_that_they_could_change(machine: Mach
     assert {"netns", "lock"} <= set(listed)
     assert "dbus" not in listed
     assert not [mark for mark in marks if Path(mark).exists()]
+    # The kernel refuses overlays of folders with mounts of the machine in them.
+    refused = [line for line in listed if line.startswith("touch: ")]
+    has_mounts = [mark for mark in marks if any(each.startswith(f"{Path(mark).parent}/") for each in mount_points())]
+    assert all(any(f"'{mark}': Read-only file system" in line for mark in has_mounts) for line in refused), refused
 
 
 @pytest.mark.usefixtures("_allowed")

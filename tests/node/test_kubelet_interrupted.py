@@ -24,8 +24,9 @@ def ended_by(process: subprocess.Popen[str], number: signal.Signals, meanwhile: 
     assert process.stderr is not None
     assert process.stderr.readline() == "Interrupted: finishing the steps under way\n"
     meanwhile()
-    lines = [line for line in process.communicate(timeout=HANG)[1].splitlines() if line]  # click begins a line after ^C
-    assert process.returncode == 128 + number
+    # Not by `communicate`, which loses lines that were read ahead with the first one.
+    lines = [line for line in process.stderr.read().splitlines() if line]  # click begins a line after ^C
+    assert process.wait(timeout=HANG) == 128 + number
     if number == signal.SIGINT:
         assert lines.pop() == "Error: interrupted"
     return lines

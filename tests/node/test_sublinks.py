@@ -57,7 +57,7 @@ SUBLINKS = [
         {},
         [],
         {},
-        (0, None),
+        (1, 50),
         [
             *BAD,
             ({"master": None}, NO_DEFAULT_ROUTE),

@@ -36,6 +36,8 @@ def asked_by(client: str, source: str, to: tuple[str, int], server: str, port: i
     ):
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        # Associations of an earlier listener may still be closing.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("", port))
         listener.listen()
         peer.bind((source, 0))
