@@ -15,7 +15,7 @@ from netlink.namespace import Namespace, current_namespace, open_namespace
 from netlink.request import ANY, Request, change
 from netlink.rtnl import Link, NetlinkError, Rtnl
 from plugins.attach.pod_interface import encoded_route
-from plugins.host_device.loan import Loan, is_mark, mark_of, tells_up
+from plugins.host_device.loan import Loan, is_mark, loan_of, mark_of, tells_up
 from skel import CniError, Code
 from skel.names import ifname_flaw
 
@@ -50,7 +50,7 @@ def give_back(owner: "Owner", loan: Loan | None, netns: str, log: Callable[[str]
             with namespace, Rtnl(namespace) as pod:
                 inner = marked(pod, mark, owner.ifname)
                 if inner is not None:
-                    _move_home(pod, inner, _original_name(inner, loan), home, host)
+                    _move_home(pod, inner, _original_name(inner, loan), home, host, log)
                     break
         found = marked(host, mark, loan.name if loan else "")
         if found is None:
@@ -70,7 +70,7 @@ def give_back_of_reference(ifname: str, netns: str, log: Callable[[str], None]) 
                 inner = pod.link(ifname)
                 if inner is None or ifname_flaw(inner.alias) or any(map(is_mark, inner.altnames)):
                     return
-                _move_home(pod, inner, inner.alias, home, host)
+                _move_home(pod, inner, inner.alias, home, host, log)
                 found = host.link(inner.alias)
                 if found is not None:
                     restore(host, found, None, log)
@@ -134,14 +134,16 @@ def _state(host: Rtnl, link: Link, loan: Loan) -> list[Request[bool]]:
     return requests
 
 
-def _move_home(pod: Rtnl, inner: Link, name: str, home: Namespace, host: Rtnl) -> None:
+def _move_home(pod: Rtnl, inner: Link, name: str, home: Namespace, host: Rtnl, log: Callable[[str], None]) -> None:
     """Move a device from the pod to the host under its name.
 
-    Raises CniError (999) if the host has such a name; the device then stays in the pod as it was.
+    Raises CniError (999) if the host has such a name, or one of its alternative names; the device then stays in the pod
+    as it was.
     """
     index = inner.ifindex
     if host.link(name) is not None:
         raise _taken(NetlinkError(errno.EEXIST, os.strerror(errno.EEXIST)), name)
+    before = loan_of(pod, inner)
     down = change(change_link(index, up=False), f"set link {index} down")
     # In the pod first: programs of the host that watch for devices never see it under the pod's name.
     renamed = change(change_link(index, name=name), f"rename link {index}", (errno.EEXIST,))
@@ -149,13 +151,31 @@ def _move_home(pod: Rtnl, inner: Link, name: str, home: Namespace, host: Rtnl) -
     try:
         pod.move_link(index, home, name)
     except NetlinkError as error:
-        raise _taken(error, name) from None
+        # Another interface may have got the name since the look. The kernel looks at names before it moves a device; it
+        # has moved this one only if the pod has the name, too: then the next DEL renames it on the host.
+        if pod.link(index) is not None:
+            _stay(pod, inner, before, log)
+        raise _taken(error, name, *(each for each in inner.altnames if not is_mark(each))) from None
 
 
-def _taken(error: NetlinkError, name: str) -> Exception:
+def _stay(pod: Rtnl, inner: Link, before: Loan, log: Callable[[str], None]) -> None:
+    """Give a device that could not leave the pod its name, addresses, routes and state there."""
+    requests = [change(change_link(inner.ifindex, name=inner.name), "restore the name", ANY)]
+    requests += _state(pod, inner, before)
+    pod.send(*requests)
+    for request in requests:
+        if not request.answer:
+            log(f'"{inner.name}" stays in the pod, but the kernel refused to {request.doing}')
+
+
+def _taken(error: NetlinkError, name: str, *altnames: str) -> Exception:
     if error.errno != errno.EEXIST:
         return error
-    message = f'the device "{name}" cannot have its name back: another interface of the host has it'
+    if not altnames:
+        message = f'the device "{name}" cannot have its name back: another interface of the host has it'
+    else:
+        names = ", ".join((name, *altnames))
+        message = f'the device "{name}" cannot go back: another interface of the host has one of its names: {names}'
     return CniError(Code.INTERNAL, message)
 
 

@@ -79,8 +79,8 @@ class Loan(Record):
         return same.get(wanted.key) == wanted.value
 
 
-def loan_of(host: "Rtnl", link: "Link", wanted: "WantedDevice", netns: str) -> Loan:
-    """Return the record of a device that is about to move into the pod. Raises NetlinkError."""
+def loan_of(rtnl: "Rtnl", link: "Link", wanted: "WantedDevice | None" = None, netns: str = "") -> Loan:
+    """Return the record of a device that is about to move, into the pod or out of it. Raises NetlinkError."""
     from plugins.attach.pod_interface import FAMILIES
 
     routes = [
@@ -94,14 +94,14 @@ def loan_of(host: "Rtnl", link: "Link", wanted: "WantedDevice", netns: str) -> L
             scope=route.scope,
         )
         for family in FAMILIES.values()
-        for route in host.routes(family, table=None, ifindex=link.ifindex)
+        for route in rtnl.routes(family, table=None, ifindex=link.ifindex)
         if route.kind == _RTN_UNICAST and route.protocol not in _MADE_AGAIN
     ]
-    master = host.link(link.master) if link.master else None
+    master = rtnl.link(link.master) if link.master else None
     return Loan(
         boot=_boot_id(),
-        key=wanted.key,
-        value=wanted.value,
+        key=wanted.key if wanted else "",
+        value=wanted.value if wanted else "",
         netns=netns,
         name=link.name,
         kind=link.kind,
@@ -113,7 +113,7 @@ def loan_of(host: "Rtnl", link: "Link", wanted: "WantedDevice", netns: str) -> L
         master=master.name if master else "",
         addresses=[
             LentAddress(address=each.interface, nodad=each.nodad, broadcast=each.broadcast)
-            for each in host.addresses(link.ifindex)
+            for each in rtnl.addresses(link.ifindex)
             if each.permanent and not (each.scope == _SCOPE_LINK and each.interface.version == 6)  # noqa: PLR2004 -- IPv6
         ],
         # Routes without a gateway come first: they make the gateways of the others reachable.

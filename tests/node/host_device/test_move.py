@@ -1,11 +1,13 @@
 """An interface of the host moves into the pod and comes back as it was."""
 
+from typing import Any
+
 import pytest
 
 from tests.attachments import Network
 from tests.masters import IPAM, names
 from tests.node.host_device.devices import DEVICE, assert_back, device_link
-from tests.nodes import Neighbours
+from tests.nodes import Neighbours, until, until_usable
 
 
 def test_the_pod_has_the_device_and_reaches_the_neighbour(either: Network, wire: Neighbours) -> None:
@@ -117,6 +119,32 @@ def test_its_name_is_taken_when_it_comes_back(network: Network) -> None:
     # As the reference leaves it: name, state, addresses and routes.
     assert [node.ip(what, netns=netns) for what in ("address", "route")] == in_pod
     node.run(["ip", "link", "delete", DEVICE])
+    network.succeed("DEL", "one")
+    assert_back(network, before, netns)
+
+
+def test_a_device_that_the_host_refuses_stays_in_the_pod_as_it_was(network: Network) -> None:
+    """The kernel refuses it for its alternative name, which no look finds: as for a name taken after the look."""
+    node = network.node
+    netns = node.pod_namespace("one")
+    before = node.state()
+    network.succeed("ADD", "one")
+    node.run(["ip", "route", "add", "198.51.100.0/24", "dev", "eth0"], netns=netns)
+    node.run(["ip", "-6", "route", "add", "2001:db8:9::/48", "dev", "eth0"], netns=netns)
+    until_usable(node, "eth0", netns)
+    node.run(["ip", "link", "add", "enp0s31f6", "type", "bridge"])
+
+    def in_pod() -> list[Any]:
+        return [node.ip(*words, netns=netns) for words in (["address"], ["route"], ["-6", "route"])]
+
+    was = in_pod()
+    error = network.fail("DEL", "one")
+
+    assert error["msg"] == (
+        f'the device "{DEVICE}" cannot go back: another interface of the host has one of its names: {DEVICE}, enp0s31f6'
+    )
+    until(lambda: in_pod() == was)
+    node.run(["ip", "link", "delete", "enp0s31f6"])
     network.succeed("DEL", "one")
     assert_back(network, before, netns)
 
