@@ -19,6 +19,7 @@ __all__ = [
     "POD_ANNOTATIONS",
     "PORT_MAPPINGS",
     "UnservedRequest",
+    "host_ports",
     "unserved_requests",
 ]
 
@@ -77,12 +78,19 @@ def unserved_requests(networks: Iterable[PodNetwork]) -> list[UnservedRequest]:
     return [request for argument, request in found if (request.capability, argument) not in served]
 
 
-def _host_ports(argument: object, others: Mapping[str, object]) -> Iterator[str]:
-    del others
+def host_ports(argument: object) -> Iterator[tuple[int, str]]:
+    """Yield the ports of the node and their protocols in an argument of portMappings that may be another runtime's."""
     for each in argument if isinstance(argument, list) else ():
         mapping = _in_small_letters(each)
-        if mapping.get("hostport"):
-            yield f"host port {mapping['hostport']}/{str(mapping.get('protocol') or 'tcp').lower()}"
+        port = mapping.get("hostport")
+        if isinstance(port, int) and port:
+            yield port, str(mapping.get("protocol") or "tcp").lower()
+
+
+def _host_ports(argument: object, others: Mapping[str, object]) -> Iterator[str]:
+    del others
+    for port, protocol in host_ports(argument):
+        yield f"host port {port}/{protocol}"
 
 
 def _limits(argument: object, others: Mapping[str, object]) -> Iterator[str]:

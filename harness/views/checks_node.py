@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from harness.runtime.node_snapshot import NODE
+from harness.runtime.unserved import PORT_MAPPINGS, host_ports
 from harness.snapshot.compare import THINGS
 from harness.snapshot.words import things_in_words
 from harness.views.attachments import KnownAttachment, plugins_of
@@ -76,10 +77,7 @@ def _lost(evidence: Evidence, attachment: KnownAttachment, lines: list[str]) -> 
 def _wanted_ports(attachment: KnownAttachment) -> Iterator[tuple[int, str]]:
     if not any(each.get("type") == "portmap" and _takes_ports(each) for each in plugins_of(attachment.network)):
         return
-    mappings = attachment.network.capability_args.get("portMappings")
-    for each in mappings if isinstance(mappings, list) else []:
-        if isinstance(each, dict) and each.get("hostPort"):
-            yield int(each["hostPort"]), str(each.get("protocol") or "tcp").lower()
+    yield from host_ports(attachment.network.capability_args.get(PORT_MAPPINGS))
 
 
 def _takes_ports(plugin: Mapping[str, Any]) -> bool:

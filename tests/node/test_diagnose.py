@@ -235,6 +235,16 @@ def test_a_flushed_firewall_is_named(trial: Trial) -> None:
     assert trial.checks() == {"masquerade-lost", "port-mapping-lost", "admission-lost"}
 
 
+def test_lost_ports_of_containerd_are_named(trial: Trial) -> None:
+    """Its arguments have the names of Go's fields."""
+    for record in trial.cli.node_dir.glob("pods/*/pod.json"):
+        record.write_text(record.read_text().replace('"hostPort"', '"HostPort"').replace('"protocol"', '"Protocol"'))
+
+    trial.sh("nft flush ruleset")
+
+    assert "port-mapping-lost" in trial.checks()
+
+
 def test_each_lost_table_is_named(own_cli: Cli) -> None:
     trial = Trial(own_cli)
     lost = {"masquerade": "masquerade-lost", "portmap": "port-mapping-lost", "firewall": "admission-lost"}
