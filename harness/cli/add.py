@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import EXECUTABLE, Settings, complete_network, namespace_option, needs_root, say, verb
+from harness.cli.option_types import EXECUTABLE
+from harness.cli.options import Settings, complete_network, namespace_option, needs_root, say, verb
 from harness.cli.parallel import for_each_pod, jobs_option
 from harness.cli.traced_verb import record_option
 from harness.output import seconds

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import Settings, named_folders, needs_root, say, verb
+from harness.cli.option_types import named_folders
+from harness.cli.options import Settings, needs_root, say, verb
 from harness.output import emit, write
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from harness.cli.conformance_halt import halted_by_signals
 from harness.cli.conformance_options import FILE, ConformanceOptions, survey_options
 from harness.cli.conformance_reports import writable_folder
 from harness.cli.conformance_surveyed import Surveyed, surveyed
-from harness.cli.options import Settings, named_folders, verb
+from harness.cli.option_types import named_folders
+from harness.cli.options import Settings, verb
 from harness.cli.privileges import obtain_privileges
 from harness.output import emit, write
 from harness.table import Table

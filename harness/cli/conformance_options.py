@@ -13,7 +13,8 @@ from click.core import ParameterSource
 
 from harness.cli.conformance_progress import Progress
 from harness.cli.conformance_selection import SELECTION_OPTIONS, demand_known, selected
-from harness.cli.options import EXECUTABLE, Duration, Settings, complete_network
+from harness.cli.option_types import EXECUTABLE, Duration
+from harness.cli.options import Settings, complete_network
 
 if TYPE_CHECKING:
     from harness.conformance.catalogue import Check

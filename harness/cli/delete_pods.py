@@ -17,7 +17,8 @@ from harness.cli.kubelet_node import (
     run_pass,
     runtime_options,
 )
-from harness.cli.options import Duration, Settings, namespace_option, needs_root, verb
+from harness.cli.option_types import Duration
+from harness.cli.options import Settings, namespace_option, needs_root, verb
 from harness.cli.pod_words import named_pods
 from harness.cli.traced_verb import record_option
 from harness.table import Table

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import Duration, Settings, needs_root, only_networks_option, say, verb
+from harness.cli.option_types import Duration
+from harness.cli.options import Settings, needs_root, only_networks_option, say, verb
 from harness.table import Table
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from harness.cli.options import Duration, Settings, say
+from harness.cli.option_types import Duration
+from harness.cli.options import Settings, say
 from lean import recorder
 
 if TYPE_CHECKING:

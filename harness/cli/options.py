@@ -1,8 +1,7 @@
 """The options that every verb shares, before it or after it."""
 
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass, field
 from io import StringIO
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
+from harness.cli.option_types import folders_of
 from harness.cli.traced_verb import trace_options, traceable
 from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, DEFAULT_STATE_DIR, OWN_CONF_DIR
 from harness.output import emit, say, say_changes
@@ -24,12 +24,9 @@ if TYPE_CHECKING:
     from harness.snapshot import Difference
 
 __all__ = [
-    "EXECUTABLE",
-    "Duration",
     "Settings",
     "complete_network",
     "complete_pod",
-    "named_folders",
     "namespace_option",
     "needs_root",
     "only_networks_option",
@@ -39,39 +36,7 @@ __all__ = [
     "warn",
 ]
 
-EXECUTABLE = click.Path(exists=True, dir_okay=False, executable=True, resolve_path=True, path_type=Path)
-_FOLDER = click.Path(file_okay=False)
-
-_UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-_DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:h|ms|m|s))+")
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
-_NUMBER: Final = re.compile(r"\d+(?:\.\d*)?|\.\d+")
-
-
-class Duration(click.ParamType):  # type: ignore[type-arg] # click 8.1 takes no arguments
-    """A time in seconds, as kubectl takes it: `12`, `0.5`, `12s`, `1m30s`, `500ms`."""
-
-    name = "duration"
-
-    def __init__(self, *, positive: bool = False, whole: bool = False) -> None:
-        """Refuse 0 if `positive`; if `whole`, give an int and refuse parts of a second."""
-        self._positive = positive
-        self._whole = whole
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return seconds."""
-        text = str(value).strip()
-        if _NUMBER.fullmatch(text):
-            seconds = float(text)
-        elif _DURATION.fullmatch(text):
-            seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
-        else:
-            self.fail(f"{text!r} is no time: wanted seconds, as 12, 12s or 1m30s", param, ctx)
-        if self._positive and not seconds:
-            self.fail(f"{text!r}: wanted more than 0 seconds", param, ctx)
-        if self._whole and seconds != int(seconds):
-            self.fail(f"{text!r}: wanted whole seconds", param, ctx)
-        return int(seconds) if self._whole else seconds
+_FOLDER: Final = click.Path(file_okay=False)
 
 
 @dataclass
@@ -154,13 +119,13 @@ def _remember(ctx: click.Context, param: click.Parameter, value: object) -> None
         settings.verbose += value if isinstance(value, int) else 0
     elif value is not None:
         name, text = str(param.name), str(value)
-        if not _folders(text):
+        if not folders_of(text):
             # `--node "$NAME"` must not mean this host if NAME is unset.
             raise click.BadParameter(f"{text!r} names nothing; for the default, leave the option out", ctx, param)
         folder = Path(text).absolute()
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             settings.named.add(name)
-        read = {"bin_dirs": _folders(text), "conf_dir": folder, "state_dir": folder}
+        read = {"bin_dirs": folders_of(text), "conf_dir": folder, "state_dir": folder}
         setattr(settings, name, read.get(name, text))
 
 
@@ -171,11 +136,6 @@ def _demand_folders(ctx: click.Context, param: click.Parameter, value: object) -
     missing = [str(folder) for folder in settings.bin_dirs if not folder.is_dir()]
     if missing and "bin_dirs" in settings.named and ctx.parent is not None and not ctx.resilient_parsing:
         raise click.BadParameter(f"no folder {', '.join(missing)}", ctx, param)
-
-
-def _folders(text: str) -> tuple[Path, ...]:
-    """Return the folders of a list with ':' between. They are absolute, because they are used from other folders."""
-    return tuple(Path(folder).absolute() for folder in text.split(":") if folder)
 
 
 def shared_options(*, environment: bool = False, makes_folders: bool = False) -> list[click.Parameter]:
@@ -312,19 +272,3 @@ def _quietly() -> Iterator[None]:
     """Drop warnings and errors: they would appear in the line that the shell completes."""
     with redirect_stderr(StringIO()), suppress(Exception):
         yield
-
-
-def named_folders(folders: Iterable[str]) -> dict[str, tuple[Path, ...]]:
-    """Return the folders of several suites by name, each written `[NAME=]DIR[:DIR]`. Raises UsageError."""
-    named: dict[str, tuple[Path, ...]] = {}
-    for text in folders:
-        name, sign, rest = text.partition("=")
-        path = rest if sign and "/" not in name else text
-        listed = _folders(path)
-        name = name if path is rest else text
-        if not listed or name in named:
-            raise click.UsageError(f"--bin-dir {text}: {'named twice' if listed else 'no folder'}")
-        if missing := [str(folder) for folder in listed if not folder.is_dir()]:
-            raise click.UsageError(f"--bin-dir {text}: no folder {', '.join(missing)}")
-        named[name] = listed
-    return named

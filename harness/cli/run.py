@@ -18,7 +18,8 @@ from harness.cli.kubelet_node import (
     runtime_options,
 )
 from harness.cli.kubelet_tables import POD_HEADINGS, pod_row
-from harness.cli.options import Duration, Settings, needs_root, say, verb
+from harness.cli.option_types import Duration
+from harness.cli.options import Settings, needs_root, say, verb
 from harness.cli.run_look import LOOK_S, RunLook, RunTimes, progress
 from harness.cli.traced_verb import record_option
 from harness.table import Table

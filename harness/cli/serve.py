@@ -2,7 +2,8 @@
 
 import click
 
-from harness.cli.options import Duration, Settings, needs_root, verb
+from harness.cli.option_types import Duration
+from harness.cli.options import Settings, needs_root, verb
 from launch.installation import DEFAULT_SOCKET
 
 __all__ = ["command"]

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from click import BadParameter, Context, Option
 
-from harness.cli.options import Duration
+from harness.cli.option_types import Duration
 from harness.cli.verbs import Verbs
 from harness.install.files import write_launchers
 from harness.snapshot import Snapshot

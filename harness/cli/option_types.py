@@ -1,0 +1,64 @@
+"""The types of option values that several verbs take: times, executables, folders."""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import click
+
+__all__ = ["EXECUTABLE", "Duration", "folders_of", "named_folders"]
+
+EXECUTABLE = click.Path(exists=True, dir_okay=False, executable=True, resolve_path=True, path_type=Path)
+
+_UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:h|ms|m|s))+")
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
+_NUMBER: Final = re.compile(r"\d+(?:\.\d*)?|\.\d+")
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg] # click 8.1 takes no arguments
+    """A time in seconds, as kubectl takes it: `12`, `0.5`, `12s`, `1m30s`, `500ms`."""
+
+    name = "duration"
+
+    def __init__(self, *, positive: bool = False, whole: bool = False) -> None:
+        """Refuse 0 if `positive`; if `whole`, give an int and refuse parts of a second."""
+        self._positive = positive
+        self._whole = whole
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds."""
+        text = str(value).strip()
+        if _NUMBER.fullmatch(text):
+            seconds = float(text)
+        elif _DURATION.fullmatch(text):
+            seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+        else:
+            self.fail(f"{text!r} is no time: wanted seconds, as 12, 12s or 1m30s", param, ctx)
+        if self._positive and not seconds:
+            self.fail(f"{text!r}: wanted more than 0 seconds", param, ctx)
+        if self._whole and seconds != int(seconds):
+            self.fail(f"{text!r}: wanted whole seconds", param, ctx)
+        return int(seconds) if self._whole else seconds
+
+
+def folders_of(text: str) -> tuple[Path, ...]:
+    """Return the folders of a list with ':' between. They are absolute, because they are used from other folders."""
+    return tuple(Path(folder).absolute() for folder in text.split(":") if folder)
+
+
+def named_folders(folders: Iterable[str]) -> dict[str, tuple[Path, ...]]:
+    """Return the folders of several suites by name, each written `[NAME=]DIR[:DIR]`. Raises UsageError."""
+    named: dict[str, tuple[Path, ...]] = {}
+    for text in folders:
+        name, sign, rest = text.partition("=")
+        path = rest if sign and "/" not in name else text
+        listed = folders_of(path)
+        name = name if path is rest else text
+        if not listed or name in named:
+            raise click.UsageError(f"--bin-dir {text}: {'named twice' if listed else 'no folder'}")
+        if missing := [str(folder) for folder in listed if not folder.is_dir()]:
+            raise click.UsageError(f"--bin-dir {text}: no folder {', '.join(missing)}")
+        named[name] = listed
+    return named
