@@ -18,8 +18,6 @@ from typing import Any, Final
 
 import pytest
 
-__all__ = ["ConformanceWarning", "Declaration", "conformance", "declared_by"]
-
 _DECLARED: Final = "__conformance__"
 """The variable of a conftest.py that keeps its declarations."""
 

@@ -14,8 +14,6 @@ from cni_harness_pytest.process import Session
 if TYPE_CHECKING:
     from _pytest._code.code import TerminalRepr, TracebackStyle
 
-__all__ = ["ConformanceFile", "ConformanceItem", "ConformanceSuite"]
-
 _SESSION: Final = pytest.StashKey[Session]()
 
 

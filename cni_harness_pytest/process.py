@@ -14,8 +14,6 @@ from typing import Any, Final
 
 import pytest
 
-__all__ = ["Answer", "Session", "write_launchers"]
-
 Answer = dict[str, Any]
 
 _SITE: Final = Path(__file__).resolve().parents[1]

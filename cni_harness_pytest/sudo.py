@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from _pytest.nodes import Node
 
-__all__ = ["SudoItem", "pytest_collection_modifyitems", "pytest_configure", "pytest_runtest_logreport"]
-
 OUTCOME_FILE = "PYTEST_SUDO_OUTCOME"
 """The variable that only the privileged pytest has: the path of the file for the outcomes of the test."""
 

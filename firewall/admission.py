@@ -12,13 +12,11 @@ The other backends are imported in functions: a DEL that finds no address in tha
 
 from firewall import admission_nft
 from firewall.admission_node import has_firewalld, is_refused
-from firewall.admission_subject import Admission, Ingress
+from firewall.admission_subject import Admission
 from firewall.owner import Owner
 from firewall.tables import Interface, Tables
 from lean.typing import Collection, Final, Sequence
 from skel.steps import Steps
-
-__all__ = ["Admission", "Ingress", "apply", "collect", "lack", "missing", "remove"]
 
 NFTABLES: Final = "nftables"
 IPTABLES: Final = "iptables"

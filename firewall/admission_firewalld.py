@@ -13,8 +13,6 @@ from firewall.owner import Owner
 from firewall.tables import Interface, Tables, alone
 from lean.typing import Mapping, cast
 
-__all__ = ["apply", "has_zone", "holds", "is_running", "remove"]
-
 
 def apply(tables: Tables, owner: Owner, admission: Admission) -> None:
     """Make the addresses sources of the zone; those that are stay. Raises FirewalldError, which names the zone."""

@@ -22,8 +22,6 @@ from lean.typing import Callable, Collection, Final, Iterator, Sequence
 from netlink.nft_reading import mentions
 from netlink.nftables import Table
 
-__all__ = ["apply", "holds", "remove", "restrict", "restricts"]
-
 _TABLE: Final = "filter"
 _FORWARD: Final = "CNI-FORWARD"
 _STAGES: Final = ("CNI-ISOLATION-STAGE-1", "CNI-ISOLATION-STAGE-2")

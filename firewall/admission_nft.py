@@ -61,11 +61,10 @@ from firewall.tables import Address, Interface, Tables, attempts
 from lean.contextlib import suppress
 from lean.ipaddress import ip_address, ip_interface
 from lean.typing import Final, Iterable, Sequence
+from netlink.nft_transaction import Transaction
 from netlink.nft_wire import Element
-from netlink.nftables import LOST_RACES, Transaction
-from netlink.socket import NetlinkError
-
-__all__ = ["addresses_of", "admitted", "apply", "holds", "others", "remove", "restricts"]
+from netlink.nftables import LOST_RACES
+from netlink.wire import NetlinkError
 
 _COMMENT_MAX: Final = 125
 """Bytes. nft(8) refuses comments of more than 128, and so could not load its own output."""

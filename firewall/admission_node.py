@@ -10,8 +10,6 @@ from netlink.nft_reading import refuses
 from netlink.nft_wire import DROP, INET
 from netlink.nftables import Table
 
-__all__ = ["has_firewalld", "is_refused"]
-
 _TABLE = "filter"
 _FORWARD = "FORWARD"
 

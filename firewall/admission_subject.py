@@ -3,8 +3,6 @@
 from firewall.tables import Interface
 from lean.typing import Final, NamedTuple, Sequence
 
-__all__ = ["ADMIN_CHAIN", "ISOLATED", "SAME_BRIDGE", "ZONE", "Admission", "Ingress"]
-
 SAME_BRIDGE: Final = "same-bridge"
 ISOLATED: Final = "isolated"
 ADMIN_CHAIN: Final = "CNI-ADMIN"

@@ -5,6 +5,7 @@ from firewall.owner import Owner
 from firewall.tables import Address
 from lean.hashing import sha256
 from lean.typing import Any, Final, Iterable
+from netlink.netfilter import LookUp, Netfilter
 from netlink.nft_expressions import (
     ESTABLISHED,
     IIFNAME,
@@ -18,33 +19,9 @@ from netlink.nft_expressions import (
     source,
     verdict,
 )
+from netlink.nft_transaction import Hook, KeyType, Transaction
 from netlink.nft_wire import ACCEPT, BRIDGE, DROP, INET, JUMP, Attributes
-from netlink.nftables import Chain, Hook, KeyType, LookUp, Netfilter, Table, Transaction
-
-__all__ = [
-    "ADMIN",
-    "ATTACHMENTS",
-    "BRIDGES",
-    "FORWARD",
-    "HOOK",
-    "MEMBERS",
-    "OBJECTS",
-    "OWNERS",
-    "PODS",
-    "PORTS",
-    "PORTS_HOOK",
-    "SAME",
-    "SeenAdmission",
-    "counter_name",
-    "is_whole",
-    "name_key",
-    "open_ports",
-    "open_table",
-    "owner_key",
-    "pair_key",
-    "restore",
-    "restore_ports",
-]
+from netlink.nftables import Chain, Table
 
 _TABLE: Final = "cni_harness_firewall"
 HOOK = Hook("filter", 2, 0)  # NF_INET_FORWARD; priority filter

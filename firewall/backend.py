@@ -6,8 +6,6 @@ from firewall.owner import Owner
 from firewall.tables import Tables
 from lean.typing import Collection
 
-__all__ = ["Backend", "Leftovers"]
-
 Subject_contra = TypeVar("Subject_contra", contravariant=True)
 """The objects that a backend treats: the addresses to masquerade, or the bridge port to check."""
 

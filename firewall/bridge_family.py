@@ -8,11 +8,10 @@ import errno
 
 from firewall.tables import Tables
 from lean.typing import Final
+from netlink.nft_transaction import Hook
 from netlink.nft_wire import BRIDGE
-from netlink.nftables import Hook, Table
-from netlink.socket import NetlinkError
-
-__all__ = ["demand_bridge_family"]
+from netlink.nftables import Table
+from netlink.wire import NetlinkError
 
 _TRIAL: Final = "cni_harness_trial"
 _LACKS: Final = {errno.ENOENT, errno.EOPNOTSUPP, errno.EAFNOSUPPORT}

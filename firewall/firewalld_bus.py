@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from jeepney import Message
 
-__all__ = ["Bus", "FirewalldEndedError", "FirewalldError", "FirewalldRefusal", "FirewalldTimeoutError", "connected"]
-
 TIMEOUT: Final = 20.0
 """Seconds for a connection and all its requests. A reload of firewalld takes some; a runtime waits for minutes."""
 _NAME: Final = "org.fedoraproject.FirewallD1"

@@ -7,8 +7,6 @@ from lean import span, span_note
 from lean.hashing import sha512
 from lean.typing import Final, Iterable, Mapping, NamedTuple
 
-__all__ = ["IptablesError", "Program", "chain_name", "escaped", "find", "restore", "rules", "run"]
-
 _DEFAULT_PATH: Final = "/usr/sbin:/sbin"
 _CHAIN_LENGTH: Final = 28
 

@@ -14,8 +14,6 @@ from lean.typing import Callable, Iterator, NamedTuple
 from netlink.nft_wire import IPV4, IPV6
 from netlink.nftables import Table
 
-__all__ = ["FAMILIES", "Family", "default_program", "has_legacy", "program_of", "program_with", "programs_with"]
-
 
 class Family(NamedTuple):
     """One family of addresses, as iptables has it."""

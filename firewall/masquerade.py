@@ -14,8 +14,6 @@ from skel.steps import Steps
 if TYPE_CHECKING:
     from firewall.backend import Backend, Leftovers
 
-__all__ = ["apply", "collect", "holds", "remove", "repair"]
-
 _DEFAULT: Final = "nftables"
 _BACKENDS: "Final[dict[str, Backend[Sequence[Interface]]]]" = {
     _DEFAULT: masquerade_nft,

@@ -17,8 +17,6 @@ from firewall.tables import Interface, Network, Tables, alone
 from lean.typing import Collection, Iterator, NamedTuple, Sequence
 from netlink.nftables import Table
 
-__all__ = ["IptablesError", "apply", "collect", "holds", "remove", "repair"]
-
 _TABLE = "nat"
 # Regular expressions. Importing `re` takes 3 ms and most calls find no iptables rules, so functions import it.
 _PREFIX = "CNI-"

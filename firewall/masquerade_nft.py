@@ -40,12 +40,11 @@ from firewall.owner_key import OWNERS, owner_key
 from firewall.tables import Interface, Network, Tables, attempts
 from lean.contextlib import suppress
 from lean.typing import Collection, Final, Iterable, Mapping, Sequence
+from netlink.nft_transaction import Transaction
 from netlink.nft_wire import Element
-from netlink.nftables import LOST_RACES, Table, Transaction
-from netlink.socket import NetlinkError
+from netlink.nftables import LOST_RACES, Table
+from netlink.wire import NetlinkError
 from skel.steps import Steps
-
-__all__ = ["apply", "collect", "holds", "masqueraded", "remove"]
 
 _COMMENT_MAX: Final = 125
 """Bytes. nft(8) refuses comments of more than 128, and so could not load its own output."""

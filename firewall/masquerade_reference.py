@@ -12,10 +12,9 @@ from firewall.tables import Interface, Tables, attempts
 from lean.hashing import sha512
 from lean.typing import Final, Sequence
 from netlink.nft_expressions import destination_inside, leaving, masquerading, verdict
+from netlink.nft_transaction import Hook, Rule
 from netlink.nft_wire import GOTO, INET, RETURN
-from netlink.nftables import Hook, Rule, Table
-
-__all__ = ["holds", "remove", "repair"]
+from netlink.nftables import Table
 
 _TABLE: Final = "cni_plugins_masquerade"
 _CHAIN: Final = "masq_checks"

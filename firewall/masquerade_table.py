@@ -10,19 +10,11 @@ from firewall.owner_key import OWNER_KEY, OWNERS, owner_key
 from firewall.tables import Interface, Network
 from lean.contextlib import suppress
 from lean.typing import Any, Final, Iterable
+from netlink.netfilter import LookUp, Netfilter
 from netlink.nft_expressions import counted, destination_outside, masquerading
+from netlink.nft_transaction import Hook, KeyType, Transaction
 from netlink.nft_wire import INET, Element
-from netlink.nftables import Chain, Hook, KeyType, LookUp, Netfilter, Table, Transaction
-
-__all__ = [
-    "OBJECTS_PER_SUBNET",
-    "SeenMasquerade",
-    "Subnets",
-    "interface_of",
-    "is_whole",
-    "name_of",
-    "open_table",
-]
+from netlink.nftables import Chain, Table
 
 OBJECTS_PER_SUBNET: Final = 3
 _TABLE: Final = "cni_harness_masquerade"

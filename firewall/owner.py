@@ -3,8 +3,6 @@
 from lean.hashing import sha256
 from lean.typing import Iterator, NamedTuple, Self
 
-__all__ = ["MAX_LABEL", "Owner", "quoted", "unquoted"]
-
 MAX_LABEL = 108
 """Bytes. The kernel keeps 253, but nft(8) refuses comments of more than 128, and so could not load its own output.
 20 bytes are left for the rest of an element's comment."""

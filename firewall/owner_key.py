@@ -2,9 +2,7 @@
 
 from lean.hashing import sha256
 from lean.typing import Final
-from netlink.nftables import KeyType
-
-__all__ = ["OWNERS", "OWNER_KEY", "owner_key"]
+from netlink.nft_transaction import KeyType
 
 OWNERS: Final = "owners"
 OWNER_KEY: Final = KeyType(41, 16, 1)  # ifname: a text of at most 15 characters

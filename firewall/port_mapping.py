@@ -3,8 +3,6 @@
 from firewall.tables import Address, Interface, with_port
 from lean.typing import Mapping, NamedTuple, Sequence
 
-__all__ = ["PROTOCOLS", "Forwarding", "PortMapping"]
-
 PROTOCOLS = {"tcp": 6, "udp": 17, "sctp": 132}
 """The numbers in IP headers (IPPROTO_*)."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from firewall.backend import Backend, Leftovers
 
-__all__ = ["apply", "collect", "held_by_earlier_rules", "missing", "remove", "repair"]
-
 _BACKENDS: "Final[dict[str, Backend[Forwarding]]]" = {
     "nftables": port_mappings_nft,
     "iptables": port_mappings_iptables,

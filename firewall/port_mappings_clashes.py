@@ -7,8 +7,6 @@ from netlink.nft_wire import Element
 from netlink.nftables import Table
 from skel import CniError, Code
 
-__all__ = ["is_elsewhere", "is_stale", "refuse_rivals", "refuse_taken"]
-
 
 def is_elsewhere(element: Element, owner: Owner) -> bool:
     """Tell whether an element is of another attachment of the owner's container, which may keep it."""

@@ -11,8 +11,6 @@ from lean.hashing import sha256
 from lean.typing import Mapping, Sequence
 from netlink.nftables import Table
 
-__all__ = ["are_met", "count", "guard"]
-
 _CHAINS = ("prerouting", "output")
 _VERSIONS = {4: "ipv4", 6: "ipv6"}
 

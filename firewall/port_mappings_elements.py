@@ -11,30 +11,9 @@ from lean.contextlib import suppress
 from lean.hashing import sha256
 from lean.ipaddress import ip_address
 from lean.typing import Final, Iterable, Iterator, NamedTuple
+from netlink.netfilter import LookUp, Netfilter
 from netlink.nft_wire import INET, Element
-from netlink.nftables import LookUp, Netfilter, Table
-
-__all__ = [
-    "ADDRESS_PORTS",
-    "ATTACHMENTS",
-    "CHAINS",
-    "FORWARD",
-    "MASQUERADE",
-    "MASQUERADE_ALL",
-    "OBJECTS",
-    "PORTS",
-    "VERSIONS",
-    "Place",
-    "SeenPorts",
-    "general_place",
-    "listing",
-    "mapping_in",
-    "open_table",
-    "parts_behind",
-    "place_of",
-    "rivals_of",
-    "words",
-]
+from netlink.nftables import Table
 
 ATTACHMENTS: Final = "attachments"
 """The counter that all elements of the list of owners lead to: the kernel counts them."""

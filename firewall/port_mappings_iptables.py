@@ -41,8 +41,6 @@ from netlink.nftables import Table
 from skel import CniError, Code
 from skel.steps import Steps
 
-__all__ = ["apply", "collect", "holds", "refuse_clashes", "remove"]
-
 _TABLE = "nat"
 _ATTEMPTS = 5
 

@@ -11,24 +11,7 @@ from firewall.tables import alone, with_port
 from lean.ipaddress import ip_address, ip_network
 from lean.typing import Collection, Final
 from netlink.nft_reading import matches
-from netlink.nftables import Rule
-
-__all__ = [
-    "DNAT",
-    "MASQUERADE",
-    "OWN_CHAIN",
-    "OWN_PREFIX",
-    "SET_MARK",
-    "Rules",
-    "common_rules",
-    "entry_rules",
-    "holder_of",
-    "is_entry",
-    "is_for",
-    "is_unconditional",
-    "mapped_by",
-    "own_rules",
-]
+from netlink.nft_transaction import Rule
 
 Rules = dict[str, list[str]]
 """Rules by chain."""

@@ -60,11 +60,10 @@ from firewall.port_mappings_elements import (
 from firewall.tables import Tables, attempts
 from lean.typing import Collection, Iterable
 from netlink.netfilter import Netfilter
+from netlink.nft_transaction import Transaction
 from netlink.nft_wire import Element
-from netlink.nftables import LOST_RACES, Table, Transaction
+from netlink.nftables import LOST_RACES, Table
 from skel.steps import Steps
-
-__all__ = ["apply", "collect", "forwarded", "held_by_earlier_rules", "holds", "refuse_clashes", "remove"]
 
 
 def apply(tables: Tables, owner: Owner, forwarding: Forwarding) -> None:

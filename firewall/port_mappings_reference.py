@@ -9,10 +9,9 @@ from firewall.owner import Owner
 from firewall.port_mapping import Forwarding, PortMapping
 from firewall.tables import Interface, Tables, attempts
 from lean.typing import Final, Iterator
+from netlink.nft_transaction import Rule
 from netlink.nft_wire import IPV4, IPV6
-from netlink.nftables import Rule, Table
-
-__all__ = ["holds", "remove", "repair"]
+from netlink.nftables import Table
 
 _TABLE: Final = "cni_hostport"
 _PORTS: Final = "hostports"

@@ -34,10 +34,9 @@ from netlink.nft_expressions import (
     source_within,
     verdict,
 )
+from netlink.nft_transaction import Hook, KeyType, Transaction
 from netlink.nft_wire import JUMP, Attributes
-from netlink.nftables import Chain, Hook, KeyType, Table, Transaction
-
-__all__ = ["is_whole", "restore"]
+from netlink.nftables import Chain, Table
 
 _HOOKS = {
     "prerouting": Hook("nat", 0, -100),  # NF_INET_PRE_ROUTING; priority dstnat

@@ -10,8 +10,6 @@ from skel.steps import Steps
 if TYPE_CHECKING:
     from firewall.backend import Backend, Leftovers
 
-__all__ = ["apply", "collect", "holds", "remove", "repair"]
-
 _BACKEND: "Final[Backend[Port]]" = spoofcheck_nft
 _ALL: "Final[tuple[Leftovers[Port], ...]]" = (_BACKEND, spoofcheck_reference)
 

@@ -19,12 +19,11 @@ from firewall.owner import Owner
 from firewall.tables import Tables, attempts
 from lean.typing import Collection, Final, NamedTuple
 from netlink.nft_expressions import incoming_port, matched, source_ethernet, verdict
+from netlink.nft_transaction import Hook, KeyType, Transaction
 from netlink.nft_wire import BRIDGE, DROP, Element
-from netlink.nftables import LOST_RACES, Chain, Hook, KeyType, Table, Transaction
-from netlink.socket import NetlinkError
+from netlink.nftables import LOST_RACES, Chain, Table
+from netlink.wire import NetlinkError
 from skel.steps import Steps
-
-__all__ = ["Port", "apply", "collect", "holds", "remove", "spoof_checked"]
 
 _TABLE: Final = "cni_harness"
 _PORTS = "checked_ports"

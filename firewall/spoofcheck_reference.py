@@ -10,10 +10,9 @@ from firewall.spoofcheck_nft import Port
 from firewall.tables import Tables, attempts
 from lean.typing import Final
 from netlink.nft_expressions import REGISTER, compared, incoming_port, source_ethernet, verdict
+from netlink.nft_transaction import Hook, Transaction
 from netlink.nft_wire import BRIDGE, DROP, JUMP, RETURN, Attributes
-from netlink.nftables import Hook, Table, Transaction
-
-__all__ = ["holds", "remove", "repair"]
+from netlink.nftables import Table
 
 _TABLE: Final = "nat"
 _BASE_CHAIN: Final = "PREROUTING"

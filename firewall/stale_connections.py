@@ -6,8 +6,6 @@ from lean.typing import Collection, Iterable
 from netlink.conntrack import Connection, connections_to, forget
 from netlink.netfilter import Netfilter
 
-__all__ = ["forget_misled", "forget_of_pod"]
-
 _UDP = "udp"
 _RTN_LOCAL = 2
 

@@ -6,9 +6,7 @@ from lean.ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address,
 from lean.typing import Callable, Iterator, Mapping, NamedTuple
 from netlink.netfilter import Netfilter
 from netlink.nftables import ATTEMPTS
-from netlink.socket import NetlinkError
-
-__all__ = ["Address", "Interface", "Network", "Tables", "alone", "attempts", "with_port"]
+from netlink.wire import NetlinkError
 
 Address = IPv4Address | IPv6Address
 Interface = IPv4Interface | IPv6Interface

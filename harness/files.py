@@ -12,18 +12,6 @@ from typing import Final
 from skel.in_place import named
 from skel.state_file import write_whole
 
-__all__ = [
-    "LockHeldError",
-    "copy_files",
-    "locked",
-    "naming",
-    "open_regular",
-    "read_end",
-    "read_regular",
-    "remove_tree",
-    "write_atomically",
-]
-
 _RM: Final = "/bin/rm"  # of coreutils, which is essential in Debian
 
 # A lock file may be removed with its folder while a process waits for the lock; each such removal costs one round.

@@ -5,8 +5,6 @@ from importlib.resources import files
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-__all__ = ["rendered"]
-
 
 def rendered(package: str, name: str, **values: object) -> str:
     """Return the page of the template NAME.html.j2, which gets `values`, and NAME.css as `style`.

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Final
 
-__all__ = ["DEFAULT_BIN_DIR", "DEFAULT_CONF_DIR", "DEFAULT_STATE_DIR", "OWN_CONF_DIR"]
-
 DEFAULT_CONF_DIR: Final = Path("/etc/cni/net.d")
 DEFAULT_BIN_DIR: Final = Path("/opt/cni/bin")
 DEFAULT_STATE_DIR: Final = Path("/var/lib/cni-harness")

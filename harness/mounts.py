@@ -12,8 +12,6 @@ from typing import Final
 
 from lean import syscalls
 
-__all__ = ["bind", "detach", "detach_below", "mount_points_below"]
-
 _MOUNTINFO: Final = "/proc/thread-self/mountinfo"
 _ESCAPED: Final = re.compile(rb"\\([0-7]{3})")
 # "rslave" is shared, too: containerd refuses a source that is neither a slave nor shared.

@@ -16,24 +16,6 @@ import click
 
 from harness.table import Table
 
-__all__ = [
-    "UNPRINTABLE",
-    "abandon",
-    "age",
-    "emit",
-    "json_escape",
-    "message_of",
-    "on_one_line",
-    "printable",
-    "replace_line",
-    "report_width",
-    "say",
-    "say_changes",
-    "seconds",
-    "shortened",
-    "write",
-]
-
 _UNITS: Final = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _OUR_ROOMS: Final = frozenset({"harness", "netlink", "skel"})
 _LONG_ID: Final = re.compile(r"(?<![0-9a-f])([0-9a-f]{12})[0-9a-f]{52}(?![0-9a-f])")

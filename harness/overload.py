@@ -4,8 +4,6 @@ import os
 from pathlib import Path
 from typing import Final
 
-__all__ = ["overload"]
-
 _LOADAVG: Final = Path("/proc/loadavg")
 
 

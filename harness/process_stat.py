@@ -2,8 +2,6 @@
 
 from typing import Final, NamedTuple
 
-__all__ = ["ProcessStat", "process_stat"]
-
 # Counted from behind the name, which may hold anything.
 _STATE: Final = 0
 _STARTED: Final = 19

@@ -6,8 +6,6 @@ A quantity is kept in billionths, the smallest step in Kubernetes. Smaller fract
 import re
 from typing import Final, NamedTuple
 
-__all__ = ["Quantity", "QuantityError", "parse_quantity", "quantity_milli", "quantity_value"]
-
 _NANO: Final = 10**9
 _MILLI: Final = 10**6
 """Billionths in a thousandth."""

@@ -6,8 +6,6 @@ from typing import Final, NamedTuple
 
 from skel.spans import Parent, Span, SpanStack
 
-__all__ = ["Begun", "Ended", "Event", "TraceRecorder"]
-
 _MOST: Final = 200_000
 """Spans that are kept, some 100 MB; a kubelet runs for long."""
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from harness.output import json_escape, printable
 from skel.strict_json import decode_json
 
-__all__ = ["indented", "one_line_command", "shell_command"]
-
 
 def shell_command(path: str, environ: Mapping[str, str], stdin: bytes, place: Sequence[str] = ()) -> Iterator[str]:
     """Yield the lines of a command that executes the plugin at `path` again, with stdin as a here-document.

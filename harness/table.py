@@ -5,8 +5,6 @@ from typing import NamedTuple
 
 import click
 
-__all__ = ["Table"]
-
 
 class Table(NamedTuple):
     """Headings and rows of text. `verdict` names the column with "ok", "ready" and errors, which is coloured."""

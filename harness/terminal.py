@@ -11,8 +11,6 @@ from rich.text import Text
 
 from harness.table import Table
 
-__all__ = ["show"]
-
 _GAPS: Final = (2, 1)
 """Spaces between a table's columns on the terminal; the smaller one if words would have to be broken otherwise."""
 _LEAST_OF_A_PATH: Final = 24

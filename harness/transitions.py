@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Generic, TypeVar
 
-__all__ = ["TransitionError", "Transitions"]
-
 S = TypeVar("S", bound=StrEnum)
 E = TypeVar("E", bound=StrEnum)
 

@@ -14,8 +14,6 @@ import time
 from lean.contextlib import suppress
 from lean.typing import Final, NamedTuple
 
-__all__ = ["BOOT_BITS", "Boot"]
-
 BOOT_BITS: Final = 28
 _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 _NS: Final = 10**9

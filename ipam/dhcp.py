@@ -20,8 +20,6 @@ from .dhcp_question import AwayError, ask
 if TYPE_CHECKING:
     from .dhcp_daemon.store import LeaseStore
 
-__all__ = ["PLUGIN"]
-
 _RESTART_SECONDS = 30.0
 """A daemon that is away for longer is not just being restarted."""
 _STATUS_SECONDS = 5.0

@@ -17,8 +17,6 @@ from skel import (
 
 from .dhcp_daemon.protocol import DEFAULT_SOCKET
 
-__all__ = ["DATA_DIR", "DhcpConfig", "DhcpIpam", "ProvidedOption", "RequestedOption", "options_of"]
-
 DATA_DIR = "/var/lib/cni/dhcp"
 """As in `dhcp_daemon.store`, which a plugin's process does not load."""
 

@@ -10,8 +10,6 @@ from skel.strict_json import decode_json
 
 from .dhcp_daemon.protocol import MARK, Answer, Question
 
-__all__ = ["AwayError", "ask"]
-
 _AWAY = {errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR}
 _LONGEST_PATH = 107
 

@@ -29,8 +29,6 @@ from .ranges import RangeSet, Span
 from .resolv_conf import read_resolv_conf
 from .store import Store, Take
 
-__all__ = ["PLUGIN"]
-
 ALREADY_RESERVED = 100
 """Our error code for an ADD of an attachment that has its addresses already."""
 NOT_RESERVED = 101

@@ -29,15 +29,6 @@ from skel.versions import at_least
 
 from .ranges import Range, RangeSet, resolve
 
-__all__ = [
-    "DATA_DIR",
-    "HostLocalConfig",
-    "range_set_count",
-    "range_sets_of",
-    "ranges_come_with_pods",
-    "requests_of",
-]
-
 T = TypeVar("T")
 
 DATA_DIR = "/var/lib/cni/networks"

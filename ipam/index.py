@@ -42,8 +42,6 @@ from skel.in_place import open_regular, overwrite
 from .boot import BOOT_BITS, Boot
 from .owner import Owner
 
-__all__ = ["Index"]
-
 _NAME: Final = ".owners"
 _BUCKET: Final = 4096
 """In bytes."""

@@ -6,8 +6,6 @@ from lean.typing import NamedTuple
 from skel import CniError
 from skel.names import check_container_id, check_ifname
 
-__all__ = ["Owner"]
-
 # The format of containerd, CRI-O, Docker and Podman.
 _GENERATED_ID_LENGTH = 64
 _HEX = frozenset("0123456789abcdef")

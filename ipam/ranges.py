@@ -29,8 +29,6 @@ from skel import (
     optional,
 )
 
-__all__ = ["Range", "RangeSet", "Span", "resolve"]
-
 _HOST_BITS_MIN = 2
 """A network with fewer host bits (/31, /32, /127, /128) has no address to allocate besides its gateway."""
 _IPV4 = 4

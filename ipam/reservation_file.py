@@ -6,8 +6,6 @@ import os
 from lean.typing import Callable, Final
 from skel.in_place import named, write_all
 
-__all__ = ["MODE", "make_file"]
-
 MODE: Final = 0o600
 _NO_LATER_NAME: Final = {errno.ENOENT, errno.EPERM, errno.EOPNOTSUPP}
 """Errors of linkat(2) without /proc, and on file systems without links."""

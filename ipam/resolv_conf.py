@@ -2,8 +2,6 @@
 
 from skel import DNS, CniError, Code
 
-__all__ = ["read_resolv_conf"]
-
 _FIELDS_MIN = 2
 
 

@@ -29,8 +29,6 @@ from skel import (
 )
 from skel.versions import REFERENCE_RELEASE, at_least
 
-__all__ = ["PLUGIN", "StaticAddress", "StaticConfig", "StaticIpam"]
-
 _T = TypeVar("_T")
 
 _GATEWAY = optional(address)

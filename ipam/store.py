@@ -40,8 +40,6 @@ from .index import Index
 from .owner import Owner
 from .reservation_file import MODE, make_file
 
-__all__ = ["Store", "Take"]
-
 Take = Callable[[int, str], bool]
 """Reserves an address of the range set with that index; returns False if it is taken."""
 

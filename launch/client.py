@@ -9,8 +9,6 @@ import os
 import sys
 from time import monotonic
 
-__all__ = ["hand_over", "open_descriptors", "pieces", "send", "take"]
-
 _ROOT_USER = 0
 _TOKEN_BYTES = 8
 _STDIN, _STDOUT, _STDERR = range(3)

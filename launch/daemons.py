@@ -4,8 +4,6 @@ import sys
 
 from .plugin_list import load_daemon
 
-__all__ = ["main"]
-
 
 def main() -> int:
     """Run the daemon of the plugin that the first argument names, with the other arguments; return its exit code."""

@@ -16,10 +16,8 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from typing import NamedTuple
 
+from . import PLUGINS
 from .installation import python_files
-from .plugin_list import PLUGINS
-
-__all__ = ["GROUP", "Distribution", "Others", "announced", "declared"]
 
 GROUP = "cni_harness.plugins"
 """Of entry points (the packaging specifications, "Entry points")."""

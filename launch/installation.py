@@ -12,20 +12,6 @@ from lean.typing import TYPE_CHECKING, Iterator, NoReturn
 if TYPE_CHECKING:
     from .distributions import Others
 
-__all__ = [
-    "DEFAULT_SOCKET",
-    "PACKAGES",
-    "ROOT",
-    "build_id",
-    "command",
-    "modules",
-    "plugin_names",
-    "python_files",
-    "search_path",
-    "set_path",
-    "stamp",
-]
-
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The folder of our packages."""
 
@@ -79,8 +65,8 @@ def plugin_names() -> list[str]:
 
     Raises ValueError for a name that two have.
     """
+    from . import PLUGINS
     from .distributions import declared
-    from .plugin_list import PLUGINS
 
     return [*PLUGINS, *sorted(declared().plugins)]
 

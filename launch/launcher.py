@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from skel.config import Config
     from skel.plugin import Plugin
 
-__all__ = [
-    "compiled_launcher",
-    "find_plugin",
-    "is_any_launcher",
-    "is_ours",
-    "launcher_bytes",
-    "launcher_text",
-    "main",
-]
-
 _COMPILED = os.path.join(ROOT, "launch", "_launcher")
 """Built from launcher.c by setup.py, if a compiler is installed."""
 _ELF = b"\x7fELF"
@@ -223,7 +213,8 @@ def find_plugin(path: str, others: Mapping[str, str] | None = None) -> "Plugin[C
 
     `others` are the plugins of other distributions, as for `launch.plugin_list.load`.
     """
-    from .plugin_list import PLUGINS, load
+    from . import PLUGINS
+    from .plugin_list import load
 
     name = os.path.basename(path)
     return load(name, others) if (name in PLUGINS or name in (others or {})) and is_ours(path) else None
@@ -246,7 +237,8 @@ def main(path: str, others: Mapping[str, str] | None = None, read: bytes = b"") 
     from lean.functools import partial
     from skel.process import main as run_plugin
 
-    from .plugin_list import DAEMONS, PLUGINS, load, load_daemon
+    from . import DAEMONS, PLUGINS
+    from .plugin_list import load, load_daemon
 
     others = others or {}
     names = [*PLUGINS, *others]

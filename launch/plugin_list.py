@@ -18,8 +18,6 @@ from skel.plugin import Plugin
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["DAEMONS", "PLUGINS", "load", "load_daemon", "load_modules", "resolve"]
-
 
 def load(name: str, others: Mapping[str, str] | None = None) -> Plugin[Config]:
     """Return the plugin called `name`: one of ours, or of the `others`. Raises KeyError for any other name.

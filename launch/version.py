@@ -11,8 +11,6 @@ from select import select
 
 from launch import PLUGINS
 
-__all__ = ["OTHERWISE", "SUPPORTED", "answer"]
-
 OTHERWISE = frozenset({"noop"})
 """Our plugins whose configuration says which versions they support; the others support `SUPPORTED`."""
 

@@ -11,8 +11,6 @@ try:
 except ImportError:
     _json = None  # type: ignore[assignment] # as mypy has no optional modules
 
-__all__ = ["dumps", "encoder", "loads"]
-
 _SPACE = " \t\n\r"
 
 

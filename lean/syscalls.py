@@ -11,35 +11,6 @@ from lean.typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import ctypes
 
-__all__ = [
-    "CLONE_FS",
-    "CLONE_NEWNET",
-    "CLONE_NEWNS",
-    "CLONE_NEWUSER",
-    "MNT_DETACH",
-    "MS_BIND",
-    "MS_NODEV",
-    "MS_NOEXEC",
-    "MS_NOSUID",
-    "MS_PRIVATE",
-    "MS_REC",
-    "MS_SHARED",
-    "MS_SLAVE",
-    "RESOLVE_BENEATH",
-    "RESOLVE_IN_ROOT",
-    "UMOUNT_NOFOLLOW",
-    "capabilities",
-    "confinement",
-    "mount",
-    "mount_nowhere",
-    "mount_read_only",
-    "open_within",
-    "set_process_name",
-    "setns",
-    "umount",
-    "unshare",
-]
-
 CLONE_FS = 0x00000200
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUSER = 0x10000000

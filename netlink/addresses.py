@@ -9,8 +9,6 @@ from lean.typing import NamedTuple
 from netlink.request import DUMP, Request, RtnlSocket, change
 from netlink.wire import HEADER, NLM_F_CREATE, NLM_F_EXCL, Frame, attribute, message, number, uint32, values
 
-__all__ = ["Address", "AddressVerbs", "add_address", "list_addresses", "readd_address"]
-
 Interface = IPv4Interface | IPv6Interface
 
 # include/uapi/linux/rtnetlink.h and if_addr.h: struct ifaddrmsg is family, prefix length, flags, scope, ifindex

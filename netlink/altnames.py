@@ -10,8 +10,6 @@ from netlink.link_wire import IFLA_ALT_IFNAME, link_message
 from netlink.request import Request, change
 from netlink.wire import NLA_F_NESTED, NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL, nested, text
 
-__all__ = ["add_altname", "delete_altname"]
-
 _RTM_NEWLINKPROP, _RTM_DELLINKPROP = 108, 109
 _IFLA_PROP_LIST = 52
 

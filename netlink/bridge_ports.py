@@ -8,8 +8,6 @@ from netlink.links import vlan_error
 from netlink.request import RtnlSocket, change
 from netlink.wire import Frame, NetlinkError
 
-__all__ = ["PortVerbs", "PortVlans"]
-
 # include/uapi/linux/rtnetlink.h and if_bridge.h
 _RTM_DELLINK, _RTM_SETLINK, _RTM_GETVLAN = 17, 19, 114
 _BRIDGE_FLAGS_MASTER = 1

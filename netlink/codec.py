@@ -12,8 +12,6 @@ from types import ModuleType
 
 from lean.typing import Any, Callable, Iterable, Protocol, Sequence
 
-__all__ = ["Attributes", "Message", "build", "decode"]
-
 Attributes = Iterable[tuple[str, Any]]
 
 _PACKAGE = "pyroute2"

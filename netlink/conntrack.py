@@ -13,8 +13,6 @@ from lean.typing import Final, Iterable, NamedTuple
 from netlink.netfilter import LookUp, Netfilter
 from netlink.wire import HEADER, NLM_F_ACK, NetlinkError, attribute, message, nested, number, values
 
-__all__ = ["Connection", "connections_to", "delete_connection", "forget", "list_connections"]
-
 _SUBSYSTEM = 1  # NFNL_SUBSYS_CTNETLINK
 _GET, _DELETE = 1, 2  # IPCTNL_MSG_CT_*
 _NESTED = 0x8000

@@ -12,23 +12,6 @@ from netlink.link_wire import IFINFOMSG, attributes_of_link
 from netlink.namespace import Namespace
 from netlink.wire import attribute, flag, nested, number, uint32, value, values
 
-__all__ = [
-    "IPVLAN_MODES",
-    "MACVLAN_MODES",
-    "NO_DETAILS",
-    "PAIRS",
-    "Details",
-    "bridge",
-    "bridge_port",
-    "details_of",
-    "ipvlan",
-    "macvlan",
-    "netkit",
-    "veth",
-    "vlan",
-    "vrf",
-]
-
 PAIRS: Final = frozenset({"netkit", "veth"})
 """Kinds of which two links are made at once, connected to each other, and deleted at once."""
 

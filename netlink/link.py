@@ -11,8 +11,6 @@ from netlink.link_wire import get_link
 from netlink.request import Request
 from netlink.wire import HEADER, Frame, hardware_address, items, message, number, string, uint32, value, values
 
-__all__ = ["Link", "find_fdb_owner", "find_link", "link_in"]
-
 _IFLA_OPERSTATE, _IFLA_PROP_LIST = 16, 52
 _IFLA_INET6_CONF = 2
 _DEVCONF_ACCEPT_RA = 3  # include/uapi/linux/ipv6.h

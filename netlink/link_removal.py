@@ -27,8 +27,6 @@ from netlink.wire import HEADER, Frame
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-__all__ = ["remove_link"]
-
 # include/uapi/linux/rtnetlink.h
 _RTM_DELLINK = 17
 _RTMGRP_LINK = 0x1

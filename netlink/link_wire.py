@@ -10,36 +10,6 @@ from lean.typing import Final
 from netlink.namespace import Namespace
 from netlink.wire import hardware_address, message, number, text
 
-__all__ = [
-    "IFF_ALLMULTI",
-    "IFF_PROMISC",
-    "IFF_UP",
-    "IFINFOMSG",
-    "IFLA_ADDRESS",
-    "IFLA_AF_SPEC",
-    "IFLA_ALT_IFNAME",
-    "IFLA_IFALIAS",
-    "IFLA_IFNAME",
-    "IFLA_INFO_DATA",
-    "IFLA_INFO_KIND",
-    "IFLA_INFO_SLAVE_DATA",
-    "IFLA_INFO_SLAVE_KIND",
-    "IFLA_LINK",
-    "IFLA_LINKINFO",
-    "IFLA_LINK_NETNSID",
-    "IFLA_MASTER",
-    "IFLA_MTU",
-    "IFLA_TXQLEN",
-    "IFNAME_LENGTH",
-    "RTM_NEWLINK",
-    "attributes_of_link",
-    "change_link",
-    "delete_link",
-    "get_link",
-    "get_links",
-    "link_message",
-]
-
 IFF_UP: Final = 0x1
 IFF_PROMISC: Final = 0x100
 IFF_ALLMULTI: Final = 0x200

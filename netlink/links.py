@@ -12,8 +12,6 @@ from netlink.namespace_ids import give_namespace_id
 from netlink.request import Request, RtnlSocket, change
 from netlink.wire import NLM_F_CREATE, NLM_F_EXCL, NetlinkError, attribute, nested, number, text
 
-__all__ = ["LinkVerbs", "VlanFilteringUnsupportedError", "notify_by_arp", "set_up"]
-
 _IFLA_INET_CONF = 1
 _IPV4_DEVCONF_ARP_NOTIFY = 22  # include/uapi/linux/ip.h
 

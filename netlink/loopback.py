@@ -10,8 +10,6 @@ from netlink.link import find_link
 from netlink.link_wire import change_link
 from netlink.request import RtnlSocket
 
-__all__ = ["Loopback"]
-
 # The kernel gives `lo` this ifindex in every namespace (LOOPBACK_IFINDEX in include/net/flow.h), under any name.
 _IFINDEX = 1
 

@@ -10,18 +10,6 @@ from contextlib import ExitStack, suppress
 from lean import syscalls
 from netlink.user_namespace import in_user_namespace
 
-__all__ = [
-    "HeldMounts",
-    "bind_over",
-    "enter_own_mounts",
-    "make_read_only",
-    "mount_layers",
-    "mount_own_sysfs",
-    "mount_points",
-    "mount_writable_view",
-    "private_mounts",
-]
-
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 """A blank in the name of a mount point, for example (proc_pid_mountinfo(5))."""
 

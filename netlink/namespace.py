@@ -16,17 +16,6 @@ from lean.typing import TYPE_CHECKING, Callable, Iterator, Self
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = [
-    "Closing",
-    "Namespace",
-    "NotANamespaceError",
-    "create_namespace",
-    "current_namespace",
-    "entered",
-    "open_namespace",
-    "remove_namespace",
-]
-
 # include/uapi/linux/nsfs.h and sockios.h
 _NS_GET_NSTYPE = 0xB703
 _SIOCGIFFLAGS = 0x8913

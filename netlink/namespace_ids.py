@@ -8,8 +8,6 @@ from netlink.namespace import Namespace
 from netlink.request import Request, RtnlSocket, change
 from netlink.wire import HEADER, Frame, attribute, message, number, values
 
-__all__ = ["give_namespace_id", "namespace_id"]
-
 # include/uapi/linux/rtnetlink.h and net_namespace.h
 _RTM_NEWNSID, _RTM_GETNSID = 88, 90
 _NETNSA_NSID, _NETNSA_FD = 1, 3

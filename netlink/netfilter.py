@@ -23,8 +23,6 @@ from netlink.wire import (
     stamp,
 )
 
-__all__ = ["LookUp", "Netfilter"]
-
 T = TypeVar("T")
 
 # include/uapi/linux/netfilter/nfnetlink.h

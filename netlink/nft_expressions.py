@@ -11,47 +11,6 @@ from sys import byteorder
 from lean.ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
 from netlink.nft_wire import IPV4, IPV6, Attributes
 
-__all__ = [
-    "ESTABLISHED",
-    "IIFNAME",
-    "L4PROTO",
-    "LINK_HEADER",
-    "NETWORK_HEADER",
-    "NEXT_REGISTER",
-    "NFPROTO",
-    "OIFNAME",
-    "REGISTER",
-    "RELATED",
-    "TRANSPORT_HEADER",
-    "WORD",
-    "compared",
-    "connection_state",
-    "counted",
-    "destination",
-    "destination_address",
-    "destination_inside",
-    "destination_outside",
-    "destination_port",
-    "expression",
-    "family_is",
-    "has_no_input",
-    "incoming_port",
-    "is_destination_local",
-    "is_destination_rewritten",
-    "is_source_foreign",
-    "leaving",
-    "masked",
-    "masquerading",
-    "matched",
-    "meta",
-    "payload",
-    "rewrite_destination",
-    "source",
-    "source_ethernet",
-    "source_within",
-    "verdict",
-]
-
 REGISTER, NEXT_REGISTER = 1, 2
 """The register that values are loaded into by default, and the one behind it, for keys of two parts."""
 WORD = 8

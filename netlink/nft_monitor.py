@@ -20,8 +20,6 @@ from netlink.nftables import Table
 from netlink.socket import NETLINK_NETFILTER, NETLINK_ROUTE, Socket
 from netlink.wire import HEADER, DumpInterruptedError, Frame, NetlinkError, string
 
-__all__ = ["LossMonitor"]
-
 _NFTABLES_GROUP: Final = 1 << 6  # NFNLGRP_NFTABLES is the seventh
 _LINK_GROUP: Final = 0x1  # RTMGRP_LINK
 _DEL_TABLE, _NEW_CHAIN, _GET_CHAIN, _DEL_CHAIN, _DEL_RULE = 2, 3, 4, 5, 8  # NFT_MSG_*

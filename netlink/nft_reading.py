@@ -8,8 +8,6 @@ from netlink.nft_transaction import Rule
 from netlink.nft_wire import DROP, number
 from netlink.wire import items, string, values
 
-__all__ = ["matches", "mentions", "refuses"]
-
 _NAME, _DATA = 1, 2  # NFTA_EXPR_*
 _IMMEDIATE_DATA = 2
 _VERDICT, _VERDICT_CODE = 2, 1

@@ -10,8 +10,6 @@ from lean.typing import Iterable, Iterator, NamedTuple
 from netlink.nft_wire import Attributes, Element, commented, element_attributes, encode_message
 from netlink.wire import NLM_F_APPEND, NLM_F_CREATE, NLM_F_EXCL
 
-__all__ = ["Hook", "KeyType", "Rule", "Transaction"]
-
 # NFT_MSG_*
 _NEW_TABLE, _DEL_TABLE = 0, 2
 _NEW_CHAIN, _DEL_CHAIN = 3, 5

@@ -10,28 +10,6 @@ import struct
 from lean.typing import Iterable, Iterator, NamedTuple, Sequence
 from netlink.wire import HEADER, attribute, items, message, string, values
 
-__all__ = [
-    "ACCEPT",
-    "BRIDGE",
-    "DROP",
-    "GOTO",
-    "INET",
-    "IPV4",
-    "IPV6",
-    "JUMP",
-    "RETURN",
-    "SUBSYSTEM",
-    "Attributes",
-    "Element",
-    "attributes_of",
-    "comment_in",
-    "commented",
-    "element_attributes",
-    "elements_in",
-    "encode_message",
-    "number",
-]
-
 SUBSYSTEM = 10  # NFNL_SUBSYS_NFTABLES
 INET, IPV4, BRIDGE, IPV6 = 1, 2, 7, 10  # NFPROTO_*
 DROP, ACCEPT, JUMP, GOTO, RETURN = 0, 1, -3, -4, -5  # NF_*, NFT_*

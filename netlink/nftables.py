@@ -8,7 +8,7 @@ import errno
 
 from lean.typing import Callable, Container, NamedTuple, TypeVar
 from netlink.netfilter import LookUp, Netfilter
-from netlink.nft_transaction import Hook, KeyType, Rule, Transaction
+from netlink.nft_transaction import Hook, Rule, Transaction
 from netlink.nft_wire import (
     ACCEPT,
     Attributes,
@@ -21,19 +21,6 @@ from netlink.nft_wire import (
     number,
 )
 from netlink.wire import DumpInterruptedError, NetlinkError, string, values
-
-__all__ = [
-    "ATTEMPTS",
-    "LOST_RACES",
-    "Chain",
-    "Hook",
-    "KeyType",
-    "LookUp",
-    "Netfilter",
-    "Rule",
-    "Table",
-    "Transaction",
-]
 
 T = TypeVar("T")
 

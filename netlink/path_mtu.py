@@ -5,8 +5,6 @@ from _socket import AF_INET, AF_INET6
 from lean.typing import Final, NamedTuple
 from netlink.rtnl import Rtnl
 
-__all__ = ["OVERHEADS", "PathMtu", "link_mtu", "path_mtu"]
-
 OVERHEADS: Final = {"vxlan": (50, 70), "geneve": (50, 70), "wireguard": (60, 80), "ipip": (20, 20)}
 """Bytes that an encapsulation adds to a packet, over IPv4 and over IPv6; Geneve's without options."""
 

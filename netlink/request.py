@@ -18,8 +18,6 @@ from netlink.wire import (
     stamp,
 )
 
-__all__ = ["ANY", "CHANGE", "DUMP", "LOOK", "Request", "RtnlSocket", "change"]
-
 T = TypeVar("T")
 
 # The flags (NLM_F_*) that ask the kernel for an answer.

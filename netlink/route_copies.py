@@ -24,8 +24,6 @@ from netlink.routes import (
 )
 from netlink.wire import HEADER, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, attribute, items, message, number, values
 
-__all__ = ["RouteCopy", "copy_routes", "route_copy"]
-
 _RTM_DELROUTE = 25
 _RTN_UNICAST = 1
 _RTNH_F_ONLINK = 4

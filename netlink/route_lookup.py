@@ -12,8 +12,6 @@ from netlink.request import Request, RtnlSocket
 from netlink.routes import RTMSG, Address, Route, address_of, routes_in
 from netlink.wire import HEADER, Frame, NetlinkError, attribute, message, number, values
 
-__all__ = ["ChosenRoute", "RoutedPacket", "find_route"]
-
 _RTM_GETROUTE: Final = 26
 _RTA_DST, _RTA_SRC, _RTA_IIF, _RTA_PREFSRC, _RTA_MARK = 1, 2, 3, 7, 16
 _RTA_IP_PROTO, _RTA_DPORT = 27, 29

@@ -14,25 +14,6 @@ from lean.typing import Final, Iterator, NamedTuple
 from netlink.request import Request, RtnlSocket, change
 from netlink.wire import HEADER, NLM_F_CREATE, Frame, NetlinkError, attribute, message, number, uint32, values
 
-__all__ = [
-    "RTMSG",
-    "RTM_NEWROUTE",
-    "RTNEXTHOP",
-    "RT_SCOPE_UNIVERSE",
-    "RT_TABLE_COMPAT",
-    "RT_TABLE_MAIN",
-    "Address",
-    "Network",
-    "Route",
-    "RouteVerbs",
-    "add_route",
-    "address_of",
-    "get_routes",
-    "network_of",
-    "new_route",
-    "routes_in",
-]
-
 RT_TABLE_MAIN: Final = 254
 RT_SCOPE_UNIVERSE: Final = 0
 RT_TABLE_COMPAT: Final = 252

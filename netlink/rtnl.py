@@ -5,26 +5,14 @@ from _socket import AF_INET6
 from time import monotonic
 
 from lean.typing import Callable, TypeVar
-from netlink.addresses import Address, AddressVerbs
+from netlink.addresses import AddressVerbs
 from netlink.bridge_ports import PortVerbs
 from netlink.kinds import PAIRS
 from netlink.link import Link
-from netlink.links import LinkVerbs, VlanFilteringUnsupportedError
-from netlink.routes import RT_TABLE_MAIN, Route, RouteVerbs
+from netlink.links import LinkVerbs
+from netlink.routes import RouteVerbs
 from netlink.socket import NETLINK_ROUTE, Socket
 from netlink.wire import NetlinkError
-
-__all__ = [
-    "RT_TABLE_MAIN",
-    "Address",
-    "DuplicateAddressError",
-    "Link",
-    "NetlinkError",
-    "Route",
-    "Rtnl",
-    "VlanFilteringUnsupportedError",
-    "is_oper_up",
-]
 
 _Seen = TypeVar("_Seen")
 

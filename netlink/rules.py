@@ -12,8 +12,6 @@ from netlink.request import Request, RtnlSocket, change
 from netlink.routes import RT_TABLE_COMPAT, RT_TABLE_MAIN, Network, network_of
 from netlink.wire import HEADER, NLM_F_CREATE, NLM_F_EXCL, attribute, message, number, uint32, values
 
-__all__ = ["Rule", "add_rule", "delete_rule", "list_rules"]
-
 _RTM_NEWRULE, _RTM_DELRULE, _RTM_GETRULE = 32, 33, 34
 _FRA_SRC, _FRA_PRIORITY, _FRA_TABLE = 2, 6, 15
 _FR_ACT_TO_TBL = 1

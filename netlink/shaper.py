@@ -33,8 +33,6 @@ from netlink.traffic_filters import (
     new_u32_filter,
 )
 
-__all__ = ["Shape", "flaw", "is_redirected", "redirect", "redirect_targets", "shape", "stop_redirecting", "unshape"]
-
 Network = IPv4Network | IPv6Network
 
 _HANDLE: Final = 0x1_0000

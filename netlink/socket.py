@@ -28,8 +28,6 @@ from netlink.wire import (
     stamp,
 )
 
-__all__ = ["NETLINK_NETFILTER", "NETLINK_ROUTE", "DumpInterruptedError", "Frame", "NetlinkError", "Socket"]
-
 NETLINK_ROUTE: Final = 0
 NETLINK_NETFILTER: Final = 12
 

@@ -8,8 +8,6 @@ from lean.typing import TYPE_CHECKING, Final, Iterable
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-__all__ = ["message_span"]
-
 _ROUTE: Final = {
     16: "LINK", 20: "ADDR", 24: "ROUTE", 28: "NEIGH", 32: "RULE", 36: "QDISC", 40: "TCLASS", 44: "TFILTER",
     64: "NEIGHTBL", 80: "NETCONF", 84: "MDB", 88: "NSID", 92: "STATS",

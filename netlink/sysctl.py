@@ -2,8 +2,6 @@
 
 import os
 
-__all__ = ["read_sysctl", "set_sysctl", "write_sysctl"]
-
 # net/ below is /proc/thread-self's view: the namespace of the *opening thread*, also within `entered`.
 _ROOT = "/proc/sys"
 

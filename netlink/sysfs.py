@@ -6,8 +6,6 @@ from lean import syscalls
 from lean.contextlib import contextmanager, suppress
 from lean.typing import Iterator
 
-__all__ = ["driver_of", "has_device", "has_set_mac", "links_at", "virtio_devices_of"]
-
 _SYS = "/sys"
 _LINKS = "class/net"
 _NET_ADDR_SET = "3"  # include/uapi/linux/netdevice.h

@@ -12,8 +12,6 @@ from lean.typing import Final
 from netlink.namespace import Namespace, entered
 from netlink.wire import NetlinkError
 
-__all__ = ["create_tap"]
-
 _DEVICE = "/dev/net/tun"
 _TUNSETIFF, _TUNSETPERSIST, _TUNSETOWNER, _TUNSETGROUP = 0x400454CA, 0x400454CB, 0x400454CC, 0x400454CE
 _IFF_TAP, _IFF_MULTI_QUEUE, _IFF_NO_PI, _IFF_TUN_EXCL = 0x0002, 0x0100, 0x1000, 0x8000

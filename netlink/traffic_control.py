@@ -22,27 +22,6 @@ from netlink.wire import (
     values,
 )
 
-__all__ = [
-    "INGRESS",
-    "INGRESS_HANDLE",
-    "ROOT",
-    "TCA_KIND",
-    "TCA_OPTIONS",
-    "TCMSG",
-    "Bucket",
-    "TrafficClass",
-    "bfifo",
-    "delete_qdisc",
-    "find_class",
-    "find_qdisc",
-    "htb",
-    "htb_class",
-    "new_class",
-    "new_qdisc",
-    "tbf",
-    "traffic_message",
-]
-
 ROOT: Final = 0xFFFFFFFF
 INGRESS: Final = 0xFFFFFFF1
 """The parent of a qdisc `ingress`."""

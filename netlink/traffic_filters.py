@@ -25,17 +25,6 @@ from netlink.wire import (
     values,
 )
 
-__all__ = [
-    "Filter",
-    "Key",
-    "filter_in",
-    "get_actions",
-    "get_filters",
-    "mirred_targets_in",
-    "new_redirection",
-    "new_u32_filter",
-]
-
 _NEW_FILTER, _GET_FILTER, _GET_ACTION = 44, 46, 50
 _TCA_U32_CLASSID, _TCA_U32_SEL, _TCA_U32_ACT = 1, 5, 7
 _TCA_ACT_TAB, _TCA_ACT_KIND, _TCA_ACT_OPTIONS = 1, 1, 2

@@ -4,8 +4,6 @@ import os
 
 from lean import syscalls
 
-__all__ = ["enter_user_namespace", "has_capabilities", "in_user_namespace"]
-
 # include/uapi/linux/capability.h
 _CAP_NET_ADMIN = 12
 _CAP_SYS_CHROOT = 18

@@ -9,41 +9,6 @@ import struct
 
 from lean.typing import Final, Iterator, NamedTuple, Sequence
 
-__all__ = [
-    "HEADER",
-    "NLA_F_NESTED",
-    "NLMSG_DONE",
-    "NLMSG_ERROR",
-    "NLM_F_ACK",
-    "NLM_F_APPEND",
-    "NLM_F_CREATE",
-    "NLM_F_DUMP",
-    "NLM_F_DUMP_INTR",
-    "NLM_F_EXCL",
-    "NLM_F_MULTI",
-    "NLM_F_REPLACE",
-    "NLM_F_REQUEST",
-    "DumpInterruptedError",
-    "Frame",
-    "NetlinkError",
-    "attribute",
-    "described",
-    "flag",
-    "frames",
-    "hardware_address",
-    "items",
-    "message",
-    "nested",
-    "number",
-    "refusal",
-    "stamp",
-    "string",
-    "text",
-    "uint32",
-    "value",
-    "values",
-]
-
 NLMSG_ERROR: Final = 2
 NLMSG_DONE: Final = 3
 

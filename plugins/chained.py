@@ -3,8 +3,6 @@
 from lean.typing import Any
 from skel import Args, CniError, Code, Result
 
-__all__ = ["nothing", "required_result"]
-
 
 def required_result(args: Args[Any]) -> Result:
     """Return prevResult, which a chained plugin returns as its own result. Raises CniError (7) if it is missing.

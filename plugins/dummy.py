@@ -6,8 +6,6 @@ from plugins.attach.made_in_pod import MadeInPod
 from plugins.attach.sequence import interface_plugin
 from skel import CniError, Code
 
-__all__ = ["PLUGIN", "DummyConfig", "DummyDriver"]
-
 
 class DummyConfig(InterfaceConfig):
     """Keys of the specification, and the MTU and MAC of every interface plugin."""

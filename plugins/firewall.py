@@ -26,9 +26,7 @@ from skel.steps import Steps
 from skel.versions import REFERENCE_RELEASE
 
 if TYPE_CHECKING:
-    from firewall.admission import Admission, Ingress
-
-__all__ = ["PLUGIN", "FirewallConfig"]
+    from firewall.admission_subject import Admission, Ingress
 
 _OPEN = "open"
 _CHAIN_MAX = 28
@@ -118,8 +116,7 @@ def repair(args: Args[FirewallConfig]) -> None:
 
 def _admission(args: Args[FirewallConfig]) -> "Admission":
     """Return the admission of the addresses in prevResult, as configured. Raises CniError (7)."""
-    from firewall.admission import Admission
-    from firewall.admission_subject import ADMIN_CHAIN, ZONE
+    from firewall.admission_subject import ADMIN_CHAIN, ZONE, Admission
 
     config = args.config
     return Admission(
@@ -134,7 +131,7 @@ def _admission(args: Args[FirewallConfig]) -> "Admission":
 
 def _ingress(args: Args[FirewallConfig]) -> "Ingress | None":
     """Return the ingress policy, and the bridge and the port that prevResult names. Raises CniError (7)."""
-    from firewall.admission import Ingress
+    from firewall.admission_subject import Ingress
 
     policy = args.config.ingress_policy
     if policy is None or policy == _OPEN or args.prev_result is None:

@@ -10,9 +10,8 @@ from plugins.attach.sequence import interface_plugin
 from skel import Args, Cidr, CniError, Code, choice, field, optional
 
 if TYPE_CHECKING:
-    from netlink.rtnl import Link, Rtnl
-
-__all__ = ["PLUGIN", "IpvlanConfig", "IpvlanDriver"]
+    from netlink.link import Link
+    from netlink.rtnl import Rtnl
 
 _DEFAULT_MODE = "l2"
 

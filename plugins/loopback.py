@@ -13,8 +13,6 @@ from skel.versions import REFERENCE_RELEASE
 if TYPE_CHECKING:
     from netlink.loopback import Loopback
 
-__all__ = ["PLUGIN"]
-
 _LOOPBACK: Final = "lo"
 _NO_MAC = "00:00:00:00:00:00"
 

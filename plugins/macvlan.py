@@ -5,8 +5,6 @@ from plugins.attach.on_master import MasterConfig, OnMaster
 from plugins.attach.sequence import interface_plugin
 from skel import CniError, Code, choice, field, integer_between, mac, optional
 
-__all__ = ["PLUGIN", "MacvlanConfig", "MacvlanDriver"]
-
 _DEFAULT_MODE = "bridge"
 
 

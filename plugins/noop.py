@@ -48,8 +48,6 @@ from skel.names import parse_cni_args
 from skel.state_file import write_whole
 from skel.strict_json import decode_json
 
-__all__ = ["PLUGIN"]
-
 _CALLS = list_of(raw)
 
 _NAME_SERVER = "1.2.3.4"  # the reference's value, which its tests expect

@@ -15,11 +15,9 @@ from plugins.attach.sequence import interface_plugin
 from skel import Address, Cidr, CniError, Code, IPConfig, with_length
 
 if TYPE_CHECKING:
+    from netlink.link import Link
     from netlink.request import Request
-    from netlink.rtnl import Link
     from skel.steps import Steps
-
-__all__ = ["PLUGIN", "PtpConfig", "PtpDriver"]
 
 _RT_SCOPE_LINK, _RT_SCOPE_HOST = 253, 254
 

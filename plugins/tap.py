@@ -8,10 +8,9 @@ from plugins.attach.sequence import interface_plugin
 from skel import CniError, Code, boolean, field, integer_between, interface_name, mac, optional, string
 
 if TYPE_CHECKING:
+    from netlink.link import Link
     from netlink.request import Request
-    from netlink.rtnl import Link, Rtnl
-
-__all__ = ["PLUGIN", "TapConfig", "TapDriver"]
+    from netlink.rtnl import Rtnl
 
 _NOBODY = 0xFFFFFFFF
 """The kernel's number for no user and no group, which is no ID."""

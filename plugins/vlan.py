@@ -6,9 +6,7 @@ from plugins.attach.sequence import interface_plugin
 from skel import CniError, Code, field, integer_between
 
 if TYPE_CHECKING:
-    from netlink.rtnl import Link
-
-__all__ = ["PLUGIN", "VlanConfig", "VlanDriver"]
+    from netlink.link import Link
 
 
 class VlanConfig(MasterConfig):

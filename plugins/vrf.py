@@ -24,10 +24,9 @@ from skel.versions import REFERENCE_RELEASE
 
 if TYPE_CHECKING:
     from netlink.addresses import Address
+    from netlink.link import Link
     from netlink.route_copies import RouteCopy
-    from netlink.rtnl import Link, Rtnl
-
-__all__ = ["PLUGIN", "VrfConfig"]
+    from netlink.rtnl import Rtnl
 
 _FIRST_TABLE = 1
 _RT_TABLE_MAIN = 254

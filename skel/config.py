@@ -9,9 +9,6 @@ from .record import REFUSED, UNKNOWN, Record, Tolerate, expected, field
 from .result import DNS
 from .strict_json import decode_json, decode_output
 
-__all__ = ["Attachment", "Config", "IpamConfig", "check_name", "parse_config", "version_of"]
-
-
 _DNS_LISTS = frozenset({"nameservers", "search", "options"})
 _GC_KEYS = frozenset({"cni.dev/valid-attachments", "cni.dev/attachments"})
 

@@ -7,8 +7,6 @@ from .interruption import Interruption
 if TYPE_CHECKING:
     from .plugin import Plugin
 
-__all__ = ["Context", "FindPlugin", "Kept"]
-
 
 class Closable(Protocol):
     """An open socket or file, or an object that owns some."""

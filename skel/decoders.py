@@ -9,29 +9,6 @@ from .errors import CniError
 from .names import ifname_flaw
 from .record import Decoder, Record, expected
 
-__all__ = [
-    "Address",
-    "Cidr",
-    "Network",
-    "address",
-    "address_or_network",
-    "boolean",
-    "choice",
-    "cidr",
-    "dict_of",
-    "integer",
-    "integer_between",
-    "interface_name",
-    "list_of",
-    "mac",
-    "network",
-    "optional",
-    "raw",
-    "record",
-    "string",
-    "with_length",
-]
-
 T = TypeVar("T")
 R = TypeVar("R", bound=Record)
 

@@ -22,8 +22,6 @@ from .record import Record, field
 from .result import Result
 from .strict_json import decode_output
 
-__all__ = ["find_in_path", "ipam_add", "ipam_check", "ipam_delete", "ipam_gc", "ipam_status"]
-
 C = TypeVar("C", bound=Config)
 
 

@@ -19,8 +19,6 @@ from .record import rendered
 from .result import Result
 from .versions import CURRENT, VERB_SINCE, at_least, parse
 
-__all__ = ["Outcome", "dispatch"]
-
 C = TypeVar("C", bound=Config)
 
 _FUNCTIONS = {

@@ -8,16 +8,6 @@ from .context import Kept
 from .errors import CniError, Code
 from .names import check_container_id, check_ifname
 
-__all__ = [
-    "TRACE",
-    "VERBS",
-    "is_own_descriptor",
-    "is_own_namespace",
-    "missing_variables",
-    "own_namespace_error",
-    "read_verb",
-]
-
 _OWN_DESCRIPTORS = ("/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/", "/dev/stdin")
 
 TRACE = "CNI_HARNESS_TRACE"

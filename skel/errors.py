@@ -3,8 +3,6 @@
 The dispatcher renders every error, once.
 """
 
-__all__ = ["CniError", "Code"]
-
 
 class Code:
     """Well-known error codes, as plain numbers (loading `enum` takes 1 ms); 100 and above are free for plugins.

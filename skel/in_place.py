@@ -8,8 +8,6 @@ import errno
 import os
 import stat
 
-__all__ = ["NotRegularError", "named", "open_regular", "overwrite", "read_regular", "write_all"]
-
 _NOT_REGULAR = {errno.ELOOP, errno.ENXIO}
 """The errors of open(2) for a symbolic link with O_NOFOLLOW, and for a socket or a FIFO without a reader."""
 

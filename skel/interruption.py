@@ -18,8 +18,6 @@ from lean import span
 from lean.contextlib import contextmanager
 from lean.typing import Iterator
 
-__all__ = ["Interruption", "InterruptionError"]
-
 _GRACE_SECONDS = 2.0
 """Far longer than any step takes."""
 

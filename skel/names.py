@@ -10,15 +10,6 @@ from lean.typing import Collection
 
 from .errors import CniError, Code
 
-__all__ = [
-    "check_container_id",
-    "check_ifname",
-    "check_network_name",
-    "ifname_flaw",
-    "parse_cni_args",
-    "select_cni_args",
-]
-
 IFNAME_MAX = 15
 """Bytes in an interface name, without the NUL (IFNAMSIZ - 1)."""
 

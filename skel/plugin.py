@@ -8,8 +8,6 @@ from .interruption import Interruption
 from .result import Result
 from .versions import SUPPORTED
 
-__all__ = ["Args", "Plugin", "ReadStdin", "Verbatim"]
-
 C = TypeVar("C", bound=Config)
 
 ReadStdin = Callable[[], bytes]

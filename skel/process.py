@@ -16,8 +16,6 @@ from .errors import CniError, Code
 from .interruption import Interruption
 from .plugin import Plugin
 
-__all__ = ["main", "read_all", "read_promptly"]
-
 C = TypeVar("C", bound=Config)
 
 _PATIENCE = 0.25

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["start_program"]
-
 _PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6)
 """Seconds between attempts to execute a file that another process has open for writing."""
 

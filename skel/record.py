@@ -17,8 +17,6 @@ from lean.typing import TYPE_CHECKING, Callable, ClassVar, Final, Self, TypeVar,
 
 from .errors import CniError, Code
 
-__all__ = ["REFUSED", "UNKNOWN", "Decoder", "Record", "Tolerate", "expected", "field", "rendered"]
-
 T = TypeVar("T")
 Decoder = Callable[[object, str], T]
 """Turns a JSON value, found at a path, into a T; raises `expected(...)` if it cannot."""

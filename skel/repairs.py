@@ -16,8 +16,6 @@ from .plugin import Plugin, Verbatim
 from .record import Record, field
 from .strict_json import decode_json
 
-__all__ = ["LISTED", "repair_listed"]
-
 LISTED = "cni-harness/attachments"
 
 

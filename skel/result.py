@@ -18,8 +18,6 @@ from .decoders import Address, Cidr, Network
 from .record import Record, expected, field
 from .versions import at_least
 
-__all__ = ["DNS", "IPConfig", "Interface", "Result", "Route"]
-
 _UINT32 = read.integer_between(0, 2**32 - 1)
 _IPV4 = 4
 _SINCE_1_1 = ("mtu", "socketPath", "pciID")

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from lean import Value
 
-__all__ = ["Parent", "Span", "SpanStack", "decoded", "encoded", "parse_traceparent"]
-
 _LENGTHS = (2, 32, 16, 2)
 _DIGITS = "0123456789abcdef"
 _json = json.encoder(default=str)

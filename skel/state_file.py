@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from io import FileIO
 
-__all__ = ["StateFiles", "write_whole"]
-
 _JOINT = ":"
 """No container ID and no interface name has it, so two attachments never share a file name."""
 

@@ -7,8 +7,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
-__all__ = ["Steps"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -8,8 +8,6 @@ and a key that is written twice in one object. `decode_output`, for the output o
 from lean import json
 from lean.typing import Any, Callable, NoReturn
 
-__all__ = ["decode_json", "decode_output"]
-
 _LOWEST, _HIGHEST = -(2**63), 2**64 - 1
 _SHOWN = 40
 """Characters of a number that an error shows."""

@@ -17,8 +17,6 @@ from .dispatch import Outcome
 from .environment import TRACE
 from .spans import Parent, Span, SpanStack, encoded, parse_traceparent
 
-__all__ = ["FileRecorder", "recorded", "report"]
-
 _PROMPTLY_NS = 20_000_000
 """Spans that end later than this after the last write are written at once: somebody may be watching."""
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import TracebackType
 
-__all__ = ["Undo"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

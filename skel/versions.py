@@ -2,8 +2,6 @@
 
 from .errors import CniError, Code
 
-__all__ = ["CURRENT", "REFERENCE_RELEASE", "SUPPORTED", "VERB_SINCE", "at_least", "parse"]
-
 SUPPORTED = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
 CURRENT = SUPPORTED[-1]
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from tests.nodes import Node, PluginRun
 
-__all__ = ["DUAL_STACK", "KEPT_BY_NODE", "SHARED_BY_PODS", "Network", "bridge_config"]
-
 KEPT_BY_NODE = [
     "node/sysctl/*",
     "files/*networks",

@@ -15,8 +15,6 @@ from typing import Any, Final, NamedTuple
 
 from tests.nodes import HANG
 
-__all__ = ["PHONE", "WIDE", "Browser", "Page", "View", "running_browser"]
-
 # Debian's script before it, and fontconfig, read files in /etc, which a package that is only unpacked has not.
 _CHROMIUM: Final = "/usr/lib/chromium/chromium"
 # Without an alias fontconfig takes any font for "monospace". Its package depends on the DejaVu fonts.

@@ -20,8 +20,6 @@ from harness.cri.messages import (
 from harness.cri.service import NotFoundError
 from tests.nodes import until
 
-__all__ = ["BUSYBOX", "Pod", "build_busybox", "leftovers", "log_texts", "pause"]
-
 BUSYBOX = "images.test/busybox:1"
 _APPLETS = (
     "awk cat chmod dd echo env false grep hostname id ip kill ls mkdir mount nproc ping printf ps readlink sh sleep "

@@ -7,8 +7,6 @@ from typing import Any
 
 from tests.nodes import Node, PluginRun
 
-__all__ = ["Chain"]
-
 
 class Chain:
     """Attaches pods by `plugins` in order, found in `bin_dir`; each plugin gets the result of the one before."""

@@ -18,19 +18,6 @@ from typing import Any
 from netlink.namespace import remove_namespace
 from tests.nodes import HANG
 
-__all__ = [
-    "AS_SOMEBODY",
-    "REFERENCE_BIN_DIR",
-    "ROOT",
-    "SYSTEM_PYTHON",
-    "Cli",
-    "bridge_network",
-    "interrupting",
-    "is_waited_for",
-    "on_a_terminal",
-    "waits_for_a_lock",
-]
-
 ROOT = Path(__file__).parent.parent
 REFERENCE_BIN_DIR = Path("/usr/lib/cni")
 """Where Debian's containernetworking-plugins are."""

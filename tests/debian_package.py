@@ -5,8 +5,6 @@ from pathlib import Path
 
 from tests.cli import ROOT
 
-__all__ = ["REMOVE", "built_package", "files", "install"]
-
 BIN_DIR = "/usr/lib/cni"
 REMOVE = ["apt-get", "purge", "--yes", "--quiet=2", "cni-harness"]
 _FOLDERS = ("/etc", "/opt", "/usr", "/var/lib")

@@ -10,8 +10,6 @@ from typing import Any
 
 from tests.nodes import HANG, Node, until
 
-__all__ = ["Daemon", "DhcpServer", "dnsmasq", "kea", "macvlan_config", "running_daemon"]
-
 DNSMASQ, KEA = "dnsmasq", "kea-dhcp{}"
 READY_KEA = "DHCP{}_STARTED"
 

@@ -13,16 +13,6 @@ from pathlib import Path
 from tests.cli import ROOT
 from tests.nodes import HANG, until
 
-__all__ = [
-    "ROOMS",
-    "WITHOUT_REGISTRY",
-    "Environment",
-    "built_wheel",
-    "plugin_module",
-    "project_copy",
-    "virtual_environment",
-]
-
 ROOMS = ("cni_harness_pytest", "conf", "firewall", "harness", "ipam", "launch", "lean", "netlink", "plugins", "skel")
 """The packages of the wheel."""
 

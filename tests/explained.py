@@ -5,8 +5,6 @@ from pathlib import Path
 
 from tests.cli import Cli, bridge_network
 
-__all__ = ["Explained", "chain", "explained", "host_veth"]
-
 _VOID = {"meta", "link", "br", "img"}
 
 

@@ -4,16 +4,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from harness.conformance.catalogue import ALL, Check, Level
+from harness.conformance.catalogue import ALL, Check
 from harness.conformance.examination import Examination, ExaminedFile
 from harness.conformance.finding import Finding, KeptNode, Outcome
 from harness.conformance.profile import Profile
-from harness.conformance.sentences import load
+from harness.conformance.sentences import Level, load
 from harness.conformance.subject import Subject
 from harness.libcni.execute import Execution
 from harness.libcni.networks import NetworkList, PluginConfig, parse_network_list
-
-__all__ = ["HABIT", "HOSTILE", "KEPT", "NETWORK", "RULE", "check", "examination", "execution", "finding", "subject"]
 
 NETWORK: NetworkList = parse_network_list(
     b'{"cniVersion": "1.0.0", "name": "testnet", "plugins": [{"type": "bridge", "ipam": {"type": "host-local"}}]}'

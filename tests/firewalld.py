@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from tests.nodes import HANG, Node, until
 
-__all__ = ["Firewalld", "running_daemon", "running_firewalld", "sources"]
-
 _BUS = """
 <!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">

@@ -8,8 +8,6 @@ from tests.cli import ROOT
 from tests.distributions import WITHOUT_REGISTRY
 from tests.nodes import Node
 
-__all__ = ["as_fresh_machine"]
-
 
 def as_fresh_machine(node: Node, folder: Path) -> Node:
     """Turn a node into a fresh machine, with `.venv/bin` on its PATH and its files below `folder`; return it.

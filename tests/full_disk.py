@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["fill", "full_disk"]
-
 
 @contextmanager
 def full_disk(folder: Path, *, size: str = "64k") -> Iterator[Path]:

@@ -8,8 +8,6 @@ from pathlib import Path
 from launch.installation import PACKAGES
 from tests.cli import ROOT
 
-__all__ = ["build_id_of", "copied", "evaluated"]
-
 
 def copied(root: Path) -> Path:
     """Copy this installation into a new folder, and return that."""

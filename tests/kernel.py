@@ -7,8 +7,6 @@ import pytest
 
 from tests.nodes import Node
 
-__all__ = ["IS_FULL", "has_link_kind", "has_vlan_filtering", "lacking"]
-
 IS_FULL = os.environ.get("CNI_HARNESS_TEST_KERNEL") == "full"
 """Whether whoever runs the tests has promised a kernel with all drivers, as `make test-vm` does."""
 

@@ -30,19 +30,6 @@ from launch.server.protocol import (
 from skel import SUPPORTED
 from tests.nodes import HANG, until
 
-__all__ = [
-    "DIRECT",
-    "VERSION",
-    "Conversation",
-    "Installed",
-    "Script",
-    "close_while_it_waits",
-    "is_running",
-    "is_stopped",
-    "ran_directly",
-    "serve",
-]
-
 VERSION = {"CNI_COMMAND": "VERSION"}
 DIRECT = json.dumps({"cniVersion": "1.1.0", "supportedVersions": list(SUPPORTED)}).encode() + b"\n"
 

@@ -15,8 +15,6 @@ from netlink.namespace import remove_namespace
 from tests.cli import Cli
 from tests.nodes import until
 
-__all__ = ["FOREVER", "WIRES", "KubeletNode", "condition", "container", "pod"]
-
 FOREVER = ["sh", "-c", "trap 'exit 0' TERM USR1; while :; do sleep 0.1; done"]
 """A command that runs until its stop signal: the first process of a PID namespace ignores signals without a handler."""
 

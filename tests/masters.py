@@ -5,8 +5,6 @@ from typing import Any
 from tests.attachments import Network
 from tests.nodes import Node
 
-__all__ = ["IPAM", "link_of", "names", "reserved", "settings_of"]
-
 IPAM = {
     "type": "host-local",
     "ranges": [

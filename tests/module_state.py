@@ -8,8 +8,6 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, TypeGuard
 
-__all__ = ["Finding", "findings"]
-
 _CONTAINERS: Final = {"list", "dict", "set", "bytearray", "deque", "defaultdict", "OrderedDict", "Counter", "array"}
 _CONTAINERS_OF: Final = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp)
 _CHANGES: Final = {

@@ -5,8 +5,6 @@
 
 import pytest
 
-__all__ = ["IMAGES", "REASONS", "refuse_unknown"]
-
 REASONS = {
     "chromium": "a browser",
     "firewalld": "a service, and dbus-daemon for its bus",

@@ -12,8 +12,6 @@ from netlink.nft_wire import ACCEPT, DROP, GOTO, JUMP, RETURN, SUBSYSTEM, attrib
 from netlink.socket import NETLINK_NETFILTER, Socket
 from netlink.wire import HEADER, Frame, string, values
 
-__all__ = ["TraceEvent", "TraceReader"]
-
 _GROUP: Final = 1 << 8  # NFNLGRP_NFTRACE is the ninth
 _MESSAGE: Final = 17  # NFT_MSG_TRACE
 _TABLE, _CHAIN, _HANDLE, _TYPE, _VERDICT, _ID = 1, 2, 3, 4, 5, 6

@@ -20,18 +20,6 @@ from harness.runtime.sandbox import create_sandbox
 from harness.snapshot import Snapshot, differences, take
 from netlink.namespace import remove_namespace
 
-__all__ = [
-    "BARE_PATH",
-    "HANG",
-    "Neighbours",
-    "Node",
-    "PluginRun",
-    "until",
-    "until_usable",
-    "veth_between",
-    "with_enough_time",
-]
-
 T = TypeVar("T")
 
 # What runtimes give a plugin when they give it little (see the notes on real runtimes).

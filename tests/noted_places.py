@@ -6,8 +6,6 @@ from typing import Any
 
 from tests.cli import Cli, bridge_network
 
-__all__ = ["assert_nothing_left", "made_places", "noting", "outcomes", "shadow"]
-
 
 def noting(cli: Cli, folder: Path) -> Cli:
     """Give it a bridge network and a bridge plugin that notes in `folder`/places where it is to work."""

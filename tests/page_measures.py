@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["MEASURES"]
-
 _COMMON: Final = """
 (() => {
 const shown = element => { const box = element.getBoundingClientRect(); return box.width > 0 && box.height > 0 };

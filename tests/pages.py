@@ -4,8 +4,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["PAGES", "commands"]
-
 ROOT = Path(__file__).parent.parent
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _HERE_DOCUMENT = re.compile(r"<<'?(\w+)'?$")

@@ -8,8 +8,6 @@ from tests.attachments import Network, bridge_config
 from tests.node.firewall import socket_in
 from tests.nodes import Node, PluginRun
 
-__all__ = ["Ports", "connects", "mapping", "refuses"]
-
 
 def mapping(host_port: int, container_port: int, protocol: str = "tcp", **keys: object) -> dict[str, object]:
     """Return one entry of `runtimeConfig.portMappings`."""

@@ -16,8 +16,6 @@ from tests.nodes import until
 from tests.server_client import client, encode_request, request_for
 from tests.servers import Server, running_server
 
-__all__ = ["main"]
-
 VERSION = {"CNI_COMMAND": "VERSION"}
 
 # Arguments: socket, attack, request and `G` as hexadecimal digits, file of the output.

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["UNITS", "Unit"]
-
 _CAP_SYS_RESOURCE: Final = 1 << 24
 
 

@@ -10,8 +10,6 @@ from zlib import crc32
 
 import pytest
 
-__all__ = ["sampled", "share"]
-
 Item = TypeVar("Item", bound=pytest.Item)
 
 

@@ -15,8 +15,6 @@ from launch.installation import build_id
 from launch.server.protocol import GO, PIECE_BYTES, READY, Request
 from tests.nodes import HANG
 
-__all__ = ["Client", "client", "encode_environment", "encode_request", "request_for"]
-
 
 @cache
 def _own_build_id() -> bytes:

@@ -9,12 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from launch.plugin_list import PLUGINS
+from launch import PLUGINS
 from tests.cli import ROOT
 from tests.nodes import HANG, until
-
-__all__ = ["Server", "children", "open_files", "running_server", "served_only", "write_launchers"]
-
 
 _numbers = itertools.count()
 _PROGRAM = """\

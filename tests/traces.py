@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 from tests.cli import Cli
 
-__all__ = ["Step", "Trace", "traced"]
-
 
 class Step(NamedTuple):
     """A span of a file that --trace-file has written."""

@@ -12,8 +12,6 @@ from zlib import crc32
 
 import pytest
 
-__all__ = ["turns"]
-
 Item = TypeVar("Item", bound=pytest.Item)
 
 _KINDS: Final = ("direct", "served")

@@ -21,8 +21,6 @@ from tests.dhcp_servers import dnsmasq, running_daemon
 from tests.nodes import Node, veth_between
 from tests.servers import running_server, write_launchers
 
-__all__ = ["main"]
-
 
 def main() -> int:
     """Measure, and print one line of JSON."""

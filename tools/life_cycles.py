@@ -12,8 +12,6 @@ from harness.cri.builtin.container_states import CONTAINER_LIFE
 from harness.cri.builtin.sandbox_states import SANDBOX_LIFE
 from harness.kubelet.pod_states import POD_LIFE
 
-__all__ = ["PAGE", "drawn"]
-
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "life-cycles.md"
 _BLOCK: Final = re.compile(r"^```mermaid\n(?:.*\n)*?```\n", re.MULTILINE)
 _DRAWINGS: Final = {

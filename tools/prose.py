@@ -16,8 +16,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["HABITS", "Passage", "habits", "passages", "rates"]
-
 _ROOT: Final = Path(__file__).resolve().parent.parent
 HABITS: Final = {
     "what is": re.compile(

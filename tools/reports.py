@@ -16,8 +16,6 @@ from harness.conformance.report.markdown_parts import escaped, table
 from harness.conformance.report.submission import KIND, REPORT
 from harness.conformance.report.wording import tally
 
-__all__ = ["FOLDER", "PAGE", "ReportError", "page_with_table", "read_reports", "table_of"]
-
 _ROOT: Final = Path(__file__).parent.parent
 FOLDER: Final = _ROOT / "reports" / SPEC_VERSION
 """A folder for each project."""

@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["NAMES", "PROTO", "ROOT", "generate"]
-
 ROOT = Path(__file__).resolve().parent.parent
 PROTO = Path("harness/cri/remote/api.proto")
 NAMES = ("api_pb2.py", "api_pb2.pyi", "api_pb2_grpc.py")

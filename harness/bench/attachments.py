@@ -17,8 +17,6 @@ from harness.runtime.kubernetes import pod_cni_args
 from skel.strict_json import decode_output
 from skel.versions import CURRENT, VERB_SINCE, at_least
 
-__all__ = ["Attached", "Caller", "attached_to"]
-
 _IFNAME: Final = "eth0"
 
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["ControlGroup", "ControlGroupError", "control_group"]
-
 _MOUNTS: Final = Path("/proc/self/mounts")
 _QUIET_READINGS: Final = 4
 _QUIET_S: Final = 0.0001

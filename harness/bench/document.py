@@ -11,8 +11,6 @@ from harness.bench.recording import Extent, Recording, Series
 from harness.bench.subjects import Described
 from harness.bench.summary import Ratio, Summary
 
-__all__ = ["Document", "machine", "to_document"]
-
 Document = dict[str, object]
 
 _FORMAT: Final = 2

@@ -17,8 +17,6 @@ from harness.bench.summary import in_turns
 from harness.libcni.networks import NetworkList
 from harness.runtime.site import Site
 
-__all__ = ["Bench"]
-
 _NOTHING: Final = "/bin/true"
 _WARM_UP: Final = 2
 _CPU_BATCHES: Final = 4

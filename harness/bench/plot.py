@@ -12,8 +12,6 @@ from harness.bench.summary import Summary
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["SUFFIXES", "PlotError", "check_plots", "plot"]
-
 SUFFIXES: Final = (".svg", ".png")
 _COLOURS: Final = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
 """People with colour blindness can tell these apart, too (Okabe and Ito)."""

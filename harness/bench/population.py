@@ -23,8 +23,6 @@ from harness.libcni.networks import NetworkList
 from harness.runtime.node import Node
 from netlink.netfilter import Netfilter
 
-__all__ = ["PopulationError", "populate"]
-
 _HOST_LOCAL: Final = "host-local"
 _IFNAME: Final = "eth0"
 _IPTABLES: Final = {4: "iptables", 6: "ip6tables"}

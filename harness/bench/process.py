@@ -13,8 +13,6 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-__all__ = ["Chain", "Ended", "PluginFailedError", "Process", "Request", "run_chains", "run_one"]
-
 _PIPE_SIZE = 1 << 16
 _CHUNK = 1 << 16
 # Python ignores these signals in its own process, and child processes would inherit that.

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, field
 
-__all__ = ["QUICK", "Extent", "Memory", "Recording", "Series", "Work"]
-
 
 @dataclass(frozen=True)
 class Extent:

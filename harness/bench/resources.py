@@ -10,8 +10,6 @@ from typing import Final
 
 from harness.bench.process import Process, Request
 
-__all__ = ["Stopped", "is_writing", "peak_rss", "process_tree", "stopped_at_its_result"]
-
 _PROC: Final = Path("/proc")
 # Fields of /proc/PID/stat after the name, which may hold any character: state is the first, the parent the second.
 _PARENT = 1

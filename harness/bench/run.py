@@ -13,8 +13,6 @@ from harness.libcni.networks import NetworkList
 from harness.runtime.site import Site
 from harness.table import Table
 
-__all__ = ["Findings", "run_bench"]
-
 
 @dataclass(frozen=True)
 class Findings:

@@ -12,11 +12,9 @@ from typing import Final
 from harness.bench.process import Request
 from harness.bench.resources import process_tree, stopped_at_its_result
 from harness.bench.spawner import Spawner
+from launch import PLUGINS
 from launch.installation import plugin_names
 from launch.launcher import launcher_bytes
-from launch.plugin_list import PLUGINS
-
-__all__ = ["Server", "ServerError", "serving", "write_launchers"]
 
 _IDLE_S: Final = 300
 """The time after which a server without requests ends by itself, in case the measurement cannot end it."""

@@ -12,8 +12,6 @@ from harness.bench.control_group import ControlGroup, ControlGroupError
 from harness.runtime.node import Node
 from launch.installation import ROOT
 
-__all__ = ["Spawner"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

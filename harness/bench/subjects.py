@@ -11,24 +11,9 @@ from typing import Final
 from harness.bench.server import write_launchers
 from harness.libcni.execute import Executor
 from harness.libcni.networks import NetworkList, parse_network_list
+from launch import PLUGINS
 from launch.installation import PACKAGES, ROOT, search_path
 from launch.launcher import is_ours
-from launch.plugin_list import PLUGINS
-
-__all__ = [
-    "MASQUERADED",
-    "OURS",
-    "PLAIN",
-    "REFERENCE",
-    "REFERENCE_BIN_DIR",
-    "Described",
-    "Suite",
-    "bytes_on_disk",
-    "default_networks",
-    "described",
-    "own_plugins",
-    "suites_of",
-]
 
 PLAIN: Final = "bench"
 MASQUERADED: Final = "bench-masq"

@@ -16,8 +16,6 @@ from harness.libcni.networks import NetworkList
 from harness.runtime.node import Node
 from harness.runtime.site import Site
 
-__all__ = ["SuiteNode"]
-
 _PAUSE_S: Final = 0.05
 
 

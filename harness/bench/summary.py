@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Self, TypeVar
 
-__all__ = ["Ratio", "Summary", "in_turns", "percentile"]
-
 _RESAMPLES = 1000
 _CONFIDENCE = 0.95
 _DIGITS = 9

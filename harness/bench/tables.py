@@ -9,8 +9,6 @@ from harness.bench.subjects import Described
 from harness.bench.summary import Ratio, Summary
 from harness.table import Table
 
-__all__ = ["sections"]
-
 _MIB: Final = 1 << 20
 
 

@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.option_types import EXECUTABLE
-from harness.cli.options import Settings, complete_network, namespace_option, needs_root, say, verb
+from harness.cli.options import Settings, complete_network, namespace_option, needs_root, verb
 from harness.cli.parallel import for_each_pod, jobs_option
 from harness.cli.traced_verb import record_option
-from harness.output import seconds
+from harness.output import say, seconds
 from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.runtime.pod_lifecycle import AddedPod
-
-__all__ = ["command"]
 
 _PREPARATION_S = 60.0
 _HEADINGS = ("POD", "INTERFACE", "ADDRESS", "GATEWAY", "BRIDGE", "TIME")

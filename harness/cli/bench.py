@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.option_types import named_folders
-from harness.cli.options import Settings, needs_root, say, verb
-from harness.output import emit, write
+from harness.cli.options import Settings, needs_root, verb
+from harness.output import emit, say, write
 
 if TYPE_CHECKING:
     from harness.bench.recording import Extent
     from harness.bench.run import Findings
-
-__all__ = ["command"]
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 

@@ -4,8 +4,6 @@ from pathlib import Path
 
 import click
 
-__all__ = ["cache_dir_option"]
-
 cache_dir_option = click.option(
     "--cache-dir",
     "cache_dirs",

@@ -6,8 +6,6 @@ from harness.cli.options import Settings, complete_pod, namespace_option, needs_
 from harness.cli.parallel import for_each_pod, jobs_option
 from harness.table import Table
 
-__all__ = ["command"]
-
 
 @verb("check")
 @click.argument("pods", nargs=-1, metavar="[POD]...", shell_complete=complete_pod)

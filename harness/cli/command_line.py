@@ -7,11 +7,9 @@ from typing import Final
 import click
 
 from harness.cli.interruption import interrupted_once
-from harness.cli.options import Settings, say, shared_options
+from harness.cli.options import Settings, shared_options
 from harness.cli.verbs import Verbs
-from harness.output import abandon, message_of, write
-
-__all__ = ["cli", "run"]
+from harness.output import abandon, message_of, say, write
 
 _INTERRUPTED: Final = 130
 _TRACEBACK_VERBOSITY: Final = 2

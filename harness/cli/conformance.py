@@ -18,9 +18,9 @@ from harness.cli.conformance_reports import ReportFiles, junit_option, report_op
 from harness.cli.conformance_runtime import runtime
 from harness.cli.conformance_session import session
 from harness.cli.conformance_surveyed import surveyed
-from harness.cli.options import Settings, say, verb
+from harness.cli.options import Settings, verb
 from harness.cli.privileges import obtain_privileges
-from harness.output import emit, report_width, write
+from harness.output import emit, report_width, say, write
 from harness.table import Table
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from harness.conformance.known_failures import KnownFailures
     from harness.conformance.reproduce import Arguments
     from harness.libcni.networks import NetworkList
-
-__all__ = ["command"]
 
 
 @verb("conformance", cls=click.Group, invoke_without_command=True)

@@ -5,8 +5,6 @@ import click
 from harness.cli.options import Settings, needs_root, verb
 from harness.table import Table
 
-__all__ = ["clean"]
-
 
 def _complete_kept(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     del param

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from harness.conformance.halt import Halt
 
-__all__ = ["Interruption", "halted_by_signals"]
-
 _NOTICE: Final = b"Interrupted: running checks end, then the report is written. Once more, and they are broken off.\n"
 
 

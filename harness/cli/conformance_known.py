@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from harness.conformance.finding import Finding
     from harness.conformance.known_failures import KnownFailures
 
-__all__ = ["demand_writable", "judged", "known_options", "read_known", "save_known_failures"]
-
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from harness.conformance.examination import Examination
     from harness.conformance.report.matrix import Matrix
 
-__all__ = ["matrix"]
-
 
 @verb("matrix")
 @click.option(

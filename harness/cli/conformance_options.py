@@ -18,13 +18,11 @@ from harness.cli.options import Settings, complete_network
 
 if TYPE_CHECKING:
     from harness.conformance.catalogue import Check
+    from harness.conformance.extent import Extent
     from harness.conformance.finding import Finding
     from harness.conformance.reproduce import Arguments
-    from harness.conformance.run import Extent
     from harness.conformance.survey import Survey
     from harness.libcni.networks import NetworkList
-
-__all__ = ["FILE", "ConformanceOptions", "survey_options"]
 
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
@@ -193,7 +191,7 @@ class ConformanceOptions:
         return [read_network_file(path) for path in self.confs] or select_networks(settings, self.names)
 
     def _extent(self) -> "Extent":
-        from harness.conformance.run import Extent
+        from harness.conformance.extent import Extent
 
         watched = tuple(folder.absolute() for folder in self.watched)
         extent = Extent(self.timeout, watched, self.preparation, pod_interface=self.pod_interface)

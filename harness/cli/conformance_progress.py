@@ -5,13 +5,10 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
-from harness.cli.options import say
-from harness.output import replace_line
+from harness.output import replace_line, say
 
 if TYPE_CHECKING:
     from harness.conformance.finding import Finding
-
-__all__ = ["Progress"]
 
 _SECONDS: Final = 10.0
 """The time between two lines, if stderr is no terminal."""

@@ -13,8 +13,6 @@ from harness.output import message_of
 if TYPE_CHECKING:
     from harness.conformance.examination import Examination
 
-__all__ = ["ENDINGS", "ReportFiles", "junit_option", "report_option", "writable_folder"]
-
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 ENDINGS: Final = (".html", ".json", ".md", ".svg", ".tap", ".xml", ".yaml")
 """Of the names of reports: those of harness.conformance.report.formats, which is slow to import."""

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from harness.cli.options import Settings, needs_root, say, verb
-from harness.output import emit, report_width, write
+from harness.cli.options import Settings, needs_root, verb
+from harness.output import emit, report_width, say, write
 from harness.table import Table
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from harness.conformance.runtime_side.demand import RuntimeCheck
     from harness.conformance.runtime_side.networks import WitnessedNetwork
     from harness.conformance.runtime_side.records import Records
-
-__all__ = ["runtime"]
 
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path, resolve_path=True)
 

@@ -9,8 +9,6 @@ import click
 if TYPE_CHECKING:
     from harness.conformance.catalogue import Check
 
-__all__ = ["SELECTION_OPTIONS", "demand_known", "selected"]
-
 _LEVELS: Final = ("MUST", "SHOULD", "MAY", "CONVENTION")
 _LISTING: Final = "cni-harness conformance --list"
 

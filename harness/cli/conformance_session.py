@@ -12,8 +12,6 @@ from harness.output import write
 if TYPE_CHECKING:
     from harness.conformance.session import Session
 
-__all__ = ["session"]
-
 
 @click.command("session", hidden=True)
 def session() -> None:

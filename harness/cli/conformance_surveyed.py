@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from harness.conformance.finding import Finding
     from harness.conformance.survey import Survey
 
-__all__ = ["Surveyed", "surveyed"]
-
 
 class Surveyed(NamedTuple):
     """The findings of one suite. `error` is the one that ended the survey, `cut_short` the reason for an early end."""

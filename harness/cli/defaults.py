@@ -4,13 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.cli.options import Settings, say, warn
+from harness.cli.options import Settings, warn
 from harness.install.files import write_launchers
 from harness.libcni.networks import NetworkError, NetworkList, load_networks, network_files
 from harness.locations import DEFAULT_BIN_DIR, OWN_CONF_DIR
+from harness.output import say
 from launch.installation import plugin_names
-
-__all__ = ["configured_networks", "network_folder", "plugin_folders", "plugin_types", "select_networks"]
 
 
 def network_folder(settings: Settings) -> Path:

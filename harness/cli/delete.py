@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, say, verb
+from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
 from harness.cli.parallel import for_each_pod, jobs_option
 from harness.cli.traced_verb import record_option
+from harness.output import say
 from harness.table import Table
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from harness.runtime.pod_lifecycle import Runtime
     from harness.runtime.pods import Pod
     from harness.snapshot import Difference
-
-__all__ = ["command"]
 
 
 @verb("del")

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from harness.kubelet.v1 import V1Pod
 
-__all__ = ["command", "end_pods", "wanted_by_kubelet"]
-
 _LOOK_S = 0.2
 _MARGIN_S = 60.0
 

@@ -14,10 +14,9 @@ from harness.output import on_one_line, write
 
 if TYPE_CHECKING:
     from harness.kubelet.events import Event
-    from harness.kubelet.v1 import V1Container, V1Pod
+    from harness.kubelet.v1 import V1Pod
+    from harness.kubelet.v1_container import V1Container
     from harness.kubelet.v1_status import V1ContainerState, V1ContainerStatus, V1PodStatus
-
-__all__ = ["command"]
 
 _WIDTH = 18
 _WIDTH_OF_CONTAINERS = 20

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.cache_option import cache_dir_option
-from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, say, verb
+from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
 from harness.locations import DEFAULT_BIN_DIR
+from harness.output import say
 from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.runtime.node import Node
     from harness.views.diagnosis import Scope
-
-__all__ = ["command"]
 
 _HEADINGS = ("CHECK", "FAULT", "CAUSE", "REMEDY")
 

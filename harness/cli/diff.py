@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import Settings, needs_root, say, verb
-from harness.output import message_of
+from harness.cli.options import Settings, needs_root, verb
+from harness.output import message_of, say
 from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.snapshot import Snapshot
-
-__all__ = ["command"]
 
 _SNAPSHOT = click.Path(allow_dash=True, dir_okay=False, path_type=Path)
 

@@ -2,14 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from harness.cli.options import Settings, say, verb
+from harness.cli.options import Settings, verb
+from harness.output import say
 from harness.table import Table
 from launch.installation import DEFAULT_SOCKET
 
 if TYPE_CHECKING:
     from harness.install.doctor import Examined
-
-__all__ = ["command"]
 
 
 @verb("doctor")

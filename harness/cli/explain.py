@@ -5,13 +5,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, say, verb
-from harness.output import write
+from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
+from harness.output import say, write
 
 if TYPE_CHECKING:
     from harness.views.explanation import Explanation
-
-__all__ = ["command"]
 
 
 @verb("explain", own_output=True)

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.option_types import Duration
-from harness.cli.options import Settings, needs_root, only_networks_option, say, verb
+from harness.cli.options import Settings, needs_root, only_networks_option, verb
+from harness.output import say
 from harness.table import Table
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from harness.runtime.leftovers import Key, Survey, TracedAttachment
     from harness.runtime.node import Node
     from harness.runtime.pods import Pod
-
-__all__ = ["command"]
 
 _SHORT_ID = 12
 _MIN_AGE_S = 60.0

@@ -10,8 +10,6 @@ from harness.cli.present_pods import pods_at_present
 from harness.output import say
 from harness.table import Table
 
-__all__ = ["command"]
-
 
 @verb("get")
 @click.argument(

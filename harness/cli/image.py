@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from harness.cri.builtin.images import Images
     from harness.cri.messages import Image
 
-__all__ = ["command"]
-
 _SHORT_ID = 12
 
 

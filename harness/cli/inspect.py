@@ -8,8 +8,6 @@ import click
 from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
 from harness.table import Table
 
-__all__ = ["command"]
-
 
 @verb("inspect")
 @click.argument("pod", shell_complete=complete_pod)

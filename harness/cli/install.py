@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import Settings, say, verb
+from harness.cli.options import Settings, verb
 from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR, DEFAULT_STATE_DIR
+from harness.output import say
 from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.install.files import Content
-
-__all__ = ["command"]
 
 _FIRST = "10-cni-harness.conflist"
 

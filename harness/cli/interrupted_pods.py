@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING
 
 from harness.cli.kubelet_node import is_running
 from harness.cli.kubelet_tables import pod_row
-from harness.cli.options import Settings, say
+from harness.cli.options import Settings
 from harness.cli.present_pods import pods_at_present
+from harness.output import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from harness.kubelet.v1 import V1Pod
-
-__all__ = ["stays_told"]
 
 
 @contextmanager

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-__all__ = ["Arrival", "handled_by", "interrupted_once", "interruption_deferred"]
-
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 

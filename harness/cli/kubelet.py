@@ -5,9 +5,8 @@ from pathlib import Path
 import click
 
 from harness.cli.kubelet_node import RuntimeChoice, node_name, open_kubelet, runtime_options
-from harness.cli.options import Settings, needs_root, say, verb
-
-__all__ = ["command"]
+from harness.cli.options import Settings, needs_root, verb
+from harness.output import say
 
 
 @verb("kubelet")

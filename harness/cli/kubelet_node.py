@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from harness.cli.option_types import Duration
-from harness.cli.options import Settings, say
+from harness.cli.options import Settings
+from harness.output import say
 from lean import recorder
 
 if TYPE_CHECKING:
@@ -21,21 +22,6 @@ if TYPE_CHECKING:
     from harness.kubelet.v1 import V1Pod
     from harness.kubelet.v1_status import V1PodStatus
     from harness.runtime.node import Node
-
-__all__ = [
-    "BusyError",
-    "RuntimeChoice",
-    "complete_manifest_pod",
-    "is_running",
-    "node_name",
-    "open_kubelet",
-    "open_runtime",
-    "pod_on_record",
-    "pods_on_record",
-    "run_pass",
-    "runtime_endpoint_option",
-    "runtime_options",
-]
 
 DEFAULT_TIMEOUT_S = 30.0
 _LOCK_TRIES = 3

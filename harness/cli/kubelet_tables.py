@@ -7,8 +7,6 @@ if TYPE_CHECKING:
     from harness.kubelet.v1 import V1Pod
     from harness.kubelet.v1_status import V1ContainerStatus, V1PodStatus
 
-__all__ = ["POD_HEADINGS", "age", "pod_row", "status_word"]
-
 POD_HEADINGS = ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP")
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))

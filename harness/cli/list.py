@@ -2,11 +2,9 @@
 
 import click
 
-from harness.cli.options import Settings, say, verb, warn
-from harness.output import age
+from harness.cli.options import Settings, verb, warn
+from harness.output import age, say
 from harness.table import Table
-
-__all__ = ["command"]
 
 
 @verb("list")

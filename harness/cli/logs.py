@@ -16,10 +16,9 @@ from harness.files import open_regular
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from harness.kubelet.v1 import V1Container, V1Pod
+    from harness.kubelet.v1 import V1Pod
+    from harness.kubelet.v1_container import V1Container
     from harness.kubelet.v1_status import V1PodStatus
-
-__all__ = ["command"]
 
 _LOOK_S = 0.2
 _CRI_FIELDS = 4

@@ -3,8 +3,6 @@
 import _signal  # type: ignore[import-not-found] # it has no stubs; `signal` is slower to load
 import sys
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Run the command line with the arguments of this process, and exit with its code.

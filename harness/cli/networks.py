@@ -4,11 +4,9 @@ from typing import Any
 
 import click
 
-from harness.cli.options import Settings, complete_network, needs_root, say, verb, warn
-from harness.output import write
+from harness.cli.options import Settings, complete_network, needs_root, verb, warn
+from harness.output import say, write
 from harness.table import Table
-
-__all__ = ["command"]
 
 _COUNTED = 10**9
 """Larger numbers of addresses are rounded in the table."""

@@ -4,11 +4,9 @@ from pathlib import Path
 
 import click
 
-from harness.cli.options import Settings, say, verb
-from harness.output import emit
+from harness.cli.options import Settings, verb
+from harness.output import emit, say
 from harness.table import Table
-
-__all__ = ["command"]
 
 
 @verb("new-plugin")

@@ -7,8 +7,6 @@ from typing import Final
 
 import click
 
-__all__ = ["EXECUTABLE", "Duration", "folders_of", "named_folders"]
-
 EXECUTABLE = click.Path(exists=True, dir_okay=False, executable=True, resolve_path=True, path_type=Path)
 
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}

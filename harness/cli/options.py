@@ -23,19 +23,6 @@ if TYPE_CHECKING:
     from harness.runtime.pods import Pod
     from harness.snapshot import Difference
 
-__all__ = [
-    "Settings",
-    "complete_network",
-    "complete_pod",
-    "namespace_option",
-    "needs_root",
-    "only_networks_option",
-    "say",
-    "shared_options",
-    "verb",
-    "warn",
-]
-
 _FOLDER: Final = click.Path(file_okay=False)
 
 

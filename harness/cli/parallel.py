@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import click
 
 from harness.cli.interruption import Arrival, interruption_deferred
-from harness.cli.options import say
-from harness.output import message_of
+from harness.output import message_of, say
 from lean import recorded_by, recorder
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
     from queue import SimpleQueue
-
-__all__ = ["for_each_pod", "jobs_option"]
 
 PodName = tuple[str, str]
 

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.cache_option import cache_dir_option
-from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, say, verb
+from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb
+from harness.output import say
 from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.views.path import PathResult
     from harness.views.path_ground import Ground, Place
-
-__all__ = ["command"]
 
 _HEADINGS = ("PLACE", "STEP", "WHAT")
 _PROTOCOLS = {"tcp": 6, "udp": 17, "sctp": 132}

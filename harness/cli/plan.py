@@ -15,8 +15,6 @@ from skel.errors import CniError
 from skel.names import ifname_flaw, parse_cni_args
 from skel.strict_json import decode_json
 
-__all__ = ["Options", "PlanError", "parse_port", "plan_networks"]
-
 _PORT: Final = re.compile(
     r"(?:(?P<host_ip>\[[0-9A-Fa-f:.]+\]|[0-9.]+):)?(?P<host_port>\d+):(?P<container_port>\d+)(?:/(?P<protocol>\w+))?"
 )

@@ -7,8 +7,6 @@ from typing import Final
 
 import click
 
-__all__ = ["listed_pods", "named_pod", "named_pods"]
-
 _KINDS: Final = ("pod", "pods", "po")
 
 

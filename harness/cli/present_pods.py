@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from click import ClickException
 
 from harness.cli.kubelet_node import is_running, open_runtime, pods_on_record
-from harness.cli.options import Settings, say
-from harness.output import age, message_of
+from harness.cli.options import Settings
+from harness.output import age, message_of, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from harness.cri.service import RuntimeService
     from harness.kubelet.v1 import V1Pod
     from harness.kubelet.v1_status import V1PodStatus
-
-__all__ = ["pods_at_present", "reading_runtime", "requests_without_effect"]
 
 
 def pods_at_present(settings: Settings) -> "list[tuple[V1Pod, V1PodStatus]]":

@@ -2,9 +2,7 @@
 
 import click
 
-from harness.cli.options import say
-
-__all__ = ["obtain_privileges"]
+from harness.output import say
 
 
 def obtain_privileges(verb: str, *, keeps: bool = False) -> None:

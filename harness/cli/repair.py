@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.cache_option import cache_dir_option
-from harness.cli.options import Settings, needs_root, only_networks_option, say, verb, warn
+from harness.cli.options import Settings, needs_root, only_networks_option, verb, warn
 from harness.locations import DEFAULT_BIN_DIR
-from harness.output import seconds
+from harness.output import say, seconds
 from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.libcni.repair import Repair
     from harness.runtime.node import Node
     from harness.runtime.node_repair import NodeRepair
-
-__all__ = ["command"]
 
 
 @verb("repair")

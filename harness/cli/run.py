@@ -19,16 +19,15 @@ from harness.cli.kubelet_node import (
 )
 from harness.cli.kubelet_tables import POD_HEADINGS, pod_row
 from harness.cli.option_types import Duration
-from harness.cli.options import Settings, needs_root, say, verb
+from harness.cli.options import Settings, needs_root, verb
 from harness.cli.run_look import LOOK_S, RunLook, RunTimes, progress
 from harness.cli.traced_verb import record_option
+from harness.output import say
 from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.kubelet.assembly import Assembled
     from harness.kubelet.v1 import V1ConfigMap, V1Pod
-
-__all__ = ["command"]
 
 
 @verb("run")

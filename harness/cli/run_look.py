@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from harness.kubelet.v1 import V1Pod
     from harness.kubelet.v1_status import V1PodStatus
 
-__all__ = ["LOOK_S", "RunLook", "RunTimes", "progress"]
-
 LOOK_S = 0.1
 _LOG_LINES = 3
 _LINE = 160

@@ -9,8 +9,6 @@ import click
 
 from harness.files import write_atomically
 
-__all__ = ["choose_endpoint", "forget_endpoint", "keep_endpoint"]
-
 _FILE = "runtime-endpoint"
 
 

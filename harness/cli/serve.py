@@ -6,8 +6,6 @@ from harness.cli.option_types import Duration
 from harness.cli.options import Settings, needs_root, verb
 from launch.installation import DEFAULT_SOCKET
 
-__all__ = ["command"]
-
 
 @verb("serve")
 @click.option("--socket", default=DEFAULT_SOCKET, show_default=True, help="The launchers' socket, set by `install`.")

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, say, verb, warn
+from harness.cli.options import Settings, complete_pod, namespace_option, needs_root, verb, warn
+from harness.output import say
 from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.snapshot import Snapshot
-
-__all__ = ["command"]
 
 _HEADINGS = ("PLACE", "WHAT", "STATE")
 _COUNTED = ("sysctls",)

@@ -2,14 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.options import Settings, needs_root, only_networks_option, say, verb
+from harness.cli.options import Settings, needs_root, only_networks_option, verb
+from harness.output import say
 from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.libcni.execute import Execution, PluginError
     from harness.libcni.networks import NetworkError
-
-__all__ = ["command"]
 
 
 @verb("status")

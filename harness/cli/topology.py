@@ -5,11 +5,9 @@ from pathlib import Path
 import click
 
 from harness.cli.cache_option import cache_dir_option
-from harness.cli.options import Settings, needs_root, say, verb
-from harness.output import write
+from harness.cli.options import Settings, needs_root, verb
+from harness.output import say, write
 from harness.table import Table
-
-__all__ = ["command"]
 
 _FORMATS = ("tree", "dot", "mermaid", "svg")
 

@@ -3,13 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from harness.cli.options import say
 from harness.libcni.execute import Execution
 from harness.libcni.reports import Delegation
-from harness.output import printable
+from harness.output import printable, say
 from harness.shell_command import indented, shell_command
-
-__all__ = ["in_shell", "trace_executions"]
 
 _SHORT_ID = 12
 _WITH_STREAMS = 2

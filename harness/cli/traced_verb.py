@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from harness.cli.options import Settings
     from skel.spans import Span
 
-__all__ = ["record_option", "trace_options", "traceable"]
-
 _OTLP_ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 

@@ -1,9 +1,8 @@
 """`cni-harness uninstall`: removal of the files that `install` wrote."""
 
-from harness.cli.options import Settings, say, verb
+from harness.cli.options import Settings, verb
+from harness.output import say
 from harness.table import Table
-
-__all__ = ["command"]
 
 
 @verb("uninstall", makes_folders=True)

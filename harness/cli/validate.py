@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import Settings, say, verb
+from harness.cli.options import Settings, verb
+from harness.output import say
 from harness.table import Table
 
 if TYPE_CHECKING:
     from harness.libcni.networks import NetworkList
-
-__all__ = ["command"]
 
 
 @verb("validate")

@@ -8,8 +8,6 @@ from typing import Final, NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
-__all__ = ["Verbs"]
-
 
 class _Verb(NamedTuple):
     """A verb. `module` is in `harness.cli`; `summary` is at most 55 characters: a line of 80 columns."""

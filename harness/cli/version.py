@@ -10,8 +10,6 @@ from harness.output import write
 from harness.table import Table
 from skel.versions import REFERENCE_RELEASE, SUPPORTED
 
-__all__ = ["command", "own_version"]
-
 _TIMEOUT_S = 5.0
 _AT_ONCE = 8
 _ABOUT = re.compile(r"^CNI \S+ plugin (?:version )?v?(\S+)$", re.MULTILINE)

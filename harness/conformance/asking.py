@@ -11,8 +11,6 @@ from harness.libcni.execute import inherited
 from harness.libcni.request import request_config
 from harness.runtime.kubernetes import pod_cni_args
 
-__all__ = ["ABSENT", "Changes", "Container", "attachment_of", "config_of", "environment_of"]
-
 ABSENT: Final = object()
 """In place of a value: the key, or the variable, is absent."""
 

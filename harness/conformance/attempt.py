@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from harness.conformance.catalogue import Check, Level
+from harness.conformance.catalogue import Check
 from harness.conformance.course import demand_room
+from harness.conformance.extent import Extent
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.found_delegates import for_each_delegate
 from harness.conformance.halt import HaltedError
@@ -15,14 +16,13 @@ from harness.conformance.hangs import HangingError
 from harness.conformance.kept_node import kept_node, kept_on_failure
 from harness.conformance.preparation import PreparationError
 from harness.conformance.privileges import lacking_root
+from harness.conformance.sentences import Level
 from harness.conformance.subject import Subject
-from harness.conformance.trial import Extent, Trial
+from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution
 from harness.shell_command import one_line_command
 from skel.versions import at_least
-
-__all__ = ["ORDINARY_ADD", "Attempt", "attempt", "not_examined"]
 
 ORDINARY_ADD: Final = "add-prints-result"
 _BINDING: Final = (Level.MUST, Level.SHOULD)

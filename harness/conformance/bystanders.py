@@ -8,8 +8,6 @@ from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError
 from harness.snapshot import Difference, Snapshot
 
-__all__ = ["Machine", "give_work", "losses"]
-
 _LINKS: Final = (("other0", "192.0.2", "2001:db8:a::"), ("other1", "198.51.100", "2001:db8:b::"))
 """Ranges of the documentation (RFC 5737, RFC 3849)."""
 _PORT: Final = "node0"

@@ -10,8 +10,6 @@ from typing import Final
 from harness.libcni.execute import Execution, execution_of
 from skel.strict_json import decode_json
 
-__all__ = ["CLOSED_STDERR", "CLOSED_STDIN", "FULL_STDOUT", "LOST_FOLDER", "corrected", "execute"]
-
 _LINGER: Final = 2.0
 """Seconds for output that is held open after the end."""
 _KEPT: Final = 1 << 16

@@ -11,9 +11,6 @@ from harness.conformance.sentences import Level, Sentence, load
 if TYPE_CHECKING:
     from harness.conformance.trial import Trial
 
-__all__ = ["ALL", "Check", "Level", "check", "checks"]
-
-
 ALL: Final = frozenset(Profile)
 
 Action = Callable[["Trial"], str | None]

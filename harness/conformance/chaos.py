@@ -17,13 +17,13 @@ from tempfile import NamedTemporaryFile
 from typing import Final, NamedTuple
 
 from harness.conformance import expect, killer
+from harness.conformance.asking import Container
+from harness.conformance.extent import Extent
 from harness.conformance.subject import Subject
-from harness.conformance.trial import Container, Extent, Trial
+from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 from harness.overload import overload
 from harness.snapshot import Snapshot
-
-__all__ = ["By", "Chaos", "Kill", "killed", "settled", "wreak"]
 
 _FEW_CALLS: Final = 250
 """System calls of a program that leaves its work to another process: such an ADD is interrupted by the clock."""

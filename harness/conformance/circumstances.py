@@ -4,26 +4,13 @@ import subprocess
 from contextlib import suppress
 from typing import Final
 
+from harness.conformance.asking import Container
 from harness.conformance.ordinary import settled
-from harness.conformance.trial import Container, Trial
+from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError
 from harness.overload import overload
 from harness.snapshot import Snapshot
 from netlink.namespace import remove_namespace
-
-__all__ = [
-    "command",
-    "demand_no_device",
-    "demand_of_others",
-    "happened",
-    "has_interface",
-    "lose_files",
-    "lose_interface",
-    "lose_namespace",
-    "make_interface",
-    "untouched",
-    "untouched_by_any",
-]
 
 _SECONDS: Final = 60.0
 """The timeout of a command."""

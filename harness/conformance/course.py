@@ -6,31 +6,14 @@ from collections.abc import Iterable
 from typing import Final, Unpack
 
 from harness.conformance import expect
+from harness.conformance.asking import Changes, Container
 from harness.conformance.kernel import Address, links
 from harness.conformance.ordinary import beyond_ordinary, settled
-from harness.conformance.trial import Changes, Container, Trial
+from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution
 from harness.snapshot import Difference, Snapshot
 from skel.result import Result
-
-__all__ = [
-    "BARE_PATH",
-    "addresses",
-    "baseline",
-    "declared",
-    "demand_back",
-    "demand_no_more",
-    "demand_ordinary_add",
-    "demand_room",
-    "demand_soon_same",
-    "let_go",
-    "pod_mac",
-    "refuses",
-    "round_trip",
-    "shared_addresses",
-    "spare_addresses",
-]
 
 BARE_PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
 """The PATH of a process of the system whose environment sets none."""

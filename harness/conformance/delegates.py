@@ -13,8 +13,6 @@ from harness.libcni.execute import Execution, Executor, PluginNotFoundError
 from harness.overload import overload
 from skel.strict_json import decode_output
 
-__all__ = ["FAILURE", "FAILURE_CODE", "FAILURE_MESSAGE", "REMARK", "Answer", "Delegate", "Record", "recording"]
-
 _SECONDS: Final = 30.0
 FAILURE_CODE: Final = 117
 FAILURE_MESSAGE: Final = "the conformance suite wants this delegate to fail"

@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["SPEC_VERSION", "SUITE_VERSION"]
-
 SPEC_VERSION: Final = "1.1.0"
 """The version of SPEC.md whose sentences the checks enforce."""
 SUITE_VERSION: Final = f"{SPEC_VERSION}-3"

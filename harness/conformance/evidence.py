@@ -10,8 +10,6 @@ from harness.runtime.node import Node
 from harness.runtime.own_folders import LOGS
 from harness.snapshot import Snapshot, SnapshotError, described_file, take
 
-__all__ = ["MACHINES", "evidence"]
-
 MACHINES: Final = "instead of"
 """The key of the machine's own file in the description of the file that a node has in its place; alone if removed."""
 

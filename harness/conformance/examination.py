@@ -9,8 +9,6 @@ from harness.conformance.edition import SPEC_VERSION, SUITE_VERSION
 from harness.conformance.finding import Finding
 from harness.conformance.reproduce import Arguments
 
-__all__ = ["Examination", "ExaminedFile"]
-
 
 @dataclass(frozen=True)
 class ExaminedFile:

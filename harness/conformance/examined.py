@@ -21,8 +21,6 @@ from harness.libcni.execute import Executor, PluginNotFoundError
 from harness.runtime.node import Node
 from harness.runtime.site import Site
 
-__all__ = ["examination_of"]
-
 _SECONDS: Final = 5.0
 """The time limit of an execution without a verb."""
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from harness.conformance.attempt import ORDINARY_ADD, Attempt, attempt, not_examined
 from harness.conformance.catalogue import Check, checks
+from harness.conformance.extent import Extent
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.halt import HaltedError
 from harness.conformance.kept_node import without_node
@@ -19,10 +20,7 @@ from harness.conformance.prerequisites import (
 )
 from harness.conformance.subject import Subject
 from harness.conformance.symptoms import version_differs
-from harness.conformance.trial import Extent
 from harness.conformance.verdict import UnexecutableError
-
-__all__ = ["Examiner"]
 
 _FAILED: Final = (Outcome.FAIL, Outcome.WARN)
 _JUDGED: Final = (Outcome.PASS, *_FAILED)

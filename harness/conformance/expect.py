@@ -13,8 +13,6 @@ from skel.errors import CniError
 from skel.result import Result
 from skel.strict_json import decode_output
 
-__all__ = ["any_case", "document", "ending", "failed", "refused", "result", "succeeded"]
-
 _QUOTED = 400
 _ROUNDED_FROM = 10.0
 """Seconds that are told without decimals."""

@@ -6,8 +6,6 @@ from pathlib import Path
 from harness.conformance.halt import Halt
 from harness.conformance.hangs import Hangs
 
-__all__ = ["Extent"]
-
 
 @dataclass(frozen=True)
 class Extent:

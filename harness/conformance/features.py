@@ -12,11 +12,10 @@ from ipaddress import IPv6Interface
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from harness.conformance.catalogue import Check, Level, checks
+from harness.conformance.catalogue import Check, checks
 from harness.conformance.finding import Finding, Outcome
+from harness.conformance.sentences import Level
 from harness.conformance.subject import Subject
-
-__all__ = ["FEATURES", "Feature", "Standing", "State", "feature_of", "standing", "standing_of_all"]
 
 
 class State(StrEnum):

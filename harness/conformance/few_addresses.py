@@ -8,11 +8,10 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Final
 
-from harness.conformance.trial import Container, Trial
+from harness.conformance.asking import Container
+from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError
 from harness.libcni.execute import Execution
-
-__all__ = ["COUNT", "exhaust", "lopsided", "narrowed"]
 
 COUNT: Final = 2
 """The number of attachments that get an address."""

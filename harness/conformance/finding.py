@@ -5,11 +5,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.conformance.catalogue import Check, Level
+from harness.conformance.catalogue import Check
+from harness.conformance.sentences import Level
 from harness.conformance.subject import Subject
 from harness.libcni.execute import Execution
-
-__all__ = ["Finding", "KeptNode", "Outcome", "fatal"]
 
 
 class Outcome(StrEnum):

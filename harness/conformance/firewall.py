@@ -9,8 +9,6 @@ from harness.conformance.circumstances import command
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError
 
-__all__ = ["Ruleset", "added", "remove", "ruleset"]
-
 Ruleset: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Tables, rules and elements of sets and maps: each has a unique name, and the object that would delete it."""
 

@@ -7,8 +7,6 @@ from harness.conformance.trial import Trial
 from harness.conformance.verdict import ViolationError
 from skel.result import Result
 
-__all__ = ["Flaw", "demand_no_new"]
-
 
 class Flaw(NamedTuple):
     """A demand on a result, `expected`, and the contrary fact."""

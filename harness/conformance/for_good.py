@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from harness.conformance.asking import Container
+from harness.conformance.extent import Extent
 from harness.conformance.subject import Subject
 from harness.conformance.symptoms import NUMBERS
-from harness.conformance.trial import Container, Extent, Trial
+from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.snapshot import Difference
-
-__all__ = ["left_for_good"]
 
 _NODE: Final = "node"
 

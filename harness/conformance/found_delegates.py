@@ -8,14 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.conformance.delegates import Delegate
+from harness.conformance.extent import Extent
 from harness.conformance.hangs import HangingError
 from harness.conformance.profile import Profile
 from harness.conformance.subject import Subject
-from harness.conformance.trial import Extent, Trial
+from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Executor
-
-__all__ = ["for_each_delegate", "with_delegates"]
 
 
 def with_delegates(subject: Subject, state_dir: Path, extent: Extent) -> Subject:

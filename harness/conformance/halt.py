@@ -1,7 +1,5 @@
 """The end of a run before its last check, as a person or a signal asks for it."""
 
-__all__ = ["Halt", "HaltedError"]
-
 
 class HaltedError(Exception):
     """A check was broken off; nothing is known of the plugin."""

@@ -6,8 +6,6 @@ from typing import Final, NamedTuple
 
 from harness.libcni.execute import Execution
 
-__all__ = ["Hang", "HangingError", "Hangs"]
-
 _ENOUGH: Final = 3
 """Time-outs of a verb that never ended by itself."""
 _ALTOGETHER: Final = 12

@@ -10,8 +10,6 @@ from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError
 from harness.runtime.site import remove_kept
 
-__all__ = ["kept_node", "kept_on_failure", "without_node"]
-
 
 @contextmanager
 def kept_on_failure(trial: Trial) -> Iterator[None]:

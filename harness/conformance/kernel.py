@@ -7,8 +7,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from harness.snapshot.tools import list_again
 from netlink.namespace import entered, open_namespace
 
-__all__ = ["Address", "Host", "Link", "Network", "Route", "links", "on_link", "routes"]
-
 Address: TypeAlias = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 Host: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network

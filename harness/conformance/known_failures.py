@@ -18,8 +18,6 @@ from harness.conformance.edition import SUITE_VERSION
 from harness.conformance.finding import Finding, Outcome
 from harness.output import printable
 
-__all__ = ["KnownFailure", "KnownFailures", "KnownFailuresError", "known_failures_file"]
-
 _FAILED: Final = (Outcome.FAIL, Outcome.WARN)
 _FLAKY: Final = "intermittent"
 """The first word of a reason. It says that the failure comes and goes, so that a pass proves nothing."""

@@ -8,8 +8,6 @@ from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError
 from skel.strict_json import decode_output
 
-__all__ = ["failing_late"]
-
 _UNREACHABLE = {"dst": "203.0.113.0/24", "gw": "198.51.100.77"}
 
 

@@ -7,8 +7,6 @@ from typing import Final
 from harness.conformance.evidence import MACHINES
 from harness.snapshot import Difference, Snapshot, differences
 
-__all__ = ["changes", "leftovers"]
-
 _RULES_OF_VRFS: Final = {f"{family} 1000: from all l3mdev" for family in ("inet", "inet6")}
 """The kernel makes these with the first VRF of a namespace, keeps them, and makes them once only (drivers/net/vrf.c).
 

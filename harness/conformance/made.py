@@ -2,13 +2,12 @@
 
 from typing import Any
 
+from harness.conformance.asking import Container
 from harness.conformance.circumstances import happened
 from harness.conformance.kernel import Address, links
-from harness.conformance.trial import Container, Trial
+from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError
 from skel.result import Result, Route
-
-__all__ = ["own_addresses", "own_interface", "own_routes", "previous", "remove_route", "result_copy", "set_mac"]
 
 
 def result_copy(trial: Trial) -> dict[str, Any]:

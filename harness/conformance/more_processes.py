@@ -9,8 +9,6 @@ from harness.conformance.trial import Trial
 from harness.overload import overload
 from harness.runtime.processes import Process
 
-__all__ = ["more_processes", "settled_processes"]
-
 _SECONDS: Final = 5.0
 """Time for a process to notice that the object of its work is gone."""
 _PAUSE: Final = 0.05

@@ -5,12 +5,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from harness.conformance.trial import Container, Trial
+from harness.conformance.asking import Container
+from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.overload import overload
 from harness.snapshot import Difference, Snapshot
-
-__all__ = ["beyond_ordinary", "settled"]
 
 _SETTLING_SECONDS: Final = 5.0
 _PAUSE: Final = 0.05

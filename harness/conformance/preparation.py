@@ -7,8 +7,6 @@ from typing import Final
 
 from harness.runtime.node import Node
 
-__all__ = ["PreparationError", "prepare_node"]
-
 _QUOTED: Final = 400
 
 

@@ -10,8 +10,6 @@ from harness.conformance.finding import Outcome
 from harness.conformance.symptoms import Symptom, leftovers_in, symptoms
 from harness.libcni.execute import Execution
 
-__all__ = ["PREREQUISITES", "RESULT_VERSION", "Prerequisite", "prerequisites_of"]
-
 RESULT_VERSION: Final = "add-repeats-cni-version"
 
 

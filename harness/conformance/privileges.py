@@ -7,8 +7,6 @@ from typing import Final
 from harness.libcni.execute import Execution
 from netlink.user_namespace import in_user_namespace
 
-__all__ = ["lacking_root", "privileges"]
-
 _REFUSALS: Final = ("operation not permitted", "permission denied")
 """EPERM and EACCES in the words of C libraries, and of Go in lower case (errno(3))."""
 _QUOTED: Final = 300

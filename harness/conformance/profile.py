@@ -2,8 +2,6 @@
 
 from enum import StrEnum
 
-__all__ = ["Profile"]
-
 
 class Profile(StrEnum):
     """The kind of a plugin under test."""

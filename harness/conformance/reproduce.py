@@ -10,8 +10,6 @@ from typing import Final
 
 from harness.conformance.finding import Finding, KeptNode
 
-__all__ = ["Arguments", "clean_command", "command_of", "this_program"]
-
 _NAME: Final = "cni-harness"
 
 

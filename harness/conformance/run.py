@@ -10,13 +10,12 @@ from harness.conformance import expect
 from harness.conformance.attempt import attempt
 from harness.conformance.catalogue import Check
 from harness.conformance.examiner import Examiner
+from harness.conformance.extent import Extent
 from harness.conformance.finding import Finding
 from harness.conformance.halt import HaltedError
 from harness.conformance.profile import Profile
 from harness.conformance.subject import Subject
-from harness.conformance.trial import Extent, Trial
-
-__all__ = ["Extent", "examine", "run_check", "with_profile"]
+from harness.conformance.trial import Trial
 
 
 def with_profile(subject: Subject, state_dir: Path, extent: Extent) -> Subject:

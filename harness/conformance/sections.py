@@ -5,8 +5,6 @@ from typing import Final
 
 from harness.conformance.sentences import Sentence
 
-__all__ = ["is_within", "section_name"]
-
 _NUMBER: Final = re.compile(r"\d+")
 _ASIDE: Final = re.compile(r"\(.*?\)")
 _WORD: Final = re.compile(r"\w+(?:-\w+)*")

@@ -7,8 +7,6 @@ from typing import Final
 from harness.overload import overload
 from harness.runtime.site import Site
 
-__all__ = ["NODE_END", "Segment"]
-
 NODE_END: Final = "pods0"
 """The node's interface of the network, which is there before `--prepare`."""
 _BRIDGE: Final = "bridge0"

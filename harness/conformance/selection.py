@@ -9,8 +9,6 @@ from harness.conformance.catalogue import Check
 from harness.conformance.sections import is_within, section_name
 from harness.conformance.sentences import Level
 
-__all__ = ["Selection", "SelectionError", "section_names"]
-
 _STRICTNESS: Final = {level: number for number, level in enumerate(Level)}
 
 

@@ -10,8 +10,6 @@ from typing import Literal, NamedTuple, get_args
 
 import yaml
 
-__all__ = ["Level", "Sentence", "load", "parse"]
-
 Document = Literal["SPEC.md", "CONVENTIONS.md", "skel", "runtimes"]
 """The source of a sentence: quoted from the first two; the library's and the runtimes' are in our words."""
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from harness.conformance.catalogue import Check, Level, checks
+from harness.conformance.catalogue import Check, checks
 from harness.conformance.examiner import Examiner
+from harness.conformance.extent import Extent
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.found_delegates import with_delegates
 from harness.conformance.hangs import Hangs
@@ -19,17 +20,17 @@ from harness.conformance.known_failures import KnownFailures, KnownFailuresError
 from harness.conformance.preparation import PreparationError
 from harness.conformance.prerequisites import PREREQUISITES
 from harness.conformance.profile import Profile
-from harness.conformance.report.wording import paragraph, place, printable
+from harness.conformance.report.wording import paragraph, place
 from harness.conformance.reproduce import Arguments, command_of
-from harness.conformance.run import Extent, with_profile
+from harness.conformance.run import with_profile
 from harness.conformance.selection import Selection, SelectionError
+from harness.conformance.sentences import Level
 from harness.conformance.subject import Subject, subjects_of
 from harness.conformance.survey import in_common_version
 from harness.conformance.verdict import ViolationError
 from harness.libcni.execute import PluginError
 from harness.libcni.networks import NetworkError, read_network_file
-
-__all__ = ["Session"]
+from harness.output import printable
 
 
 class _DeclarationError(Exception):

@@ -2,11 +2,10 @@
 
 from typing import Final, NamedTuple
 
+from harness.conformance.asking import Container
 from harness.conformance.circumstances import happened
-from harness.conformance.trial import Container, Trial
+from harness.conformance.trial import Trial
 from harness.snapshot import Snapshot
-
-__all__ = ["Qdisc", "added", "remove"]
 
 _WITHOUT_PARENT: Final = ("ingress", "clsact")
 

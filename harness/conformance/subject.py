@@ -8,8 +8,6 @@ from typing import Final
 from harness.conformance.profile import Profile
 from harness.libcni.networks import NetworkList, PluginConfig
 
-__all__ = ["LOOPBACK", "Subject", "subjects_of"]
-
 LOOPBACK: Final = "lo"
 _LOOPBACK_PLUGIN: Final = "loopback"
 _IFNAME: Final = "eth0"

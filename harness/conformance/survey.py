@@ -8,21 +8,20 @@ from pathlib import Path
 from typing import Final
 
 from harness.conformance.catalogue import Check
+from harness.conformance.extent import Extent
 from harness.conformance.finding import Finding
 from harness.conformance.for_good import left_for_good
 from harness.conformance.found_delegates import with_delegates
 from harness.conformance.halt import HaltedError
 from harness.conformance.hangs import Hangs
 from harness.conformance.profile import Profile
-from harness.conformance.run import Extent, examine, with_profile
+from harness.conformance.run import examine, with_profile
 from harness.conformance.subject import Subject, subjects_of
 from harness.conformance.verdict import ViolationError
 from harness.libcni.execute import Executor, PluginError, PluginNotFoundError
 from harness.libcni.networks import NetworkList
 from harness.libcni.outcome import decode_versions
 from harness.runtime.site import Site
-
-__all__ = ["Survey", "in_common_version"]
 
 _ABOUT_LEFTOVERS: Final = "del-undoes-add"
 

@@ -11,8 +11,6 @@ from harness.libcni.execute import Execution
 from skel.errors import CniError
 from skel.result import Result
 
-__all__ = ["NUMBERS", "Symptom", "leftovers_in", "symptoms", "version_differs"]
-
 NUMBERS: Final = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*")
 """The varying parts of one failure's message: container IDs, names of namespaces and interfaces, times."""
 _DIFFERENCE: Final = re.compile(r"[-+~] \w+: ")

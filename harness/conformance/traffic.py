@@ -15,16 +15,6 @@ from harness.conformance.verdict import NotApplicableError
 from harness.overload import overload
 from netlink.namespace import entered, open_namespace
 
-__all__ = [
-    "MACHINE_ADDRESS",
-    "NODE_ADDRESS",
-    "answered",
-    "first_ipv4",
-    "machine_beyond",
-    "seconds_to_receive",
-    "source_seen",
-]
-
 NODE_ADDRESS: Final = "192.0.2.1"
 """The node's, on the link to the machine beyond it (documentation range, RFC 5737)."""
 MACHINE_ADDRESS: Final = "192.0.2.2"

@@ -32,8 +32,6 @@ from skel.result import Result
 from skel.strict_json import decode_output
 from skel.versions import SUPPORTED, VERB_SINCE, at_least
 
-__all__ = ["ABSENT", "LOOPBACK_INDEX", "Changes", "Container", "Extent", "Trial"]
-
 LOOPBACK_INDEX: Final = 1
 """The same in every network namespace."""
 _THREADS: Final = 16

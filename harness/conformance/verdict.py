@@ -2,8 +2,6 @@
 
 from harness.libcni.execute import Execution
 
-__all__ = ["NotApplicableError", "PredecessorError", "UnexecutableError", "ViolationError"]
-
 
 class ViolationError(Exception):
     """The plugin violates a demand: `expected` is the demand, `got` the observation.

@@ -17,8 +17,6 @@ from harness.runtime.unserved import (
     PORT_MAPPINGS,
 )
 
-__all__ = ["capability_args", "refused"]
-
 _LEAST_RATE: Final = 1_000
 _GREATEST_RATE: Final = 10**15
 _ANY_BURST: Final = 2**32 - 1

@@ -6,8 +6,6 @@ from typing import TypeVar
 from skel.decoders import string
 from skel.record import Decoder, expected
 
-__all__ = ["member_of"]
-
 E = TypeVar("E", bound=StrEnum)
 
 

@@ -6,8 +6,6 @@ from typing import Any, Final, TypeVar, cast
 
 from harness.cri.service import ImageNotFoundError, NotFoundError, RuntimeServiceError
 
-__all__ = ["in_grpc_words"]
-
 S = TypeVar("S")
 
 _BEGINNING: Final = "rpc error: "

@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["MASKED_PATHS", "READONLY_PATHS"]
-
 MASKED_PATHS: Final = [
     *(f"/proc/{name}" for name in ("acpi", "asound", "interrupts", "kcore", "keys", "latency_stats")),
     *(f"/proc/{name}" for name in ("timer_list", "timer_stats", "sched_debug", "scsi")),

@@ -11,40 +11,6 @@ from harness.cri.enumerations import member_of
 from skel.decoders import boolean, dict_of, integer, list_of, optional, record, string
 from skel.record import Decoder, Record, field
 
-__all__ = [
-    "CONTAINER_CREATED",
-    "CONTAINER_EXITED",
-    "CONTAINER_RUNNING",
-    "CONTAINER_UNKNOWN",
-    "NETWORK_READY",
-    "RUNTIME_READY",
-    "SANDBOX_NOTREADY",
-    "SANDBOX_READY",
-    "Container",
-    "ContainerConfig",
-    "ContainerMetadata",
-    "ContainerSecurity",
-    "ContainerState",
-    "ContainerStatus",
-    "DNSConfig",
-    "ExecSyncResult",
-    "Image",
-    "KeyValue",
-    "Mount",
-    "NamespaceMode",
-    "PodSandboxConfig",
-    "PodSandboxMetadata",
-    "PodSandboxState",
-    "PodSandboxStatus",
-    "PortMapping",
-    "ProfileType",
-    "Resources",
-    "RuntimeCondition",
-    "RuntimeStatus",
-    "RuntimeVersion",
-    "SecurityProfile",
-]
-
 
 class NamespaceMode(StrEnum):
     """Whose namespace a container gets."""

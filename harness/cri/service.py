@@ -20,8 +20,6 @@ from harness.cri.messages import (
 )
 from harness.runtime.unserved import UnservedRequest
 
-__all__ = ["ImageNotFoundError", "ImageService", "NotFoundError", "RuntimeService", "RuntimeServiceError"]
-
 
 class RuntimeServiceError(Exception):
     """A call failed; the text is the runtime's own."""

@@ -5,8 +5,6 @@ from typing import Any, Final, TypeVar, cast
 
 from lean import span, span_note
 
-__all__ = ["traced_service"]
-
 S = TypeVar("S")
 
 _LONGEST: Final = 200

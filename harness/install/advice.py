@@ -9,8 +9,6 @@ from harness.install.runtime_configs import RuntimeConfig
 from harness.libcni.chain_versions import unspoken_versions
 from harness.libcni.networks import NetworkError, load_networks
 
-__all__ = ["advice", "version_warnings"]
-
 
 def advice(config: RuntimeConfig, folders: Sequence[Path], names: Iterable[str]) -> str:
     """Return in one line which files a runtime will execute for `names`, and advice if these are not in `folders`.

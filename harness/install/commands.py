@@ -2,8 +2,6 @@
 
 import subprocess
 
-__all__ = ["CommandError", "run"]
-
 
 class CommandError(Exception):
     """A command failed; the message has its answer."""

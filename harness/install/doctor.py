@@ -13,8 +13,6 @@ from launch.installation import DEFAULT_SOCKET
 from launch.launcher import is_ours, launcher_bytes
 from skel.versions import SUPPORTED
 
-__all__ = ["Examined", "Used", "examine", "outdated", "server_listens", "versions_by_asking"]
-
 _TIMEOUT_S = 5.0
 """The time limit for VERSION of a plugin."""
 VersionsOf = Callable[[tuple[Path, ...], str], list[str]]

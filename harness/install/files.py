@@ -21,17 +21,6 @@ from skel.decoders import boolean, list_of, record, string
 from skel.errors import CniError
 from skel.record import Record, field
 
-__all__ = [
-    "Content",
-    "InstallError",
-    "Uninstalled",
-    "install",
-    "installed",
-    "launchers",
-    "uninstall",
-    "write_launchers",
-]
-
 
 class InstallError(Exception):
     """Nothing was installed; the message says why."""

@@ -7,8 +7,6 @@ from typing import NamedTuple
 from harness.install.packages import owners, versions
 from launch.launcher import is_any_launcher, is_ours
 
-__all__ = ["Suite", "origin", "suites"]
-
 OURS = "this cni-harness"
 _OTHER = "another cni-harness"
 _UNKNOWN = "unknown"

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from harness.install.commands import run
 
-__all__ = ["divert", "diverted_to", "owners", "undivert", "versions"]
-
 
 def owners(paths: Iterable[Path]) -> dict[Path, str]:
     """Return the Debian package of each file that belongs to one; nothing if dpkg is missing.

@@ -13,8 +13,6 @@ from harness.install.commands import CommandError, run
 from harness.install.files import Content
 from launch.installation import DEFAULT_SOCKET, command
 
-__all__ = ["UNIT_DIR", "are_packaged", "dhcp_units", "disabled", "enable", "is_systemd_running", "units"]
-
 UNIT_DIR: Final = Path("/etc/systemd/system")
 
 _NAME: Final = "cni-harness"

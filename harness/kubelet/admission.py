@@ -5,9 +5,8 @@ from typing import Final, NamedTuple
 
 from harness.kubelet.pod_containers import is_sidecar
 from harness.kubelet.pod_resources import pod_requests
-from harness.kubelet.v1 import V1ContainerPort, V1Pod
-
-__all__ = ["MAX_PODS", "NodeFacts", "Rejection", "admit"]
+from harness.kubelet.v1 import V1Pod
+from harness.kubelet.v1_container import V1ContainerPort
 
 MAX_PODS: Final = 110
 """kubelet's default for `--max-pods`."""

@@ -15,10 +15,9 @@ from harness.kubelet.pod_resources import qos_class
 from harness.kubelet.probe_results import ProbeResult, Probes
 from harness.kubelet.reason_cache import ReasonCache
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
-from harness.kubelet.v1 import V1Container, V1Pod
+from harness.kubelet.v1 import V1Pod
+from harness.kubelet.v1_container import V1Container
 from harness.kubelet.v1_status import FAILED, SUCCEEDED, V1ContainerStatus, V1PodStatus
-
-__all__ = ["DEADLINE_EXCEEDED", "generate_api_pod_status", "is_terminal_phase", "seconds_left"]
 
 DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
 

@@ -36,8 +36,6 @@ from harness.runtime.namespace_state import read_namespace_state
 from harness.runtime.node import Node
 from harness.runtime.node_snapshot import THIS_HOST
 
-__all__ = ["Assembled", "NodeChoice", "assemble"]
-
 T = TypeVar("T")
 
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}

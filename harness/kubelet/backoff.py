@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-__all__ = ["Backoff"]
-
 
 class _Entry(NamedTuple):
     delay_s: float

@@ -6,8 +6,6 @@ from typing import TypeAlias
 from harness.kubelet.pod_containers import all_containers
 from harness.kubelet.v1 import V1ConfigMap, V1Pod
 
-__all__ = ["ConfigMaps", "named_config_maps"]
-
 ConfigMaps: TypeAlias = Callable[[str], Mapping[tuple[str, str], V1ConfigMap]]
 """Returns the config maps of the pod with this UID, by namespace and name."""
 

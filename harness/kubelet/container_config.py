@@ -17,9 +17,8 @@ from harness.kubelet.formats import format_pod
 from harness.kubelet.labels import container_annotations, container_labels
 from harness.kubelet.resources import container_resources
 from harness.kubelet.start_error import StartError
-from harness.kubelet.v1 import V1Container, V1Pod, V1SecurityProfile
-
-__all__ = ["container_config"]
+from harness.kubelet.v1 import V1Pod
+from harness.kubelet.v1_container import V1Container, V1SecurityProfile
 
 _SECCOMP_FILES: Final = Path("/var/lib/kubelet/seccomp")
 """kubelet's folder for seccomp profiles of the type Localhost."""

@@ -10,9 +10,7 @@ from harness.kubelet.backoff import Backoff
 from harness.kubelet.events import NORMAL, WARNING
 from harness.kubelet.formats import format_duration
 from harness.kubelet.start_error import StartError
-from harness.kubelet.v1 import V1Container
-
-__all__ = ["ContainerImages"]
+from harness.kubelet.v1_container import V1Container
 
 Recorder = Callable[[str, str, str], None]
 """Records an event of a container: type, reason, message."""

@@ -11,10 +11,9 @@ from harness.kubelet.events import NORMAL, WARNING, EventRecorder
 from harness.kubelet.handlers import OnNode
 from harness.kubelet.hooks import HookError, HookPlace, run_hook
 from harness.kubelet.pod_containers import container_of, field_path, is_sidecar
-from harness.kubelet.v1 import V1Container, V1Pod
+from harness.kubelet.v1 import V1Pod
+from harness.kubelet.v1_container import V1Container
 from lean import recorded_by, recorder
-
-__all__ = ["ContainerKiller", "grace_period"]
 
 _LEAST_GRACE_S: Final = 2
 _PARALLEL: Final = 32

@@ -5,8 +5,6 @@ from typing import Final
 
 from harness.files import read_end
 
-__all__ = ["last_lines", "log_attempts"]
-
 _CRI_FIELDS: Final = 4
 _END_BYTES: Final = 8192
 

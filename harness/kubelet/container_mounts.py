@@ -9,9 +9,7 @@ from harness.kubelet.environment import expanded
 from harness.kubelet.mounted_volume import MountedVolume
 from harness.kubelet.start_error import StartError
 from harness.kubelet.sub_paths import bound_sub_path
-from harness.kubelet.v1 import V1Container, V1VolumeMount
-
-__all__ = ["MountSources", "container_mounts"]
+from harness.kubelet.v1_container import V1Container, V1VolumeMount
 
 _HOSTS: Final = "/etc/hosts"
 _PROPAGATIONS: Final = {"": "private", "None": "private", "HostToContainer": "rslave", "Bidirectional": "rshared"}

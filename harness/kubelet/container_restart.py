@@ -10,18 +10,8 @@ from harness.cri.messages import (
     ContainerStatus,
 )
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
-from harness.kubelet.v1 import V1Container, V1Pod
-
-__all__ = [
-    "NEVER",
-    "ON_FAILURE",
-    "any_regular_container_created",
-    "has_succeeded",
-    "init_container_failed",
-    "restarts_after_exit",
-    "restarts_after_kill",
-    "should_container_be_restarted",
-]
+from harness.kubelet.v1 import V1Pod
+from harness.kubelet.v1_container import V1Container
 
 ON_FAILURE: Final = "OnFailure"
 NEVER: Final = "Never"

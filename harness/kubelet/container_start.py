@@ -25,9 +25,8 @@ from harness.kubelet.pod_containers import field_path
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.start_error import StartError
 from harness.kubelet.termination_message import new_message_file
-from harness.kubelet.v1 import V1Container, V1Pod
-
-__all__ = ["ContainerStarter", "PodSandbox"]
+from harness.kubelet.v1 import V1Pod
+from harness.kubelet.v1_container import V1Container
 
 _LOG_NAME: Final = re.compile(r"(\d+)\.log")
 _LONGEST_NAME: Final = 255

@@ -14,7 +14,8 @@ from harness.kubelet.labels import RESTART_COUNT
 from harness.kubelet.pod_containers import is_sidecar
 from harness.kubelet.reason_cache import ReasonCache
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
-from harness.kubelet.v1 import V1Container, V1Pod
+from harness.kubelet.v1 import V1Pod
+from harness.kubelet.v1_container import V1Container
 from harness.kubelet.v1_status import (
     V1ContainerState,
     V1ContainerStatus,
@@ -24,16 +25,6 @@ from harness.kubelet.v1_status import (
     V1StateTerminated,
     V1StateWaiting,
 )
-
-__all__ = [
-    "CONTAINER_CREATING",
-    "CONTAINER_STATUS_UNKNOWN",
-    "POD_INITIALIZING",
-    "StatusSources",
-    "container_statuses",
-    "init_container_statuses",
-    "lost_container",
-]
 
 CONTAINER_CREATING: Final = "ContainerCreating"
 POD_INITIALIZING: Final = "PodInitializing"

@@ -18,10 +18,8 @@ from harness.kubelet.name_rules import (
 )
 from harness.kubelet.profile_validation import validate_profiles
 from harness.kubelet.resource_validation import validate_resources
-from harness.kubelet.v1 import V1Container, V1ContainerPort, V1UserContext, V1VolumeMount
+from harness.kubelet.v1_container import V1Container, V1ContainerPort, V1UserContext, V1VolumeMount
 from harness.kubelet.volume_validation import flaws_at
-
-__all__ = ["validate_containers", "validate_images", "validate_init_containers", "validate_user"]
 
 _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")

@@ -8,8 +8,6 @@ from harness.kubelet.formats import format_pod
 from harness.kubelet.v1 import V1Pod
 from harness.runtime.resolv_conf import HOST_RESOLV_CONF
 
-__all__ = ["DNSNote", "PodDNS", "pod_dns"]
-
 _MAXIMUM_SERVERS: Final = 3
 _MAXIMUM_SEARCHES: Final = 32
 _MAXIMUM_SEARCH_CHARACTERS: Final = 2048

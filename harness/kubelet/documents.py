@@ -14,8 +14,6 @@ import yaml
 
 from skel.record import joined
 
-__all__ = ["ManifestError", "read_documents"]
-
 _MOST_NODES: Final = 200_000
 """Values of one document after its aliases are followed: a few lines of YAML may stand for billions."""
 _HIGHEST: Final = 2**64 - 1

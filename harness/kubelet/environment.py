@@ -16,11 +16,9 @@ from harness.cri.messages import KeyValue
 from harness.kubelet.config_maps import ConfigMaps
 from harness.kubelet.pod_containers import container_of
 from harness.kubelet.start_error import StartError
-from harness.kubelet.v1 import V1Container, V1EnvVar, V1Pod
-from harness.kubelet.v1_container import V1EnvFromSource, V1KeyRef, V1ResourceFieldRef
+from harness.kubelet.v1 import V1Pod
+from harness.kubelet.v1_container import V1Container, V1EnvFromSource, V1EnvVar, V1KeyRef, V1ResourceFieldRef
 from harness.quantity import quantity_milli
-
-__all__ = ["EnvironmentSources", "expanded", "variables"]
 
 _REFERENCE: Final = re.compile(r"\$(?:\$|\((?P<name>[^)]*)\))")
 _SUBSCRIPT: Final = re.compile(r"metadata\.(?P<map>labels|annotations)\['(?P<key>.*)'\]")

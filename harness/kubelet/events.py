@@ -15,8 +15,6 @@ from skel.errors import CniError
 from skel.record import Record, field
 from skel.state_file import write_whole
 
-__all__ = ["NORMAL", "WARNING", "Event", "EventRecorder"]
-
 NORMAL: Final = "Normal"
 WARNING: Final = "Warning"
 

@@ -4,19 +4,6 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-__all__ = [
-    "FieldError",
-    "aggregate",
-    "duplicate",
-    "forbidden",
-    "invalid",
-    "not_found",
-    "not_supported",
-    "quoted",
-    "required",
-    "too_long",
-]
-
 _ESCAPES: Final = {
     '"': '\\"',
     "\\": "\\\\",

@@ -22,8 +22,6 @@ from harness.kubelet.manifest import read_manifests
 from harness.kubelet.pod_validation import validate_pod
 from harness.kubelet.v1 import V1ConfigMap, V1Pod
 
-__all__ = ["FileSource", "SourceState", "static_pods"]
-
 _FRESH_NS: Final = 2_000_000_000
 """A file that changed this recently may change again without another time stamp: some file systems count in seconds."""
 

@@ -6,8 +6,6 @@ from typing import Final
 
 from harness.kubelet.v1 import V1Pod
 
-__all__ = ["format_duration", "format_pod", "format_strings", "format_time"]
-
 _NS: Final = 1_000_000_000
 
 

@@ -10,8 +10,6 @@ from harness.cri.service import NotFoundError, RuntimeService, RuntimeServiceErr
 from harness.kubelet.labels import CONTAINER_NAME, POD_UID
 from harness.kubelet.paths import KubeletPaths
 
-__all__ = ["GarbageCollector"]
-
 
 class GarbageCollector:
     """Removes containers, sandboxes and files that no pod needs.

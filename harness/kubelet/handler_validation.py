@@ -5,9 +5,7 @@ from typing import Final
 
 from harness.kubelet.field_errors import FieldError, forbidden, invalid, not_supported, required
 from harness.kubelet.name_rules import header_flaws, port_name_flaws, port_number_flaws
-from harness.kubelet.v1 import V1Container, V1Handler, V1HTTPGetAction, V1Probe
-
-__all__ = ["validate_hooks", "validate_probes"]
+from harness.kubelet.v1_container import V1Container, V1Handler, V1HTTPGetAction, V1Probe
 
 _SCHEMES: Final = ("HTTP", "HTTPS")
 _NOT_NEGATIVE: Final = "must be greater than or equal to 0"

@@ -9,9 +9,7 @@ import ssl
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from harness.kubelet.v1 import V1Container, V1HTTPGetAction, V1TCPSocketAction
-
-__all__ = ["HandlerError", "OnNode", "Response", "connect", "container_port", "http_get"]
+from harness.kubelet.v1_container import V1Container, V1HTTPGetAction, V1TCPSocketAction
 
 T = TypeVar("T")
 

@@ -6,9 +6,8 @@ from typing import Final, NamedTuple
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.formats import format_pod, format_strings
 from harness.kubelet.handlers import HandlerError, OnNode, http_get
-from harness.kubelet.v1 import V1Container, V1Handler, V1Pod
-
-__all__ = ["HookError", "HookPlace", "run_hook"]
+from harness.kubelet.v1 import V1Pod
+from harness.kubelet.v1_container import V1Container, V1Handler
 
 _HTTP_TIMEOUT_S: Final = 60.0
 _AGENT: Final = "kube-lifecycle/1.36"

@@ -7,8 +7,6 @@ from typing import Final
 from harness.files import write_atomically
 from harness.kubelet.v1 import V1HostAlias, V1Pod
 
-__all__ = ["hosts_file_content", "kernel_hostname", "pod_hostname", "write_hosts_file"]
-
 _HOST_FILE: Final = Path("/etc/hosts")
 _LONGEST_NAME: Final = 63
 _LONGEST_FULL_NAME: Final = 64

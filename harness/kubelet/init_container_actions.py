@@ -23,9 +23,8 @@ from harness.kubelet.kill_reasons import (
 from harness.kubelet.pod_containers import is_sidecar
 from harness.kubelet.probe_results import ProbeResult, Probes
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
-from harness.kubelet.v1 import V1Container, V1Pod
-
-__all__ = ["InitContainerActions", "init_container_actions"]
+from harness.kubelet.v1 import V1Pod
+from harness.kubelet.v1_container import V1Container
 
 
 class InitContainerActions(NamedTuple):

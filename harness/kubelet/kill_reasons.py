@@ -4,17 +4,8 @@ from typing import Final, NamedTuple
 
 from harness.cri.messages import ContainerState, ContainerStatus
 from harness.kubelet.labels import CONTAINER_HASH, container_hash
-from harness.kubelet.v1 import V1Container, V1Pod
-
-__all__ = [
-    "LIVENESS_PROBE",
-    "STARTUP_PROBE",
-    "UNKNOWN",
-    "ContainerToKill",
-    "definition_changed",
-    "probe_grace_period",
-    "unknown_state",
-]
+from harness.kubelet.v1 import V1Pod
+from harness.kubelet.v1_container import V1Container
 
 LIVENESS_PROBE: Final = "LivenessProbe"
 STARTUP_PROBE: Final = "StartupProbe"

@@ -31,8 +31,6 @@ from harness.kubelet.v1 import V1Metadata, V1Pod
 from harness.kubelet.v1_status import FAILED, V1PodStatus
 from lean import span
 
-__all__ = ["Kubelet", "KubeletParts"]
-
 _HOUSEKEEPING_S: Final = 2.0
 _GARBAGE_S: Final = 60.0
 _ORPHAN_GRACE_S: Final = 1

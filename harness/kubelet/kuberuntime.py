@@ -26,11 +26,10 @@ from harness.kubelet.probe_results import Probes
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.sandbox_config import pod_sandbox_config
 from harness.kubelet.start_error import StartError
-from harness.kubelet.v1 import V1Container, V1Pod
+from harness.kubelet.v1 import V1Pod
+from harness.kubelet.v1_container import V1Container
 from harness.runtime.unserved import BANDWIDTH, PORT_MAPPINGS
 from lean import span
-
-__all__ = ["CREATE_SANDBOX", "KILL_CONTAINER", "KILL_SANDBOX", "START_CONTAINER", "KubeRuntime", "SyncStep"]
 
 START_CONTAINER = "StartContainer"
 KILL_CONTAINER = "KillContainer"

@@ -3,31 +3,8 @@
 import json
 from typing import Final
 
-from harness.kubelet.v1 import V1Container, V1Pod
-
-__all__ = [
-    "CONFIG_HASH",
-    "CONFIG_MIRROR",
-    "CONFIG_SEEN",
-    "CONFIG_SOURCE",
-    "CONTAINER_HASH",
-    "CONTAINER_NAME",
-    "CONTAINER_PORTS",
-    "POD_DELETION_GRACE_PERIOD",
-    "POD_NAME",
-    "POD_NAMESPACE",
-    "POD_TERMINATION_GRACE_PERIOD",
-    "POD_UID",
-    "PRE_STOP_HANDLER",
-    "RESTART_COUNT",
-    "TERMINATION_MESSAGE_PATH",
-    "TERMINATION_MESSAGE_POLICY",
-    "container_annotations",
-    "container_hash",
-    "container_labels",
-    "is_static",
-    "pod_labels",
-]
+from harness.kubelet.v1 import V1Pod
+from harness.kubelet.v1_container import V1Container
 
 POD_NAME: Final = "io.kubernetes.pod.name"
 POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"

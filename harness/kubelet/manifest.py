@@ -16,8 +16,6 @@ from harness.kubelet.v1 import V1ConfigMap, V1Pod
 from harness.kubelet.v1_object import V1Object, take_unknown_fields
 from skel.errors import CniError
 
-__all__ = ["LARGEST", "ManifestError", "Manifests", "config_map_of", "parse_manifests", "pod_of", "read_manifests"]
-
 T = TypeVar("T", bound=V1Object)
 
 LARGEST: Final = 10 * 2**20

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["MountedVolume"]
-
 
 class MountedVolume(NamedTuple):
     """A file or folder on the node; `readonly` holds for every container."""

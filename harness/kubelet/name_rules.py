@@ -7,26 +7,6 @@ import ipaddress
 import re
 from typing import Final
 
-__all__ = [
-    "config_map_key_flaws",
-    "env_name_flaws",
-    "group_id_flaws",
-    "header_flaws",
-    "ip_flaws",
-    "label_flaws",
-    "label_value_flaws",
-    "local_path_flaws",
-    "port_name_flaws",
-    "port_number_flaws",
-    "qualified_name_flaws",
-    "range_flaw",
-    "relative_path_flaws",
-    "subdomain_flaws",
-    "subdomain_with_underscore_flaws",
-    "without_backsteps_flaws",
-    "word_flaws",
-]
-
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 _LABEL_WITH_UNDERSCORE: Final = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"

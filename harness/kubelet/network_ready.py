@@ -4,8 +4,6 @@ from typing import Final
 
 from harness.cri.messages import NETWORK_READY, RuntimeStatus
 
-__all__ = ["NETWORK_NOT_READY", "network_error"]
-
 NETWORK_NOT_READY: Final = "network is not ready"
 """Begins the error of a sync that fails for the network's sake; such a sync is repeated after one second."""
 

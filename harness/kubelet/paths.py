@@ -5,9 +5,8 @@ Layout and modes are those of /var/lib/kubelet and /var/log/pods (kubelet's kube
 
 from pathlib import Path
 
-from harness.kubelet.v1 import V1Container, V1Pod
-
-__all__ = ["KubeletPaths"]
+from harness.kubelet.v1 import V1Pod
+from harness.kubelet.v1_container import V1Container
 
 _VOLUME_KINDS = {"empty_dir": "kubernetes.io~empty-dir", "config_map": "kubernetes.io~configmap"}
 

@@ -14,8 +14,6 @@ from harness.kubelet.labels import CONTAINER_NAME, POD_UID
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["CONTAINER_DIED", "CONTAINER_REMOVED", "CONTAINER_STARTED", "Pleg", "PodLifecycleEvent"]
-
 CONTAINER_STARTED: Final = "ContainerStarted"
 CONTAINER_DIED: Final = "ContainerDied"
 CONTAINER_REMOVED: Final = "ContainerRemoved"

@@ -24,9 +24,8 @@ from harness.kubelet.kill_reasons import (
 from harness.kubelet.probe_results import ProbeResult, Probes
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.sandbox_change import sandbox_change
-from harness.kubelet.v1 import V1Container, V1Pod
-
-__all__ = ["ContainerToKill", "PodActions", "compute_pod_actions"]
+from harness.kubelet.v1 import V1Pod
+from harness.kubelet.v1_container import V1Container
 
 
 class PodActions(NamedTuple):

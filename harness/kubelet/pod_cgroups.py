@@ -11,8 +11,6 @@ from harness.kubelet.pod_resources import BEST_EFFORT, BURSTABLE, pod_limits, po
 from harness.kubelet.resources import cpu_quota, cpu_shares
 from harness.kubelet.v1 import V1Pod
 
-__all__ = ["PodCgroups"]
-
 _ROOT: Final = "kubepods"
 _FOLDERS: Final = {BEST_EFFORT: f"{_ROOT}/besteffort", BURSTABLE: f"{_ROOT}/burstable"}
 

@@ -10,19 +10,6 @@ from harness.kubelet.sandbox_change import sandbox_change
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_status import FAILED, SUCCEEDED, V1ContainerStatus, V1PodCondition
 
-__all__ = [
-    "CONTAINERS_READY",
-    "INITIALIZED",
-    "POD_READY_TO_START_CONTAINERS",
-    "POD_SCHEDULED",
-    "READY",
-    "containers_ready",
-    "initialized",
-    "pod_conditions",
-    "ready",
-    "with_transition_times",
-]
-
 POD_READY_TO_START_CONTAINERS: Final = "PodReadyToStartContainers"
 INITIALIZED: Final = "Initialized"
 READY: Final = "Ready"

@@ -1,8 +1,7 @@
 """The containers of a pod's manifest: by name, by kind, and as events name them."""
 
-from harness.kubelet.v1 import V1Container, V1Pod
-
-__all__ = ["all_containers", "container_of", "field_path", "is_sidecar"]
+from harness.kubelet.v1 import V1Pod
+from harness.kubelet.v1_container import V1Container
 
 
 def all_containers(pod: V1Pod) -> list[V1Container]:

@@ -9,8 +9,6 @@ from harness.kubelet.pod_containers import is_sidecar
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_status import FAILED, PENDING, RUNNING, SUCCEEDED, V1ContainerStatus
 
-__all__ = ["pod_phase"]
-
 
 class _Init(NamedTuple):
     """How many init containers are in which state; sidecars are not counted."""

@@ -23,8 +23,6 @@ from skel.errors import CniError
 from skel.record import Record
 from skel.strict_json import decode_json
 
-__all__ = ["PodRecords"]
-
 _RECORD: Final = "pod.json"
 _LEFT_S: Final = 60.0
 

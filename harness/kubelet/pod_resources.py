@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from harness.kubelet.pod_containers import is_sidecar
-from harness.kubelet.v1 import V1Container, V1Pod
+from harness.kubelet.v1 import V1Pod
+from harness.kubelet.v1_container import V1Container
 from harness.quantity import parse_quantity, quantity_milli, quantity_value
-
-__all__ = ["BEST_EFFORT", "BURSTABLE", "GUARANTEED", "pod_limits", "pod_requests", "qos_class"]
 
 GUARANTEED: Final = "Guaranteed"
 BURSTABLE: Final = "Burstable"

@@ -25,8 +25,6 @@ from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.v1_status import FAILED, SUCCEEDED
 from harness.transitions import Transitions
 
-__all__ = ["POD_LIFE", "PodEvent", "PodWorkerState", "first_state"]
-
 
 class PodWorkerState(StrEnum):
     """The task of a pod's worker (kubelet's PodWorkerState, and its flag `finished`)."""

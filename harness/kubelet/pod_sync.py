@@ -19,8 +19,6 @@ from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_status import V1PodStatus
 from lean import span, span_note
 
-__all__ = ["Cgroups", "PodSync", "ProbeWorkers", "SyncError", "VolumeError", "Volumes"]
-
 
 class VolumeError(Exception):
     """A volume of a pod is not there; the text has kubelet's words."""

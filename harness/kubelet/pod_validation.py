@@ -39,8 +39,6 @@ from harness.kubelet.profile_validation import validate_profiles
 from harness.kubelet.v1 import V1Metadata, V1Pod, V1PodDNSConfig, V1PodSpec, V1Toleration
 from harness.kubelet.volume_validation import flaws_at, validate_volumes
 
-__all__ = ["validate_metadata", "validate_pod"]
-
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")

@@ -13,8 +13,6 @@ from harness.kubelet.pod_sync import SyncError
 from harness.kubelet.v1 import V1Pod
 from lean import recorded_by, recorder, span
 
-__all__ = ["PodFunctions", "PodWorker"]
-
 _SYNC_FREQUENCY_S: Final = 60.0
 _BACKOFF_S: Final = 10.0
 _NETWORK_S: Final = 1.0

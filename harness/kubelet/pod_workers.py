@@ -7,8 +7,6 @@ from harness.kubelet.pod_states import PodWorkerState
 from harness.kubelet.pod_worker import PodFunctions, PodWorker
 from harness.kubelet.v1 import V1Pod
 
-__all__ = ["PodWorkers"]
-
 
 class PodWorkers:
     """The workers of all pods; methods may be called from any thread.

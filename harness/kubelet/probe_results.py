@@ -5,8 +5,6 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
-__all__ = ["ProbeResult", "ProbeResults", "ProbeUpdate", "Probes"]
-
 
 class ProbeResult(StrEnum):
     """The outcome of a probe; Unknown before the first, and if a probe cannot be made."""

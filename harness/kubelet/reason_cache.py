@@ -4,8 +4,6 @@ import threading
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
-__all__ = ["Reason", "ReasonCache"]
-
 _MAXIMUM: Final = 1000
 """Entries, as in kubelet: enough for 100 pods with ten containers each."""
 

@@ -5,10 +5,8 @@ from typing import Final
 
 from harness.kubelet.field_errors import FieldError, forbidden, invalid, required
 from harness.kubelet.name_rules import qualified_name_flaws
-from harness.kubelet.v1 import V1Resources
+from harness.kubelet.v1_container import V1Resources
 from harness.quantity import Quantity, QuantityError, parse_quantity
-
-__all__ = ["validate_resources"]
 
 _OF_CONTAINERS: Final = frozenset(("cpu", "memory", "ephemeral-storage"))
 _OF_QUOTAS: Final = frozenset(

@@ -5,10 +5,9 @@ from typing import Final
 
 from harness.cri.messages import Resources
 from harness.kubelet.pod_resources import BEST_EFFORT, GUARANTEED, qos_class
-from harness.kubelet.v1 import V1Container, V1Pod
+from harness.kubelet.v1 import V1Pod
+from harness.kubelet.v1_container import V1Container
 from harness.quantity import quantity_milli, quantity_value
-
-__all__ = ["container_resources", "cpu_quota", "cpu_shares", "memory_of_node"]
 
 _PERIOD_US: Final = 100_000
 _LEAST_QUOTA_US: Final = 1_000

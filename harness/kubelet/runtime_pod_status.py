@@ -8,8 +8,6 @@ from harness.cri.service import NotFoundError, RuntimeService
 from harness.kubelet.labels import POD_UID
 from harness.kubelet.termination_message import termination_message
 
-__all__ = ["RuntimePodStatus", "runtime_pod_status"]
-
 
 class RuntimePodStatus(NamedTuple):
     """Sandboxes and containers of a pod, newest first by creation; `ips` are the newest sandbox's, if it is ready.

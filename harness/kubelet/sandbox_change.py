@@ -6,8 +6,6 @@ from harness.cri.messages import SANDBOX_READY, NamespaceMode
 from harness.kubelet.runtime_pod_status import RuntimePodStatus
 from harness.kubelet.v1 import V1Pod
 
-__all__ = ["SandboxChange", "sandbox_change"]
-
 
 class SandboxChange(NamedTuple):
     """The answer: `sandbox_id` is the newest sandbox, and `attempt` that of the sandbox which is needed.

@@ -5,8 +5,6 @@ from harness.kubelet.hosts_file import kernel_hostname
 from harness.kubelet.labels import pod_labels
 from harness.kubelet.v1 import V1Pod
 
-__all__ = ["namespace_modes", "pod_sandbox_config"]
-
 
 def pod_sandbox_config(
     pod: V1Pod, attempt: int, *, dns: DNSConfig | None, log_directory: str, cgroup_parent: str

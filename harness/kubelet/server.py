@@ -12,8 +12,6 @@ from typing import Any
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_status import V1PodStatus
 
-__all__ = ["KubeletServer", "pod_document"]
-
 Pods = Callable[[], list[tuple[V1Pod, V1PodStatus]]]
 
 

@@ -7,8 +7,6 @@ from harness.kubelet.api_status import is_terminal_phase
 from harness.kubelet.events import WARNING, Event
 from harness.kubelet.v1_status import V1ContainerStatus, V1PodStatus, V1StateTerminated
 
-__all__ = ["Failure", "failure_of", "is_ready", "is_running_for", "obstacle_of", "running_containers"]
-
 _INIT: Final = "init container"
 _CONTAINER: Final = "container"
 

@@ -10,8 +10,6 @@ from harness.kubelet.labels import CONFIG_SOURCE
 from harness.kubelet.pod_records import PodRecords
 from harness.kubelet.v1 import V1Pod
 
-__all__ = ["RUN_SOURCE", "Sources"]
-
 RUN_SOURCE: Final = "run"
 """The source of a pod that `cni-harness run` has recorded; that of a static pod is `file`."""
 

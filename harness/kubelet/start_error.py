@@ -1,7 +1,5 @@
 """The error of a container's start."""
 
-__all__ = ["StartError"]
-
 
 class StartError(Exception):
     """A container does not start; `reason` is that of its waiting state, such as CrashLoopBackOff."""

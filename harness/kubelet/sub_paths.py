@@ -16,8 +16,6 @@ from harness.kubelet.start_error import StartError
 from harness.mounts import bind, detach
 from lean import syscalls
 
-__all__ = ["bound_sub_path", "remove_sub_paths"]
-
 
 def bound_sub_path(volume: Path, sub_path: str, name: str, target: Path, propagation: str = "private") -> Path:
     """Bind a file or folder of the volume `name` at `target`, instead of an earlier one; make missing folders.

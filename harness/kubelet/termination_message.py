@@ -11,8 +11,6 @@ from harness.cri.messages import CONTAINER_EXITED, ContainerStatus
 from harness.files import read_end
 from harness.kubelet.labels import TERMINATION_MESSAGE_PATH, TERMINATION_MESSAGE_POLICY
 
-__all__ = ["new_message_file", "termination_message"]
-
 _FILE_BYTES: Final = 4096
 _LOG_BYTES: Final = 2048
 _LOG_LINES: Final = 80

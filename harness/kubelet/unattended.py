@@ -14,8 +14,6 @@ from harness.kubelet.runtime_pod_status import runtime_pod_status
 from harness.kubelet.v1 import V1Pod
 from harness.kubelet.v1_status import V1PodStatus
 
-__all__ = ["unattended_status"]
-
 
 def unattended_status(pod: V1Pod, told: V1PodStatus, service: RuntimeService) -> V1PodStatus:
     """Return the pod's status at this moment; `told` is the one that kubelet told last, and is not changed.

@@ -9,82 +9,15 @@ import base64
 from typing import ClassVar, Final
 
 from harness.kubelet.v1_container import (
-    V1Capabilities,
-    V1ConfigMapRef,
     V1Container,
-    V1ContainerPort,
-    V1EnvFromSource,
-    V1EnvVar,
-    V1EnvVarSource,
-    V1ExecAction,
-    V1FieldRef,
-    V1Handler,
-    V1HTTPGetAction,
-    V1HTTPHeader,
-    V1KeyRef,
-    V1Lifecycle,
-    V1Probe,
-    V1ResourceFieldRef,
-    V1Resources,
-    V1SecurityContext,
-    V1SecurityProfile,
-    V1SleepAction,
-    V1TCPSocketAction,
     V1UserContext,
-    V1VolumeMount,
 )
 from harness.kubelet.v1_object import V1Object, int32, int64, string_map, strings
 from harness.kubelet.v1_volumes import (
-    V1ConfigMapVolume,
-    V1EmptyDirVolume,
-    V1HostPathVolume,
-    V1KeyToPath,
     V1Volume,
 )
 from skel.decoders import boolean, dict_of, list_of, record, string
 from skel.record import expected, field
-
-__all__ = [
-    "V1Capabilities",
-    "V1ConfigMap",
-    "V1ConfigMapRef",
-    "V1ConfigMapVolume",
-    "V1Container",
-    "V1ContainerPort",
-    "V1DNSOption",
-    "V1EmptyDirVolume",
-    "V1EnvFromSource",
-    "V1EnvVar",
-    "V1EnvVarSource",
-    "V1ExecAction",
-    "V1FieldRef",
-    "V1HTTPGetAction",
-    "V1HTTPHeader",
-    "V1Handler",
-    "V1HostAlias",
-    "V1HostPathVolume",
-    "V1KeyRef",
-    "V1KeyToPath",
-    "V1Lifecycle",
-    "V1Metadata",
-    "V1Pod",
-    "V1PodDNSConfig",
-    "V1PodOS",
-    "V1PodSecurityContext",
-    "V1PodSpec",
-    "V1Probe",
-    "V1ResourceFieldRef",
-    "V1Resources",
-    "V1SecurityContext",
-    "V1SecurityProfile",
-    "V1SleepAction",
-    "V1Sysctl",
-    "V1TCPSocketAction",
-    "V1Toleration",
-    "V1UserContext",
-    "V1Volume",
-    "V1VolumeMount",
-]
 
 _NO_CLAIMS: Final = "static pods may not reference resourceclaims"
 

@@ -6,32 +6,6 @@ from harness.kubelet.v1_object import V1Object, int32, int64, port, quantity, st
 from skel.decoders import boolean, dict_of, list_of, record, string
 from skel.record import field
 
-__all__ = [
-    "V1Capabilities",
-    "V1ConfigMapRef",
-    "V1Container",
-    "V1ContainerPort",
-    "V1EnvFromSource",
-    "V1EnvVar",
-    "V1EnvVarSource",
-    "V1ExecAction",
-    "V1FieldRef",
-    "V1HTTPGetAction",
-    "V1HTTPHeader",
-    "V1Handler",
-    "V1KeyRef",
-    "V1Lifecycle",
-    "V1Probe",
-    "V1ResourceFieldRef",
-    "V1Resources",
-    "V1SecurityContext",
-    "V1SecurityProfile",
-    "V1SleepAction",
-    "V1TCPSocketAction",
-    "V1UserContext",
-    "V1VolumeMount",
-]
-
 _PROBES: Final = "this node has probes of the types exec, httpGet and tcpSocket"
 _NO_SECRETS: Final = "static pods may not reference secrets"
 

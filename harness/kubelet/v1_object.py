@@ -12,17 +12,6 @@ from skel.decoders import dict_of, integer_between, list_of, string
 from skel.errors import CniError, Code
 from skel.record import Decoder, Record, Tolerate, expected, joined, rendered
 
-__all__ = [
-    "V1Object",
-    "int32",
-    "int64",
-    "port",
-    "quantity",
-    "string_map",
-    "strings",
-    "take_unknown_fields",
-]
-
 _UNKNOWN: Final = "_unknown"
 
 strings: Decoder[list[str]] = list_of(string)

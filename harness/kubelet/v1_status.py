@@ -9,23 +9,6 @@ from harness.kubelet.v1_container import V1Resources
 from skel.decoders import boolean, dict_of, integer, list_of, optional, record, string
 from skel.record import Record, field
 
-__all__ = [
-    "FAILED",
-    "PENDING",
-    "RUNNING",
-    "SUCCEEDED",
-    "UNKNOWN_PHASE",
-    "V1ContainerState",
-    "V1ContainerStatus",
-    "V1ContainerUser",
-    "V1LinuxUser",
-    "V1PodCondition",
-    "V1PodStatus",
-    "V1StateRunning",
-    "V1StateTerminated",
-    "V1StateWaiting",
-]
-
 PENDING: Final = "Pending"
 RUNNING: Final = "Running"
 SUCCEEDED: Final = "Succeeded"

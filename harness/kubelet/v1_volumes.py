@@ -6,8 +6,6 @@ from harness.kubelet.v1_object import V1Object, int32, quantity
 from skel.decoders import boolean, list_of, record, string
 from skel.record import field
 
-__all__ = ["V1ConfigMapVolume", "V1EmptyDirVolume", "V1HostPathVolume", "V1KeyToPath", "V1Volume"]
-
 _LACKING: Final = "this node has volumes of the types emptyDir, hostPath and configMap"
 
 _OF_API_SERVER: Final = {

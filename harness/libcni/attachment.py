@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from skel.errors import CniError, Code
 from skel.names import check_container_id, check_ifname
 
-__all__ = ["PROTOCOL_VARIABLES", "Attachment"]
-
 PROTOCOL_VARIABLES = ("CNI_COMMAND", "CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_ARGS", "CNI_PATH")
 """The environment variables of a request; the plugin inherits every other variable unchanged."""
 

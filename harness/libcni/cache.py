@@ -19,8 +19,6 @@ from skel.names import check_container_id, check_ifname, check_network_name
 from skel.record import Record, expected, field
 from skel.strict_json import decode_json
 
-__all__ = ["CachedAttachment", "ResultCache"]
-
 _KIND = "cniCacheV1"
 _LARGEST = 1 << 26  # bytes of a cached result; one of thousands of addresses has a few hundred kilobytes
 

@@ -11,8 +11,6 @@ from harness.libcni.execute import PluginError
 from harness.libcni.networks import NetworkList
 from skel.versions import SUPPORTED, VERB_SINCE, at_least
 
-__all__ = ["unspoken_version", "unspoken_versions"]
-
 _STATUS_SINCE = VERB_SINCE["STATUS"]
 
 

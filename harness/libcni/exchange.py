@@ -9,8 +9,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import IO
 
-__all__ = ["FLOOD", "Exchange"]
-
 _CHUNK = 1 << 16
 FLOOD = 64 << 20
 """Bytes of output that no plugin needs; a plugin that writes more is killed before it uses up the node's memory."""

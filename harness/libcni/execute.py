@@ -19,8 +19,6 @@ from harness.recording import TraceRecorder
 from lean import recorder, span, span_note
 from skel.program import start_program
 
-__all__ = ["Execution", "Executor", "PluginError", "PluginNotFoundError", "execution_of", "inherited"]
-
 
 @dataclass(frozen=True)
 class Execution:

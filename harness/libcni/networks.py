@@ -18,17 +18,6 @@ from skel.record import Record, expected, field
 from skel.strict_json import decode_json
 from skel.versions import SUPPORTED, parse
 
-__all__ = [
-    "LIST_KEYS",
-    "NetworkError",
-    "NetworkList",
-    "PluginConfig",
-    "load_networks",
-    "network_files",
-    "parse_network_list",
-    "read_network_file",
-]
-
 _LIST_SUFFIX = ".conflist"
 _SINGLE_SUFFIXES = (".conf", ".json")
 

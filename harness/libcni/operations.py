@@ -14,8 +14,6 @@ from lean import span
 from skel.errors import CniError, Code
 from skel.versions import CURRENT, VERB_SINCE, at_least
 
-__all__ = ["Libcni", "plugin_versions"]
-
 _NOWHERE = Attachment(container_id="", netns="", ifname="")
 
 

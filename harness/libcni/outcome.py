@@ -10,8 +10,6 @@ from skel.result import Result
 from skel.strict_json import decode_output
 from skel.versions import at_least
 
-__all__ = ["decode_repairs", "decode_result", "decode_versions", "require_success", "result_in_version"]
-
 _QUOTED = 1000
 """Characters of a plugin's output that are quoted in an error message."""
 

@@ -19,17 +19,6 @@ from harness.libcni.request import repair_config, request_config
 from lean import span
 from skel.errors import CniError
 
-__all__ = [
-    "Live",
-    "Outcome",
-    "PluginOutcome",
-    "Repair",
-    "is_gone",
-    "namespace_of",
-    "remove_again",
-    "repair_attachments",
-]
-
 
 class Outcome(StrEnum):
     """The end of an attachment's repair."""

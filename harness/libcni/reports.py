@@ -10,8 +10,6 @@ from harness.recording import TraceRecorder
 from skel.environment import TRACE
 from skel.spans import Span, decoded
 
-__all__ = ["Delegation", "Reports"]
-
 _MOST: Final = 4 << 20
 """Bytes of one execution that are read."""
 

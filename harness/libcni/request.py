@@ -7,8 +7,6 @@ from harness.libcni.attachment import Attachment
 from harness.libcni.networks import NetworkList, PluginConfig
 from skel.repairs import LISTED
 
-__all__ = ["repair_config", "request_config"]
-
 _GENERATED = frozenset({"cniversion", "name", "prevresult", "runtimeconfig"})
 _RESERVED_PREFIXES = ("cni.dev/", "cni-harness/")
 

@@ -9,8 +9,6 @@ from typing import Final
 
 from launch.installation import plugin_names
 
-__all__ = ["NewPluginError", "write_distribution"]
-
 _TEMPLATES: Final = Path(__file__).parent
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _NAME_MAX: Final = 40

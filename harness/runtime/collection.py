@@ -15,8 +15,6 @@ from harness.libcni.operations import Libcni
 from harness.output import message_of
 from harness.runtime.leftovers import Key, Survey, TracedAttachment
 
-__all__ = ["Collection", "Collector", "Sights", "Waiting"]
-
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _ANY_IFNAME: Final = "eth0"
 """For a reservation of an old release, which names the container alone: any interface name frees it."""

@@ -12,8 +12,6 @@ from typing import Final
 from netlink.namespace import entered, open_namespace
 from netlink.sysctl import write_sysctl
 
-__all__ = ["FIXED_SYSCTLS", "fix_sysctls"]
-
 _IPV4: Final = {
     # First: a change of it sets others, accept_redirects for one.
     "forwarding": "0",

@@ -9,9 +9,7 @@ from harness.runtime.pods import Pod, PodNetwork
 from harness.snapshot import Snapshot
 from harness.snapshot.compare import THINGS
 from harness.snapshot.words import things_in_words
-from netlink.rtnl import Link
-
-__all__ = ["firewall_entries", "host_interfaces"]
+from netlink.link import Link
 
 _SECTIONS: Final = ("nft elements", "nft rules", "iptables rules")
 

@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["PodNameError", "check_pod", "pod_cni_args"]
-
 # RFC 1123 labels joined by dots: the API server accepts no other pod name.
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_NAME = 253

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from harness.runtime.node import Node
     from harness.runtime.pods import PodNetwork
 
-__all__ = ["LeftLinks", "existing_links", "note_left_links"]
-
 
 def existing_links(names: Iterable[str]) -> list[str]:
     """Return those of `names` that are interfaces in the calling thread's network namespace."""

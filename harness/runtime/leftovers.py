@@ -28,11 +28,10 @@ from harness.runtime.pods import PodNetwork
 from harness.runtime.reservations import read_reservations, reservation_folders
 from harness.runtime.sandbox import sandbox_exists
 from harness.snapshot import take
+from netlink.link import Link
 from netlink.namespace import open_namespace
-from netlink.rtnl import Link, Rtnl
+from netlink.rtnl import Rtnl
 from skel.errors import CniError
-
-__all__ = ["Key", "Stray", "Survey", "Trace", "TracedAttachment", "survey"]
 
 Key: TypeAlias = tuple[str, str, str]
 """Network, container ID and interface name, which is empty if no trace has it."""

@@ -9,11 +9,10 @@ from typing import Final, NamedTuple
 from harness.runtime.node import Node
 from harness.runtime.node_snapshot import THIS_HOST
 from harness.runtime.sandbox import NETNS_DIR
+from netlink.link import Link
 from netlink.namespace import Namespace, NotANamespaceError, entered, open_namespace
 from netlink.namespace_ids import namespace_id
-from netlink.rtnl import Link, Rtnl
-
-__all__ = ["LiveNamespace", "live_namespaces", "named_namespaces"]
+from netlink.rtnl import Rtnl
 
 _PROC: Final = Path("/proc")
 _ALL_LINKS: Final = 0

@@ -3,11 +3,11 @@
 from socket import AF_INET, AF_INET6
 from typing import NamedTuple
 
+from netlink.link import Link
 from netlink.namespace import Namespace, NotANamespaceError, open_namespace
-from netlink.rtnl import RT_TABLE_MAIN, Link, Route, Rtnl
+from netlink.routes import RT_TABLE_MAIN, Route
+from netlink.rtnl import Rtnl
 from skel.decoders import Cidr
-
-__all__ = ["NamespaceState", "namespace_state", "read_namespace_state"]
 
 _RT_TABLE_LOCAL = 255
 """The kernel's own routes to the addresses of the namespace; include/uapi/linux/rtnetlink.h."""

@@ -10,8 +10,6 @@ from harness.runtime.reservations import Reservation, read_reservations, reserva
 from harness.validation.address_ranges import HOST_LOCAL, AddressRange, HostLocalSection, ranges_of
 from skel.errors import CniError
 
-__all__ = ["network_addresses"]
-
 
 def network_addresses(
     network: NetworkList, node: Node, pods: Sequence[Pod], found: Survey | None = None

@@ -27,8 +27,6 @@ from netlink.namespace import Namespace, entered, open_namespace, remove_namespa
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-__all__ = ["VAR_LIB_CNI", "Node", "NodeError"]
-
 VAR_LIB_CNI: Final = Path("/var/lib/cni")
 """The folder in which plugins and libcni keep reservations and cached results."""
 

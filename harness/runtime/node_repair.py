@@ -21,8 +21,6 @@ from harness.runtime.sandbox import sandbox_exists
 from lean import recorded_by, recorder
 from skel.errors import CniError
 
-__all__ = ["NodeRepair"]
-
 _MOST = 32
 """Attachments in one execution: its time limit is that of an execution for one."""
 

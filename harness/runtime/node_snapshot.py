@@ -13,17 +13,6 @@ from harness.snapshot import Difference, Snapshot, differences, take
 from harness.snapshot.state import FILES
 from netlink.namespace import remove_namespace
 
-__all__ = [
-    "NODE",
-    "THIS_HOST",
-    "StateBefore",
-    "namespaces_of",
-    "new_sandbox_state",
-    "node_differences",
-    "pod_label",
-    "take_node",
-]
-
 NODE: Final = "node"
 """The label of the node's own network namespace."""
 

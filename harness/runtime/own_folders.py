@@ -16,8 +16,6 @@ from typing import Final, NamedTuple
 
 from netlink.mounts import mount_points
 
-__all__ = ["LOGS", "OwnFolders", "own_folders"]
-
 LOGS: Final = Path("/var/log")
 _HELD: Final = (Path("/data"), Path("/tmp"))  # noqa: S108 -- the machine's, by its name
 _FOLDERS: Final = (*_HELD, Path("/run"), LOGS)

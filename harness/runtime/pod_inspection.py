@@ -12,9 +12,8 @@ from harness.runtime.pod_view import pod_document
 from harness.runtime.pods import Pod, PodNetwork
 from harness.runtime.result_comparison import compare
 from harness.snapshot import take
-from netlink.rtnl import Link, Route
-
-__all__ = ["inspect_pod"]
+from netlink.link import Link
+from netlink.routes import Route
 
 
 def inspect_pod(node: Node, pod: Pod) -> dict[str, object]:

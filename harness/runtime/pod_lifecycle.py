@@ -28,8 +28,6 @@ from skel.errors import CniError
 if TYPE_CHECKING:
     from harness.runtime.namespace_state import NamespaceState
 
-__all__ = ["AddedPod", "PodError", "Runtime"]
-
 _EXPECTED = (PluginError, NetworkError, CniError, OSError)
 """Errors of plugins, configurations and the kernel. Any other exception is a bug of the harness and is not caught."""
 

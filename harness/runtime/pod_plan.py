@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from harness.libcni.networks import NetworkList
 from harness.runtime.pods import PodNetwork
 
-__all__ = ["NetworkPlan"]
-
 
 @dataclass(frozen=True)
 class NetworkPlan:

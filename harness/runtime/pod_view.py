@@ -3,8 +3,6 @@
 from harness.runtime.pods import READY, Pod, PodNetwork
 from harness.runtime.sandbox import sandbox_exists
 
-__all__ = ["addresses", "gateways", "host_links", "interface", "pod_document", "pod_state"]
-
 
 def pod_document(pod: Pod) -> dict[str, object]:
     """Return a pod for JSON and YAML; `result` is null for a network whose ADD never succeeded."""

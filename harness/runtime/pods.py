@@ -23,8 +23,6 @@ from skel.record import Record, field
 from skel.result import Result
 from skel.strict_json import decode_json
 
-__all__ = ["INCOMPLETE", "READY", "Pod", "PodNetwork", "PodRecordError", "PodStore", "new_pod"]
-
 INCOMPLETE: Final = "incomplete"
 """Being made or deleted, or left partly made by a crash or by a plugin's error."""
 READY: Final = "ready"

@@ -11,8 +11,6 @@ from typing import Final, NamedTuple
 from harness.process_stat import process_stat
 from harness.runtime.node import VAR_LIB_CNI
 
-__all__ = ["Process", "Region"]
-
 _ROUNDS: Final = 10
 """Rounds of killing. A round may fail if the processes start others meanwhile."""
 _MILLISECONDS: Final = 1000

@@ -11,8 +11,6 @@ from harness.runtime.pods import PodNetwork, PodRecordError
 from netlink.rtnl import Rtnl
 from netlink.sysctl import read_sysctl
 
-__all__ = ["Pruned", "forwarding_that_stays", "prune_links"]
-
 _FORWARDING = ("net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding")
 
 

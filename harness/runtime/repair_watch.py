@@ -10,8 +10,6 @@ from collections.abc import Callable
 
 from netlink.nft_monitor import LossMonitor
 
-__all__ = ["RepairWatch"]
-
 _CONFIRM_AFTER_S = (1.0, 4.0, 15.0)
 """Pauses before the caches are read again, for DELs that were under way during a repair, in seconds."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 60.0

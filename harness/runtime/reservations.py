@@ -19,8 +19,6 @@ from skel.decoders import Address
 from skel.errors import CniError
 from skel.names import check_container_id
 
-__all__ = ["Reservation", "read_reservations", "reservation_folder", "reservation_folders"]
-
 _DATA_DIR = VAR_LIB_CNI / "networks"
 _LONGEST = 4096
 """Bytes to read of a file; a container ID and an interface name need far less."""

@@ -5,8 +5,6 @@ from pathlib import Path
 
 from skel.result import DNS
 
-__all__ = ["HOST_RESOLV_CONF", "pod_resolv_conf", "render_dns", "resolver_line"]
-
 HOST_RESOLV_CONF = Path("/etc/resolv.conf")
 
 

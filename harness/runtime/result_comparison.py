@@ -9,11 +9,9 @@ from typing import NamedTuple
 
 from harness.runtime.namespace_state import NamespaceState
 from harness.runtime.pods import PodNetwork
-from netlink.rtnl import RT_TABLE_MAIN
-from netlink.rtnl import Route as KernelRoute
+from netlink.routes import RT_TABLE_MAIN
+from netlink.routes import Route as KernelRoute
 from skel.result import Interface, IPConfig, Result, Route
-
-__all__ = ["Compared", "compare"]
 
 _UNICAST = 1
 

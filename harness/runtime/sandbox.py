@@ -7,8 +7,6 @@ from typing import Final
 from harness.runtime.fixed_sysctls import fix_sysctls
 from netlink.namespace import NotANamespaceError, create_namespace, open_namespace, remove_namespace
 
-__all__ = ["NETNS_DIR", "create_sandbox", "new_sandbox_path", "sandbox_exists"]
-
 NETNS_DIR: Final = Path("/run/netns")
 
 

@@ -13,8 +13,6 @@ from harness.runtime.processes import Process, Region
 from harness.runtime.sandbox import NETNS_DIR, create_sandbox
 from netlink.namespace import remove_namespace
 
-__all__ = ["Site", "kept_sites", "remove_kept"]
-
 _MARK: Final = "kept"
 """A file in the folder of each node of a site that was kept."""
 

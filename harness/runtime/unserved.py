@@ -12,17 +12,6 @@ from harness.libcni.networks import NetworkError, parse_network_list
 from harness.quantity import QuantityError, quantity_value
 from harness.runtime.pods import PodNetwork
 
-__all__ = [
-    "BANDWIDTH",
-    "EGRESS_ANNOTATION",
-    "INGRESS_ANNOTATION",
-    "POD_ANNOTATIONS",
-    "PORT_MAPPINGS",
-    "UnservedRequest",
-    "host_ports",
-    "unserved_requests",
-]
-
 PORT_MAPPINGS: Final = "portMappings"
 BANDWIDTH: Final = "bandwidth"
 POD_ANNOTATIONS: Final = "io.kubernetes.cri.pod-annotations"

@@ -16,8 +16,6 @@ from netlink.mounts import mount_writable_view
 from netlink.sysctl import read_sysctl
 from netlink.user_namespace import enter_user_namespace
 
-__all__ = ["SETTINGS", "UserNamespaceError", "become_root", "refusing_settings"]
-
 SETTINGS: Final = {
     "user/max_user_namespaces": "0",
     "kernel/unprivileged_userns_clone": "0",

@@ -10,8 +10,6 @@ from harness.snapshot.state import ELSEWHERE, FILES, Snapshot
 from harness.snapshot.sysctls import baseline, parameter
 from harness.snapshot.words import difference_in_words
 
-__all__ = ["THINGS", "Difference", "Kind", "differences"]
-
 Kind: TypeAlias = Literal["appeared", "disappeared", "changed"]
 
 THINGS: Final = {

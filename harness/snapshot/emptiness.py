@@ -11,8 +11,6 @@ from netlink.request import RtnlSocket
 from netlink.traffic_control import TCMSG
 from netlink.wire import HEADER, message
 
-__all__ = ["has_nft_tables", "has_other_links", "has_qdiscs"]
-
 _NFT_MSG_GETTABLE: Final = 1
 _RTM_GETQDISC: Final = 38
 _EVERY_FAMILY: Final = 0

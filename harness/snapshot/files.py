@@ -9,8 +9,6 @@ from typing import Final
 
 from harness.snapshot.state import Things
 
-__all__ = ["described_file", "files"]
-
 _LONGEST_TEXT: Final = 4096
 
 _KINDS: Final = {

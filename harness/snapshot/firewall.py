@@ -14,8 +14,6 @@ from typing import Any, Final, NamedTuple
 from harness.snapshot.nft_words import VOLATILE, element_key, in_words, rule_in_words
 from harness.snapshot.state import Things
 
-__all__ = ["Saved", "has_nftables", "iptables", "legacy_tables", "nftables", "shared_tables"]
-
 _IPTABLES_TABLES: Final = {"filter", "nat", "mangle", "raw", "security"}
 _COUNTERS: Final = re.compile(r"\[\d+:\d+\] ?")
 _IDENTITY: Final = {"family", "table", "name", "elem"}

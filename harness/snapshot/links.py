@@ -6,8 +6,6 @@ from typing import Any, Final, TypeAlias
 
 from harness.snapshot.state import Things
 
-__all__ = ["PeerPlace", "addresses", "forwarding_entries", "links", "neighbours", "vlans"]
-
 PeerPlace: TypeAlias = Callable[[int, int], str]
 """Returns the place of a link's other end: of a namespace ID (netns ID, see ip-netns(8)) and an index there."""
 

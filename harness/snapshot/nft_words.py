@@ -4,8 +4,6 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-__all__ = ["VOLATILE", "element_key", "in_words", "rule_in_words"]
-
 VOLATILE: Final = {"bytes", "expires", "handle", "index", "packets", "used"}
 
 

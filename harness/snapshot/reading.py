@@ -17,8 +17,6 @@ from harness.snapshot.traffic_control import filters_and_classes, qdiscs
 from netlink.namespace import Namespace, entered
 from netlink.namespace_ids import namespace_id
 
-__all__ = ["Reading", "read_namespace"]
-
 _LINKS: Final = ("address show", "neighbour show nud all", "neighbour show proxy")
 _ROUTING: Final = ("route show table all", "rule show")
 _BRIDGES: Final = ("fdb show", "vlan show")

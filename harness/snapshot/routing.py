@@ -5,8 +5,6 @@ from typing import Any, Final
 
 from harness.snapshot.state import Things
 
-__all__ = ["routes", "rules"]
-
 _LAST_METRIC: Final = 4294967295
 _IDENTITY: Final = ("type", "dst", "tos", "via", "gateway", "dev", "table", "metric")
 _UNSAID: Final = {"type": "unicast", "table": "main", "metric": 1024}

@@ -4,8 +4,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-__all__ = ["ELSEWHERE", "FILES", "FORMAT", "Snapshot", "SnapshotError", "Things", "check_label"]
-
 FORMAT: Final = 1
 """The version of the JSON form; a document of another version is refused."""
 

@@ -8,8 +8,6 @@ from typing import Final, TypeAlias
 
 from harness.snapshot.state import Things
 
-__all__ = ["Tree", "baseline", "parameter", "read", "sysctls"]
-
 _ROOT: Final = "/proc/sys/net"
 _READABLE: Final = 0o444
 _WRITABLE: Final = 0o222

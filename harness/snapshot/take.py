@@ -11,8 +11,6 @@ from harness.snapshot.reading import Reading, read_namespace
 from harness.snapshot.state import ELSEWHERE, FILES, Snapshot, SnapshotError, Things, check_label
 from netlink.namespace import Namespace, NotANamespaceError, open_namespace
 
-__all__ = ["take"]
-
 _AT_ONCE = 4
 
 

@@ -12,8 +12,6 @@ from typing import Any, Final
 
 from harness.snapshot.state import SnapshotError
 
-__all__ = ["Listing", "NothingListed", "find_tool", "list_again", "start"]
-
 _MORE_FOLDERS: Final = "/usr/local/sbin:/usr/sbin:/sbin"
 """A root shell without a login may lack these."""
 

@@ -7,8 +7,6 @@ from typing import Any, Final
 from harness.snapshot.state import Things
 from harness.snapshot.tools import list_again
 
-__all__ = ["filters_and_classes", "qdiscs"]
-
 _KERNELS_OWN: Final = "0:"
 """The handle of the kernel's own disciplines: noqueue, mq, fq_codel and pfifo_fast at the root, and below mq."""
 

@@ -4,8 +4,6 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-__all__ = ["difference_in_words", "things_in_words"]
-
 _LONGEST: Final = 200
 
 _UNSAID: Final[Mapping[str, Mapping[str, object]]] = {

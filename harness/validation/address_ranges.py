@@ -11,8 +11,6 @@ from skel.decoders import Address, Cidr, Network, address, address_or_network, c
 from skel.errors import CniError
 from skel.record import Record, field
 
-__all__ = ["HOST_LOCAL", "AddressRange", "HostLocalSection", "range_flaws", "ranges_of"]
-
 HOST_LOCAL = "host-local"
 _IPV4 = 4
 _HOST_BITS_MIN = 2

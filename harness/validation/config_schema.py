@@ -22,8 +22,6 @@ from skel.decoders import address, cidr, interface_name, optional
 from skel.errors import CniError
 from skel.record import joined, rendered
 
-__all__ = ["Examined", "examine"]
-
 _PLUGIN: Final = "plugin.schema.json"
 _ABOUT_UNKNOWN_KEYS: Final = {"unevaluatedProperties", "additionalProperties"}
 

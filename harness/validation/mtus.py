@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from netlink.link import Link
 from netlink.path_mtu import OVERHEADS, PathMtu, link_mtu, path_mtu
-from netlink.rtnl import Link, Rtnl
-
-__all__ = ["mtu_flaws"]
+from netlink.rtnl import Rtnl
 
 _AUTO: Final = "auto"
 _MIN: Final = 68

@@ -7,8 +7,6 @@ from netaddr import AddrFormatError, IPNetwork, IPSet
 
 from harness.libcni.networks import NetworkList
 
-__all__ = ["overlaps"]
-
 
 def overlaps(networks: Sequence[NetworkList]) -> Iterator[str]:
     """Yield a line for each pair of networks whose IPAM sections name subnets that share addresses."""

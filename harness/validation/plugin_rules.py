@@ -7,8 +7,6 @@ from harness.libcni.networks import PluginConfig
 from harness.validation.address_ranges import HOST_LOCAL, range_flaws
 from harness.validation.mtus import mtu_flaws
 
-__all__ = ["rule_flaws"]
-
 
 def rule_flaws(
     plugin: PluginConfig, config: Mapping[str, Any], where: str, note: Callable[[str], object]

@@ -5,8 +5,6 @@ from typing import Final
 
 from skel.record import rendered
 
-__all__ = ["unknown_key"]
-
 _COMMENT_PREFIXES: Final = ("$", "_", "//")
 """Keys with these prefixes are comments, or for editors (`$schema`)."""
 

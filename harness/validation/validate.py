@@ -8,8 +8,6 @@ from harness.libcni.execute import PluginError
 from harness.libcni.networks import LIST_KEYS, NetworkList, PluginConfig
 from harness.validation.unknown_keys import unknown_key
 
-__all__ = ["validate"]
-
 _CAPABILITIES = frozenset(
     {
         "aliases",

@@ -10,8 +10,6 @@ from harness.libcni.repair import namespace_of
 from harness.runtime.node import Node
 from harness.runtime.pods import INCOMPLETE, PodNetwork
 
-__all__ = ["KnownAttachment", "known_attachments", "plugins_of"]
-
 _USUAL_NAMESPACE = "default"
 
 

@@ -13,8 +13,6 @@ from harness.runtime.pods import PodRecordError
 from harness.runtime.reservations import read_reservations
 from harness.views.evidence import Evidence, Fault
 
-__all__ = ["check_leftovers"]
-
 _KILLED = "a runtime or plugin was killed, or the container's DEL failed"
 _BY_HAND = "no command frees it safely: remove it if no runtime is adding a pod"
 

@@ -11,8 +11,6 @@ from harness.libcni.execute import Executor, PluginNotFoundError
 from harness.libcni.networks import NetworkError, NetworkList, network_files, read_network_file
 from harness.views.evidence import Commands, Fault
 
-__all__ = ["check_lists", "check_runtimes", "not_ready", "readable_lists"]
-
 
 def check_lists(conf_dir: Path, bin_dirs: Sequence[Path], versions_of: VersionsOf) -> Iterator[Fault]:
     """Yield the faults of a folder's lists: unreadable ones, missing plugins, versions that plugins do not support.

@@ -15,8 +15,6 @@ from harness.views.nft_ruleset import Rules
 from harness.views.nft_values import Address, HookPoint, Packet
 from harness.views.port_words import published_ports
 
-__all__ = ["check_node", "forward_stop"]
-
 _IPV4: Final = 4
 _SECTIONS: Final = ("nft elements", "nft rules", "iptables rules")
 _MASQUERADES: Final = re.compile(r"masquerade|MASQUERADE|\bsnat\b|SNAT|CNI-[0-9a-f]{20,}")

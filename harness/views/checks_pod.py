@@ -10,8 +10,6 @@ from harness.views.evidence import Commands, Ends, Evidence, Fault, bridge_plugi
 from launch.installation import plugin_names
 from netlink.kinds import PAIRS
 
-__all__ = ["check_pods"]
-
 _SERVING: Final = {
     PORT_MAPPINGS: '{"type": "portmap", "capabilities": {"portMappings": true}}',
     BANDWIDTH: '{"type": "bandwidth", "capabilities": {"bandwidth": true}}',

@@ -13,8 +13,6 @@ from harness.views.checks_node import check_node
 from harness.views.checks_pod import check_pods
 from harness.views.evidence import Evidence, Fault, gather
 
-__all__ = ["Scope", "diagnose"]
-
 _SETTLE_S = 1.0
 """Seconds between two readings. Pods that come or go meanwhile look faulty in one of them only."""
 

@@ -13,10 +13,8 @@ from harness.snapshot.sysctls import baseline
 from harness.views.attachments import KnownAttachment, known_attachments, plugins_of
 from harness.views.namespaces import NamespaceView, read_namespaces
 from harness.views.nft_ruleset import Rules, read_rules
+from netlink.link import Link
 from netlink.namespace import entered, open_namespace
-from netlink.rtnl import Link
-
-__all__ = ["Commands", "Ends", "Evidence", "Fault", "bridge_plugin", "gather", "pod_addresses"]
 
 Interface: TypeAlias = IPv4Interface | IPv6Interface
 

@@ -12,8 +12,6 @@ from harness.views.run_spans import EXECUTIONS, Step, environment_of
 from harness.views.tree import duration
 from skel.strict_json import decode_output
 
-__all__ = ["DocumentLine", "ExecutedPlugin", "decoded_object", "document_lines", "executed_plugins"]
-
 _CONTEXT: Final = 2
 """Unchanged lines around each change."""
 _SIGNS: Final = {"+": "new", "-": "old", "@": "place"}

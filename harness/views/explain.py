@@ -8,8 +8,6 @@ from harness.views.sequence_svg import sequence_svg
 from harness.views.topology import Topology
 from harness.views.topology_svg import svg
 
-__all__ = ["page"]
-
 _ROOM = "harness.views"
 
 

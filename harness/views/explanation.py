@@ -15,8 +15,6 @@ from harness.views.tree import duration
 from skel.errors import CniError
 from skel.result import Result
 
-__all__ = ["Bar", "Change", "Explanation", "NamedDocument", "explain_now", "explain_run"]
-
 _IN_DOCUMENTS: Final = frozenset({"stdin", "stdout", "stderr"})
 _UNTOLD: Final = frozenset({*_IN_DOCUMENTS, "reports_steps", "is_noted"})
 _LEAST: Final = 0.15

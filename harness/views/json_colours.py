@@ -8,8 +8,6 @@ import click
 
 from harness.output import json_escape, printable
 
-__all__ = ["coloured"]
-
 _TOKEN: Final = re.compile(
     r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*")|(?P<word>true|false|null)|'
     r"(?P<number>-?\d[\d.eE+-]*)"

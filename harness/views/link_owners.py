@@ -7,9 +7,7 @@ from firewall.owner import Owner
 from harness.views.attachments import KnownAttachment
 from harness.views.namespaces import NamespaceView
 from netlink.kinds import PAIRS
-from netlink.rtnl import Link
-
-__all__ = ["LinkOwner", "owner_of"]
+from netlink.link import Link
 
 OwnerKind: TypeAlias = Literal["attachment", "network", "unknown attachment", "program"]
 

@@ -10,11 +10,9 @@ from harness.runtime.namespace_state import NamespaceState, namespace_state
 from harness.runtime.node import Node
 from harness.runtime.node_snapshot import NODE, THIS_HOST
 from harness.views.attachments import KnownAttachment
+from netlink.link import Link
 from netlink.namespace import Namespace, NotANamespaceError, entered, open_namespace
 from netlink.namespace_ids import namespace_id
-from netlink.rtnl import Link
-
-__all__ = ["LinkEnd", "NamespaceView", "read_namespaces"]
 
 
 class LinkEnd(NamedTuple):

@@ -11,8 +11,6 @@ from harness.views.nft_ruleset import BaseChain, Chain, HitElement, Rules, nat_k
 from harness.views.nft_statements import DONE, Effect, Unreadable, effect_of, is_condition
 from harness.views.nft_values import HookPoint, Packet, Special, holds, value_of
 
-__all__ = ["Decision", "MatchedRule", "certain_stop", "evaluate"]
-
 _DEEPEST: Final = 16
 """Levels of jumps; the kernel allows as many."""
 _MOST_FORKS: Final = 200

@@ -9,8 +9,6 @@ from harness.snapshot.nft_words import element_key
 from harness.snapshot.tools import start
 from harness.views.nft_values import Special, Value, any_of, literal
 
-__all__ = ["BaseChain", "Chain", "HitElement", "Rules", "nat_kind", "read_rules"]
-
 Chain: TypeAlias = tuple[str, str, str]
 """Family, table and name."""
 

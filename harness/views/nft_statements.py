@@ -8,8 +8,6 @@ from harness.snapshot.nft_words import rule_in_words
 from harness.views.nft_ruleset import Chain, HitElement, Rules, nat_kind
 from harness.views.nft_values import Address, HookPoint, Packet, Special, value_of
 
-__all__ = ["DONE", "Effect", "Unreadable", "effect_of", "is_condition"]
-
 DONE: Final = "return"
 """The verdict that ends a chain, and no other."""
 _WITHOUT_EFFECT: Final = frozenset(

@@ -9,8 +9,6 @@ from enum import Enum
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any, Final, NamedTuple, TypeAlias
 
-__all__ = ["PROTOCOLS", "Address", "HookPoint", "Packet", "Special", "Value", "any_of", "holds", "literal", "value_of"]
-
 Address: TypeAlias = IPv4Address | IPv6Address
 
 PROTOCOLS: Final = {

@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from harness.views.otlp import process_name
 from skel.spans import Span
 
-__all__ = ["ENDPOINT", "ExportError", "export"]
-
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 """The variable that names the collector, as for all programs with OpenTelemetry."""
 

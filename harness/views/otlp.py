@@ -5,8 +5,6 @@ from typing import Any, Final
 
 from skel.spans import Span
 
-__all__ = ["TRACK", "otlp_document", "process_name"]
-
 _INTERNAL, _SERVER, _CLIENT = 1, 2, 3
 _ERROR: Final = 2
 _SAMPLED: Final = 1

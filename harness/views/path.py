@@ -12,11 +12,9 @@ from harness.views.nft_evaluation import MatchedRule, evaluate
 from harness.views.nft_values import Address, HookPoint, Packet
 from harness.views.path_ground import Ground, Place
 from harness.views.path_segment import BridgePass, Crossed, Segment
+from netlink.link import Link
 from netlink.route_lookup import ChosenRoute, RoutedPacket
 from netlink.routes import Route
-from netlink.rtnl import Link
-
-__all__ = ["Hop", "PathResult", "Verdict", "find_path"]
 
 Verdict: TypeAlias = Literal["delivered", "leaves", "dropped", "rejected", "unsure"]
 

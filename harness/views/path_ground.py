@@ -12,13 +12,12 @@ from harness.views.namespaces import NamespaceView, read_namespaces
 from harness.views.nft_ruleset import Rules, read_rules
 from harness.views.nft_values import Address
 from netlink.bridge_ports import PortVlans
+from netlink.link import Link
 from netlink.namespace import Namespace, entered, open_namespace
 from netlink.route_lookup import ChosenRoute, RoutedPacket, find_route
-from netlink.rtnl import Link, Rtnl
+from netlink.rtnl import Rtnl
 from netlink.sysctl import read_sysctl
 from skel.decoders import Cidr
-
-__all__ = ["Ground", "Place"]
 
 _IPV4: Final = 4
 

@@ -5,9 +5,7 @@ from typing import Final, NamedTuple
 
 from harness.views.path_ground import Ground, Place
 from netlink.kinds import PAIRS
-from netlink.rtnl import Link
-
-__all__ = ["Arrival", "BridgePass", "Crossed", "Segment"]
+from netlink.link import Link
 
 _INTO_NOWHERE: Final = frozenset({"dummy", "ifb"})
 _ON_TOP: Final = frozenset({"macvlan", "macvtap"})

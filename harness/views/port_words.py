@@ -7,8 +7,6 @@ from typing import Final, NamedTuple
 from firewall.owner import Owner
 from harness.snapshot import Snapshot
 
-__all__ = ["PublishedPort", "published_ports"]
-
 _ELEMENT: Final = re.compile(r"(\S+ \S+) (ports|address_ports)[46] \{ (?:(\S+) \. )?(\w+) \. (\d+) \}")
 _TARGET: Final = re.compile(r"(\S+) \. (\d+)")
 _NFT_RULE: Final = re.compile(r"\b(tcp|udp|sctp|dccp) dport (\d+)\b.*\bdnat (?:ip6? )?to (\S+)")

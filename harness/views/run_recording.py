@@ -23,8 +23,6 @@ from harness.views.runs import ListedNetwork, Run, RunStore, label_of
 from harness.views.topology import Topology, TopologyPlace, build_topology
 from skel.spans import Span
 
-__all__ = ["Recording", "recorded_run"]
-
 _VARIABLES: Final = ("CNI_PATH", "NETCONFPATH", "CNI_HARNESS_NODE", "CNI_HARNESS_STATE_DIR")
 """Variables that stand for options of the command."""
 

@@ -7,8 +7,6 @@ from harness.libcni.attachment import PROTOCOL_VARIABLES
 from harness.views.otlp import TRACK
 from skel.spans import Span
 
-__all__ = ["EXECUTIONS", "Step", "environment_of", "is_kernel", "pods_of", "read_spans", "steps_of"]
-
 EXECUTIONS: Final = ("ExecPlugin", "ipam.Exec")
 """How the names of spans begin that are executions of a plugin."""
 _PROGRAMS: Final = ("iptables", "ip6tables", "DBus")

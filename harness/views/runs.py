@@ -18,8 +18,6 @@ from harness.views.topology import Topology
 from harness.views.topology_document import read_document
 from skel.spans import Span
 
-__all__ = ["FORMAT", "ListedNetwork", "Run", "RunError", "RunStore", "label_of"]
-
 FORMAT: Final = 1
 """The version of the files; one of another version is refused."""
 _KEPT: Final = 20

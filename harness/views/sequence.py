@@ -8,8 +8,6 @@ from harness.output import printable
 from harness.views.run_spans import Step, is_kernel
 from harness.views.tree import duration
 
-__all__ = ["KERNEL", "Arrow", "arrows", "lanes_of"]
-
 KUBELET, RUNTIME, KERNEL = "kubelet", "runtime", "kernel"
 _CRI_CALLS: Final = frozenset(
     f"{verb}{thing}"

@@ -6,8 +6,6 @@ from xml.sax.saxutils import escape, quoteattr
 
 from harness.views.sequence import KERNEL, Arrow, lanes_of
 
-__all__ = ["sequence_svg"]
-
 # Pixels.
 _LANE, _ROW, _TOP, _MARGIN, _CHARACTER = 210, 30, 64, 110, 7.0
 _BOX: Final = (170, 30)

@@ -13,9 +13,8 @@ from harness.views.attachments import KnownAttachment, known_attachments
 from harness.views.link_owners import LinkOwner, owner_of
 from harness.views.namespaces import LinkEnd, NamespaceView, read_namespaces
 from harness.views.port_words import PublishedPort, published_ports
-from netlink.rtnl import Link, Route
-
-__all__ = ["Topology", "TopologyLink", "TopologyPlace", "build_topology", "read_topology"]
+from netlink.link import Link
+from netlink.routes import Route
 
 _LOOPBACK: Final = "lo"
 _RTN_UNICAST: Final = 1

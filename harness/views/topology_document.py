@@ -8,8 +8,6 @@ from harness.views.namespaces import LinkEnd
 from harness.views.port_words import PublishedPort
 from harness.views.topology import Topology, TopologyLink, TopologyPlace
 
-__all__ = ["read_document"]
-
 
 def read_document(document: Mapping[str, Any]) -> Topology:
     """Return the topology of a document. Raises KeyError, TypeError."""

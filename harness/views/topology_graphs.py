@@ -8,8 +8,6 @@ from harness.runtime.node_snapshot import NODE
 from harness.views.topology import Topology, TopologyLink, TopologyPlace
 from harness.views.topology_text import owner_words, place_words
 
-__all__ = ["dot", "mermaid"]
-
 
 def dot(topology: Topology) -> list[str]:
     """Return the lines of a graph in the language of Graphviz: a cluster for each place, a box for each link."""

@@ -10,8 +10,6 @@ from harness.views.topology import Topology, TopologyLink, TopologyPlace
 from harness.views.topology_text import owner_words, place_words
 from harness.views.topology_tree import Twig, twigs, unreached_places
 
-__all__ = ["svg"]
-
 # Pixels.
 _CHARACTER, _LINE, _PADDING = 7.3, 17, 10
 _GAP_X, _GAP_Y, _MARGIN = 56, 14, 16

@@ -7,8 +7,6 @@ from harness.runtime.node_snapshot import NODE, THIS_HOST
 from harness.views.topology import Topology, TopologyLink, TopologyPlace
 from harness.views.topology_tree import Twig, twigs, unreached_places
 
-__all__ = ["link_words", "owner_words", "place_words", "tree"]
-
 
 def tree(topology: Topology) -> list[str]:
     """Return the lines of a tree: the node, its links, the ports of bridges, and the pods that they lead to."""

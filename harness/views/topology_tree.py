@@ -5,8 +5,6 @@ from typing import NamedTuple
 from harness.runtime.node_snapshot import NODE
 from harness.views.topology import Topology, TopologyLink, TopologyPlace
 
-__all__ = ["Twig", "twigs", "unreached_places"]
-
 
 class Twig(NamedTuple):
     """A link, and the links above it: a bridge's ports, the other end of a veth, VLANs and macvlans."""

@@ -6,8 +6,6 @@ from typing import Any, Final
 from harness.views.otlp import process_name
 from skel.spans import Span
 
-__all__ = ["trace_events"]
-
 _CALLS: Final = ("ExecPlugin", "ipam.Exec")
 
 

@@ -20,8 +20,6 @@ from harness.views.trace_events import trace_events
 from harness.views.tree import TreePrinter
 from skel.spans import Span, parse_traceparent
 
-__all__ = ["traced"]
-
 
 @contextmanager
 def traced(

@@ -12,8 +12,6 @@ from harness.recording import Begun, Ended, Event
 from harness.views.json_colours import coloured
 from skel.spans import Span
 
-__all__ = ["TreePrinter", "duration"]
-
 _STREAMS: Final = ("stdin", "stdout", "stderr")
 _UNTOLD: Final = frozenset({*_STREAMS, "exit_code", "plugin_pid", "reports_steps", "messages"})
 """Attributes that are shown in another way, or not at all."""

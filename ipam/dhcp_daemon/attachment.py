@@ -12,8 +12,6 @@ from .protocol import Question
 from .store import Held, Key, LeaseStore, Noted
 from .terms import Terms
 
-__all__ = ["NO_LEASE", "LeasedAttachment", "key_of"]
-
 NO_LEASE = 101
 """Our error code for a CHECK that misses a lease. (Spec code 3 would stop the runtime from cleaning up.)"""
 _IPV4 = 4

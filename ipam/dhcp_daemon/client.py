@@ -14,8 +14,6 @@ from .pod_interface import GoneError, Opened, PodInterface
 from .sockets import Datagrams, Packets, Wire
 from .terms import Terms
 
-__all__ = ["Client4", "Client6", "LeaseClient", "LeaseContext", "client_id"]
-
 _FIRST_LOOK, _LAST_LOOK = 0.02, 1.0
 """Seconds between two looks whether the interface can send."""
 _MOST_BYTES = 254

@@ -13,8 +13,6 @@ from skel import Route
 from .lease import Event
 from .terms import Terms
 
-__all__ = ["CLIENT_PORT", "Client", "Reply", "message", "read_reply"]
-
 SERVER_PORT, CLIENT_PORT = 67, 68
 DISCOVER, OFFER, REQUEST, DECLINE, ACK, NAK, RELEASE = range(1, 8)
 BROADCAST = IPv4Address("255.255.255.255")

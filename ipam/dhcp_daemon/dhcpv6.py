@@ -8,8 +8,6 @@ from .dhcpv4 import Reply
 from .lease import Event
 from .terms import Terms
 
-__all__ = ["CLIENT_PORT", "SERVERS", "SERVER_PORT", "message", "read_reply"]
-
 CLIENT_PORT, SERVER_PORT = 546, 547
 SERVERS = "ff02::1:2"
 """All_DHCP_Relay_Agents_and_Servers, on the link."""

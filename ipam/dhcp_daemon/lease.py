@@ -36,8 +36,6 @@ from lean.typing import NamedTuple
 
 from .terms import Terms
 
-__all__ = ["Action", "Event", "Lease", "Limits", "State"]
-
 
 class State:
     """The state of a lease; the values are in files on disk."""

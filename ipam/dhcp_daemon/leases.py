@@ -12,8 +12,6 @@ from .pod_interface import GoneError, PodInterface
 from .protocol import Question
 from .store import Key, LeaseStore, Noted, boot_id
 
-__all__ = ["DaemonOptions", "Leases"]
-
 _SWEEP_SECONDS = 5.0
 """Between two looks for network namespaces that are gone."""
 _LAST_WORD_SECONDS = 3.0

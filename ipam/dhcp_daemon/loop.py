@@ -8,8 +8,6 @@ from collections.abc import Callable
 
 from lean.typing import Protocol
 
-__all__ = ["Loop", "boot_time"]
-
 _LONGEST = 3600.0
 """Seconds in one wait."""
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from lean.typing import NamedTuple
+from netlink.link import Link
 from netlink.namespace import Namespace, entered, open_namespace
-from netlink.rtnl import Link, NetlinkError, Rtnl, is_oper_up
+from netlink.rtnl import Rtnl, is_oper_up
 from netlink.sysctl import set_sysctl
+from netlink.wire import NetlinkError
 
 from .terms import Terms
-
-__all__ = ["GoneError", "Opened", "PodInterface"]
 
 _GONE = {errno.ENOENT, errno.ENOTDIR, errno.EINVAL, errno.ENODEV, errno.ESRCH}
 _IPV6 = 6

@@ -17,8 +17,6 @@ from .protocol import AWAY_SUFFIX, DEFAULT_SOCKET
 from .service import Service, listening_socket
 from .store import DATA_DIR
 
-__all__ = ["main"]
-
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(h|ms|us|µs|ns|m|s)")
 

@@ -6,8 +6,6 @@ The reference's two sides speak Go's net/rpc over HTTP. Either side tells the ot
 import skel.decoders as read
 from skel import Address, Record, field
 
-__all__ = ["AWAY_SUFFIX", "DEFAULT_SOCKET", "FOREIGN_ANSWER", "MARK", "Answer", "Question"]
-
 DEFAULT_SOCKET = "/run/cni/dhcp.sock"
 """The reference's."""
 AWAY_SUFFIX = ".away"

@@ -16,8 +16,6 @@ from .loop import Loop
 from .pod_interface import GoneError
 from .protocol import FOREIGN_ANSWER, MARK, Answer, Question
 
-__all__ = ["Service", "listening_socket"]
-
 _BACKLOG = 4096
 _FIRST_PASSED = 3
 """SD_LISTEN_FDS_START of sd_listen_fds(3)."""

@@ -12,8 +12,6 @@ from netlink.namespace import Closing, Namespace, entered
 
 from . import dhcpv4, dhcpv6
 
-__all__ = ["Datagrams", "Packets", "Wire"]
-
 _ETH_P_IP = 0x0800
 _SO_ATTACH_FILTER = 26
 _FILTER = struct.Struct("=HBBI")

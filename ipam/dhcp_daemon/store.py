@@ -14,8 +14,6 @@ from skel.state_file import StateFiles
 
 from .terms import Terms
 
-__all__ = ["DATA_DIR", "Held", "Key", "LeaseStore", "Noted", "boot_id"]
-
 DATA_DIR = "/var/lib/cni/dhcp"
 
 Key = tuple[str, str, str]

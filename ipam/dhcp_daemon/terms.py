@@ -3,8 +3,6 @@
 import skel.decoders as read
 from skel import Address, Cidr, Record, Route, field
 
-__all__ = ["Terms"]
-
 _SECONDS = read.integer_between(0, 0xFFFFFFFF, "a number of seconds")
 INFINITE = 0xFFFFFFFF
 

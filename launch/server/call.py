@@ -23,8 +23,6 @@ from .places import CROWD, Place, State
 from .protocol import MAX_WORD_BYTES, PIECE_BYTES, HandoffError, decode_environment, decode_signal, encode_answer
 from .shared import Shared
 
-__all__ = ["Call", "Ending"]
-
 _UNDO_SECONDS = 20
 """For a call to take back its steps, after a signal or its time limit."""
 _ANSWER_SECONDS = struct.pack("@ll", 10, 0)

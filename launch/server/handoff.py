@@ -8,9 +8,10 @@ from collections.abc import Container, Iterable
 from contextlib import ExitStack
 from time import monotonic
 
-from launch.plugin_list import PLUGINS
+from launch import PLUGINS
 
-from .peer import CREDENTIALS_BYTES, Identity, judge
+from .identity import Identity
+from .peer import CREDENTIALS_BYTES, judge
 from .places import LOOK_SECONDS, Place, State
 from .protocol import (
     CALLER_DESCRIPTORS,
@@ -25,8 +26,6 @@ from .protocol import (
     decode_request,
 )
 from .surroundings import Caller
-
-__all__ = ["HANDOFF_SECONDS", "Handoff"]
 
 HANDOFF_SECONDS = 1.0
 """From its connection to its last word, a launcher may keep a worker waiting for so long together."""

@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import NamedTuple
 
-__all__ = ["Identity", "PeerError", "open_folder", "own_identity", "read_identity"]
-
 # Lines of /proc/PID/status. The kernel writes them in this order, and escapes a newline in the process's name.
 _USERS = re.compile(rb"\nUid:\t(.*)\nGid:\t(.*)\n")
 _GROUPS = re.compile(rb"\nGroups:.*")

@@ -9,8 +9,6 @@ from contextlib import suppress
 
 from .peer import want_credentials
 
-__all__ = ["Listening", "ListeningError", "passed_sockets"]
-
 _BACKLOG = 4096
 """Launchers that may wait at once; the kernel cuts it down to net.core.somaxconn, and beyond that they block."""
 _FIRST_PASSED = 3

@@ -3,8 +3,6 @@
 import os
 from contextlib import suppress
 
-__all__ = ["log"]
-
 
 def log(message: str) -> None:
     """Write one line. Raises nothing."""

@@ -19,8 +19,6 @@ from .places import CROWD, Place, Places
 from .protocol import CALLER_DESCRIPTORS, Request
 from .surroundings import Caller
 
-__all__ = ["Parking", "park", "take_parked"]
-
 _FILES = 2 + CALLER_DESCRIPTORS
 """Of a call: its connection, a file with its request and stdin, and the caller's folder and namespaces."""
 _SPARE_FILES = 256

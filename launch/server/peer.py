@@ -21,17 +21,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from .identity import Identity, PeerError, open_folder, own_identity, read_identity
-
-__all__ = [
-    "CREDENTIALS_BYTES",
-    "SO_PEERPIDFD",
-    "Identity",
-    "PeerError",
-    "judge",
-    "own_identity",
-    "want_credentials",
-]
+from .identity import Identity, PeerError, open_folder, read_identity
 
 SO_PEERPIDFD = 77
 """include/uapi/asm-generic/socket.h, of all machines but PA-RISC and SPARC; not in Python 3.11."""

@@ -10,8 +10,6 @@ from contextlib import suppress
 from ctypes import Structure, c_uint64, sizeof
 from time import monotonic_ns
 
-__all__ = ["CROWD", "LOOK_SECONDS", "Parent", "Place", "Places", "State"]
-
 CROWD = 8
 """Places that calls of one network have at most while one of them waits for the network's lock."""
 LOOK_SECONDS = 0.01

@@ -10,8 +10,6 @@ from typing import NoReturn
 from .log import log
 from .places import LOOK_SECONDS, Place, Places, State
 
-__all__ = ["Pool"]
-
 _FIRST_PAUSE_SECONDS = 0.1
 _LAST_PAUSE_SECONDS = 10.0
 """After a fork that fails, and a worker that dies before it has served; each pause is twice the one before."""

@@ -5,8 +5,6 @@ from contextlib import suppress
 
 from lean.syscalls import set_process_name
 
-__all__ = ["COMM_BYTES", "name_process", "set_comm"]
-
 COMM_BYTES = 15
 """The kernel's limit for /proc/PID/comm (TASK_COMM_LEN without the NUL)."""
 

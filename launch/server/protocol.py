@@ -47,23 +47,6 @@ import sys
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-__all__ = [
-    "CALLER_DESCRIPTORS",
-    "DESCRIPTORS",
-    "GO",
-    "MAX_REQUEST_BYTES",
-    "MAX_WORD_BYTES",
-    "PIECE_BYTES",
-    "READY",
-    "TOKEN_BYTES",
-    "HandoffError",
-    "Request",
-    "decode_environment",
-    "decode_request",
-    "decode_signal",
-    "encode_answer",
-]
-
 CALLER_DESCRIPTORS = 3
 """That say where the caller is: the first of a request."""
 DESCRIPTORS = CALLER_DESCRIPTORS + 2

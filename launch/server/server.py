@@ -18,10 +18,10 @@ from typing import NamedTuple, NoReturn
 from launch.distributions import declared
 from launch.installation import DEFAULT_SOCKET, build_id, stamp
 
+from .identity import PeerError, own_identity
 from .listening import Listening, ListeningError, passed_sockets
 from .log import log
 from .parking import Parking
-from .peer import PeerError, own_identity
 from .places import Place, Places
 from .pool import Pool
 from .process_name import name_process
@@ -29,8 +29,6 @@ from .shared import Shared
 from .surroundings import UMASK, is_open
 from .warmup import warm_up
 from .worker import IDLE_NAME, Worker
-
-__all__ = ["Options", "Server", "main"]
 
 _HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 _STREAMS = 3

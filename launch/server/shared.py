@@ -4,10 +4,8 @@ import socket
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from .peer import Identity
+from .identity import Identity
 from .places import Places
-
-__all__ = ["Shared"]
 
 
 class Shared(NamedTuple):

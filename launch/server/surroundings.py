@@ -13,8 +13,6 @@ from skel.context import Kept
 
 from .protocol import HandoffError
 
-__all__ = ["UMASK", "Caller", "Surroundings", "is_open"]
-
 UMASK = 0o022
 """Of a worker without work; its working directory is the root folder."""
 

@@ -6,14 +6,13 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from launch import PLUGINS
 from launch.installation import modules
 from launch.launcher import find_plugin, launcher_bytes
-from launch.plugin_list import PLUGINS, load, load_modules, resolve
+from launch.plugin_list import load, load_modules, resolve
 from lean.syscalls import CLONE_NEWNET, mount_nowhere, setns, unshare
 from skel.context import Context
 from skel.dispatch import dispatch
-
-__all__ = ["warm_up"]
 
 
 def warm_up(log: Callable[[str], None], others: Mapping[str, str]) -> None:

@@ -16,16 +16,14 @@ from skel.context import Kept
 
 from .call import Call, Ending
 from .handoff import Handoff
+from .identity import PeerError
 from .log import log
 from .parking import take_parked
-from .peer import PeerError
 from .places import Place, State
 from .process_name import set_comm
 from .protocol import HandoffError
 from .shared import Shared
 from .surroundings import Surroundings
-
-__all__ = ["IDLE_NAME", "Worker"]
 
 IDLE_NAME = "cni-worker"
 _MOST_REQUESTS = 200

@@ -12,9 +12,7 @@ from plugins.attach.pod_netns import open_pod_if_left
 from skel import Args, CniError, Config
 
 if TYPE_CHECKING:
-    from netlink.rtnl import Link
-
-__all__ = ["disconnect"]
+    from netlink.link import Link
 
 C = TypeVar("C", bound=Config)
 

@@ -25,13 +25,12 @@ if TYPE_CHECKING:
 
     from firewall.owner import Owner
     from firewall.tables import Tables
+    from netlink.link import Link
     from netlink.namespace import Namespace
     from netlink.path_mtu import PathMtu
     from netlink.request import Request
-    from netlink.rtnl import Link, Rtnl
+    from netlink.rtnl import Rtnl
     from skel.steps import Steps
-
-__all__ = ["Driver", "Made", "interface_of"]
 
 C = TypeVar("C", bound=InterfaceConfig)
 

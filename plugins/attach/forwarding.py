@@ -4,8 +4,6 @@ from lean.typing import Iterable
 from netlink.sysctl import read_sysctl, write_sysctl
 from skel import Cidr, CniError, Code
 
-__all__ = ["check_forwarding", "forward"]
-
 _FORWARDING = {4: "net/ipv4/ip_forward", 6: "net/ipv6/conf/all/forwarding"}
 
 

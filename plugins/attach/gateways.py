@@ -5,8 +5,6 @@ import ipaddress
 from lean.typing import Iterable
 from skel import Address, Cidr, CniError, Code, IPConfig, Network, Result, Route, with_length
 
-__all__ = ["add_default_routes", "default_network", "gateway_of", "held_gateways", "set_gateways"]
-
 _DEFAULT = {4: ipaddress.ip_network("0.0.0.0/0"), 6: ipaddress.ip_network("::/0")}
 
 

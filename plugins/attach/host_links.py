@@ -7,8 +7,6 @@ if TYPE_CHECKING:
     from netlink.rtnl import Rtnl
     from skel import Args
 
-__all__ = ["kept_rtnl"]
-
 
 @contextmanager
 def kept_rtnl(args: "Args[Any]") -> Iterator["Rtnl"]:

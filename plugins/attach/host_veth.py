@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from firewall.owner import Owner
 
-__all__ = ["collect_host_veths", "host_veth_name"]
-
 _IFNAME_MAX = 15
 
 

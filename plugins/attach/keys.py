@@ -19,19 +19,6 @@ from skel import (
     string,
 )
 
-__all__ = [
-    "AUTO",
-    "MTU_MIN",
-    "AutoMtuConfig",
-    "InterfaceConfig",
-    "MasqueradeConfig",
-    "PairConfig",
-    "RuntimeConfig",
-    "mac_of_cni_args",
-    "mtu",
-    "random_mac",
-]
-
 AUTO = -1
 """`mtu: "auto"`: the MTU of the path that the pod's packets take (plugins.attach.mtu)."""
 MTU_MIN, _MTU_MAX = 68, 65535

@@ -12,8 +12,6 @@ from lean.typing import Mapping
 from netlink.namespace import Namespace, entered
 from skel import CniError, Code
 
-__all__ = ["create_labelled_tap"]
-
 _LABEL_OF_NEXT_PROGRAM = "/proc/thread-self/attr/exec"
 _FOLDERS = "/usr/sbin:/sbin:/usr/bin:/bin"
 _TAKEN = "File exists", "Device or resource busy"

@@ -8,10 +8,9 @@ from skel import CniError, Code
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from netlink.link import Link
     from netlink.request import Request
-    from netlink.rtnl import Link, Rtnl
-
-__all__ = ["MadeInPod"]
+    from netlink.rtnl import Rtnl
 
 C = TypeVar("C", bound=InterfaceConfig)
 

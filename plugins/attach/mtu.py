@@ -5,8 +5,6 @@ from plugins.attach.driver import Driver
 from plugins.attach.keys import AUTO, MTU_MIN
 from skel import Args, CniError, Code
 
-__all__ = ["check_mtu", "settle_mtu"]
-
 
 def settle_mtu(driver: Driver[Any]) -> None:
     """Replace "auto" in the driver's configuration by bytes, before ADD makes anything.

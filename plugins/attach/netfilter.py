@@ -7,8 +7,6 @@ if TYPE_CHECKING:
     from netlink.netfilter import Netfilter
     from skel import Args
 
-__all__ = ["firewall_of", "netfilter_of"]
-
 _NAME = "nftables"
 
 

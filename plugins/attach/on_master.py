@@ -15,11 +15,10 @@ from plugins.attach.made_in_pod import MadeInPod
 from skel import CniError, Code, boolean, field, interface_name, optional
 
 if TYPE_CHECKING:
+    from netlink.link import Link
     from netlink.path_mtu import PathMtu
-    from netlink.rtnl import Link, Rtnl
+    from netlink.rtnl import Rtnl
     from skel.steps import Steps
-
-__all__ = ["MasterConfig", "OnMaster"]
 
 _RTN_UNICAST = 1
 

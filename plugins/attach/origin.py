@@ -10,8 +10,6 @@ from skel import Args
 if TYPE_CHECKING:
     from netlink.rtnl import Rtnl
 
-__all__ = ["is_of_reference"]
-
 
 def is_of_reference(args: Args[Any], host: "Rtnl | None" = None) -> bool:
     """Tell whether the reference suite has made the host veths in prevResult: ours have an alias. Raises OSError.

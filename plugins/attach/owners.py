@@ -6,8 +6,6 @@ from skel import Args
 if TYPE_CHECKING:
     from firewall.owner import Owner
 
-__all__ = ["owner_of", "valid_owners"]
-
 
 def owner_of(args: Args[Any]) -> "Owner":
     """Return the call's attachment as the firewall and a link's alias name it. Raises CniError for an unread name."""

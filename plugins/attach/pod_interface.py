@@ -9,28 +9,16 @@ from contextlib import AbstractContextManager, suppress
 from lean.typing import Callable, Iterable, Sequence
 from netlink.addresses import add_address
 from netlink.kinds import PAIRS
-from netlink.link import find_link
+from netlink.link import Link, find_link
 from netlink.links import notify_by_arp, set_up
 from netlink.namespace import Namespace, entered
 from netlink.request import ANY, Request, change
-from netlink.routes import add_route, new_route
-from netlink.rtnl import RT_TABLE_MAIN, Link, Rtnl
-from netlink.rtnl import Route as KernelRoute
+from netlink.routes import RT_TABLE_MAIN, add_route, new_route
+from netlink.routes import Route as KernelRoute
+from netlink.rtnl import Rtnl
 from netlink.sysctl import set_sysctl, write_sysctl
 from plugins.attach.gateways import default_network, gateway_of
 from skel import Address, Cidr, CniError, Code, Interface, Network, Result, Route
-
-__all__ = [
-    "FAMILIES",
-    "announce",
-    "check_addresses_and_routes",
-    "check_interface",
-    "check_mac",
-    "configure",
-    "encoded_route",
-    "opened",
-    "require_interface",
-]
 
 _IPV6 = 6
 

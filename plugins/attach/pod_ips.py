@@ -2,8 +2,6 @@
 
 from skel import IPConfig, Result
 
-__all__ = ["pod_ips"]
-
 
 def pod_ips(result: Result | None, ifname: str, netns: str) -> list[IPConfig]:
     """Return the addresses of the pod's interface; addresses without an index count as its own."""

@@ -14,8 +14,6 @@ from skel.environment import is_own_namespace, own_namespace_error
 if TYPE_CHECKING:
     from netlink.namespace import Namespace
 
-__all__ = ["open_pod", "open_pod_if_left", "refuse_own"]
-
 C = TypeVar("C", bound=Config)
 
 

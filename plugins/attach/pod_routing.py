@@ -11,8 +11,6 @@ from netlink.rtnl import Rtnl
 from netlink.rules import Rule
 from skel import Interruption
 
-__all__ = ["KERNELS_OWN", "free_tables", "is_link_local", "lock", "put_back"]
-
 KERNELS_OWN = range(253, 256)
 """Tables default, main and local."""
 

@@ -12,8 +12,6 @@ from plugins.attach.pod_ips import pod_ips
 from skel import CniError, Code
 from skel.steps import Steps
 
-__all__ = ["repair"]
-
 
 def repair(driver: Driver[Any]) -> None:
     """Put back the driver's part of the host, then masquerading; go on past errors and report them together.

@@ -15,8 +15,6 @@ from skel.delegate import ipam_add, ipam_check, ipam_delete, ipam_gc, ipam_statu
 from skel.steps import Steps
 from skel.versions import REFERENCE_RELEASE
 
-__all__ = ["interface_plugin"]
-
 C = TypeVar("C", bound=InterfaceConfig)
 
 _SPEAK_THROUGH_POD = {"dhcp"}

@@ -12,11 +12,9 @@ from netlink.kinds import PAIRS
 from netlink.link import Link
 from netlink.namespace import Namespace
 from netlink.rtnl import Rtnl, is_oper_up
-from netlink.socket import NetlinkError
+from netlink.wire import NetlinkError
 from plugins.attach.pod_interface import check_mac
 from skel import CniError, Code, Result
-
-__all__ = ["check_host_end", "delete_own", "find_host_end", "free_names", "make_pair", "wait_up"]
 
 T = TypeVar("T")
 

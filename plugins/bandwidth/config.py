@@ -3,8 +3,6 @@
 from lean.typing import Final, NamedTuple
 from skel import CniError, Code, Config, Network, Record, expected, field, integer_between, list_of, network, record
 
-__all__ = ["BandwidthConfig", "Limit", "LimitKeys"]
-
 _UINT32_MAX: Final = 2**32 - 1
 _rate = integer_between(0, 2**64 - 1, "bits per second")
 _burst = integer_between(0, 8 * _UINT32_MAX - 1, "bits")

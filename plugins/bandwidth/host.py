@@ -22,8 +22,6 @@ from plugins.bandwidth.config import BandwidthConfig, Limit
 from plugins.bandwidth.ifb import KIND, create_ifb, find_ifb
 from skel import Args, CniError, Code, Interface, Result, Undo
 
-__all__ = ["Shaping", "opened", "release"]
-
 
 class Shaping(NamedTuple):
     """One attachment's host side, with its limits."""

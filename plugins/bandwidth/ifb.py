@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from netlink.rtnl import Rtnl
     from skel import Undo
 
-__all__ = ["KIND", "collect_ifbs", "create_ifb", "delete_ifb", "find_ifb"]
-
 KIND: Final = "ifb"
 _PREFIX: Final = "bwp"
 _IFNAME_MAX: Final = 15

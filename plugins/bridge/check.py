@@ -1,6 +1,7 @@
 """CHECK of the bridge plugin: the host compared with the result of ADD (SPEC.md section 2)."""
 
-from netlink.rtnl import Link, Rtnl
+from netlink.link import Link
+from netlink.rtnl import Rtnl
 from plugins.attach.forwarding import check_forwarding
 from plugins.attach.pod_interface import check_mac
 from plugins.attach.veth_pair import check_host_end
@@ -8,8 +9,6 @@ from plugins.bridge.config import BridgeConfig
 from plugins.bridge.gateways import vlan_gateway_name
 from plugins.bridge.host import missing_vlans, require_bridge
 from skel import Cidr, CniError, Code, Result
-
-__all__ = ["check_bridge", "check_gateways", "check_port"]
 
 
 def check_bridge(host: Rtnl, config: BridgeConfig, result: Result) -> Link:

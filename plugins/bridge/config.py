@@ -14,8 +14,6 @@ from skel import (
     record,
 )
 
-__all__ = ["BridgeConfig", "VlanTrunk"]
-
 _VLAN_ID = integer_between(1, 4094, "a VLAN ID")
 
 

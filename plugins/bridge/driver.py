@@ -12,13 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from firewall.owner import Owner
+    from netlink.addresses import Address
+    from netlink.link import Link
     from netlink.path_mtu import PathMtu
     from netlink.request import Request
-    from netlink.rtnl import Address, Link
     from plugins.bridge.undo import BridgeUndo
     from skel.steps import Steps
-
-__all__ = ["BridgeDriver"]
 
 
 class BridgeDriver(Driver[BridgeConfig]):

@@ -4,10 +4,11 @@ A function that takes an `undo` registers the inverse of each of its changes on 
 """
 
 from lean.typing import Any
-from netlink.addresses import add_address
+from netlink.addresses import Address, add_address
+from netlink.link import Link
 from netlink.namespace import Namespace
 from netlink.request import Request
-from netlink.rtnl import Address, Link, Rtnl
+from netlink.rtnl import Rtnl
 from plugins.attach.host_veth import host_veth_name
 from plugins.attach.keys import random_mac
 from plugins.attach.veth_pair import delete_own
@@ -15,8 +16,6 @@ from plugins.bridge.config import BridgeConfig
 from plugins.bridge.host import bring_up, connect, tag
 from plugins.bridge.undo import BridgeUndo
 from skel import Cidr, CniError, Code
-
-__all__ = ["ensure_gateways", "ensure_vlan_gateway", "vlan_gateway_name"]
 
 _IPV4 = 4
 

@@ -7,10 +7,10 @@ import fcntl
 
 from lean.contextlib import suppress
 from lean.typing import NamedTuple
-from netlink.addresses import list_addresses
-from netlink.link import find_fdb_owner, find_link
+from netlink.addresses import Address, list_addresses
+from netlink.link import Link, find_fdb_owner, find_link
 from netlink.namespace import Namespace, current_namespace
-from netlink.rtnl import Address, Link, Rtnl
+from netlink.rtnl import Rtnl
 from netlink.sysctl import read_sysctl, write_sysctl
 from netlink.sysfs import has_set_mac
 from plugins.attach.keys import random_mac
@@ -18,19 +18,6 @@ from plugins.attach.veth_pair import free_names, wait_up
 from plugins.bridge.config import BridgeConfig
 from plugins.bridge.undo import BridgeUndo
 from skel import CniError, Code, Undo
-
-__all__ = [
-    "Connected",
-    "bring_up",
-    "check_available",
-    "connect",
-    "ensure_bridge",
-    "keep_mac",
-    "missing_vlans",
-    "require_bridge",
-    "tag",
-    "wait_port_up",
-]
 
 _NO_MAC = "00:00:00:00:00:00"
 

@@ -3,16 +3,15 @@
 An undo is needed by the functions that ADD shares; nothing is taken back.
 """
 
+from netlink.link import Link
 from netlink.namespace import current_namespace
-from netlink.rtnl import Link, Rtnl
+from netlink.rtnl import Rtnl
 from plugins.attach.veth_pair import find_host_end
 from plugins.bridge.config import BridgeConfig
 from plugins.bridge.gateways import ensure_gateways, ensure_vlan_gateway
 from plugins.bridge.host import ensure_bridge, keep_mac, missing_vlans, tag
 from plugins.bridge.undo import BridgeUndo
 from skel import Cidr, CniError, Code, Result
-
-__all__ = ["repair_gateways", "repair_port"]
 
 
 def repair_port(host: Rtnl, config: BridgeConfig, result: Result, inner: Link, undo: BridgeUndo) -> Link:

@@ -2,10 +2,9 @@
 
 from firewall.owner import Owner
 from lean.typing import Callable, Collection, ParamSpec
-from netlink.rtnl import Link, Rtnl
+from netlink.link import Link
+from netlink.rtnl import Rtnl
 from skel import Interruption, Undo
-
-__all__ = ["BridgeUndo"]
 
 P = ParamSpec("P")
 

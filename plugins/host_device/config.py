@@ -4,8 +4,6 @@ from lean.typing import NamedTuple
 from plugins.attach.keys import InterfaceConfig, RuntimeConfig
 from skel import CniError, Code, expected, field, mac, optional, record, string
 
-__all__ = ["DEVICES", "HostDeviceConfig", "WantedDevice"]
-
 DEVICES = "/sys/devices/"
 _KEYS = "device", "hwaddr", "kernelpath", "pciBusID"
 _DEVICE_ID = "runtimeConfig.deviceID"

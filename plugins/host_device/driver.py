@@ -14,11 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from firewall.owner import Owner
-    from netlink.rtnl import Link
+    from netlink.link import Link
     from plugins.host_device.loan import Loan, Loans
     from skel.steps import Steps
-
-__all__ = ["HostDeviceDriver"]
 
 _RETURN_SECONDS = 2.5
 """How long the kernel may take to move hardware back to the host when a namespace has ended."""
@@ -97,7 +95,7 @@ class HostDeviceDriver(Driver[HostDeviceConfig]):
 
     def announce(self) -> None:
         """Tell the neighbours the MAC, if the device's driver permits it."""
-        from netlink.rtnl import NetlinkError
+        from netlink.wire import NetlinkError
 
         try:
             super().announce()

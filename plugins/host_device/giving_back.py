@@ -10,10 +10,12 @@ from lean.contextlib import suppress
 from lean.typing import TYPE_CHECKING, Callable, Iterable
 from netlink.addresses import new_address
 from netlink.altnames import delete_altname
+from netlink.link import Link
 from netlink.link_wire import change_link
 from netlink.namespace import Namespace, current_namespace, open_namespace
 from netlink.request import ANY, Request, change
-from netlink.rtnl import Link, NetlinkError, Rtnl
+from netlink.rtnl import Rtnl
+from netlink.wire import NetlinkError
 from plugins.attach.pod_interface import encoded_route
 from plugins.host_device.loan import Loan, is_mark, loan_of, mark_of, tells_up
 from skel import CniError, Code
@@ -21,8 +23,6 @@ from skel.names import ifname_flaw
 
 if TYPE_CHECKING:
     from firewall.owner import Owner
-
-__all__ = ["give_back", "give_back_of_reference", "marked", "restore"]
 
 
 def marked(rtnl: Rtnl, mark: str, guess: str = "") -> Link | None:

@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from firewall.owner import Owner
-    from netlink.rtnl import Link, Rtnl
+    from netlink.link import Link
+    from netlink.rtnl import Rtnl
     from plugins.host_device.config import WantedDevice
     from skel import Interruption
-
-__all__ = ["Loan", "Loans", "is_mark", "loan_of", "locked", "mark_of", "network_mark", "tells_up", "up_mark_of"]
 
 _LOCKED = "/var/lib/cni"
 _FOLDER = f"{_LOCKED}/host-device"

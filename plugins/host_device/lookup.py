@@ -4,10 +4,9 @@ from lean.typing import TYPE_CHECKING
 from skel import CniError, Code
 
 if TYPE_CHECKING:
-    from netlink.rtnl import Link, Rtnl
+    from netlink.link import Link
+    from netlink.rtnl import Rtnl
     from plugins.host_device.config import WantedDevice
-
-__all__ = ["bus_path", "find_device", "is_for_user_space"]
 
 _PCI, _AUXILIARY = "bus/pci/devices", "bus/auxiliary/devices"
 _USER_SPACE_DRIVERS = frozenset({"vfio-pci", "uio_pci_generic", "igb_uio"})

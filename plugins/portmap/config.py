@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from firewall.port_mapping import Forwarding
 
-__all__ = ["PortMappingConfig", "PortmapConfig"]
-
 _NFTABLES, _IPTABLES = "nftables", "iptables"
 _PORT = integer_between(1, 65535, "a port")
 _DEFAULT_MARK_BIT = 13

@@ -2,8 +2,6 @@
 
 from skel import Address, Config, address, boolean, expected, field, integer_between, list_of
 
-__all__ = ["SbrConfig"]
-
 
 class SbrConfig(Config):
     """Keys of the reference plugin."""

@@ -3,16 +3,15 @@
 from ipaddress import IPv6Network
 
 from lean.typing import Iterable
+from netlink.link import Link
 from netlink.route_copies import RouteCopy, copy_routes, route_copy
 from netlink.routes import RT_TABLE_MAIN, add_route, new_route
-from netlink.rtnl import Link, Rtnl
+from netlink.rtnl import Rtnl
 from netlink.rules import Rule, add_rule, delete_rule
 from plugins.attach.gateways import default_network
 from plugins.attach.pod_routing import KERNELS_OWN, free_tables, is_link_local, put_back
 from plugins.sbr.config import SbrConfig
 from skel import Address, CniError, Code, IPConfig, Network, Result, Undo, with_length
-
-__all__ = ["check_table", "expected_routes", "give_back", "host_network", "put_rule", "separate", "tables_of"]
 
 _FIRST_TABLE = 100
 _RT_SCOPE_LINK = 253

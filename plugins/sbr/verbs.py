@@ -5,8 +5,6 @@ from plugins.chained import required_result
 from plugins.sbr.config import SbrConfig
 from skel import Args, CniError, Code, IPConfig, Result, Undo
 
-__all__ = ["add", "check", "delete", "status"]
-
 
 def add(args: Args[SbrConfig]) -> Result:
     """Give each address of the interface its table and rule. Raises CniError (4, 7, 999)."""

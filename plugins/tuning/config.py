@@ -16,8 +16,6 @@ from skel import (
     string,
 )
 
-__all__ = ["TuningConfig", "WantedValues"]
-
 _packets = integer_between(0, 2**32 - 1, "a number of packets")
 
 

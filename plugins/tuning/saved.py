@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from plugins.tuning.config import WantedValues
     from plugins.tuning.sysctls import Parameter
 
-__all__ = ["SavedFile", "SavedValues", "collect", "decoded", "encoded"]
-
 DATA_DIR: Final = "/run/cni/tuning"
 
 
@@ -67,7 +65,7 @@ class SavedValues(Record):
         """Give a pod its values again. A value that the kernel refuses is logged: it ends with the pod."""
         from netlink.namespace import entered
         from netlink.request import change
-        from netlink.rtnl import NetlinkError
+        from netlink.wire import NetlinkError
         from plugins.tuning.sysctls import restore
 
         link = pod.link(ifname)

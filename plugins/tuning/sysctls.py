@@ -10,8 +10,6 @@ from lean.typing import Callable, Final, Iterator, Mapping, NamedTuple
 from netlink.sysctl import read_sysctl, set_sysctl
 from skel import CniError, Code
 
-__all__ = ["ALLOW_LIST", "Parameter", "check_allowed", "parameters", "restore"]
-
 ALLOW_LIST: Final = "/etc/cni/tuning/allowlist.conf"
 """Regular expressions, one a line. If the file is missing, all parameters below net. are allowed."""
 _IFNAME: Final = "IFNAME"

@@ -11,8 +11,6 @@ from tests.conformance.own import IPAM
 from tests.kernel import has_link_kind, lacking
 from tests.nodes import Node
 
-__all__ = ["PROFILES", "require_kind", "subject"]
-
 _CAPABILITIES: Final = dict.fromkeys(("ips", "ipRanges"), True)
 _MAC: Final = {"mac": True}
 _ON_UPLINK: Final[dict[str, Any]] = {"master": "uplink0", "ipam": IPAM, "capabilities": _CAPABILITIES}

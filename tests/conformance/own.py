@@ -5,13 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from harness.conformance.extent import Extent
 from harness.conformance.profile import Profile
-from harness.conformance.run import Extent
 from harness.conformance.subject import Subject, subjects_of
 from harness.libcni.networks import parse_network_list
 from tests.nodes import HANG
-
-__all__ = ["IPAM", "LINK_CHECKS", "WIDE", "interface_plugin", "with_uplink"]
 
 IPAM: Final[Mapping[str, Any]] = {
     "type": "host-local",

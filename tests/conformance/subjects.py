@@ -11,18 +11,6 @@ from harness.conformance.profile import Profile
 from harness.conformance.subject import Subject, subjects_of
 from harness.libcni.networks import NetworkList, parse_network_list
 
-__all__ = [
-    "PLUGINS",
-    "SOUND",
-    "Faulty",
-    "Unusual",
-    "faulty_plugins",
-    "install",
-    "network",
-    "subject",
-    "unusual_plugins",
-]
-
 _HERE: Final = Path(__file__).parent
 FAULTY: Final = _HERE / "faulty"
 """An executable file for each fault."""

@@ -9,9 +9,10 @@ import pytest
 
 from harness.conformance.catalogue import checks
 from harness.conformance.examiner import Examiner
+from harness.conformance.extent import Extent
 from harness.conformance.finding import Finding, Outcome, fatal
 from harness.conformance.profile import Profile
-from harness.conformance.run import Extent, examine
+from harness.conformance.run import examine
 from harness.conformance.subject import Subject
 from harness.conformance.survey import Survey
 from harness.libcni.networks import parse_network_list

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import checks
+from harness.conformance.extent import Extent
 from harness.conformance.finding import Outcome
 from harness.conformance.profile import Profile
-from harness.conformance.run import Extent, run_check
+from harness.conformance.run import run_check
 from harness.conformance.subject import subjects_of
 from tests.conformance.subjects import network
 

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import Check, Level, checks
+from harness.conformance.catalogue import Check, checks
+from harness.conformance.extent import Extent
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.profile import Profile
-from harness.conformance.run import Extent, run_check
-from launch.plugin_list import PLUGINS
+from harness.conformance.run import run_check
+from harness.conformance.sentences import Level
+from launch import PLUGINS
 from tests.conformance.subjects import SOUND, Faulty, faulty_plugins, install, subject
 from tests.nodes import HANG, with_enough_time
 

@@ -7,8 +7,9 @@ import pytest
 
 from harness.conformance import firewall
 from harness.conformance.circumstances import command
+from harness.conformance.extent import Extent
 from harness.conformance.profile import Profile
-from harness.conformance.trial import Extent, Trial
+from harness.conformance.trial import Trial
 from harness.runtime.site import Site
 from tests.conformance.subjects import subject
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.conformance.extent import Extent
 from harness.conformance.for_good import left_for_good
 from harness.conformance.profile import Profile
-from harness.conformance.trial import Extent
 from tests.conformance.subjects import Unusual, install, subject
 from tests.nodes import HANG
 

@@ -7,8 +7,9 @@ from typing import Final
 import pytest
 
 from harness.conformance.catalogue import checks
+from harness.conformance.extent import Extent
 from harness.conformance.finding import Outcome
-from harness.conformance.run import Extent, examine
+from harness.conformance.run import examine
 from tests.conformance.subjects import Faulty, install, subject
 from tests.nodes import HANG
 

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import checks
+from harness.conformance.extent import Extent
 from harness.conformance.finding import Outcome
 from harness.conformance.profile import Profile
-from harness.conformance.run import Extent, examine
+from harness.conformance.run import examine
 from tests.conformance.subjects import subject
 from tests.nodes import HANG
 

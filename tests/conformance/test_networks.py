@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import checks
+from harness.conformance.extent import Extent
 from harness.conformance.finding import Outcome
 from harness.conformance.profile import Profile
-from harness.conformance.run import Extent, run_check, with_profile
+from harness.conformance.run import run_check, with_profile
 from harness.conformance.subject import Subject, subjects_of
 from harness.conformance.survey import in_common_version
 from harness.libcni.networks import read_network_file

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import checks
+from harness.conformance.extent import Extent
 from harness.conformance.finding import Outcome
 from harness.conformance.profile import Profile
-from harness.conformance.run import Extent, run_check
+from harness.conformance.run import run_check
 from harness.conformance.subject import Subject, subjects_of
 from harness.libcni.networks import parse_network_list, read_network_file
 from tests.conformance.subjects import PLUGINS

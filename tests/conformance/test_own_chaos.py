@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.chaos import By, wreak
+from harness.conformance.extent import Extent
 from harness.conformance.profile import Profile
 from harness.conformance.subject import Subject, subjects_of
-from harness.conformance.trial import Extent
 from harness.libcni.networks import parse_network_list
 from tests.samples import share
 

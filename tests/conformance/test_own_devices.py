@@ -8,8 +8,9 @@ import pytest
 
 from harness.conformance.catalogue import Check, checks
 from harness.conformance.chaos import wreak
+from harness.conformance.extent import Extent
 from harness.conformance.finding import Outcome
-from harness.conformance.run import Extent, run_check
+from harness.conformance.run import run_check
 from tests.conformance.own import IPAM, LINK_CHECKS, WIDE, interface_plugin, with_uplink
 
 pytestmark = pytest.mark.sudo

@@ -8,9 +8,10 @@ from shutil import rmtree
 import pytest
 
 from harness.conformance.catalogue import checks
+from harness.conformance.extent import Extent
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.profile import Profile
-from harness.conformance.run import Extent, examine
+from harness.conformance.run import examine
 from tests.conformance.subjects import Unusual, install, subject
 from tests.nodes import HANG
 

@@ -7,9 +7,10 @@ import pytest
 
 from harness.conformance.catalogue import Check, checks
 from harness.conformance.chaos import By, wreak
+from harness.conformance.extent import Extent
 from harness.conformance.finding import Outcome
 from harness.conformance.profile import Profile
-from harness.conformance.run import Extent, run_check
+from harness.conformance.run import run_check
 from tests.conformance.own import IPAM, LINK_CHECKS, WIDE, interface_plugin, with_uplink
 from tests.samples import share
 from tools.soak.soak import Soak, soak, survey

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from harness.conformance.catalogue import Check, checks
+from harness.conformance.extent import Extent
 from harness.conformance.finding import Outcome
 from harness.conformance.profile import Profile
-from harness.conformance.run import Extent, run_check
+from harness.conformance.run import run_check
 from harness.conformance.subject import Subject, subjects_of
 from harness.libcni.networks import parse_network_list
 from tests.nodes import HANG

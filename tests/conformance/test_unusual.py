@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import Check, checks
+from harness.conformance.extent import Extent
 from harness.conformance.finding import Finding, Outcome
-from harness.conformance.run import Extent, run_check
+from harness.conformance.run import run_check
 from tests.conformance.subjects import Unusual, install, subject, unusual_plugins
 from tests.nodes import HANG
 

@@ -9,8 +9,6 @@ from typing import Any
 from tests.attachments import Network, bridge_config
 from tests.nodes import HANG, Node, until
 
-__all__ = ["Limited", "tc"]
-
 
 def tc(node: Node, *args: str) -> list[dict[str, Any]]:
     """What `tc -j ARGS` prints on a node."""

@@ -11,21 +11,11 @@ import pytest
 
 from launch.plugin_list import resolve
 from netlink.namespace import entered, open_namespace
-from netlink.socket import NetlinkError, Socket
+from netlink.socket import Socket
+from netlink.wire import NetlinkError
 from skel import Outcome, dispatch
 from tests.attachments import KEPT_BY_NODE
 from tests.nodes import HANG, Node
-
-__all__ = [
-    "INJECTED",
-    "FaultAt",
-    "answer_lost_at",
-    "dispatched",
-    "failing_at",
-    "failing_once",
-    "fails_at_every_step",
-    "owners",
-]
 
 FaultAt = Callable[[int], AbstractContextManager[list[str]]]
 """`failing_at` or `answer_lost_at`."""

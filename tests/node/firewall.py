@@ -18,24 +18,6 @@ from netlink.namespace import entered, open_namespace
 from netlink.netfilter import Netfilter
 from tests.nodes import HANG, Node
 
-__all__ = [
-    "act_before_commit",
-    "all_at_once",
-    "allow_only",
-    "disallow",
-    "inside",
-    "is_masqueraded",
-    "is_spoof_checked",
-    "masquerade",
-    "masqueraded",
-    "remove_unused",
-    "socket_in",
-    "spoof_checked",
-    "tables_of",
-    "unmasquerade",
-    "with_tables",
-]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -8,8 +8,6 @@ from tests.attachments import Network, bridge_config
 from tests.cli import REFERENCE_BIN_DIR
 from tests.nodes import Node, PluginRun
 
-__all__ = ["Chain", "firewall_config", "iptables_rules"]
-
 _PROTOCOL = {"cniVersion": "1.0.0", "name": "net"}
 
 

@@ -18,8 +18,6 @@ from tests.cli import Cli, bridge_network
 from tests.nft_trace import TraceReader
 from tests.nodes import until
 
-__all__ = ["LISTENED", "Flow", "Furnished", "furnished"]
-
 LISTENED: Final = (53, 80, 5353, 8080, 9090)
 """Ports with listeners, in every place."""
 _PORTMAP: Final = {"type": "portmap", "capabilities": {"portMappings": True}}

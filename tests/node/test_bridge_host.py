@@ -9,8 +9,9 @@ from threading import Barrier
 
 import pytest
 
+from netlink.link import Link
 from netlink.namespace import current_namespace, entered, open_namespace
-from netlink.rtnl import Link, Rtnl
+from netlink.rtnl import Rtnl
 from plugins.attach.host_veth import host_veth_name
 from plugins.bridge import gateways as bridge_gateways
 from plugins.bridge import host as bridge_host

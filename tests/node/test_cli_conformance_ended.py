@@ -11,8 +11,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from harness.conformance.extent import Extent
 from harness.conformance.finding import Outcome
-from harness.conformance.run import Extent, examine
+from harness.conformance.run import examine
 from harness.conformance.trial import Trial
 from tests import findings
 from tests.cli import Cli

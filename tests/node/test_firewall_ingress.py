@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from firewall import admission_nft, admission_table, bridge_family
-from netlink.nftables import Hook
+from netlink.nft_transaction import Hook
 from tests.node.faults import dispatched
 from tests.node.firewall_chains import Chain, iptables_rules
 from tests.nodes import Node, until

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from launch.plugin_list import PLUGINS
+from launch import PLUGINS
 from tests.cli import REFERENCE_BIN_DIR, ROOT, Cli
 from tests.nodes import Node
 

@@ -9,7 +9,7 @@ import pytest
 from firewall import iptables_program
 from firewall import masquerade_iptables as iptables
 from firewall import masquerade_reference as reference_nftables
-from firewall.masquerade_iptables import IptablesError
+from firewall.iptables_program import IptablesError
 from firewall.owner import Owner
 from firewall.tables import Interface, Tables
 from netlink.netfilter import Netfilter

@@ -16,7 +16,8 @@ import pytest
 from netlink import link_removal
 from netlink.link_removal import remove_link
 from netlink.namespace import Namespace, open_namespace
-from netlink.rtnl import NetlinkError, Rtnl
+from netlink.rtnl import Rtnl
+from netlink.wire import NetlinkError
 from tests.cli import ROOT
 from tests.nodes import Node
 

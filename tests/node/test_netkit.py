@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from netlink.namespace import entered, open_namespace, remove_namespace
-from netlink.rtnl import NetlinkError, Rtnl
+from netlink.rtnl import Rtnl
+from netlink.wire import NetlinkError
 from tests.attachments import DUAL_STACK, Network
 from tests.kernel import IS_FULL, lacking
 from tests.node.faults import FaultAt, answer_lost_at, failing_at, fails_at_every_step

@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from netlink.link import Link
 from netlink.namespace import entered, open_namespace
-from netlink.rtnl import DuplicateAddressError, Link, NetlinkError, Rtnl
+from netlink.rtnl import DuplicateAddressError, Rtnl
+from netlink.wire import NetlinkError
 from tests.nodes import Node
 
 pytestmark = pytest.mark.sudo

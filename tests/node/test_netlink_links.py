@@ -5,8 +5,10 @@ import pytest
 
 from netlink.kinds import MACVLAN_MODES, macvlan, veth
 from netlink.link import find_link
+from netlink.links import VlanFilteringUnsupportedError
 from netlink.namespace import Namespace, entered, open_namespace
-from netlink.rtnl import NetlinkError, Rtnl, VlanFilteringUnsupportedError
+from netlink.rtnl import Rtnl
+from netlink.wire import NetlinkError
 from tests.kernel import has_vlan_filtering
 from tests.nodes import Node, until
 

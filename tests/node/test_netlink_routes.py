@@ -10,8 +10,9 @@ from netlink.addresses import add_address
 from netlink.links import set_up
 from netlink.namespace import entered, open_namespace
 from netlink.request import change
-from netlink.routes import add_route, new_route
-from netlink.rtnl import RT_TABLE_MAIN, NetlinkError, Route, Rtnl
+from netlink.routes import RT_TABLE_MAIN, Route, add_route, new_route
+from netlink.rtnl import Rtnl
+from netlink.wire import NetlinkError
 from tests.nodes import Node
 
 pytestmark = pytest.mark.sudo

@@ -9,7 +9,7 @@ from firewall import masquerade_nft as module
 from firewall import masquerade_table
 from firewall.owner import Owner
 from netlink.netfilter import Netfilter
-from netlink.socket import NetlinkError
+from netlink.wire import NetlinkError
 from tests.node.firewall import (
     act_before_commit,
     all_at_once,

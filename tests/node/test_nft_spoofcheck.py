@@ -10,8 +10,8 @@ import pytest
 from firewall import bridge_family
 from firewall import spoofcheck_nft as spoofcheck
 from firewall.owner import Owner
-from netlink.nftables import Hook
-from netlink.socket import NetlinkError
+from netlink.nft_transaction import Hook
+from netlink.wire import NetlinkError
 from tests.node.firewall import (
     act_before_commit,
     all_at_once,

@@ -2,9 +2,11 @@ import errno
 
 import pytest
 
+from netlink.netfilter import Netfilter
+from netlink.nft_transaction import KeyType
 from netlink.nft_wire import BRIDGE, Element
-from netlink.nftables import KeyType, Netfilter, Table
-from netlink.socket import NetlinkError
+from netlink.nftables import Table
+from netlink.wire import NetlinkError
 from tests.node.firewall import inside
 from tests.nodes import Node
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from netlink.link import Link
 from netlink.namespace import Namespace, open_namespace
-from netlink.rtnl import Link, NetlinkError, Rtnl
+from netlink.rtnl import Rtnl
+from netlink.wire import NetlinkError
 from plugins.attach.pod_interface import check_addresses_and_routes, configure
 from skel import CniError, IPConfig, Result, Route
 from skel.decoders import cidr

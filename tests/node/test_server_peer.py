@@ -17,15 +17,8 @@ from typing import Any
 import pytest
 
 from launch.launcher import launcher_bytes
-from launch.server.peer import (
-    CREDENTIALS_BYTES,
-    SO_PEERPIDFD,
-    Identity,
-    PeerError,
-    judge,
-    own_identity,
-    want_credentials,
-)
+from launch.server.identity import Identity, PeerError, own_identity
+from launch.server.peer import CREDENTIALS_BYTES, SO_PEERPIDFD, judge, want_credentials
 from skel import SUPPORTED
 from tests.attachments import Network, bridge_config
 from tests.cli import ROOT

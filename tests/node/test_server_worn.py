@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from harness.conformance.catalogue import checks
+from harness.conformance.extent import Extent
 from harness.conformance.finding import Outcome
 from harness.conformance.profile import Profile
-from harness.conformance.run import Extent, examine
+from harness.conformance.run import examine
 from harness.conformance.subject import subjects_of
 from harness.libcni.networks import parse_network_list
 from harness.snapshot import differences

@@ -21,8 +21,6 @@ from tests.servers import children
 if TYPE_CHECKING:
     import subprocess
 
-__all__ = ["Containerd", "State"]
-
 SOCKET = "/run/containerd/containerd.sock"
 CGROUPS = Path("/sys/fs/cgroup")
 

@@ -17,8 +17,6 @@ from harness.cri.remote.client import REQUEST_TIMEOUT_S, RemoteRuntime
 from harness.cri.remote.errors import RemoteError
 from tests.runtime.oci import BUSYBOX
 
-__all__ = ["SECONDS", "Cri", "CriError", "Pod"]
-
 CriError = RemoteError
 """The runtime's answer to a request that failed; its text has the runtime's words."""
 

@@ -11,8 +11,6 @@ from tests.cli import ROOT
 from tests.nodes import Node
 from tests.servers import children
 
-__all__ = ["RuntimeNode"]
-
 # What others mounted below /run/netns is theirs to take away: a copy of the mount would keep it alive.
 _FIRST_PROCESS = """
 set -e

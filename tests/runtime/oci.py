@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BUSYBOX", "PAUSE", "busybox_archive", "pause_archive"]
-
 PAUSE = "images.test/pause:1"
 BUSYBOX = "images.test/busybox:1"
 

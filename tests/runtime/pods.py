@@ -12,8 +12,6 @@ from tests.runtime.containerd import SOCKET
 from tests.runtime.node import RuntimeNode
 from tests.runtime.oci import BUSYBOX
 
-__all__ = ["PORT", "ManifestPods", "record_plugins", "recorded_calls"]
-
 PORT = 8080
 
 # Containers run longer than a second: kubelet looks once a second, and must see each state.

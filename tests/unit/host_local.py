@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 from ipam.host_local import PLUGIN
 from skel.dispatch import dispatch
 
-__all__ = ["DUAL_STACK", "SEAL", "HostLocal", "Ran", "at_each_system_call", "system_calls"]
-
 SEAL = 1_000_000_000 + (1 << 28) + int(Path("/proc/sys/kernel/random/boot_id").read_text()[:7], 16)
 """The modification time of a folder whose index is whole, until this machine boots again; seconds since 1970."""
 DUAL_STACK = [[{"subnet": "192.0.2.0/24"}], [{"subnet": "2001:db8::/64"}]]

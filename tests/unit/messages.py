@@ -7,8 +7,6 @@ from typing import Any
 
 from netlink.codec import Attributes, build
 
-__all__ = ["TIMES", "Case", "Values", "reference"]
-
 TIMES = 300
 """Messages of each kind."""
 Case = tuple[bytes, bytes]

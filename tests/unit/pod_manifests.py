@@ -8,8 +8,6 @@ from harness.kubelet.defaults import with_defaults
 from harness.kubelet.manifest import pod_of
 from harness.kubelet.v1 import V1Pod
 
-__all__ = ["ABSENT", "changed", "defaulted", "sound"]
-
 ABSENT = object()
 """As a value in `changed`: the key is taken away."""
 

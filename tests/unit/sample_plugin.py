@@ -45,8 +45,6 @@ from skel import (
     string,
 )
 
-__all__ = ["ENVIRON", "Sample", "SampleConfig", "configuration", "sample_result"]
-
 ENVIRON = {
     "CNI_CONTAINERID": "pod-1",
     "CNI_NETNS": "/run/netns/not-there",

@@ -17,7 +17,7 @@ from harness.cli.option_types import Duration
 from harness.cli.verbs import Verbs
 from harness.install.files import write_launchers
 from harness.snapshot import Snapshot
-from launch.plugin_list import PLUGINS
+from launch import PLUGINS
 from netlink.namespace import remove_namespace
 from skel.versions import REFERENCE_RELEASE, SUPPORTED
 from tests.cli import REFERENCE_BIN_DIR, ROOT, Cli, bridge_network, on_a_terminal

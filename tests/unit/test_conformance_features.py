@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from harness.conformance.catalogue import Level, checks
+from harness.conformance.catalogue import checks
 from harness.conformance.features import FEATURES, IPV6, State, feature_of, standing
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.profile import Profile
 from harness.conformance.report.verdict_line import verdict
+from harness.conformance.sentences import Level
 from harness.conformance.subject import Subject
 from harness.libcni.networks import PluginConfig
 from tests import findings

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance.catalogue import Level
 from harness.conformance.finding import Finding, Outcome, fatal
 from harness.conformance.known_failures import KnownFailures, KnownFailuresError, known_failures_file
 from harness.conformance.profile import Profile
+from harness.conformance.sentences import Level
 from tests.findings import NETWORK, finding, subject
 
 IDS = ["del-twice", "del-netns-gone", "gc-keeps", "version-result"]

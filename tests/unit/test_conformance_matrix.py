@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from harness.conformance.catalogue import Level
 from harness.conformance.finding import Outcome
 from harness.conformance.profile import Profile
 from harness.conformance.report.markdown import to_markdown
 from harness.conformance.report.matrix import Matrix, matrix_of
 from harness.conformance.report.page import to_html
 from harness.conformance.reproduce import Arguments
+from harness.conformance.sentences import Level
 from tests.findings import HABIT, RULE, examination, finding, subject
 
 IPAM = subject("host-local", Profile.IPAM)

@@ -14,11 +14,11 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from harness.cli.conformance_reports import ENDINGS
-from harness.conformance.catalogue import Level
 from harness.conformance.examination import Examination, ExaminedFile
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.formats import FORMATS, write_report
 from harness.conformance.report.submission import write_folder
+from harness.conformance.sentences import Level
 from tests.findings import HOSTILE, KEPT, examination, execution, finding
 
 TEXTS = [ending for ending in FORMATS if ending not in {".json", ".svg"}]

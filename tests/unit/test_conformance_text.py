@@ -6,15 +6,16 @@ from pathlib import Path
 import click
 import pytest
 
-from harness.conformance.catalogue import Level
 from harness.conformance.finding import Finding, KeptNode, Outcome
 from harness.conformance.known_failures import KnownFailure, KnownFailures
 from harness.conformance.profile import Profile
 from harness.conformance.report.summary import summary
 from harness.conformance.report.text import report
-from harness.conformance.report.wording import paragraph, printable
+from harness.conformance.report.wording import paragraph
 from harness.conformance.reproduce import Arguments
+from harness.conformance.sentences import Level
 from harness.libcni.execute import Execution
+from harness.output import printable
 from tests.findings import HABIT, RULE, finding, subject
 
 NOTHING_KNOWN = KnownFailures(Path(), ())

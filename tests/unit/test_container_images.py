@@ -8,7 +8,7 @@ from harness.cri.builtin.images import Images
 from harness.kubelet.backoff import Backoff
 from harness.kubelet.container_images import ContainerImages
 from harness.kubelet.start_error import StartError
-from harness.kubelet.v1 import V1Container
+from harness.kubelet.v1_container import V1Container
 from tests.unit.test_kubelet_backoff import Clock
 
 

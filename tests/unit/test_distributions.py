@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launch.plugin_list import PLUGINS
+from launch import PLUGINS
 from tests.cli import ROOT
 from tests.distributions import Environment, plugin_module
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
+from launch import DAEMONS, PLUGINS
 from launch.installation import PACKAGES
-from launch.plugin_list import DAEMONS, PLUGINS
 from tests.cli import ROOT
 
 ROOMS = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests", "tools"}

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from launch.plugin_list import PLUGINS
+from launch import PLUGINS
 from tests.cli import ROOT, Cli
 
 SLOWER = "This was installed without a C compiler: the plugins get the slower launcher, in Python"

@@ -7,7 +7,7 @@ import pytest
 from harness.kubelet.probe_results import ProbeResult, ProbeResults
 from harness.kubelet.probes.outcome import Outcome, probe_once
 from harness.kubelet.probes.worker import LIVENESS, READINESS, STARTUP, ContainerView, ProbeWorker
-from harness.kubelet.v1 import V1Probe
+from harness.kubelet.v1_container import V1Probe
 from tests.unit.kubelet_objects import pod
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from launch import launcher
+from launch import PLUGINS, launcher
 from launch.installation import ROOT
 from launch.launcher import compiled_launcher, is_any_launcher, is_ours, launcher_bytes, launcher_text
-from launch.plugin_list import PLUGINS, load
+from launch.plugin_list import load
 from skel import SUPPORTED, dispatch
 from tests.nodes import HANG
 from tests.unit.sample_plugin import ENVIRON, configuration

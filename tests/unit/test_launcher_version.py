@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from launch import PLUGINS
 from launch.launcher import launcher_bytes, launcher_text
-from launch.plugin_list import PLUGINS, load
+from launch.plugin_list import load
 from launch.version import OTHERWISE, SUPPORTED
 from skel.dispatch import dispatch
 from tests.nodes import HANG

@@ -6,7 +6,7 @@ from socket import AF_BRIDGE
 import pytest
 
 from netlink.bridge_ports import _ranges, _vlans, change_vlan, get_vlans
-from netlink.socket import Frame
+from netlink.wire import Frame
 
 RTM_SETLINK, RTM_DELLINK, RTM_GETVLAN, RTM_NEWVLAN = 19, 17, 114, 112
 IFLA_AF_SPEC = 26

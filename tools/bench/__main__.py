@@ -13,8 +13,6 @@ from tools.bench.rows import Extent, chosen, rows
 from tools.bench.run import check_pages, measure, write_pages
 from tools.bench.subjects import subjects
 
-__all__ = ["main"]
-
 _QUICK: Final = Extent(rounds=12, batches=3, batch=8, repetitions=3, pods_with_ports=100)
 
 

@@ -18,8 +18,6 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-__all__ = ["main"]
-
 _CLI: Final = (sys.executable, "-m", "harness.cli.main")
 _LIST: Final = "tests/conformance/networks/bridge.conflist"
 _REFERENCE: Final = Path("/usr/lib/cni")

@@ -18,8 +18,6 @@ from tools.bench.networks import CHAIN, FIVE, PORTS, chain, five, mapped_ports, 
 from tools.bench.rows import NO_WORK, NOTHING, PORTS_OF_A_POD, Extent
 from tools.bench.subjects import DIRECT, FLOOR, PYTHON
 
-__all__ = ["Loops"]
-
 _WARM_UP: Final = 3
 _PODS_AT_ONCE: Final = 20
 

@@ -6,8 +6,6 @@ from typing import Final
 
 from harness.libcni.networks import NetworkList, parse_network_list
 
-__all__ = ["CHAIN", "CHAINED", "FIVE", "PORTS", "chain", "five", "mapped_ports", "ports"]
-
 CHAIN: Final = "bench-chain"
 FIVE: Final = "bench-five"
 PORTS: Final = "bench-ports"

@@ -7,8 +7,6 @@ from pathlib import Path
 from harness.files import write_atomically
 from harness.table import Table
 
-__all__ = ["MarkerError", "check_markers", "filled", "markdown", "write_between_markers"]
-
 _MARKED = re.compile(r"(<!-- bench: (?P<name>[a-z]+) -->\n).*?(<!-- /bench -->)", re.DOTALL)
 
 

@@ -35,8 +35,6 @@ from netlink.netfilter import Netfilter
 from netlink.nft_wire import INET
 from netlink.nftables import Table
 
-__all__ = ["main"]
-
 _FIRST_PORT: Final = 20_000
 _LOOK_S: Final = 0.01
 """Between two looks while it watches: each costs the machine some milliseconds."""

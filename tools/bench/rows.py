@@ -13,8 +13,6 @@ from harness.table import Table
 from tools.bench.networks import CHAIN, CHAINED, FIVE, PORTS
 from tools.bench.subjects import DIRECT, FLOOR, PYTHON
 
-__all__ = ["NOTHING", "NO_WORK", "PORTS_OF_A_POD", "Extent", "Judged", "Row", "chosen", "judged", "rows", "table"]
-
 NOTHING: Final = "DEL of a gone attachment"
 NO_WORK: Final = "start and end"
 """Verbs of works that CNI has no verb for."""

@@ -21,8 +21,6 @@ from tools.bench.subjects import DIRECT
 if TYPE_CHECKING:
     from harness.bench.recording import Recording
 
-__all__ = ["Run", "check_pages", "measure", "write_pages"]
-
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _PAGES: Final = (_ROOT / "docs" / "performance.md",)
 _PICTURES: Final = (_ROOT / "docs" / "performance.svg", _ROOT / "build" / "bench.svg", _ROOT / "build" / "bench.png")

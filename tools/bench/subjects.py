@@ -9,8 +9,6 @@ from typing import Final
 
 from harness.bench.subjects import OURS, REFERENCE, REFERENCE_BIN_DIR, Suite, own_plugins
 
-__all__ = ["DIRECT", "FLOOR", "PYTHON", "subjects"]
-
 DIRECT: Final = "direct"
 FLOOR: Final = "floor"
 PYTHON: Final = "python -IS"

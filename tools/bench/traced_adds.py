@@ -16,8 +16,6 @@ from harness.libcni.operations import Libcni
 from harness.recording import TraceRecorder
 from harness.views.tree import TreePrinter
 
-__all__ = ["NETWORK", "add", "delete", "own_seconds", "verb"]
-
 
 def own_seconds() -> float:
     """Return the processor time of this process."""

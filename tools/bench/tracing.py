@@ -18,8 +18,6 @@ from harness.bench.spawner import Spawner
 from harness.runtime.site import Site
 from tools.bench.traced_adds import NETWORK, add, delete, own_seconds, verb
 
-__all__ = ["main"]
-
 _WAYS = ("untraced", "traced")
 
 

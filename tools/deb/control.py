@@ -13,8 +13,6 @@ from typing import Final
 from tools.deb.run import output
 from tools.deb.tree import PYTHONS
 
-__all__ = ["write_control", "write_documents"]
-
 _HERE: Final = Path(__file__).parent
 _CHECKOUT: Final = _HERE.parents[1]
 _SCRIPTS: Final = ("postinst", "prerm", "postrm")

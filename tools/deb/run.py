@@ -2,8 +2,6 @@
 
 import subprocess
 
-__all__ = ["output", "run"]
-
 
 def run(*command: str) -> None:
     """Run a command. Raises subprocess.CalledProcessError."""

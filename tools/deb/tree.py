@@ -10,8 +10,6 @@ from typing import Final
 from harness.install.units import dhcp_units, units
 from tools.deb.run import output, run
 
-__all__ = ["PYTHONS", "fill_tree"]
-
 PYTHONS: Final = ("3.11", "3.12", "3.13")
 """The versions of Debian 12, Ubuntu 24.04 and Debian 13: compiled modules have the version in their names."""
 

@@ -18,8 +18,6 @@ from typing import Final, NamedTuple, Self
 
 from tests.nodes import Node
 
-__all__ = ["COLUMNS", "PROMPT", "RECORDING", "ROWS", "SCRIPT", "Cast", "Event", "record"]
-
 _ROOT: Final = Path(__file__).resolve().parents[2]
 RECORDING: Final = _ROOT / "docs" / "recording.cast"
 _GREP: Final = r"grep -oE '.*├ (Sync|create|Run|setup|[Aa]dd|ExecPluginWithR|cmdA|start)\S+ *\S*'"

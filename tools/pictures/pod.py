@@ -9,8 +9,6 @@ from html import escape
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["PICTURE", "STEPS", "drawing"]
-
 PICTURE: Final = Path(__file__).resolve().parents[2] / "docs" / "pod.svg"
 
 

@@ -14,8 +14,6 @@ from typing import Final, NamedTuple
 
 from tools.pictures.cast import COLUMNS, Cast
 
-__all__ = ["PICTURE", "drawing"]
-
 PICTURE: Final = Path(__file__).resolve().parents[2] / "docs" / "recording.svg"
 
 _CHARACTER: Final = 7.23

@@ -9,8 +9,6 @@ import click
 
 from harness.cli.command_line import cli
 
-__all__ = ["Verb", "verbs"]
-
 
 class Verb(NamedTuple):
     """One command. `options` are without those that every verb shares, but for `cni-harness` itself."""

@@ -15,8 +15,6 @@ from mkdocs.structure.files import File, Files
 from tools.site.command_line import verbs
 from tools.site.keys import keys_page
 
-__all__ = ["on_files", "on_page_markdown"]
-
 _ROOT: Final = Path(__file__).resolve().parents[2]
 _ROOT_PAGES: Final = {
     "README.md": "index.md",
@@ -82,6 +80,6 @@ def _api(package: str, modules: list[str]) -> str:
 
 
 def _modules(package: str) -> list[str]:
-    """Name the modules of a package that have a public name."""
+    """Name the modules of a package but `__main__` and the face."""
     paths = sorted((_ROOT / package).glob("*.py"))
-    return [f"{package}.{path.stem}" for path in paths if path.stem != "__init__" and "__all__" in path.read_text()]
+    return [f"{package}.{path.stem}" for path in paths if not path.stem.startswith("_")]

@@ -5,8 +5,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["keys_page"]
-
 _FOLDER: Final = Path(__file__).resolve().parents[2] / "conf" / "schemas"
 _OF_NO_PLUGIN: Final = {"common", "conflist", "plugin"}
 

@@ -9,8 +9,6 @@ from typing import Final
 from harness.cli.version import own_version
 from tools.site.command_line import Verb, verbs
 
-__all__ = ["manual_page", "write_manual_pages"]
-
 _SHARED: Final = "The options of cni-harness(8) may stand here, too."
 
 

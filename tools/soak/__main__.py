@@ -16,8 +16,6 @@ from tools.soak.long_life import live
 from tools.soak.soak import Soak, Tally, random_points, soak, subject_in, survey
 from tools.soak.suite import ROOT, served, write_launchers
 
-__all__ = ["main"]
-
 _COLUMNS = (("PLUGINS", 7), ("VERB", 4), ("SIGTERM", 19), ("EXECUTIONS", 10), ("FAILED", 6), ("LEFT SOMETHING", 14))
 _LAST_COLUMN = "LEFT IT AFTER DEL"
 

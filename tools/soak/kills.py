@@ -8,15 +8,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.conformance.asking import Container
 from harness.conformance.chaos import settled
-from harness.conformance.trial import Container, Extent, Trial
+from harness.conformance.extent import Extent
+from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 from harness.runtime.site import Site
 from tools.soak.soak import subject_in
 from tools.soak.suite import socket_in, start_server, stop_server, write_launchers
 from tools.soak.workers import at_work
-
-__all__ = ["Kills", "kill"]
 
 _EXTENT = Extent(timeout=300)
 _RUNS_ON_A_NODE = 40

@@ -8,13 +8,13 @@ from pathlib import Path
 from statistics import median
 
 from harness.conformance import expect
-from harness.conformance.trial import Container, Extent, Trial
+from harness.conformance.asking import Container
+from harness.conformance.extent import Extent
+from harness.conformance.trial import Trial
 from harness.runtime.site import Site
 from tools.soak.soak import subject_in
 from tools.soak.suite import socket_in, start_server, stop_server, write_launchers
 from tools.soak.workers import Sample, sample_all
-
-__all__ = ["Life", "live"]
 
 _EXTENT = Extent(timeout=300)
 _EVERY = 10

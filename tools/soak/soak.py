@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from harness.conformance.asking import Container
 from harness.conformance.chaos import By, killed, settled
+from harness.conformance.extent import Extent
 from harness.conformance.profile import Profile
 from harness.conformance.subject import Subject, subjects_of
-from harness.conformance.trial import Container, Extent, Trial
+from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 from harness.libcni.networks import parse_network_list
 from harness.runtime.site import Site
 from harness.snapshot import Snapshot
 from netlink.rtnl import Rtnl
-
-__all__ = ["Soak", "Tally", "random_points", "soak", "subject_in", "survey"]
 
 _BRIDGE = "br0"
 _NETWORK = {

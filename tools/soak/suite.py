@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["ROOT", "served", "socket_in", "start_server", "stop_server", "write_launchers"]
-
 ROOT = Path(__file__).resolve().parents[2]
 
 _PLUGINS = ("bridge", "host-local")

@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["Sample", "at_work", "sample_all", "wait_for"]
-
 _IDLE: Final = "cni-worker"
 _SECONDS: Final = 60.0
 """For workers to come to rest: only a hang reaches it."""

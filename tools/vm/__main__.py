@@ -9,8 +9,6 @@ from tools.vm.kernel import METAPACKAGE, Kernel, debian_kernel
 from tools.vm.machines import BUILD, KERNELS, MACHINES, ON_REQUEST
 from tools.vm.outcome import Outcome, write_junit
 
-__all__ = ["main"]
-
 _JUNIT = BUILD / "junit-vm.xml"
 _MACHINE_HELP = f"may be repeated  [all except {', '.join(sorted(ON_REQUEST))}]"
 

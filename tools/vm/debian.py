@@ -9,8 +9,6 @@ import tomllib
 from pathlib import Path
 from typing import Final
 
-__all__ = ["debian_root", "pack_checkout", "pytest_folder", "wheels"]
-
 # The packages of the Vagrantfile's box, and a compiler, which takes minutes to unpack on an emulated processor.
 _PACKAGES: Final = (
     "ca-certificates",

@@ -7,8 +7,6 @@ from typing import Final
 
 from tools.vm.kernel import Kernel
 
-__all__ = ["make_initramfs"]
-
 _MODULES: Final = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
 _MOUNT_POINTS: Final = ("dev", "proc", "lower", "upper", "root")
 

@@ -6,8 +6,6 @@ import subprocess
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["METAPACKAGE", "Kernel", "debian_kernel"]
-
 METAPACKAGE: Final = "linux-image-amd64"
 """Of the release's own kernel. Not the one for clouds, which has no 9p."""
 

@@ -11,8 +11,6 @@ from typing import IO, Final, NamedTuple
 
 from tools.vm.kernel import Kernel
 
-__all__ = ["NEVER_UP", "OUT_OF_TIME", "Machine", "accelerators"]
-
 OUT_OF_TIME: Final = 124
 """Exit code of a command that took too long, as of timeout(1)."""
 NEVER_UP: Final = 125

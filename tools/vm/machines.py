@@ -13,8 +13,6 @@ from tools.vm.initramfs import make_initramfs
 from tools.vm.kernel import Kernel
 from tools.vm.machine import Machine
 
-__all__ = ["BUILD", "KERNELS", "MACHINES", "ON_REQUEST"]
-
 BUILD: Final = Path(__file__).parents[2] / "build"
 
 _CHECKOUT: Final = BUILD.parent

@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
-__all__ = ["Outcome", "write_junit"]
-
 
 class Outcome(NamedTuple):
     """What became of one machine."""

@@ -14,8 +14,6 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from tools.zipapp.start import CONTENT, DIGEST
 
-__all__ = ["CompiledError", "content", "write"]
-
 _ROOT: Final = Path(__file__).parents[2]
 _START: Final = Path(__file__).with_name("start.py")
 _SHEBANG: Final = b"#!/usr/bin/env python3\n"

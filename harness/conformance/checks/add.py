@@ -15,8 +15,6 @@ from harness.conformance.profile import Profile
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 
-__all__ = ["LONGEST_NAME"]
-
 LONGEST_NAME: Final = "uplink_of-pod.7"
 """15 bytes, and no name that a plugin would choose."""
 _SHARING: Final = {"ipvlan", "ipvtap"}

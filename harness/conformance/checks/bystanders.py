@@ -4,14 +4,13 @@ from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.bystanders import give_work, losses
-from harness.conformance.catalogue import Level, check
+from harness.conformance.catalogue import check
+from harness.conformance.sentences import Level
 from harness.conformance.traffic import answered
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.snapshot import Difference, Snapshot
 from skel.versions import VERB_SINCE
-
-__all__: list[str] = []
 
 _PORT: Final = 8080
 _EXPECTED: Final = "what the node had for its other work as it was"

@@ -5,13 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from harness.conformance import expect
+from harness.conformance.asking import Container
 from harness.conformance.catalogue import check
 from harness.conformance.course import addresses, baseline, demand_back, shared_addresses
 from harness.conformance.kernel import links
 from harness.conformance.made import previous
 from harness.conformance.profile import Profile
 from harness.conformance.subject import LOOPBACK
-from harness.conformance.trial import LOOPBACK_INDEX, Container, Trial
+from harness.conformance.trial import LOOPBACK_INDEX, Trial
 from harness.conformance.verdict import NotApplicableError, PredecessorError, ViolationError
 from harness.libcni.execute import Execution
 from netlink.namespace import open_namespace

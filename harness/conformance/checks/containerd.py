@@ -3,9 +3,10 @@
 from typing import Final
 
 from harness.conformance import expect
+from harness.conformance.asking import ABSENT
 from harness.conformance.catalogue import check
 from harness.conformance.course import baseline, demand_back, refuses, round_trip
-from harness.conformance.trial import ABSENT, Trial
+from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.overload import overload
 from harness.runtime.kubernetes import pod_cni_args

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from harness.conformance import expect
+from harness.conformance.asking import ABSENT
 from harness.conformance.catalogue import check
 from harness.conformance.course import (
     BARE_PATH,
@@ -19,7 +20,7 @@ from harness.conformance.course import (
     spare_addresses,
 )
 from harness.conformance.profile import Profile
-from harness.conformance.trial import ABSENT, Trial
+from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import inherited
 from harness.overload import overload

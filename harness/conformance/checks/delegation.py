@@ -27,8 +27,6 @@ from skel.result import Result
 from skel.strict_json import decode_output
 from skel.versions import VERB_SINCE
 
-__all__: list[str] = []
-
 _IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
 _FORWARDS_GC: Final = ("delegate-gc",)
 _OF_SHELLS: Final = frozenset({"CNI_COMMAND", "OLDPWD", "PWD", "SHLVL", "_"})

@@ -4,6 +4,7 @@ import json
 from typing import Final, Unpack
 
 from harness.conformance import expect
+from harness.conformance.asking import ABSENT, Changes
 from harness.conformance.catalogue import check
 from harness.conformance.circumstances import (
     demand_no_device,
@@ -20,11 +21,9 @@ from harness.conformance.late_failure import failing_late
 from harness.conformance.more_processes import more_processes, settled_processes
 from harness.conformance.ordinary import beyond_ordinary
 from harness.conformance.profile import Profile
-from harness.conformance.trial import ABSENT, Changes, Trial
+from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from skel.versions import VERB_SINCE
-
-__all__: list[str] = []
 
 _INTERFACE: Final = {Profile.INTERFACE}
 _IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}

@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from harness.conformance import expect
+from harness.conformance.asking import ABSENT
 from harness.conformance.catalogue import check
-from harness.conformance.trial import ABSENT, Trial
+from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution
 from skel.strict_json import decode_output
-
-__all__: list[str] = []
 
 _WELL_KNOWN: Final = {1, 2, 3, 4, 5, 6, 7, 8, 11, 50, 51}
 """SPEC.md's, and 8, an unfit namespace, which the library of the reference plugins has besides."""

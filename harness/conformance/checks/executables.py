@@ -6,10 +6,11 @@ from pathlib import Path
 from threading import Timer
 
 from harness.conformance import expect
+from harness.conformance.asking import Changes
 from harness.conformance.catalogue import check
 from harness.conformance.course import baseline, demand_back, round_trip
 from harness.conformance.profile import Profile
-from harness.conformance.trial import Changes, Trial
+from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError
 
 _WRITTEN_FOR = 0.7

@@ -4,18 +4,18 @@ import time
 from typing import Final
 
 from harness.conformance import expect
-from harness.conformance.catalogue import Level, check
+from harness.conformance.asking import ABSENT, Container
+from harness.conformance.catalogue import check
 from harness.conformance.circumstances import demand_no_device, demand_of_others, lose_namespace
 from harness.conformance.course import demand_soon_same
 from harness.conformance.delegates import FAILURE, recording
 from harness.conformance.profile import Profile
-from harness.conformance.trial import ABSENT, Container, Trial
+from harness.conformance.sentences import Level
+from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.overload import overload
 from harness.snapshot import Difference, Snapshot
 from skel.versions import VERB_SINCE
-
-__all__: list[str] = []
 
 _SINCE: Final = VERB_SINCE["GC"]
 _OF_THE_SPEC: Final = "cni.dev/valid-attachments"

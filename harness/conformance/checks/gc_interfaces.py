@@ -3,13 +3,12 @@
 from typing import Final
 
 from harness.conformance import expect
+from harness.conformance.asking import Container
 from harness.conformance.catalogue import check
-from harness.conformance.trial import Container, Trial
+from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.snapshot import Difference, Snapshot
 from skel.versions import VERB_SINCE
-
-__all__: list[str] = []
 
 _SINCE: Final = VERB_SINCE["GC"]
 _FIREWALLS: Final = ("nft ", "iptables ")

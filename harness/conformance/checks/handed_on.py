@@ -12,8 +12,6 @@ from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from skel.result import Interface, IPConfig, Result, Route
 
-__all__: list[str] = []
-
 _CHAINS_SINCE: Final = "0.3.0"
 _CHAINED: Final = {Profile.CHAINED}
 _SENTENCES: Final = ("add-prev-result", "prev-result-output", "prev-result-equivalent")

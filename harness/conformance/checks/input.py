@@ -5,12 +5,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from harness.conformance import expect
+from harness.conformance.asking import ABSENT
 from harness.conformance.catalogue import check
-from harness.conformance.trial import ABSENT, Trial
+from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from skel.errors import Code
-
-__all__: list[str] = []
 
 _NO_JSON: Final = (b"", b"{", b'{"cniVersion":"1.1.0",}', b"net", b"\xff\xfe{}")
 _NO_OBJECT: Final = (b"[]", b'"text"', b"5")

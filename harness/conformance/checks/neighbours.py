@@ -9,8 +9,6 @@ from harness.conformance.trial import Trial
 from harness.conformance.verdict import ViolationError
 from skel.versions import VERB_SINCE
 
-__all__: list[str] = []
-
 _OF_LINKS: Final = ("link", "address")
 
 

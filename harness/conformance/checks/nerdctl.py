@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from typing import Final
 
 from harness.conformance import expect
+from harness.conformance.asking import ABSENT, Container
 from harness.conformance.catalogue import check
 from harness.conformance.circumstances import demand_no_device
 from harness.conformance.course import baseline, demand_back, demand_no_more
 from harness.conformance.profile import Profile
-from harness.conformance.trial import ABSENT, Container, Trial
+from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from netlink.namespace import entered, open_namespace, remove_namespace
 

@@ -15,8 +15,6 @@ from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution
 from skel.result import Result
 
-__all__: list[str] = []
-
 _IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
 _RICH_SINCE: Final = "0.3.0"
 """The version that brought the lists of interfaces and addresses."""

@@ -3,10 +3,11 @@
 from typing import Any, Final
 
 from harness.conformance import expect
+from harness.conformance.asking import ABSENT
 from harness.conformance.catalogue import check
 from harness.conformance.course import addresses, baseline, demand_back, round_trip, shared_addresses
 from harness.conformance.profile import Profile
-from harness.conformance.trial import ABSENT, Trial
+from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from skel.result import Result
 

@@ -3,18 +3,18 @@
 from typing import Final
 
 from harness.conformance import expect
-from harness.conformance.catalogue import Level, check
+from harness.conformance.asking import ABSENT
+from harness.conformance.catalogue import check
 from harness.conformance.delegates import FAILURE, recording
 from harness.conformance.few_addresses import exhaust
 from harness.conformance.profile import Profile
-from harness.conformance.trial import ABSENT, Trial
+from harness.conformance.sentences import Level
+from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution
 from harness.overload import overload
 from skel.strict_json import decode_output
 from skel.versions import VERB_SINCE
-
-__all__: list[str] = []
 
 _SINCE: Final = VERB_SINCE["STATUS"]
 _NOT_AVAILABLE: Final = (50, 51)

@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from harness.conformance import expect
-from harness.conformance.catalogue import Level, check
+from harness.conformance.asking import ABSENT
+from harness.conformance.catalogue import check
 from harness.conformance.course import addresses, declared
 from harness.conformance.profile import Profile
+from harness.conformance.sentences import Level
 from harness.conformance.traffic import (
     MACHINE_ADDRESS,
     NODE_ADDRESS,
@@ -16,7 +18,7 @@ from harness.conformance.traffic import (
     seconds_to_receive,
     source_seen,
 )
-from harness.conformance.trial import ABSENT, Trial
+from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from skel.result import Result
 

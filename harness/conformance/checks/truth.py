@@ -11,8 +11,6 @@ from harness.conformance.trial import Trial
 from harness.conformance.verdict import ViolationError
 from skel.result import Interface, Result
 
-__all__: list[str] = []
-
 _IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}
 _RICH_SINCE: Final = "0.3.0"
 """The version that brought the lists of interfaces and addresses."""

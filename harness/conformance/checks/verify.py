@@ -5,18 +5,18 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from harness.conformance import expect, firewall, shaping
-from harness.conformance.catalogue import Level, check
+from harness.conformance.asking import ABSENT, Container
+from harness.conformance.catalogue import check
 from harness.conformance.circumstances import command, happened, lose_interface, lose_namespace
 from harness.conformance.course import let_go
 from harness.conformance.delegates import recording
 from harness.conformance.made import own_addresses, own_interface, own_routes, remove_route, result_copy, set_mac
 from harness.conformance.profile import Profile
-from harness.conformance.trial import ABSENT, Container, Trial
+from harness.conformance.sentences import Level
+from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError
 from harness.snapshot import differences
 from skel.versions import VERB_SINCE
-
-__all__: list[str] = []
 
 _INTERFACE: Final = {Profile.INTERFACE}
 _IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}

@@ -4,17 +4,16 @@ import ipaddress
 from typing import Final
 
 from harness.conformance import expect
-from harness.conformance.catalogue import Level, check
+from harness.conformance.catalogue import check
 from harness.conformance.circumstances import happened
 from harness.conformance.kernel import links
 from harness.conformance.made import own_addresses
 from harness.conformance.profile import Profile
+from harness.conformance.sentences import Level
 from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.snapshot import Difference
 from skel.versions import VERB_SINCE
-
-__all__: list[str] = []
 
 _SINCE: Final = VERB_SINCE["CHECK"]
 _IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}

@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from harness.conformance import expect
+from harness.conformance.asking import ABSENT
 from harness.conformance.call import CLOSED_STDIN
 from harness.conformance.catalogue import check
 from harness.conformance.profile import Profile
-from harness.conformance.trial import ABSENT, Trial
+from harness.conformance.trial import Trial
 from harness.conformance.verdict import NotApplicableError, PredecessorError, ViolationError
 from harness.libcni.execute import Execution
 from skel.errors import Code
 from skel.result import Result
 from skel.versions import SUPPORTED, VERB_SINCE, at_least
-
-__all__: list[str] = []
 
 _FUTURE: Final = "99.0.0"
 """A version that no plugin supports."""

@@ -13,8 +13,6 @@ from harness.conformance.report.verdict_line import verdict
 from harness.conformance.report.wording import TOLD, check_entry, counts, is_shown
 from harness.conformance.reproduce import command_of
 
-__all__ = ["document", "header", "standing_entry", "summary", "to_json"]
-
 
 def to_json(examination: Examination) -> str:
     """Return the document as text in ASCII: no character of a plugin's output has an effect where it is shown."""

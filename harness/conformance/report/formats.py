@@ -13,8 +13,6 @@ from harness.conformance.report.submission import to_yaml
 from harness.conformance.report.tap import to_tap
 from harness.files import write_atomically
 
-__all__ = ["FORMATS", "write_report"]
-
 
 def _page(examination: Examination) -> str:
     # Jinja2 takes long to import.

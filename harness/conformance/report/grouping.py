@@ -6,8 +6,6 @@ from typing import Final
 
 from harness.conformance.finding import Finding, Outcome
 
-__all__ = ["by_answer", "unexamined"]
-
 _VARYING: Final = re.compile(
     r"\b(?:conformance-)?[0-9a-f]{8,}(?:-\d+)*\b|\bveth\w+|\b\d+(?:\.\d+){3}\b|\b\d+\.\d+(?= s\b)"
 )

@@ -5,9 +5,7 @@ from collections.abc import Iterator
 
 from harness.conformance.examination import Examination
 from harness.conformance.report.verdict_line import verdict
-from harness.conformance.report.wording import printable
-
-__all__ = ["circumstances", "cut_short", "heading"]
+from harness.output import printable
 
 
 def heading(examination: Examination) -> list[tuple[str, str]]:

@@ -9,9 +9,8 @@ from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.heading import circumstances, cut_short
 from harness.conformance.report.notes import notes
 from harness.conformance.report.plugin_report import PluginReport, plugin_reports
-from harness.conformance.report.wording import counts, paragraph, place, printable
-
-__all__ = ["junit"]
+from harness.conformance.report.wording import counts, paragraph, place
+from harness.output import printable
 
 _SUITE: Final = "cni-harness conformance"
 _INCOMPLETE: Final = "incomplete"

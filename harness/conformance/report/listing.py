@@ -9,8 +9,6 @@ from harness.conformance.selection import section_names
 from harness.conformance.sentences import Sentence
 from harness.table import Table
 
-__all__ = ["catalogue_document", "checks_table", "sections_table", "unchecked_table"]
-
 
 def catalogue_document(checks: Sequence[Check], sentences: Iterable[Sentence]) -> dict[str, object]:
     """Return the catalogue as a JSON object; of `sentences` only those with a reason why no check enforces them."""

@@ -8,8 +8,6 @@ from harness.conformance.report.matrix import Chapter, Matrix
 from harness.conformance.report.notes import COMMANDS, notes
 from harness.conformance.report.wording import demand, facts, place
 
-__all__ = ["to_markdown"]
-
 _MARKED: Final = {"fail": "**fail**", "error": "**error**", "warn": "*warn*"}
 
 

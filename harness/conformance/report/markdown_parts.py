@@ -4,8 +4,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-__all__ = ["escaped", "fenced", "table"]
-
 _ACTIVE: Final = re.compile(r"([\\`*_\[\]<>|~&#])")
 
 

@@ -13,8 +13,6 @@ from harness.conformance.report.plugin_report import plugin_reports
 from harness.conformance.report.wording import TOLD, counts, place, tally
 from harness.conformance.subject import Subject
 
-__all__ = ["Chapter", "Matrix", "Row", "Section", "matrix_of"]
-
 
 class Row(NamedTuple):
     """One check of one plugin: its finding for each suite, None if the suite has no such plugin."""

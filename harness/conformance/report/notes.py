@@ -6,10 +6,8 @@ from typing import Final
 
 from harness.conformance.examination import Examination
 from harness.conformance.finding import Finding
-from harness.conformance.report.wording import printable
 from harness.conformance.reproduce import Arguments, clean_command, command_of
-
-__all__ = ["COMMANDS", "kept_facts", "notes", "reason"]
+from harness.output import printable
 
 COMMANDS: Final = frozenset({"reproduce", "enter", "remove"})
 """The names of facts that are commands for a shell."""

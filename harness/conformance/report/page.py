@@ -8,9 +8,8 @@ from harness.conformance.examination import Examination
 from harness.conformance.finding import Finding
 from harness.conformance.report.matrix import Chapter, Matrix, Row
 from harness.conformance.report.notes import notes
-from harness.conformance.report.wording import TOLD, demand, facts, place, printable
-
-__all__ = ["to_html"]
+from harness.conformance.report.wording import TOLD, demand, facts, place
+from harness.output import printable
 
 _TITLE: Final = "Conformance of CNI plugins"
 _STYLE: Final = """

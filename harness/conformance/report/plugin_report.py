@@ -8,10 +8,9 @@ from harness.conformance.features import Standing, standing
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.notes import reason
 from harness.conformance.report.verdict_line import verdict
-from harness.conformance.report.wording import TOLD, by_subject, counts, printable, tally
+from harness.conformance.report.wording import TOLD, by_subject, counts, tally
 from harness.conformance.subject import Subject
-
-__all__ = ["PluginReport", "plugin_reports"]
+from harness.output import printable
 
 _ORDER = [Outcome.FAIL, Outcome.ERROR, Outcome.WARN]
 

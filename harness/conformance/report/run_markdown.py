@@ -11,9 +11,8 @@ from harness.conformance.report.notes import COMMANDS, notes
 from harness.conformance.report.plugin_report import PluginReport, plugin_reports
 from harness.conformance.report.transcript import transcript
 from harness.conformance.report.verdict_line import verdict
-from harness.conformance.report.wording import demand, facts, place, printable
-
-__all__ = ["overview", "reproduction", "run_markdown"]
+from harness.conformance.report.wording import demand, facts, place
+from harness.output import printable
 
 _MARKED = {"fail": "**fail**", "partial": "*partial*"}
 

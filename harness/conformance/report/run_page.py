@@ -9,10 +9,9 @@ from harness.conformance.report.notes import COMMANDS, notes
 from harness.conformance.report.plugin_report import plugin_reports
 from harness.conformance.report.transcript import transcript
 from harness.conformance.report.verdict_line import verdict
-from harness.conformance.report.wording import demand, facts, place, printable
+from harness.conformance.report.wording import demand, facts, place
 from harness.html_page import rendered
-
-__all__ = ["run_page"]
+from harness.output import printable
 
 _ROOM = "harness.conformance.report"
 

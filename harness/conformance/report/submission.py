@@ -11,11 +11,10 @@ from harness.conformance.report.markdown_parts import escaped
 from harness.conformance.report.notes import notes
 from harness.conformance.report.plugin_report import PluginReport, plugin_reports
 from harness.conformance.report.run_markdown import overview, reproduction
-from harness.conformance.report.wording import TOLD, facts, printable
+from harness.conformance.report.wording import TOLD, facts
 from harness.conformance.report.yaml_text import to_yaml_text
 from harness.files import write_atomically
-
-__all__ = ["KIND", "PAGE", "REPORT", "to_yaml", "write_folder"]
+from harness.output import printable
 
 KIND: Final = "cni-harness conformance report"
 """The value of the key `kind`."""

@@ -7,13 +7,12 @@ from typing import Final
 
 import click
 
-from harness.conformance.catalogue import Level
 from harness.conformance.finding import Finding, Outcome, fatal
 from harness.conformance.known_failures import KnownFailures
 from harness.conformance.report.verdict_line import verdict
-from harness.conformance.report.wording import by_subject, counts, printable, tally
-
-__all__ = ["summary"]
+from harness.conformance.report.wording import by_subject, counts, tally
+from harness.conformance.sentences import Level
+from harness.output import printable
 
 _SCREEN: Final = 24
 """The lines of a terminal."""

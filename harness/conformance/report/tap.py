@@ -10,9 +10,8 @@ from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.heading import heading
 from harness.conformance.report.notes import notes, reason
 from harness.conformance.report.plugin_report import plugin_reports
-from harness.conformance.report.wording import demand, facts, place, printable
-
-__all__ = ["to_tap"]
+from harness.conformance.report.wording import demand, facts, place
+from harness.output import printable
 
 _ACTIVE: Final = re.compile(r"([\\#])")
 _SKIPPED: Final = (Outcome.NOT_APPLICABLE, Outcome.NOT_EXAMINED)

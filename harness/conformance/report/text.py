@@ -10,20 +10,9 @@ from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.grouping import by_answer, unexamined
 from harness.conformance.report.notes import kept_facts
 from harness.conformance.report.transcript import transcript
-from harness.conformance.report.wording import (
-    TOLD,
-    by_subject,
-    counts,
-    demand,
-    facts,
-    is_shown,
-    place,
-    printable,
-    tally,
-)
+from harness.conformance.report.wording import TOLD, by_subject, counts, demand, facts, is_shown, place, tally
 from harness.conformance.reproduce import Arguments, command_of
-
-__all__ = ["report"]
+from harness.output import printable
 
 _COLOURS: Final = {
     Outcome.PASS: "green",

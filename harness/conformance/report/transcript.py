@@ -8,8 +8,6 @@ from harness.libcni.execute import Execution
 from harness.output import printable, seconds
 from harness.shell_command import indented, shell_command
 
-__all__ = ["LONGEST", "calls", "transcript"]
-
 LONGEST: Final = 4096
 """Bytes of each output that are shown."""
 _LONGEST_STDIN: Final = 65536

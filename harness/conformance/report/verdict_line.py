@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from harness.conformance.features import feature_of, standing_of_all
 from harness.conformance.finding import Finding, Outcome
 
-__all__ = ["verdict"]
-
 
 def verdict(findings: Sequence[Finding]) -> str:
     """Return the verdict on one plugin, or on several: the worst of them counts, in core and in each feature.

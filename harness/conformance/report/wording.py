@@ -5,25 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final, Protocol
 
-from harness.conformance.catalogue import Level
 from harness.conformance.finding import Finding, Outcome
-from harness.conformance.sentences import Sentence
+from harness.conformance.sentences import Level, Sentence
 from harness.conformance.subject import Subject
 from harness.output import printable
-
-__all__ = [
-    "TOLD",
-    "by_subject",
-    "check_entry",
-    "counts",
-    "demand",
-    "facts",
-    "is_shown",
-    "paragraph",
-    "place",
-    "printable",
-    "tally",
-]
 
 TOLD: Final = (Outcome.FAIL, Outcome.ERROR, Outcome.WARN)
 """The outcomes that are told in full."""
@@ -39,13 +24,21 @@ class Described(Protocol):
     """A check of plugins, or of runtimes."""
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """Its name in selections and reports."""
+
     @property
-    def title(self) -> str: ...
+    def title(self) -> str:
+        """Its demand as a sentence."""
+
     @property
-    def sentences(self) -> tuple[str, ...]: ...
+    def sentences(self) -> tuple[str, ...]:
+        """The names of the sentences that it enforces."""
+
     @property
-    def level(self) -> Level: ...
+    def level(self) -> Level:
+        """The most binding word of its sentences."""
+
     @property
     def enforced(self) -> Sequence[Sentence]:
         """The sentences that it enforces, the most telling one first."""

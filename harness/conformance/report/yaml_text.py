@@ -4,8 +4,6 @@ from typing import Final
 
 import yaml
 
-__all__ = ["to_yaml_text"]
-
 _BLOCK: Final = "|"
 
 

@@ -23,8 +23,6 @@ from netlink.namespace import remove_namespace
 from skel.errors import CniError
 from skel.versions import CURRENT
 
-__all__ = ["Course", "RuntimeUnderTest", "drive", "run_course"]
-
 _CAPABILITY_ARGS: Final = {
     "portMappings": [{"hostPort": 8080, "containerPort": 80, "protocol": "tcp"}],
     "dns": {"servers": ["192.0.2.53"]},

@@ -9,8 +9,6 @@ from harness.conformance.runtime_side.history import History
 from harness.conformance.runtime_side.records import Call
 from harness.conformance.sentences import Level, Sentence, load
 
-__all__ = ["Observation", "RuntimeCheck", "demand", "runtime_checks"]
-
 
 class Observation(NamedTuple):
     """One case in which a check applies. `got` is empty if the runtime does as demanded; `call` shows it."""

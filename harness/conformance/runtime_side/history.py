@@ -8,8 +8,6 @@ from typing import Final, NamedTuple
 from harness.conformance.runtime_side.networks import WitnessedNetwork
 from harness.conformance.runtime_side.records import Call, Records, Report
 
-__all__ = ["ATTACHMENT_VERBS", "AttachmentKey", "History", "Operation", "without_empty"]
-
 ATTACHMENT_VERBS: Final = ("ADD", "DEL", "CHECK")
 
 

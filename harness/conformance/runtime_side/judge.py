@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from harness.conformance.catalogue import Level
 from harness.conformance.finding import Outcome
 from harness.conformance.runtime_side.demand import Observation, RuntimeCheck, runtime_checks
 from harness.conformance.runtime_side.history import History
 from harness.conformance.runtime_side.records import Records
-
-__all__ = ["RuntimeFinding", "judge"]
+from harness.conformance.sentences import Level
 
 _BINDING = (Level.MUST, Level.SHOULD)
 

@@ -6,8 +6,6 @@ from typing import Final, NamedTuple
 
 from harness.libcni.networks import LIST_KEYS
 
-__all__ = ["FIRST", "NETWORKS", "OFFERED", "Misfit", "WitnessedNetwork", "from_document"]
-
 FIRST: Final = "witness"
 """The network for runtimes that use only the first list of a folder."""
 OFFERED: Final = ("0.4.0", "1.0.0", "1.1.0")

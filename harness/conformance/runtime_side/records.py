@@ -12,8 +12,6 @@ from harness.conformance.runtime_side.witness import read_networks
 from harness.files import write_atomically
 from skel.strict_json import decode_json
 
-__all__ = ["Call", "RecordError", "Records", "Report", "add_report", "read_records"]
-
 _REPORTS = "reported.json"
 
 

@@ -17,14 +17,6 @@ from harness.output import printable
 from harness.shell_command import one_line_command
 from harness.table import Table
 
-__all__ = [
-    "catalogue_of_runtimes",
-    "catalogue_table",
-    "document_of_runtime",
-    "report_on_runtime",
-    "unchecked_of_runtimes",
-]
-
 _COLOURS: Final = {Outcome.PASS: "green", Outcome.FAIL: "red", Outcome.WARN: "yellow", Outcome.NOT_EXAMINED: "cyan"}
 _SHOWN: Final = 3
 """Breaches of one check that are shown to people."""

@@ -15,8 +15,6 @@ from harness.conformance.runtime_side.networks import Misfit, WitnessedNetwork, 
 from harness.files import write_atomically
 from skel.strict_json import decode_json
 
-__all__ = ["install", "read_networks"]
-
 _NETWORKS: Final = "networks.json"
 
 # /proc/$$/environ is the environment before the shell has changed it.

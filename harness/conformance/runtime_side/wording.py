@@ -4,8 +4,6 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["in_json", "listed"]
-
 _SHOWN: Final = 2000
 """Characters of a JSON text in a finding."""
 

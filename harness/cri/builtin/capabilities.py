@@ -4,8 +4,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-__all__ = ["ALL", "capabilities", "dropped_numbers"]
-
 ALL: Final = [
     "CHOWN",
     "DAC_OVERRIDE",

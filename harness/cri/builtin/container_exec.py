@@ -21,8 +21,6 @@ from harness.cri.messages import ExecSyncResult
 from harness.cri.service import NotFoundError, RuntimeServiceError
 from harness.files import write_atomically
 
-__all__ = ["execute", "execute_with_own_streams"]
-
 _LIMIT: Final = 16 << 20
 """The bytes of each stream that are kept, as by containerd (maxExecOutputSize)."""
 _CHUNK: Final = 65_536

@@ -30,8 +30,6 @@ from harness.cri.messages import ContainerUser, NamespaceMode, ProfileType, Reso
 from harness.cri.service import ImageNotFoundError, RuntimeServiceError
 from harness.files import write_atomically
 
-__all__ = ["ContainerPlace", "control_group", "prepare", "signal_number"]
-
 _RTMIN: Final = "RTMIN+"
 
 

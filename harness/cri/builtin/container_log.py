@@ -11,8 +11,6 @@ import time
 from contextlib import suppress
 from typing import Final
 
-__all__ = ["MAX_TEXT", "ContainerLog", "entries"]
-
 MAX_TEXT: Final = 16_384
 """The bytes of text in one entry at most (containerd's max_container_log_line_size)."""
 _STREAMS: Final = ("stdout", "stderr")

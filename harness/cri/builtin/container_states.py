@@ -20,8 +20,6 @@ from typing import Final
 from harness.cri.messages import ContainerState
 from harness.transitions import Transitions
 
-__all__ = ["CONTAINER_LIFE", "ContainerEvent", "state_of"]
-
 
 class ContainerEvent(StrEnum):
     """Events of a container's life. SHIM_LOST is the end of a shim that has written no exit code."""

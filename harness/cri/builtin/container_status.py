@@ -3,8 +3,6 @@
 from harness.cri.builtin.container_store import ContainerRecord, Exit, ProcessRecord
 from harness.cri.messages import CONTAINER_EXITED, Container, ContainerState, ContainerStatus
 
-__all__ = ["container_message", "status_message"]
-
 
 def container_message(record: ContainerRecord, state: ContainerState) -> Container:
     """Return a container as in a list."""

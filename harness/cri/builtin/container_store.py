@@ -31,8 +31,6 @@ from skel.decoders import record as record_of
 from skel.errors import CniError
 from skel.record import Record, field
 
-__all__ = ["ContainerFolder", "ContainerRecord", "ContainerStore", "Exit", "ProcessRecord"]
-
 _R = TypeVar("_R", bound=Record)
 
 # struct flock of 64-bit systems (asm-generic/fcntl.h): the lock of a whole file by its open file description.

@@ -36,8 +36,6 @@ from harness.cri.messages import (
 )
 from harness.cri.service import ImageNotFoundError, NotFoundError, RuntimeServiceError
 
-__all__ = ["Containers"]
-
 _START_ERROR: Final = 128
 _UNKNOWN: Final = 255
 _KILL_S: Final = 120.0

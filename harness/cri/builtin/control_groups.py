@@ -11,18 +11,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-__all__ = [
-    "OomKills",
-    "existing",
-    "folders",
-    "limits",
-    "make",
-    "oom_kills_in",
-    "oom_kills_of",
-    "remove",
-    "writable",
-]
-
 ROOT: Final = "/sys/fs/cgroup"
 _CONTROLLERS: Final = ("memory", "cpu", "pids")
 """Of version 1: those whose limits are set, and the one that lists a container's processes at the least cost."""

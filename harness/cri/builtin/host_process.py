@@ -25,8 +25,6 @@ from harness.cri.builtin.process_calls import (
 from lean import syscalls
 from skel.state_file import write_whole
 
-__all__ = ["main"]
-
 _FAILED: Final = 255
 _NAMESPACES: Final = ("net", "ipc", "uts", "mnt", "pid")
 

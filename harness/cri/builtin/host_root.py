@@ -24,8 +24,6 @@ from harness.cri.builtin.process_calls import (
 from harness.mounts import mount_points_below
 from lean import syscalls
 
-__all__ = ["copies_of", "enter_host_root"]
-
 _MS_NOSUID: Final = 0x2
 _MS_NODEV: Final = 0x4
 _MS_NOEXEC: Final = 0x8

@@ -18,8 +18,6 @@ from typing import Any, Final, NamedTuple
 from harness.cri.service import RuntimeServiceError
 from harness.files import naming
 
-__all__ = ["TAG", "SourceImage", "copy_to_layout", "run_tool", "source_images"]
-
 TAG: Final = "image"
 _LAYOUT_FILE: Final = re.compile(r"oci-layout|index\.json|blobs/[a-z0-9]+/[a-f0-9]+")
 _GZIP: Final = b"\x1f\x8b"

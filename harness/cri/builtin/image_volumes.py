@@ -14,8 +14,6 @@ from harness.cri.builtin.images import ImageConfig
 from harness.cri.messages import Mount
 from lean.syscalls import RESOLVE_IN_ROOT, open_within
 
-__all__ = ["image_volumes"]
-
 _CP = "/bin/cp"  # of coreutils, which is essential in Debian
 
 

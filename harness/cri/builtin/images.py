@@ -22,8 +22,6 @@ from skel.decoders import dict_of, integer, list_of, record, string
 from skel.errors import CniError
 from skel.record import Record, field
 
-__all__ = ["ImageConfig", "Images", "StoredImage"]
-
 _DIGEST: Final = "sha256:"
 _strings = list_of(string)
 

@@ -17,8 +17,6 @@ from harness.runtime.pod_plan import NetworkPlan
 from harness.runtime.unserved import BANDWIDTH, PORT_MAPPINGS
 from skel.names import ifname_flaw
 
-__all__ = ["LOOPBACK_LIST", "NETWORKS_ANNOTATION", "network_plans"]
-
 NETWORKS_ANNOTATION: Final = "k8s.v1.cni.cncf.io/networks"
 LOOPBACK_LIST: Final = b'{"cniVersion": "0.3.1", "name": "cni-loopback", "plugins": [{"type": "loopback"}]}'
 """The list that containerd executes for `lo` before all others."""

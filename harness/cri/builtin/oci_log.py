@@ -3,8 +3,6 @@
 import json
 import os
 
-__all__ = ["last_error"]
-
 
 def last_error(path: str | os.PathLike[str]) -> str:
     """Return the last message of a log, empty if it has none."""

@@ -15,8 +15,6 @@ from harness.cri.builtin.seccomp import seccomp_profile
 from harness.cri.hidden_paths import MASKED_PATHS, READONLY_PATHS
 from harness.cri.messages import ContainerConfig, Mount, NamespaceMode
 
-__all__ = ["oci_spec"]
-
 _NAMESPACE_TYPES: Final = {"net": "network", "ipc": "ipc", "uts": "uts", "pid": "pid"}
 _CGROUP2: Final = Path("/sys/fs/cgroup/cgroup.controllers")
 

@@ -9,21 +9,6 @@ import platform
 import struct
 from typing import Final
 
-__all__ = [
-    "CLONE_NEWPID",
-    "MS_MOVE",
-    "MS_RDONLY",
-    "attach_mount",
-    "become_subreaper",
-    "copy_mount",
-    "die_with_parent",
-    "drop_from_bounding_set",
-    "forbid_new_privileges",
-    "mount_with_options",
-    "pivot_root",
-    "set_readonly",
-]
-
 CLONE_NEWPID: Final = 0x20000000
 MS_RDONLY: Final = 0x1
 MS_MOVE: Final = 0x2000

@@ -9,8 +9,6 @@ from harness.cri.builtin.users import User, user_of
 from harness.cri.messages import ContainerConfig
 from harness.cri.service import RuntimeServiceError
 
-__all__ = ["ProcessSettings", "arguments_of", "process_settings"]
-
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 

@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 from typing import Final
 
-__all__ = ["HOST_PROCESS", "PAUSE", "SHIM", "program"]
-
 SHIM: Final = "harness.cri.builtin.shim"
 HOST_PROCESS: Final = "harness.cri.builtin.host_process"
 PAUSE: Final = "harness.cri.builtin.pause"

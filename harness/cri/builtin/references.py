@@ -2,8 +2,6 @@
 
 from typing import Final
 
-__all__ = ["normalized"]
-
 _DOMAIN: Final = "docker.io"
 _FAMILIAR: Final = {"index.docker.io": _DOMAIN}
 

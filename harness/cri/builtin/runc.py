@@ -13,8 +13,6 @@ from typing import Final
 from harness.cri.builtin import control_groups
 from harness.cri.service import RuntimeServiceError
 
-__all__ = ["OciRuntime"]
-
 _NAMES: Final = ("runc", "crun")
 
 

@@ -9,8 +9,6 @@ from typing import Protocol
 
 from harness.process_stat import process_stat
 
-__all__ = ["kill_group", "opened", "send_signal", "wait_for_end"]
-
 
 class _Process(Protocol):
     @property

@@ -10,8 +10,6 @@ from harness.mounts import detach
 from harness.runtime.resolv_conf import HOST_RESOLV_CONF, resolver_line
 from lean import syscalls
 
-__all__ = ["make_sandbox_files", "remove_sandbox_files"]
-
 _HOSTS: Final = Path("/etc/hosts")
 _SHM_SIZE: Final = "mode=1777,size=67108864"  # 64 MiB, as containerd's
 

@@ -28,8 +28,6 @@ from harness.runtime.sandbox import sandbox_exists
 from lean import span
 from skel.errors import CniError
 
-__all__ = ["SandboxNetworks"]
-
 _EXPECTED = (PluginError, NetworkError, CniError, OSError)
 
 

@@ -15,8 +15,6 @@ from harness.process_stat import process_stat
 from skel.decoders import integer
 from skel.record import Record, field
 
-__all__ = ["PauseProcess", "end_pause", "end_unrecorded_pauses", "is_running", "start_pause"]
-
 _TIMEOUT_S: Final = 30.0
 
 

@@ -14,8 +14,6 @@ from enum import StrEnum
 
 from harness.transitions import Transitions
 
-__all__ = ["SANDBOX_LIFE", "SandboxEvent", "SandboxState"]
-
 
 class SandboxState(StrEnum):
     """A sandbox's state."""

@@ -21,8 +21,6 @@ from skel.errors import CniError
 from skel.record import Record, field
 from skel.strict_json import decode_json
 
-__all__ = ["SandboxRecord", "SandboxStore", "sandbox_name"]
-
 
 class SandboxRecord(Record):
     """A sandbox. `created_at` is in nanoseconds since 1970; `netns` is empty on the node's network."""

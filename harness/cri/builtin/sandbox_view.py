@@ -5,8 +5,6 @@ from typing import NamedTuple
 
 from harness.cri.messages import Mount, NamespaceMode, PodSandboxConfig
 
-__all__ = ["SandboxView"]
-
 
 class SandboxView(NamedTuple):
     """A sandbox with its pause process, 0 if that does not run, and the files that each container gets.

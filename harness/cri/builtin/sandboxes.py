@@ -18,8 +18,6 @@ from harness.runtime.sandbox import create_sandbox, new_sandbox_path
 from harness.runtime.unserved import UnservedRequest, unserved_requests
 from netlink.namespace import remove_namespace
 
-__all__ = ["Sandboxes"]
-
 
 class Sandboxes:
     """The sandboxes of a node, and the RuntimeService's calls for them."""

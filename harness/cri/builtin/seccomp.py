@@ -13,8 +13,6 @@ from typing import Any, Final
 from harness.cri.messages import ProfileType, SecurityProfile
 from harness.cri.service import RuntimeServiceError
 
-__all__ = ["seccomp_profile"]
-
 DEFAULT_FILE: Final = Path("/usr/share/containers/seccomp.json")
 _PACKAGE: Final = "golang-github-containers-common"
 # Names of the same machine: uname(2), Go, libseccomp.

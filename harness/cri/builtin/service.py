@@ -24,8 +24,6 @@ from harness.cri.messages import (
 from harness.runtime.node import Node
 from harness.runtime.unserved import UnservedRequest
 
-__all__ = ["RUNTIME_NAME", "BuiltinRuntime"]
-
 RUNTIME_NAME = "cni-harness"
 
 

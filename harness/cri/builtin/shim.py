@@ -28,8 +28,6 @@ from harness.process_stat import process_stat
 from lean import syscalls
 from skel.state_file import write_whole
 
-__all__ = ["main"]
-
 _START_ERROR: Final = 128
 _SIGKILL_CODE: Final = 128 + signal.SIGKILL
 _CHUNK: Final = 65_536

@@ -8,8 +8,6 @@ from harness.cri.messages import ContainerSecurity
 from harness.cri.service import RuntimeServiceError
 from harness.files import read_regular
 
-__all__ = ["User", "user_of"]
-
 _LIMIT: Final = 1 << 20
 _PASSWD_FIELDS: Final = 7
 _GROUP_FIELDS: Final = 4

@@ -23,8 +23,6 @@ from skel.decoders import list_of, record, string
 from skel.errors import CniError
 from skel.record import Record, field
 
-__all__ = ["container", "container_status", "image", "listed_sandbox", "networks", "sandbox_status"]
-
 _PROPAGATIONS: Final = {
     api_pb2.PROPAGATION_PRIVATE: "private",
     api_pb2.PROPAGATION_HOST_TO_CONTAINER: "rslave",

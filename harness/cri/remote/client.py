@@ -32,8 +32,6 @@ from harness.cri.remote.trace_context import with_trace_context
 from harness.cri.service import ImageNotFoundError, RuntimeServiceError
 from harness.runtime.unserved import UnservedRequest, unserved_requests
 
-__all__ = ["OWNER_LABEL", "REQUEST_TIMEOUT_S", "RemoteRuntime"]
-
 REQUEST_TIMEOUT_S: Final = 120.0
 """kubelet's --runtime-request-timeout."""
 OWNER_LABEL: Final = "cni-harness/owner"

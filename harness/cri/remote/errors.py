@@ -7,8 +7,6 @@ import grpc
 
 from harness.cri.service import NotFoundError, RuntimeServiceError
 
-__all__ = ["RemoteError", "translated"]
-
 
 class RemoteError(RuntimeServiceError):
     """The runtime refused a call, or did not answer; `code` is gRPC's, as `Unknown`."""

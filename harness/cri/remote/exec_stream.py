@@ -23,8 +23,6 @@ from websockets.typing import Subprotocol
 
 from harness.cri.service import RuntimeServiceError
 
-__all__ = ["execute_with_own_streams", "exit_code"]
-
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
 _VERSION_5: Final = Subprotocol("v5.channel.k8s.io")
 _VERSION_4: Final = Subprotocol("v4.channel.k8s.io")

@@ -8,8 +8,6 @@ from harness.cri.remote.api_pb2_grpc import ImageServiceStub
 from harness.cri.remote.errors import translated
 from harness.cri.remote.requests import image_spec
 
-__all__ = ["RemoteImages"]
-
 
 class RemoteImages:
     """An ImageService; each method raises RuntimeServiceError."""

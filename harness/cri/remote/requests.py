@@ -6,8 +6,6 @@ from harness.cri.hidden_paths import MASKED_PATHS, READONLY_PATHS
 from harness.cri.messages import ContainerConfig, DNSConfig, Mount, PodSandboxConfig, PortMapping, SecurityProfile
 from harness.cri.remote import api_pb2
 
-__all__ = ["container_config", "image_spec", "sandbox_config"]
-
 _PROPAGATIONS: Final = {
     "private": api_pb2.PROPAGATION_PRIVATE,
     "rslave": api_pb2.PROPAGATION_HOST_TO_CONTAINER,

@@ -7,9 +7,6 @@ import grpc
 
 from lean import recorder
 
-__all__ = ["with_trace_context"]
-
-
 Q = TypeVar("Q")
 A = TypeVar("A")
 

@@ -19,8 +19,6 @@ from harness.install.runtime_configs.reading import (
 )
 from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR
 
-__all__ = ["NAME", "read"]
-
 NAME: Final = "containerd"
 
 _CONFIG: Final = Path("/etc/containerd/config.toml")

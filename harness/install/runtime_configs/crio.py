@@ -7,8 +7,6 @@ from typing import Final
 from harness.install.runtime_configs.reading import Document, Root, RuntimeConfig, folder, folders, table
 from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR
 
-__all__ = ["NAME", "read"]
-
 NAME: Final = "crio"
 
 _CONFIG: Final = Path("/etc/crio/crio.conf")

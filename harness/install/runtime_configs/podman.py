@@ -14,8 +14,6 @@ from harness.install.runtime_configs.reading import (
 )
 from harness.locations import DEFAULT_CONF_DIR
 
-__all__ = ["NAME", "read"]
-
 NAME: Final = "podman"
 
 _FILES: Final = (Path("/usr/share/containers/containers.conf"), Path("/etc/containers/containers.conf"))

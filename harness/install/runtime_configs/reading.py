@@ -10,8 +10,6 @@ from typing import Final, NamedTuple
 from harness.locations import DEFAULT_BIN_DIR, DEFAULT_CONF_DIR
 from skel.record import rendered
 
-__all__ = ["ConfigError", "Document", "Root", "RuntimeConfig", "folder", "folders", "strings", "table"]
-
 _EXECUTABLES: Final = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin")
 
 

@@ -14,9 +14,8 @@ from harness.kubelet.probe_results import ProbeResult, ProbeResults, Probes
 from harness.kubelet.probes.outcome import Outcome, probe_once
 from harness.kubelet.probes.worker import LIVENESS, READINESS, STARTUP, ContainerView, ProbeWorker
 from harness.kubelet.runtime_pod_status import RuntimePodStatus, runtime_pod_status
-from harness.kubelet.v1 import V1Container, V1Pod, V1Probe
-
-__all__ = ["ProbeManager", "view_of"]
+from harness.kubelet.v1 import V1Pod
+from harness.kubelet.v1_container import V1Container, V1Probe
 
 _NODE_ADDRESS: Final = "127.0.0.1"
 

@@ -5,9 +5,7 @@ from typing import Final, NamedTuple
 from harness.cri.service import RuntimeService, RuntimeServiceError
 from harness.kubelet.handlers import HandlerError, OnNode, Response, connect, http_get
 from harness.kubelet.probe_results import ProbeResult
-from harness.kubelet.v1 import V1Container, V1Probe
-
-__all__ = ["Outcome", "probe_once"]
+from harness.kubelet.v1_container import V1Container, V1Probe
 
 _AGENT: Final = "kube-probe/1.36"
 _OUTPUT: Final = 10 * 1024

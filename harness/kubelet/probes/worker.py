@@ -7,9 +7,7 @@ from typing import Final, NamedTuple, Protocol
 
 from harness.kubelet.probe_results import ProbeResult, ProbeResults
 from harness.kubelet.probes.outcome import Outcome
-from harness.kubelet.v1 import V1Probe
-
-__all__ = ["LIVENESS", "READINESS", "STARTUP", "ContainerView", "ProbeWorker", "ProbedContainer"]
+from harness.kubelet.v1_container import V1Probe
 
 STARTUP: Final = "Startup"
 READINESS: Final = "Readiness"

@@ -18,8 +18,6 @@ from typing import Final, NamedTuple
 from harness.files import naming, read_regular
 from harness.kubelet.volumes.ownership import READ_MASK, own_by_group
 
-__all__ = ["Projection", "write_atomically_into"]
-
 _DATA: Final = "..data"
 _NEW_DATA: Final = "..data_tmp"
 _LARGEST: Final = 1 << 20  # bytes of a config map at most (MaxSecretSize of Kubernetes' API)

@@ -9,8 +9,6 @@ import stat
 from pathlib import Path
 from typing import Final
 
-__all__ = ["READ_MASK", "own_by_group"]
-
 READ_MASK: Final = 0o440
 """The rights that owner and group get to each file of a read-only volume."""
 _WRITE_MASK: Final = 0o660

@@ -16,8 +16,6 @@ from harness.runtime.site import Site
 from netlink.namespace import entered, open_namespace
 from skel.versions import CURRENT
 
-__all__ = ["Fault", "FaultyLibcni", "Request", "SpoilingExecutor", "records_of", "spoiled"]
-
 
 @dataclass
 class Request:

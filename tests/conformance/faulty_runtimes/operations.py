@@ -15,8 +15,6 @@ from harness.libcni.outcome import decode_result
 from skel.errors import CniError, Code
 from tests.conformance.faulty_runtimes.fault import Fault, FaultyLibcni, Request
 
-__all__ = ["FAULTS"]
-
 
 def _backwards(network: NetworkList) -> NetworkList:
     return replace(network, plugins=network.plugins[::-1])

@@ -5,8 +5,6 @@ from typing import Any
 
 from tests.conformance.faulty_runtimes.fault import Fault, Request, spoiled
 
-__all__ = ["FAULTS"]
-
 _OF_CONTAINERS = "ADD DEL CHECK"
 _EVERY = "ADD DEL CHECK GC STATUS"
 

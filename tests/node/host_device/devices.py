@@ -7,16 +7,6 @@ from tests.attachments import Network
 from tests.masters import IPAM, names
 from tests.nodes import HANG, Node, until_usable
 
-__all__ = [
-    "DEVICE",
-    "assert_back",
-    "assert_back_without_pod",
-    "config",
-    "device_link",
-    "put_back_by_the_kernel",
-    "records",
-]
-
 DEVICE = "uplink0"
 
 

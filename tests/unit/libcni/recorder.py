@@ -13,8 +13,6 @@ from harness.libcni.operations import Libcni, plugin_versions
 from tests.cli import SYSTEM_PYTHON
 from tests.nodes import HANG
 
-__all__ = ["BARE_POD1", "FAILURE", "POD1", "Node", "names", "network"]
-
 RECORDER = """#!{python} -IS
 import json, os, sys
 

@@ -10,8 +10,6 @@ from typing import Any
 from tests.cli import ROOT
 from tests.nodes import HANG
 
-__all__ = ["BIN_DIR", "SERVICE", "SOCKET", "Installation"]
-
 BIN_DIR = Path("/opt/cni/bin")
 SOCKET = "cni-harness.socket"
 SERVICE = "cni-harness.service"

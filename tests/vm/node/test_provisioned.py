@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from launch import PLUGINS
 from launch.launcher import is_ours
-from launch.plugin_list import PLUGINS
 from tests.vm.node.installation import BIN_DIR, Installation
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from launch import PLUGINS
 from launch.installation import DEFAULT_SOCKET
-from launch.plugin_list import PLUGINS
 from tests.debian_package import BIN_DIR, REMOVE, built_package, files, install
 from tests.nodes import BARE_PATH, HANG, until
 from tests.runtime.oci import PAUSE, pause_archive
