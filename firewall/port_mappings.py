@@ -85,13 +85,21 @@ def missing(tables: Tables, owner: Owner, forwarding: Forwarding) -> list[PortMa
 
     Raises OSError.
     """
-    if any(backend.holds(tables, owner, forwarding) for backend in _ALL):
-        return None
-    return [
-        mapping
-        for mapping in forwarding.mappings
-        if not any(backend.holds(tables, owner, forwarding._replace(mappings=[mapping])) for backend in _ALL)
-    ]
+    return None if _holds(tables, owner, forwarding) else _lost(tables, owner, forwarding)
+
+
+def _lost(tables: Tables, owner: Owner, forwarding: Forwarding) -> list[PortMapping]:
+    mappings = forwarding.mappings
+    if len(mappings) == 1:
+        return list(mappings)
+    # By halves: each question costs a look at all of the owner's ports, of which there may be thousands.
+    middle = len(mappings) // 2
+    halves = [forwarding._replace(mappings=half) for half in (mappings[:middle], mappings[middle:]) if half]
+    return [lost for half in halves if not _holds(tables, owner, half) for lost in _lost(tables, owner, half)]
+
+
+def _holds(tables: Tables, owner: Owner, forwarding: Forwarding) -> bool:
+    return any(backend.holds(tables, owner, forwarding) for backend in _ALL)
 
 
 def held_by_earlier_rules(tables: Tables, owner: Owner, forwarding: Forwarding) -> bool:
