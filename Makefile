@@ -46,7 +46,7 @@ NEEDS := $(PYTHON)=python3 ip=iproute2 nft=nftables
 TEST_NEEDS := $(NEEDS) arping=iputils-arping conntrack=conntrack dnsmasq=dnsmasq-base iptables=iptables jq=jq json_pp=perl \
 	ping=iputils-ping ps=procps tcpdump=tcpdump /usr/lib/cni/bridge=containernetworking-plugins cc=gcc \
 	/usr/include/stdlib.h=libc6-dev runc=runc crun=crun strace=strace /usr/share/doc/busybox-static=busybox-static
-# tests/needs.py has the reasons.
+# tests/markers.py has the reasons.
 REST_NEEDS := chromium=chromium dbus-daemon=dbus-daemon firewalld=firewalld iperf3=iperf3 kea-dhcp4=kea-dhcp4-server \
 	kea-dhcp6=kea-dhcp6-server rsync=rsync skopeo=skopeo systemd-analyze=systemd umoci=umoci vagrant=vagrant
 BENCH_NEEDS := $(NEEDS) iptables=iptables /usr/lib/cni/bridge=containernetworking-plugins cc=gcc \
@@ -82,11 +82,11 @@ down: $(INSTALLED) ## take back every pod, also those of manifests, and the inte
 	$(RUN)/cni-harness del --all --prune
 
 test: lint ## install the tests' needs, and run the tests for this kernel; results also in build/junit.xml
-	$(ELSEWHERE) $(RUN)/python -m pytest -n $(JOBS) --dist worksteal --junitxml build/junit.xml -m 'not needs' $(PYTEST_ARGS)
+	$(ELSEWHERE) $(RUN)/python -m pytest -n $(JOBS) --dist worksteal --junitxml build/junit.xml -m 'not needs and not slow' $(PYTEST_ARGS)
 
-test-rest: $(TESTABLE) rest-needs ## the tests that make test leaves out: with firewalld, Kea, a browser and others, unpacked into build/rest; results in build/junit-rest.xml
+test-rest: $(TESTABLE) rest-needs ## the tests that make test leaves out: slow ones, and those with firewalld, Kea, a browser and others, unpacked into build/rest; results in build/junit-rest.xml
 	$(ELSEWHERE) $(if $(ROOT),--usr $(REST)) $(RUN)/python -m pytest -n $(JOBS) --dist worksteal \
-		--junitxml build/junit-rest.xml -m needs $(PYTEST_ARGS)
+		--junitxml build/junit-rest.xml -m 'needs or slow' $(PYTEST_ARGS)
 
 test-all: test test-rest ## make test, then make test-rest
 

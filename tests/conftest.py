@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from launch.launcher import launcher_bytes, launcher_text
-from tests.needs import IMAGES, refuse_unknown
+from tests.markers import IMAGES, LINES, apply_markers
 from tests.nodes import HANG, Node
-from tests.samples import sampled
+from tests.samples import mark_slow, sampled
 from tests.servers import running_server, write_launchers
 from tests.turns import turns
 from tools.zipapp.archive import write
@@ -32,28 +32,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Have tests start programs that signals end, although nohup and shells' background jobs ignore some."""
-    config.addinivalue_line("markers", "needs(package, ...): needs Debian packages that make test does not install")
-    config.addinivalue_line("markers", "one_row_in(n): run every n-th row only, all with --all-rows")
+    for line in LINES:
+        config.addinivalue_line("markers", line)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark tests that have a node with sudo, and tests that have an image with its programs."""
+    """Mark tests that have a node with sudo, and tests that have an image with its programs; set time limits."""
     if "make_node" in getattr(item, "fixturenames", ()):
         item.add_marker(pytest.mark.sudo)
     if "busybox_layout" in getattr(item, "fixturenames", ()):
         item.add_marker(IMAGES)
-    refuse_unknown(item)
+    apply_markers(item)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
     """Have rows of tables and tests of the command line take turns with both kinds of execution; take samples.
 
     All other tests run with both kinds, as all do with `--both-kinds`. A test whose other kind is not collected stays.
     """
+    mark_slow(items)  # before -m selects by markers
+    yield
     for option, choose in (("both_kinds", turns), ("all_rows", sampled)):
         if not config.getoption(option):
             kept, left_out = choose(items)

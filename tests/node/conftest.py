@@ -12,7 +12,7 @@ from tests.builtin_containers import BUSYBOX, Pod, build_busybox, pause
 from tests.cli import REFERENCE_BIN_DIR, Cli, bridge_network
 from tests.fresh_machine import as_fresh_machine
 from tests.manifests import KubeletNode
-from tests.needs import IMAGES
+from tests.markers import IMAGES
 from tests.nodes import Neighbours, Node, veth_between
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from harness.cri.messages import ContainerSecurity, Mount
 from tests.builtin_containers import Pod
-from tests.needs import IMAGES
+from tests.markers import IMAGES
 
 pytestmark = pytest.mark.sudo
 with_image = pytest.mark.parametrize("make_pod", [pytest.param("image", marks=IMAGES)], indirect=True)

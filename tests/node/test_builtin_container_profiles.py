@@ -11,7 +11,7 @@ from harness.cri.builtin.seccomp import seccomp_profile
 from harness.cri.messages import ContainerSecurity, ProfileType, SecurityProfile
 from harness.cri.service import RuntimeServiceError
 from tests.builtin_containers import Pod
-from tests.needs import IMAGES
+from tests.markers import IMAGES
 
 pytestmark = pytest.mark.sudo
 with_image = pytest.mark.parametrize("make_pod", [pytest.param("image", marks=IMAGES)], indirect=True)

@@ -19,7 +19,7 @@ from harness.cri.messages import NamespaceMode, Resources
 from harness.cri.service import RuntimeServiceError
 from tests.builtin_containers import Pod, leftovers, log_texts
 from tests.cli import ROOT
-from tests.needs import IMAGES
+from tests.markers import IMAGES
 
 pytestmark = pytest.mark.sudo
 by_oci_runtime = pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from harness.cri.builtin.images import Images
 from harness.cri.service import ImageNotFoundError, RuntimeServiceError
 from tests.builtin_containers import BUSYBOX
-from tests.needs import IMAGES
+from tests.markers import IMAGES
 
 pytestmark = [pytest.mark.sudo, IMAGES]
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.builtin_containers import BUSYBOX
 from tests.manifests import FOREVER, KubeletNode, condition, container, pod
-from tests.needs import IMAGES
+from tests.markers import IMAGES
 from tests.nodes import Node, until_usable
 
 pytestmark = pytest.mark.sudo

@@ -32,7 +32,7 @@ PODMAN_OPTIONS += ["--events-backend=file", "--runtime=runc", "--network-backend
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Whoever asks for a runtime needs root, and time for some calls that take as long as they may."""
     item.add_marker(pytest.mark.sudo)
-    item.add_marker(pytest.mark.timeout(4 * SECONDS))
+    item.add_marker(pytest.mark.time_limit(4 * SECONDS, "calls of a runtime take as long as they may"))
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.distributions import ROOMS, built_wheel, project_copy
-from tests.needs import REASONS
+from tests.markers import REASONS
 
 ROOT = Path(__file__).parents[2]
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -161,7 +161,7 @@ def test_test_lints_before_it_runs_pytest(checkout: Checkout) -> None:
         "ruff format --check",
         "mypy ",
         "lint-imports --no-cache",
-        "python -m pytest -n 3 --dist worksteal --junitxml build/junit.xml -m not needs -k bridge",
+        "python -m pytest -n 3 --dist worksteal --junitxml build/junit.xml -m not needs and not slow -k bridge",
     ]
     # The installation for tests includes the one to run.
     checkout.make("up")
@@ -301,7 +301,7 @@ def test_make_test_installs_no_service_browser_or_virtual_machine(checkout: Chec
     assert (options, rest_options) == ([], ["--into", "build/rest"])
     assert installed & (UNWANTED | unpacked) == set()
     assert unpacked >= UNWANTED
-    # By other names in tests/needs.py: Kea's two, and the bus of firewalld.
+    # By other names in tests/markers.py: Kea's two, and the bus of firewalld.
     assert {name for name in unpacked if not name.startswith(("dbus", "kea"))} | {"kea"} == set(REASONS)
 
 

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 
 from tests.cli import ROOT
 from tests.nodes import HANG
@@ -11,10 +12,11 @@ from tests.nodes import HANG
 TABLE = "tests/node/test_macvlan.py"
 
 
-def collected(*args: str) -> list[str]:
+@cache
+def collected(*args: str) -> tuple[str, ...]:
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *args]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=HANG, check=True)
-    return re.findall(r"::(\S.*)", ran.stdout)
+    return tuple(re.findall(r"::(\S.*)", ran.stdout))
 
 
 def test_each_row_has_one_kind_and_the_table_both() -> None:
@@ -48,4 +50,4 @@ def test_a_row_that_is_named_is_run() -> None:
     for kind in ("direct", "served"):
         row = f"test_mode[{kind}-vepa]"
 
-        assert collected(f"{TABLE}::{row}") == [row]
+        assert collected(f"{TABLE}::{row}") == (row,)
