@@ -49,6 +49,7 @@ def mixed_bin_dir(direct_bin_dir: Path, tmp_path_factory: pytest.TempPathFactory
     return folder
 
 
+@pytest.mark.mostly_slow(6, "the same checks as of our plugins; single ones are in make test")
 @pytest.mark.sudo
 @pytest.mark.one_row_in(4)  # `make matrix` runs all
 @pytest.mark.parametrize(("name", "demand"), DEMANDS)
@@ -60,6 +61,7 @@ def test_it_does_all_that_is_demanded(name: str, demand: str, tmp_path: Path) ->
     assert finding.outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, f"{finding.detail}\n{finding.sent}"
 
 
+@pytest.mark.mostly_slow(4, "the same checks as of our plugins; single ones are in make test")
 @pytest.mark.sudo
 @pytest.mark.parametrize("demand", ["check-after-add", "del-netns-gone", "gc-empty-list", "parallel-add"])
 @pytest.mark.parametrize(

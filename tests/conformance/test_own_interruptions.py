@@ -7,7 +7,7 @@ import pytest
 from harness.conformance.chaos import By
 from tools.soak.soak import Soak, Tally, random_points, soak, subject_in, survey
 
-pytestmark = pytest.mark.sudo
+pytestmark = [pytest.mark.sudo, pytest.mark.slow("a sample of make soak; test_pods_signals ends adds in make test")]
 
 JOBS = 2
 SEED = 9

@@ -8,7 +8,10 @@ from tests.cli import ROOT
 from tools.soak.kills import kill
 from tools.soak.long_life import live
 
-pytestmark = pytest.mark.sudo
+pytestmark = [
+    pytest.mark.sudo,
+    pytest.mark.slow("a sample of make soak; test_server_workers kills workers in make test"),
+]
 
 CYCLES = 240
 """More than 600 requests: more than three workers may serve."""

@@ -37,6 +37,7 @@ def subject(name: str, bin_dir: Path) -> Subject:
     return found
 
 
+@pytest.mark.mostly_slow(6, "the suite again; test_faulty runs it on sound plugins in make test")
 @pytest.mark.parametrize("name", LISTS)
 @pytest.mark.parametrize("check", [check for check in checks() if check.id in CHECKS], ids=lambda check: check.id)
 def test_conformance(check: Check, name: str, bin_dir: Path, tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ def extent(tmp_path: Path, pytestconfig: pytest.Config) -> Extent:
     return with_uplink(tmp_path, kills=share(pytestconfig, KILLS, one_in=3), killers=2)
 
 
+@pytest.mark.mostly_slow(8, "the suite again; test_faulty runs it on sound plugins in make test")
 @pytest.mark.one_row_in(3)  # `make matrix` runs all, without a server
 @pytest.mark.parametrize(
     ("plugin", "check"),
@@ -71,6 +72,7 @@ def test_all_checks_are_there() -> None:
     assert {check.id for check in checks()} >= LINK_CHECKS | PARALLEL | {KILLED}
 
 
+@pytest.mark.slow("kills at many points; test_pods_crash kills adds in make test")
 @pytest.mark.parametrize("plugin", PLUGINS)
 @pytest.mark.parametrize("kind", ["direct", "served"])
 def test_nothing_is_left_of_a_killed_add(
@@ -84,6 +86,7 @@ def test_nothing_is_left_of_a_killed_add(
     assert chaos.leaks == []
 
 
+@pytest.mark.slow("ends verbs at many points; test_pods_signals ends adds in make test")
 @pytest.mark.parametrize("plugin", PLUGINS)
 @pytest.mark.parametrize("verb", ["ADD", "DEL"])
 def test_nothing_is_left_of_a_verb_that_sigterm_ends(

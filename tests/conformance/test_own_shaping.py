@@ -67,6 +67,7 @@ def subject(plugin: str, bin_dir: Path) -> Subject:
     return found
 
 
+@pytest.mark.mostly_slow(8, "the suite again; test_faulty runs it on sound plugins in make test")
 @pytest.mark.parametrize("plugin", PLUGINS)
 @pytest.mark.parametrize("check", [check for check in checks() if check.id in CHECKS], ids=lambda check: check.id)
 def test_conformance(check: Check, plugin: str, bin_dir: Path, tmp_path: Path) -> None:
@@ -77,6 +78,7 @@ def test_conformance(check: Check, plugin: str, bin_dir: Path, tmp_path: Path) -
     assert finding.outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, finding.detail
 
 
+@pytest.mark.slow("kills at many points; test_pods_crash kills adds in make test")
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_nothing_is_left_of_a_killed_add(plugin: str, direct_bin_dir: Path, tmp_path: Path) -> None:
     chaos = wreak(subject(plugin, direct_bin_dir), state_dir=tmp_path / "state", extent=EXTENT)

@@ -13,7 +13,10 @@ from tests.conformance.faulty_runtimes.fault import Fault, records_of
 
 FAULTS = [*operations.FAULTS, *requests.FAULTS]
 
-pytestmark = pytest.mark.sudo
+pytestmark = [
+    pytest.mark.sudo,
+    pytest.mark.slow("faulty runtimes one by one; test_cli_conformance_runtime judges one in make test"),
+]
 
 
 def test_our_libcni_does_as_demanded(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ def preparation(unusual: Unusual, folder: Path) -> Path | None:
     return program
 
 
+@pytest.mark.mostly_slow(8, "the suite on further sound plugins; test_faulty runs it on sound ones in make test")
 @pytest.mark.sudo
 @pytest.mark.parametrize(("unusual", "name"), PASSES)
 def test_an_unusual_plugin_passes(unusual: Unusual, name: str, sound_bin_dir: Path, tmp_path: Path) -> None:

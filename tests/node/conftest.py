@@ -55,7 +55,13 @@ def own_cli(make_cli: Callable[[Path], Cli], bin_dir: Path) -> Cli:
     return make_cli(bin_dir)
 
 
-@pytest.fixture(params=["reference", "direct", "served"])
+@pytest.fixture(
+    params=[
+        pytest.param("reference", marks=pytest.mark.slow("a third kind of plugins behind the same command line")),
+        "direct",
+        "served",
+    ]
+)
 def cli(request: pytest.FixtureRequest, make_cli: Callable[[Path], Cli]) -> Cli:
     """A command line on a node of its own; each test runs with the reference's plugins and with ours."""
     if request.param == "reference":

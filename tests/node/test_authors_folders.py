@@ -14,7 +14,10 @@ from tests.cli import bridge_network
 from tests.distributions import built_wheel, project_copy, virtual_environment
 from tests.nodes import BARE_PATH, HANG
 
-pytestmark = pytest.mark.sudo
+pytestmark = [
+    pytest.mark.sudo,
+    pytest.mark.slow("it builds a wheel and an environment; test_pytest_conformance runs items in make test"),
+]
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -63,6 +63,7 @@ def series(document: dict[str, Any], **wanted: object) -> list[dict[str, Any]]:
     return [each for each in document["series"] if wanted.items() <= each.items()]
 
 
+@pytest.mark.slow("it measures two suites; the document of one is in make test")
 def test_two_suites_are_measured_side_by_side(cli: Cli, direct_bin_dir: Path, tmp_path: Path) -> None:
     saved, plot = tmp_path / "bench.json", tmp_path / "plot.svg"
     folders = ["--bin-dir", f"ours={direct_bin_dir}", "--bin-dir", f"theirs={REFERENCE_BIN_DIR}"]
@@ -118,6 +119,7 @@ def _assert_costs(document: dict[str, Any]) -> None:
     assert theirs["code"] == 0
 
 
+@pytest.mark.slow("it measures chains; the document of one suite is in make test")
 def test_a_list_of_several_plugins_is_the_sum_of_them(cli: Cli, direct_bin_dir: Path, tmp_path: Path) -> None:
     network = bridge_network("several")
     network["plugins"].append({"type": "noop"})

@@ -3,12 +3,15 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from tests.attachments import SHARED_BY_PODS, Network, bridge_config
 from tests.nodes import Node
 
 PODS = 100
 
 
+@pytest.mark.slow("a hundred pods; test_cli_pods makes many at once in make test")
 def test_a_hundred_pods_at_once(node: Node, bin_dir: Path) -> None:
     network = Network(node, bin_dir, bridge_config(ipMasq=True, macspoofchk=True))
     before = node.state()

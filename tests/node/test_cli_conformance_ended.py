@@ -29,6 +29,7 @@ def cli(make_cli: Callable[[Path], Cli], direct_bin_dir: Path, tmp_path: Path) -
     return noting(make_cli(direct_bin_dir), tmp_path)
 
 
+@pytest.mark.slow("signals in a run of the suite; test_pods_signals ends adds in make test")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_nothing_is_left_of_a_run_that_is_interrupted(cli: Cli, tmp_path: Path, number: signal.Signals) -> None:
     examined = (

@@ -34,6 +34,7 @@ def cli(make_cli: Callable[[Path], Cli], direct_bin_dir: Path) -> Iterator[Cli]:
             remove_namespace(str(path))
 
 
+@pytest.mark.slow("runs of the suite; the exit code of a run is in make test")
 def test_known_failures_do_not_count_and_new_ones_do(cli: Cli, tmp_path: Path) -> None:
     known = tmp_path / "known.txt"
     known.write_text("bridge check-* # CHECK is planned\n\nbridge del-twice # was so once\n")
@@ -62,6 +63,7 @@ def test_known_failures_do_not_count_and_new_ones_do(cli: Cli, tmp_path: Path) -
     assert cli.run(*examined, check=False).returncode == 1
 
 
+@pytest.mark.slow("runs of the suite; the exit code of a run is in make test")
 def test_the_first_file_of_known_failures_is_written(cli: Cli, tmp_path: Path) -> None:
     known = tmp_path / "ci" / "known.txt"
 
@@ -132,6 +134,7 @@ def test_checks_are_chosen_by_pattern_level_and_section(cli: Cli) -> None:
     assert "del-twice " not in table
 
 
+@pytest.mark.slow("runs of the suite; the exit code of a run is in make test")
 def test_the_run_ends_at_the_first_failure_that_counts(cli: Cli, tmp_path: Path) -> None:
     document = tmp_path / "report.json"
     every = (

@@ -30,6 +30,7 @@ def judged(cli: Cli, records: Path, *options: str, code: int = 0) -> dict[str, A
     return {each["id"]: each for each in json.loads(run.stdout)["checks"]}
 
 
+@pytest.mark.slow("the judge of runtimes in full; a MUST that is violated is in make test")
 def test_our_pods_are_treated_as_the_specification_demands(cli: Cli, tmp_path: Path) -> None:
     cli.add("one", "--network", "witness", "--publish", "8080:80")
     cli.add("two", "--network", "witness")

@@ -13,7 +13,10 @@ from harness.output import UNPRINTABLE
 from tests.cli import on_a_terminal
 from tests.manifests import KubeletNode, container, pod
 
-pytestmark = pytest.mark.sudo
+pytestmark = [
+    pytest.mark.sudo,
+    pytest.mark.slow("all verbs on a terminal; test_output_escapes and test_cli_terminal escape text in make test"),
+]
 
 MARK = "NASTY"
 HOSTILE = f"{MARK}\x1b]0;t\x07\x1b[2J\x9b1m\u202eb\u2066"

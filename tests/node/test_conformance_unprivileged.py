@@ -58,6 +58,7 @@ def document(run: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow("the suite twice; the message without privileges is in make test")
 @pytest.mark.usefixtures("_allowed")
 def test_our_plugins_pass_as_they_do_for_root(machine: Machine, pytestconfig: pytest.Config) -> None:
     step = 1 if pytestconfig.getoption("all_rows") else STEP
@@ -72,6 +73,7 @@ def test_our_plugins_pass_as_they_do_for_root(machine: Machine, pytestconfig: py
     assert min(passed.count("bridge"), passed.count("host-local")) >= 100 // step, passed
 
 
+@pytest.mark.slow("the suite twice; the message without privileges is in make test")
 @pytest.mark.usefixtures("_allowed")
 def test_the_reference_gets_the_findings_that_it_gets_for_root(machine: Machine) -> None:
     named = [f"--check={name}" for name in ("del-netns-gone", "ip-masq", "killed-add")]
@@ -111,6 +113,7 @@ def test_plugins_see_nothing_of_the_machine_that_they_could_change(machine: Mach
     assert all(any(f"'{mark}': Read-only file system" in line for mark in has_mounts) for line in refused), refused
 
 
+@pytest.mark.slow("the suite once more; the message without privileges is in make test")
 @pytest.mark.usefixtures("_allowed")
 def test_a_plugin_that_needs_a_parameter_of_the_machine_is_not_blamed(machine: Machine) -> None:
     plugin = machine.folder / "bridge"

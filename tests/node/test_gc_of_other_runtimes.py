@@ -202,6 +202,7 @@ def test_gc_names_leaks_then_frees_leftovers_and_keeps_pods_of_another_runtime(h
         os.close(fd)
 
 
+@pytest.mark.slow("many rounds; the single steps are in make test")
 def test_gc_beside_adds_of_another_runtime_takes_nothing(host: Host, request: pytest.FixtureRequest) -> None:
     """A sample of eight runs; 100 with --all-rows."""
     live = six_pods(host)

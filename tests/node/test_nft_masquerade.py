@@ -276,6 +276,7 @@ def test_a_rule_that_cannot_be_made_is_an_error_and_changes_nothing(
     assert node.nft() == []
 
 
+@pytest.mark.slow("a hundred pods; test_cli_pods makes many at once in make test")
 def test_a_hundred_pods_on_a_cold_node_are_all_masqueraded_and_all_go(node: Node) -> None:
     before = node.state()
     addresses = 'addresses = [ip_interface(f"10.88.1.{number}/16"), ip_interface(f"fd00:88::1:{number}/64")]\n'

@@ -272,6 +272,7 @@ for _ in range(25):
     node.assert_same_state(before)
 
 
+@pytest.mark.slow("a hundred ports; single ones are in make test")
 def test_a_hundred_ports_on_a_cold_node_are_all_checked_and_all_go(node: Node) -> None:
     before = node.state()
     port = """

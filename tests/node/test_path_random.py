@@ -17,7 +17,7 @@ from tests.cli import Cli
 from tests.nft_trace import TraceEvent
 from tests.node.path_node import Flow, Furnished, furnished
 
-pytestmark = pytest.mark.sudo
+pytestmark = [pytest.mark.sudo, pytest.mark.slow("random packets; test_path sends single ones in make test")]
 
 OWN_TABLES = (" tracer ", " witness ")
 ANY = ip_address("0.0.0.0")

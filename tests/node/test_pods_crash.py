@@ -84,6 +84,7 @@ def test_add_killed_at_every_step_can_be_deleted(reference_cli: Cli, tmp_path: P
     assert log.read_text()
 
 
+@pytest.mark.slow("kills at each step; add killed at each step is in make test")
 def test_delete_killed_at_every_step_can_be_repeated(reference_cli: Cli, tmp_path: Path) -> None:
     cli = reference_cli
     cli.configure(bridge_network("net"))

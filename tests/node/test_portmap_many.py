@@ -34,6 +34,7 @@ def test_thousands_of_mappings_are_added_checked_and_removed(node: Node, bin_dir
     assert (run("DEL"), mapped()) == ("", 0)
 
 
+@pytest.mark.slow("thousands of mappings; ADD, CHECK and DEL of thousands are in make test")
 def test_thousands_of_mappings_go_with_gc(node: Node, bin_dir: Path) -> None:
     netns = node.pod_namespace("pod")
     mappings = [{"hostPort": 1024 + index, "containerPort": 80, "protocol": "udp"} for index in range(2000)]

@@ -75,6 +75,7 @@ def test_each_check_is_an_item(author: Author) -> None:
     assert len(set(items)) == len(items) > 100
 
 
+@pytest.mark.slow("runs of a whole pytest; failures and skips as items are in make test")
 def test_an_item_is_chosen_as_any_other(author: Author) -> None:
     assert author.collected("-k", "del-twice and bridge") == [ITEM.format("bridge[del-twice]")]
     assert author.collected(ITEM.format("host-local[version-result]")) == [ITEM.format("host-local[version-result]")]
@@ -96,6 +97,7 @@ def test_collecting_executes_no_plugin(author: Author) -> None:
     assert not (author.pytester.path / "executed").exists()
 
 
+@pytest.mark.slow("runs of a whole pytest; failures and skips as items are in make test")
 def test_what_passes_passes_and_leaves_no_files(author: Author, monkeypatch: pytest.MonkeyPatch) -> None:
     temporary = author.pytester.mkdir("temporary")
     monkeypatch.setenv("TMPDIR", str(temporary))
@@ -136,6 +138,7 @@ def test_a_check_that_does_not_apply_is_skipped_with_the_reason(author: Author) 
     result.stdout.fnmatch_lines(["SKIPPED*: *the configuration is of version 0.4.0, and this came with 1.1.0"])
 
 
+@pytest.mark.slow("runs of a whole pytest; failures and skips as items are in make test")
 def test_a_convention_that_is_not_kept_is_a_warning(author: Author) -> None:
     author.spoil("bridge", '[ -z "$HOME" ] && exit 1')
     item = ITEM.format("bridge[environment-without-home]")
@@ -155,6 +158,7 @@ def test_a_convention_that_is_not_kept_is_a_warning(author: Author) -> None:
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
+@pytest.mark.slow("runs of a whole pytest; failures and skips as items are in make test")
 def test_a_known_failure_is_expected_and_warns_when_it_passes(author: Author) -> None:
     author.spoil("bridge", '[ "$CNI_COMMAND" = CHECK ] && exit 1')
     author.declare(THREE_LINES.replace(")", ', plugins=["bridge"], known_failures="known.txt")'))
@@ -201,6 +205,7 @@ def test_a_plugin_that_is_not_there_is_named(author: Author) -> None:
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
+@pytest.mark.slow("runs of a whole pytest; failures and skips as items are in make test")
 def test_a_plugin_of_another_kind_than_its_place_tells_has_to_be_declared(author: Author) -> None:
     ipam = {"type": "host-local", "ranges": [[{"subnet": "10.77.0.0/16"}]]}
     author.configure("my.conf", {"cniVersion": "1.0.0", "name": "alone", "type": "host-local", "ipam": ipam})
@@ -217,6 +222,7 @@ def test_a_plugin_of_another_kind_than_its_place_tells_has_to_be_declared(author
     author.run("-k", "version-result").assert_outcomes(passed=1, deselected=len(author.collected()) - 1)
 
 
+@pytest.mark.slow("runs of a whole pytest; failures and skips as items are in make test")
 def test_nodes_are_prepared(author: Author) -> None:
     author.spoil("bridge", '[ "$CNI_COMMAND" != ADD ] || ip link show uplink0 >/dev/null || exit 1')
     prepare = author.pytester.path / "prepare"
@@ -297,6 +303,7 @@ def test_a_declaration_outside_of_a_conftest_is_an_error(author: Author) -> None
     result.stdout.fnmatch_lines(["*test_own.py: conformance() is for a conftest.py"])
 
 
+@pytest.mark.slow("runs of a whole pytest; failures and skips as items are in make test")
 def test_under_xdist_each_item_runs_once(author: Author) -> None:
     author.spoil("bridge", '[ "$CNI_COMMAND" = DEL ] && exit 1')
 

@@ -3,9 +3,13 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.fresh_machine import as_fresh_machine
 from tests.nodes import Node
 from tools.pictures.cast import RECORDING, SCRIPT, Cast, record
+
+pytestmark = pytest.mark.slow("it plays all commands of the recording; test_readme runs README.md in make test")
 
 _STEP = re.compile(r"├ (\w+)  ?((?!netns)\S*)")
 _WORD = re.compile(r"[A-Za-z]{4,}")

@@ -270,6 +270,7 @@ def test_one_that_was_stopped_goes_on(installed: Installed) -> None:
 # --- many
 
 
+@pytest.mark.slow("two hundred processes; single launchers are in make test")
 def test_two_hundred_at_once_are_all_served(installed: Installed) -> None:
     """By one who takes them one by one, with a queue that has no room for all."""
     with installed.serving(serve, backlog=20) as server:

@@ -2,7 +2,11 @@
 
 import re
 
+import pytest
+
 from tests.unit.test_turns import collected
+
+pytestmark = pytest.mark.slow("whole collections of pytest, which all other tests have gone through")
 
 TABLE = "tests/conformance/test_other_languages.py"
 

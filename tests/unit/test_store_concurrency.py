@@ -6,6 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.unit.host_local import HostLocal
 
 PODS = 100
@@ -63,6 +65,7 @@ def test_threads_wait_for_each_other_too(tmp_path: Path) -> None:
     assert net.names() == [".owners", "last_reserved_ip.0", "last_reserved_ip.1", "lock"]
 
 
+@pytest.mark.slow("many processes; a hundred at once are in make test")
 def test_adds_and_dels_at_once(tmp_path: Path, bin_dir: Path) -> None:
     net = HostLocal(tmp_path / "networks")
     for pod in range(20):

@@ -6,8 +6,12 @@ import sys
 from collections import Counter
 from functools import cache
 
+import pytest
+
 from tests.cli import ROOT
 from tests.nodes import HANG
+
+pytestmark = pytest.mark.slow("whole collections of pytest, which all other tests have gone through")
 
 TABLE = "tests/node/test_macvlan.py"
 
