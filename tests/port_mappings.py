@@ -79,8 +79,8 @@ def connects(client: str, address: str, port: int, server: str, server_port: int
         listener.bind(("", server_port))
         listener.listen()
         peer.connect((address, port))
-        # The connection is in the listener's queue, if it is the listener's.
-        listener.setblocking(False)
+        # On a busy machine the peer's last packet is still on its way.
+        listener.settimeout(10)
         accepted, seen = listener.accept()
         accepted.close()
         return str(seen[0])

@@ -72,6 +72,7 @@ def test_all_checks_are_there() -> None:
     assert {check.id for check in checks()} >= LINK_CHECKS | PARALLEL | {KILLED}
 
 
+@pytest.mark.time_limit(600, "it kills an ADD at many points")
 @pytest.mark.slow("kills at many points; test_pods_crash kills adds in make test")
 @pytest.mark.parametrize("plugin", PLUGINS)
 @pytest.mark.parametrize("kind", ["direct", "served"])

@@ -94,6 +94,7 @@ def run(project: Path, tmp_path: Path) -> Run:
     return run
 
 
+@pytest.mark.time_limit(600, "the first test builds a wheel")
 @pytest.mark.parametrize("way", ["script", "module", "module and PYTHONPATH", "xdist"])
 def test_pytest_runs_the_authors_tests_and_our_checks(python: Path, project: Path, run: Run, way: str) -> None:
     command: list[str | Path] = [python.with_name("pytest")] if way == "script" else [python, "-m", "pytest"]

@@ -7,8 +7,9 @@ import pytest
 from harness.cri.hidden_paths import MASKED_PATHS, READONLY_PATHS
 from harness.cri.messages import ContainerSecurity
 from tests.builtin_containers import Pod
+from tests.markers import IMAGES
 
-pytestmark = [pytest.mark.sudo, pytest.mark.parametrize("make_pod", ["image"], indirect=True)]
+pytestmark = [pytest.mark.sudo, IMAGES, pytest.mark.parametrize("make_pod", ["image"], indirect=True)]
 
 _ROOT = ContainerSecurity(run_as_user=0)
 _PRIVILEGED = ContainerSecurity(run_as_user=0, privileged=True)

@@ -58,6 +58,7 @@ def document(run: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.time_limit(600, "it runs the suite twice")
 @pytest.mark.slow("the suite twice; the message without privileges is in make test")
 @pytest.mark.usefixtures("_allowed")
 def test_our_plugins_pass_as_they_do_for_root(machine: Machine, pytestconfig: pytest.Config) -> None:
@@ -73,6 +74,7 @@ def test_our_plugins_pass_as_they_do_for_root(machine: Machine, pytestconfig: py
     assert min(passed.count("bridge"), passed.count("host-local")) >= 100 // step, passed
 
 
+@pytest.mark.time_limit(600, "it runs the suite twice")
 @pytest.mark.slow("the suite twice; the message without privileges is in make test")
 @pytest.mark.usefixtures("_allowed")
 def test_the_reference_gets_the_findings_that_it_gets_for_root(machine: Machine) -> None:

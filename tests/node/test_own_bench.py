@@ -41,6 +41,7 @@ def made_by(runs: list[str]) -> list[Path]:
     ]
 
 
+@pytest.mark.time_limit(600, "it measures each row of the bench")
 def test_every_row_is_measured_and_nothing_is_left(
     suites: Mapping[str, Suite], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

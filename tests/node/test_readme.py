@@ -33,6 +33,7 @@ def test_every_command_of_the_readme_does_what_it_says(fresh_machine: Node) -> N
     assert [link["ifname"] for link in fresh_machine.ip("link")] == ["lo"]
 
 
+@pytest.mark.time_limit(600, "a page has up to a hundred commands")
 @pytest.mark.mostly_slow(6, "pages of docs; README.md is in make test")
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "README.md" and commands(page)])
 def test_every_command_of_a_page_does_what_it_says(fresh_machine: Node, page: str) -> None:

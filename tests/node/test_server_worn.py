@@ -146,6 +146,7 @@ def test_a_worn_worker_does_what_a_new_one_does(make_node: Callable[[], Node], t
         assert old == new
 
 
+@pytest.mark.time_limit(600, "it runs the suite for one plugin")
 @pytest.mark.slow("the suite once more; what a worn worker does is in make test")
 @pytest.mark.one_row_in(3)
 @pytest.mark.parametrize(
