@@ -27,7 +27,6 @@ KILLS = 6
 WIDE = "10.66.0.0/16"
 
 
-@pytest.mark.mostly_slow(8, "the suite again; test_faulty runs it on sound plugins in make test")
 @pytest.mark.parametrize(
     ("plugin", "check"),
     [
