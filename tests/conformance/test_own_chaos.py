@@ -15,7 +15,7 @@ from harness.conformance.subject import Subject, subjects_of
 from harness.libcni.networks import parse_network_list
 from tests.samples import share
 
-pytestmark = [pytest.mark.sudo, pytest.mark.slow("kills at many points; test_pods_crash kills adds in make test")]
+pytestmark = [pytest.mark.sudo, pytest.mark.slow("kills at many points; test_pods_crash kills an add in make test")]
 
 KILLS = 90
 NETWORK = {

@@ -77,7 +77,7 @@ def test_all_checks_are_there() -> None:
     assert {check.id for check in checks()} >= OWN
 
 
-@pytest.mark.slow("kills at many points; test_pods_crash kills adds in make test")
+@pytest.mark.slow("kills at many points; test_pods_crash kills an add in make test")
 def test_nothing_is_left_of_a_killed_add(direct_bin_dir: Path, tmp_path: Path) -> None:
     chaos = wreak(subject(direct_bin_dir), state_dir=tmp_path, extent=Extent(timeout=HANG, kills=KILLS, killers=2))
 

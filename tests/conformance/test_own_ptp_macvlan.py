@@ -73,7 +73,7 @@ def test_all_checks_are_there() -> None:
 
 
 @pytest.mark.time_limit(600, "it kills an ADD at many points")
-@pytest.mark.slow("kills at many points; test_pods_crash kills adds in make test")
+@pytest.mark.slow("kills at many points; test_pods_crash kills an add in make test")
 @pytest.mark.parametrize("plugin", PLUGINS)
 @pytest.mark.parametrize("kind", ["direct", "served"])
 def test_nothing_is_left_of_a_killed_add(

@@ -78,7 +78,7 @@ def test_conformance(check: Check, plugin: str, bin_dir: Path, tmp_path: Path) -
     assert finding.outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, finding.detail
 
 
-@pytest.mark.slow("kills at many points; test_pods_crash kills adds in make test")
+@pytest.mark.slow("kills at many points; test_pods_crash kills an add in make test")
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_nothing_is_left_of_a_killed_add(plugin: str, direct_bin_dir: Path, tmp_path: Path) -> None:
     chaos = wreak(subject(plugin, direct_bin_dir), state_dir=tmp_path / "state", extent=EXTENT)

@@ -18,7 +18,10 @@ from harness.libcni.networks import parse_network_list
 from tests.launchers import is_running
 from tests.nodes import HANG
 
-pytestmark = pytest.mark.sudo
+pytestmark = [
+    pytest.mark.sudo,
+    pytest.mark.slow("nodes with programs of the user; test_cli_conformance runs one in make test"),
+]
 
 DEBIAN = Path("/usr/lib/cni")
 CHECKS = {check.id: check for check in checks()}

@@ -29,6 +29,7 @@ def have_a_bridge(node: Node) -> None:
     node.run(["ip", "address", "add", "192.0.2.1/24", "brd", "+", "dev", "br0"])
 
 
+@pytest.mark.mostly_slow(4, "each request to the kernel; a part is in make test")
 @pytest.mark.parametrize("existing", [False, True])
 @pytest.mark.parametrize("fault_at", [failing_at, answer_lost_at])
 def test_at_every_request_to_the_kernel(node: Node, direct_bin_dir: Path, fault_at: FaultAt, *, existing: bool) -> None:

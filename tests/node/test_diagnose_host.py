@@ -23,6 +23,7 @@ def faults(host: Node) -> set[tuple[str, str]]:
     return {(fault["check"], fault["subject"]) for fault in json.loads(run.stdout)["faults"]}
 
 
+@pytest.mark.slow("an installed host; test_diagnose finds faults in make test")
 def test_a_host_with_a_pod_has_no_fault_until_a_launcher_is_old(container_host: Node) -> None:
     container_host.run(["cni-harness", "install", "--no-units", "--bin-dir", "/opt/cni/bin"])
     container_host.run(["cni-harness", "add", "pod1"])

@@ -13,7 +13,7 @@ import pytest
 from tests.cli import ROOT
 from tests.nodes import HANG, until
 
-pytestmark = pytest.mark.sudo
+pytestmark = [pytest.mark.sudo, pytest.mark.slow("whole runs of tools/test_run.sh, which make test itself uses")]
 
 TESTS = """
 import os

@@ -42,6 +42,7 @@ def carry_out(node: KubeletNode, line: str) -> None:
         node.run(*words, env={"CNI_HARNESS_NODE": "", "CNI_HARNESS_STATE_DIR": ""})
 
 
+@pytest.mark.slow("each signal; an interruption in the add is in make test")
 @pytest.mark.parametrize("number", ENDING)
 def test_run_interrupted_in_its_wait_names_pods_of_all_namespaces(
     kubelet_node: KubeletNode, number: signal.Signals
@@ -90,6 +91,7 @@ echo '{{"cniVersion": "1.0.0", "ips": [{{"address": "10.78.0.9/24"}}]}}'
     assert kubelet_node.on_record() == []
 
 
+@pytest.mark.slow("each verb; an interruption in the add is in make test")
 @pytest.mark.parametrize("verb", ["delete", "del"])
 def test_delete_interrupted_in_a_grace_period_names_the_pod_and_the_command_goes_on(
     kubelet_node: KubeletNode, verb: str

@@ -194,6 +194,7 @@ def test_pods_outlive_the_kubelet_and_are_taken_over(kubelet_node: KubeletNode) 
     assert (after["containerID"], after["state"]) == (before["containerID"], before["state"])
 
 
+@pytest.mark.slow("many kills; test_builtin_containers_crash kills at single steps in make test")
 def test_a_kubelet_killed_at_random_moments(kubelet_node: KubeletNode) -> None:
     kubelet_node.configure(WIRES)
     before = kubelet_node.snapshot()

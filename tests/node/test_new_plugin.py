@@ -59,6 +59,7 @@ def pip(python: Path, project: Path, *options: str) -> None:
     subprocess.run([*command, "--no-build-isolation", *options, project], check=True, capture_output=True)
 
 
+@pytest.mark.slow("three environments; test_distributions installs one in make test")
 @pytest.mark.parametrize("way", ["plain", "editable by its folder", "editable by a finder"])
 def test_each_way_of_installing_it(python: Path, author: Author, tmp_path: Path, way: str) -> None:
     name = f"way-{len(way)}"  # an environment for all of them, so each has its own
@@ -87,6 +88,7 @@ def test_each_way_of_installing_it(python: Path, author: Author, tmp_path: Path,
     assert name in [plugin["type"] for plugin in json.loads(listed.stdout)["plugins"]]
 
 
+@pytest.mark.slow("a whole pytest of the new plugin; its types and formats are in make test")
 @pytest.mark.sudo
 def test_its_own_tests_pass_at_once(python: Path, author: Author, tmp_path: Path, pytestconfig: pytest.Config) -> None:
     """Its test on a pod, and a sixth of the conformance suite, which it declares; all of it with `--all-rows`."""

@@ -62,6 +62,7 @@ def assert_nothing_left(cli: Cli, log: Path) -> None:
         assert {link["ifname"] for link in cli.ip("link")} <= {"lo", "net0"}
 
 
+@pytest.mark.slow("each step; test_pods_failures fails single ones in make test")
 def test_add_killed_at_every_step_can_be_deleted(reference_cli: Cli, tmp_path: Path) -> None:
     cli = reference_cli
     cli.configure(bridge_network("net"))

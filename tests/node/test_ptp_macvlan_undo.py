@@ -16,6 +16,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.mostly_slow(3, "each request to the kernel; a part is in make test")
 @pytest.mark.parametrize("fault_at", [failing_at, answer_lost_at])
 @pytest.mark.parametrize("keys", CONFIGS.values(), ids=CONFIGS)
 def test_at_every_request_to_the_kernel(

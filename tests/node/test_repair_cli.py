@@ -315,6 +315,7 @@ def test_an_unknown_node(masquerading: Cli) -> None:
     assert (run.returncode, run.stderr.count("there is no node")) == (1, 1)
 
 
+@pytest.mark.slow("each loss watched; repair by the command is in make test")
 @pytest.mark.parametrize(
     "losses",
     [

@@ -9,6 +9,10 @@ import pytest
 
 from tests.cli import ROOT, interrupting
 
+pytestmark = pytest.mark.slow(
+    "many starts of the command line, each interrupted; test_pods_signals ends adds in make test"
+)
+
 SCRIPT = "import sys; from harness.cli.main import main; sys.exit(main())"
 """The console script, as pip writes it."""
 STEP = 12

@@ -79,6 +79,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     return Site(folder)
 
 
+@pytest.mark.slow("it builds the site, as make docs does")
 def test_the_site_has_every_verb_and_key_and_public_name(site: Site) -> None:
     assert [verb for verb in VERBS if verb.replace(" ", "-") not in site.pages["command-line.html"].names] == []
     schemas = [json.loads(path.read_text()) for path in (ROOT / "conf" / "schemas").glob("*.json")]

@@ -22,6 +22,7 @@ RECORDER = "lean/__init__.py", "_local() at import: an object with a state"
 """The recorder of a thread's spans: a call sets it and takes it away, and a worker that finds one left ends itself."""
 
 
+@pytest.mark.slow("it reads the source of all rooms; the single kinds of state are in make test")
 def test_nothing_is_kept() -> None:
     found = [
         each

@@ -121,6 +121,7 @@ def test_somebody_elses_marked_tests_run_as_root_fixtures_and_all(
     assert all(call.startswith("-n -- env ") and f" {sys.executable} -m pytest " in call for call in runs)
 
 
+@pytest.mark.slow("whole runs of pytest; single tests under sudo are in make test")
 def test_every_outcome_is_the_privileged_ones(pytester: pytest.Pytester, sudo: Sudo, run_as_somebody: Run) -> None:
     sudo.install(WILLING)
     pytester.makepyfile(
@@ -235,6 +236,7 @@ def test_a_sudo_that_gives_no_root_is_not_asked_again_and_again(
     assert len(sudo.calls()) == 2
 
 
+@pytest.mark.slow("whole runs of pytest; single tests under sudo are in make test")
 def test_under_xdist_each_marked_test_runs_once(pytester: pytest.Pytester, sudo: Sudo, run_as_somebody: Run) -> None:
     sudo.install(WILLING)
     pytester.makeini("[pytest]\naddopts = -n 2 --dist loadgroup")

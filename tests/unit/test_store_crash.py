@@ -136,6 +136,7 @@ CASES = [
 ]
 
 
+@pytest.mark.mostly_slow(4, "each system call of the store; a part is in make test")
 @pytest.mark.parametrize(("state", "verb"), CASES)
 def test_a_crash_leaves_whole_files_and_del_clears_them(tmp_path: Path, state: str, verb: str) -> None:
     for net in crashes(tmp_path, state, verb):

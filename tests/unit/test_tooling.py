@@ -492,6 +492,7 @@ def runs(wheel: zipfile.ZipFile, folder: Path) -> bool:
     return "`cni-harness install` makes plugins of this" in ran.stderr
 
 
+@pytest.mark.slow("further wheels; one is in make test")
 def test_the_wheel_with_a_launcher_that_needs_a_c_library_promises_none(tree: Path, tmp_path: Path) -> None:
     compiler = tmp_path / "dynamic-cc"
     executable(compiler, '#!/bin/sh\ncase " $* " in *" -static "*) exit 1 ;; esac\nexec cc "$@"\n')
@@ -502,6 +503,7 @@ def test_the_wheel_with_a_launcher_that_needs_a_c_library_promises_none(tree: Pa
     assert runs(wheel, tmp_path)
 
 
+@pytest.mark.slow("further wheels; one is in make test")
 @pytest.mark.parametrize("compiler", ["", "#!/bin/sh\nexit 1\n"], ids=["absent", "broken"])
 def test_the_wheel_made_without_a_compiler_runs_anywhere(tree: Path, tmp_path: Path, compiler: str) -> None:
     folder = tmp_path / "path"
@@ -515,6 +517,7 @@ def test_the_wheel_made_without_a_compiler_runs_anywhere(tree: Path, tmp_path: P
     assert "launch/_launcher" not in wheel.namelist()
 
 
+@pytest.mark.slow("further wheels; one is in make test")
 @pytest.mark.parametrize("missing", ["-nostdlib", "-static"])
 def test_where_the_best_launcher_cannot_be_linked_there_is_another(tree: Path, tmp_path: Path, missing: str) -> None:
     cc = tmp_path / "cc"
@@ -525,6 +528,7 @@ def test_where_the_best_launcher_cannot_be_linked_there_is_another(tree: Path, t
     assert runs(wheel, tmp_path)
 
 
+@pytest.mark.slow("it builds a distribution; the wheel is in make test")
 def test_the_source_distribution_can_be_compiled(tree: Path, tmp_path: Path) -> None:
     build = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
     subprocess.run([sys.executable, "-c", build, tmp_path], cwd=tree, stdout=subprocess.PIPE, check=True)
