@@ -1,24 +1,31 @@
 """`cni-harness conformance`: does a plugin do what the specification says?"""
 
+import json
+import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from harness.cli.conformance_clean import clean
-from harness.cli.conformance_halt import halted_by_signals
-from harness.cli.conformance_known import demand_writable, judged, known_options, read_known, save_known_failures
+from harness.cli.conformance_files import (
+    ReportFiles,
+    judged,
+    junit_option,
+    known_options,
+    read_known,
+    report_option,
+    save_known_failures,
+    writable_folder,
+)
 from harness.cli.conformance_matrix import matrix
 from harness.cli.conformance_options import ConformanceOptions, survey_options
-from harness.cli.conformance_reports import ReportFiles, junit_option, report_option
+from harness.cli.conformance_run import examine_suite, stopped_by_signals
 from harness.cli.conformance_runtime import runtime
-from harness.cli.conformance_session import session
-from harness.cli.conformance_surveyed import surveyed
-from harness.cli.options import Settings, verb
+from harness.cli.options import Settings, needs_root, verb
 from harness.cli.privileges import obtain_privileges
 from harness.output import emit, report_width, say, write
 from harness.table import Table
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
     from harness.conformance.finding import Finding
     from harness.conformance.known_failures import KnownFailures
     from harness.conformance.reproduce import Arguments
+    from harness.conformance.session import Session
     from harness.libcni.networks import NetworkList
 
 
@@ -77,9 +85,10 @@ def command(
     surveying = options.survey(settings, judge=lambda found: judged(found, known), fail_fast=fail_fast, keeps=keep)
     with surveying as survey, _folders(settings, survey.networks) as bin_dirs:
         files.demand_writable()
-        demand_writable(save_known)
-        with halted_by_signals(survey.extent.halt) as interruption:
-            made = surveyed(survey, bin_dirs)
+        if save_known is not None:
+            writable_folder(save_known.parent)
+        with stopped_by_signals(survey.extent.halt) as interruption:
+            made = examine_suite(survey, bin_dirs)
     cut_short = interruption.reason or made.cut_short or ("--fail-fast" if survey.extent.halt.is_asked else "")
     findings = made.findings
     if not findings and not cut_short:
@@ -109,12 +118,6 @@ def command(
     if made.error is not None:
         raise made.error
     return 1 if fatal(findings) or unwritten else 0
-
-
-command.add_command(clean)
-command.add_command(matrix)
-command.add_command(runtime)
-command.add_command(session)
 
 
 def _refuse_options(ctx: click.Context) -> None:
@@ -176,3 +179,66 @@ def _print_catalogue(options: ConformanceOptions, settings: Settings) -> None:
     if settings.is_table and not options.is_selective:
         write("")
         emit(settings.output, None, unchecked_table(sentences))
+
+
+def _complete_kept(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    del param
+    from harness.runtime.site import kept_sites
+
+    settings = ctx.find_object(Settings) or Settings()
+    return [name for name in kept_sites(settings.state_dir) if name.startswith(incomplete)]
+
+
+@verb("clean")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_complete_kept)
+def clean(settings: Settings, *, names: tuple[str, ...]) -> None:
+    """Remove nodes that --keep left, with their containers and processes: those named, otherwise all."""
+    from harness.runtime.site import kept_sites, remove_kept
+
+    needs_root("conformance clean", "removes network namespaces")
+    kept = kept_sites(settings.state_dir)
+    for name in names:
+        if name not in kept:
+            listed = f"there is {', '.join(kept)}" if kept else "there is none"
+            raise click.UsageError(f"{name}: no node that was kept; {listed}")
+    removed = list(names or kept)
+    for name in removed:
+        remove_kept(name, settings.state_dir)
+    settings.emit({"removed": removed}, Table(("REMOVED",), [[name] for name in removed]))
+
+
+@click.command("session", hidden=True)
+def session() -> None:
+    """Answer questions from standard input until its end: the pytest plugin asks for checks one at a time."""
+    from harness.conformance.session import Session
+
+    answering = Session()
+    for line in sys.stdin:
+        write(json.dumps(_answer(json.loads(line), answering)))
+
+
+def _answer(question: dict[str, Any], answering: "Session") -> dict[str, object]:
+    if question["verb"] == "launchers":
+        return _launchers(Path(question["folder"]))
+    try:
+        return answering.answer(question)
+    except Exception:  # noqa: BLE001 -- the program that asked shows it
+        from traceback import format_exc
+
+        return {"error": format_exc()}
+
+
+def _launchers(folder: Path) -> dict[str, object]:
+    from harness.install.files import InstallError, write_launchers
+
+    try:
+        write_launchers(folder)
+    except (InstallError, OSError) as error:
+        return {"error": str(error)}
+    return {}
+
+
+command.add_command(clean)
+command.add_command(matrix)
+command.add_command(runtime)
+command.add_command(session)

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.conformance_halt import halted_by_signals
-from harness.cli.conformance_options import FILE, ConformanceOptions, survey_options
-from harness.cli.conformance_reports import writable_folder
-from harness.cli.conformance_surveyed import Surveyed, surveyed
+from harness.cli.conformance_files import FILE, writable_folder
+from harness.cli.conformance_options import ConformanceOptions, survey_options
+from harness.cli.conformance_run import SuiteResult, examine_suite, stopped_by_signals
 from harness.cli.option_types import named_folders
 from harness.cli.options import Settings, verb
 from harness.cli.privileges import obtain_privileges
@@ -71,15 +70,15 @@ def matrix(
         for folder in filter(None, (save and save.parent, reports)):
             writable_folder(folder)
         suites: dict[str, Examination] = {}
-        made = Surveyed((), {})
-        with halted_by_signals(survey.extent.halt) as interruption:
+        made = SuiteResult((), {})
+        with stopped_by_signals(survey.extent.halt) as interruption:
             for name, bin_dirs in named.items():
                 began = datetime.now().astimezone()
                 # A suite that does not begin any more has no findings, and the reason.
                 made = (
                     made._replace(findings=(), left_for_good={})
                     if made.error
-                    else surveyed(survey, bin_dirs, lenient=True)
+                    else examine_suite(survey, bin_dirs, lenient=True)
                 )
                 suites[name] = examination_of(
                     made.findings,

@@ -1,4 +1,4 @@
-"""Common options of `cni-harness conformance`'s forms: which plugins are examined, by which checks, and how."""
+"""Options that `cni-harness conformance` and `matrix` share: which plugins are examined, by which checks, and how."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from harness.cli.conformance_progress import Progress
-from harness.cli.conformance_selection import SELECTION_OPTIONS, demand_known, selected
+from harness.cli.conformance_files import FILE
+from harness.cli.conformance_run import Progress
 from harness.cli.option_types import EXECUTABLE, Duration
 from harness.cli.options import Settings, complete_network
 
@@ -24,9 +24,29 @@ if TYPE_CHECKING:
     from harness.conformance.survey import Survey
     from harness.libcni.networks import NetworkList
 
-FILE: Final = click.Path(dir_okay=False, path_type=Path)
+_LEVELS: Final = ("MUST", "SHOULD", "MAY", "CONVENTION")
+_LISTING: Final = "cni-harness conformance --list"
+
 _FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 _PROFILES: Final = ("interface", "chained", "ipam")
+
+
+def _complete_check(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    del ctx, param
+    from harness.conformance.catalogue import checks
+
+    return [check.id for check in checks() if check.id.startswith(incomplete)]
+
+
+def _complete_section(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    del ctx, param
+    from harness.conformance.catalogue import checks
+    from harness.conformance.selection import section_names
+
+    names = section_names(checks())
+    chapters = {name.partition(".")[0] for name in names}
+    wanted = incomplete.lower()
+    return [name for name in sorted({*names, *chapters}) if name.lower().startswith(wanted)]
 
 
 _number: Final = partial(click.option, type=click.IntRange(min=1), show_default=True, metavar="N")
@@ -47,7 +67,31 @@ _OPTIONS: Final = (
         help="Only this plugin of the lists; may be repeated.  [default: all of them, and their IPAM plugins]",
     ),
     click.option("--profile", type=click.Choice(_PROFILES), help="The kind of the plugins.  [default: found out]"),
-    *SELECTION_OPTIONS,
+    _several(
+        "--check",
+        "ids",
+        metavar="ID",
+        shell_complete=_complete_check,
+        help="Only this check, or those that match a pattern such as 'del-*'; may be repeated.",
+    ),
+    _several(
+        "--skip",
+        metavar="ID",
+        shell_complete=_complete_check,
+        help="Not this check, nor those that match a pattern; may be repeated.",
+    ),
+    click.option(
+        "--level",
+        type=click.Choice(_LEVELS),
+        help="Only checks of this level, and of the more binding ones before it.",
+    ),
+    _several(
+        "--section",
+        "sections",
+        metavar="S",
+        shell_complete=_complete_section,
+        help="Only checks of this section, for example 2.ADD, 5 or runtimes.containerd; may be repeated.",
+    ),
     click.option(
         "--prepare",
         "preparation",
@@ -88,6 +132,37 @@ _REPEATED: Final = frozenset(
     {"profile", "repeat", "preparation", "pod_interface", "watched", "timeout", "chaos", "points"}
 )
 """The options that a check depends on, besides the plugins' folders, the network and the plugin."""
+
+
+def selected(ids: Sequence[str], skip: Sequence[str], level: str | None, sections: Sequence[str]) -> "list[Check]":
+    """Return the chosen checks, in the order of the catalogue. Raises UsageError."""
+    from harness.conformance.catalogue import checks
+    from harness.conformance.selection import Selection, SelectionError
+    from harness.conformance.sentences import Level
+
+    selection = Selection(only=ids, skip=skip, level=Level(level) if level else None, sections=sections)
+    try:
+        return selection.of(checks())
+    except SelectionError as error:
+        where = "" if error.option == "section" else _LISTING
+        raise _unknown(f"--{error.option}", error.given, error.known, where) from None
+
+
+def demand_known(option: str, given: Sequence[str], known: Sequence[str]) -> None:
+    """Raise UsageError, which names the possible values, if one that is given is not known."""
+    for name in given:
+        if name not in known:
+            raise _unknown(option, name, known)
+
+
+def _unknown(option: str, name: str, known: Sequence[str], where: str = "") -> click.UsageError:
+    """Return the error about a value that does not exist; without `where`, the place of a list, it names all."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, known) or ([] if where else list(dict.fromkeys(known)))
+    listed = f"; there is {', '.join(close)}" if close else f"; see `{where}`" if where else ""
+    kind = "check" if option == "--skip" else option.removeprefix("--")
+    return click.UsageError(f"{option} {name}: no such {kind}{listed}")
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.cli.conformance_progress import Progress
+from harness.cli.conformance_run import Progress
 from harness.conformance.finding import Outcome
 from tests.findings import finding
 from tests.nodes import until

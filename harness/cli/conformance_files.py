@@ -1,10 +1,10 @@
-"""The options of `cni-harness conformance` that write reports into files."""
+"""The files of `cni-harness conformance`: reports that it writes, and failures that a maintainer knows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -12,8 +12,10 @@ from harness.output import message_of
 
 if TYPE_CHECKING:
     from harness.conformance.examination import Examination
+    from harness.conformance.finding import Finding
+    from harness.conformance.known_failures import KnownFailures
 
-_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+FILE: Final = click.Path(dir_okay=False, path_type=Path)
 ENDINGS: Final = (".html", ".json", ".md", ".svg", ".tap", ".xml", ".yaml")
 """Of the names of reports: those of harness.conformance.report.formats, which is slow to import."""
 
@@ -28,14 +30,14 @@ def _with_known_ending(ctx: click.Context, param: click.Parameter, paths: tuple[
 report_option: Final = click.option(
     "--report",
     "reports",
-    type=_FILE,
+    type=FILE,
     multiple=True,
     callback=_with_known_ending,
     metavar="FILE",
     help="Also write a report; the ending is .html, .json, .md, .svg (a badge), .tap, .xml (JUnit) or .yaml (short)."
     "  May be repeated.",
 )
-junit_option: Final = click.option("--junit", type=_FILE, metavar="FILE", help="As --report, JUnit's XML in any file.")
+junit_option: Final = click.option("--junit", type=FILE, metavar="FILE", help="As --report, JUnit's XML in any file.")
 
 
 @dataclass(frozen=True)
@@ -84,3 +86,49 @@ def writable_folder(folder: Path) -> None:
         TemporaryFile(dir=folder).close()
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(folder.absolute())) from error
+
+
+def known_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --known-failures and --save-known to a command."""
+    command = click.option(
+        "--save-known",
+        type=FILE,
+        metavar="FILE",
+        help="Write the failures of this run into a file for --known-failures.",
+    )(command)
+    return click.option(
+        "--known-failures",
+        type=FILE,
+        metavar="FILE",
+        help="Failures that do not count: lines with a plugin, a check, and behind # the reason.",
+    )(command)
+
+
+def read_known(path: Path | None) -> "KnownFailures":
+    """Read the file of known failures; without one, nothing is known. Raises ClickException."""
+    from harness.conformance.catalogue import checks
+    from harness.conformance.known_failures import KnownFailures, KnownFailuresError
+
+    if path is None:
+        return KnownFailures(Path(), ())
+    try:
+        return KnownFailures.read(path, [check.id for check in checks()])
+    except KnownFailuresError as error:
+        raise click.UsageError(f"--known-failures {error}") from None
+
+
+def judged(finding: "Finding", known: "KnownFailures") -> "Finding":
+    """Return the finding with the reason why it is known; the node of a known failure does not stay."""
+    from harness.conformance.kept_node import without_node
+
+    marked = known.marked(finding)
+    return without_node(marked) if marked.known else marked
+
+
+def save_known_failures(findings: Sequence["Finding"], path: Path | None) -> None:
+    """Write a file that knows all failures among these findings. Raises OSError."""
+    from harness.conformance.known_failures import known_failures_file
+    from harness.files import write_atomically
+
+    if path is not None:
+        write_atomically(path, known_failures_file(findings).encode())
