@@ -143,7 +143,7 @@ def _print(findings: Sequence["Finding"], settings: Settings, arguments: "Argume
 
 
 def _sum_up(findings: Sequence["Finding"], known: "KnownFailures", cut_short: str, files: Sequence[Path]) -> None:
-    from harness.conformance.report.summary import summary
+    from harness.conformance.report.text import summary
 
     text = summary(findings, known=known, cut_short=cut_short, files=files, width=report_width())
     write(f"\n{text}", styled=True)
@@ -151,7 +151,7 @@ def _sum_up(findings: Sequence["Finding"], known: "KnownFailures", cut_short: st
 
 def _say_besides(findings: Sequence["Finding"], known: "KnownFailures", arguments: "Arguments") -> None:
     """Tell people, on stderr: known failures that pass now, and nodes that were kept."""
-    from harness.conformance.report.notes import kept_facts
+    from harness.conformance.report.wording import kept_facts
 
     for line in known.outdated_in_words(findings):
         say(line)

@@ -109,12 +109,12 @@ matrix.params = [param for param in matrix.params if param.name != "bin_dirs"]
 
 def _page(compared: "Matrix", form: str) -> str:
     if form == "html":
-        from harness.conformance.report.page import to_html
+        from harness.conformance.report.page import comparison_page
 
-        return to_html(compared)
-    from harness.conformance.report.markdown import to_markdown
+        return comparison_page(compared)
+    from harness.conformance.report.markdown import comparison_in_markdown
 
-    return to_markdown(compared)
+    return comparison_in_markdown(compared)
 
 
 def _deliver(page: str, save: Path | None, settings: Settings, suites: Mapping[str, "Examination"]) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from harness.conformance.finding import Outcome
 from harness.conformance.profile import Profile
-from harness.conformance.report.markdown import to_markdown
+from harness.conformance.report.markdown import comparison_in_markdown
 from harness.conformance.report.matrix import Matrix, matrix_of
-from harness.conformance.report.page import to_html
+from harness.conformance.report.page import comparison_page
 from harness.conformance.reproduce import Arguments
 from harness.conformance.sentences import Level
 from tests.findings import HABIT, RULE, examination, finding, subject
@@ -62,13 +62,13 @@ def test_failures_and_warnings_are_told_of_the_suites_that_have_them(matrix: Mat
 def test_a_check_that_came_to_no_end_is_told() -> None:
     matrix = matrix_of({"ours": examination(finding("odd", Outcome.ERROR, got="KeyError: 'ips'"))})
 
-    assert "| odd | MUST | **error** |" in to_markdown(matrix)
-    assert "got:\n\n```text\nKeyError: 'ips'\n```\n" in to_markdown(matrix)
-    assert '<td>MUST</td><td class="error"><a href="#' in to_html(matrix)
+    assert "| odd | MUST | **error** |" in comparison_in_markdown(matrix)
+    assert "got:\n\n```text\nKeyError: 'ips'\n```\n" in comparison_in_markdown(matrix)
+    assert '<td>MUST</td><td class="error"><a href="#' in comparison_page(matrix)
 
 
 def test_markdown_has_a_table_for_each_plugin(matrix: Matrix) -> None:
-    lines = to_markdown(matrix).splitlines()
+    lines = comparison_in_markdown(matrix).splitlines()
 
     assert lines[:6] == [
         "# Conformance of CNI plugins",
@@ -85,7 +85,7 @@ def test_markdown_has_a_table_for_each_plugin(matrix: Matrix) -> None:
 
 
 def test_markdown_holds_what_was_said_as_it_was(matrix: Matrix) -> None:
-    page = to_markdown(matrix)
+    page = comparison_in_markdown(matrix)
 
     assert "### bridge (interface), network testnet: first (MUST)\n\nThe demand of first.\n\n> " in page
     assert "got:\n\n```text\n<b>`B`</b>\n```\n" in page
@@ -116,7 +116,7 @@ class Page(HTMLParser):
 
 
 def test_html_is_whole_and_needs_nothing_beside_it(matrix: Matrix) -> None:
-    text = to_html(matrix)
+    text = comparison_page(matrix)
     page = Page(text)
 
     assert page.open == []
@@ -129,7 +129,7 @@ def test_html_is_whole_and_needs_nothing_beside_it(matrix: Matrix) -> None:
 
 
 def test_html_shows_the_cells_and_what_was_said(matrix: Matrix) -> None:
-    page = Page(to_html(matrix))
+    page = Page(comparison_page(matrix))
     cells = [attrs["class"] for tag, attrs in page.elements if tag == "td" and "class" in attrs]
 
     assert cells == ["pass", "fail", "pass", "none", "pass", "warn", "pass", "none"]
@@ -140,8 +140,8 @@ def test_html_shows_the_cells_and_what_was_said(matrix: Matrix) -> None:
 def test_without_failures_there_is_nothing_to_tell() -> None:
     matrix = matrix_of({"ours": examination(finding("first"))})
 
-    assert "Failures" not in to_markdown(matrix)
-    assert "Failures" not in to_html(matrix)
+    assert "Failures" not in comparison_in_markdown(matrix)
+    assert "Failures" not in comparison_page(matrix)
 
 
 def test_pages_have_commands_early_ends_and_things_left_for_good() -> None:
@@ -155,7 +155,7 @@ def test_pages_have_commands_early_ends_and_things_left_for_good() -> None:
         }
     )
 
-    for page in (to_markdown(matrix).replace("\\", ""), " ".join(Page(to_html(matrix)).text)):
+    for page in (comparison_in_markdown(matrix).replace("\\", ""), " ".join(Page(comparison_page(matrix)).text)):
         told = " ".join(page.replace("**", "").split())
         assert "--bin-dir '/my plugins' " in told
         assert "--check first --prepare '/up link'" in told

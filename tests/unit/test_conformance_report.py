@@ -9,8 +9,8 @@ from harness.conformance.edition import SPEC_VERSION, SUITE_VERSION
 from harness.conformance.finding import Outcome, fatal
 from harness.conformance.profile import Profile
 from harness.conformance.report.document import document
+from harness.conformance.report.heading import verdict
 from harness.conformance.report.junit import junit
-from harness.conformance.report.verdict_line import verdict
 from harness.conformance.report.wording import paragraph, tally
 from harness.conformance.sentences import Level
 from tests.findings import HABIT, RULE, examination, finding, subject

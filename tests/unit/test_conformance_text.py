@@ -9,8 +9,7 @@ import pytest
 from harness.conformance.finding import Finding, KeptNode, Outcome
 from harness.conformance.known_failures import KnownFailure, KnownFailures
 from harness.conformance.profile import Profile
-from harness.conformance.report.summary import summary
-from harness.conformance.report.text import report
+from harness.conformance.report.text import report, summary
 from harness.conformance.report.wording import paragraph
 from harness.conformance.reproduce import Arguments
 from harness.conformance.sentences import Level

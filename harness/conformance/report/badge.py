@@ -5,7 +5,7 @@ from typing import Final
 
 from harness.conformance.examination import Examination
 from harness.conformance.features import State, standing_of_all
-from harness.conformance.report.verdict_line import verdict
+from harness.conformance.report.heading import verdict
 
 _GROUND: Final = {State.PASS: "#1a7f37", State.PARTIAL: "#8a6100", State.FAIL: "#b3261e"}
 """White on each has a contrast of 4.5 or more."""

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from harness.conformance.examination import Examination
 from harness.conformance.features import Standing
 from harness.conformance.finding import Finding
-from harness.conformance.report.notes import kept_facts
+from harness.conformance.report.heading import verdict
 from harness.conformance.report.plugin_report import PluginReport, plugin_reports
 from harness.conformance.report.transcript import calls
-from harness.conformance.report.verdict_line import verdict
-from harness.conformance.report.wording import TOLD, check_entry, counts, is_shown
+from harness.conformance.report.wording import TOLD, check_entry, counts, is_shown, kept_facts
 from harness.conformance.reproduce import command_of
 
 

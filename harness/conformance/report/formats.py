@@ -8,21 +8,14 @@ from harness.conformance.examination import Examination
 from harness.conformance.report.badge import to_svg
 from harness.conformance.report.document import to_json
 from harness.conformance.report.junit import junit
-from harness.conformance.report.run_markdown import run_markdown
+from harness.conformance.report.markdown import run_markdown
+from harness.conformance.report.page import run_page
 from harness.conformance.report.submission import to_yaml
 from harness.conformance.report.tap import to_tap
 from harness.files import write_atomically
 
-
-def _page(examination: Examination) -> str:
-    # Jinja2 takes long to import.
-    from harness.conformance.report.run_page import run_page
-
-    return run_page(examination)
-
-
 FORMATS: Final[Mapping[str, Callable[[Examination], str | bytes]]] = {
-    ".html": _page,
+    ".html": run_page,
     ".json": to_json,
     ".md": run_markdown,
     ".svg": to_svg,

@@ -7,9 +7,8 @@ from xml.etree import ElementTree as ET
 from harness.conformance.examination import Examination
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.heading import circumstances, cut_short
-from harness.conformance.report.notes import notes
 from harness.conformance.report.plugin_report import PluginReport, plugin_reports
-from harness.conformance.report.wording import counts, paragraph, place
+from harness.conformance.report.wording import counts, notes, paragraph, place
 from harness.output import printable
 
 _SUITE: Final = "cni-harness conformance"
@@ -58,7 +57,8 @@ def _suite(root: ET.Element, report: PluginReport, examination: Examination) -> 
 
 def _case(suite: ET.Element, finding: Finding, classname: str, examination: Examination) -> None:
     case = ET.SubElement(suite, "testcase", classname=classname, name=finding.check.id, time=f"{finding.seconds:.3f}")
-    told = f"{place(finding.check.enforced[0])}\n{paragraph(finding)}\n{_notes(finding, examination)}"
+    noted = (f"{name}: {fact}" for name, fact in notes(finding, examination.arguments))
+    told = "\n".join([place(finding.check.enforced[0]), paragraph(finding), *noted])
     if _is_known(finding):
         ET.SubElement(case, "skipped", message=f"known failure: {printable(finding.known)}")
         ET.SubElement(case, "system-out").text = told
@@ -72,10 +72,6 @@ def _case(suite: ET.Element, finding: Finding, classname: str, examination: Exam
         ET.SubElement(case, "system-out").text = f"warning ({finding.check.level}): {told}"
     elif finding.detail:
         ET.SubElement(case, "system-out").text = printable(finding.detail)
-
-
-def _notes(finding: Finding, examination: Examination) -> str:
-    return "\n".join(f"{name}: {fact}" for name, fact in notes(finding, examination))
 
 
 def _is_known(finding: Finding) -> bool:

@@ -14,7 +14,7 @@ from harness.conformance.report.wording import TOLD, counts, place, tally
 from harness.conformance.subject import Subject
 
 
-class Row(NamedTuple):
+class CheckRow(NamedTuple):
     """One check of one plugin: its finding for each suite, None if the suite has no such plugin."""
 
     check: Check
@@ -30,7 +30,7 @@ class Section(NamedTuple):
     """The checks that enforce sentences of one section."""
 
     title: str
-    rows: Sequence[Row]
+    rows: Sequence[CheckRow]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Chapter:
     sections: Sequence[Section]
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[CheckRow]:
         """The rows of all sections."""
         return [row for section in self.sections for row in section.rows]
 
@@ -68,7 +68,7 @@ class Matrix:
                 if report.left_for_good:
                     yield suite, f"{report.title}: left for good by the first ADD: {', '.join(report.left_for_good)}"
 
-    def told(self) -> Iterator[tuple[Chapter, Row, list[tuple[str, Finding]]]]:
+    def told(self) -> Iterator[tuple[Chapter, CheckRow, list[tuple[str, Finding]]]]:
         """Yield the checks that failed, did not finish or warned for any suite, with the findings of those suites."""
         for chapter in self.chapters:
             for row in chapter.rows:
@@ -90,12 +90,14 @@ def matrix_of(suites: Mapping[str, Examination]) -> Matrix:
         subjects.setdefault(_place(finding.subject), {})[finding.check.id] = finding.check
     chapters = []
     for where, checks in subjects.items():
-        rows = [Row(check, [cells.get((suite, where, name)) for suite in suites]) for name, check in checks.items()]
+        rows = [
+            CheckRow(check, [cells.get((suite, where, name)) for suite in suites]) for name, check in checks.items()
+        ]
         chapters.append(Chapter(where[1], list(_sections(rows))))
     return Matrix(suites, chapters)
 
 
-def _sections(rows: Sequence[Row]) -> Iterator[Section]:
+def _sections(rows: Sequence[CheckRow]) -> Iterator[Section]:
     # The order of the sections' first appearance; the checks of one section are together, wherever they are defined.
     first = {place(row.check.enforced[0]): number for number, row in reversed(list(enumerate(rows)))}
     ordered = sorted(rows, key=lambda row: first[place(row.check.enforced[0])])

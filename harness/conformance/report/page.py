@@ -1,14 +1,18 @@
-"""The comparison as one page of HTML that needs no other file."""
+"""Pages of HTML that need no other file: the report of one run, and the comparison of suites."""
 
+import shlex
 from collections.abc import Iterator
+from functools import partial
 from html import escape
 from typing import Final
 
 from harness.conformance.examination import Examination
 from harness.conformance.finding import Finding
-from harness.conformance.report.matrix import Chapter, Matrix, Row
-from harness.conformance.report.notes import notes
-from harness.conformance.report.wording import TOLD, demand, facts, place
+from harness.conformance.report.heading import circumstances, cut_short, verdict
+from harness.conformance.report.matrix import Chapter, CheckRow, Matrix
+from harness.conformance.report.plugin_report import plugin_reports
+from harness.conformance.report.transcript import transcript
+from harness.conformance.report.wording import COMMANDS, TOLD, demand, facts, notes, place
 from harness.output import printable
 
 _TITLE: Final = "Conformance of CNI plugins"
@@ -28,7 +32,28 @@ dt { color: var(--quiet); } dd { margin: 0 0 .5rem; }
 """
 
 
-def to_html(matrix: Matrix) -> str:
+def run_page(examination: Examination) -> str:
+    """Return the page. Everything that a plugin has said is escaped, and its control characters are visible."""
+    from harness.html_page import rendered  # Jinja2 takes long to import
+
+    return rendered(
+        "harness.conformance.report",
+        "run",
+        verdict=verdict(examination.findings),
+        incomplete=cut_short(examination),
+        circumstances=list(circumstances(examination)),
+        plugins=plugin_reports(examination),
+        commands=COMMANDS,
+        command=printable(shlex.join(examination.command)),
+        demand=demand,
+        facts=facts,
+        notes=partial(notes, arguments=examination.arguments),
+        place=place,
+        transcript=transcript,
+    )
+
+
+def comparison_page(matrix: Matrix) -> str:
     """Return the page; a cell that failed or warned leads to the words about it."""
     body = [f"<h1>{_TITLE}</h1>", *_summary(matrix)]
     for number, chapter in enumerate(matrix.chapters):
@@ -62,7 +87,7 @@ def _chapter(matrix: Matrix, chapter: Chapter) -> Iterator[str]:
     yield "</tbody></table>"
 
 
-def _cell(chapter: Chapter, row: Row, outcome: str) -> str:
+def _cell(chapter: Chapter, row: CheckRow, outcome: str) -> str:
     if outcome in TOLD:
         return f'<td class="{outcome}"><a href="#{_anchor(chapter, row)}">{outcome}</a></td>'
     return f'<td class="{outcome if outcome == "pass" else "none"}">{outcome}</td>'
@@ -82,7 +107,7 @@ def _told(matrix: Matrix) -> Iterator[str]:
 
 def _facts(finding: Finding, examination: Examination) -> Iterator[str]:
     yield "<dl>"
-    for name, fact in (*facts(finding), *notes(finding, examination)):
+    for name, fact in (*facts(finding), *notes(finding, examination.arguments)):
         yield f"<dt>{name}</dt><dd><pre>{_text(fact)}</pre></dd>"
     yield "</dl>"
 
@@ -91,7 +116,7 @@ def _suites(matrix: Matrix) -> str:
     return "".join(f"<th>{_text(suite)}</th>" for suite in matrix.suites)
 
 
-def _anchor(chapter: Chapter, row: Row) -> str:
+def _anchor(chapter: Chapter, row: CheckRow) -> str:
     return _text(f"{chapter.title}/{row.check.id}".replace(" ", "_"))
 
 

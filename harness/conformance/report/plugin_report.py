@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from harness.conformance.examination import Examination
 from harness.conformance.features import Standing, standing
 from harness.conformance.finding import Finding, Outcome
-from harness.conformance.report.notes import reason
-from harness.conformance.report.verdict_line import verdict
-from harness.conformance.report.wording import TOLD, by_subject, counts, tally
+from harness.conformance.report.heading import verdict
+from harness.conformance.report.wording import TOLD, by_subject, counts, reason, tally
 from harness.conformance.subject import Subject
 from harness.output import printable
 

@@ -4,15 +4,14 @@ import shlex
 from pathlib import Path
 from typing import Final
 
+import yaml
+
 from harness.conformance.examination import Examination
 from harness.conformance.finding import Finding
 from harness.conformance.report.document import header, standing_entry, summary
-from harness.conformance.report.markdown_parts import escaped
-from harness.conformance.report.notes import notes
+from harness.conformance.report.markdown import escaped, overview, reproduction
 from harness.conformance.report.plugin_report import PluginReport, plugin_reports
-from harness.conformance.report.run_markdown import overview, reproduction
-from harness.conformance.report.wording import TOLD, facts
-from harness.conformance.report.yaml_text import to_yaml_text
+from harness.conformance.report.wording import TOLD, facts, notes
 from harness.files import write_atomically
 from harness.output import printable
 
@@ -20,6 +19,17 @@ KIND: Final = "cni-harness conformance report"
 """The value of the key `kind`."""
 REPORT: Final = "report.yaml"
 PAGE: Final = "README.md"
+
+
+class _Dumper(yaml.SafeDumper):
+    """The safe dumper, which writes texts of several lines as blocks."""
+
+
+def _represent_text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+
+_Dumper.add_representer(str, _represent_text)
 
 
 def to_yaml(examination: Examination) -> str:
@@ -33,7 +43,8 @@ def to_yaml(examination: Examination) -> str:
         "command": shlex.join(examination.command),
         "plugins": [_plugin(each, examination) for each in plugin_reports(examination)],
     }
-    return to_yaml_text(_plain(found))
+    text: str = yaml.dump(_plain(found), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    return text
 
 
 def write_folder(examination: Examination, folder: Path) -> None:
@@ -73,7 +84,7 @@ def _told(finding: Finding, examination: Examination) -> dict[str, object]:
         "outcome": str(finding.outcome),
         **({} if finding.outcome in TOLD else {"detail": finding.detail}),
         **{name: fact for name, fact in facts(finding) if name != "sent"},
-        **dict(notes(finding, examination)),
+        **dict(notes(finding, examination.arguments)),
     }
 
 

@@ -8,9 +8,8 @@ from typing import Final
 from harness.conformance.examination import Examination
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.report.heading import heading
-from harness.conformance.report.notes import notes, reason
 from harness.conformance.report.plugin_report import plugin_reports
-from harness.conformance.report.wording import demand, facts, place
+from harness.conformance.report.wording import demand, facts, notes, place, reason
 from harness.output import printable
 
 _ACTIVE: Final = re.compile(r"([\\#])")
@@ -63,7 +62,7 @@ def _diagnostic(finding: Finding, examination: Examination) -> Iterator[str]:
         "place": place(finding.check.enforced[0]),
         "sentence": demand(finding.check),
         **dict(facts(finding)),
-        **dict(notes(finding, examination)),
+        **dict(notes(finding, examination.arguments)),
         "duration_ms": round(finding.seconds * 1000),
     }
     # JSON is YAML, and what the small YAML parsers of TAP's readers understand.

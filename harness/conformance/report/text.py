@@ -1,17 +1,30 @@
-"""The report for people: a headline for each plugin, and a paragraph for each failure, error and warning."""
+"""The report for people: a paragraph for each failure, error and warning, and a summary that fits a terminal."""
 
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 import click
 
-from harness.conformance.finding import Finding, Outcome
-from harness.conformance.report.grouping import by_answer, unexamined
-from harness.conformance.report.notes import kept_facts
+from harness.conformance.finding import Finding, Outcome, fatal
+from harness.conformance.known_failures import KnownFailures
+from harness.conformance.report.heading import verdict
 from harness.conformance.report.transcript import transcript
-from harness.conformance.report.wording import TOLD, by_subject, counts, demand, facts, is_shown, place, tally
+from harness.conformance.report.wording import (
+    TOLD,
+    by_subject,
+    counts,
+    demand,
+    facts,
+    is_shown,
+    kept_facts,
+    place,
+    tally,
+)
 from harness.conformance.reproduce import Arguments, command_of
+from harness.conformance.sentences import Level
 from harness.output import printable
 
 _COLOURS: Final = {
@@ -27,6 +40,16 @@ _ON_ONE_LINE: Final = ("sent", "repeat", "enter", "remove")
 """The facts that are pasted into a shell."""
 _OWN: Final = ("runs", "expected")
 """The facts that findings with one answer do not share."""
+
+_VARYING: Final = re.compile(
+    r"\b(?:conformance-)?[0-9a-f]{8,}(?:-\d+)*\b|\bveth\w+|\b\d+(?:\.\d+){3}\b|\b\d+\.\d+(?= s\b)"
+)
+"""Parts of an answer that differ from node to node: IDs, names of links and namespaces, addresses, durations."""
+
+_SCREEN: Final = 24
+"""The lines of a terminal."""
+_MOST: Final = 3
+"""Entries of a list, apart from the plugins, which get the room that is left."""
 
 
 def report(
@@ -145,3 +168,91 @@ def _wrapped(line: str, width: int, head: str) -> list[str]:
 
 def _label(finding: Finding) -> str:
     return click.style(f"{finding.outcome:4}", fg=_COLOURS[finding.outcome], bold=finding.outcome is Outcome.FAIL)
+
+
+def by_answer(findings: Sequence[Finding]) -> list[list[Finding]]:
+    """Return findings in groups with the same outcome and the same answer, in the order of each group's first."""
+    groups: dict[tuple[object, ...], list[Finding]] = {}
+    for number, finding in enumerate(findings):
+        answer = _VARYING.sub("#", finding.got)
+        key = (finding.outcome, answer) if answer else (number,)
+        groups.setdefault(key, []).append(finding)
+    return list(groups.values())
+
+
+def unexamined(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
+    """Return the findings that were not examined, by the ID of the check that is the cause."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        if finding.outcome is Outcome.NOT_EXAMINED:
+            groups.setdefault(finding.cause, []).append(finding)
+    return groups
+
+
+def summary(
+    findings: Sequence[Finding],
+    *,
+    known: KnownFailures,
+    cut_short: str = "",
+    files: Sequence[Path] = (),
+    width: int = 80,
+) -> str:
+    """Return the summary: the verdict and at most 23 lines of `width` columns; only a path may be longer.
+
+    `cut_short` is the reason if the run ended early. `files` are the reports that were written.
+    """
+    head = [click.style(verdict(findings), fg="red" if fatal(findings) else "green", bold=True)]
+    if cut_short:
+        head += _item("cut short", printable(cut_short), width)
+    tail = _item("all", tally(counts(findings)), width) if len(by_subject(findings)) > 1 else []
+    for name, text in _figures(findings):
+        tail += _item(name, text, width)
+    if outdated := known.outdated_in_words(findings):
+        tail += ["  known failures that pass now:", *_limited([f"    {line}" for line in outdated])]
+    if kept := sum(finding.kept is not None for finding in findings):
+        tail += _item("kept", f"{kept} nodes; `cni-harness conformance clean` removes them", width)
+    if files:
+        tail += ["  reports:", *_limited([f"    {path}" for path in files])]
+    return "\n".join([*head, *_plugin_lines(findings, _SCREEN - len(head) - len(tail), width), *tail])
+
+
+def _plugin_lines(findings: Sequence[Finding], room: int, width: int) -> list[str]:
+    groups = [(f"{subject}, {printable(subject.network.name)}", found) for subject, found in by_subject(findings)]
+    items = [_item(name, tally(counts(found)), width) for name, found in groups]
+    if sum(map(len, items)) <= room:
+        return [line for item in items for line in item]
+    lines: list[str] = []
+    number = 0
+    while len(lines) + len(items[number]) < room:  # one line is for the rest
+        lines += items[number]
+        number += 1
+    return [*lines, f"  … and {len(items) - number} more plugins"]
+
+
+def _figures(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
+    for name, outcome in (("failed", Outcome.FAIL), ("warned", Outcome.WARN)):
+        found = [finding for finding in findings if finding.outcome is outcome]
+        levels = [(level, sum(finding.check.level is level for finding in found)) for level in Level]
+        if found:
+            known = sum(finding.known != "" for finding in found)
+            words = [f"{number} {level}" for level, number in levels if number]
+            yield name, ", ".join(words) + (f"; {known} of them known" if known else "")
+    if flaky := [finding.check.id for finding in findings if finding.is_intermittent]:
+        yield "intermittent", _named(flaky)
+    if causes := {finding.cause: "" for finding in findings if finding.outcome is Outcome.NOT_EXAMINED}:
+        number = sum(finding.outcome is Outcome.NOT_EXAMINED for finding in findings)
+        yield "not examined", f"{number}, because of {_named([cause or 'other findings' for cause in causes])}"
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - _MOST
+    return ", ".join(names[:_MOST]) + (f" and {more} more" if more > 0 else "")
+
+
+def _limited(lines: Sequence[str]) -> list[str]:
+    more = len(lines) - _MOST
+    return [*lines[:_MOST], *([f"    … and {more} more"] if more > 0 else [])]
+
+
+def _item(name: str, text: str, width: int) -> list[str]:
+    return textwrap.wrap(f"{name}: {text}", width, initial_indent="  ", subsequent_indent="    ")

@@ -1,11 +1,13 @@
 """One finding in words, and many in figures: the common part of all forms of the report."""
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final, Protocol
 
 from harness.conformance.finding import Finding, Outcome
+from harness.conformance.reproduce import Arguments, clean_command, command_of
 from harness.conformance.sentences import Level, Sentence
 from harness.conformance.subject import Subject
 from harness.output import printable
@@ -19,8 +21,11 @@ _QUOTED: Final = ("SPEC.md", "CONVENTIONS.md")
 _NEXT_DIFFERENCE: Final = re.compile(r"; (?=[-+~] \w+: )")
 """The boundary between two differences of a node."""
 
+COMMANDS: Final = frozenset({"reproduce", "enter", "remove"})
+"""The names of facts that are commands for a shell."""
 
-class Described(Protocol):
+
+class AnyCheck(Protocol):
     """A check of plugins, or of runtimes."""
 
     @property
@@ -64,7 +69,7 @@ def is_shown(finding: Finding, *, only_failures: bool) -> bool:
     return finding.outcome in {Outcome.FAIL, Outcome.ERROR} or not only_failures
 
 
-def check_entry(check: Described) -> dict[str, object]:
+def check_entry(check: AnyCheck) -> dict[str, object]:
     """Return the entries of a check that all documents have."""
     sentence = check.enforced[0]
     return {
@@ -83,7 +88,7 @@ def place(sentence: Sentence) -> str:
     return f"{sentence.document}, {sentence.section}"
 
 
-def demand(check: Described) -> str:
+def demand(check: AnyCheck) -> str:
     """Return the sentence that a check enforces, in quotation marks if its document is quoted."""
     sentence = check.enforced[0]
     return f'"{sentence.text}"' if sentence.document in _QUOTED else sentence.text
@@ -107,3 +112,28 @@ def paragraph(finding: Finding) -> str:
     told = [printable(finding.detail)] if finding.outcome in {Outcome.NOT_APPLICABLE, Outcome.NOT_EXAMINED} else []
     told += [f"{name + ':':10}{fact}".replace("\n", "\n" + " " * 10) for name, fact in facts(finding)]
     return "\n".join([finding.check.title, demand(finding.check), *told])
+
+
+def notes(finding: Finding, arguments: Arguments) -> Iterator[tuple[str, str]]:
+    """Yield facts besides the outcome: intermittence, the known failure, the command that repeats it, the kept node."""
+    if finding.is_intermittent:
+        yield "intermittent", f"{finding.failed_runs} of {finding.runs} runs failed"
+    if finding.known:
+        yield "known", printable(finding.known)
+    yield "reproduce", printable(command_of(finding, arguments))
+    yield from kept_facts(finding, arguments)
+
+
+def kept_facts(finding: Finding, arguments: Arguments) -> Iterator[tuple[str, str]]:
+    """Yield the place of the node that was kept, the command that enters it, and the one that removes it."""
+    kept = finding.kept
+    if kept is not None:
+        yield "node", f"{kept.netns}, files in {kept.state_dir}/nodes; containers: {', '.join(kept.containers)}"
+        yield "enter", shlex.join(kept.enter)
+        yield "remove", shlex.join(clean_command(kept, arguments))
+
+
+def reason(finding: Finding) -> str:
+    """Return the reason for the outcome of a check that is not told in full, on one line; empty for none."""
+    cause = f" (see {finding.cause})" if finding.cause else ""
+    return " ".join(f"{printable(finding.detail)}{cause}".split())
