@@ -7,9 +7,8 @@ from typing import Any
 from harness.conformance.catalogue import ALL, Check
 from harness.conformance.examination import Examination, ExaminedFile
 from harness.conformance.finding import Finding, KeptNode, Outcome
-from harness.conformance.profile import Profile
 from harness.conformance.sentences import Level, load
-from harness.conformance.subject import Subject
+from harness.conformance.subject import Profile, Subject
 from harness.libcni.execute import Execution
 from harness.libcni.networks import NetworkList, PluginConfig, parse_network_list
 

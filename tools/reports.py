@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from harness.conformance.edition import SPEC_VERSION
+from harness.conformance.catalogue import SPEC_VERSION
 from harness.conformance.report.markdown import escaped, table
 from harness.conformance.report.submission import KIND, REPORT
 from harness.conformance.report.wording import tally

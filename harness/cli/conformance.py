@@ -87,9 +87,9 @@ def command(
         files.demand_writable()
         if save_known is not None:
             writable_folder(save_known.parent)
-        with stopped_by_signals(survey.extent.halt) as interruption:
+        with stopped_by_signals(survey.options.stop) as interruption:
             made = examine_suite(survey, bin_dirs)
-    cut_short = interruption.reason or made.cut_short or ("--fail-fast" if survey.extent.halt.is_asked else "")
+    cut_short = interruption.reason or made.cut_short or ("--fail-fast" if survey.options.stop.is_requested else "")
     findings = made.findings
     if not findings and not cut_short:
         raise click.UsageError("none of these checks is for any of these plugins")

@@ -71,7 +71,7 @@ def matrix(
             writable_folder(folder)
         suites: dict[str, Examination] = {}
         made = SuiteResult((), {})
-        with stopped_by_signals(survey.extent.halt) as interruption:
+        with stopped_by_signals(survey.options.stop) as interruption:
             for name, bin_dirs in named.items():
                 began = datetime.now().astimezone()
                 # A suite that does not begin any more has no findings, and the reason.

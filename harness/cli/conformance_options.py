@@ -18,7 +18,7 @@ from harness.cli.options import Settings, complete_network
 
 if TYPE_CHECKING:
     from harness.conformance.catalogue import Check
-    from harness.conformance.extent import Extent
+    from harness.conformance.check_options import CheckOptions
     from harness.conformance.finding import Finding
     from harness.conformance.reproduce import Arguments
     from harness.conformance.survey import Survey
@@ -223,8 +223,7 @@ class ConformanceOptions:
         ends the run. `keeps` tells whether the nodes of failed checks stay. Raises UsageError, NetworkError.
         """
         from harness.conformance.finding import fatal
-        from harness.conformance.profile import Profile
-        from harness.conformance.subject import subjects_of
+        from harness.conformance.subject import Profile, subjects_of
         from harness.conformance.survey import Survey
 
         if self.watched and self.jobs > 1:
@@ -233,21 +232,21 @@ class ConformanceOptions:
         networks = self._networks(settings)
         there = [subject.type for network in networks for subject in subjects_of(network, (), profile=profile)]
         demand_known("--plugin", self.plugins, there)
-        extent = replace(self._extent(), keeps=keeps)
+        options = replace(self._options(), keeps=keeps)
         with Progress() as progress:
             halting = Lock()
 
             def tell(finding: "Finding", done: int, total: int) -> None:
                 progress.show(finding, done, total)
                 with halting:
-                    if fail_fast and fatal([finding]) and not extent.halt.is_asked:
-                        extent.halt.ask()
+                    if fail_fast and fatal([finding]) and not options.stop.is_requested:
+                        options.stop.ask()
 
             yield Survey(
                 networks=networks,
                 checks=self.checks(),
                 state_dir=settings.state_dir,
-                extent=extent,
+                options=options,
                 plugins=self.plugins,
                 profile=profile,
                 jobs=self.jobs,
@@ -265,12 +264,12 @@ class ConformanceOptions:
             raise click.UsageError("--conf and --network: a file has its networks' names in it")
         return [read_network_file(path) for path in self.confs] or select_networks(settings, self.names)
 
-    def _extent(self) -> "Extent":
-        from harness.conformance.extent import Extent
+    def _options(self) -> "CheckOptions":
+        from harness.conformance.check_options import CheckOptions
 
         watched = tuple(folder.absolute() for folder in self.watched)
-        extent = Extent(self.timeout, watched, self.preparation, pod_interface=self.pod_interface)
-        return replace(extent, kills=self.points, killers=self.jobs) if self.chaos else extent
+        options = CheckOptions(self.timeout, watched, self.preparation, pod_interface=self.pod_interface)
+        return replace(options, kills=self.points, killers=self.jobs) if self.chaos else options
 
 
 def _words(option: click.Parameter, value: object) -> list[str]:

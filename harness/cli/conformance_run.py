@@ -16,8 +16,8 @@ from harness.output import message_of, replace_line, say
 if TYPE_CHECKING:
     from types import FrameType
 
+    from harness.conformance.check_options import StopRequest
     from harness.conformance.finding import Finding
-    from harness.conformance.halt import Halt
     from harness.conformance.survey import Survey
 
 _SECONDS: Final = 10.0
@@ -92,13 +92,13 @@ class StopSignal:
 
 
 @contextmanager
-def stopped_by_signals(halt: "Halt") -> Iterator[StopSignal]:
-    """Have the signals that end the program halt a survey in the block instead."""
+def stopped_by_signals(stop: "StopRequest") -> Iterator[StopSignal]:
+    """Have the signals that end the program stop the run in the block instead."""
     interruption = StopSignal()
 
     def ask(number: int, frame: "FrameType | None") -> None:
         del frame
-        halt.ask()
+        stop.ask()
         if interruption.number is None:
             interruption.number = number
             with suppress(OSError):
@@ -120,7 +120,7 @@ class SuiteResult(NamedTuple):
 def examine_suite(survey: "Survey", bin_dirs: Sequence[Path], *, lenient: bool = False) -> SuiteResult:
     """Return everything that was found, also if the survey was halted, or an error has ended it.
 
-    Without an error, `cut_short` is empty: the caller knows who asked for the halt.
+    Without an error, `cut_short` is empty: the caller knows who asked for the end.
     """
     findings: list[Finding] = []
     failure = None

@@ -7,19 +7,16 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from harness.conformance.catalogue import Check
+from harness.conformance.check_options import CheckOptions, HangingError, StoppedError
 from harness.conformance.course import demand_room
-from harness.conformance.extent import Extent
-from harness.conformance.finding import Finding, Outcome
+from harness.conformance.finding import Finding, NotApplicableError, Outcome, ViolationError
 from harness.conformance.found_delegates import for_each_delegate
-from harness.conformance.halt import HaltedError
-from harness.conformance.hangs import HangingError
 from harness.conformance.kept_node import kept_node, kept_on_failure
-from harness.conformance.preparation import PreparationError
+from harness.conformance.node_setup import PreparationError
 from harness.conformance.privileges import lacking_root
 from harness.conformance.sentences import Level
 from harness.conformance.subject import Subject
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution
 from harness.shell_command import one_line_command
 from skel.versions import at_least
@@ -35,10 +32,10 @@ class Attempt(NamedTuple):
     violation: ViolationError | None = None
 
 
-def attempt(check: Check, subject: Subject, *, state_dir: Path, extent: Extent) -> Attempt:
+def attempt(check: Check, subject: Subject, *, state_dir: Path, options: CheckOptions) -> Attempt:
     """Run one check on a node of its own, which is then removed or kept; an unforeseen error is a finding, too.
 
-    Raises PreparationError, HaltedError.
+    Raises PreparationError, StoppedError.
     """
     clock = time.monotonic()
     finding = Finding(check, subject, Outcome.PASS, 0.0)
@@ -49,10 +46,10 @@ def attempt(check: Check, subject: Subject, *, state_dir: Path, extent: Extent) 
     trial: Trial | None = None
     found: ViolationError | None = None
     try:
-        with Trial.on_new_node(subject, state_dir, extent) as trial, kept_on_failure(trial):
+        with Trial.on_new_node(subject, state_dir, options) as trial, kept_on_failure(trial):
             executions = trial.executions
             finding = finding._replace(detail=_run(check, trial))
-    except (PreparationError, HaltedError):
+    except (PreparationError, StoppedError):
         raise
     except NotApplicableError as reason:
         finding = finding._replace(outcome=Outcome.NOT_APPLICABLE, detail=str(reason))

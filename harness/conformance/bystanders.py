@@ -4,8 +4,8 @@ import re
 from typing import Final, NamedTuple
 
 from harness.conformance.circumstances import command
+from harness.conformance.finding import NotApplicableError
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError
 from harness.snapshot import Difference, Snapshot
 
 _LINKS: Final = (("other0", "192.0.2", "2001:db8:a::"), ("other1", "198.51.100", "2001:db8:b::"))

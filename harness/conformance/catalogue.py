@@ -1,15 +1,20 @@
-"""The registry of checks: the ID of each, the sentences that it enforces, and the profiles that it is for."""
+"""The registry of checks (the ID, the sentences and the profiles of each), and the version of the suite."""
 
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from harness.conformance.profile import Profile
 from harness.conformance.sentences import Level, Sentence, load
+from harness.conformance.subject import Profile
 
 if TYPE_CHECKING:
     from harness.conformance.trial import Trial
+
+SPEC_VERSION: Final = "1.1.0"
+"""The version of SPEC.md whose sentences the checks enforce."""
+SUITE_VERSION: Final = f"{SPEC_VERSION}-3"
+"""The suite's own version. A check that is added, removed or stricter makes the number behind the hyphen grow."""
 
 ALL: Final = frozenset(Profile)
 

@@ -17,8 +17,8 @@ from tempfile import NamedTemporaryFile
 from typing import Final, NamedTuple
 
 from harness.conformance import expect, killer
-from harness.conformance.asking import Container
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
+from harness.conformance.requests import TrialContainer
 from harness.conformance.subject import Subject
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
@@ -68,18 +68,18 @@ class Chaos(NamedTuple):
         return f"killed at {len(self.kills)} of {self.length} {_UNITS[self.by]}: {len(self.leaks)} leaked"
 
 
-def wreak(subject: Subject, *, state_dir: Path, extent: Extent) -> Chaos:
-    """Kill the ADD of a plugin, as often as the extent says.
+def wreak(subject: Subject, *, state_dir: Path, options: CheckOptions) -> Chaos:
+    """Kill the ADD of a plugin, as often as the options say.
 
     Raises ViolationError if an undisturbed ADD fails; OSError, SnapshotError.
     """
-    nodes = _ChaosNodes(subject, state_dir, extent)
+    nodes = _ChaosNodes(subject, state_dir, options)
     calls, microseconds = nodes.measure()
     by, length = (By.CALLS, calls) if calls >= _FEW_CALLS else (By.TIME, microseconds)
     # If another process does the work, it undoes a change before the change can be seen.
     first = nodes.first_change(by, length) if by is By.CALLS else 1
-    wanted = sorted(set(_spread(extent.kills, first, length)))
-    jobs = extent.killers
+    wanted = sorted(set(_spread(options.kills, first, length)))
+    jobs = options.killers
 
     with ThreadPoolExecutor(jobs, thread_name_prefix="chaos") as pool:
         shares = pool.map(lambda share: list(nodes.kills(by, share)), [wanted[number::jobs] for number in range(jobs)])
@@ -92,7 +92,7 @@ class _ChaosNodes(NamedTuple):
 
     subject: Subject
     state_dir: Path
-    extent: Extent
+    options: CheckOptions
 
     def measure(self) -> tuple[int, int]:
         """Return the number of system calls of an ADD, and the microseconds of an ADD that is not traced.
@@ -142,10 +142,10 @@ class _ChaosNodes(NamedTuple):
                     yield Kill(point, leaked)
 
     def _new_node(self) -> AbstractContextManager[Trial]:
-        return Trial.on_new_node(self.subject, self.state_dir, self.extent, "chaos")
+        return Trial.on_new_node(self.subject, self.state_dir, self.options, "chaos")
 
 
-def _left_after(trial: Trial, resident: Container, by: By, point: int) -> tuple[str, ...]:
+def _left_after(trial: Trial, resident: TrialContainer, by: By, point: int) -> tuple[str, ...]:
     """Kill the ADD of a new container at a point, clean up as a runtime does, and return the leftovers in words."""
     container = trial.new_container()
     before = trial.snapshot(container)
@@ -160,7 +160,7 @@ def _left_after(trial: Trial, resident: Container, by: By, point: int) -> tuple[
     return failure + left
 
 
-def settled(trial: Trial, container: Container, before: Snapshot) -> tuple[str, ...]:
+def settled(trial: Trial, container: TrialContainer, before: Snapshot) -> tuple[str, ...]:
     """Return the differences from `before` in words, once they are gone or the time is over."""
     began = time.monotonic()
     while left := trial.leftovers(before, trial.snapshot(container)):
@@ -172,7 +172,7 @@ def settled(trial: Trial, container: Container, before: Snapshot) -> tuple[str, 
 def killed(
     trial: Trial,
     verb: str,
-    container: Container,
+    container: TrialContainer,
     by: By,
     point: int,
     ending: signal.Signals = signal.SIGKILL,

@@ -4,10 +4,10 @@ import subprocess
 from contextlib import suppress
 from typing import Final
 
-from harness.conformance.asking import Container
+from harness.conformance.finding import NotApplicableError
 from harness.conformance.ordinary import settled
+from harness.conformance.requests import TrialContainer
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError
 from harness.overload import overload
 from harness.snapshot import Snapshot
 from netlink.namespace import remove_namespace
@@ -41,7 +41,7 @@ def has_interface(trial: Trial, netns: str, name: str) -> bool:
     return happened(trial, netns, "ip", "link", "show", "dev", name)
 
 
-def make_interface(trial: Trial, container: Container) -> None:
+def make_interface(trial: Trial, container: TrialContainer) -> None:
     """Make an interface in a container, with the name that ADD is asked for. Raises NotApplicableError."""
     made = command(
         trial, container.netns, "ip", "link", "add", container.ifname, "type", "veth", "peer", "name", _OTHER_END
@@ -55,12 +55,12 @@ def lose_interface(trial: Trial, netns: str, name: str) -> bool:
     return happened(trial, netns, "ip", "link", "delete", "dev", name)
 
 
-def lose_namespace(container: Container) -> None:
+def lose_namespace(container: TrialContainer) -> None:
     """Remove a container's namespace, as at the end of the container; the kernel removes its content later."""
     remove_namespace(container.netns)
 
 
-def demand_no_device(trial: Trial, container: Container) -> None:
+def demand_no_device(trial: Trial, container: TrialContainer) -> None:
     """Raise NotApplicableError if ADD has moved an interface of the node's preparation into the container.
 
     A virtual interface ends with its namespace. The kernel puts hardware back, but to the machine's first namespace.
@@ -105,7 +105,7 @@ def untouched_by_any(trial: Trial) -> Snapshot:
     return before
 
 
-def demand_of_others(trial: Trial, before: Snapshot, container: Container, *seen: Container) -> None:
+def demand_of_others(trial: Trial, before: Snapshot, container: TrialContainer, *seen: TrialContainer) -> None:
     """Have the plugins before the one under test clean up. Raises NotApplicableError if they leave something."""
     trial.detach_others(container)
     left = settled(trial, before, *seen)

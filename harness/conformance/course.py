@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Final, Unpack
 
 from harness.conformance import expect
-from harness.conformance.asking import Changes, Container
+from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.kernel import Address, links
 from harness.conformance.ordinary import beyond_ordinary, settled
+from harness.conformance.requests import Changes, TrialContainer
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution
 from harness.snapshot import Difference, Snapshot
 from skel.result import Result
@@ -19,7 +19,7 @@ BARE_PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
 """The PATH of a process of the system whose environment sets none."""
 
 
-def baseline(trial: Trial, *containers: Container) -> Snapshot:
+def baseline(trial: Trial, *containers: TrialContainer) -> Snapshot:
     """Return the state before the first ADD of the containers, on a node that has everything that pods share.
 
     The containers are new, since some plugins leave things in a pod until its end: `del-undoes-add` reports those.
@@ -29,7 +29,7 @@ def baseline(trial: Trial, *containers: Container) -> Snapshot:
     return trial.snapshot(*containers)
 
 
-def demand_back(trial: Trial, before: Snapshot, when: str, *containers: Container) -> None:
+def demand_back(trial: Trial, before: Snapshot, when: str, *containers: TrialContainer) -> None:
     """Have the plugins before the one under test clean up as well, and demand the state that `baseline` returned.
 
     This also removes a chained plugin's leftovers on an interface: no runtime adds to the same interface again.
@@ -55,7 +55,7 @@ def round_trip(trial: Trial, when: str, **changes: Unpack[Changes]) -> Result:
     return result
 
 
-def _come_and_go(trial: Trial, container: Container, when: str, changes: Changes) -> Result:
+def _come_and_go(trial: Trial, container: TrialContainer, when: str, changes: Changes) -> Result:
     added = trial.add(container, **changes)
     expect.succeeded(added, f"ADD {when}")
     result = expect.result(added, trial.version)
@@ -64,12 +64,12 @@ def _come_and_go(trial: Trial, container: Container, when: str, changes: Changes
     return result
 
 
-def demand_soon_same(trial: Trial, before: Snapshot, when: str, *containers: Container) -> None:
+def demand_soon_same(trial: Trial, before: Snapshot, when: str, *containers: TrialContainer) -> None:
     """Demand that the node is as before, once the kernel has finished its removals in the background."""
     _demand_none(settled(trial, before, *containers), when)
 
 
-def demand_no_more(trial: Trial, before: Snapshot, when: str, *containers: Container) -> None:
+def demand_no_more(trial: Trial, before: Snapshot, when: str, *containers: TrialContainer) -> None:
     """Demand so after ADD and DEL of these containers, or of the trial's; leftovers of ordinary ones do not count."""
     left = settled(trial, before, *containers)
     _demand_none(beyond_ordinary(trial, left, max(1, len(containers))), when)
@@ -86,7 +86,7 @@ def demand_room(trial: Trial, attachments: int) -> None:
 
     The room is found out on another node, by one ADD after the other.
     """
-    elsewhere, held = Trial(trial.subject, trial.site, trial.extent), 0
+    elsewhere, held = Trial(trial.subject, trial.site, trial.options), 0
     while held < attachments and elsewhere.add(elsewhere.new_container()).exit_code == 0:
         held += 1
     if 0 < held < attachments:
@@ -102,7 +102,7 @@ def demand_ordinary_add(trial: Trial, unusual: Execution) -> None:
         trial.attach()
 
 
-def let_go(trial: Trial, container: Container) -> None:
+def let_go(trial: Trial, container: TrialContainer) -> None:
     """DEL of the plugin under test, whose outcome is ignored, and then of those before it."""
     trial.delete(container)
     trial.detach_others(container)

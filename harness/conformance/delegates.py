@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from harness.conformance.call import execute
+from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.requests import execute
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution, Executor, PluginNotFoundError
 from harness.overload import overload
 from skel.strict_json import decode_output

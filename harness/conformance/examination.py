@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from harness.conformance.edition import SPEC_VERSION, SUITE_VERSION
+from harness.conformance.catalogue import SPEC_VERSION, SUITE_VERSION
 from harness.conformance.finding import Finding
 from harness.conformance.reproduce import Arguments
 

@@ -10,12 +10,12 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
-from harness.conformance.call import execute
 from harness.conformance.course import BARE_PATH
 from harness.conformance.examination import Examination, ExaminedFile
 from harness.conformance.finding import Finding
 from harness.conformance.privileges import privileges
 from harness.conformance.reproduce import Arguments, this_program
+from harness.conformance.requests import execute
 from harness.conformance.subject import Subject
 from harness.libcni.execute import Executor, PluginNotFoundError
 from harness.runtime.node import Node

@@ -8,9 +8,8 @@ from typing import Final
 
 from harness.conformance.attempt import ORDINARY_ADD, Attempt, attempt, not_examined
 from harness.conformance.catalogue import Check, checks
-from harness.conformance.extent import Extent
-from harness.conformance.finding import Finding, Outcome
-from harness.conformance.halt import HaltedError
+from harness.conformance.check_options import CheckOptions, StoppedError
+from harness.conformance.finding import Finding, Outcome, UnexecutableError
 from harness.conformance.kept_node import without_node
 from harness.conformance.prerequisites import (
     PREREQUISITES,
@@ -20,7 +19,6 @@ from harness.conformance.prerequisites import (
 )
 from harness.conformance.subject import Subject
 from harness.conformance.symptoms import version_differs
-from harness.conformance.verdict import UnexecutableError
 
 _FAILED: Final = (Outcome.FAIL, Outcome.WARN)
 _JUDGED: Final = (Outcome.PASS, *_FAILED)
@@ -36,7 +34,7 @@ class Examiner:
         subject: Subject,
         *,
         state_dir: Path,
-        extent: Extent,
+        options: CheckOptions,
         repeat: int = 1,
         causes: Sequence[Prerequisite] = PREREQUISITES,
     ) -> None:
@@ -44,7 +42,7 @@ class Examiner:
         self._allowed = frozenset(each.check for each in causes)
         self._subject = subject
         self._state_dir = state_dir
-        self._extent = extent
+        self._options = options
         self._repeat = repeat
         self._checks = {check.id: check for check in checks()}
         self._lock = RLock()
@@ -54,7 +52,7 @@ class Examiner:
         """The causes that a thread is looking for: one asks for the next, and none for itself. Other threads wait."""
 
     def find(self, check: Check) -> Finding:
-        """Return the finding of a check. Raises PreparationError, HaltedError."""
+        """Return the finding of a check. Raises PreparationError, StoppedError."""
         if check == self._checks.get(check.id) and check.id in _NAMES:
             return self._cause(check.id).finding
         return self._judge(check, PREREQUISITES).finding
@@ -87,7 +85,7 @@ class Examiner:
         while len(runs) < wanted:
             try:
                 runs.append(self._run(check, prerequisites))
-            except HaltedError:
+            except StoppedError:
                 if not runs:
                     raise
                 break
@@ -103,15 +101,15 @@ class Examiner:
 
     def _run(self, check: Check, prerequisites: Sequence[Prerequisite]) -> Attempt:
         corrects = check.id not in {ORDINARY_ADD, RESULT_VERSION} and self._has_wrong_version()
-        extent = replace(self._extent, corrects_version=corrects)
-        made = attempt(check, self._subject, state_dir=self._state_dir, extent=extent)
+        options = replace(self._options, corrects_version=corrects)
+        made = attempt(check, self._subject, state_dir=self._state_dir, options=options)
         for each in prerequisites:
             if self._can_ask(each) and each.concerns(made) and each.explains(cause := self._cause(each.check), made):
                 without_node(made.finding)
                 return Attempt(not_examined(made.finding, each.check, _why(cause.finding)))
         shown = made.violation.execution if made.violation else None
         if shown is not None and shown.timed_out:
-            self._extent.hangs.report(shown.verb, check.id)
+            self._options.hangs.report(shown.verb, check.id)
         return made
 
     def _can_ask(self, prerequisite: Prerequisite) -> bool:

@@ -6,7 +6,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.conformance.verdict import ViolationError
+from harness.conformance.finding import ViolationError
 from harness.libcni.exchange import FLOOD
 from harness.libcni.execute import Execution
 from skel.errors import CniError

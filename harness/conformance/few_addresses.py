@@ -8,9 +8,9 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Final
 
-from harness.conformance.asking import Container
+from harness.conformance.finding import NotApplicableError
+from harness.conformance.requests import TrialContainer
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError
 from harness.libcni.execute import Execution
 
 COUNT: Final = 2
@@ -47,13 +47,13 @@ def lopsided(ipam: object) -> dict[str, object]:
     return {**others, "ranges": [[first], [second]]}
 
 
-def exhaust(trial: Trial) -> tuple[Mapping[str, object], list[Container], Execution]:
+def exhaust(trial: Trial) -> tuple[Mapping[str, object], list[TrialContainer], Execution]:
     """Use up all addresses; return the configuration's keys, the containers that have addresses, and the failed ADD.
 
     Raises NotApplicableError if no ADD fails for want of an address, or one fails earlier.
     """
     config = {"ipam": narrowed(trial.subject.plugin.raw.get("ipam"))}
-    served: list[Container] = []
+    served: list[TrialContainer] = []
     for _ in range(COUNT):
         container = trial.new_container()
         added = trial.add(container, config=config)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from harness.conformance.circumstances import command
+from harness.conformance.finding import NotApplicableError
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError
 
 Ruleset: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Tables, rules and elements of sets and maps: each has a unique name, and the object that would delete it."""

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from harness.conformance.finding import ViolationError
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import ViolationError
 from skel.result import Result
 
 

@@ -4,24 +4,24 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from harness.conformance.asking import Container
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
+from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.requests import TrialContainer
 from harness.conformance.subject import Subject
 from harness.conformance.symptoms import NUMBERS
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.snapshot import Difference
 
 _NODE: Final = "node"
 
 
-def left_for_good(subject: Subject, state_dir: Path, extent: Extent) -> tuple[str, ...]:
+def left_for_good(subject: Subject, state_dir: Path, options: CheckOptions) -> tuple[str, ...]:
     """Return the things of the node that remain after the first ADD and DEL: "nft table ip nat", "sysctl NAME=1".
 
     Things that each ADD and DEL leaves are left out: they are a finding. So are the contents of a table and of a link,
     and files. None are returned if the plugin or one before it fails. Raises OSError, PreparationError.
     """
-    with Trial.on_new_node(subject, state_dir, extent) as trial:
+    with Trial.on_new_node(subject, state_dir, options) as trial:
         try:
             trial.prepare(trial.container)
             trial.detach_others(trial.container)  # their things are told of them
@@ -37,7 +37,7 @@ def left_for_good(subject: Subject, state_dir: Path, extent: Extent) -> tuple[st
     return tuple(_told([each for each in left if _pattern(each) not in again]))
 
 
-def _come_and_go(trial: Trial, container: Container) -> None:
+def _come_and_go(trial: Trial, container: TrialContainer) -> None:
     trial.attach(container)
     trial.detach(container)
 

@@ -7,24 +7,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from harness.conformance.check_options import CheckOptions, HangingError
 from harness.conformance.delegates import Delegate
-from harness.conformance.extent import Extent
-from harness.conformance.hangs import HangingError
-from harness.conformance.profile import Profile
-from harness.conformance.subject import Subject
+from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.subject import Profile, Subject
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Executor
 
 
-def with_delegates(subject: Subject, state_dir: Path, extent: Extent) -> Subject:
+def with_delegates(subject: Subject, state_dir: Path, options: CheckOptions) -> Subject:
     """Find the plugins that the subject executes, by an ADD on a new node; the profile must be known.
 
     Nothing is executed if the configuration names an IPAM plugin: that is the delegate. Raises OSError.
     """
     if subject.profile is Profile.IPAM or subject.delegate:
         return subject
-    with Trial.on_new_node(subject, state_dir, extent) as trial:
+    with Trial.on_new_node(subject, state_dir, options) as trial:
         substitutes = _substitutes(trial)
         folders = [*(str(each.bin_dir) for each in substitutes), *map(str, Executor(subject.bin_dirs).bin_dirs)]
         try:
@@ -43,7 +41,7 @@ def for_each_delegate(action: Callable[[Trial], str | None], trial: Trial) -> st
     remark = action(trial)
     for name in trial.subject.delegates[1:] if trial.delegate_recorded else ():
         subject = replace(trial.subject, executed=(name,))
-        with Trial.on_new_node(subject, trial.site.state_dir, trial.extent) as another:
+        with Trial.on_new_node(subject, trial.site.state_dir, trial.options) as another:
             try:
                 remark = remark or action(another)
             except NotApplicableError:

@@ -3,23 +3,21 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from harness.conformance.finding import Finding, KeptNode
-from harness.conformance.halt import HaltedError
-from harness.conformance.hangs import HangingError
+from harness.conformance.check_options import HangingError, StoppedError
+from harness.conformance.finding import Finding, KeptNode, NotApplicableError
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError
 from harness.runtime.site import remove_kept
 
 
 @contextmanager
 def kept_on_failure(trial: Trial) -> Iterator[None]:
-    """Have the trial's node stay if the block raises a violation or an unforeseen error, and its extent says so."""
+    """Have the trial's node stay if the block raises a violation or an unforeseen error, and its options say so."""
     try:
         yield
-    except (NotApplicableError, HaltedError, HangingError):
+    except (NotApplicableError, StoppedError, HangingError):
         raise
     except Exception:
-        if trial.extent.keeps:
+        if trial.options.keeps:
             trial.site.keep()
         raise
 

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from harness.conformance.edition import SUITE_VERSION
+from harness.conformance.catalogue import SUITE_VERSION
 from harness.conformance.finding import Finding, Outcome
 from harness.output import printable
 

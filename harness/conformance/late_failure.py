@@ -4,8 +4,8 @@ import json
 
 from harness.conformance.course import let_go
 from harness.conformance.delegates import Answer, Delegate, recording
+from harness.conformance.finding import NotApplicableError
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError
 from skel.strict_json import decode_output
 
 _UNREACHABLE = {"dst": "203.0.113.0/24", "gw": "198.51.100.77"}

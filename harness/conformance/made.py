@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from harness.conformance.asking import Container
 from harness.conformance.circumstances import happened
+from harness.conformance.finding import NotApplicableError
 from harness.conformance.kernel import Address, links
+from harness.conformance.requests import TrialContainer
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError
 from skel.result import Result, Route
 
 
@@ -24,13 +24,13 @@ def own_interface(trial: Trial, result: dict[str, Any]) -> dict[str, Any]:
     raise NotApplicableError("the result has no hardware address of the container's interface")
 
 
-def previous(trial: Trial, container: Container) -> Result:
+def previous(trial: Trial, container: TrialContainer) -> Result:
     """Return the result of the plugins before the one under test, an empty one if it is the first."""
     given = trial.prev_result(container)
     return Result() if given is None else Result.decode_any(given)
 
 
-def own_addresses(trial: Trial, container: Container) -> list[Address]:
+def own_addresses(trial: Trial, container: TrialContainer) -> list[Address]:
     """Attach a container, and return the addresses that its interface has from the plugin under test.
 
     They are those of the result, as the kernel has them: a wrong index or prefix length in the result hides none.
@@ -41,14 +41,14 @@ def own_addresses(trial: Trial, container: Container) -> list[Address]:
     return [each for each in link.addresses if each.ip in told] if link is not None else []
 
 
-def own_routes(trial: Trial, container: Container) -> list[Route]:
+def own_routes(trial: Trial, container: TrialContainer) -> list[Route]:
     """Attach a container, and return the routes that the plugin under test has made."""
     result = trial.attach(container)
     earlier = [route.dst for route in previous(trial, container).routes]
     return [route for route in result.routes if route.dst not in earlier]
 
 
-def remove_route(trial: Trial, container: Container, route: Route) -> bool:
+def remove_route(trial: Trial, container: TrialContainer, route: Route) -> bool:
     """Remove a route from the kernel without the plugin's knowledge; False if the kernel has no such route."""
     table = [] if route.table is None else ["table", str(route.table)]
     family = f"-{route.dst.version}"

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from harness.conformance.asking import Container
+from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.requests import TrialContainer
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.overload import overload
 from harness.snapshot import Difference, Snapshot
 
@@ -17,7 +17,7 @@ _PAUSE: Final = 0.05
 _Kind: TypeAlias = tuple[str, str, str]
 
 
-def settled(trial: Trial, before: Snapshot, *containers: Container) -> list[Difference]:
+def settled(trial: Trial, before: Snapshot, *containers: TrialContainer) -> list[Difference]:
     """Return the differences to `before` that remain once the kernel has finished its removals in the background."""
     began = time.monotonic()
     left = trial.leftovers(before, trial.snapshot(*containers))
@@ -45,7 +45,7 @@ def _kind_of(difference: Difference) -> _Kind:
 
 
 def _ordinary(trial: Trial) -> Counter[_Kind]:
-    elsewhere = Trial(trial.subject, trial.site, trial.extent)
+    elsewhere = Trial(trial.subject, trial.site, trial.options)
     try:
         elsewhere.warm_up()
         before = elsewhere.snapshot()

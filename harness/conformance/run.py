@@ -9,23 +9,21 @@ from pathlib import Path
 from harness.conformance import expect
 from harness.conformance.attempt import attempt
 from harness.conformance.catalogue import Check
+from harness.conformance.check_options import CheckOptions, StoppedError
 from harness.conformance.examiner import Examiner
-from harness.conformance.extent import Extent
 from harness.conformance.finding import Finding
-from harness.conformance.halt import HaltedError
-from harness.conformance.profile import Profile
-from harness.conformance.subject import Subject
+from harness.conformance.subject import Profile, Subject
 from harness.conformance.trial import Trial
 
 
-def with_profile(subject: Subject, state_dir: Path, extent: Extent) -> Subject:
+def with_profile(subject: Subject, state_dir: Path, options: CheckOptions) -> Subject:
     """Find out the plugin's profile, unless it is known: an ADD shows it by the objects in the pod.
 
-    Raises ViolationError if the ADD fails; OSError, SnapshotError, PreparationError, HaltedError.
+    Raises ViolationError if the ADD fails; OSError, SnapshotError, PreparationError, StoppedError.
     """
     if subject.profile is not None:
         return subject
-    with Trial.on_new_node(subject, state_dir, replace(extent, corrects_version=True)) as trial:
+    with Trial.on_new_node(subject, state_dir, replace(options, corrects_version=True)) as trial:
         before = trial.snapshot()
         result = expect.result(trial.add(), trial.version)
         made = before.sections["pod/links"].keys() != trial.snapshot().sections["pod/links"].keys()
@@ -35,9 +33,12 @@ def with_profile(subject: Subject, state_dir: Path, extent: Extent) -> Subject:
     return replace(subject, profile=Profile.IPAM if result.ips and not result.interfaces else Profile.CHAINED)
 
 
-def run_check(check: Check, subject: Subject, *, state_dir: Path, extent: Extent) -> Finding:
-    """Run one check once, and judge it by itself: no other check is its cause. Raises PreparationError, HaltedError."""
-    return attempt(check, subject, state_dir=state_dir, extent=extent).finding
+def run_check(check: Check, subject: Subject, *, state_dir: Path, options: CheckOptions) -> Finding:
+    """Run one check once, and judge it by itself: no other check is its cause.
+
+    Raises PreparationError, StoppedError.
+    """
+    return attempt(check, subject, state_dir=state_dir, options=options).finding
 
 
 def examine(  # noqa: PLR0913 -- the checks of a plugin, and how they are run
@@ -45,7 +46,7 @@ def examine(  # noqa: PLR0913 -- the checks of a plugin, and how they are run
     checks: Sequence[Check],
     *,
     state_dir: Path,
-    extent: Extent,
+    options: CheckOptions,
     jobs: int = 1,
     repeat: int = 1,
     judge: Callable[[Finding], Finding] = lambda finding: finding,
@@ -60,16 +61,16 @@ def examine(  # noqa: PLR0913 -- the checks of a plugin, and how they are run
     halted, or ends by an error. Raises PreparationError.
     """
     wanted = [check for check in checks if subject.profile in check.profiles]
-    examiner = Examiner(subject, state_dir=state_dir, extent=extent, repeat=repeat)
+    examiner = Examiner(subject, state_dir=state_dir, options=options, repeat=repeat)
     numbers = count(1)
     made: dict[str, Finding] = {}
 
     def run(check: Check) -> None:
-        if extent.halt.is_asked:
+        if options.stop.is_requested:
             return
         try:
             finding = made[check.id] = judge(examiner.find(check))
-        except HaltedError:
+        except StoppedError:
             return
         progress(finding, next(numbers), len(wanted))
 

@@ -1,15 +1,42 @@
 """The checks that a user chooses, by ID, level and section of the specification."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
 from harness.conformance.catalogue import Check
-from harness.conformance.sections import is_within, section_name
-from harness.conformance.sentences import Level
+from harness.conformance.sentences import Level, Sentence
+
+_NUMBER: Final = re.compile(r"\d+")
+_ASIDE: Final = re.compile(r"\(.*?\)")
+_WORD: Final = re.compile(r"\w+(?:-\w+)*")
 
 _STRICTNESS: Final = {level: number for number, level in enumerate(Level)}
+
+
+def section_name(sentence: Sentence) -> str:
+    """Return the short name of a sentence's section, derived from the headings.
+
+    Only SPEC.md numbers its chapters. Words in capitals stay, the others get small letters.
+    """
+    if sentence.document != "SPEC.md":
+        return f"{sentence.document.removesuffix('.md').lower()}.{_words(sentence.section)}"
+    chapter, _, heading = sentence.section.partition(" / ")
+    number = _NUMBER.match(chapter)
+    first = number[0] if number else _words(chapter)
+    return f"{first}.{_words(heading)}" if heading else first
+
+
+def is_within(section: str, other: str) -> bool:
+    """Tell whether a section is `other` or one of its subsections; the case of letters does not matter."""
+    return f"{section.lower()}.".startswith(f"{other.lower()}.")
+
+
+def _words(heading: str) -> str:
+    words = _WORD.findall(_ASIDE.sub("", heading))
+    return "-".join(word if word.isupper() else word.lower() for word in words)
 
 
 class SelectionError(Exception):

@@ -11,23 +11,20 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from harness.conformance.catalogue import Check, checks
+from harness.conformance.check_options import CheckOptions, Hangs
 from harness.conformance.examiner import Examiner
-from harness.conformance.extent import Extent
-from harness.conformance.finding import Finding, Outcome
+from harness.conformance.finding import Finding, Outcome, ViolationError
 from harness.conformance.found_delegates import with_delegates
-from harness.conformance.hangs import Hangs
 from harness.conformance.known_failures import KnownFailures, KnownFailuresError
-from harness.conformance.preparation import PreparationError
+from harness.conformance.node_setup import PreparationError
 from harness.conformance.prerequisites import PREREQUISITES
-from harness.conformance.profile import Profile
 from harness.conformance.report.wording import paragraph, place
 from harness.conformance.reproduce import Arguments, command_of
 from harness.conformance.run import with_profile
 from harness.conformance.selection import Selection, SelectionError
 from harness.conformance.sentences import Level
-from harness.conformance.subject import Subject, subjects_of
+from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.conformance.survey import in_common_version
-from harness.conformance.verdict import ViolationError
 from harness.libcni.execute import PluginError
 from harness.libcni.networks import NetworkError, read_network_file
 from harness.output import printable
@@ -79,13 +76,13 @@ class _Suite:
         """Find the items. Raises NetworkError, _DeclarationError."""
         prepare = declaration["prepare"]
         watched = tuple(map(Path, declaration["watched"]))
-        self._extent = Extent(
+        self._options = CheckOptions(
             declaration["timeout"],
             watched,
             Path(prepare) if prepare else None,
             pod_interface=declaration["pod_interface"],
         )
-        self._arguments = _arguments(declaration, self._extent)
+        self._arguments = _arguments(declaration, self._options)
         self._profiles: dict[str, Profile] = {}
         self._executed: list[tuple[Subject, tuple[str, ...]]] = []
         self._folder = TemporaryDirectory(prefix="conformance-")
@@ -98,7 +95,7 @@ class _Suite:
     def run(self, name: str) -> dict[str, object]:
         """Run the check of an item on a node of its own. Raises PluginError, PreparationError."""
         item, folder = self.items[name], Path(self._folder.name)
-        subject = in_common_version(item.subject, folder, self._extent)
+        subject = in_common_version(item.subject, folder, self._options)
         found = self._profile_of(subject, folder)
         if found is not item.profile:
             text = f'{subject.type} is of the profile {found}: say so, profile="{found}"'
@@ -118,8 +115,8 @@ class _Suite:
             if known == subject:
                 return examiner
         # Items may be selected alone: only the cause that concerns nearly all of them may have one skipped.
-        extent = replace(self._extent, hangs=Hangs())
-        examiner = Examiner(subject, state_dir=folder, extent=extent, causes=PREREQUISITES[:1])
+        options = replace(self._options, hangs=Hangs())
+        examiner = Examiner(subject, state_dir=folder, options=options, causes=PREREQUISITES[:1])
         self._examiners.append((subject, examiner))
         return examiner
 
@@ -128,7 +125,7 @@ class _Suite:
         for known, executed in self._executed:
             if known == subject:
                 return replace(subject, executed=executed)
-        found = with_delegates(subject, state_dir, self._extent)
+        found = with_delegates(subject, state_dir, self._options)
         self._executed.append((subject, found.executed))
         return found
 
@@ -138,7 +135,7 @@ class _Suite:
             return subject.profile
         if subject.type not in self._profiles:
             try:
-                found = with_profile(subject, state_dir, self._extent).profile
+                found = with_profile(subject, state_dir, self._options).profile
             except ViolationError:
                 found = None
             self._profiles[subject.type] = found or Profile.INTERFACE
@@ -175,19 +172,19 @@ def _demand_known(what: str, given: Sequence[str], known: Sequence[str]) -> None
         raise _DeclarationError(f"{what}: there is no {', '.join(missing)}")
 
 
-def _arguments(declaration: Mapping[str, Any], extent: Extent) -> Arguments:
+def _arguments(declaration: Mapping[str, Any], options: CheckOptions) -> Arguments:
     """Return the arguments of a command line that examines as this declaration."""
-    options = [f"--watch={folder}" for folder in extent.watched]
-    if extent.timeout != Extent.timeout:
-        options.append(f"--timeout={extent.timeout:g}")
-    if extent.preparation:
-        options.append(f"--prepare={extent.preparation}")
-    if extent.pod_interface:
-        options.append("--pod-interface")
+    words = [f"--watch={folder}" for folder in options.watched]
+    if options.timeout != CheckOptions.timeout:
+        words.append(f"--timeout={options.timeout:g}")
+    if options.preparation:
+        words.append(f"--prepare={options.preparation}")
+    if options.pod_interface:
+        words.append("--pod-interface")
     if declaration["profile"]:
-        options.append(f"--profile={declaration['profile']}")
+        words.append(f"--profile={declaration['profile']}")
     folders = tuple(Path(folder) for folder in declaration["bin_dirs"])
-    return Arguments(bin_dirs=folders, options=tuple(options))
+    return Arguments(bin_dirs=folders, options=tuple(words))
 
 
 def _text(finding: Finding, arguments: Arguments) -> str:

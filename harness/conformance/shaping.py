@@ -2,8 +2,8 @@
 
 from typing import Final, NamedTuple
 
-from harness.conformance.asking import Container
 from harness.conformance.circumstances import happened
+from harness.conformance.requests import TrialContainer
 from harness.conformance.trial import Trial
 from harness.snapshot import Snapshot
 
@@ -17,7 +17,7 @@ class Qdisc(NamedTuple):
     name: str
 
 
-def added(trial: Trial, container: Container, before: Snapshot, after: Snapshot) -> list[Qdisc]:
+def added(trial: Trial, container: TrialContainer, before: Snapshot, after: Snapshot) -> list[Qdisc]:
     """Return the additions on the node and in the container of the snapshots; none if tc(8) is not installed."""
     return [
         Qdisc(netns, name)

@@ -1,16 +1,27 @@
-"""The subject of a test: one plugin of a network list, and the plugins that are executed before it."""
+"""The subject of a test: one plugin of a network list, its kind, and the plugins that are executed before it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from harness.conformance.profile import Profile
 from harness.libcni.networks import NetworkList, PluginConfig
 
 LOOPBACK: Final = "lo"
 _LOOPBACK_PLUGIN: Final = "loopback"
 _IFNAME: Final = "eth0"
+
+
+class Profile(StrEnum):
+    """The kind of a plugin under test."""
+
+    INTERFACE = "interface"
+    """Makes the interface of a pod; the first of a list."""
+    CHAINED = "chained"
+    """Changes objects that the plugins before it in the list have made."""
+    IPAM = "ipam"
+    """Gives addresses; executed by an interface plugin."""
 
 
 @dataclass(frozen=True)

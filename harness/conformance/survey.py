@@ -8,16 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from harness.conformance.catalogue import Check
-from harness.conformance.extent import Extent
-from harness.conformance.finding import Finding
+from harness.conformance.check_options import CheckOptions, Hangs, StoppedError
+from harness.conformance.finding import Finding, ViolationError
 from harness.conformance.for_good import left_for_good
 from harness.conformance.found_delegates import with_delegates
-from harness.conformance.halt import HaltedError
-from harness.conformance.hangs import Hangs
-from harness.conformance.profile import Profile
 from harness.conformance.run import examine, with_profile
-from harness.conformance.subject import Subject, subjects_of
-from harness.conformance.verdict import ViolationError
+from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.execute import Executor, PluginError, PluginNotFoundError
 from harness.libcni.networks import NetworkList
 from harness.libcni.outcome import decode_versions
@@ -38,7 +34,7 @@ class Survey:
     networks: Sequence[NetworkList]
     checks: Sequence[Check]
     state_dir: Path
-    extent: Extent
+    options: CheckOptions
     plugins: Sequence[str] = ()
     profile: Profile | None = None
     jobs: int = 1
@@ -69,21 +65,21 @@ class Survey:
         findings: list[Finding] = [] if found is None else found
         self.left_for_good.clear()
         for subject in subjects:
-            extent = replace(self.extent, hangs=Hangs())
-            if extent.halt.is_asked:
+            options = replace(self.options, hangs=Hangs())
+            if options.stop.is_requested:
                 break
-            with suppress(HaltedError):
-                profiled = self._profiled(subject, extent)
+            with suppress(StoppedError):
+                profiled = self._profiled(subject, options)
                 if not any(profiled.profile in check.profiles for check in self.checks):
                     continue
-                if not extent.hangs.has_only_hung("ADD"):
-                    self._note_left(profiled, extent)
-                    profiled = with_delegates(profiled, self.state_dir, extent)
+                if not options.hangs.has_only_hung("ADD"):
+                    self._note_left(profiled, options)
+                    profiled = with_delegates(profiled, self.state_dir, options)
                 examine(
                     profiled,
                     self.checks,
                     state_dir=self.state_dir,
-                    extent=extent,
+                    options=options,
                     jobs=self.jobs,
                     repeat=self.repeat,
                     judge=self.judge,
@@ -92,11 +88,11 @@ class Survey:
                 )
         return findings
 
-    def _note_left(self, subject: Subject, extent: Extent) -> None:
+    def _note_left(self, subject: Subject, options: CheckOptions) -> None:
         """List the things that the first ADD leaves, if leftovers are examined."""
         if not any(check.id == _ABOUT_LEFTOVERS for check in self.checks):
             return
-        left = left_for_good(subject, self.state_dir, extent)
+        left = left_for_good(subject, self.state_dir, options)
         self.left_for_good[f"{subject}, network {subject.network.name}"] = left
         if left:
             self.remark(f"{subject}: left for good by the first ADD: {', '.join(left)}")
@@ -113,14 +109,14 @@ class Survey:
             return False
         return True
 
-    def _profiled(self, subject: Subject, extent: Extent) -> Subject:
+    def _profiled(self, subject: Subject, options: CheckOptions) -> Subject:
         """Choose a version that the plugin speaks, if the list has several; find its profile, once for all suites."""
-        subject = in_common_version(subject, self.state_dir, extent)
+        subject = in_common_version(subject, self.state_dir, options)
         key = (subject.network.name, subject.type)
         if subject.profile is None and key in self._profiles:
             return replace(subject, profile=self._profiles[key])
         try:
-            found = with_profile(subject, self.state_dir, extent)
+            found = with_profile(subject, self.state_dir, options)
         except ViolationError as violation:
             self.remark(
                 f"{subject.type} is taken for an interface plugin (see --profile), and few checks apply to one whose"
@@ -132,26 +128,26 @@ class Survey:
         return found
 
 
-def in_common_version(subject: Subject, state_dir: Path, extent: Extent) -> Subject:
+def in_common_version(subject: Subject, state_dir: Path, options: CheckOptions) -> Subject:
     """Return the subject in the highest version that its list and all its plugins have (SPEC.md section 1).
 
     If no version is common, or a plugin does not answer VERSION, the subject stays in the highest of the list. Raises
-    OSError, HaltedError.
+    OSError, StoppedError.
     """
     network = subject.network
     if len(network.cni_versions) < 2:  # noqa: PLR2004 -- a choice needs two
         return subject
-    executor = Executor(subject.bin_dirs, timeout=extent.timeout)
+    executor = Executor(subject.bin_dirs, timeout=options.timeout)
     stdin = json.dumps({"cniVersion": network.cni_version}).encode()
     spoken = set(network.cni_versions)
     with Site(state_dir, "conformance") as site:
-        node = site.node(has_own_folders=True, layered=extent.watched)
+        node = site.node(has_own_folders=True, layered=options.watched)
         try:
             for name in subject.executables:
-                extent.halt.obey()
+                options.stop.raise_if_urgent()
                 asked = node.run(executor.run, name, "VERSION", stdin, {})
                 if name == subject.type:
-                    extent.hangs.note(asked)
+                    options.hangs.note(asked)
                 spoken &= set(decode_versions(asked))
         except PluginError:
             return subject

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from harness.conformance import expect
-from harness.conformance.verdict import ViolationError
+from harness.conformance.finding import ViolationError
 from harness.libcni.execute import Execution
 from skel.errors import CniError
 from skel.result import Result

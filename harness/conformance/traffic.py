@@ -10,8 +10,8 @@ from ipaddress import ip_address
 from typing import Final
 
 from harness.conformance.circumstances import command
+from harness.conformance.finding import NotApplicableError
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError
 from harness.overload import overload
 from netlink.namespace import entered, open_namespace
 

@@ -10,16 +10,21 @@ from tempfile import mkdtemp
 from typing import Final, Self, Unpack
 
 from harness.conformance import expect
-from harness.conformance.asking import ABSENT, Changes, Container, attachment_of, config_of, environment_of
-from harness.conformance.call import corrected, execute
-from harness.conformance.evidence import evidence
-from harness.conformance.extent import Extent
-from harness.conformance.leftovers import leftovers
-from harness.conformance.preparation import prepare_node
-from harness.conformance.profile import Profile
-from harness.conformance.segment import Segment
-from harness.conformance.subject import LOOPBACK, Subject
-from harness.conformance.verdict import PredecessorError, UnexecutableError, ViolationError
+from harness.conformance.check_options import CheckOptions
+from harness.conformance.finding import PredecessorError, UnexecutableError, ViolationError
+from harness.conformance.node_setup import SharedNetwork, prepare_node
+from harness.conformance.node_state import leftovers, node_state
+from harness.conformance.requests import (
+    ABSENT,
+    Changes,
+    TrialContainer,
+    attachment_of,
+    config_of,
+    corrected,
+    environment_of,
+    execute,
+)
+from harness.conformance.subject import LOOPBACK, Profile, Subject
 from harness.libcni.execute import Execution, Executor, PluginError
 from harness.libcni.networks import PluginConfig
 from harness.libcni.request import request_config
@@ -42,60 +47,60 @@ _OF_THE_MACHINE: Final = (errno.E2BIG, errno.EAGAIN, errno.EMFILE, errno.ENFILE,
 class Trial:
     """A node that is still unused, a container without interfaces, and the plugin under test."""
 
-    def __init__(self, subject: Subject, site: Site, extent: Extent) -> None:
+    def __init__(self, subject: Subject, site: Site, options: CheckOptions) -> None:
         """Make the node and the container. Raises OSError, PluginNotFoundError, PreparationError."""
         self.subject = subject
         self.version = subject.network.cni_version
         self.executions: list[Execution] = []
         """The executions of the plugin under test, in their order."""
-        self.extent = extent
+        self.options = options
         self._executor = Executor(subject.bin_dirs)
         self.path = self._executor.find(subject.type)
         self.site = site
-        self.node = site.node(threads=_THREADS, has_own_folders=True, layered=extent.watched)
-        has_segment = extent.pod_interface and subject.profile is Profile.IPAM
-        self._segment = Segment(site, self.node_netns) if has_segment else None
-        if extent.preparation is not None:
-            prepare_node(extent.preparation, self.node, extent.timeout)
+        self.node = site.node(threads=_THREADS, has_own_folders=True, layered=options.watched)
+        is_shared = options.pod_interface and subject.profile is Profile.IPAM
+        self._shared_network = SharedNetwork(site, self.node_netns) if is_shared else None
+        if options.preparation is not None:
+            prepare_node(options.preparation, self.node, options.timeout)
         self.delegate_recorded = False
         """Whether a substitute has taken the place of the subject's first delegate."""
-        self.prepared = self.macs(self.node_netns) if extent.preparation else frozenset[str]()
+        self.prepared = self.macs(self.node_netns) if options.preparation else frozenset[str]()
         """The MACs of interfaces that the preparation has made on the node."""
         self.prepared_files = frozenset(self.node.var_lib_cni.rglob("*"))
         """The paths that the preparation has made below the node's /var/lib/cni."""
-        self._prev_results: dict[Container, object] = {}
-        self._results: dict[Container, object] = {}
+        self._prev_results: dict[TrialContainer, object] = {}
+        self._results: dict[TrialContainer, object] = {}
         self._container_ids: list[str] = []
         self.container = self.new_container()
 
     @classmethod
     @contextmanager
     def on_new_node(
-        cls, subject: Subject, state_dir: Path, extent: Extent, purpose: str = "conformance"
+        cls, subject: Subject, state_dir: Path, options: CheckOptions, purpose: str = "conformance"
     ) -> Iterator[Self]:
         """Yield a trial; the end of the block removes its node and everything on it. `purpose` is in its name."""
         with Site(state_dir, purpose) as site:
-            yield cls(subject, site, extent)
+            yield cls(subject, site, options)
 
     # The node and its containers
 
-    def new_container(self, *, ifname: str = "", container_id: str = "") -> Container:
+    def new_container(self, *, ifname: str = "", container_id: str = "") -> TrialContainer:
         """Return a container that has had no ADD, with a network namespace of its own."""
         name = ifname or self.subject.ifname
-        container = Container(container_id or uuid.uuid4().hex + uuid.uuid4().hex, name, self.site.namespace())
+        container = TrialContainer(container_id or uuid.uuid4().hex + uuid.uuid4().hex, name, self.site.namespace())
         self._container_ids.append(container.container_id)
-        if self._segment is not None:
-            self._segment.join(container.netns, name)
+        if self._shared_network is not None:
+            self._shared_network.join(container.netns, name)
         if name == LOOPBACK:
             with open_namespace(container.netns) as namespace, Rtnl(namespace) as rtnl:
                 rtnl.set_down(LOOPBACK_INDEX)  # the initial state in the kernel, for the plugin to set it up
         return container
 
-    def second_interface(self) -> Container:
+    def second_interface(self) -> TrialContainer:
         """Return this container with another interface, which has had no ADD."""
         second = self.container._replace(ifname="net1")
-        if self._segment is not None:
-            self._segment.join(second.netns, second.ifname)
+        if self._shared_network is not None:
+            self._shared_network.join(second.netns, second.ifname)
         return second
 
     @property
@@ -118,19 +123,19 @@ class Trial:
         """Tell whether the version of the requests has a verb."""
         return at_least(self.version, VERB_SINCE.get(verb, SUPPORTED[0]))
 
-    def add(self, container: Container | None = None, **changes: Unpack[Changes]) -> Execution:
+    def add(self, container: TrialContainer | None = None, **changes: Unpack[Changes]) -> Execution:
         """ADD, after those of the plugins before it."""
         return self.call("ADD", container or self.container, **changes)
 
-    def delete(self, container: Container | None = None, **changes: Unpack[Changes]) -> Execution:
+    def delete(self, container: TrialContainer | None = None, **changes: Unpack[Changes]) -> Execution:
         """DEL of this plugin alone."""
         return self.call("DEL", container or self.container, **changes)
 
-    def check(self, container: Container | None = None, **changes: Unpack[Changes]) -> Execution:
+    def check(self, container: TrialContainer | None = None, **changes: Unpack[Changes]) -> Execution:
         """CHECK of this plugin alone."""
         return self.call("CHECK", container or self.container, **changes)
 
-    def gc(self, *valid: Container, **changes: Unpack[Changes]) -> Execution:
+    def gc(self, *valid: TrialContainer, **changes: Unpack[Changes]) -> Execution:
         """GC, with these containers' attachments as the valid ones, under both spellings of the key."""
         return self.call("GC", None, valid=valid, **changes)
 
@@ -145,17 +150,17 @@ class Trial:
     def call(
         self,
         verb: str,
-        container: Container | None,
+        container: TrialContainer | None,
         *,
-        valid: Sequence[Container] | None = None,
+        valid: Sequence[TrialContainer] | None = None,
         **changes: Unpack[Changes],
     ) -> Execution:
         """Execute the plugin under test and return the execution, whatever its outcome. `valid` is for GC.
 
-        Raises UnexecutableError, PredecessorError; HangingError for a verb that hangs, HaltedError.
+        Raises UnexecutableError, PredecessorError; HangingError for a verb that hangs, StoppedError.
         """
-        self.extent.hangs.demand_end(verb)
-        self.extent.halt.obey()
+        self.options.hangs.demand_end(verb)
+        self.options.stop.raise_if_urgent()
         if verb == "ADD" and container is not None:
             self.prepare(container)
         stdin = changes["stdin"] if "stdin" in changes else self._config(verb, container, valid, changes)
@@ -165,25 +170,25 @@ class Trial:
                 self.path,
                 environ=environment_of(verb, container, self._executor.cni_path, changes),
                 stdin=stdin,
-                timeout=changes.get("timeout", self.extent.timeout),
+                timeout=changes.get("timeout", self.options.timeout),
                 cwd=changes.get("cwd", "/"),
                 wrapper=changes.get("wrapper", ()),
                 stdout=changes.get("stdout"),
-                tick=self.extent.halt.obey,
+                tick=self.options.stop.raise_if_urgent,
             )
         except OSError as error:
             if error.errno in _OF_THE_MACHINE or str(error.filename) != str(self.path):
                 raise
             raise UnexecutableError(f"{self.path} to be executed", str(error.strerror)) from None
         self.executions.append(execution)
-        self.extent.hangs.note(execution)
-        if verb == "ADD" and execution.exit_code == 0 and self.extent.corrects_version and "version" not in changes:
+        self.options.hangs.note(execution)
+        if verb == "ADD" and execution.exit_code == 0 and self.options.corrects_version and "version" not in changes:
             execution = corrected(execution, self.version)
         if verb == "ADD" and container is not None and execution.exit_code == 0:
             self._results[container] = _json(execution.stdout)
         return execution
 
-    def prepare(self, container: Container) -> None:
+    def prepare(self, container: TrialContainer) -> None:
         """Execute ADD of the plugins before the one under test. Raises PredecessorError if they fail."""
         if container in self._prev_results or not self.subject.before:
             return
@@ -197,27 +202,27 @@ class Trial:
                 raise PredecessorError(f"{plugin.type}, which is executed before, is at fault: {error}") from None
         self._prev_results[container] = found
 
-    def prev_result(self, container: Container | None = None) -> object:
+    def prev_result(self, container: TrialContainer | None = None) -> object:
         """Return the prevResult for this container's ADD, None if the plugin is the first."""
         return self._prev_results.get(container or self.container)
 
-    def result_document(self, container: Container | None = None) -> object:
+    def result_document(self, container: TrialContainer | None = None) -> object:
         """Return the last output of this container's ADD, None before the first."""
         return self._results.get(container or self.container)
 
     # Sequences of verbs
 
-    def attach(self, container: Container | None = None) -> Result:
+    def attach(self, container: TrialContainer | None = None) -> Result:
         """ADD, and demand that it succeeds with a result."""
         return expect.result(self.add(container), self.version)
 
-    def detach(self, container: Container | None = None) -> None:
+    def detach(self, container: TrialContainer | None = None) -> None:
         """DEL of the plugin under test and then of those before it, and demand that it succeeds."""
         container = container or self.container
         expect.succeeded(self.delete(container))
         self.detach_others(container)
 
-    def detach_others(self, container: Container) -> None:
+    def detach_others(self, container: TrialContainer) -> None:
         """DEL of the plugins before the one under test, if they have made something."""
         found = self._prev_results.pop(container, None)
         if found is not None:
@@ -232,12 +237,12 @@ class Trial:
 
     # The state afterwards
 
-    def snapshot(self, *containers: Container) -> Snapshot:
+    def snapshot(self, *containers: TrialContainer) -> Snapshot:
         """Return the state of the node, of this container (or these), and of the folders that are evidence."""
         places = {"node": self.node_netns}
         for number, container in enumerate(containers or (self.container,)):
             places["pod" if number == 0 else f"pod{number + 1}"] = container.netns
-        return evidence(self.node, places, [*self.extent.watched, *self.site.symbolic_links()])
+        return node_state(self.node, places, [*self.options.watched, *self.site.symbolic_links()])
 
     def leftovers(self, before: Snapshot, after: Snapshot) -> list[Difference]:
         """Return the differences, without changes in files that do not concern this trial's containers."""
@@ -252,7 +257,9 @@ class Trial:
         if left:
             raise ViolationError(f"a node as it was before, {when}", "; ".join(each.in_words() for each in left))
 
-    def _execute_other(self, plugin: PluginConfig, verb: str, container: Container, prev_result: object) -> Execution:
+    def _execute_other(
+        self, plugin: PluginConfig, verb: str, container: TrialContainer, prev_result: object
+    ) -> Execution:
         network = replace(self.subject.network, cni_version=self.version)
         given = prev_result if isinstance(prev_result, dict) else None
         attachment = attachment_of(container)
@@ -260,13 +267,13 @@ class Trial:
         return self.node.run(self._executor.run, plugin.type, verb, stdin, attachment.environment())
 
     def _config(
-        self, verb: str, container: Container | None, valid: Sequence[Container] | None, changes: Changes
+        self, verb: str, container: TrialContainer | None, valid: Sequence[TrialContainer] | None, changes: Changes
     ) -> bytes:
         version = changes.get("version", self.version)
         usual: Changes = {"version": version, "prev_result": self._ordinary_prev_result(verb, container, version)}
         return config_of(self.subject, verb, container, valid, {**usual, **changes})
 
-    def _ordinary_prev_result(self, verb: str, container: Container | None, version: str) -> object:
+    def _ordinary_prev_result(self, verb: str, container: TrialContainer | None, version: str) -> object:
         found: object = None
         if container is not None and verb == "ADD" and self.subject.profile is not Profile.IPAM:
             found = self._prev_results.get(container)

@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from harness.conformance.profile import Profile
-from harness.conformance.subject import Subject, subjects_of
+from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import parse_network_list
 from tests.conformance.own import IPAM
 from tests.kernel import has_link_kind, lacking

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from harness.conformance.extent import Extent
-from harness.conformance.profile import Profile
-from harness.conformance.subject import Subject, subjects_of
+from harness.conformance.check_options import CheckOptions
+from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import parse_network_list
 from tests.nodes import HANG
 
@@ -36,8 +35,8 @@ LINK_CHECKS: Final = frozenset(
 """Checks that depend on the kind of interface. Those of the protocol alone run with bridge and ptp."""
 
 
-def with_uplink(folder: Path, *, kills: int = 8, killers: int = 1) -> Extent:
-    """Return an extent whose nodes have `uplink0`, a master or a device. Its program is written into `folder`."""
+def with_uplink(folder: Path, *, kills: int = 8, killers: int = 1) -> CheckOptions:
+    """Return options whose nodes have `uplink0`, a master or a device. Its program is written into `folder`."""
     program = folder / "uplink.sh"
     program.write_text(
         "#!/bin/sh -e\n"
@@ -46,7 +45,7 @@ def with_uplink(folder: Path, *, kills: int = 8, killers: int = 1) -> Extent:
         "ip link set uplink1 up\n"
     )
     program.chmod(0o755)
-    return Extent(timeout=HANG, preparation=program, kills=kills, killers=killers)
+    return CheckOptions(timeout=HANG, preparation=program, kills=kills, killers=killers)
 
 
 def interface_plugin(plugin: str, keys: Mapping[str, Any], bin_dir: Path, subnet: str = "10.66.0.0/27") -> Subject:

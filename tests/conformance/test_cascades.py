@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import checks
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.examiner import Examiner
-from harness.conformance.extent import Extent
 from harness.conformance.finding import Finding, Outcome, fatal
-from harness.conformance.profile import Profile
 from harness.conformance.run import examine
-from harness.conformance.subject import Subject
+from harness.conformance.subject import Profile, Subject
 from harness.conformance.survey import Survey
 from harness.libcni.networks import parse_network_list
 from tests.conformance.subjects import SOUND, Faulty, faulty_plugins, install, subject
@@ -106,7 +105,7 @@ def plugin(script: str, sound: Path, folder: Path, profile: Profile = Profile.IN
 
 def found(tested: Subject, names: Sequence[str], folder: Path, *, repeat: int = 1) -> dict[str, Finding]:
     wanted = [CHECKS[name] for name in names]
-    findings = examine(tested, wanted, state_dir=folder / "state", extent=Extent(timeout=HANG), repeat=repeat)
+    findings = examine(tested, wanted, state_dir=folder / "state", options=CheckOptions(timeout=HANG), repeat=repeat)
     return {each.check.id: each for each in findings}
 
 
@@ -204,7 +203,7 @@ def test_a_second_del_that_fails_explains_no_first_one(sound_bin_dir: Path, tmp_
 def test_a_check_waits_for_its_cause_that_another_thread_examines(sound_bin_dir: Path, tmp_path: Path) -> None:
     script = GC_FAILS_SLOWLY.replace("FOLDER", str(tmp_path))
     tested = subject(Profile.IPAM, plugin(script, sound_bin_dir, tmp_path, Profile.IPAM))
-    examiner = Examiner(tested, state_dir=tmp_path / "state", extent=Extent(timeout=HANG))
+    examiner = Examiner(tested, state_dir=tmp_path / "state", options=CheckOptions(timeout=HANG))
     examiner.find(CHECKS["add-prints-result"])
     with ThreadPoolExecutor(2) as pool:
         cause = pool.submit(examiner.find, CHECKS["gc-of-nothing"])
@@ -298,10 +297,10 @@ def test_an_add_that_does_not_end_as_it_should_says_how(
     assert all(len(each.stdout) < 1 << 20 for each in findings["del-twice"].transcript)
 
 
-def survey(bin_dir: Path, folder: Path, extent: Extent) -> list[Finding]:
+def survey(bin_dir: Path, folder: Path, options: CheckOptions) -> list[Finding]:
     document = {"cniVersions": ["0.4.0", "1.1.0"], "name": "net", "plugins": [{"type": "bridge", "bridge": "cf0"}]}
     network = parse_network_list(json.dumps(document).encode())
-    asked = Survey(networks=[network], checks=FEW, state_dir=folder / "state", extent=extent)
+    asked = Survey(networks=[network], checks=FEW, state_dir=folder / "state", options=options)
     return asked.of([bin_dir])
 
 
@@ -313,7 +312,7 @@ def test_a_plugin_that_always_hangs_is_given_up_after_three_time_outs(tmp_path: 
     hanging.chmod(0o755)
 
     # The time limit is short, and no machine is too slow for it: nothing comes to its end in any time.
-    findings = survey(bin_dir, tmp_path, Extent(timeout=0.5))
+    findings = survey(bin_dir, tmp_path, CheckOptions(timeout=0.5))
 
     assert (tmp_path / "executions").read_text().split() == ["VERSION", "ADD", "ADD"]
     by_id = {each.check.id: each for each in findings}
@@ -334,7 +333,7 @@ exec {SOUND_ONE}
 
     def find(timeout: float) -> dict[str, Finding] | None:
         (tmp_path / "executions").unlink(missing_ok=True)
-        findings = examine(tested, wanted, state_dir=tmp_path / "state", extent=Extent(timeout=timeout))
+        findings = examine(tested, wanted, state_dir=tmp_path / "state", options=CheckOptions(timeout=timeout))
         by_id = {each.check.id: each for each in findings}
         return by_id if by_id["status-not-relied-on"].outcome is Outcome.PASS else None
 
@@ -353,7 +352,7 @@ def test_a_file_that_cannot_be_executed_is_one_finding(content: bytes, tmp_path:
     path.write_bytes(content.replace(b"{path}", str(path).encode()))
     path.chmod(0o755)
 
-    findings = {each.check.id: each for each in survey(bin_dir, tmp_path, Extent(timeout=HANG))}
+    findings = {each.check.id: each for each in survey(bin_dir, tmp_path, CheckOptions(timeout=HANG))}
 
     assert failed(findings) == {"add-prints-result"}
     assert findings["add-prints-result"].expected == f"{path} to be executed"
@@ -397,10 +396,10 @@ def test_a_fault_is_hidden_by_no_other_finding_than_its_own(
     faulty: Faulty, sound_bin_dir: Path, tmp_path: Path
 ) -> None:
     spoiled = subject(faulty.profile, install(faulty, sound_bin_dir, tmp_path / "bin"), plugin=faulty.plugin)
-    extent = Extent(timeout=6.0 if faulty.hangs else HANG, kills=5)
+    options = CheckOptions(timeout=6.0 if faulty.hangs else HANG, kills=5)
     wanted = [CHECKS[name] for name in faulty.caught_by]
 
-    findings = {each.check.id: each for each in examine(spoiled, wanted, state_dir=tmp_path / "state", extent=extent)}
+    findings = {each.check.id: each for each in examine(spoiled, wanted, state_dir=tmp_path / "state", options=options)}
 
     assert failed(findings) & set(faulty.caught_by)
     assert all(cause in faulty.caught_by for cause in unexamined(findings).values()), unexamined(findings)

@@ -5,11 +5,10 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import checks
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
-from harness.conformance.profile import Profile
 from harness.conformance.run import run_check
-from harness.conformance.subject import subjects_of
+from harness.conformance.subject import Profile, subjects_of
 from tests.conformance.subjects import network
 
 pytestmark = pytest.mark.sudo
@@ -21,6 +20,6 @@ def test_a_folder_that_is_not_there_is_passed_over(direct_bin_dir: Path, tmp_pat
     bin_dirs = [tmp_path / "none", direct_bin_dir]
     [bridge] = subjects_of(network(Profile.INTERFACE), bin_dirs, profile=Profile.INTERFACE, only=["bridge"])
 
-    finding = run_check(EXECUTABLE_REPLACED, bridge, state_dir=tmp_path, extent=Extent())
+    finding = run_check(EXECUTABLE_REPLACED, bridge, state_dir=tmp_path, options=CheckOptions())
 
     assert finding.outcome is Outcome.PASS, finding.detail

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import Check, checks
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Finding, Outcome
-from harness.conformance.profile import Profile
 from harness.conformance.run import run_check
 from harness.conformance.sentences import Level
+from harness.conformance.subject import Profile
 from launch import PLUGINS
 from tests.conformance.subjects import SOUND, Faulty, faulty_plugins, install, subject
 from tests.nodes import HANG, with_enough_time
@@ -22,7 +22,7 @@ from tests.nodes import HANG, with_enough_time
 CHECKS: Mapping[str, Check] = {check.id: check for check in checks()}
 FAMILY = faulty_plugins()
 KILLS = 5
-EXTENT = Extent(timeout=HANG, kills=KILLS)
+OPTIONS = CheckOptions(timeout=HANG, kills=KILLS)
 CATCHES = [
     pytest.param(faulty, name, id=f"{faulty.path.name}:{name}") for faulty in FAMILY for name in faulty.caught_by
 ]
@@ -44,7 +44,9 @@ def test_a_faulty_plugin_is_caught(faulty: Faulty, name: str, sound_bin_dir: Pat
     spoiled = subject(faulty.profile, install(faulty, sound_bin_dir, tmp_path / "bin"), plugin=faulty.plugin)
 
     def find(timeout: float) -> Finding | None:
-        found = run_check(check, spoiled, state_dir=tmp_path / "state", extent=Extent(timeout=timeout, kills=KILLS))
+        found = run_check(
+            check, spoiled, state_dir=tmp_path / "state", options=CheckOptions(timeout=timeout, kills=KILLS)
+        )
         return found if not faulty.hangs or faulty.says in found.detail else None
 
     finding = with_enough_time(find, first=6.0 if faulty.hangs else HANG)
@@ -66,7 +68,7 @@ def test_a_sound_plugin_is_not(
     bin_dir: Path = request.getfixturevalue("direct_sound_bin_dir" if plugin in PLUGINS else "sound_bin_dir")
     sound = subject(profile, bin_dir, plugin=plugin)
 
-    finding = run_check(CHECKS[name], sound, state_dir=tmp_path / "state", extent=EXTENT)
+    finding = run_check(CHECKS[name], sound, state_dir=tmp_path / "state", options=OPTIONS)
 
     # Where a fault is caught, the check must have been able to see that there is none.
     catches = any(name in faulty.caught_by and plugin == faulty.plugin for faulty in FAMILY)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.conformance.few_addresses import COUNT, lopsided, narrowed
-from harness.conformance.verdict import NotApplicableError
+from harness.conformance.finding import NotApplicableError
 
 
 def count(span: dict[str, Any]) -> int:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from harness.conformance import firewall
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.circumstances import command
-from harness.conformance.extent import Extent
-from harness.conformance.profile import Profile
+from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
 from harness.runtime.site import Site
 from tests.conformance.subjects import subject
@@ -35,7 +35,7 @@ table ip new {
 @pytest.fixture
 def trial(sound_bin_dir: Path, tmp_path: Path) -> Iterator[Trial]:
     with Site(tmp_path / "state", "firewall") as site:
-        yield Trial(subject(Profile.INTERFACE, sound_bin_dir), site, Extent())
+        yield Trial(subject(Profile.INTERFACE, sound_bin_dir), site, CheckOptions())
 
 
 def nft(trial: Trial, *words: str, stdin: str = "") -> str:

@@ -10,19 +10,18 @@ from typing import Any
 import pytest
 
 from harness.conformance.catalogue import checks
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.found_delegates import with_delegates
-from harness.conformance.profile import Profile
 from harness.conformance.run import run_check
-from harness.conformance.subject import Subject, subjects_of
+from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import parse_network_list
 from tests.conformance.subjects import PLUGINS
 from tests.nodes import HANG
 
 pytestmark = pytest.mark.sudo
 
-EXTENT = Extent(timeout=HANG)
+OPTIONS = CheckOptions(timeout=HANG)
 CHECKS = {check.id: check for check in checks()}
 OF_IPAM = {"delegate-addresses-applied", "delegate-configuration", "delegate-name", "delegate-text-file-busy"}
 OF_ANY = [name for name in CHECKS if name.startswith("delegate-") and name not in OF_IPAM]
@@ -57,14 +56,14 @@ def subject(bin_dir: Path, keys: Mapping[str, Any]) -> Subject:
 
 
 def finding(name: str, tested: Subject, folder: Path) -> Finding:
-    return run_check(CHECKS[name], tested, state_dir=folder / "state", extent=EXTENT)
+    return run_check(CHECKS[name], tested, state_dir=folder / "state", options=OPTIONS)
 
 
 @pytest.mark.parametrize(("keys", "names"), [(ONE, ("bridge",)), (SEVERAL, ("bridge", "ptp"))])
 def test_delegates_are_found_and_their_own_delegates_are_not_taken_for_them(
     keys: Mapping[str, Any], names: tuple[str, ...], bin_dir: Path, tmp_path: Path
 ) -> None:
-    found = with_delegates(subject(bin_dir, keys), tmp_path / "state", EXTENT)
+    found = with_delegates(subject(bin_dir, keys), tmp_path / "state", OPTIONS)
 
     assert found.delegates == names
 
@@ -74,7 +73,7 @@ def test_a_named_delegate_needs_no_search(bin_dir: Path, tmp_path: Path) -> None
     network = parse_network_list(json.dumps({"cniVersion": "1.1.0", "name": "plain", "plugins": [plugin]}).encode())
     [tested] = subjects_of(network, [bin_dir], profile=Profile.INTERFACE, only=["bridge"])
 
-    assert with_delegates(tested, tmp_path / "state", EXTENT).delegates == ("host-local",)
+    assert with_delegates(tested, tmp_path / "state", OPTIONS).delegates == ("host-local",)
     assert not (tmp_path / "state").exists()
 
 
@@ -82,7 +81,7 @@ def test_a_named_delegate_needs_no_search(bin_dir: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize("name", OF_ANY)
 @pytest.mark.parametrize("keys", [ONE, SEVERAL], ids=["one", "several"])
 def test_a_sound_plugin_passes(keys: Mapping[str, Any], name: str, bin_dir: Path, tmp_path: Path) -> None:
-    found = with_delegates(subject(bin_dir, keys), tmp_path / "state", EXTENT)
+    found = with_delegates(subject(bin_dir, keys), tmp_path / "state", OPTIONS)
 
     made = finding(name, found, tmp_path)
     assert made.outcome is Outcome.PASS, made.detail
@@ -113,7 +112,7 @@ def test_what_is_said_of_ipam_plugins_only_does_not_apply(name: str, bin_dir: Pa
 def test_faults_are_caught(
     fault: str, keys: Mapping[str, Any], name: str, words: str, bin_dir: Path, tmp_path: Path
 ) -> None:
-    found = with_delegates(subject(bin_dir, {**keys, "fault": fault}), tmp_path / "state", EXTENT)
+    found = with_delegates(subject(bin_dir, {**keys, "fault": fault}), tmp_path / "state", OPTIONS)
 
     made = finding(name, found, tmp_path)
     assert made.outcome in {Outcome.FAIL, Outcome.WARN}, made.detail

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from harness.conformance.catalogue import checks
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
 from harness.conformance.run import examine
 from tests.conformance.subjects import Faulty, install, subject
@@ -34,7 +34,7 @@ def test_nine_faults_have_nine_findings(sound_bin_dir: Path, tmp_path: Path) -> 
     spoiled = subject(faulty.profile, install(faulty, sound_bin_dir, tmp_path / "bin"))
     wanted = [check for check in checks() if check.id in faulty.caught_by]
 
-    findings = examine(spoiled, wanted, state_dir=tmp_path / "state", extent=Extent(timeout=HANG))
+    findings = examine(spoiled, wanted, state_dir=tmp_path / "state", options=CheckOptions(timeout=HANG))
 
     found = {each.check.id: each for each in findings}
     assert {*SAID} == {*found} == {*faulty.caught_by}

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import checks
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
-from harness.conformance.profile import Profile
 from harness.conformance.run import examine
+from harness.conformance.subject import Profile
 from tests.conformance.subjects import subject
 from tests.nodes import HANG
 
@@ -30,7 +30,7 @@ def test_checks_of_unusual_names_are_not_examined(tmp_path: Path) -> None:
         subject(Profile.INTERFACE, tmp_path / "bin"),
         wanted,
         state_dir=tmp_path / "state",
-        extent=Extent(timeout=HANG),
+        options=CheckOptions(timeout=HANG),
     )
 
     outcomes = {each.check.id: each.outcome for each in found}

@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import checks
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
-from harness.conformance.profile import Profile
 from harness.conformance.run import run_check, with_profile
-from harness.conformance.subject import Subject, subjects_of
+from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.conformance.survey import in_common_version
 from harness.libcni.networks import read_network_file
 
@@ -31,7 +30,7 @@ PROFILES = {
 }
 OURS = {"tap": Profile.INTERFACE, "noop": Profile.CHAINED}
 """Plugins that Debian's release of the reference plugins lacks."""
-PREPARED = Extent(preparation=Path(__file__).parent / "uplink.sh")
+PREPARED = CheckOptions(preparation=Path(__file__).parent / "uplink.sh")
 [ADD_PRINTS_RESULT] = [check for check in checks() if check.id == "add-prints-result"]
 SUBJECTS = [
     subject
@@ -54,12 +53,12 @@ def test_a_plugin_works_in_its_list(subject: Subject, direct_bin_dir: Path, tmp_
     is_ours = subject.network.plugins[0].type in OURS
     tested = replace(subject, bin_dirs=(direct_bin_dir,)) if is_ours else subject
 
-    found = with_profile(in_common_version(tested, tmp_path, Extent(20.0)), tmp_path, PREPARED)
+    found = with_profile(in_common_version(tested, tmp_path, CheckOptions(20.0)), tmp_path, PREPARED)
 
     assert found.network.cni_version == ("1.1.0" if is_ours else "1.0.0")
     assert found.profile is (PROFILES | OURS)[subject.type]
     assert found.ifname == ("lo" if subject.type == "loopback" else "eth0")
-    finding = run_check(ADD_PRINTS_RESULT, found, state_dir=tmp_path, extent=PREPARED)
+    finding = run_check(ADD_PRINTS_RESULT, found, state_dir=tmp_path, options=PREPARED)
     assert finding.outcome is Outcome.PASS, finding.detail
 
 
@@ -70,7 +69,7 @@ def test_a_plugin_is_examined_in_the_highest_version_that_it_speaks(
 ) -> None:
     subject = named(type)
 
-    found = in_common_version(replace(subject, bin_dirs=(direct_bin_dir,)), tmp_path, Extent(20.0))
+    found = in_common_version(replace(subject, bin_dirs=(direct_bin_dir,)), tmp_path, CheckOptions(20.0))
     assert found.network.cni_version == "1.1.0"
 
     # Its delegate has to speak it too.
@@ -79,7 +78,7 @@ def test_a_plugin_is_examined_in_the_highest_version_that_it_speaks(
     (mixed / "bridge").symlink_to(direct_bin_dir / "bridge")
     (mixed / "host-local").symlink_to(DEBIAN / "host-local")
     (mixed / "loopback").symlink_to(direct_bin_dir / "loopback")
-    found = in_common_version(replace(subject, bin_dirs=(mixed,)), tmp_path, Extent(20.0))
+    found = in_common_version(replace(subject, bin_dirs=(mixed,)), tmp_path, CheckOptions(20.0))
     assert found.network.cni_version == ("1.1.0" if type == "loopback" else "1.0.0")
 
 
@@ -88,6 +87,6 @@ def test_a_plugin_that_does_not_say_what_it_speaks_is_examined_in_the_highest_ve
     (tmp_path / "loopback").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "loopback").chmod(0o755)
 
-    found = in_common_version(replace(named("loopback"), bin_dirs=(tmp_path,)), tmp_path, Extent(20.0))
+    found = in_common_version(replace(named("loopback"), bin_dirs=(tmp_path,)), tmp_path, CheckOptions(20.0))
 
     assert found.network.cni_version == "1.1.0"

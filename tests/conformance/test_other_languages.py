@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import checks
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
-from harness.conformance.profile import Profile
 from harness.conformance.run import run_check
-from harness.conformance.subject import Subject, subjects_of
+from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import parse_network_list, read_network_file
 from tests.conformance.subjects import PLUGINS
 from tests.nodes import HANG
@@ -29,7 +28,7 @@ DEMANDS = [
     for check in checks()
     if profile in check.profiles
 ]
-EXTENT = Extent(timeout=HANG)
+OPTIONS = CheckOptions(timeout=HANG)
 
 
 def subject(name: str, interface: str, ipam: object, bin_dir: Path) -> Subject:
@@ -56,7 +55,7 @@ def mixed_bin_dir(direct_bin_dir: Path, tmp_path_factory: pytest.TempPathFactory
 def test_it_does_all_that_is_demanded(name: str, demand: str, tmp_path: Path) -> None:
     tested = subject(name, "shell-ptp", PERL_IPAM, PLUGINS)
 
-    finding = run_check(CHECKS[demand], tested, state_dir=tmp_path, extent=EXTENT)
+    finding = run_check(CHECKS[demand], tested, state_dir=tmp_path, options=OPTIONS)
 
     assert finding.outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, f"{finding.detail}\n{finding.sent}"
 
@@ -74,6 +73,6 @@ def test_it_works_with_plugins_of_another_language(
 ) -> None:
     tested = subject(name, interface, ipam, mixed_bin_dir)
 
-    finding = run_check(CHECKS[demand], tested, state_dir=tmp_path, extent=EXTENT)
+    finding = run_check(CHECKS[demand], tested, state_dir=tmp_path, options=OPTIONS)
 
     assert finding.outcome is Outcome.PASS, finding.detail

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.chaos import By, wreak
-from harness.conformance.extent import Extent
-from harness.conformance.profile import Profile
-from harness.conformance.subject import Subject, subjects_of
+from harness.conformance.check_options import CheckOptions
+from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import parse_network_list
 from tests.samples import share
 
@@ -44,7 +43,7 @@ def test_nothing_is_left_of_a_killed_add(kind: str, by: By, tmp_path: Path, requ
     bin_dir: Path = request.getfixturevalue(f"{kind}_bin_dir")
     kills = share(request.config, KILLS, one_in=3)
 
-    chaos = wreak(bridge_in(bin_dir), state_dir=tmp_path, extent=Extent(kills=kills, killers=2))
+    chaos = wreak(bridge_in(bin_dir), state_dir=tmp_path, options=CheckOptions(kills=kills, killers=2))
 
     assert chaos.by is by
     assert len(chaos.kills) >= kills * 0.9
@@ -60,7 +59,7 @@ def test_the_kills_come_in_the_middle(direct_bin_dir: Path, tmp_path: Path) -> N
         (folder / plugin).write_text(script if plugin == "bridge" else script.replace("DEL", "NEVER"))
         (folder / plugin).chmod(0o755)
 
-    chaos = wreak(bridge_in(folder), state_dir=tmp_path, extent=Extent(kills=8, killers=2))
+    chaos = wreak(bridge_in(folder), state_dir=tmp_path, options=CheckOptions(kills=8, killers=2))
 
     leaked = [bool(kill.leaked) for kill in chaos.kills]
     assert any(leaked)

@@ -8,7 +8,7 @@ import pytest
 
 from harness.conformance.catalogue import Check, checks
 from harness.conformance.chaos import wreak
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
 from harness.conformance.run import run_check
 from tests.conformance.own import IPAM, LINK_CHECKS, WIDE, interface_plugin, with_uplink
@@ -23,7 +23,7 @@ KILLS = 16
 
 
 @pytest.fixture
-def extent(tmp_path: Path) -> Extent:
+def options(tmp_path: Path) -> CheckOptions:
     """On each node there is a device."""
     return with_uplink(tmp_path, kills=KILLS)
 
@@ -38,16 +38,16 @@ def extent(tmp_path: Path) -> Extent:
         if check.id in LINK_CHECKS
     ],
 )
-def test_conformance(plugin: str, check: Check, bin_dir: Path, tmp_path: Path, extent: Extent) -> None:
+def test_conformance(plugin: str, check: Check, bin_dir: Path, tmp_path: Path, options: CheckOptions) -> None:
     examined = interface_plugin(plugin, PLUGINS[plugin], bin_dir)
 
-    finding = run_check(check, examined, state_dir=tmp_path / "state", extent=extent)
+    finding = run_check(check, examined, state_dir=tmp_path / "state", options=options)
 
     assert finding.outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, finding.detail
 
 
 def test_a_device_that_ended_with_its_container_is_no_finding(
-    direct_bin_dir: Path, tmp_path: Path, extent: Extent
+    direct_bin_dir: Path, tmp_path: Path, options: CheckOptions
 ) -> None:
     folder = tmp_path / "bin"
     shutil.copytree(direct_bin_dir, folder)
@@ -59,15 +59,14 @@ def test_a_device_that_ended_with_its_container_is_no_finding(
     examined = interface_plugin("host-device", PLUGINS["host-device"], folder)
     [check] = [each for each in checks() if each.id == "gc-then-del"]
 
-    finding = run_check(check, examined, state_dir=tmp_path / "state", extent=extent)
+    finding = run_check(check, examined, state_dir=tmp_path / "state", options=options)
 
     assert finding.outcome is Outcome.NOT_APPLICABLE, finding.detail
 
 
-@pytest.mark.slow("kills at many points; test_pods_crash kills an add in make test")
-def test_nothing_is_left_of_a_killed_add(direct_bin_dir: Path, tmp_path: Path, extent: Extent) -> None:
+def test_nothing_is_left_of_a_killed_add(direct_bin_dir: Path, tmp_path: Path, options: CheckOptions) -> None:
     """Of tap: a device can be in one pod only, and tests/node/host_device/test_crash.py kills its ADDs."""
-    chaos = wreak(interface_plugin("tap", PLUGINS["tap"], direct_bin_dir, WIDE), state_dir=tmp_path, extent=extent)
+    chaos = wreak(interface_plugin("tap", PLUGINS["tap"], direct_bin_dir, WIDE), state_dir=tmp_path, options=options)
 
     assert len(chaos.kills) >= KILLS * 0.9
     assert chaos.leaks == []

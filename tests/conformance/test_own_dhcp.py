@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import Check, checks
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
-from harness.conformance.profile import Profile
+from harness.conformance.node_setup import NODE_END
 from harness.conformance.run import run_check
-from harness.conformance.segment import NODE_END
-from harness.conformance.subject import subjects_of
+from harness.conformance.subject import Profile, subjects_of
 from harness.libcni.networks import parse_network_list
 from tests.dhcp_servers import Daemon, running_daemon
 from tests.nodes import HANG, Node
@@ -63,10 +62,10 @@ def daemon(tmp_path_factory: pytest.TempPathFactory, direct_bin_dir: Path) -> It
 
 
 @pytest.fixture
-def extent(tmp_path: Path) -> Extent:
+def options(tmp_path: Path) -> CheckOptions:
     """On each node there is an uplink, for a master, and a server behind it."""
     uplink = ("ip link add uplink0 type veth peer name uplink1", "ip link set uplink0 up", "ip link set uplink1 up")
-    return Extent(timeout=HANG, preparation=server("uplink1", tmp_path, *uplink), kills=10, killers=2)
+    return CheckOptions(timeout=HANG, preparation=server("uplink1", tmp_path, *uplink), kills=10, killers=2)
 
 
 def server(link: str, folder: Path, *commands: str) -> Path:
@@ -90,14 +89,14 @@ def test_all_chosen_checks_exist() -> None:
 
 @pytest.mark.mostly_slow(8, "the suite again; test_faulty runs it on sound plugins in make test")
 @pytest.mark.parametrize("check", [check for check in checks() if check.id in CHOSEN], ids=lambda check: check.id)
-def test_conformance(check: Check, direct_bin_dir: Path, tmp_path: Path, extent: Extent, daemon: Daemon) -> None:
+def test_conformance(check: Check, direct_bin_dir: Path, tmp_path: Path, options: CheckOptions, daemon: Daemon) -> None:
     keys = {"type": "macvlan", "master": "uplink0", "ipam": daemon.ipam(), "capabilities": {"mac": True}}
     text = json.dumps({"cniVersion": "1.1.0", "name": "own", "plugins": [keys]})
     (subject,) = subjects_of(
         parse_network_list(text.encode()), [direct_bin_dir], profile=Profile.INTERFACE, only=["macvlan"]
     )
 
-    finding = run_check(check, subject, state_dir=tmp_path / "state", extent=extent)
+    finding = run_check(check, subject, state_dir=tmp_path / "state", options=options)
 
     assert finding.outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, finding.detail
 
@@ -108,9 +107,9 @@ def test_dhcp_alone_sends_through_the_interfaces_of_the_suite(
 ) -> None:
     text = json.dumps({"cniVersion": "1.1.0", "name": "own", "plugins": [{"type": "macvlan", "ipam": daemon.ipam()}]})
     (subject,) = subjects_of(parse_network_list(text.encode()), [direct_bin_dir], only=["dhcp"])
-    extent = Extent(timeout=HANG, preparation=server(NODE_END, tmp_path), pod_interface=True)
+    options = CheckOptions(timeout=HANG, preparation=server(NODE_END, tmp_path), pod_interface=True)
 
-    finding = run_check(check, subject, state_dir=tmp_path / "state", extent=extent)
+    finding = run_check(check, subject, state_dir=tmp_path / "state", options=options)
 
     assert subject.profile is Profile.IPAM
     assert finding.outcome is Outcome.PASS, finding.detail

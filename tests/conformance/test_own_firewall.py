@@ -7,11 +7,10 @@ import pytest
 
 from harness.conformance.catalogue import Check, checks
 from harness.conformance.chaos import wreak
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
-from harness.conformance.profile import Profile
 from harness.conformance.run import run_check
-from harness.conformance.subject import Subject, subjects_of
+from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import parse_network_list
 from tests.nodes import HANG
 
@@ -66,9 +65,9 @@ def subject(bin_dir: Path) -> Subject:
     ids=lambda check: check.id,
 )
 def test_conformance(check: Check, bin_dir: Path, tmp_path: Path) -> None:
-    extent = Extent(timeout=HANG, kills=KILLS, killers=2)
+    options = CheckOptions(timeout=HANG, kills=KILLS, killers=2)
 
-    finding = run_check(check, subject(bin_dir), state_dir=tmp_path / "state", extent=extent)
+    finding = run_check(check, subject(bin_dir), state_dir=tmp_path / "state", options=options)
 
     assert finding.outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, finding.detail
 
@@ -79,7 +78,9 @@ def test_all_checks_are_there() -> None:
 
 @pytest.mark.slow("kills at many points; test_pods_crash kills an add in make test")
 def test_nothing_is_left_of_a_killed_add(direct_bin_dir: Path, tmp_path: Path) -> None:
-    chaos = wreak(subject(direct_bin_dir), state_dir=tmp_path, extent=Extent(timeout=HANG, kills=KILLS, killers=2))
+    chaos = wreak(
+        subject(direct_bin_dir), state_dir=tmp_path, options=CheckOptions(timeout=HANG, kills=KILLS, killers=2)
+    )
 
     assert len(chaos.kills) >= KILLS * 0.9
     assert chaos.leaks == []

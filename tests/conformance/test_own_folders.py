@@ -8,10 +8,10 @@ from shutil import rmtree
 import pytest
 
 from harness.conformance.catalogue import checks
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Finding, Outcome
-from harness.conformance.profile import Profile
 from harness.conformance.run import examine
+from harness.conformance.subject import Profile
 from tests.conformance.subjects import Unusual, install, subject
 from tests.nodes import HANG
 
@@ -44,7 +44,7 @@ def find(script: str, names: set[str], sound: Path, folder: Path, *watched: Path
     stateful = Unusual(path, "", (), (), Profile.INTERFACE, "bridge", "", "")
     tested = subject(Profile.INTERFACE, install(stateful, sound, folder / "bin"))
     wanted = [check for check in checks() if check.id in names]
-    found = examine(tested, wanted, state_dir=folder / "state", extent=Extent(HANG, watched), jobs=3)
+    found = examine(tested, wanted, state_dir=folder / "state", options=CheckOptions(HANG, watched), jobs=3)
     return {each.check.id: each for each in found}
 
 

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from harness.conformance.catalogue import Check, checks
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
-from harness.conformance.profile import Profile
 from harness.conformance.run import run_check
-from harness.conformance.subject import Subject, subjects_of
+from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import parse_network_list
 from tests.nodes import HANG
 
@@ -41,7 +40,7 @@ def subject(name: str, bin_dir: Path) -> Subject:
 @pytest.mark.parametrize("name", LISTS)
 @pytest.mark.parametrize("check", [check for check in checks() if check.id in CHECKS], ids=lambda check: check.id)
 def test_conformance(check: Check, name: str, bin_dir: Path, tmp_path: Path) -> None:
-    finding = run_check(check, subject(name, bin_dir), state_dir=tmp_path / "state", extent=Extent(timeout=HANG))
+    finding = run_check(check, subject(name, bin_dir), state_dir=tmp_path / "state", options=CheckOptions(timeout=HANG))
 
     assert finding.outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, finding.detail
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import Check, checks
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
 from harness.conformance.run import run_check
 from harness.conformance.subject import Subject, subjects_of
@@ -56,8 +56,8 @@ def subject(bin_dir: Path) -> Subject:
 @pytest.mark.mostly_slow(4, "the suite again; test_faulty runs it on sound plugins in make test")
 @pytest.mark.parametrize("check", [check for check in checks() if check.id in CHECKS], ids=lambda check: check.id)
 def test_conformance(check: Check, bin_dir: Path, tmp_path: Path) -> None:
-    extent = Extent(timeout=HANG, kills=KILLS, killers=2)
+    options = CheckOptions(timeout=HANG, kills=KILLS, killers=2)
 
-    finding = run_check(check, subject(bin_dir), state_dir=tmp_path / "state", extent=extent)
+    finding = run_check(check, subject(bin_dir), state_dir=tmp_path / "state", options=options)
 
     assert finding.outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, finding.detail

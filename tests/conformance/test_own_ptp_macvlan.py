@@ -7,10 +7,10 @@ import pytest
 
 from harness.conformance.catalogue import Check, checks
 from harness.conformance.chaos import By, wreak
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
-from harness.conformance.profile import Profile
 from harness.conformance.run import run_check
+from harness.conformance.subject import Profile
 from tests.conformance.own import IPAM, LINK_CHECKS, WIDE, interface_plugin, with_uplink
 from tests.samples import share
 from tools.soak.soak import Soak, soak, survey
@@ -44,7 +44,7 @@ CHECKS = {
 
 
 @pytest.fixture
-def extent(tmp_path: Path, pytestconfig: pytest.Config) -> Extent:
+def options(tmp_path: Path, pytestconfig: pytest.Config) -> CheckOptions:
     """On each node there is an uplink, for a master."""
     return with_uplink(tmp_path, kills=share(pytestconfig, KILLS, one_in=3), killers=2)
 
@@ -60,10 +60,10 @@ def extent(tmp_path: Path, pytestconfig: pytest.Config) -> Extent:
         if Profile.INTERFACE in check.profiles and check.id in CHECKS[plugin]
     ],
 )
-def test_conformance(plugin: str, check: Check, bin_dir: Path, tmp_path: Path, extent: Extent) -> None:
+def test_conformance(plugin: str, check: Check, bin_dir: Path, tmp_path: Path, options: CheckOptions) -> None:
     examined = interface_plugin(plugin, PLUGINS[plugin], bin_dir)
 
-    finding = run_check(check, examined, state_dir=tmp_path / "state", extent=extent)
+    finding = run_check(check, examined, state_dir=tmp_path / "state", options=options)
 
     assert finding.outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, finding.detail
 
@@ -77,13 +77,13 @@ def test_all_checks_are_there() -> None:
 @pytest.mark.parametrize("plugin", PLUGINS)
 @pytest.mark.parametrize("kind", ["direct", "served"])
 def test_nothing_is_left_of_a_killed_add(
-    plugin: str, kind: str, tmp_path: Path, extent: Extent, request: pytest.FixtureRequest
+    plugin: str, kind: str, tmp_path: Path, options: CheckOptions, request: pytest.FixtureRequest
 ) -> None:
     bin_dir: Path = request.getfixturevalue(f"{kind}_bin_dir")
 
-    chaos = wreak(interface_plugin(plugin, PLUGINS[plugin], bin_dir, WIDE), state_dir=tmp_path, extent=extent)
+    chaos = wreak(interface_plugin(plugin, PLUGINS[plugin], bin_dir, WIDE), state_dir=tmp_path, options=options)
 
-    assert len(chaos.kills) >= extent.kills * 0.9
+    assert len(chaos.kills) >= options.kills * 0.9
     assert chaos.leaks == []
 
 
@@ -91,14 +91,14 @@ def test_nothing_is_left_of_a_killed_add(
 @pytest.mark.parametrize("plugin", PLUGINS)
 @pytest.mark.parametrize("verb", ["ADD", "DEL"])
 def test_nothing_is_left_of_a_verb_that_sigterm_ends(
-    plugin: str, verb: str, tmp_path: Path, direct_bin_dir: Path, extent: Extent
+    plugin: str, verb: str, tmp_path: Path, direct_bin_dir: Path, options: CheckOptions
 ) -> None:
     """Of the second half: in the first one the interpreter starts."""
     examined = interface_plugin(plugin, PLUGINS[plugin], direct_bin_dir, WIDE)
-    calls, _ = survey(examined, verb, tmp_path, extent)
-    points = tuple(range(calls // 2, calls + 1, max(1, calls // extent.kills)))
+    calls, _ = survey(examined, verb, tmp_path, options)
+    points = tuple(range(calls // 2, calls + 1, max(1, calls // options.kills)))
 
-    tally = soak(Soak("direct", examined, verb, By.CALLS, points, extent), tmp_path, 2)
+    tally = soak(Soak("direct", examined, verb, By.CALLS, points, options), tmp_path, 2)
 
     assert tally.left == []
     assert tally.left_for_good == []

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from harness.conformance.catalogue import Check, checks
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
-from harness.conformance.profile import Profile
 from harness.conformance.run import run_check
-from harness.conformance.subject import Subject, subjects_of
+from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import parse_network_list
 from tests.nodes import HANG
 
@@ -52,8 +51,8 @@ def subject(plugin: str, bin_dir: Path) -> Subject:
 @pytest.mark.one_row_in(3)  # `make matrix` runs all, without a server
 @pytest.mark.parametrize(("plugin", "check"), CASES)
 def test_conformance(check: Check, plugin: str, served_bin_dir: Path, tmp_path: Path) -> None:
-    extent = Extent(timeout=HANG, kills=KILLS, killers=2)
+    options = CheckOptions(timeout=HANG, kills=KILLS, killers=2)
 
-    finding = run_check(check, subject(plugin, served_bin_dir), state_dir=tmp_path / "state", extent=extent)
+    finding = run_check(check, subject(plugin, served_bin_dir), state_dir=tmp_path / "state", options=options)
 
     assert finding.outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, finding.detail

@@ -8,11 +8,10 @@ import pytest
 
 from harness.conformance.catalogue import Check, checks
 from harness.conformance.chaos import wreak
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
-from harness.conformance.profile import Profile
 from harness.conformance.run import run_check
-from harness.conformance.subject import Subject, subjects_of
+from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import parse_network_list
 from tests.nodes import HANG
 
@@ -55,7 +54,7 @@ CHECKS = {
     "wrong-kinds-of-values",
 }
 """The others are about `skel`, and the suite of the bridge has them."""
-EXTENT = Extent(timeout=HANG, kills=10, killers=2)
+OPTIONS = CheckOptions(timeout=HANG, kills=10, killers=2)
 
 
 def subject(plugin: str, bin_dir: Path) -> Subject:
@@ -73,7 +72,7 @@ def subject(plugin: str, bin_dir: Path) -> Subject:
 def test_conformance(check: Check, plugin: str, bin_dir: Path, tmp_path: Path) -> None:
     examined = subject(plugin, bin_dir)
 
-    finding = run_check(check, examined, state_dir=tmp_path / "state", extent=EXTENT)
+    finding = run_check(check, examined, state_dir=tmp_path / "state", options=OPTIONS)
 
     assert finding.outcome in {Outcome.PASS, Outcome.NOT_APPLICABLE}, finding.detail
 
@@ -81,6 +80,6 @@ def test_conformance(check: Check, plugin: str, bin_dir: Path, tmp_path: Path) -
 @pytest.mark.slow("kills at many points; test_pods_crash kills an add in make test")
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_nothing_is_left_of_a_killed_add(plugin: str, direct_bin_dir: Path, tmp_path: Path) -> None:
-    chaos = wreak(subject(plugin, direct_bin_dir), state_dir=tmp_path / "state", extent=EXTENT)
+    chaos = wreak(subject(plugin, direct_bin_dir), state_dir=tmp_path / "state", options=OPTIONS)
 
     assert chaos.leaks == []

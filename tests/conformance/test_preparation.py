@@ -8,12 +8,11 @@ import pytest
 
 from harness.conformance.catalogue import checks
 from harness.conformance.chaos import wreak
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Finding, Outcome
-from harness.conformance.preparation import PreparationError
-from harness.conformance.profile import Profile
+from harness.conformance.node_setup import PreparationError
 from harness.conformance.run import examine, run_check
-from harness.conformance.subject import Subject, subjects_of
+from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.libcni.networks import parse_network_list
 from tests.launchers import is_running
 from tests.nodes import HANG
@@ -61,14 +60,16 @@ def subject(plugin: Mapping[str, object]) -> Subject:
     return found
 
 
-def find(plugin: Mapping[str, object], names: tuple[str, ...], folder: Path, extent: Extent) -> dict[str, Finding]:
+def find(
+    plugin: Mapping[str, object], names: tuple[str, ...], folder: Path, options: CheckOptions
+) -> dict[str, Finding]:
     wanted = [CHECKS[name] for name in names]
-    return {each.check.id: each for each in examine(subject(plugin), wanted, state_dir=folder, extent=extent)}
+    return {each.check.id: each for each in examine(subject(plugin), wanted, state_dir=folder, options=options)}
 
 
 @pytest.mark.parametrize("plugin", [MACVLAN, HOST_DEVICE], ids=lambda plugin: plugin["type"])
 def test_a_plugin_finds_what_was_prepared(plugin: Mapping[str, object], tmp_path: Path) -> None:
-    prepared = Extent(preparation=executable(tmp_path / "prepare", UPLINK))
+    prepared = CheckOptions(preparation=executable(tmp_path / "prepare", UPLINK))
 
     found = find(plugin, ("add-prints-result", "check-after-add", "del-undoes-add"), tmp_path, prepared)
 
@@ -89,7 +90,7 @@ GONE_WITH_THE_CONTAINER = (
 @pytest.mark.parametrize("plugin", [MACVLAN, HOST_DEVICE], ids=lambda plugin: plugin["type"])
 def test_a_device_that_ends_with_the_container_is_not_missed(plugin: Mapping[str, object], tmp_path: Path) -> None:
     is_moved = plugin is HOST_DEVICE
-    prepared = Extent(preparation=executable(tmp_path / "prepare", UPLINK))
+    prepared = CheckOptions(preparation=executable(tmp_path / "prepare", UPLINK))
 
     found = find(plugin, GONE_WITH_THE_CONTAINER, tmp_path, prepared)
 
@@ -99,16 +100,16 @@ def test_a_device_that_ends_with_the_container_is_not_missed(plugin: Mapping[str
 
 
 def test_the_nodes_on_which_a_plugin_is_killed_are_prepared_too(tmp_path: Path) -> None:
-    prepared = Extent(preparation=executable(tmp_path / "prepare", UPLINK), kills=2)
+    prepared = CheckOptions(preparation=executable(tmp_path / "prepare", UPLINK), kills=2)
 
-    chaos = wreak(subject(MACVLAN), state_dir=tmp_path, extent=prepared)
+    chaos = wreak(subject(MACVLAN), state_dir=tmp_path, options=prepared)
 
     assert len(chaos.kills) == 2
 
 
 @pytest.mark.parametrize("plugin", [MACVLAN, HOST_DEVICE], ids=lambda plugin: plugin["type"])
 def test_an_add_that_always_fails_is_one_finding(plugin: Mapping[str, object], tmp_path: Path) -> None:
-    found = find(plugin, ("add-prints-result", *WANTING_AN_ADD), tmp_path, Extent())
+    found = find(plugin, ("add-prints-result", *WANTING_AN_ADD), tmp_path, CheckOptions())
 
     assert found.pop("add-prints-result").outcome is Outcome.FAIL
     assert {each.outcome for each in found.values()} == {Outcome.NOT_EXAMINED}, found
@@ -117,7 +118,7 @@ def test_an_add_that_always_fails_is_one_finding(plugin: Mapping[str, object], t
 
 
 def test_what_needs_no_add_is_found_all_the_same(tmp_path: Path) -> None:
-    found = find(MACVLAN, ("variable-named", "version-result"), tmp_path, Extent())
+    found = find(MACVLAN, ("variable-named", "version-result"), tmp_path, CheckOptions())
 
     assert found["variable-named"].outcome is Outcome.FAIL
     assert found["version-result"].outcome is Outcome.PASS
@@ -134,10 +135,10 @@ def test_what_needs_no_add_is_found_all_the_same(tmp_path: Path) -> None:
 )
 def test_a_preparation_that_fails_is_one_error(script: str, said: str, tmp_path: Path) -> None:
     program = executable(tmp_path / "prepare", script)
-    extent = Extent(timeout=0.5 if said.startswith("no end") else HANG, preparation=program)
+    options = CheckOptions(timeout=0.5 if said.startswith("no end") else HANG, preparation=program)
 
     with pytest.raises(PreparationError) as raised:
-        run_check(CHECKS["version-result"], subject(MACVLAN), state_dir=tmp_path, extent=extent)
+        run_check(CHECKS["version-result"], subject(MACVLAN), state_dir=tmp_path, options=options)
 
     assert str(raised.value) == f"--prepare {program}: {said}"
     assert list(tmp_path.glob("nodes/*")) == []
@@ -146,12 +147,12 @@ def test_a_preparation_that_fails_is_one_error(script: str, said: str, tmp_path:
 def test_it_sees_the_files_of_the_node_and_what_it_starts_is_there_until_the_end(tmp_path: Path) -> None:
     """As of a daemon: it holds the output open, and must not be waited for."""
     daemon = f"#!/bin/sh -e\nsetsid sleep 600 &\necho $! >{tmp_path}/pid\ntouch /var/lib/cni/prepared\n{UPLINK}"
-    prepared = Extent(preparation=executable(tmp_path / "prepare", daemon))
+    prepared = CheckOptions(preparation=executable(tmp_path / "prepare", daemon))
     wrapped = f'#!/bin/sh\nkill -0 "$(cat {tmp_path}/pid)" && [ -e /var/lib/cni/prepared ] && exec {DEBIAN}/macvlan\n'
     executable(tmp_path / "macvlan", wrapped)
     [found] = subjects_of(subject(MACVLAN).network, [tmp_path, DEBIAN], profile=Profile.INTERFACE, only=["macvlan"])
 
-    finding = run_check(CHECKS["add-prints-result"], found, state_dir=tmp_path, extent=prepared)
+    finding = run_check(CHECKS["add-prints-result"], found, state_dir=tmp_path, options=prepared)
 
     assert finding.outcome is Outcome.PASS, finding.detail
     assert not is_running(int((tmp_path / "pid").read_text()))

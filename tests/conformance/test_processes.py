@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import checks
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
-from harness.conformance.profile import Profile
 from harness.conformance.run import run_check
+from harness.conformance.subject import Profile
 from tests.conformance.subjects import faulty_plugins, install, subject
 from tests.launchers import is_running
 
@@ -31,7 +31,7 @@ exec "$here/sound/${0##*/}"
 def test_what_a_plugin_leaves_ends_with_the_check(sound_bin_dir: Path, tmp_path: Path) -> None:
     bin_dir = install(LEFT_BEHIND, sound_bin_dir, tmp_path / "bin")
 
-    run_check(LEAVES_NO_PROCESS, subject(Profile.INTERFACE, bin_dir), state_dir=tmp_path, extent=Extent())
+    run_check(LEAVES_NO_PROCESS, subject(Profile.INTERFACE, bin_dir), state_dir=tmp_path, options=CheckOptions())
 
     left = [int(pid) for pid in (bin_dir / "pids").read_text().split()]
     assert len(left) == 2
@@ -51,7 +51,9 @@ def test_other_processes_are_no_fault(on_add: str, on_del: str, sound_bin_dir: P
     script = WITH_PROCESSES.replace("ON_ADD", on_add).replace("ON_DEL", on_del or ":")
     (bin_dir / "bridge").write_text(script)
 
-    finding = run_check(LEAVES_NO_PROCESS, subject(Profile.INTERFACE, bin_dir), state_dir=tmp_path, extent=Extent())
+    finding = run_check(
+        LEAVES_NO_PROCESS, subject(Profile.INTERFACE, bin_dir), state_dir=tmp_path, options=CheckOptions()
+    )
 
     assert finding.outcome is Outcome.PASS, finding.detail
 
@@ -59,6 +61,6 @@ def test_other_processes_are_no_fault(on_add: str, on_del: str, sound_bin_dir: P
 def test_those_of_the_running_server_are_none_of_the_plugin(served_bin_dir: Path, tmp_path: Path) -> None:
     bridge = subject(Profile.INTERFACE, served_bin_dir)
 
-    finding = run_check(LEAVES_NO_PROCESS, bridge, state_dir=tmp_path, extent=Extent())
+    finding = run_check(LEAVES_NO_PROCESS, bridge, state_dir=tmp_path, options=CheckOptions())
 
     assert finding.outcome is Outcome.PASS, finding.detail

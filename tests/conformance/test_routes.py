@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import checks
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Finding, Outcome
-from harness.conformance.profile import Profile
 from harness.conformance.run import run_check
-from harness.conformance.subject import subjects_of
+from harness.conformance.subject import Profile, subjects_of
 from harness.libcni.networks import parse_network_list
 
 pytestmark = pytest.mark.sudo
@@ -30,7 +29,7 @@ def examined(bin_dirs: list[Path], folder: Path) -> Finding:
     network = {"cniVersion": "1.1.0", "name": "routes", "plugins": [BRIDGE]}
     listed = parse_network_list(json.dumps(network).encode())
     [bridge] = subjects_of(listed, bin_dirs, profile=Profile.INTERFACE, only=["bridge"])
-    return run_check(ADD_ROUTES, bridge, state_dir=folder, extent=Extent())
+    return run_check(ADD_ROUTES, bridge, state_dir=folder, options=CheckOptions())
 
 
 def test_routes_with_all_attributes_are_as_said(direct_bin_dir: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.conformance.catalogue import Check, checks
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Finding, Outcome
 from harness.conformance.run import run_check
 from tests.conformance.subjects import Unusual, install, subject, unusual_plugins
@@ -23,8 +23,8 @@ NOT_FOR = [pytest.param(each, name, id=f"{each.path.name}:{name}") for each in F
 
 def found(check: Check, unusual: Unusual, sound: Path, folder: Path) -> Finding:
     tested = subject(unusual.profile, install(unusual, sound, folder / "bin"))
-    extent = Extent(timeout=HANG, preparation=preparation(unusual, folder))
-    return run_check(check, tested, state_dir=folder / "state", extent=extent)
+    options = CheckOptions(timeout=HANG, preparation=preparation(unusual, folder))
+    return run_check(check, tested, state_dir=folder / "state", options=options)
 
 
 def preparation(unusual: Unusual, folder: Path) -> Path | None:

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
 from harness.conformance.run import examine
 from harness.conformance.trial import Trial
@@ -104,7 +104,7 @@ def test_a_check_that_comes_to_no_end_is_told_and_the_others_go_on(direct_bin_di
     subject = replace(findings.subject(), plugin=plugin, bin_dirs=(direct_bin_dir,))
     wanted = [findings.check("odd")._replace(run=careless), findings.check("last")]
 
-    odd, last = examine(subject, wanted, state_dir=tmp_path, extent=Extent())
+    odd, last = examine(subject, wanted, state_dir=tmp_path, options=CheckOptions())
 
     assert (odd.outcome, odd.detail, odd.expected) == (Outcome.ERROR, "KeyError: 'ips'", "")
     assert re.search(r"^Traceback .* in careless\n.*\nKeyError: 'ips'$", odd.got, re.DOTALL)
@@ -117,7 +117,7 @@ def test_a_node_that_cannot_be_made_is_told_too(direct_bin_dir: Path, tmp_path: 
     subject = replace(findings.subject(), bin_dirs=(direct_bin_dir,))
     (tmp_path / "file").touch()
 
-    [finding] = examine(subject, [findings.check("any")], state_dir=tmp_path / "file", extent=Extent())
+    [finding] = examine(subject, [findings.check("any")], state_dir=tmp_path / "file", options=CheckOptions())
 
     assert finding.outcome is Outcome.ERROR
     assert str(tmp_path / "file") in finding.got

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from harness.conformance.catalogue import checks
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
 from harness.conformance.finding import Outcome
-from harness.conformance.profile import Profile
 from harness.conformance.run import examine
-from harness.conformance.subject import subjects_of
+from harness.conformance.subject import Profile, subjects_of
 from harness.libcni.networks import parse_network_list
 from harness.snapshot import differences
 from launch.launcher import launcher_bytes
@@ -163,7 +162,7 @@ def test_a_worn_worker_passes_the_checks(plugin: str, part: int, node: Node, tmp
         [subject] = subjects_of(network, [bin_dir], profile=profile, only=[plugin])
         mine = [check for check in wanted if subject.profile in check.profiles][part::PARTS]
 
-        found = examine(subject, mine, state_dir=tmp_path / "state", extent=Extent(timeout=HANG), jobs=2)
+        found = examine(subject, mine, state_dir=tmp_path / "state", options=CheckOptions(timeout=HANG), jobs=2)
 
     assert any(each.outcome is Outcome.PASS for each in found)
     for each in found:

@@ -7,10 +7,9 @@ import pytest
 from harness.conformance.catalogue import checks
 from harness.conformance.features import FEATURES, IPV6, State, feature_of, standing
 from harness.conformance.finding import Finding, Outcome
-from harness.conformance.profile import Profile
 from harness.conformance.report.heading import verdict
 from harness.conformance.sentences import Level
-from harness.conformance.subject import Subject
+from harness.conformance.subject import Profile, Subject
 from harness.libcni.networks import PluginConfig
 from tests import findings
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.conformance import edition
+from harness.conformance import catalogue
 from harness.conformance.catalogue import checks
 
-LIST = Path(edition.__file__).with_name("check_ids.txt")
+LIST = Path(catalogue.__file__).with_name("check_ids.txt")
 LINES = LIST.read_text(encoding="utf-8").splitlines()
 VERSION_OF = dict(line.split(" ") for line in LINES)
 EARLIER = {
@@ -42,4 +42,4 @@ def test_the_ids_of_an_earlier_version_stay(version: str) -> None:
 
 
 def test_other_ids_came_with_the_present_version() -> None:
-    assert set(VERSION_OF.values()) == {*EARLIER, edition.SUITE_VERSION}
+    assert set(VERSION_OF.values()) == {*EARLIER, catalogue.SUITE_VERSION}

@@ -7,8 +7,8 @@ import pytest
 
 from harness.conformance.finding import Finding, Outcome, fatal
 from harness.conformance.known_failures import KnownFailures, KnownFailuresError, known_failures_file
-from harness.conformance.profile import Profile
 from harness.conformance.sentences import Level
+from harness.conformance.subject import Profile
 from tests.findings import NETWORK, finding, subject
 
 IDS = ["del-twice", "del-netns-gone", "gc-keeps", "version-result"]

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from harness.conformance.finding import Outcome
-from harness.conformance.profile import Profile
 from harness.conformance.report.markdown import comparison_in_markdown
 from harness.conformance.report.matrix import Matrix, matrix_of
 from harness.conformance.report.page import comparison_page
 from harness.conformance.reproduce import Arguments
 from harness.conformance.sentences import Level
+from harness.conformance.subject import Profile
 from tests.findings import HABIT, RULE, examination, finding, subject
 
 IPAM = subject("host-local", Profile.IPAM)

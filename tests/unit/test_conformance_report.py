@@ -5,14 +5,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from harness.conformance.edition import SPEC_VERSION, SUITE_VERSION
+from harness.conformance.catalogue import SPEC_VERSION, SUITE_VERSION
 from harness.conformance.finding import Outcome, fatal
-from harness.conformance.profile import Profile
 from harness.conformance.report.document import document
 from harness.conformance.report.heading import verdict
 from harness.conformance.report.junit import junit
 from harness.conformance.report.wording import paragraph, tally
 from harness.conformance.sentences import Level
+from harness.conformance.subject import Profile
 from tests.findings import HABIT, RULE, examination, finding, subject
 
 PASSED = finding("passes")

@@ -5,8 +5,7 @@ from click.shell_completion import ShellComplete
 
 from harness.cli.command_line import cli as main
 from harness.conformance.catalogue import checks
-from harness.conformance.sections import section_name
-from harness.conformance.selection import Selection, SelectionError, section_names
+from harness.conformance.selection import Selection, SelectionError, section_name, section_names
 from harness.conformance.sentences import Level, load
 
 

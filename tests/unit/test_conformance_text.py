@@ -8,11 +8,11 @@ import pytest
 
 from harness.conformance.finding import Finding, KeptNode, Outcome
 from harness.conformance.known_failures import KnownFailure, KnownFailures
-from harness.conformance.profile import Profile
 from harness.conformance.report.text import report, summary
 from harness.conformance.report.wording import paragraph
 from harness.conformance.reproduce import Arguments
 from harness.conformance.sentences import Level
+from harness.conformance.subject import Profile
 from harness.libcni.execute import Execution
 from harness.output import printable
 from tests.findings import HABIT, RULE, finding, subject

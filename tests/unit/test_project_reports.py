@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harness.conformance.edition import SPEC_VERSION
+from harness.conformance.catalogue import SPEC_VERSION
 from harness.conformance.finding import Outcome
 from harness.conformance.report.submission import write_folder
 from tests.cli import ROOT

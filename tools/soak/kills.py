@@ -8,9 +8,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.conformance.asking import Container
 from harness.conformance.chaos import settled
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
+from harness.conformance.requests import TrialContainer
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 from harness.runtime.site import Site
@@ -18,7 +18,7 @@ from tools.soak.soak import subject_in
 from tools.soak.suite import socket_in, start_server, stop_server, write_launchers
 from tools.soak.workers import at_work
 
-_EXTENT = Extent(timeout=300)
+_OPTIONS = CheckOptions(timeout=300)
 _RUNS_ON_A_NODE = 40
 _AFTER = 1.1
 """Of the time that a call takes: some kills come when it is over."""
@@ -45,7 +45,7 @@ def kill(folder: Path, root: Path, points: int, seed: int) -> Kills:
     try:
         while kills.points < points:
             with Site(folder / "state", "kills") as site, ThreadPoolExecutor(1) as thread:
-                trial = Trial(subject, site, _EXTENT)
+                trial = Trial(subject, site, _OPTIONS)
                 resident = trial.new_container()
                 trial.attach(resident)
                 trial.warm_up()
@@ -61,7 +61,7 @@ def kill(folder: Path, root: Path, points: int, seed: int) -> Kills:
 
 def _one(
     trial: Trial,
-    resident: Container,
+    resident: TrialContainer,
     thread: ThreadPoolExecutor,
     server: int,
     chance: random.Random,

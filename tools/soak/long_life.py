@@ -8,15 +8,15 @@ from pathlib import Path
 from statistics import median
 
 from harness.conformance import expect
-from harness.conformance.asking import Container
-from harness.conformance.extent import Extent
+from harness.conformance.check_options import CheckOptions
+from harness.conformance.requests import TrialContainer
 from harness.conformance.trial import Trial
 from harness.runtime.site import Site
 from tools.soak.soak import subject_in
 from tools.soak.suite import socket_in, start_server, stop_server, write_launchers
 from tools.soak.workers import Sample, sample_all
 
-_EXTENT = Extent(timeout=300)
+_OPTIONS = CheckOptions(timeout=300)
 _EVERY = 10
 """Cycles between two samples."""
 _MOST_GROWTH_KIB = 1024
@@ -91,7 +91,7 @@ def live(folder: Path, root: Path, cycles: int, *, jobs: int = 2) -> Life:
     """
     subject = subject_in(write_launchers(folder / "long-life", root, str(socket_in(folder))))
     with Site(folder / "state", "long-life") as site:
-        trial = Trial(subject, site, _EXTENT)
+        trial = Trial(subject, site, _OPTIONS)
         server = trial.node.run(lambda: start_server(folder, root))
         try:
             life = Life(server.pid)
@@ -111,7 +111,7 @@ def live(folder: Path, root: Path, cycles: int, *, jobs: int = 2) -> Life:
     return life
 
 
-def _some(trial: Trial, container: Container) -> None:
+def _some(trial: Trial, container: TrialContainer) -> None:
     for _ in range(_EVERY):
         trial.attach(container)
         expect.succeeded(trial.check(container))

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from harness.conformance.asking import Container
 from harness.conformance.chaos import By, killed, settled
-from harness.conformance.extent import Extent
-from harness.conformance.profile import Profile
-from harness.conformance.subject import Subject, subjects_of
+from harness.conformance.check_options import CheckOptions
+from harness.conformance.requests import TrialContainer
+from harness.conformance.subject import Profile, Subject, subjects_of
 from harness.conformance.trial import Trial
 from harness.libcni.execute import Execution
 from harness.libcni.networks import parse_network_list
@@ -40,7 +39,7 @@ _NETWORK = {
         }
     ],
 }
-_EXTENT = Extent(timeout=300)
+_OPTIONS = CheckOptions(timeout=300)
 """A time limit that only a hang reaches."""
 _RUNS_ON_A_NODE = 50
 """Namespaces of pods stay until their node goes."""
@@ -56,7 +55,7 @@ class Soak:
     by: By
     points: tuple[int, ...]
     """Microseconds after the start, or numbers of system calls."""
-    extent: Extent = _EXTENT
+    options: CheckOptions = _OPTIONS
     """With `preparation` for a plugin that needs more than an empty node."""
 
 
@@ -89,10 +88,10 @@ def subject_in(bin_dir: Path) -> Subject:
     return subject
 
 
-def survey(subject: Subject, verb: str, state_dir: Path, extent: Extent = _EXTENT) -> tuple[int, int]:
+def survey(subject: Subject, verb: str, state_dir: Path, options: CheckOptions = _OPTIONS) -> tuple[int, int]:
     """Return how many system calls a verb makes, and how many microseconds it takes if nothing traces it."""
     with Site(state_dir, "soak") as site:
-        trial = Trial(subject, site, extent)
+        trial = Trial(subject, site, options)
         trial.warm_up()
         found = []
         for by in (By.CALLS, By.TIME):
@@ -131,7 +130,7 @@ def _on_a_node(wanted: Soak, points: list[int], state_dir: Path) -> Iterator[Tal
     remaining = list(points)
     while remaining:
         with Site(state_dir, "soak") as site:
-            trial = Trial(wanted.subject, site, wanted.extent)
+            trial = Trial(wanted.subject, site, wanted.options)
             trial.warm_up()
             clean = True
             while remaining and clean:
@@ -161,7 +160,7 @@ def _ended(trial: Trial, wanted: Soak, point: int) -> Tally:
     return tally
 
 
-def _fault(trial: Trial, container: Container, execution: Execution, before: Snapshot) -> str:
+def _fault(trial: Trial, container: TrialContainer, execution: Execution, before: Snapshot) -> str:
     if execution.exit_code == 0:
         return "" if trial.result_document(container) else f"success without a result: {execution.stdout!r}"
     return "; ".join(each.in_words() for each in trial.leftovers(before, trial.snapshot(container)))

@@ -8,12 +8,12 @@ from harness.conformance.catalogue import check
 from harness.conformance.circumstances import has_interface, lose_namespace, make_interface, untouched
 from harness.conformance.course import demand_ordinary_add
 from harness.conformance.few_addresses import lopsided
+from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.kernel import links, on_link, routes
 from harness.conformance.late_failure import failing_late
-from harness.conformance.leftovers import changes
-from harness.conformance.profile import Profile
+from harness.conformance.node_state import changes
+from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 
 LONGEST_NAME: Final = "uplink_of-pod.7"
 """15 bytes, and no name that a plugin would choose."""

@@ -5,10 +5,10 @@ from typing import Final
 from harness.conformance import expect
 from harness.conformance.bystanders import give_work, losses
 from harness.conformance.catalogue import check
+from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.sentences import Level
 from harness.conformance.traffic import answered
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.snapshot import Difference, Snapshot
 from skel.versions import VERB_SINCE
 

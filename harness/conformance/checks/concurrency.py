@@ -5,15 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from harness.conformance import expect
-from harness.conformance.asking import Container
 from harness.conformance.catalogue import check
 from harness.conformance.course import addresses, baseline, demand_back, shared_addresses
+from harness.conformance.finding import NotApplicableError, PredecessorError, ViolationError
 from harness.conformance.kernel import links
 from harness.conformance.made import previous
-from harness.conformance.profile import Profile
-from harness.conformance.subject import LOOPBACK
+from harness.conformance.requests import TrialContainer
+from harness.conformance.subject import LOOPBACK, Profile
 from harness.conformance.trial import LOOPBACK_INDEX, Trial
-from harness.conformance.verdict import NotApplicableError, PredecessorError, ViolationError
 from harness.libcni.execute import Execution
 from netlink.namespace import open_namespace
 from netlink.rtnl import Rtnl
@@ -75,7 +74,7 @@ def parallel_add_and_delete(trial: Trial) -> None:
     for container in coming:
         trial.detach(container)
         trial.prepare(container)
-    turns: dict[Container, Callable[[Container], Execution]] = dict.fromkeys(going, trial.delete)
+    turns: dict[TrialContainer, Callable[[TrialContainer], Execution]] = dict.fromkeys(going, trial.delete)
     turns |= dict.fromkeys(coming, trial.add)
     mixed = [each for pair in zip(going, coming, strict=True) for each in pair]
     executions = _at_once(lambda container: turns[container](container), mixed)
@@ -96,7 +95,7 @@ def parallel_check(trial: Trial) -> None:
     others = _containers(trial, _FEW)
     trial.attach()
 
-    def come_and_go(container: Container) -> list[Execution]:
+    def come_and_go(container: TrialContainer) -> list[Execution]:
         return [trial.add(container), trial.delete(container)]
 
     with ThreadPoolExecutor(_FEW) as pool:
@@ -125,9 +124,9 @@ def loopback_beside(trial: Trial) -> None:
             raise ViolationError(f"the loopback interface up, {when}, as the loopback plugin has set it", "it is down")
 
 
-def _containers(trial: Trial, count: int) -> list[Container]:
+def _containers(trial: Trial, count: int) -> list[TrialContainer]:
     """Return containers for the plugin under test: as many as the plugins before it have room for."""
-    containers: list[Container] = []
+    containers: list[TrialContainer] = []
     for _ in range(count):
         container = trial.new_container()
         try:
@@ -140,17 +139,17 @@ def _containers(trial: Trial, count: int) -> list[Container]:
     return containers
 
 
-def _detach_others(trial: Trial, containers: Sequence[Container]) -> None:
+def _detach_others(trial: Trial, containers: Sequence[TrialContainer]) -> None:
     for container in containers:
         trial.detach_others(container)
 
 
-def _at_once(verb: Callable[[Container], R], containers: Sequence[Container]) -> list[R]:
+def _at_once(verb: Callable[[TrialContainer], R], containers: Sequence[TrialContainer]) -> list[R]:
     with ThreadPoolExecutor(len(containers)) as pool:
         return list(pool.map(verb, containers))
 
 
-def _add_all(trial: Trial, containers: Sequence[Container]) -> dict[Container, Execution]:
+def _add_all(trial: Trial, containers: Sequence[TrialContainer]) -> dict[TrialContainer, Execution]:
     """ADD all at once; one that fails has to fail on its own as well, for want of addresses."""
     for container in containers:
         trial.prepare(container)
@@ -166,7 +165,7 @@ def _add_all(trial: Trial, containers: Sequence[Container]) -> dict[Container, E
     return attached
 
 
-def _demand_distinct(trial: Trial, executions: Mapping[Container, Execution]) -> None:
+def _demand_distinct(trial: Trial, executions: Mapping[TrialContainer, Execution]) -> None:
     if trial.subject.profile is Profile.CHAINED:
         return
     given = [addresses(expect.result(each, trial.version)) for each in executions.values()]
@@ -174,7 +173,7 @@ def _demand_distinct(trial: Trial, executions: Mapping[Container, Execution]) ->
         raise ViolationError("addresses of its own for each pod", f"given more than once: {', '.join(shared)}")
 
 
-def _demand_interfaces(trial: Trial, executions: Mapping[Container, Execution]) -> None:
+def _demand_interfaces(trial: Trial, executions: Mapping[TrialContainer, Execution]) -> None:
     """Demand that each pod has the interfaces of its result, its own first, and the addresses.
 
     Interfaces and addresses of prevResult are not demanded: the plugins before have made them.
@@ -194,12 +193,12 @@ def _demand_interfaces(trial: Trial, executions: Mapping[Container, Execution]) 
             raise ViolationError(f"{', '.join(missing)} in the pod that it was given to", f"{sorted(there)}", execution)
 
 
-def _set_loopback(container: Container, *, up: bool) -> None:
+def _set_loopback(container: TrialContainer, *, up: bool) -> None:
     with open_namespace(container.netns) as namespace, Rtnl(namespace) as rtnl:
         (rtnl.set_up if up else rtnl.set_down)(LOOPBACK_INDEX)
 
 
-def _loopback_is_up(container: Container) -> bool:
+def _loopback_is_up(container: TrialContainer) -> bool:
     with open_namespace(container.netns) as namespace, Rtnl(namespace) as rtnl:
         link = rtnl.link(LOOPBACK)
         return link is not None and link.up

@@ -3,11 +3,11 @@
 from typing import Final
 
 from harness.conformance import expect
-from harness.conformance.asking import ABSENT
 from harness.conformance.catalogue import check
 from harness.conformance.course import baseline, demand_back, refuses, round_trip
+from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.requests import ABSENT
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.overload import overload
 from harness.runtime.kubernetes import pod_cni_args
 from skel.versions import VERB_SINCE

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from typing import Final, Unpack
 
 from harness.conformance import expect
-from harness.conformance.asking import Changes
 from harness.conformance.catalogue import check
 from harness.conformance.course import addresses, declared, pod_mac, refuses, round_trip, spare_addresses
+from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.kernel import Address
-from harness.conformance.profile import Profile
+from harness.conformance.requests import Changes
+from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 from skel.versions import at_least
 
 _GIVES: Final = frozenset({Profile.INTERFACE, Profile.IPAM})

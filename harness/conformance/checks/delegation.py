@@ -18,9 +18,9 @@ from harness.conformance.delegates import (
     Record,
     recording,
 )
-from harness.conformance.profile import Profile
+from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution
 from skel.errors import CniError
 from skel.result import Result

@@ -4,7 +4,6 @@ import json
 from typing import Final, Unpack
 
 from harness.conformance import expect
-from harness.conformance.asking import ABSENT, Changes
 from harness.conformance.catalogue import check
 from harness.conformance.circumstances import (
     demand_no_device,
@@ -17,12 +16,13 @@ from harness.conformance.circumstances import (
 )
 from harness.conformance.course import demand_no_more
 from harness.conformance.few_addresses import exhaust
+from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.late_failure import failing_late
 from harness.conformance.more_processes import more_processes, settled_processes
 from harness.conformance.ordinary import beyond_ordinary
-from harness.conformance.profile import Profile
+from harness.conformance.requests import ABSENT, Changes
+from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 from skel.versions import VERB_SINCE
 
 _INTERFACE: Final = {Profile.INTERFACE}

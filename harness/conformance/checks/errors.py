@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from harness.conformance import expect
-from harness.conformance.asking import ABSENT
 from harness.conformance.catalogue import check
+from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.requests import ABSENT
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution
 from skel.strict_json import decode_output
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from threading import Timer
 
 from harness.conformance import expect
-from harness.conformance.asking import Changes
 from harness.conformance.catalogue import check
 from harness.conformance.course import baseline, demand_back, round_trip
-from harness.conformance.profile import Profile
+from harness.conformance.finding import NotApplicableError
+from harness.conformance.requests import Changes
+from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError
 
 _WRITTEN_FOR = 0.7
 """Seconds that the file of a delegate is held open for writing; libcni's own pauses add up to five."""

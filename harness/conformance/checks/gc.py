@@ -4,15 +4,15 @@ import time
 from typing import Final
 
 from harness.conformance import expect
-from harness.conformance.asking import ABSENT, Container
 from harness.conformance.catalogue import check
 from harness.conformance.circumstances import demand_no_device, demand_of_others, lose_namespace
 from harness.conformance.course import demand_soon_same
 from harness.conformance.delegates import FAILURE, recording
-from harness.conformance.profile import Profile
+from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.requests import ABSENT, TrialContainer
 from harness.conformance.sentences import Level
+from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.overload import overload
 from harness.snapshot import Difference, Snapshot
 from skel.versions import VERB_SINCE
@@ -187,7 +187,7 @@ def _with_stale(trial: Trial) -> Snapshot:
     return before
 
 
-def _leave_stale(trial: Trial, before: Snapshot, seen: Container) -> None:
+def _leave_stale(trial: Trial, before: Snapshot, seen: TrialContainer) -> None:
     """Have a container appear and vanish without DEL. Raises NotApplicableError if that leaves nothing."""
     stale = trial.new_container()
     if trial.subject.before:

@@ -3,10 +3,10 @@
 from typing import Final
 
 from harness.conformance import expect
-from harness.conformance.asking import Container
 from harness.conformance.catalogue import check
+from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.requests import TrialContainer
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.snapshot import Difference, Snapshot
 from skel.versions import VERB_SINCE
 
@@ -67,12 +67,12 @@ def removes_stale_interface(trial: Trial) -> None:
         raise ViolationError(f"nothing of {second.ifname}, which is not in the list, after GC", "; ".join(left))
 
 
-def _attach_also(trial: Trial, container: Container) -> None:
+def _attach_also(trial: Trial, container: TrialContainer) -> None:
     if trial.add(container).exit_code != 0:
         raise NotApplicableError("the plugin gives a container no second interface, which it may refuse")
 
 
-def _in_words(*containers: Container) -> str:
+def _in_words(*containers: TrialContainer) -> str:
     return " and ".join(each.ifname for each in containers)
 
 

@@ -6,10 +6,10 @@ from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
+from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.kernel import links, routes
-from harness.conformance.profile import Profile
+from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 from skel.result import Interface, IPConfig, Result, Route
 
 _CHAINS_SINCE: Final = "0.3.0"

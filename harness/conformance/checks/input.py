@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from harness.conformance import expect
-from harness.conformance.asking import ABSENT
 from harness.conformance.catalogue import check
+from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.requests import ABSENT
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 from skel.errors import Code
 
 _NO_JSON: Final = (b"", b"{", b'{"cniVersion":"1.1.0",}', b"net", b"\xff\xfe{}")

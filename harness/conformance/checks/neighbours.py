@@ -4,9 +4,9 @@ from typing import Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
-from harness.conformance.profile import Profile
+from harness.conformance.finding import ViolationError
+from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import ViolationError
 from skel.versions import VERB_SINCE
 
 _OF_LINKS: Final = ("link", "address")

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from typing import Final
 
 from harness.conformance import expect
-from harness.conformance.asking import ABSENT, Container
 from harness.conformance.catalogue import check
 from harness.conformance.circumstances import demand_no_device
 from harness.conformance.course import baseline, demand_back, demand_no_more
-from harness.conformance.profile import Profile
+from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.requests import ABSENT, TrialContainer
+from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 from netlink.namespace import entered, open_namespace, remove_namespace
 
 _ABOUT: Final = re.compile(r"CNI \S+ plugin v\d+\.\d+\.\d+\S*")
@@ -67,7 +67,7 @@ def nerdctl_last_del(trial: Trial) -> None:
 
 
 @contextmanager
-def _process(trial: Trial) -> Iterator[Container]:
+def _process(trial: Trial) -> Iterator[TrialContainer]:
     """Make a process with a network namespace that no other process holds, and end it."""
     origin = trial.new_container()
     with open_namespace(origin.netns) as namespace, entered(namespace):

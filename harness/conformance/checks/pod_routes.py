@@ -7,11 +7,11 @@ from typing import Final
 
 from harness.conformance import kernel
 from harness.conformance.catalogue import check
+from harness.conformance.finding import NotApplicableError
 from harness.conformance.flaws import Flaw, demand_no_new
 from harness.conformance.kernel import Network, links, routes
-from harness.conformance.profile import Profile
+from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError
 from skel.result import Result, Route
 
 _IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from harness.conformance import expect
 from harness.conformance.catalogue import check
+from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.flaws import Flaw, demand_no_new
 from harness.conformance.kernel import links
-from harness.conformance.profile import Profile
+from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution
 from skel.result import Result
 

@@ -5,12 +5,11 @@ from contextlib import suppress
 from threading import Timer
 
 from harness.conformance import expect
-from harness.conformance.asking import ABSENT
-from harness.conformance.call import CLOSED_STDERR, CLOSED_STDIN, FULL_STDOUT, LOST_FOLDER
 from harness.conformance.catalogue import check
 from harness.conformance.course import BARE_PATH, baseline, demand_back, round_trip
+from harness.conformance.finding import ViolationError
+from harness.conformance.requests import ABSENT, CLOSED_STDERR, CLOSED_STDIN, FULL_STDOUT, LOST_FOLDER
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import ViolationError
 from harness.libcni.execute import Execution, inherited
 
 _MEGABYTE = 1 << 20

@@ -3,12 +3,12 @@
 from typing import Any, Final
 
 from harness.conformance import expect
-from harness.conformance.asking import ABSENT
 from harness.conformance.catalogue import check
 from harness.conformance.course import addresses, baseline, demand_back, round_trip, shared_addresses
-from harness.conformance.profile import Profile
+from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.requests import ABSENT
+from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 from skel.result import Result
 
 _NULL_SETTINGS: Final = dict.fromkeys(("args", "runtimeConfig", "prevResult", "capabilities", "dns"))

@@ -3,14 +3,14 @@
 from typing import Final
 
 from harness.conformance import expect
-from harness.conformance.asking import ABSENT
 from harness.conformance.catalogue import check
 from harness.conformance.delegates import FAILURE, recording
 from harness.conformance.few_addresses import exhaust
-from harness.conformance.profile import Profile
+from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.requests import ABSENT
 from harness.conformance.sentences import Level
+from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution
 from harness.overload import overload
 from skel.strict_json import decode_output

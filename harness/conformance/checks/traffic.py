@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from harness.conformance import expect
-from harness.conformance.asking import ABSENT
 from harness.conformance.catalogue import check
 from harness.conformance.course import addresses, declared
-from harness.conformance.profile import Profile
+from harness.conformance.finding import NotApplicableError, ViolationError
+from harness.conformance.requests import ABSENT
 from harness.conformance.sentences import Level
+from harness.conformance.subject import Profile
 from harness.conformance.traffic import (
     MACHINE_ADDRESS,
     NODE_ADDRESS,
@@ -19,7 +20,6 @@ from harness.conformance.traffic import (
     source_seen,
 )
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 from skel.result import Result
 
 _WITH_INTERFACE: Final = frozenset({Profile.INTERFACE, Profile.CHAINED})

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from harness.conformance.catalogue import check
+from harness.conformance.finding import ViolationError
 from harness.conformance.flaws import Flaw, demand_no_new
 from harness.conformance.kernel import Link, links
-from harness.conformance.profile import Profile
+from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import ViolationError
 from skel.result import Interface, Result
 
 _IN_POD: Final = {Profile.INTERFACE, Profile.CHAINED}

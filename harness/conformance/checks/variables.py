@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from harness.conformance import expect
-from harness.conformance.asking import ABSENT
 from harness.conformance.catalogue import check
 from harness.conformance.course import demand_ordinary_add
+from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.kernel import links
-from harness.conformance.profile import Profile
+from harness.conformance.requests import ABSENT
+from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.libcni.execute import Execution
 from skel.errors import Code
 

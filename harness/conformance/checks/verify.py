@@ -5,16 +5,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from harness.conformance import expect, firewall, shaping
-from harness.conformance.asking import ABSENT, Container
 from harness.conformance.catalogue import check
 from harness.conformance.circumstances import command, happened, lose_interface, lose_namespace
 from harness.conformance.course import let_go
 from harness.conformance.delegates import recording
+from harness.conformance.finding import NotApplicableError
 from harness.conformance.made import own_addresses, own_interface, own_routes, remove_route, result_copy, set_mac
-from harness.conformance.profile import Profile
+from harness.conformance.requests import ABSENT, TrialContainer
 from harness.conformance.sentences import Level
+from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError
 from harness.snapshot import differences
 from skel.versions import VERB_SINCE
 
@@ -148,7 +148,7 @@ def qdisc_missing(trial: Trial) -> None:
         raise NotApplicableError("ADD makes no queueing discipline, or none that can be removed")
 
 
-def _shaped(trial: Trial, container: Container, config: Mapping[str, object]) -> list[shaping.Qdisc]:
+def _shaped(trial: Trial, container: TrialContainer, config: Mapping[str, object]) -> list[shaping.Qdisc]:
     """Attach a container, and return the queueing disciplines that it has from the plugin under test."""
     trial.prepare(container)
     before = trial.snapshot(container)

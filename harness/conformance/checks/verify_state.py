@@ -6,12 +6,12 @@ from typing import Final
 from harness.conformance import expect
 from harness.conformance.catalogue import check
 from harness.conformance.circumstances import happened
+from harness.conformance.finding import NotApplicableError, ViolationError
 from harness.conformance.kernel import links
 from harness.conformance.made import own_addresses
-from harness.conformance.profile import Profile
 from harness.conformance.sentences import Level
+from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, ViolationError
 from harness.snapshot import Difference
 from skel.versions import VERB_SINCE
 

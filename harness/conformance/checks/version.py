@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from harness.conformance import expect
-from harness.conformance.asking import ABSENT
-from harness.conformance.call import CLOSED_STDIN
 from harness.conformance.catalogue import check
-from harness.conformance.profile import Profile
+from harness.conformance.finding import NotApplicableError, PredecessorError, ViolationError
+from harness.conformance.requests import ABSENT, CLOSED_STDIN
+from harness.conformance.subject import Profile
 from harness.conformance.trial import Trial
-from harness.conformance.verdict import NotApplicableError, PredecessorError, ViolationError
 from harness.libcni.execute import Execution
 from skel.errors import Code
 from skel.result import Result

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from harness.conformance.catalogue import Check
 from harness.conformance.report.wording import check_entry, place
-from harness.conformance.sections import section_name
-from harness.conformance.selection import section_names
+from harness.conformance.selection import section_name, section_names
 from harness.conformance.sentences import Sentence
 from harness.table import Table
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from harness.conformance.edition import SPEC_VERSION, SUITE_VERSION
+from harness.conformance.catalogue import SPEC_VERSION, SUITE_VERSION
 from harness.conformance.finding import Outcome
 from harness.conformance.report.wording import check_entry, demand, place, tally
 from harness.conformance.runtime_side.demand import Observation, RuntimeCheck

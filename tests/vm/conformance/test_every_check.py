@@ -31,9 +31,9 @@ WIDE = "10.66.0.0/16"
     ],
 )
 def test_conformance(plugin: str, check: Check, served_bin_dir: Path, tmp_path: Path) -> None:
-    extent = with_uplink(tmp_path, kills=4)
+    options = with_uplink(tmp_path, kills=4)
 
-    finding = run_check(check, subject(plugin, served_bin_dir), state_dir=tmp_path / "state", extent=extent)
+    finding = run_check(check, subject(plugin, served_bin_dir), state_dir=tmp_path / "state", options=options)
 
     assert finding.outcome is not Outcome.NOT_EXAMINED, finding.detail
     if finding.outcome is Outcome.NOT_APPLICABLE:
@@ -45,9 +45,9 @@ def test_conformance(plugin: str, check: Check, served_bin_dir: Path, tmp_path: 
 @pytest.mark.parametrize("plugin", [plugin for plugin in PROFILES if plugin != "vlan"])
 def test_nothing_is_left_of_a_killed_add(plugin: str, node: Node, served_bin_dir: Path, tmp_path: Path) -> None:
     require_kind(plugin, node)
-    extent = with_uplink(tmp_path, kills=KILLS)
+    options = with_uplink(tmp_path, kills=KILLS)
 
-    chaos = wreak(subject(plugin, served_bin_dir, WIDE), state_dir=tmp_path, extent=extent)
+    chaos = wreak(subject(plugin, served_bin_dir, WIDE), state_dir=tmp_path, options=options)
 
     assert len(chaos.kills) >= KILLS * 0.9
     assert chaos.leaks == []

@@ -1,6 +1,8 @@
-"""Time-outs of a plugin: a verb that never ends is executed a few times, and then no more."""
+"""The options of a run's checks, with two objects that all checks share: the request to stop, and counted time-outs."""
 
 from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Lock
 from typing import Final, NamedTuple
 
@@ -10,6 +12,33 @@ _ENOUGH: Final = 3
 """Time-outs of a verb that never ended by itself."""
 _ALTOGETHER: Final = 12
 """Time-outs of a verb that sometimes ends by itself."""
+
+
+class StoppedError(Exception):
+    """A check was broken off; nothing is known of the plugin."""
+
+
+class StopRequest:
+    """Tells how a run is to end early: first without new checks, then without waiting for those that run.
+
+    Threads only read it, and a signal handler may write it.
+    """
+
+    def __init__(self) -> None:
+        self.is_requested = False
+        """No check begins any more."""
+        self.is_urgent = False
+        """Running executions are killed, and their checks broken off."""
+
+    def ask(self) -> None:
+        """Ask for the end; a second time, ask for it at once."""
+        self.is_urgent = self.is_requested
+        self.is_requested = True
+
+    def raise_if_urgent(self) -> None:
+        """Raise StoppedError if the end is urgent."""
+        if self.is_urgent:
+            raise StoppedError
 
 
 class Hang(NamedTuple):
@@ -71,3 +100,29 @@ class Hangs:
             if self._causes and not self._ended and altogether >= _ENOUGH:
                 return Hang("each verb", next(iter(self._causes.values())), altogether)
         return None
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """A check's options: its time limit, the preparation of its nodes, further evidence, the number of kills."""
+
+    timeout: float = 30.0
+    """Seconds that one execution may take."""
+    watched: tuple[Path, ...] = ()
+    """Folders that are evidence besides the node's /var/lib/cni."""
+    preparation: Path | None = None
+    """A program that is executed on each node before everything else."""
+    kills: int = 8
+    """The number of kills in the check that kills the plugin."""
+    killers: int = 1
+    """The number of these at once."""
+    corrects_version: bool = False
+    """Checks see results with the cniVersion of the request: that it is wrong is another check's finding."""
+    hangs: Hangs = field(default_factory=Hangs, compare=False)
+    """The time-outs of the plugin so far."""
+    stop: StopRequest = field(default_factory=StopRequest, compare=False)
+    """Ends a run before its last check."""
+    keeps: bool = False
+    """Whether the node of a failed check stays, with everything on it."""
+    pod_interface: bool = False
+    """Whether the containers of an IPAM plugin have their interface, on one network with the node."""

@@ -1,11 +1,15 @@
-"""A network that joins the node with its containers, for IPAM plugins that work through the container's interface."""
+"""Things on the node before the plugin under test: its author's preparation, and a network for IPAM plugins."""
 
 import subprocess
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Final
 
 from harness.overload import overload
+from harness.runtime.node import Node
 from harness.runtime.site import Site
+
+_QUOTED: Final = 400
 
 NODE_END: Final = "pods0"
 """The node's interface of the network, which is there before `--prepare`."""
@@ -13,7 +17,42 @@ _BRIDGE: Final = "bridge0"
 _SECONDS: Final = 60.0
 
 
-class Segment:
+class PreparationError(Exception):
+    """The node cannot be prepared."""
+
+
+def prepare_node(program: Path, node: Node, timeout: float) -> None:
+    """Execute a program on a node in use, and wait `timeout` seconds at most for its end.
+
+    Processes that it has started run on until the node is removed. Raises PreparationError.
+    """
+
+    def execute() -> int:
+        return subprocess.run(
+            [program],
+            stdin=subprocess.DEVNULL,
+            stdout=said,  # no pipe: its child processes may keep that open
+            stderr=said,
+            cwd="/",
+            process_group=0,
+            timeout=timeout,
+            check=False,
+        ).returncode
+
+    with TemporaryFile() as said:
+        try:
+            exit_code = node.run(execute)
+        except subprocess.TimeoutExpired:
+            raise PreparationError(f"--prepare {program}: no end after {timeout:g} s") from None
+        except OSError as error:
+            raise PreparationError(f"--prepare {program}: {error.strerror}") from error
+        if exit_code != 0:
+            said.seek(0)
+            words = " ".join(said.read().decode(errors="replace").split())[-_QUOTED:] or "nothing said"
+            raise PreparationError(f"--prepare {program}: exit code {exit_code}: {words}")
+
+
+class SharedNetwork:
     """A bridge in a namespace of its own: the end of a container changes nothing on the node."""
 
     def __init__(self, site: Site, node_netns: str) -> None:
